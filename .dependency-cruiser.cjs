@@ -1,0 +1,76 @@
+// The dependency rule: who may import whom. Imports point inward; `compose.ts` joins the layers.
+const runtime = (pkg) => `^packages/${pkg}/src/`;
+const only = (name, from, allowed, comment) => ({
+  name,
+  comment,
+  severity: "error",
+  from: { path: from, pathNot: "\\.test\\.ts$|/testing/" },
+  to: { path: "^packages/", pathNot: allowed },
+});
+const own = (pkg) => `^packages/${pkg}/`;
+const layers = (pkg) => [
+  only(
+    `${pkg}-domain-free`,
+    `${runtime(pkg)}application/`,
+    [
+      own("domain"),
+      own("kit"),
+      own("contracts"),
+      "^packages/store/src/(port|cache)",
+      `${runtime(pkg)}application/`,
+    ],
+    "application: domain, kit, contracts, the store's port",
+  ),
+  only(
+    `${pkg}-infrastructure`,
+    `${runtime(pkg)}infrastructure/`,
+    [own("domain"), own("kit"), own("contracts"), own("store"), `${runtime(pkg)}infrastructure/`],
+    "infrastructure implements ports, never calls upward",
+  ),
+  only(
+    `${pkg}-presentation`,
+    `${runtime(pkg)}presentation/`,
+    [own("domain"), own("kit"), own("contracts"), `${runtime(pkg)}(application|presentation)/`],
+    "presentation: application and the vocabulary",
+  ),
+];
+module.exports = {
+  forbidden: [
+    { name: "no-circular", severity: "error", from: {}, to: { circular: true } },
+    only("contracts-import-nothing", own("contracts"), [own("contracts")], "contracts are the wire truth"),
+    only("domain-is-pure", own("domain"), [own("domain"), own("contracts")], "domain: domain and contracts"),
+    only("kit", own("kit"), [own("kit"), own("contracts")], "kit: contracts only"),
+    only(
+      "store",
+      own("store"),
+      [own("store"), own("kit"), own("contracts")],
+      "store knows nothing of gpve's records",
+    ),
+    only("client", own("client"), [own("client"), own("contracts")], "client: contracts"),
+    only(
+      "cli",
+      own("cli"),
+      [own("cli"), own("client"), own("contracts"), own("domain"), own("store"), own("kit")],
+      "cli imports nothing of server or agent",
+    ),
+    {
+      name: "domain-no-node",
+      severity: "error",
+      from: { path: own("domain"), pathNot: "\\.test\\.ts$" },
+      to: { dependencyTypes: ["core", "npm"] },
+    },
+    ...layers("server"),
+    ...layers("agent"),
+  ],
+  options: {
+    doNotFollow: { path: "node_modules" },
+    exclude: { path: "(^|/)gen/" },
+    tsPreCompilationDeps: true,
+    enhancedResolveOptions: {
+      exportsFields: ["exports"],
+      conditionNames: ["import", "node", "default"],
+      extensions: [".ts", ".js", ".json"],
+    },
+    parser: "swc",
+  },
+};

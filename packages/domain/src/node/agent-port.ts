@@ -1,0 +1,41 @@
+// How a server reaches the agent of a node, in one process or over gRPC: one contract.
+import type { Actor } from "../request/context.ts";
+
+export interface AgentCall {
+  /** Route key, "GET /nodes/{node}/status". */
+  readonly route: string;
+  /** Raw parameters, path parameters included; the agent validates. */
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly actor: Actor | undefined;
+  readonly requestId: string;
+  readonly clientAddress: string;
+  readonly traceparent?: string;
+}
+
+export interface AgentReply {
+  readonly data: unknown;
+  readonly total?: number;
+  readonly changes?: string;
+  readonly download?: { contentType: string; fileName?: string; body: AsyncIterable<Uint8Array> };
+}
+
+export interface AgentConnection {
+  readonly node: string;
+  /** Throws AppError as the agent threw it; AgentUnreachable when it is away. */
+  call(call: AgentCall, signal: AbortSignal): Promise<AgentReply>;
+}
+
+/** 595 connect, 596 TLS or headers, 597 body, 599 other: PVE's proxy codes. */
+export class AgentUnreachable extends Error {
+  readonly status: 595 | 596 | 597 | 599;
+  constructor(status: 595 | 596 | 597 | 599, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "AgentUnreachable";
+    this.status = status;
+  }
+}
+
+export interface AgentDirectory {
+  /** undefined = no such node in the cluster. */
+  connection(node: string): AgentConnection | undefined;
+}

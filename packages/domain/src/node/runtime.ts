@@ -1,0 +1,109 @@
+// What agents tell servers about themselves, several times a minute. Lives in memory only.
+
+export interface NodeUsage {
+  readonly cpu: number;
+  readonly wait: number;
+  readonly loadavg: readonly [number, number, number];
+  readonly memory: { readonly total: number; readonly used: number; readonly free: number; readonly available: number };
+  readonly swap: { readonly total: number; readonly used: number; readonly free: number };
+  readonly rootfs: { readonly total: number; readonly used: number; readonly free: number; readonly avail: number };
+  readonly uptimeSeconds: number;
+  readonly netIn: number;
+  readonly netOut: number;
+}
+
+/** One thing a host can or cannot do, found by trying. */
+export interface Capability {
+  /** "kvm", "qemu", "nftables", "dm-thin", ... */
+  readonly name: string;
+  readonly available: boolean;
+  /** Why not, with evidence; or what was found ("QEMU 7.2.17"). */
+  readonly detail: string;
+  /** What a person can do about it. Only when not available. */
+  readonly fix?: string;
+}
+
+export interface NodeFacts {
+  readonly hostname: string;
+  readonly kernel: { readonly sysname: string; readonly release: string; readonly version: string; readonly machine: string };
+  readonly osImage: string;
+  readonly bootMode: "efi" | "legacy-bios";
+  readonly secureBoot: boolean;
+  readonly bootId: string;
+  readonly cpu: {
+    readonly model: string;
+    readonly vendor: string;
+    readonly sockets: number;
+    readonly cores: number;
+    readonly cpus: number;
+    readonly mhz: string;
+    readonly flags: string;
+    readonly hvm: boolean;
+    readonly userHz: number;
+  };
+  readonly memoryBytes: number;
+  readonly disks: readonly { readonly name: string; readonly sizeBytes: number; readonly model: string; readonly rotational: boolean }[];
+  readonly bridges: readonly string[];
+  readonly gpus: readonly { readonly uuid: string; readonly model: string; readonly memoryBytes: number; readonly driver: string }[];
+  readonly cgroupVersion: 1 | 2;
+  readonly qemu?: { readonly version: string; readonly binary: string; readonly machines: readonly string[] };
+  /** "kvm" only after a guest really ran under it. */
+  readonly accelerator: "kvm" | "tcg" | "none";
+  readonly capabilities: readonly Capability[];
+}
+
+/** Cheap live figures of one guest, for lists. Filled by the vm and container modules. */
+export interface GuestRuntime {
+  readonly vmid: number;
+  readonly type: "qemu" | "lxc";
+  readonly status: "running" | "stopped";
+  readonly uptimeSeconds: number;
+  readonly cpu: number;
+  readonly mem: number;
+  readonly memhost?: number;
+  readonly diskread: number;
+  readonly diskwrite: number;
+  readonly netin: number;
+  readonly netout: number;
+  readonly extra?: Readonly<Record<string, unknown>>;
+}
+
+export interface StorageRuntime {
+  readonly storage: string;
+  readonly active: boolean;
+  readonly totalBytes: number;
+  readonly usedBytes: number;
+  readonly availBytes: number;
+}
+
+/** One report of an agent's status stream. */
+export interface NodeReport {
+  readonly node: string;
+  readonly at: number;
+  readonly agentVersion: string;
+  readonly facts?: NodeFacts;
+  readonly usage: NodeUsage;
+  readonly guests: readonly GuestRuntime[];
+  readonly storages: readonly StorageRuntime[];
+}
+
+export type NodeHealth = "online" | "offline" | "unknown";
+
+/** Servers' memory of all nodes. */
+export interface NodeBoard {
+  /** Known nodes, sorted by name. */
+  list(): readonly NodeView[];
+  get(node: string): NodeView | undefined;
+  /** Grows with every change; lists derived from the board may be cached by it. */
+  generation(): number;
+}
+
+export interface NodeView {
+  readonly node: string;
+  readonly health: NodeHealth;
+  readonly address: string;
+  readonly lastSeen: number;
+  readonly certFingerprint: string;
+  readonly report: NodeReport | undefined;
+  readonly facts: NodeFacts | undefined;
+}

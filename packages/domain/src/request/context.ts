@@ -1,0 +1,45 @@
+// What every request carries from the edge to the last executed command.
+
+export interface Actor {
+  /** "joe@pve"; for tokens the owner. */
+  readonly userid: string;
+  /** The token's own name ("ci") when a token was used. */
+  readonly tokenid?: string;
+  /** "joe@pve" or "joe@pve!ci": what ACLs, tasks and audit name. */
+  readonly authid: string;
+}
+
+/** Only the literal root@pam by ticket passes every check; a token of root@pam does not. */
+export const ROOT_USER = "root@pam";
+
+export function isRoot(actor: Actor): boolean {
+  return actor.authid === ROOT_USER;
+}
+
+export interface RequestLogger {
+  debug(fields: Readonly<Record<string, unknown>>, message: string): void;
+  info(fields: Readonly<Record<string, unknown>>, message: string): void;
+  warn(fields: Readonly<Record<string, unknown>>, message: string): void;
+  error(fields: Readonly<Record<string, unknown>>, message: string): void;
+}
+
+/** Answers permission questions about the actor of one request. Deny by default. */
+export interface AccessView {
+  /** Effective privileges on an ACL path -> whether each propagates. */
+  privileges(path: string): ReadonlyMap<string, boolean>;
+  has(path: string, privileges: readonly string[], mode?: "all" | "any"): boolean;
+  /** Throws AppError access.denied with PVE's text `Permission check failed (<path>, <priv>)`. */
+  require(path: string, privileges: readonly string[], mode?: "all" | "any"): void;
+}
+
+export interface RequestContext {
+  readonly requestId: string;
+  /** undefined = anonymous (only `user: world` methods see it). */
+  readonly actor: Actor | undefined;
+  readonly access: AccessView;
+  readonly signal: AbortSignal;
+  readonly log: RequestLogger;
+  readonly clientAddress: string;
+  /** W3C traceparent of the current span, for calls to other processes. */
+  readonly traceparent?: string;
+}

@@ -1,0 +1,129 @@
+// The one place that starts processes. argv only: no string is ever interpreted by a shell.
+// Secrets go through stdin, never argv or environment.
+import { spawn } from "node:child_process";
+import { AppError } from "@gpve/contracts/errors.ts";
+
+export interface ExecOptions {
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+  readonly input?: string | Uint8Array;
+  readonly cwd?: string;
+  /** The whole environment of the child; default a minimal PATH and LC_ALL=C. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Output beyond this is an error, not a truncation. */
+  readonly maxOutputBytes?: number;
+  /** Exit codes that are not a failure; default [0]. */
+  readonly okCodes?: readonly number[];
+  /** Called with every complete line of stdout and stderr as it arrives. */
+  readonly onLine?: (line: string, stream: "stdout" | "stderr") => void;
+}
+
+export interface ExecResult {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Exec {
+  (file: string, args: readonly string[], options?: ExecOptions): Promise<ExecResult>;
+}
+
+export const MINIMAL_ENV: Readonly<Record<string, string>> = {
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  LC_ALL: "C",
+};
+
+/** Runs a program to its end. Rejects with AppError naming program, exit code and the last words of stderr. */
+export const exec: Exec = (file, args, options = {}) => {
+  const { timeoutMs = 60_000, maxOutputBytes = 16 * 1024 * 1024, okCodes = [0] } = options;
+  return new Promise((resolve, reject) => {
+    if (options.signal?.aborted) {
+      reject(new AppError("operation.cancelled", `${file} was not started: the request was cancelled`));
+      return;
+    }
+    const child = spawn(file, args, {
+      cwd: options.cwd,
+      env: { ...(options.env ?? MINIMAL_ENV) },
+      stdio: ["pipe", "pipe", "pipe"],
+      shell: false,
+    });
+    let failure: AppError | undefined;
+    let bytes = 0;
+    const stop = (error: AppError): void => {
+      failure ??= error;
+      child.kill("SIGTERM");
+      setTimeout(() => child.kill("SIGKILL"), 2_000).unref();
+    };
+    const collect = (stream: "stdout" | "stderr"): (() => string) => {
+      const chunks: Buffer[] = [];
+      let partial = "";
+      child[stream].on("data", (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > maxOutputBytes) {
+          stop(new AppError("internal.error", `${file} wrote more than ${maxOutputBytes} bytes of output`));
+          return;
+        }
+        chunks.push(chunk);
+        if (options.onLine === undefined) return;
+        const lines = (partial + chunk.toString("utf8")).split(/\r?\n|\r/);
+        partial = lines.pop() ?? "";
+        for (const line of lines) options.onLine(line, stream);
+      });
+      child[stream].on("end", () => {
+        if (partial !== "" && options.onLine !== undefined) options.onLine(partial, stream);
+      });
+      return () => Buffer.concat(chunks).toString("utf8");
+    };
+    const stdout = collect("stdout");
+    const stderr = collect("stderr");
+    const timer = setTimeout(
+      () => stop(new AppError("request.timeout", `${file} did not finish within ${timeoutMs} ms`)),
+      timeoutMs,
+    );
+    const onAbort = (): void =>
+      stop(new AppError("operation.cancelled", `${file} was stopped: the request was cancelled`));
+    options.signal?.addEventListener("abort", onAbort, { once: true });
+    const finish = (): void => {
+      clearTimeout(timer);
+      options.signal?.removeEventListener("abort", onAbort);
+    };
+    child.on("error", (cause: NodeJS.ErrnoException) => {
+      finish();
+      const missing = cause.code === "ENOENT";
+      const hint = missing
+        ? `cannot run ${file}: it is not installed`
+        : `cannot run ${file}: ${cause.message}`;
+      reject(
+        new AppError(missing ? "feature.unsupported" : "internal.error", hint, { cause, data: { file } }),
+      );
+    });
+    child.on("close", (code, signal) => {
+      finish();
+      if (failure !== undefined) {
+        reject(failure);
+        return;
+      }
+      const result = { code: code ?? 128, stdout: stdout(), stderr: stderr() };
+      if (code !== null && okCodes.includes(code)) {
+        resolve(result);
+        return;
+      }
+      const how = code === null ? `was killed by ${signal}` : `failed with exit code ${code}`;
+      const words = result.stderr.trim().split("\n").slice(-3).join("; ");
+      reject(
+        new AppError("internal.error", `${file} ${how}${words === "" ? "" : `: ${words}`}`, {
+          data: {
+            file,
+            exitCode: result.code,
+            stderr: result.stderr.slice(-2_000),
+            stdout: result.stdout.slice(-2_000),
+          },
+        }),
+      );
+    });
+    child.stdin.on("error", () => {
+      // The program may close its input early; its exit code tells the story.
+    });
+    child.stdin.end(options.input ?? "");
+  });
+};

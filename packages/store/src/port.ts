@@ -1,0 +1,138 @@
+// The Store port: etcd's data model and guarantees, as one small interface.
+//
+// Keys and values are bytes; keys are ordered by memcmp. Every write transaction gets one new, strictly
+// growing revision. A reader may ask for any revision that has not been compacted away. The engines know
+// nothing of gpve's records: the SQLite one will also serve Kubernetes API servers over the etcd protocol.
+
+export type Bytes = Uint8Array;
+
+export interface KeyValue {
+  readonly key: Bytes;
+  readonly value: Bytes;
+  readonly createRevision: number;
+  readonly modRevision: number;
+  /** 1 for the first write after creation. */
+  readonly version: number;
+  /** 0n = no lease. */
+  readonly lease: bigint;
+}
+
+export interface RangeRequest {
+  readonly key: Bytes;
+  /** Exclusive end; absent = exactly `key`. `prefixEnd(key)` makes a prefix; a single 0 byte = to the end. */
+  readonly end?: Bytes;
+  /** 0 or absent = no limit. */
+  readonly limit?: number;
+  /** Read as of this revision. Throws `store.compacted` when it is gone. */
+  readonly revision?: number;
+  readonly keysOnly?: boolean;
+  readonly countOnly?: boolean;
+  readonly descending?: boolean;
+}
+
+export interface RangeResponse {
+  readonly kvs: readonly KeyValue[];
+  /** More keys exist past the limit. Continue at last key + 0 byte with the same `revision`. */
+  readonly more: boolean;
+  /** All keys in the range, not only those returned. */
+  readonly count: number;
+  readonly revision: number;
+}
+
+export type CompareResult = "equal" | "greater" | "less" | "notEqual";
+
+/** `end` makes the comparison hold for every key of a range (true for an empty range). */
+export type Compare = { readonly key: Bytes; readonly end?: Bytes; readonly result: CompareResult } & (
+  | { readonly target: "version"; readonly version: number }
+  | { readonly target: "createRevision"; readonly createRevision: number }
+  | { readonly target: "modRevision"; readonly modRevision: number }
+  | { readonly target: "value"; readonly value: Bytes }
+  | { readonly target: "lease"; readonly lease: bigint }
+);
+
+export type Op =
+  | ({ readonly type: "range" } & RangeRequest)
+  | {
+      readonly type: "put";
+      readonly key: Bytes;
+      readonly value: Bytes;
+      readonly lease?: bigint;
+      readonly prevKv?: boolean;
+      readonly ignoreValue?: boolean;
+      readonly ignoreLease?: boolean;
+    }
+  | { readonly type: "delete"; readonly key: Bytes; readonly end?: Bytes; readonly prevKv?: boolean }
+  | ({ readonly type: "txn" } & TxnRequest);
+
+export type OpResponse =
+  | ({ readonly type: "range" } & RangeResponse)
+  | { readonly type: "put"; readonly prevKv?: KeyValue }
+  | { readonly type: "delete"; readonly deleted: number; readonly prevKvs: readonly KeyValue[] }
+  | ({ readonly type: "txn" } & TxnResponse);
+
+export interface TxnRequest {
+  readonly compare: readonly Compare[];
+  readonly success: readonly Op[];
+  readonly failure?: readonly Op[];
+}
+
+export interface TxnResponse {
+  readonly succeeded: boolean;
+  readonly responses: readonly OpResponse[];
+  readonly revision: number;
+}
+
+export interface WatchRequest {
+  readonly key: Bytes;
+  readonly end?: Bytes;
+  /** First revision to deliver. Absent = from now on. */
+  readonly startRevision?: number;
+  readonly prevKv?: boolean;
+  readonly signal: AbortSignal;
+}
+
+export interface StoreEvent {
+  readonly type: "put" | "delete";
+  /** For a delete: key and modRevision of the deletion, empty value. */
+  readonly kv: KeyValue;
+  readonly prevKv?: KeyValue;
+}
+
+/**
+ * What a watch yields. `ready` first, once, with the revision the watch starts after. `gap` means events were
+ * lost to compaction: the watcher must list again; the watch ends after it. A watch survives reconnects without
+ * loss or repetition; it ends only by its signal (returns), a gap, or an error (throws).
+ */
+export type WatchBatch =
+  | { readonly type: "ready"; readonly revision: number }
+  | { readonly type: "events"; readonly revision: number; readonly events: readonly StoreEvent[] }
+  | { readonly type: "progress"; readonly revision: number }
+  | { readonly type: "gap"; readonly compactRevision: number };
+
+export interface LeaseStatus {
+  readonly id: bigint;
+  /** Seconds left; -1 = expired or unknown. */
+  readonly ttlSeconds: number;
+  readonly grantedTtlSeconds: number;
+  readonly keys: readonly Bytes[];
+}
+
+export interface Store {
+  range(request: RangeRequest, options?: CallOptions): Promise<RangeResponse>;
+  /** Durable when it resolves: an answered write survives kill -9 and power loss. */
+  txn(request: TxnRequest, options?: CallOptions): Promise<TxnResponse>;
+  watch(request: WatchRequest): AsyncIterable<WatchBatch>;
+  /** The newest revision, confirmed by quorum. */
+  revision(options?: CallOptions): Promise<number>;
+  compact(revision: number, options?: CallOptions): Promise<void>;
+  leaseGrant(ttlSeconds: number, id?: bigint): Promise<{ id: bigint; ttlSeconds: number }>;
+  /** Returns the new remaining seconds; throws `object.not_found` when the lease has ended. */
+  leaseKeepAlive(id: bigint): Promise<number>;
+  leaseRevoke(id: bigint): Promise<void>;
+  leaseStatus(id: bigint): Promise<LeaseStatus>;
+  close(): Promise<void>;
+}
+
+export interface CallOptions {
+  readonly signal?: AbortSignal;
+}

@@ -1,0 +1,20 @@
+import { defineConfig } from "vitest/config";
+
+const packages = ["contracts", "domain", "kit", "store", "server", "agent", "client", "cli"];
+
+export default defineConfig({
+  test: {
+    include: ["packages/*/src/**/*.test.ts", "test/repo.test.ts"],
+    pool: "forks",
+    testTimeout: 20_000,
+    coverage: {
+      provider: "v8",
+      include: ["packages/*/src/**/*.ts"],
+      exclude: ["**/gen/**", "**/*.test.ts", "**/testing/**", "**/compose.ts", "packages/bin/**"],
+      reporter: ["text-summary", "json-summary"],
+      thresholds: Object.fromEntries(
+        packages.map((name) => [`packages/${name}/src/**`, { lines: 80, branches: 80 }]),
+      ),
+    },
+  },
+});
