@@ -4,9 +4,19 @@ export interface NodeUsage {
   readonly cpu: number;
   readonly wait: number;
   readonly loadavg: readonly [number, number, number];
-  readonly memory: { readonly total: number; readonly used: number; readonly free: number; readonly available: number };
+  readonly memory: {
+    readonly total: number;
+    readonly used: number;
+    readonly free: number;
+    readonly available: number;
+  };
   readonly swap: { readonly total: number; readonly used: number; readonly free: number };
-  readonly rootfs: { readonly total: number; readonly used: number; readonly free: number; readonly avail: number };
+  readonly rootfs: {
+    readonly total: number;
+    readonly used: number;
+    readonly free: number;
+    readonly avail: number;
+  };
   readonly uptimeSeconds: number;
   readonly netIn: number;
   readonly netOut: number;
@@ -25,7 +35,12 @@ export interface Capability {
 
 export interface NodeFacts {
   readonly hostname: string;
-  readonly kernel: { readonly sysname: string; readonly release: string; readonly version: string; readonly machine: string };
+  readonly kernel: {
+    readonly sysname: string;
+    readonly release: string;
+    readonly version: string;
+    readonly machine: string;
+  };
   readonly osImage: string;
   readonly bootMode: "efi" | "legacy-bios";
   readonly secureBoot: boolean;
@@ -42,9 +57,19 @@ export interface NodeFacts {
     readonly userHz: number;
   };
   readonly memoryBytes: number;
-  readonly disks: readonly { readonly name: string; readonly sizeBytes: number; readonly model: string; readonly rotational: boolean }[];
+  readonly disks: readonly {
+    readonly name: string;
+    readonly sizeBytes: number;
+    readonly model: string;
+    readonly rotational: boolean;
+  }[];
   readonly bridges: readonly string[];
-  readonly gpus: readonly { readonly uuid: string; readonly model: string; readonly memoryBytes: number; readonly driver: string }[];
+  readonly gpus: readonly {
+    readonly uuid: string;
+    readonly model: string;
+    readonly memoryBytes: number;
+    readonly driver: string;
+  }[];
   readonly cgroupVersion: 1 | 2;
   readonly qemu?: { readonly version: string; readonly binary: string; readonly machines: readonly string[] };
   /** "kvm" only after a guest really ran under it. */
