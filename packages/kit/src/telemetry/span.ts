@@ -1,0 +1,48 @@
+import { messageOf } from "@gpve/contracts/errors.ts";
+import { type Span, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import { redactText } from "../redact.ts";
+
+export type SpanAttributes = Readonly<
+  Record<string, string | number | boolean | readonly string[] | undefined>
+>;
+
+/** `server` receives a call from another process, `client` makes one, `internal` is everything else. */
+export type SpanRole = "internal" | "server" | "client";
+
+const KINDS = { internal: SpanKind.INTERNAL, server: SpanKind.SERVER, client: SpanKind.CLIENT };
+
+/**
+ * Runs work inside a span that is the parent of all spans made within. A failure is recorded and thrown on.
+ * Attribute values are the caller's to choose and never secrets; error texts are redacted here.
+ */
+export function span<T>(
+  name: string,
+  attributes: SpanAttributes,
+  work: (current: Span) => T | Promise<T>,
+  role: SpanRole = "internal",
+): Promise<T> {
+  // Looked up each time: tracing may start after this module was loaded.
+  const tracer = trace.getTracer("gpve");
+  return tracer.startActiveSpan(
+    name,
+    { kind: KINDS[role], attributes: attributesOf(attributes) },
+    async (current) => {
+      try {
+        return await work(current);
+      } catch (err) {
+        current.setStatus({ code: SpanStatusCode.ERROR, message: redactText(messageOf(err)) });
+        throw err;
+      } finally {
+        current.end();
+      }
+    },
+  );
+}
+
+function attributesOf(attributes: SpanAttributes): Record<string, string | number | boolean | string[]> {
+  const given: Record<string, string | number | boolean | string[]> = {};
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== undefined) given[name] = typeof value === "object" ? [...value] : value;
+  }
+  return given;
+}
