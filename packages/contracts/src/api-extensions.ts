@@ -1,0 +1,18 @@
+// Additions to the first version of our own API, each with a name. Clients ask for a feature, never for a
+// version. Names are never removed or given a second meaning.
+
+export const apiExtensions = [
+  { name: "objects", description: "Objects as metadata, spec and status under /api/v1/<plural>." },
+  { name: "watch", description: "Server-sent events with ?watch=1, resumable by Last-Event-ID." },
+  { name: "paging", description: "limit and continue: pages of one list at one revision." },
+  { name: "selectors", description: "labelSelector and fieldSelector on lists and watches." },
+  { name: "merge-patch", description: "PATCH with application/merge-patch+json." },
+  { name: "idempotency-key", description: "Mutations repeated under one Idempotency-Key run once." },
+  { name: "plan", description: "POST /api/v1/plan shows what applying objects would change." },
+  { name: "apply", description: "POST /api/v1/apply makes many objects so, as one durable operation." },
+  { name: "node-probe", description: "POST /api/v1/nodes/{name}/probe tries a node's capabilities again." },
+  { name: "audit", description: "GET /api/v1/audit and /api/v1/audit/verify." },
+  { name: "coverage", description: "GET /api/v1/coverage: PVE methods implemented and known, per area." },
+] as const satisfies readonly { name: string; description: string }[];
+
+export type ApiExtension = (typeof apiExtensions)[number]["name"];

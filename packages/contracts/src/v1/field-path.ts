@@ -1,0 +1,29 @@
+// Reading "status.usage.cpu" out of an object, and filling "{spec.path}" templates with it.
+
+export function fieldAt(object: unknown, path: string): unknown {
+  let value: unknown = object;
+  for (const part of path.split(".")) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return undefined;
+    value = (value as Record<string, unknown>)[part];
+  }
+  return value;
+}
+
+/** The value as selectors and templates see it; objects and absent values have none. */
+export function fieldText(object: unknown, path: string): string | undefined {
+  const value = fieldAt(object, path);
+  return typeof value === "string" || typeof value === "number" || typeof value === "boolean"
+    ? String(value)
+    : undefined;
+}
+
+/** `{name}` is short for `{metadata.name}`. Undefined when a field is absent. */
+export function fillTemplate(template: string, object: unknown): string | undefined {
+  let complete = true;
+  const text = template.replaceAll(/\{([^}]+)\}/g, (_all, field: string) => {
+    const value = fieldText(object, field === "name" ? "metadata.name" : field);
+    if (value === undefined) complete = false;
+    return value ?? "";
+  });
+  return complete ? text : undefined;
+}

@@ -1,0 +1,30 @@
+// Every kind of /api/v1. A module adds one line here and an adapter in the server.
+import type { KindDeclaration } from "./kind.ts";
+import { bindingKind } from "./kinds/binding.ts";
+import { eventKind } from "./kinds/event.ts";
+import { nodeKind } from "./kinds/node.ts";
+import { roleKind } from "./kinds/role.ts";
+import { taskKind } from "./kinds/task.ts";
+import { tenantKind } from "./kinds/tenant.ts";
+import { userKind } from "./kinds/user.ts";
+
+export const v1Kinds: readonly KindDeclaration[] = [
+  nodeKind,
+  tenantKind,
+  taskKind,
+  eventKind,
+  userKind,
+  roleKind,
+  bindingKind,
+];
+
+/** Finds a kind by kind, plural or alias, in any letter case. */
+export function findKind(
+  name: string,
+  kinds: readonly KindDeclaration[] = v1Kinds,
+): KindDeclaration | undefined {
+  const wanted = name.toLowerCase();
+  return kinds.find(
+    (kind) => kind.kind.toLowerCase() === wanted || kind.plural === wanted || kind.aliases.includes(wanted),
+  );
+}

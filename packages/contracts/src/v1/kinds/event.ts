@@ -1,0 +1,41 @@
+import { Type } from "typebox";
+import type { KindDeclaration } from "../kind.ts";
+import { anyOf, privilege } from "../permission.ts";
+
+const readEvent = anyOf(privilege("/", "Sys.Audit"), privilege("/nodes/{spec.node}", "Sys.Audit"));
+
+export const eventKind: KindDeclaration = {
+  kind: "Event",
+  plural: "events",
+  aliases: ["event", "ev"],
+  scope: "cluster",
+  description: "Something that happened lately. Old events are dropped.",
+  spec: Type.Object(
+    {
+      type: Type.Enum(["Normal", "Warning"]),
+      reason: Type.String({ description: "One word in CamelCase that programs can match." }),
+      message: Type.String(),
+      object: Type.Object({ kind: Type.String(), name: Type.String() }, { additionalProperties: false }),
+      node: Type.Optional(Type.String({ description: "The node it happened on, where there is one." })),
+    },
+    { additionalProperties: false },
+  ),
+  status: Type.Object({
+    count: Type.Integer({ minimum: 1 }),
+    firstAt: Type.String({ format: "date-time" }),
+    lastAt: Type.String({ format: "date-time" }),
+  }),
+  namePattern: "^[0-9A-HJKMNP-TV-Z]{26}$",
+  permissions: { list: readEvent, get: readEvent, watch: readEvent },
+  selectableFields: ["spec.type", "spec.reason", "spec.object.kind", "spec.object.name", "spec.node"],
+  columns: [
+    { header: "LAST", field: "status.lastAt", format: "age" },
+    { header: "TYPE", field: "spec.type" },
+    { header: "REASON", field: "spec.reason" },
+    { header: "KIND", field: "spec.object.kind" },
+    { header: "OBJECT", field: "spec.object.name" },
+    { header: "COUNT", field: "status.count" },
+    { header: "MESSAGE", field: "spec.message" },
+  ],
+  describe: [{ title: "Seen", fields: ["status.count", "status.firstAt", "status.lastAt"] }],
+};

@@ -1,0 +1,99 @@
+import { Type } from "typebox";
+import type { KindDeclaration } from "../kind.ts";
+import { privilege } from "../permission.ts";
+
+const space = Type.Object({ total: Type.Integer(), used: Type.Integer(), free: Type.Integer() });
+
+export const CapabilitySchema = Type.Object({
+  name: Type.String(),
+  available: Type.Boolean(),
+  detail: Type.String(),
+  fix: Type.Optional(Type.String({ description: "What a person can do about it." })),
+});
+
+export const nodeKind: KindDeclaration = {
+  kind: "Node",
+  plural: "nodes",
+  aliases: ["node", "no"],
+  scope: "cluster",
+  description: "A machine that runs an agent.",
+  spec: Type.Object(
+    {
+      taints: Type.Optional(
+        Type.Array(
+          Type.Object(
+            {
+              key: Type.String({ minLength: 1, maxLength: 253 }),
+              value: Type.Optional(Type.String({ maxLength: 253 })),
+              effect: Type.Enum(["NoSchedule", "PreferNoSchedule"]),
+            },
+            { additionalProperties: false },
+          ),
+          { maxItems: 64, description: "Why the scheduler should avoid this node." },
+        ),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  status: Type.Object({
+    health: Type.Enum(["online", "offline", "unknown"]),
+    address: Type.String(),
+    lastSeen: Type.Optional(Type.String({ format: "date-time" })),
+    certificateFingerprint: Type.Optional(Type.String()),
+    agentVersion: Type.Optional(Type.String()),
+    accelerator: Type.Optional(Type.Enum(["kvm", "tcg", "none"])),
+    kernel: Type.Optional(Type.String()),
+    osImage: Type.Optional(Type.String()),
+    cpu: Type.Optional(
+      Type.Object({
+        model: Type.String(),
+        sockets: Type.Integer(),
+        cores: Type.Integer(),
+        cpus: Type.Integer(),
+      }),
+    ),
+    qemuVersion: Type.Optional(Type.String()),
+    cgroupVersion: Type.Optional(Type.Integer()),
+    usage: Type.Optional(
+      Type.Object({
+        cpu: Type.Number({ description: "0 to 1 over all CPUs." }),
+        loadavg: Type.Array(Type.Number()),
+        memory: space,
+        swap: space,
+        rootfs: space,
+        uptimeSeconds: Type.Number(),
+      }),
+    ),
+    bridges: Type.Optional(Type.Array(Type.String())),
+    gpus: Type.Optional(Type.Array(Type.Object({ uuid: Type.String(), model: Type.String() }))),
+    capabilities: Type.Optional(Type.Array(CapabilitySchema)),
+  }),
+  namePattern: "^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$",
+  permissions: {
+    list: privilege("/nodes/{name}", "Sys.Audit"),
+    get: privilege("/nodes/{name}", "Sys.Audit"),
+    watch: privilege("/nodes/{name}", "Sys.Audit"),
+    replace: privilege("/nodes/{name}", "Sys.Modify"),
+    patch: privilege("/nodes/{name}", "Sys.Modify"),
+  },
+  selectableFields: ["status.health", "status.accelerator"],
+  columns: [
+    { header: "NAME", field: "metadata.name" },
+    { header: "HEALTH", field: "status.health" },
+    { header: "ADDRESS", field: "status.address" },
+    { header: "CPUS", field: "status.cpu.cpus" },
+    { header: "CPU", field: "status.usage.cpu", format: "percent" },
+    { header: "MEMORY", field: "status.usage.memory.used", format: "bytes" },
+    { header: "ACCEL", field: "status.accelerator" },
+    { header: "KERNEL", field: "status.kernel", wide: true },
+    { header: "UPTIME", field: "status.usage.uptimeSeconds", format: "duration", wide: true },
+  ],
+  describe: [
+    { title: "Machine", fields: ["status.osImage", "status.kernel", "status.cpu", "status.qemuVersion"] },
+    { title: "State", fields: ["status.health", "status.address", "status.lastSeen", "status.usage"] },
+    { title: "Capabilities", fields: ["status.capabilities"] },
+    { title: "Placement", fields: ["spec.taints"] },
+  ],
+  applyOrder: 10,
+  liveStatus: true,
+};

@@ -1,0 +1,40 @@
+import { Type } from "typebox";
+import type { KindDeclaration } from "../kind.ts";
+import { privilege } from "../permission.ts";
+
+export const tenantKind: KindDeclaration = {
+  kind: "Tenant",
+  plural: "tenants",
+  aliases: ["tenant", "pool", "pools"],
+  scope: "cluster",
+  description: "Who owns guests and clusters. The same object is a pool under /api2.",
+  spec: Type.Object(
+    { comment: Type.Optional(Type.String({ maxLength: 4096 })) },
+    { additionalProperties: false },
+  ),
+  status: Type.Object({
+    guests: Type.Array(Type.Integer({ description: "VMIDs of the members." })),
+    storages: Type.Array(Type.String()),
+    parent: Type.Optional(Type.String()),
+  }),
+  namePattern: "^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$",
+  permissions: {
+    list: privilege("/pool/{name}", "Pool.Audit"),
+    get: privilege("/pool/{name}", "Pool.Audit"),
+    watch: privilege("/pool/{name}", "Pool.Audit"),
+    create: privilege("/pool/{name}", "Pool.Allocate"),
+    replace: privilege("/pool/{name}", "Pool.Allocate"),
+    patch: privilege("/pool/{name}", "Pool.Allocate"),
+    delete: privilege("/pool/{name}", "Pool.Allocate"),
+  },
+  selectableFields: ["status.parent"],
+  columns: [
+    { header: "NAME", field: "metadata.name" },
+    { header: "GUESTS", field: "status.guests", format: "list" },
+    { header: "STORAGES", field: "status.storages", format: "list" },
+    { header: "COMMENT", field: "spec.comment" },
+    { header: "AGE", field: "metadata.creationTimestamp", format: "age" },
+  ],
+  describe: [{ title: "Members", fields: ["status.guests", "status.storages", "status.parent"] }],
+  applyOrder: 30,
+};

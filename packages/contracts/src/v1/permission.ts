@@ -1,0 +1,62 @@
+// Who may do what under /api/v1, as data. The vocabulary is PVE's: privileges on ACL paths.
+
+/** `{name}` and `{spec.path}` in templates are filled from the object. */
+export type V1Permission =
+  /** Anyone, even without credentials. */
+  | { readonly allow: "anonymous" }
+  /** Any authenticated user or token. */
+  | { readonly allow: "authenticated" }
+  /** The user (or a token of the user) that this field of the object names. */
+  | { readonly allow: "owner"; readonly field: string }
+  | {
+      readonly allow: "privilege";
+      readonly path: string;
+      readonly privileges: readonly string[];
+      /** Default "all". */
+      readonly mode?: "all" | "any";
+    }
+  /** PVE's rule for changing the ACL of a path. */
+  | { readonly allow: "acl-modify"; readonly path: string }
+  /** PVE's rule for a user's groups: the privileges on the user's realm or on one of its groups. */
+  | { readonly allow: "user-group"; readonly privileges: readonly string[] }
+  | { readonly anyOf: readonly V1Permission[] }
+  | { readonly allOf: readonly V1Permission[] };
+
+export const anonymous: V1Permission = { allow: "anonymous" };
+export const authenticated: V1Permission = { allow: "authenticated" };
+
+export function privilege(path: string, ...privileges: readonly string[]): V1Permission {
+  return { allow: "privilege", path, privileges };
+}
+
+export function owner(field: string): V1Permission {
+  return { allow: "owner", field };
+}
+
+export function anyOf(...rules: readonly V1Permission[]): V1Permission {
+  return { anyOf: rules };
+}
+
+export function allOf(...rules: readonly V1Permission[]): V1Permission {
+  return { allOf: rules };
+}
+
+/** One line for documents and `explain`: "Pool.Audit on /pool/{name}". */
+export function describePermission(rule: V1Permission): string {
+  if ("anyOf" in rule) return rule.anyOf.map(describePermission).join(", or ");
+  if ("allOf" in rule) return rule.allOf.map(describePermission).join(", and ");
+  switch (rule.allow) {
+    case "anonymous":
+      return "anyone";
+    case "authenticated":
+      return "any authenticated user";
+    case "owner":
+      return `the user named by ${rule.field}`;
+    case "privilege":
+      return `${rule.privileges.join(rule.mode === "any" ? " or " : " and ")} on ${rule.path}`;
+    case "acl-modify":
+      return `the right to change the ACL of ${rule.path}`;
+    case "user-group":
+      return `${rule.privileges.join(" or ")} on one of the user's groups`;
+  }
+}
