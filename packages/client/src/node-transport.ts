@@ -1,0 +1,249 @@
+// HTTPS by node:https. A server is trusted when its certificate chains to the given CA (or the system's), or
+// when its certificate's SHA-256 fingerprint is the pinned one: what `./gpve up` prints is enough to connect.
+import type { IncomingMessage } from "node:http";
+import { Agent, type AgentOptions, request as httpsRequest } from "node:https";
+import type { Duplex } from "node:stream";
+import { checkServerIdentity, connect, type ConnectionOptions, type TLSSocket } from "node:tls";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { type HttpRequest, type HttpResponse, readText, type Transport } from "./transport.ts";
+
+export interface NodeTransportOptions {
+  /** "https://host:8006" */
+  readonly url: string;
+  /** PEM text of the CA to trust besides the pinned certificate. */
+  readonly ca?: string;
+  /** SHA-256 of the server's certificate, hex with or without colons. */
+  readonly fingerprint?: string;
+  readonly timeoutMs?: number;
+}
+
+const DEFAULT_TIMEOUT_MS = 60_000;
+
+export class NodeTransport implements Transport {
+  readonly origin: string;
+  readonly #url: URL;
+  readonly #timeoutMs: number;
+  readonly #kept: Agent;
+  readonly #fresh: Agent;
+
+  constructor(options: NodeTransportOptions) {
+    this.#url = parseUrl(options.url);
+    this.origin = this.#url.origin;
+    this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const trust = { ca: options.ca, fingerprint: normalFingerprint(options.fingerprint) };
+    this.#kept = new PinningAgent(trust, { keepAlive: true, maxSockets: 16, keepAliveMsecs: 10_000 });
+    this.#fresh = new PinningAgent(trust, { keepAlive: false });
+  }
+
+  async send(request: HttpRequest): Promise<HttpResponse> {
+    // The server closes kept connections after 100 requests or an error. A read may simply be repeated when it
+    // met such a close; a write could then run twice, so writes without an idempotency key go on a new one.
+    const repeatable = request.method === "GET" || request.headers["idempotency-key"] !== undefined;
+    try {
+      return await this.#once(request, repeatable ? this.#kept : this.#fresh);
+    } catch (err) {
+      if (!repeatable || !(err instanceof StaleConnection)) throw this.#explain(err, request);
+    }
+    try {
+      return await this.#once(request, this.#fresh);
+    } catch (err) {
+      throw this.#explain(err, request);
+    }
+  }
+
+  close(): void {
+    this.#kept.destroy();
+    this.#fresh.destroy();
+  }
+
+  #once(request: HttpRequest, agent: Agent): Promise<HttpResponse> {
+    const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
+    const body = request.body === undefined ? undefined : Buffer.from(request.body, "utf8");
+    return new Promise((resolve, reject) => {
+      const outgoing = httpsRequest({
+        host: hostOf(this.#url),
+        port: this.#url.port === "" ? 443 : Number(this.#url.port),
+        method: request.method,
+        path: request.path,
+        agent,
+        headers: {
+          ...request.headers,
+          host: this.#url.host,
+          ...(body === undefined ? {} : { "content-length": String(body.length) }),
+        },
+        ...(request.signal === undefined ? {} : { signal: request.signal }),
+        ...(timeoutMs > 0 ? { timeout: timeoutMs } : {}),
+      });
+      outgoing.once("timeout", () => {
+        outgoing.destroy(
+          new AppError("request.timeout", `no answer from ${this.origin} within ${timeoutMs / 1000} s`),
+        );
+      });
+      outgoing.once("error", (err) => {
+        const stale = outgoing.reusedSocket && errnoOf(err) === "ECONNRESET";
+        reject(stale ? new StaleConnection() : err);
+      });
+      outgoing.once("response", (incoming) => resolve(nodeResponse(incoming)));
+      outgoing.end(body);
+    });
+  }
+
+  #explain(err: unknown, request: HttpRequest): Error {
+    if (isAppError(err)) return err;
+    if (request.signal?.aborted === true) {
+      return new AppError("operation.cancelled", `${request.method} ${request.path} was cancelled`, {
+        cause: err,
+      });
+    }
+    return new AppError("node.unavailable", `cannot reach ${this.origin}: ${reasonOf(err)}`, {
+      cause: err,
+      data: { url: this.origin, errno: errnoOf(err) },
+    });
+  }
+}
+
+class StaleConnection extends Error {}
+
+interface Trust {
+  readonly ca: string | undefined;
+  readonly fingerprint: string | undefined;
+}
+
+/** Checks the certificate before the first byte of a request is written. */
+class PinningAgent extends Agent {
+  readonly #trust: Trust;
+
+  constructor(trust: Trust, options: AgentOptions) {
+    super(options);
+    this.#trust = trust;
+  }
+
+  override createConnection(
+    options: ConnectionOptions,
+    callback?: (err: Error | null, stream: Duplex) => void,
+  ): Duplex | null | undefined {
+    const trust = this.#trust;
+    const host = options.host ?? "localhost";
+    const isName = !/^[\d.]+$|:/.test(host);
+    const socket = connect({
+      host,
+      port: Number(options.port),
+      ...(isName ? { servername: host } : {}),
+      ALPNProtocols: ["http/1.1"],
+      rejectUnauthorized: false,
+      ...(trust.ca === undefined ? {} : { ca: trust.ca }),
+    });
+    const fail = (err: Error): void => {
+      socket.destroy();
+      callback?.(err, socket);
+    };
+    socket.once("error", fail);
+    socket.once("secureConnect", () => {
+      socket.off("error", fail);
+      const distrust = distrustOf(socket, host, trust);
+      if (distrust === undefined) callback?.(null, socket);
+      else fail(distrust);
+    });
+    return undefined;
+  }
+}
+
+function distrustOf(socket: TLSSocket, host: string, trust: Trust): Error | undefined {
+  const certificate = socket.getPeerCertificate();
+  if (
+    trust.fingerprint !== undefined &&
+    normalFingerprint(certificate.fingerprint256) === trust.fingerprint
+  ) {
+    return undefined;
+  }
+  const chain = socket.authorized ? checkServerIdentity(host, certificate) : socket.authorizationError;
+  if (chain === undefined) return undefined;
+  const seen = certificate.fingerprint256;
+  const why =
+    trust.fingerprint === undefined
+      ? `its certificate is not trusted (${chain instanceof Error ? chain.message : String(chain)})`
+      : "its certificate is not the pinned one";
+  return new AppError("node.unavailable", `refused to talk to ${host}: ${why}; it shows SHA-256 ${seen}`, {
+    data: { host, fingerprint: seen, untrusted: true },
+  });
+}
+
+function nodeResponse(incoming: IncomingMessage): HttpResponse {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(incoming.headers)) {
+    if (value !== undefined) headers[name] = Array.isArray(value) ? value.join(", ") : value;
+  }
+  const body = wrapBody(incoming);
+  return {
+    status: incoming.statusCode ?? 0,
+    // Node hands the phrase over as latin1; servers send UTF-8.
+    reason: Buffer.from(incoming.statusMessage ?? "", "latin1").toString("utf8"),
+    headers,
+    body,
+    text: () => readText(body),
+  };
+}
+
+async function* wrapBody(incoming: IncomingMessage): AsyncGenerator<Uint8Array> {
+  try {
+    yield* incoming as AsyncIterable<Uint8Array>;
+  } catch (err) {
+    if (isAppError(err)) throw err;
+    throw new AppError("node.unavailable", `the answer broke off: ${reasonOf(err)}`, { cause: err });
+  }
+}
+
+function parseUrl(text: string): URL {
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch (err) {
+    throw new AppError("config.invalid", `"${text}" is not a URL; it should look like https://host:8006`, {
+      cause: err,
+    });
+  }
+  if (url.protocol !== "https:") {
+    throw new AppError(
+      "config.invalid",
+      `"${text}" must start with https://: credentials never travel in clear`,
+    );
+  }
+  return url;
+}
+
+function hostOf(url: URL): string {
+  return url.hostname.replace(/^\[|\]$/g, "");
+}
+
+function normalFingerprint(text: string | undefined): string | undefined {
+  if (text === undefined || text === "") return undefined;
+  const hex = text
+    .replace(/^sha256[:/ ]/i, "")
+    .replaceAll(":", "")
+    .toLowerCase();
+  if (!/^[0-9a-f]{64}$/.test(hex)) {
+    throw new AppError("config.invalid", `"${text}" is not a SHA-256 fingerprint (64 hex digits)`);
+  }
+  return hex;
+}
+
+function errnoOf(err: unknown): string | undefined {
+  return err instanceof Error && "code" in err && typeof err.code === "string" ? err.code : undefined;
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "connection refused",
+  ECONNRESET: "the connection was closed",
+  ENOTFOUND: "no such host",
+  EAI_AGAIN: "the name cannot be resolved now",
+  ETIMEDOUT: "no connection in time",
+  EHOSTUNREACH: "no route to host",
+  ENETUNREACH: "network unreachable",
+};
+
+function reasonOf(err: unknown): string {
+  const known = REASONS[errnoOf(err) ?? ""];
+  if (known !== undefined) return known;
+  if (err instanceof AggregateError && err.errors.length > 0) return reasonOf(err.errors[0]);
+  return err instanceof Error ? err.message : String(err);
+}

@@ -1,0 +1,44 @@
+// One request with authentication, and one repeat when a ticket had expired.
+import type { Authentication } from "./authentication.ts";
+import { responseError } from "./response-error.ts";
+import type { HttpResponse, HttpVerb, Transport } from "./transport.ts";
+
+export interface SendOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+}
+
+export class Sender {
+  readonly #transport: Transport;
+  readonly #authentication: Authentication;
+
+  constructor(deps: { transport: Transport; authentication: Authentication }) {
+    this.#transport = deps.transport;
+    this.#authentication = deps.authentication;
+  }
+
+  /** Resolves with a success answer; throws AppError for every other. */
+  async send(method: HttpVerb, path: string, options: SendOptions = {}): Promise<HttpResponse> {
+    const first = await this.#once(method, path, options);
+    if (first.status < 400) return first;
+    const refusal = await responseError(first, { method, path });
+    // A login failure is 401 too, but that request never passes here.
+    if (first.status !== 401 || !(await this.#authentication.renewAfterRefusal())) throw refusal;
+    const second = await this.#once(method, path, options);
+    if (second.status < 400) return second;
+    throw await responseError(second, { method, path });
+  }
+
+  async #once(method: HttpVerb, path: string, options: SendOptions): Promise<HttpResponse> {
+    const headers = await this.#authentication.headers(method !== "GET");
+    const { headers: extra, ...rest } = options;
+    return this.#transport.send({
+      method,
+      path,
+      headers: { accept: "application/json", ...headers, ...extra },
+      ...rest,
+    });
+  }
+}

@@ -1,0 +1,47 @@
+// How requests leave the process. The client above it knows HTTP, not sockets, so the same code runs in Node
+// (node-transport.ts), in a browser (fetch-transport.ts) and in tests.
+
+export type HttpVerb = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+
+export interface HttpRequest {
+  readonly method: HttpVerb;
+  /** Absolute path with query, percent-encoded: "/api2/json/version". */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+  readonly signal?: AbortSignal;
+  /** Silence after which the request is given up; 0 = never (watches). */
+  readonly timeoutMs?: number;
+}
+
+export interface HttpResponse {
+  readonly status: number;
+  /** The status line's text: PVE puts the error there. Empty over HTTP/2. */
+  readonly reason: string;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** The body in pieces as they arrive; read it once, or call `text`. */
+  readonly body: AsyncIterable<Uint8Array>;
+  text(): Promise<string>;
+}
+
+export interface Transport {
+  /** "https://host:8006", for messages. */
+  readonly origin: string;
+  /** Resolves when the head of the answer is there, whatever its status; rejects with AppError otherwise. */
+  send(request: HttpRequest): Promise<HttpResponse>;
+  close(): void;
+}
+
+/** What the client needs of a clock; kit's Clock fits. */
+export interface ClientClock {
+  now(): number;
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+export async function readText(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const piece of body) text += decoder.decode(piece, { stream: true });
+  return text + decoder.decode();
+}
