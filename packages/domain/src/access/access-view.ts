@@ -1,0 +1,34 @@
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { AccessView, Actor } from "../request/context.ts";
+import type { AccessModel } from "./model.ts";
+import { privilegeSource } from "./privileges.ts";
+
+/** The permission answers of one request. Anonymous has none. */
+export function createAccessView(
+  model: AccessModel,
+  actor: Actor | undefined,
+  nowSeconds: number,
+): AccessView {
+  const source = actor === undefined ? undefined : privilegeSource(model, actor.authid, nowSeconds);
+  const privileges = (path: string): ReadonlyMap<string, boolean> => source?.privileges(path) ?? new Map();
+  const has = (path: string, wanted: readonly string[], mode: "all" | "any" = "all"): boolean => {
+    const held = privileges(path);
+    return mode === "any" ? wanted.some((name) => held.has(name)) : wanted.every((name) => held.has(name));
+  };
+  return {
+    privileges,
+    has,
+    require: (path, wanted, mode = "all") => {
+      if (has(path, wanted, mode)) return;
+      if (mode === "any") throw permissionDenied(`${path}, ${wanted.join("|")}`);
+      const held = privileges(path);
+      throw permissionDenied(`${path}, ${wanted.find((name) => !held.has(name))}`);
+    },
+  };
+}
+
+/** PVE's 403: `Permission check failed`, with what was missing when it may be told. */
+export function permissionDenied(what?: string): AppError {
+  const detail = what === undefined ? "" : ` (${what})`;
+  return new AppError("access.denied", `Permission check failed${detail}`);
+}

@@ -1,0 +1,81 @@
+// The names PVE's access model knows, and the one place that takes them apart.
+import { AppError } from "@gpve/contracts/errors.ts";
+
+const USER = String.raw`[^\s:/]+`;
+const NAME = String.raw`[A-Za-z][A-Za-z0-9.\-_]+`;
+const USERID = new RegExp(`^(${USER})@(${NAME})$`, "u");
+const TOKENID = new RegExp(`^((${USER})@(${NAME}))!(${NAME})$`, "u");
+const OBJECT_NAME = /^[A-Za-z0-9.\-_]+$/;
+const POOL_NAME = /^[A-Za-z0-9.\-_]+(?:\/[A-Za-z0-9.\-_]+){0,2}$/;
+const STORAGE_NAME = /^[a-z][a-z0-9\-_.]*[a-z0-9]$/i;
+
+const MIN_USERID = 3;
+const MAX_USERID = 64;
+
+export interface UserName {
+  readonly userid: string;
+  /** The part before the last `@`. */
+  readonly name: string;
+  readonly realm: string;
+}
+
+export interface TokenName {
+  /** "joe@pve!ci". */
+  readonly authid: string;
+  readonly userid: string;
+  readonly tokenid: string;
+}
+
+export function parseUserid(text: string): UserName | undefined {
+  const length = Array.from(text).length;
+  if (length < MIN_USERID || length > MAX_USERID) return undefined;
+  const match = USERID.exec(text);
+  if (match === null) return undefined;
+  return { userid: text, name: match[1] ?? "", realm: match[2] ?? "" };
+}
+
+/** Throws with PVE's texts when the name cannot be a user's. */
+export function requireUserid(value: unknown): UserName {
+  const text = typeof value === "string" ? value : "";
+  const parsed = parseUserid(text);
+  if (parsed !== undefined) return parsed;
+  const length = Array.from(text).length;
+  if (length < MIN_USERID) throw plainFailure(`user name '${text}' is too short`);
+  if (length > MAX_USERID) throw plainFailure(`user name '${text}' is too long (${length} > ${MAX_USERID})`);
+  throw plainFailure(`value '${text}' does not look like a valid user name`);
+}
+
+export function parseTokenid(text: string): TokenName | undefined {
+  const match = TOKENID.exec(text);
+  if (match === null) return undefined;
+  return { authid: text, userid: match[1] ?? "", tokenid: match[4] ?? "" };
+}
+
+export function joinTokenid(userid: string, tokenid: string): string {
+  return `${userid}!${tokenid}`;
+}
+
+/** Groups and roles. */
+export function isObjectName(text: string): boolean {
+  return OBJECT_NAME.test(text);
+}
+
+export function isPoolName(text: string): boolean {
+  return POOL_NAME.test(text);
+}
+
+export function isStorageName(text: string): boolean {
+  return STORAGE_NAME.test(text);
+}
+
+/** PVE's `-list` values: separated by comma, semicolon or white space, or by NUL when one is present. */
+export function splitList(text: string | undefined): string[] {
+  if (text === undefined) return [];
+  const parts = text.includes("\0") ? text.split("\0") : text.split(/[,;\s]+/);
+  return parts.filter((part) => part !== "");
+}
+
+/** A failure PVE answers with a bare 500. */
+function plainFailure(message: string): AppError {
+  return new AppError("request.invalid", message, { pveStatus: 500 });
+}

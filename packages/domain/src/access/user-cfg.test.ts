@@ -1,0 +1,149 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { PRIVILEGES } from "./builtin-roles.ts";
+import { buildAccessModel } from "./model.ts";
+import type { UserCfg } from "./user-cfg.ts";
+import { parseUserCfg, writeUserCfg } from "./user-cfg.ts";
+
+describe("reading user.cfg", () => {
+  test("every kind of line is understood", () => {
+    const cfg = parseUserCfg(`user:joe@pve:1:1700000000:Jo%C3%A9:Doe:joe@x.org:a%3Ab:x:
+token:joe@pve!ci:0:1:for CI:
+group:devs:joe@pve:Developers:
+role:look:VM.Audit,Sys.Audit:
+pool:p:first pool:101,100:local,nfs1:
+acl:1:/vms/100/:@devs,joe@pve,joe@pve!ci:look:
+`);
+    expect(cfg.warnings).toEqual([]);
+    expect(cfg.users).toEqual([
+      {
+        userid: "joe@pve",
+        enable: true,
+        expire: 1_700_000_000,
+        firstname: "Joé",
+        lastname: "Doe",
+        email: "joe@x.org",
+        comment: "a:b",
+        keys: "x",
+        groups: ["devs"],
+      },
+    ]);
+    expect(cfg.tokens).toEqual([
+      { userid: "joe@pve", tokenid: "ci", privsep: true, expire: 0, comment: "for CI" },
+    ]);
+    expect(cfg.pools).toEqual([
+      { poolid: "p", comment: "first pool", vms: [100, 101], storage: ["local", "nfs1"] },
+    ]);
+    expect(cfg.acl.map((entry) => [entry.path, entry.type, entry.ugid])).toEqual([
+      ["/vms/100", "group", "devs"],
+      ["/vms/100", "user", "joe@pve"],
+      ["/vms/100", "token", "joe@pve!ci"],
+    ]);
+  });
+
+  test("what cannot be understood is left out and named", () => {
+    const { warnings, ...cfg } = parseUserCfg(`user:bad:1:
+user:joe@pve:1:soon:
+user:ann@pve:1:
+token:x:0:
+token:ann@pve!t:later:
+token:none@pve!t:0:
+group:b d:ann@pve:
+group:g:who@pve:
+role:r ole:VM.Audit:
+role:PVEAdmin:VM.Audit:
+role:r:VM.Fly:
+pool:p q::100:
+pool:a::100,x:1bad:
+pool:b::100:
+acl:1:/a b:ann@pve:r:
+acl:1:/vms:ann@pve:nope:
+acl:1:/vms:@none,none@pve!x:r:
+nonsense
+`);
+    expect(warnings).toHaveLength(19);
+    expect(cfg.users.map((user) => user.userid)).toEqual(["ann@pve"]);
+    expect(cfg.acl).toEqual([]);
+    expect(cfg.pools.map((pool) => pool.vms)).toEqual([[100], []]);
+  });
+
+  test("any text gives a model and no exception", () => {
+    const word = fc.constantFrom(
+      "user",
+      "token",
+      "group",
+      "role",
+      "pool",
+      "acl",
+      "joe@pve",
+      "joe@pve!t",
+      "1",
+      "0",
+      ":",
+      ":",
+      ":",
+      "/vms",
+      "@g",
+      "g",
+      "%",
+      "%4",
+      "%41",
+      "\n",
+      " ",
+      ",",
+    );
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string(),
+          fc.array(word).map((words) => words.join("")),
+        ),
+        (text) => {
+          buildAccessModel({ ...parseUserCfg(text), realms: [] });
+        },
+      ),
+    );
+  });
+
+  test("what was written is read back the same", () => {
+    const name = fc.stringMatching(/^[a-z][a-z0-9._-]{1,8}$/);
+    const words = fc
+      .string({ minLength: 1, maxLength: 20, unit: "grapheme" })
+      .filter((s) => s.isWellFormed());
+    const userids = fc.uniqueArray(
+      name.map((n) => `${n}@pve`),
+      { minLength: 1, maxLength: 4 },
+    );
+    const cfgs: fc.Arbitrary<UserCfg> = fc
+      .record({
+        userids,
+        groups: fc.uniqueArray(name, { maxLength: 3 }),
+        comment: words,
+        flag: fc.boolean(),
+        privileges: fc.uniqueArray(fc.constantFrom(...PRIVILEGES)),
+      })
+      .map(({ userids: ids, groups, comment, flag, privileges }) => {
+        const sorted = ids.toSorted();
+        const [first = ""] = sorted;
+        return {
+          users: sorted.map((userid) => ({
+            userid,
+            enable: flag,
+            expire: 0,
+            comment,
+            groups: groups.toSorted(),
+          })),
+          tokens: [{ userid: first, tokenid: "tok", privsep: flag, expire: 7, comment }],
+          groups: groups.map((groupid) => ({ groupid, comment })),
+          roles: [{ roleid: "myrole", privileges: privileges.toSorted() }],
+          pools: [{ poolid: "p", comment, vms: [100, 200], storage: ["local"] }],
+          acl: [{ path: "/vms", type: "user", ugid: first, roleid: "myrole", propagate: flag }],
+        };
+      });
+    fc.assert(
+      fc.property(cfgs, (cfg) => {
+        expect(parseUserCfg(writeUserCfg(cfg))).toEqual({ ...cfg, warnings: [] });
+      }),
+    );
+  });
+});
