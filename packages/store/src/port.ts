@@ -28,6 +28,8 @@ export interface RangeRequest {
   readonly keysOnly?: boolean;
   readonly countOnly?: boolean;
   readonly descending?: boolean;
+  /** Return only keys changed at or after this revision. `count` still counts all keys of the range. */
+  readonly minModRevision?: number;
 }
 
 export interface RangeResponse {
@@ -36,12 +38,16 @@ export interface RangeResponse {
   readonly more: boolean;
   /** All keys in the range, not only those returned. */
   readonly count: number;
+  /** The newest revision when this was read, even for a read of an older one. */
   readonly revision: number;
 }
 
 export type CompareResult = "equal" | "greater" | "less" | "notEqual";
 
-/** `end` makes the comparison hold for every key of a range (true for an empty range). */
+/**
+ * `end` makes the comparison hold for every key of a range. An absent key, or an empty range, compares as version,
+ * revisions and lease 0; comparing a value with it is false.
+ */
 export type Compare = { readonly key: Bytes; readonly end?: Bytes; readonly result: CompareResult } & (
   | { readonly target: "version"; readonly version: number }
   | { readonly target: "createRevision"; readonly createRevision: number }
@@ -70,6 +76,10 @@ export type OpResponse =
   | { readonly type: "delete"; readonly deleted: number; readonly prevKvs: readonly KeyValue[] }
   | ({ readonly type: "txn" } & TxnResponse);
 
+/**
+ * At most 128 comparisons and 128 operations a branch, 1.5 MiB together, and no key put twice or both put and
+ * deleted: etcd's limits hold for every engine. A transaction that changes nothing makes no new revision.
+ */
 export interface TxnRequest {
   readonly compare: readonly Compare[];
   readonly success: readonly Op[];
@@ -88,6 +98,8 @@ export interface WatchRequest {
   /** First revision to deliver. Absent = from now on. */
   readonly startRevision?: number;
   readonly prevKv?: boolean;
+  /** Also tell how far the store moved on without a matching event: at once on SQLite, now and then on etcd. */
+  readonly progress?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -102,6 +114,7 @@ export interface StoreEvent {
  * What a watch yields. `ready` first, once, with the revision the watch starts after. `gap` means events were
  * lost to compaction: the watcher must list again; the watch ends after it. A watch survives reconnects without
  * loss or repetition; it ends only by its signal (returns), a gap, or an error (throws).
+ * `events` holds whole revisions: all there is up to and including `revision`.
  */
 export type WatchBatch =
   | { readonly type: "ready"; readonly revision: number }

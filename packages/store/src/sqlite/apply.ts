@@ -1,0 +1,188 @@
+// Runs one transaction's logic against the tables: comparisons, then one branch. The caller wraps it in a SQLite
+// savepoint and decides what a failure means.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type {
+  Bytes,
+  Compare,
+  KeyValue,
+  Op,
+  OpResponse,
+  RangeRequest,
+  RangeResponse,
+  StoreEvent,
+  TxnRequest,
+  TxnResponse,
+} from "../port.ts";
+import { compareBytes, equalBytes } from "../keys.ts";
+import { type Tables, tombstone } from "./tables.ts";
+
+export interface ApplyContext {
+  readonly tables: Tables;
+  /** Revision before this transaction. */
+  readonly revision: number;
+  readonly compactRevision: number;
+  readonly leaseExists: (id: bigint) => boolean;
+  /** Collects what happened, in order. */
+  readonly events: StoreEvent[];
+}
+
+export function applyTxn(ctx: ApplyContext, request: TxnRequest): TxnResponse {
+  const { succeeded, responses } = run(ctx, request);
+  return { succeeded, responses, revision: revisionNow(ctx) };
+}
+
+export function readRange(ctx: ApplyContext, request: RangeRequest): RangeResponse {
+  const revision = revisionNow(ctx);
+  const wanted = request.revision ?? 0;
+  if (wanted > revision) {
+    throw new AppError("request.invalid", `revision ${wanted} is in the future; the store is at ${revision}`);
+  }
+  if (wanted > 0 && wanted < ctx.compactRevision) throw compacted(wanted, ctx.compactRevision);
+  const at = wanted > 0 && wanted < revision ? wanted : undefined;
+  if (request.countOnly === true) {
+    return { kvs: [], more: false, count: ctx.tables.count(request, at), revision };
+  }
+  const limit = request.limit ?? 0;
+  const minModRevision = request.minModRevision ?? 0;
+  const found = ctx.tables.read(request, {
+    at,
+    minModRevision,
+    limit: limit > 0 ? limit + 1 : 0,
+    keysOnly: request.keysOnly === true,
+    descending: request.descending === true,
+  });
+  const more = limit > 0 && found.length > limit;
+  const whole = !more && minModRevision === 0;
+  return {
+    kvs: more ? found.slice(0, limit) : found,
+    more,
+    count: whole ? found.length : ctx.tables.count(request, at),
+    revision,
+  };
+}
+
+export function deleteKeys(ctx: ApplyContext, keys: readonly Bytes[]): void {
+  const revision = ctx.revision + 1;
+  for (const key of keys) {
+    ctx.tables.delete(key, revision);
+    ctx.events.push({ type: "delete", kv: tombstone(key, revision) });
+  }
+}
+
+export function compacted(wanted: number, compactRevision: number): AppError {
+  return new AppError(
+    "store.compacted",
+    `revision ${wanted} has been compacted away; the oldest still readable is ${compactRevision}`,
+    { data: { compactRevision } },
+  );
+}
+
+function revisionNow(ctx: ApplyContext): number {
+  return ctx.events.length > 0 ? ctx.revision + 1 : ctx.revision;
+}
+
+function run(ctx: ApplyContext, request: TxnRequest): { succeeded: boolean; responses: OpResponse[] } {
+  // All comparisons of nested transactions see what earlier operations of the outer one wrote, as in etcd 3.4+.
+  const succeeded = request.compare.every((item) => holds(ctx, item));
+  const ops = succeeded ? request.success : (request.failure ?? []);
+  return { succeeded, responses: ops.map((op) => runOp(ctx, op)) };
+}
+
+function runOp(ctx: ApplyContext, op: Op): OpResponse {
+  switch (op.type) {
+    case "range":
+      return { type: "range", ...readRange(ctx, op) };
+    case "put":
+      return put(ctx, op);
+    case "delete": {
+      const { key, end } = op;
+      const found = ctx.tables.read(
+        { key, end },
+        { at: undefined, minModRevision: 0, limit: 0, keysOnly: op.prevKv !== true, descending: false },
+      );
+      deleteKeys(
+        ctx,
+        found.map((kv) => kv.key),
+      );
+      return { type: "delete", deleted: found.length, prevKvs: op.prevKv === true ? found : [] };
+    }
+    case "txn": {
+      const nested = run(ctx, op);
+      return { type: "txn", ...nested, revision: revisionNow(ctx) };
+    }
+  }
+}
+
+function put(ctx: ApplyContext, op: Op & { type: "put" }): OpResponse {
+  const previous = ctx.tables.get(op.key);
+  if (previous === undefined && (op.ignoreValue === true || op.ignoreLease === true)) {
+    throw new AppError("object.not_found", "a put that keeps value or lease needs an existing key");
+  }
+  const lease = op.ignoreLease === true && previous !== undefined ? previous.lease : (op.lease ?? 0n);
+  if (lease !== 0n && !ctx.leaseExists(lease)) {
+    throw new AppError("object.not_found", `lease ${lease} does not exist or has expired`);
+  }
+  const revision = ctx.revision + 1;
+  const kv: KeyValue = {
+    key: op.key,
+    value: op.ignoreValue === true && previous !== undefined ? previous.value : op.value,
+    createRevision: previous?.createRevision ?? revision,
+    modRevision: revision,
+    version: (previous?.version ?? 0) + 1,
+    lease,
+  };
+  ctx.tables.put(kv);
+  ctx.events.push({ type: "put", kv });
+  return op.prevKv === true && previous !== undefined ? { type: "put", prevKv: previous } : { type: "put" };
+}
+
+const ABSENT = { version: 0, createRevision: 0, modRevision: 0, lease: 0n } as const;
+
+function holds(ctx: ApplyContext, item: Compare): boolean {
+  const { key, end } = item;
+  const found =
+    end === undefined
+      ? [ctx.tables.get(key)].filter((kv) => kv !== undefined)
+      : ctx.tables.read(
+          { key, end },
+          {
+            at: undefined,
+            minModRevision: 0,
+            limit: 0,
+            keysOnly: item.target !== "value",
+            descending: false,
+          },
+        );
+  if (found.length === 0) return item.target !== "value" && matches(item, ABSENT);
+  return found.every((kv) => matches(item, kv));
+}
+
+function matches(item: Compare, kv: Omit<KeyValue, "key" | "value"> & { readonly value?: Bytes }): boolean {
+  switch (item.target) {
+    case "version":
+      return verdict(item, kv.version - item.version);
+    case "createRevision":
+      return verdict(item, kv.createRevision - item.createRevision);
+    case "modRevision":
+      return verdict(item, kv.modRevision - item.modRevision);
+    case "lease":
+      return verdict(item, kv.lease === item.lease ? 0 : kv.lease < item.lease ? -1 : 1);
+    case "value": {
+      const value = kv.value ?? new Uint8Array(0);
+      return verdict(item, equalBytes(value, item.value) ? 0 : compareBytes(value, item.value));
+    }
+  }
+}
+
+function verdict({ result }: Compare, order: number): boolean {
+  switch (result) {
+    case "equal":
+      return order === 0;
+    case "notEqual":
+      return order !== 0;
+    case "less":
+      return order < 0;
+    case "greater":
+      return order > 0;
+  }
+}

@@ -1,0 +1,201 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import type { Op, Store } from "../port.ts";
+import { prefixEnd, utf8 } from "../keys.ts";
+import { openWatch, storeConformance } from "../testing/conformance.ts";
+import { openSqliteStore } from "./sqlite-store.ts";
+
+const dirs: string[] = [];
+const stores: Store[] = [];
+
+function tempFile(): string {
+  const dir = mkdtempSync(join(tmpdir(), "gpve-store-"));
+  dirs.push(dir);
+  return join(dir, "sub", "store.db");
+}
+
+function open(path: string, extra: { maxBytes?: number; clock?: FakeClock } = {}): Store {
+  const store = openSqliteStore({ path, ...extra });
+  stores.push(store);
+  return store;
+}
+
+afterEach(async () => {
+  for (const store of stores.splice(0)) await store.close();
+});
+
+afterAll(() => {
+  for (const dir of dirs.splice(0)) rmSync(dir, { recursive: true });
+});
+
+const put = (key: string, value: string | Uint8Array, lease?: bigint): Op => ({
+  type: "put",
+  key: utf8(key),
+  value: typeof value === "string" ? utf8(value) : value,
+  ...(lease === undefined ? {} : { lease }),
+});
+const write = async (store: Store, ...ops: Op[]): Promise<number> =>
+  (await store.txn({ compare: [], success: ops })).revision;
+const everything = { key: utf8("/"), end: prefixEnd(utf8("/")) };
+
+for (const kind of ["memory", "file"] as const) {
+  storeConformance(`SQLite in ${kind}`, async () => {
+    const clock = new FakeClock();
+    const path = kind === "memory" ? ":memory:" : tempFile();
+    const store = openSqliteStore({ path, clock });
+    return {
+      store,
+      close: () => store.close(),
+      pass: (seconds) => clock.advance(seconds * 1_000),
+    };
+  });
+}
+
+describe("SQLite store", () => {
+  it("keeps everything over a restart: keys, history, revision, compaction", async () => {
+    const path = tempFile();
+    const first = open(path);
+    await write(first, put("/a", "1"));
+    const r2 = await write(first, put("/a", "2"), put("/b", "2"));
+    await first.compact(r2);
+    const last = await write(first, { type: "delete", key: utf8("/b") });
+    await first.close();
+    const second = open(path);
+    expect(await second.revision()).toBe(last);
+    expect(await second.range({ ...everything, revision: r2 })).toMatchObject({ count: 2 });
+    await expect(second.range({ ...everything, revision: r2 - 1 })).rejects.toMatchObject({
+      code: "store.compacted",
+    });
+    const watch = openWatch(second, { ...everything, startRevision: last });
+    expect((await watch.events(1))[0]?.type).toBe("delete");
+    await watch.stop();
+  });
+
+  it("never reuses a revision whose last trace was compacted away", async () => {
+    const path = tempFile();
+    const first = open(path);
+    await write(first, put("/a", "1"));
+    const gone = await write(first, { type: "delete", key: utf8("/a") });
+    await first.compact(gone);
+    await first.close();
+    const second = open(path);
+    expect(await write(second, put("/a", "1"))).toBe(gone + 1);
+  });
+
+  it("gives a lease its full time again after a restart, then ends it", async () => {
+    const path = tempFile();
+    const clock = new FakeClock();
+    const first = open(path, { clock });
+    const { id } = await first.leaseGrant(10);
+    await write(first, put("/a", "1", id));
+    await clock.advance(8_000);
+    await first.close();
+    const second = open(path, { clock });
+    await clock.advance(8_000);
+    expect((await second.range(everything)).count).toBe(1);
+    expect((await second.leaseStatus(id)).ttlSeconds).toBe(2);
+    await clock.advance(3_000);
+    expect((await second.range(everything)).count).toBe(0);
+    await second.close();
+    expect((await open(path, { clock }).leaseStatus(id)).ttlSeconds).toBe(-1);
+  });
+
+  it("refuses a file of a newer version, of another program, or in use elsewhere", async () => {
+    const path = tempFile();
+    await open(path).close();
+    const raw = new DatabaseSync(path);
+    raw.exec("PRAGMA user_version = 99");
+    raw.close();
+    expect(() => open(path)).toThrow(/newer version \(format 99/);
+    const foreign = tempFile();
+    await open(foreign).close();
+    const other = new DatabaseSync(foreign);
+    other.exec("PRAGMA application_id = 1");
+    other.close();
+    expect(() => open(foreign)).toThrow(/another program/);
+    const busy = tempFile();
+    const owner = open(busy);
+    await write(owner, put("/a", "1"));
+    expect(() => open(busy)).toThrow(/in use by another process/);
+  });
+
+  it("refuses a file that is not a database", async () => {
+    const path = tempFile();
+    await open(path).close();
+    writeFileSync(path, "x".repeat(8_192));
+    expect(() => open(path)).toThrow(/damaged/);
+  });
+
+  it("answers store.full when there is no room, writes nothing, and works on afterwards", async () => {
+    const path = tempFile();
+    const store = open(path, { maxBytes: 256 * 1024 });
+    const before = await write(store, put("/small", "1"));
+    const big = new Uint8Array(600 * 1024);
+    const results = await Promise.allSettled([
+      write(store, put("/x", "fits")),
+      write(store, put("/half", "no"), put("/big", big)),
+      write(store, put("/y", "fits")),
+    ]);
+    expect(results.map((result) => result.status)).toEqual(["fulfilled", "rejected", "fulfilled"]);
+    expect(results[1]).toMatchObject({ reason: { code: "store.full" } });
+    expect(await store.revision()).toBe(before + 2);
+    expect((await store.range(everything)).count).toBe(3);
+    await expect(write(store, put("/big", big))).rejects.toMatchObject({ code: "store.full" });
+    expect(await write(store, put("/small", "2"))).toBe(before + 3);
+  });
+
+  it("sends a watch that is too slow back to the history, losing nothing", async () => {
+    const store = open(":memory:");
+    const watch = openWatch(store, everything);
+    await watch.next();
+    const first = watch.events(1);
+    await write(store, put("/first", "x"));
+    await first;
+    for (let i = 0; i < 120; i++) {
+      await write(store, ...Array.from({ length: 100 }, (_, n) => put(`/k/${i}/${n}`, "x")));
+    }
+    const events = await watch.events(12_000);
+    expect(events).toHaveLength(12_000);
+    const revisions = events.map((event) => event.kv.modRevision);
+    expect(revisions).toEqual(revisions.toSorted((a, b) => a - b));
+    expect(new Set(events.map((event) => String(event.kv.key))).size).toBe(12_000);
+    await watch.stop();
+  });
+
+  it("tells a watch that asks for it how far the store moved on", async () => {
+    const store = open(":memory:");
+    const watch = openWatch(store, { key: utf8("/mine/"), end: prefixEnd(utf8("/mine/")), progress: true });
+    await watch.next();
+    const waiting = watch.next();
+    const revision = await write(store, put("/other", "x"));
+    expect(await waiting).toEqual({ type: "progress", revision });
+    await watch.stop();
+  });
+
+  it("ends watches and refuses work once closed", async () => {
+    const store = open(":memory:");
+    const watch = openWatch(store, everything);
+    await watch.next();
+    const waiting = watch.next();
+    const late = write(store, put("/a", "1"));
+    await store.close();
+    await late;
+    await expect(waiting).rejects.toMatchObject({ code: "store.unavailable" });
+    await expect(write(store, put("/a", "1"))).rejects.toMatchObject({ code: "store.unavailable" });
+  });
+
+  it("keeps a revoked lease from taking keys that arrive in the same batch", async () => {
+    const store = open(":memory:");
+    const { id } = await store.leaseGrant(60);
+    const results = await Promise.allSettled([
+      store.leaseRevoke(id),
+      store.leaseRevoke(id),
+      write(store, put("/a", "1", id)),
+    ]);
+    expect(results.map((result) => result.status)).toEqual(["fulfilled", "rejected", "rejected"]);
+  });
+});

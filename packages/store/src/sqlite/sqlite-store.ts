@@ -1,0 +1,298 @@
+// The Store on SQLite: one file, one process, etcd's semantics.
+//
+// Writes that arrive in the same turn of the event loop share one SQLite transaction and so one fsync; each
+// stands on its own savepoint and gets its own revision. Reads run between batches and never see half of one.
+import type { DatabaseSync } from "node:sqlite";
+import { randomBytes } from "node:crypto";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import type {
+  CallOptions,
+  LeaseStatus,
+  RangeRequest,
+  RangeResponse,
+  Store,
+  StoreEvent,
+  TxnRequest,
+  TxnResponse,
+  WatchBatch,
+  WatchRequest,
+} from "../port.ts";
+import { checkTxn, requireKey } from "../txn-rules.ts";
+import { type ApplyContext, applyTxn, compacted, deleteKeys, readRange } from "./apply.ts";
+import { openDatabase } from "./database.ts";
+import { LeaseClock } from "./lease-clock.ts";
+import { fromSqlite } from "./sqlite-errors.ts";
+import { Tables } from "./tables.ts";
+import { WatchHub, closedError } from "./watch-hub.ts";
+
+export interface SqliteOptions {
+  /** File name, or ":memory:". */
+  readonly path: string;
+  readonly clock?: Clock;
+  /** Refuse to grow beyond this, as a full disk would. */
+  readonly maxBytes?: number;
+}
+
+const SCRUB_ROWS = 2_000;
+const MAX_TTL_SECONDS = 9_000_000_000;
+
+interface Write {
+  /** Runs inside a savepoint. Returns what to do once it is durable. */
+  readonly run: (ctx: ApplyContext) => () => void;
+  readonly fail: (err: AppError) => void;
+}
+
+export function openSqliteStore(options: SqliteOptions): Store {
+  return new SqliteStore(openDatabase(options), options.path, options.clock ?? systemClock);
+}
+
+class SqliteStore implements Store {
+  readonly #db: DatabaseSync;
+  readonly #path: string;
+  readonly #tables: Tables;
+  readonly #hub: WatchHub;
+  readonly #leases: LeaseClock;
+  #revision: number;
+  #compacted: number;
+  #queue: Write[] = [];
+  #scheduled = false;
+  #closed = false;
+
+  constructor(db: DatabaseSync, path: string, clock: Clock) {
+    this.#db = db;
+    this.#path = path;
+    this.#tables = new Tables(db);
+    this.#revision = this.#tables.meta("revision");
+    this.#compacted = this.#tables.meta("compacted");
+    this.#hub = new WatchHub(this.#tables, () => ({
+      revision: this.#revision,
+      compactRevision: this.#compacted,
+    }));
+    this.#leases = new LeaseClock(clock, (id) => this.#expire(id, clock));
+    for (const lease of this.#tables.leases()) this.#leases.add(lease.id, lease.ttlSeconds);
+  }
+
+  async range(request: RangeRequest, options?: CallOptions): Promise<RangeResponse> {
+    this.#check(options);
+    requireKey(request.key);
+    return this.#guard(() => readRange(this.#context([]), request));
+  }
+
+  async txn(request: TxnRequest, options?: CallOptions): Promise<TxnResponse> {
+    this.#check(options);
+    checkTxn(request);
+    if (readsOnly(request)) return this.#guard(() => applyTxn(this.#context([]), request));
+    return this.#write((ctx) => applyTxn(ctx, request));
+  }
+
+  watch(request: WatchRequest): AsyncIterable<WatchBatch> {
+    this.#check();
+    requireKey(request.key);
+    return this.#hub.watch(request);
+  }
+
+  async revision(options?: CallOptions): Promise<number> {
+    this.#check(options);
+    return this.#revision;
+  }
+
+  async compact(revision: number, options?: CallOptions): Promise<void> {
+    this.#check(options);
+    await this.#write(() => {
+      // From the table: another compaction may stand earlier in this very batch.
+      const before = this.#tables.meta("compacted");
+      if (revision <= before) throw compacted(revision, before);
+      if (revision > this.#revision) {
+        throw new AppError(
+          "request.invalid",
+          `cannot compact to revision ${revision}, which is in the future; the store is at ${this.#revision}`,
+        );
+      }
+      this.#tables.setMeta("compacted", revision);
+    });
+    this.#compacted = Math.max(this.#compacted, revision);
+    // In small bites, so that other writes get their turn. A crash in between costs space only: the next
+    // compaction removes what was left.
+    for (;;) {
+      const removed = await this.#write(() => this.#tables.scrub(revision, SCRUB_ROWS));
+      if (removed < SCRUB_ROWS) return;
+    }
+  }
+
+  async leaseGrant(ttlSeconds: number, id?: bigint): Promise<{ id: bigint; ttlSeconds: number }> {
+    this.#check();
+    if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > MAX_TTL_SECONDS) {
+      throw new AppError("request.invalid", `a lease of ${ttlSeconds} seconds is not possible`);
+    }
+    const chosen = id === undefined || id === 0n ? newLeaseId() : id;
+    await this.#write(() => {
+      if (this.#tables.hasLease(chosen)) {
+        throw new AppError("object.exists", `lease ${chosen} already exists`);
+      }
+      this.#tables.addLease(chosen, ttlSeconds);
+    });
+    this.#leases.add(chosen, ttlSeconds);
+    return { id: chosen, ttlSeconds };
+  }
+
+  async leaseKeepAlive(id: bigint): Promise<number> {
+    this.#check();
+    const ttlSeconds = this.#leases.renew(id);
+    if (ttlSeconds === undefined) throw noLease(id);
+    return ttlSeconds;
+  }
+
+  async leaseRevoke(id: bigint): Promise<void> {
+    this.#check();
+    await this.#write((ctx) => {
+      if (!this.#tables.hasLease(id)) throw noLease(id);
+      this.#revoke(ctx, id);
+    });
+    this.#leases.remove(id);
+  }
+
+  async leaseStatus(id: bigint): Promise<LeaseStatus> {
+    this.#check();
+    const lease = this.#leases.get(id);
+    if (lease === undefined || lease.remainingMs <= 0) {
+      return { id, ttlSeconds: -1, grantedTtlSeconds: 0, keys: [] };
+    }
+    return this.#guard(() => ({
+      id,
+      ttlSeconds: Math.ceil(lease.remainingMs / 1_000),
+      grantedTtlSeconds: lease.ttlSeconds,
+      keys: this.#tables.keysOfLease(id),
+    }));
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#flush();
+    this.#closed = true;
+    this.#leases.stop();
+    this.#hub.close(closedError(this.#path));
+    this.#db.close();
+  }
+
+  #check(options?: CallOptions): void {
+    if (this.#closed) throw closedError(this.#path);
+    if (options?.signal?.aborted === true) {
+      throw new AppError("operation.cancelled", "the request was cancelled before it reached the store");
+    }
+  }
+
+  #guard<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (err) {
+      throw fromSqlite(err, this.#path);
+    }
+  }
+
+  #context(events: StoreEvent[], revision = this.#revision): ApplyContext {
+    return {
+      tables: this.#tables,
+      revision,
+      compactRevision: this.#compacted,
+      leaseExists: (id) => this.#leases.has(id) && this.#tables.hasLease(id),
+      events,
+    };
+  }
+
+  #write<T>(work: (ctx: ApplyContext) => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#queue.push({
+        run: (ctx) => {
+          const result = work(ctx);
+          return () => resolve(result);
+        },
+        fail: reject,
+      });
+      if (this.#scheduled) return;
+      this.#scheduled = true;
+      setImmediate(() => this.#flush());
+    });
+  }
+
+  #flush(): void {
+    this.#scheduled = false;
+    const batch = this.#queue;
+    this.#queue = [];
+    if (batch.length === 0) return;
+    if (this.#closed) {
+      for (const write of batch) write.fail(closedError(this.#path));
+      return;
+    }
+    const failure = this.#commit(batch);
+    if (failure === undefined) return;
+    // SQLite gave up on the whole batch, for instance on a full disk: let each write stand or fall alone.
+    for (const write of batch) {
+      const alone = batch.length > 1 ? this.#commit([write]) : failure;
+      if (alone !== undefined) write.fail(alone);
+    }
+  }
+
+  /** All or nothing for trouble with SQLite itself; a write that is refused by its own logic fails alone. */
+  #commit(batch: readonly Write[]): AppError | undefined {
+    const done: (() => void)[] = [];
+    const revisions: StoreEvent[][] = [];
+    try {
+      this.#db.exec("BEGIN IMMEDIATE");
+      for (const write of batch) {
+        const events: StoreEvent[] = [];
+        this.#db.exec("SAVEPOINT one");
+        try {
+          const finish = write.run(this.#context(events, this.#revision + revisions.length));
+          done.push(finish);
+          if (events.length > 0) revisions.push(events);
+        } catch (err) {
+          if (!(err instanceof AppError)) throw err;
+          this.#db.exec("ROLLBACK TO one");
+          done.push(() => write.fail(err));
+        }
+        this.#db.exec("RELEASE one");
+      }
+      if (revisions.length > 0) this.#tables.setMeta("revision", this.#revision + revisions.length);
+      this.#db.exec("COMMIT");
+    } catch (err) {
+      if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
+      return fromSqlite(err, this.#path);
+    }
+    for (const events of revisions) {
+      this.#revision += 1;
+      this.#hub.publish(this.#revision, events);
+    }
+    for (const finish of done) finish();
+    return undefined;
+  }
+
+  #revoke(ctx: ApplyContext, id: bigint): void {
+    deleteKeys(ctx, this.#tables.keysOfLease(id));
+    this.#tables.removeLease(id);
+  }
+
+  #expire(id: bigint, clock: Clock): void {
+    this.#write((ctx) => this.#revoke(ctx, id)).then(
+      () => this.#leases.remove(id),
+      // A full disk must not make a lease immortal: it already counts as ended, its keys go when there is room.
+      () => {
+        if (!this.#closed) clock.after(1_000, () => this.#expire(id, clock));
+      },
+    );
+  }
+}
+
+function readsOnly(request: TxnRequest): boolean {
+  return [...request.success, ...(request.failure ?? [])].every(
+    (op) => op.type === "range" || (op.type === "txn" && readsOnly(op)),
+  );
+}
+
+function newLeaseId(): bigint {
+  return (randomBytes(8).readBigUInt64BE() >> 1n) | 1n;
+}
+
+function noLease(id: bigint): AppError {
+  return new AppError("object.not_found", `lease ${id} does not exist or has expired`);
+}

@@ -1,0 +1,212 @@
+// The SQL: every statement the engine runs, on one open database. No transaction logic here.
+import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from "node:sqlite";
+import type { Bytes, KeyValue, StoreEvent } from "../port.ts";
+import { isToTheEnd } from "../keys.ts";
+
+export interface Span {
+  readonly key: Bytes;
+  readonly end?: Bytes | undefined;
+}
+
+export interface ReadOptions {
+  readonly limit: number;
+  readonly keysOnly: boolean;
+  readonly descending: boolean;
+  /** Read as of this revision; undefined = newest. */
+  readonly at: number | undefined;
+  readonly minModRevision: number;
+}
+
+type Row = Record<string, SQLOutputValue>;
+type MetaName = "revision" | "compacted";
+
+const EMPTY: Bytes = new Uint8Array(0);
+const COLUMNS = "h.key AS key, h.mod AS mod, h.created AS created, h.version AS version, h.lease AS lease";
+
+export class Tables {
+  readonly #db: DatabaseSync;
+  readonly #statements = new Map<string, StatementSync>();
+
+  constructor(db: DatabaseSync) {
+    this.#db = db;
+  }
+
+  meta(name: MetaName): number {
+    return int(this.#sql("SELECT value FROM meta WHERE name = ?").get(name)?.["value"]);
+  }
+
+  setMeta(name: MetaName, value: number): void {
+    this.#sql("UPDATE meta SET value = ? WHERE name = ?").run(value, name);
+  }
+
+  read(span: Span, options: ReadOptions): KeyValue[] {
+    const { where, values } = condition(span, "h.key");
+    const direction = options.descending ? "DESC" : "ASC";
+    const fields = options.keysOnly ? COLUMNS : `${COLUMNS}, h.value AS value`;
+    const limit = options.limit > 0 ? options.limit : -1;
+    if (options.at === undefined) {
+      const live = condition(span, "l.key").where;
+      const sql = `SELECT ${fields} FROM live l CROSS JOIN history h ON h.id = l.id
+        WHERE ${live} AND h.mod >= ? ORDER BY l.key ${direction} LIMIT ?`;
+      return this.#sql(sql)
+        .all(...values, options.minModRevision, limit)
+        .map(toKeyValue);
+    }
+    const sql = `SELECT ${fields} FROM history h WHERE ${where} AND ${visibleAt} AND h.mod >= ?
+      ORDER BY h.key ${direction} LIMIT ?`;
+    return this.#sql(sql)
+      .all(...values, options.at, options.at, options.minModRevision, limit)
+      .map(toKeyValue);
+  }
+
+  count(span: Span, at: number | undefined): number {
+    if (at === undefined) {
+      const { where, values } = condition(span, "key");
+      return int(this.#sql(`SELECT count(*) AS n FROM live WHERE ${where}`).get(...values)?.["n"]);
+    }
+    const { where, values } = condition(span, "h.key");
+    const sql = `SELECT count(*) AS n FROM history h WHERE ${where} AND ${visibleAt}`;
+    return int(this.#sql(sql).get(...values, at, at)?.["n"]);
+  }
+
+  get(key: Bytes): KeyValue | undefined {
+    const row = this.#sql(
+      `SELECT ${COLUMNS}, h.value AS value FROM live l CROSS JOIN history h ON h.id = l.id WHERE l.key = ?`,
+    ).get(key);
+    return row === undefined ? undefined : toKeyValue(row);
+  }
+
+  /** What the key was just before `revision`. */
+  before(key: Bytes, revision: number): KeyValue | undefined {
+    const row = this.#sql(
+      `SELECT ${COLUMNS}, h.value AS value FROM history h WHERE h.key = ? AND h.mod < ?
+       ORDER BY h.mod DESC LIMIT 1`,
+    ).get(key, revision);
+    if (row === undefined || row["version"] === 0) return undefined;
+    return toKeyValue(row);
+  }
+
+  put(kv: KeyValue): void {
+    const { lastInsertRowid } = this.#insert(kv);
+    this.#sql(
+      "INSERT INTO live (key, id) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET id = excluded.id",
+    ).run(kv.key, lastInsertRowid);
+  }
+
+  delete(key: Bytes, revision: number): void {
+    this.#insert(tombstone(key, revision));
+    this.#sql("DELETE FROM live WHERE key = ?").run(key);
+  }
+
+  /** Events of whole revisions from `from` on, at most about `limit` of them, and the revision they reach. */
+  events(span: Span, from: number, to: number, limit: number): { events: StoreEvent[]; reached: number } {
+    const { where, values } = condition(span, "h.key");
+    const sql = `SELECT ${COLUMNS}, h.value AS value FROM history h
+      WHERE h.mod >= ? AND h.mod <= ? AND ${where} ORDER BY h.mod, h.id LIMIT ?`;
+    const rows = this.#sql(sql).all(from, to, ...values, limit + 1);
+    if (rows.length <= limit) return { events: rows.map(toEvent), reached: to };
+    const cut = int(rows[limit]?.["mod"]);
+    const whole = rows.filter((row) => int(row["mod"]) < cut);
+    if (whole.length > 0) return { events: whole.map(toEvent), reached: cut - 1 };
+    const single = this.#sql(sql).all(cut, cut, ...values, -1);
+    return { events: single.map(toEvent), reached: cut };
+  }
+
+  /** Removes up to `limit` versions that no read at or after `revision` can see; returns how many. */
+  scrub(revision: number, limit: number): number {
+    const result = this.#sql(
+      `DELETE FROM history WHERE id IN (
+         SELECT h.id FROM history h WHERE h.mod < ? AND (h.version = 0 OR EXISTS (
+           SELECT 1 FROM history n WHERE n.key = h.key AND n.mod > h.mod AND n.mod <= ?))
+         LIMIT ?)`,
+    ).run(revision, revision, limit);
+    return Number(result.changes);
+  }
+
+  leases(): { id: bigint; ttlSeconds: number }[] {
+    return this.#sql("SELECT id, ttl FROM lease")
+      .all()
+      .map((row) => ({ id: BigInt(String(row["id"])), ttlSeconds: int(row["ttl"]) }));
+  }
+
+  hasLease(id: bigint): boolean {
+    return this.#sql("SELECT 1 FROM lease WHERE id = ?").get(String(id)) !== undefined;
+  }
+
+  addLease(id: bigint, ttlSeconds: number): void {
+    this.#sql("INSERT INTO lease (id, ttl) VALUES (?, ?)").run(String(id), ttlSeconds);
+  }
+
+  removeLease(id: bigint): void {
+    this.#sql("DELETE FROM lease WHERE id = ?").run(String(id));
+  }
+
+  keysOfLease(id: bigint): Bytes[] {
+    return this.#sql(
+      `SELECT h.key AS key FROM history h CROSS JOIN live l ON l.key = h.key AND l.id = h.id
+       WHERE h.lease = ? ORDER BY h.key`,
+    )
+      .all(String(id))
+      .map((row) => bytes(row["key"]));
+  }
+
+  #insert(kv: KeyValue): { lastInsertRowid: number | bigint } {
+    return this.#sql(
+      "INSERT INTO history (mod, key, value, created, version, lease) VALUES (?, ?, ?, ?, ?, ?)",
+    ).run(
+      kv.modRevision,
+      kv.key,
+      kv.value,
+      kv.createRevision,
+      kv.version,
+      kv.lease === 0n ? null : String(kv.lease),
+    );
+  }
+
+  #sql(text: string): StatementSync {
+    let statement = this.#statements.get(text);
+    if (statement === undefined) {
+      statement = this.#db.prepare(text);
+      this.#statements.set(text, statement);
+    }
+    return statement;
+  }
+}
+
+export function tombstone(key: Bytes, modRevision: number): KeyValue {
+  return { key, value: EMPTY, createRevision: 0, modRevision, version: 0, lease: 0n };
+}
+
+const visibleAt = `h.mod <= ? AND h.version > 0 AND NOT EXISTS (
+  SELECT 1 FROM history n WHERE n.key = h.key AND n.mod > h.mod AND n.mod <= ?)`;
+
+function condition({ key, end }: Span, column: string): { where: string; values: SQLInputValue[] } {
+  if (end === undefined) return { where: `${column} = ?`, values: [key] };
+  if (isToTheEnd(end)) return { where: `${column} >= ?`, values: [key] };
+  return { where: `${column} >= ? AND ${column} < ?`, values: [key, end] };
+}
+
+function toKeyValue(row: Row): KeyValue {
+  const lease = row["lease"];
+  return {
+    key: bytes(row["key"]),
+    value: bytes(row["value"]),
+    createRevision: int(row["created"]),
+    modRevision: int(row["mod"]),
+    version: int(row["version"]),
+    lease: typeof lease === "string" ? BigInt(lease) : 0n,
+  };
+}
+
+function toEvent(row: Row): StoreEvent {
+  const kv = toKeyValue(row);
+  return { type: kv.version === 0 ? "delete" : "put", kv };
+}
+
+function int(value: SQLOutputValue | undefined): number {
+  return typeof value === "number" ? value : 0;
+}
+
+function bytes(value: SQLOutputValue | undefined): Bytes {
+  return value instanceof Uint8Array ? value : EMPTY;
+}

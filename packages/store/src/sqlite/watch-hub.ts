@@ -1,0 +1,145 @@
+// Watches on the SQLite engine. A watcher reads history from the tables until it has caught up, then is handed
+// events as they are committed. One that falls behind is sent back to the history, so memory stays bounded and
+// nothing is lost or told twice. All state changes happen between awaits on one thread: no gap is possible.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { StoreEvent, WatchBatch, WatchRequest } from "../port.ts";
+import { inRange } from "../keys.ts";
+import type { Tables } from "./tables.ts";
+
+const REPLAY_EVENTS = 1_000;
+const MAX_QUEUED_EVENTS = 10_000;
+
+interface HubState {
+  readonly revision: number;
+  readonly compactRevision: number;
+}
+
+interface Watcher {
+  readonly request: WatchRequest;
+  live: boolean;
+  queue: { revision: number; events: StoreEvent[] }[];
+  queued: number;
+  progress: number;
+  wake: () => void;
+}
+
+export class WatchHub {
+  readonly #tables: Tables;
+  readonly #state: () => HubState;
+  readonly #watchers = new Set<Watcher>();
+  #closed: AppError | undefined;
+
+  constructor(tables: Tables, state: () => HubState) {
+    this.#tables = tables;
+    this.#state = state;
+  }
+
+  /** "From now on" means from this call, not from when the caller first asks for a batch. */
+  watch(request: WatchRequest): AsyncIterable<WatchBatch> {
+    return this.#run(request, request.startRevision ?? this.#state().revision + 1);
+  }
+
+  /** Called once per committed revision, in order, after the commit. */
+  publish(revision: number, events: readonly StoreEvent[]): void {
+    for (const watcher of this.#watchers) {
+      if (!watcher.live) continue;
+      const { key, end } = watcher.request;
+      const matching = events.filter((event) => inRange(event.kv.key, key, end));
+      if (matching.length > 0) {
+        watcher.queue.push({ revision, events: this.#decorate(watcher.request, matching) });
+        watcher.queued += matching.length;
+        if (watcher.queued > MAX_QUEUED_EVENTS) {
+          watcher.live = false;
+          watcher.queue = [];
+        }
+        watcher.wake();
+      } else if (watcher.request.progress === true) {
+        watcher.progress = revision;
+        watcher.wake();
+      }
+    }
+  }
+
+  get size(): number {
+    return this.#watchers.size;
+  }
+
+  close(reason: AppError): void {
+    this.#closed = reason;
+    for (const watcher of this.#watchers) watcher.wake();
+  }
+
+  async *#run(request: WatchRequest, start: number): AsyncGenerator<WatchBatch> {
+    const { signal } = request;
+    const watcher: Watcher = {
+      request,
+      live: false,
+      queue: [],
+      queued: 0,
+      progress: 0,
+      wake: () => undefined,
+    };
+    const onAbort = (): void => watcher.wake();
+    signal.addEventListener("abort", onAbort, { once: true });
+    this.#watchers.add(watcher);
+    try {
+      let next = start;
+      if (signal.aborted) return;
+      yield { type: "ready", revision: start - 1 };
+      for (;;) {
+        if (signal.aborted) return;
+        if (this.#closed !== undefined) throw this.#closed;
+        if (!watcher.live) {
+          const { revision, compactRevision } = this.#state();
+          if (next > revision) {
+            watcher.queued = 0;
+            watcher.live = true;
+            continue;
+          }
+          if (next < compactRevision) {
+            yield { type: "gap", compactRevision };
+            return;
+          }
+          const { events, reached } = this.#tables.events(request, next, revision, REPLAY_EVENTS);
+          next = reached + 1;
+          if (events.length > 0) {
+            yield { type: "events", revision: reached, events: this.#decorate(request, events) };
+          } else if (request.progress === true) {
+            yield { type: "progress", revision: reached };
+          }
+          continue;
+        }
+        const batch = watcher.queue.shift();
+        if (batch !== undefined) {
+          watcher.queued -= batch.events.length;
+          if (batch.revision < next) continue;
+          next = batch.revision + 1;
+          yield { type: "events", ...batch };
+        } else if (watcher.progress >= next) {
+          next = watcher.progress + 1;
+          yield { type: "progress", revision: watcher.progress };
+        } else {
+          const { promise, resolve } = Promise.withResolvers<void>();
+          watcher.wake = resolve;
+          await promise;
+          watcher.wake = () => undefined;
+        }
+      }
+    } finally {
+      this.#watchers.delete(watcher);
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  #decorate(request: WatchRequest, events: StoreEvent[]): StoreEvent[] {
+    if (request.prevKv !== true) return events;
+    return events.map((event) => {
+      const prevKv = this.#tables.before(event.kv.key, event.kv.modRevision);
+      return prevKv === undefined ? event : { ...event, prevKv };
+    });
+  }
+}
+
+export function closedError(path: string): AppError {
+  return new AppError("store.unavailable", `the store ${path} has been closed`);
+}
