@@ -27,7 +27,14 @@ interface NamedFormat {
 
 const named = new Map(Object.entries(namedFormats as unknown as Record<string, NamedFormat>));
 named.delete("_notes");
-const cpuModels = new Set(named.get("pve-vm-cpu-conf")?.builtinModels);
+// The x86-64 levels are models too, though QEMU does not list them.
+const cpuModels = new Set([
+  ...(named.get("pve-vm-cpu-conf")?.builtinModels ?? []),
+  "x86-64-v2",
+  "x86-64-v2-AES",
+  "x86-64-v3",
+  "x86-64-v4",
+]);
 
 /** Rules over a whole property string, beyond its keys. */
 const propertyRules: ReadonlyMap<string, (value: PropertyRecord) => string | undefined> = new Map([

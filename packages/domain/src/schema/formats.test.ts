@@ -73,6 +73,7 @@ const good: readonly (readonly [string, ...string[]])[] = [
   ["mac-addr", "bc:24:11:AA:00:01"],
   ["pve-qm-boot", "order=scsi0;net0", "cdn"],
   ["pve-tag-list", "a;b"],
+  ["pve-vm-cpu-conf", "x86-64-v2-AES", "host,flags=+aes", "custom-mine"],
 ];
 
 const bad: readonly (readonly [string, string, string])[] = [
