@@ -16,7 +16,7 @@ const layers = (pkg) => [
       own("domain"),
       own("kit"),
       own("contracts"),
-      "^packages/store/src/(port|cache)",
+      "^packages/store/src/(records/)?port\\.ts$",
       `${runtime(pkg)}application/`,
     ],
     "application: domain, kit, contracts, the store's port",

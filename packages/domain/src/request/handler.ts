@@ -33,6 +33,16 @@ export class PveReply {
     this.download = reply.download;
     this.rawJson = reply.rawJson;
   }
+
+  /** The same answer with other data. */
+  withData(data: unknown): PveReply {
+    return new PveReply({
+      data,
+      ...(this.total === undefined ? {} : { total: this.total }),
+      ...(this.changes === undefined ? {} : { changes: this.changes }),
+      ...(this.download === undefined ? {} : { download: this.download }),
+    });
+  }
 }
 
 export type PveRouteKey = keyof PveParams;

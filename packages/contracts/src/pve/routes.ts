@@ -1,0 +1,96 @@
+// Which PVE methods this product implements, and how each is audited. Path, parameters, returns and permission come
+// from the generated table (gen/pve-api.json); this list adds what PVE's description does not say.
+//
+// Pure index methods (GET whose answer is the list of its child paths) need no line: they are derived.
+
+/** write: every call is audited. none: reads. secret: audited, and never with its parameters. */
+export type AuditRule = "none" | "write" | "secret";
+
+export interface RouteDecl {
+  readonly audit: AuditRule;
+  /** Where the code runs; default: the node in `proxyto`, else the server that was asked. */
+  readonly runs?: "server" | "node";
+}
+
+const read: RouteDecl = { audit: "none" };
+const readOnNode: RouteDecl = { audit: "none", runs: "node" };
+const write: RouteDecl = { audit: "write" };
+const secret: RouteDecl = { audit: "secret" };
+
+export const pveRoutes = {
+  "GET /version": read,
+
+  "GET /access/acl": read,
+  "PUT /access/acl": write,
+  "GET /access/domains": read,
+  "POST /access/domains": write,
+  "GET /access/domains/{realm}": read,
+  "PUT /access/domains/{realm}": write,
+  "DELETE /access/domains/{realm}": write,
+  "GET /access/groups": read,
+  "POST /access/groups": write,
+  "GET /access/groups/{groupid}": read,
+  "PUT /access/groups/{groupid}": write,
+  "DELETE /access/groups/{groupid}": write,
+  "PUT /access/password": secret,
+  "GET /access/permissions": read,
+  "GET /access/roles": read,
+  "POST /access/roles": write,
+  "GET /access/roles/{roleid}": read,
+  "PUT /access/roles/{roleid}": write,
+  "DELETE /access/roles/{roleid}": write,
+  "GET /access/tfa": read,
+  "GET /access/tfa/{userid}": read,
+  "GET /access/ticket": read,
+  "POST /access/ticket": secret,
+  "GET /access/users": read,
+  "POST /access/users": write,
+  "GET /access/users/{userid}": read,
+  "PUT /access/users/{userid}": write,
+  "DELETE /access/users/{userid}": write,
+  "GET /access/users/{userid}/tfa": read,
+  "PUT /access/users/{userid}/unlock-tfa": write,
+  "GET /access/users/{userid}/token": read,
+  "GET /access/users/{userid}/token/{tokenid}": read,
+  "POST /access/users/{userid}/token/{tokenid}": write,
+  "PUT /access/users/{userid}/token/{tokenid}": write,
+  "DELETE /access/users/{userid}/token/{tokenid}": write,
+  "POST /access/vncticket": secret,
+
+  "GET /pools": read,
+  "POST /pools": write,
+  "PUT /pools": write,
+  "DELETE /pools": write,
+  "GET /pools/{poolid}": read,
+  "PUT /pools/{poolid}": write,
+  "DELETE /pools/{poolid}": write,
+
+  "GET /cluster/log": read,
+  "GET /cluster/nextid": read,
+  "GET /cluster/options": read,
+  "PUT /cluster/options": write,
+  "GET /cluster/resources": read,
+  "GET /cluster/status": read,
+  "GET /cluster/tasks": read,
+
+  "GET /nodes": read,
+  "GET /nodes/{node}/dns": readOnNode,
+  "PUT /nodes/{node}/dns": write,
+  "GET /nodes/{node}/report": readOnNode,
+  "GET /nodes/{node}/rrddata": readOnNode,
+  "GET /nodes/{node}/status": readOnNode,
+  "POST /nodes/{node}/status": write,
+  "GET /nodes/{node}/tasks": readOnNode,
+  "GET /nodes/{node}/tasks/{upid}/log": readOnNode,
+  "GET /nodes/{node}/tasks/{upid}/status": readOnNode,
+  "DELETE /nodes/{node}/tasks/{upid}": write,
+  "GET /nodes/{node}/time": readOnNode,
+  "PUT /nodes/{node}/time": write,
+  "GET /nodes/{node}/version": readOnNode,
+} as const satisfies Record<string, RouteDecl>;
+
+export type DeclaredRoute = keyof typeof pveRoutes;
+
+export function declaredRoute(key: string): RouteDecl | undefined {
+  return Object.hasOwn(pveRoutes, key) ? pveRoutes[key as DeclaredRoute] : undefined;
+}

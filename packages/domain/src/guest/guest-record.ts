@@ -1,0 +1,119 @@
+// The stored form of a guest: PVE's configuration text is the canonical model; what lists show is read from it.
+import { AppError } from "@gpve/contracts/errors.ts";
+
+export type GuestType = "qemu" | "lxc";
+
+export interface GuestRecord {
+  readonly vmid: number;
+  readonly type: GuestType;
+  /** The node that owns it. */
+  readonly node: string;
+  /** The whole configuration file, sections included. */
+  readonly conf: string;
+  readonly summary: GuestSummary;
+}
+
+export interface GuestSummary {
+  readonly name: string;
+  readonly cpus: number;
+  readonly maxmem: number;
+  readonly maxdisk: number;
+  readonly template: boolean;
+  readonly tags?: string;
+  readonly lock?: string;
+}
+
+const DEFAULT_MEMORY_MIB = 512;
+
+export function guestRecord(input: {
+  vmid: number;
+  type: GuestType;
+  node: string;
+  conf: string;
+}): GuestRecord {
+  return { ...input, summary: summarise(input.vmid, input.type, input.conf) };
+}
+
+export function decodeGuest(json: unknown): GuestRecord {
+  const { vmid, type, node, conf } = json as Partial<GuestRecord>;
+  if (
+    typeof vmid !== "number" ||
+    (type !== "qemu" && type !== "lxc") ||
+    typeof node !== "string" ||
+    typeof conf !== "string"
+  ) {
+    throw new AppError(
+      "data.newer_version",
+      "a guest record in the store has a shape this version does not know",
+    );
+  }
+  return guestRecord({ vmid, type, node, conf });
+}
+
+export function encodeGuest(guest: GuestRecord): unknown {
+  return { vmid: guest.vmid, type: guest.type, node: guest.node, conf: guest.conf };
+}
+
+export const guestCollection = {
+  prefix: "/gpve/guests/",
+  decode: decodeGuest,
+  encode: encodeGuest,
+};
+
+/** `key: value` lines of the current section, without the snapshot and pending ones. */
+export function currentSection(conf: string): ReadonlyMap<string, string> {
+  const keys = new Map<string, string>();
+  for (const line of conf.split("\n")) {
+    if (line.startsWith("[")) break;
+    const colon = line.indexOf(":");
+    if (colon <= 0 || line.startsWith("#")) continue;
+    keys.set(line.slice(0, colon), line.slice(colon + 1).trim());
+  }
+  return keys;
+}
+
+function summarise(vmid: number, type: GuestType, conf: string): GuestSummary {
+  const keys = currentSection(conf);
+  const tags = keys.get("tags");
+  const lock = keys.get("lock");
+  const fallback = type === "qemu" ? `VM ${vmid}` : `CT${vmid}`;
+  return {
+    name: keys.get(type === "qemu" ? "name" : "hostname") ?? fallback,
+    cpus: cpuCount(type, keys),
+    maxmem: memoryMiB(keys.get("memory")) * 1024 * 1024,
+    maxdisk: sizeOption(keys.get(bootDisk(type, keys)) ?? ""),
+    template: keys.get("template") === "1",
+    ...(tags === undefined || tags === "" ? {} : { tags }),
+    ...(lock === undefined ? {} : { lock }),
+  };
+}
+
+function cpuCount(type: GuestType, keys: ReadonlyMap<string, string>): number {
+  const all = Number(keys.get("cores") ?? 1) * (type === "qemu" ? Number(keys.get("sockets") ?? 1) : 1);
+  return Number(keys.get("vcpus") ?? all);
+}
+
+function memoryMiB(value: string | undefined): number {
+  const first = /(?:^|current=)(\d+)/.exec(value ?? "")?.[1];
+  return first === undefined ? DEFAULT_MEMORY_MIB : Number(first);
+}
+
+function bootDisk(type: GuestType, keys: ReadonlyMap<string, string>): string {
+  if (type === "lxc") return "rootfs";
+  const order = /order=([^,]*)/.exec(keys.get("boot") ?? "")?.[1]?.split(";") ?? [];
+  const isDisk = (key: string): boolean =>
+    /^(?:scsi|virtio|sata|ide)\d+$/.test(key) && !(keys.get(key) ?? "").includes("media=cdrom");
+  return (
+    order.find((key) => isDisk(key) && keys.has(key)) ??
+    keys.get("bootdisk") ??
+    [...keys.keys()].find(isDisk) ??
+    ""
+  );
+}
+
+const units: Readonly<Record<string, number>> = { "": 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3, T: 1024 ** 4 };
+
+function sizeOption(drive: string): number {
+  const match = /(?:^|,)size=(\d+(?:\.\d+)?)([KMGT]?)/.exec(drive);
+  return match === null ? 0 : Math.round(Number(match[1]) * (units[match[2] ?? ""] ?? 1));
+}

@@ -1,0 +1,67 @@
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+
+export interface ClusterIdentity {
+  /** undefined = one node, no cluster. */
+  readonly name: string | undefined;
+  readonly localNode: string;
+  /** Whether the store can be written now. */
+  readonly quorate: () => boolean;
+  readonly version: () => number;
+}
+
+/** One cluster row (when there is a cluster) and one row per node, as PVE lists them. */
+export function clusterStatus(
+  board: NodeBoard,
+  identity: ClusterIdentity,
+): readonly Record<string, unknown>[] {
+  const views = board.list();
+  const nodes = views.map((view, at) => ({
+    id: `node/${view.node}`,
+    type: "node",
+    name: view.node,
+    nodeid: identity.name === undefined ? 0 : at + 1,
+    ip: view.address,
+    local: view.node === identity.localNode ? 1 : 0,
+    online: view.health === "online" ? 1 : 0,
+    level: "",
+  }));
+  if (identity.name === undefined) return nodes;
+  const cluster = {
+    id: "cluster",
+    type: "cluster",
+    name: identity.name,
+    nodes: views.length,
+    version: identity.version(),
+    quorate: identity.quorate() ? 1 : 0,
+  };
+  return [cluster, ...nodes];
+}
+
+/** Rows of GET /nodes; usage only for those who may audit the node. */
+export function nodeList(
+  board: NodeBoard,
+  mayAudit: (node: string) => boolean,
+): readonly Record<string, unknown>[] {
+  return board.list().map((view) => {
+    const base = {
+      id: `node/${view.node}`,
+      type: "node",
+      node: view.node,
+      status: view.health,
+      level: "",
+      ssl_fingerprint: view.certFingerprint,
+    };
+    const usage = view.report?.usage;
+    if (usage === undefined || view.health !== "online" || !mayAudit(view.node)) return base;
+    return {
+      ...base,
+      cpu: usage.cpu,
+      maxcpu: view.facts?.cpu.cpus ?? 0,
+      mem: usage.memory.used,
+      maxmem: usage.memory.total,
+      disk: usage.rootfs.used,
+      maxdisk: usage.rootfs.total,
+      uptime: Math.floor(usage.uptimeSeconds),
+    };
+  });
+}

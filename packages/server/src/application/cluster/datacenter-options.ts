@@ -1,0 +1,94 @@
+// Datacenter options: stored as PVE writes them (property strings), shown parsed where PVE shows them parsed.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { parsePropertyString } from "@gpve/domain/schema/check.ts";
+import { methodByKey } from "@gpve/domain/schema/method-table.ts";
+import type { CollectionDef, Records } from "@gpve/store/records/port.ts";
+
+export type DatacenterOptions = Readonly<Record<string, string | number | boolean>>;
+
+export const clusterCollection: CollectionDef<DatacenterOptions> = {
+  prefix: "/gpve/cluster/",
+  decode: (json) => json as DatacenterOptions,
+};
+
+const ID = "options";
+const shownParsed = [
+  "crs",
+  "ha",
+  "location",
+  "migration",
+  "next-id",
+  "notify",
+  "replication",
+  "tag-style",
+  "u2f",
+  "user-tag-access",
+  "webauthn",
+];
+
+export class DatacenterOptionsStore {
+  readonly #records: Records;
+
+  constructor(records: Records) {
+    this.#records = records;
+  }
+
+  read(): DatacenterOptions {
+    return this.#records.collection(clusterCollection).get(ID)?.value ?? {};
+  }
+
+  /** As GET /cluster/options answers. */
+  show(): Record<string, unknown> {
+    const shown: Record<string, unknown> = {};
+    for (const [key, value] of Object.entries(this.read())) {
+      if (shownParsed.includes(key) && typeof value === "string") shown[key] = parsed(key, value);
+      else if (key === "registered-tags" && typeof value === "string") shown[key] = value.split(";");
+      else shown[key] = value;
+    }
+    return shown;
+  }
+
+  async update(
+    change: { readonly set: DatacenterOptions; readonly delete: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const both = change.delete.find((key) => key in change.set);
+    if (both !== undefined) {
+      throw new AppError("request.invalid", "Parameter verification failed.", {
+        errors: { [both]: "unable to set and delete property at the same time!\n" },
+      });
+    }
+    const range = change.set["next-id"];
+    if (typeof range === "string") checkNextIdRange(range);
+    await this.#records.transact(
+      (tx) => {
+        const next = { ...tx.get(clusterCollection, ID)?.value, ...change.set };
+        for (const key of change.delete) delete next[key];
+        tx.put(clusterCollection, ID, next);
+      },
+      { signal },
+    );
+  }
+
+  /** The range from which /cluster/nextid picks. */
+  nextIdRange(): { lower: number; upper: number } {
+    const value = this.read()["next-id"];
+    const range = typeof value === "string" ? parsed("next-id", value) : {};
+    return { lower: Number(range["lower"] ?? 100), upper: Number(range["upper"] ?? 1_000_000) };
+  }
+}
+
+function checkNextIdRange(value: string): void {
+  const { lower = 100, upper = 1_000_000 } = parsed("next-id", value) as { lower?: number; upper?: number };
+  if (lower < upper) return;
+  throw new AppError("request.invalid", "Parameter verification failed.", {
+    errors: { "next-id": `lower bound (${lower}) must be smaller than upper bound (${upper})` },
+  });
+}
+
+function parsed(key: string, value: string): Record<string, unknown> {
+  const schema = methodByKey("PUT /cluster/options")?.parameters[key]?.format;
+  if (schema === undefined || typeof schema === "string") return {};
+  const result = parsePropertyString(schema, value);
+  return result.ok ? result.value : {};
+}

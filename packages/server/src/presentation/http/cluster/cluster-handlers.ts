@@ -1,0 +1,52 @@
+import { PVE_RELEASE, PVE_VERSION, REPO_ID } from "@gpve/contracts/version.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
+import {
+  clusterStatus,
+  nodeList,
+  type ClusterIdentity,
+} from "../../../application/cluster/cluster-status.ts";
+import type {
+  DatacenterOptions,
+  DatacenterOptionsStore,
+} from "../../../application/cluster/datacenter-options.ts";
+import type { ListResources } from "../../../application/cluster/list-resources.ts";
+
+export interface ClusterHandlerDeps {
+  readonly options: DatacenterOptionsStore;
+  /** The lowest free VMID, or the given one when it is free. */
+  readonly nextId: (wanted: number | undefined) => number;
+  readonly board: NodeBoard;
+  readonly resources: ListResources;
+  readonly identity: ClusterIdentity;
+  /** Newest first, at most `max` rows the actor may see. */
+  readonly clusterLog: (max: number, mayAudit: boolean, userid: string) => readonly Record<string, unknown>[];
+}
+
+export function createClusterHandlers(deps: ClusterHandlerDeps): PveHandlers {
+  return {
+    "GET /version": () => {
+      const console = deps.options.read()["console"];
+      return {
+        version: PVE_VERSION,
+        release: PVE_RELEASE,
+        repoid: REPO_ID,
+        ...(console === undefined ? {} : { console }),
+      };
+    },
+    "GET /cluster/resources": ({ type }, ctx) => new PveReply({ rawJson: deps.resources.json(type, ctx) }),
+    "GET /cluster/status": () => clusterStatus(deps.board, deps.identity),
+    // The schema says integer; Go clients decode only a string.
+    "GET /cluster/nextid": ({ vmid }) => String(deps.nextId(vmid)),
+    "GET /cluster/options": () => deps.options.show(),
+    "PUT /cluster/options": async ({ delete: remove, ...set }, ctx) => {
+      const keys = remove?.split(/[,;\s]+/).filter((key) => key !== "") ?? [];
+      await deps.options.update({ set: set as DatacenterOptions, delete: keys }, ctx.signal);
+      return null;
+    },
+    "GET /cluster/log": ({ max }, ctx) =>
+      deps.clusterLog(max ?? 50, ctx.access.has("/", ["Sys.Syslog"]), ctx.actor?.userid ?? ""),
+    "GET /nodes": (_params, ctx) =>
+      nodeList(deps.board, (node) => ctx.access.has(`/nodes/${node}`, ["Sys.Audit"])),
+  };
+}

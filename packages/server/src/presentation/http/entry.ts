@@ -1,0 +1,67 @@
+// Every HTTP/1.1 request enters here and goes to one of the two faces.
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { isIPv6 } from "node:net";
+import { messageOf } from "@gpve/contracts/errors.ts";
+import type { RequestLogger } from "@gpve/domain/request/context.ts";
+import { background } from "@gpve/kit/background.ts";
+import type { PveApi } from "./pve/pve-api.ts";
+import { respond } from "./respond.ts";
+
+export type ApiHandler = (
+  req: IncomingMessage,
+  res: ServerResponse,
+  info: { clientAddress: string },
+) => Promise<void>;
+
+export interface EntryDeps {
+  readonly pve: PveApi;
+  readonly v1: ApiHandler;
+  readonly log: RequestLogger;
+}
+
+const LANDING = Buffer.from(
+  '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>gpve</title></head><body><h1>gpve</h1>' +
+    "<p>This server speaks two APIs:</p><ul>" +
+    '<li><a href="/api2/html/version">/api2</a>, the Proxmox VE API</li>' +
+    '<li><a href="/api/v1">/api/v1</a>, described by <a href="/api/v1/openapi.json">its OpenAPI document</a></li></ul>' +
+    "<p>From a terminal: <code>./gpve ctl --help</code></p></body></html>",
+);
+
+export function createEntry(deps: EntryDeps): RequestListener {
+  return (req, res) => {
+    const clientAddress = plainAddress(req.socket.remoteAddress ?? "");
+    res.on("error", () => req.socket.destroy());
+    background(deps.log, "request", handle(deps, req, res, clientAddress));
+  };
+}
+
+async function handle(
+  deps: EntryDeps,
+  req: IncomingMessage,
+  res: ServerResponse,
+  clientAddress: string,
+): Promise<void> {
+  const url = req.url ?? "";
+  try {
+    if (url === "/api/v1" || url.startsWith("/api/v1/") || url.startsWith("/api/v1?")) {
+      await deps.v1(req, res, { clientAddress });
+    } else if (url.startsWith("/api2")) {
+      await deps.pve(req, res, clientAddress);
+    } else if (url === "/" && req.method === "GET") {
+      await respond(req, res, { status: 200, contentType: "text/html;charset=UTF-8", body: LANDING });
+    } else {
+      req.resume();
+      const text = `no such file '${url.split("?", 1)[0] ?? ""}'; the APIs are below /api2 and /api/v1`;
+      await respond(req, res, { status: 404, reason: "no such file", body: Buffer.from(text) });
+    }
+  } catch (err) {
+    deps.log.error({ err: messageOf(err), url: url.split("?", 1)[0] }, "request failed outside its handler");
+    if (res.headersSent) res.destroy();
+    else await respond(req, res, { status: 500, reason: "internal error" });
+  }
+}
+
+/** IPv4 clients on a dual-stack socket look like IPv4 clients. */
+export function plainAddress(address: string): string {
+  return isIPv6(address) && address.startsWith("::ffff:") ? address.slice(7) : address;
+}

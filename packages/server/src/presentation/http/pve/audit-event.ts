@@ -1,0 +1,40 @@
+import type { IncomingMessage } from "node:http";
+import { declaredRoute } from "@gpve/contracts/pve/routes.ts";
+import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
+import type { PveResult } from "./formats.ts";
+import type { ApiPath } from "./path.ts";
+import type { AuditEvent, Authenticated } from "./ports.ts";
+
+export interface AuditInput {
+  readonly req: IncomingMessage;
+  readonly method: string;
+  readonly path: ApiPath;
+  readonly resolved:
+    | { readonly method: PveMethod; readonly params: Readonly<Record<string, unknown>> }
+    | undefined;
+  readonly outcome: PveResult;
+  readonly auth: Authenticated;
+  readonly requestId: string;
+  readonly clientAddress: string;
+}
+
+/** undefined = this call is not audited: reads, and what is no route at all. */
+export function auditOf(input: AuditInput): AuditEvent | undefined {
+  const { resolved, outcome } = input;
+  if (resolved === undefined) return undefined;
+  const rule = declaredRoute(`${resolved.method.method} ${resolved.method.path}`)?.audit ?? "none";
+  if (rule === "none" && (outcome.ok || outcome.status !== 403)) return undefined;
+  const claimed = resolved.params["username"];
+  return {
+    requestId: input.requestId,
+    user: input.auth.actor?.authid ?? (typeof claimed === "string" ? claimed : ""),
+    verb: resolved.method.method,
+    resource: resolved.method.path,
+    name: input.path.relative,
+    sourceIP: input.clientAddress,
+    userAgent: input.req.headers["user-agent"] ?? "",
+    statusCode: outcome.ok ? 200 : outcome.status,
+    message: outcome.ok ? "" : outcome.message,
+    params: rule === "write" ? resolved.params : undefined,
+  };
+}

@@ -1,0 +1,91 @@
+// Runs one resolved PVE method: here, or on the node it names.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { declaredRoute } from "@gpve/contracts/pve/routes.ts";
+import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import {
+  PveReply,
+  type PveHandler,
+  type PveHandlers,
+  type PveRouteKey,
+} from "@gpve/domain/request/handler.ts";
+import { staticIndexRows } from "@gpve/domain/schema/method-index.ts";
+import { toWire } from "@gpve/domain/schema/to-wire.ts";
+import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
+import type { Authenticated, PveApiDeps } from "./ports.ts";
+
+export interface ExecuteRequest {
+  readonly method: PveMethod;
+  readonly params: Record<string, unknown>;
+  readonly source: "form" | "json";
+  readonly path: string;
+  readonly auth: Authenticated;
+  readonly requestId: string;
+  readonly clientAddress: string;
+  readonly signal: AbortSignal;
+}
+
+export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promise<PveReply> {
+  const { method, params, auth, signal } = request;
+  const key = `${method.method} ${method.path}`;
+  const route = declaredRoute(key);
+  const index = route === undefined ? staticIndexRows(method) : undefined;
+  if (route === undefined && index === undefined) {
+    throw new AppError("feature.unsupported", `Method '${method.method} ${request.path}' not implemented`);
+  }
+  if (method.method === "GET") await deps.fresh(signal);
+  const access = deps.accessOf(auth.actor);
+  deps.authorize(method.permissions, params, auth.actor, access);
+  return deps.trace(
+    key,
+    { "http.route": method.path, "http.request.method": method.method },
+    async (traceparent) => {
+      const node = params["node"];
+      const runsOnNode = (route?.runs ?? (method.proxyto === "node" ? "node" : "server")) === "node";
+      if (runsOnNode && typeof node === "string") {
+        const connection = deps.agents.connection(node === "localhost" ? deps.localNode : node);
+        if (connection === undefined) {
+          throw new AppError(
+            "object.not_found",
+            `hostname lookup '${node}' failed - failed to get address info for: ${node}: Name or service not known`,
+          );
+        }
+        const reply = await connection.call(
+          {
+            route: key,
+            params: node === "localhost" ? { ...params, node: deps.localNode } : params,
+            actor: auth.actor,
+            requestId: request.requestId,
+            clientAddress: request.clientAddress,
+            ...(traceparent === undefined ? {} : { traceparent }),
+          },
+          signal,
+        );
+        return new PveReply({ ...reply, data: toWire(method.returns, reply.data) });
+      }
+      const valid = requireValidParams(method, params, { source: request.source });
+      if (index !== undefined) return new PveReply({ data: index });
+      const ctx: RequestContext = {
+        requestId: request.requestId,
+        actor: auth.actor,
+        access,
+        signal,
+        log: deps.log,
+        clientAddress: request.clientAddress,
+        ...(traceparent === undefined ? {} : { traceparent }),
+      };
+      const reply = await handlerOf(deps.handlers, key)(valid as never, ctx);
+      if (reply instanceof PveReply) {
+        return reply.rawJson === undefined ? reply.withData(toWire(method.returns, reply.data)) : reply;
+      }
+      return new PveReply({ data: toWire(method.returns, reply) });
+    },
+  );
+}
+
+function handlerOf(handlers: PveHandlers, key: string): PveHandler<PveRouteKey> {
+  const handler = handlers[key as PveRouteKey] as PveHandler<PveRouteKey> | undefined;
+  if (handler === undefined)
+    throw new AppError("internal.error", `route ${key} is declared but has no handler`);
+  return handler;
+}

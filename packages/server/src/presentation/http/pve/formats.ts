@@ -1,0 +1,113 @@
+// The envelopes of /api2/<format>. A formatter turns a result into bytes; HTTP status and reason are part of it.
+import { JSON_TYPE, type Answer } from "../respond.ts";
+
+export interface PveSuccess {
+  readonly ok: true;
+  readonly data: unknown;
+  readonly total?: number;
+  readonly changes?: string;
+  /** JSON text of `data`, when a cache has it ready. */
+  readonly rawJson?: Uint8Array | string;
+}
+
+export interface PveFailure {
+  readonly ok: false;
+  readonly status: number;
+  readonly message: string;
+  readonly errors?: Readonly<Record<string, string>>;
+}
+
+export type PveResult = PveSuccess | PveFailure;
+export type Formatter = (result: PveResult, path: string) => Answer;
+
+const json: Formatter = (result) => {
+  if (result.ok) return { status: 200, reason: "OK", contentType: JSON_TYPE, body: successBody(result, "") };
+  return {
+    status: result.status,
+    reason: result.message,
+    contentType: JSON_TYPE,
+    body: Buffer.from(
+      JSON.stringify({ data: null, message: withNewline(result.message), ...errorsOf(result) }),
+    ),
+  };
+};
+
+const extjs: Formatter = (result) => ({
+  status: 200,
+  reason: "OK",
+  contentType: JSON_TYPE,
+  body: extjsBody(result),
+});
+
+const htmljs: Formatter = (result) => ({
+  status: 200,
+  reason: "OK",
+  contentType: "text/html;charset=UTF-8",
+  body: Buffer.from(
+    `<html><body><textarea>${escapeHtml(extjsBody(result).toString())}</textarea></body></html>`,
+  ),
+});
+
+const html: Formatter = (result, path) => {
+  const title = escapeHtml(path === "" ? "/" : path);
+  const content = result.ok
+    ? escapeHtml(JSON.stringify(result.data ?? null, undefined, 2))
+    : escapeHtml(`${result.status} ${result.message}`);
+  return {
+    status: result.ok ? 200 : result.status,
+    reason: result.ok ? "OK" : result.message,
+    contentType: "text/html;charset=UTF-8",
+    body: Buffer.from(
+      `<!doctype html><html><head><meta charset="utf-8"><title>${title}</title></head>` +
+        `<body><h1>${title}</h1><p><a href="..">up</a></p><pre>${content}</pre></body></html>`,
+    ),
+  };
+};
+
+export const formatters: ReadonlyMap<string, Formatter> = new Map([
+  ["json", json],
+  ["extjs", extjs],
+  ["htmljs", htmljs],
+  ["html", html],
+]);
+
+function successBody(result: PveSuccess, tail: string): Buffer {
+  const total = result.total === undefined || result.total === 0 ? "" : `,"total":${result.total}`;
+  const changes = result.changes === undefined ? "" : `,"changes":${JSON.stringify(result.changes)}`;
+  const end = `${total}${changes}${tail}}`;
+  if (result.rawJson instanceof Uint8Array) {
+    return Buffer.concat([Buffer.from('{"data":'), result.rawJson, Buffer.from(end)]);
+  }
+  return Buffer.from(`{"data":${result.rawJson ?? JSON.stringify(result.data ?? null)}${end}`);
+}
+
+function extjsBody(result: PveResult): Buffer {
+  if (result.ok) return successBody(result, ',"success":1');
+  return Buffer.from(
+    JSON.stringify({
+      data: null,
+      success: 0,
+      status: result.status,
+      message: withNewline(result.message),
+      ...errorsOf(result),
+    }),
+  );
+}
+
+function errorsOf(result: PveFailure): { errors?: Readonly<Record<string, string>> } {
+  return result.errors !== undefined && Object.keys(result.errors).length > 0
+    ? { errors: result.errors }
+    : {};
+}
+
+function withNewline(message: string): string {
+  return message.endsWith("\n") ? message : `${message}\n`;
+}
+
+function escapeHtml(text: string): string {
+  return text
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;");
+}

@@ -1,0 +1,61 @@
+// What the /api2 face needs from the rest of the server. compose.ts provides it.
+import type { PvePermission } from "@gpve/contracts/pve/schema.ts";
+import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import type { AccessView, Actor, RequestLogger } from "@gpve/domain/request/context.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+
+export interface Credentials {
+  readonly method: string;
+  /** Path below the format, decoded: "/access/ticket". */
+  readonly path: string;
+  readonly cookieTicket: string | undefined;
+  readonly authorization: string | undefined;
+  readonly csrfToken: string | undefined;
+  readonly clientAddress: string;
+}
+
+export interface Authenticated {
+  readonly actor: Actor | undefined;
+  readonly via: "ticket" | "token" | "none";
+}
+
+export interface AuditEvent {
+  readonly requestId: string;
+  readonly user: string;
+  readonly verb: string;
+  readonly resource: string;
+  readonly name: string;
+  readonly sourceIP: string;
+  readonly userAgent: string;
+  readonly statusCode: number;
+  readonly message: string;
+  readonly params: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface PveApiDeps {
+  /** Throws AppError auth.* with PVE's texts. */
+  readonly authenticate: (credentials: Credentials) => Promise<Authenticated>;
+  readonly accessOf: (actor: Actor | undefined) => AccessView;
+  /** Throws AppError access.denied. Runs before parameters are validated. */
+  readonly authorize: (
+    permission: PvePermission,
+    params: Readonly<Record<string, unknown>>,
+    actor: Actor | undefined,
+    access: AccessView,
+  ) => void;
+  readonly handlers: PveHandlers;
+  readonly agents: AgentDirectory;
+  readonly localNode: string;
+  /** Resolves when memory shows everything committed before. */
+  readonly fresh: (signal: AbortSignal) => Promise<void>;
+  readonly audit: (event: AuditEvent | undefined) => Promise<void>;
+  readonly observe: (route: string, method: string, status: number, seconds: number) => void;
+  readonly trace: <T>(
+    name: string,
+    attributes: Readonly<Record<string, string>>,
+    run: (traceparent: string | undefined) => Promise<T>,
+  ) => Promise<T>;
+  readonly log: RequestLogger;
+  readonly newRequestId: () => string;
+  readonly delay: (ms: number) => Promise<void>;
+}

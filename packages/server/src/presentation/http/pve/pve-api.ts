@@ -1,0 +1,252 @@
+// /api2: from an HTTP request to a PVE answer. The order of the checks is part of the contract:
+// method, path, authentication and CSRF (401), body rules (501/506), formatter (501), JSON (500), handler (501),
+// conflicting parameters (400), token allowed (403), permission (403), then execution where the method runs.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
+import { findMethod } from "@gpve/domain/schema/method-table.ts";
+import { PveReply } from "@gpve/domain/request/handler.ts";
+import { readBody } from "../read-body.ts";
+import { respond, type Answer } from "../respond.ts";
+import { auditOf } from "./audit-event.ts";
+import { execute } from "./execute.ts";
+import { toFailure } from "./failure.ts";
+import { formatters, type PveResult } from "./formats.ts";
+import { splitApiPath, type ApiPath } from "./path.ts";
+import type { Authenticated, PveApiDeps } from "./ports.ts";
+import { bodyKind, collectParams, mergePathParams, type RawParams } from "./request-params.ts";
+
+export const MAX_BODY_BYTES = 512 * 1024;
+const MAX_HEADER_FIELDS = 62;
+/** Failed authentication is answered this late, so that guessing stays slow. */
+const FAILURE_DELAY_MS = 3_000;
+
+export type PveApi = (req: IncomingMessage, res: ServerResponse, clientAddress: string) => Promise<void>;
+
+/** A transport error: plain text or nothing, never the envelope. */
+class TransportError extends Error {
+  readonly status: number;
+  readonly withBody: boolean;
+  readonly delayMs: number;
+  constructor(status: number, message: string, options: { withBody?: boolean; delayMs?: number } = {}) {
+    super(message);
+    this.status = status;
+    this.withBody = options.withBody ?? true;
+    this.delayMs = options.delayMs ?? 0;
+  }
+}
+
+interface Resolved {
+  readonly method: PveMethod;
+  readonly params: Record<string, unknown>;
+  readonly source: "form" | "json";
+}
+
+export function createPveApi(deps: PveApiDeps): PveApi {
+  return async (req, res, clientAddress) => {
+    const startedAt = performance.now();
+    const method = req.method ?? "";
+    const [rawPath, query] = splitOnce(req.url ?? "", "?");
+    const path = splitApiPath(rawPath);
+    const requestId = deps.newRequestId();
+    let route = "unknown";
+    let answer: Answer;
+    try {
+      checkTransport(req, method, path);
+      const auth = await authenticate(deps, req, method, path, clientAddress);
+      const raw = await readParams(req, method, path, query);
+      const formatter = formatters.get(path.format ?? "");
+      if (formatter === undefined) throw new Error("checked by readParams");
+      const abort = new AbortController();
+      res.on("close", () =>
+        abort.abort(new AppError("operation.cancelled", "the client closed the connection")),
+      );
+      const call = { auth, requestId, clientAddress, signal: abort.signal };
+      const { result, resolved } = await run(deps, method, path, raw, call);
+      if (resolved !== undefined) route = resolved.method.path;
+      if (result instanceof PveReply && result.download !== undefined) {
+        await sendDownload(res, result.download);
+        deps.observe(route, method, 200, (performance.now() - startedAt) / 1000);
+        return;
+      }
+      const outcome = asResult(result);
+      await deps.audit(auditOf({ req, method, path, resolved, outcome, auth, requestId, clientAddress }));
+      if (!outcome.ok && outcome.status === 401) {
+        await deps.delay(Math.max(0, FAILURE_DELAY_MS - (performance.now() - startedAt)));
+      }
+      answer = formatter(outcome, path.relative);
+    } catch (err) {
+      const failure = err instanceof TransportError ? err : new TransportError(500, messageOf(err));
+      if (!(err instanceof TransportError))
+        deps.log.error({ err: messageOf(err), path: path.relative }, "request failed");
+      if (failure.delayMs > 0) await deps.delay(failure.delayMs);
+      answer = {
+        status: failure.status,
+        reason: failure.message,
+        ...(failure.withBody ? { body: Buffer.from(failure.message) } : {}),
+      };
+    }
+    await respond(req, res, answer);
+    // A body nobody read would otherwise keep the closed connection busy.
+    if (answer.status >= 400) req.resume();
+    deps.observe(route, method, answer.status, (performance.now() - startedAt) / 1000);
+  };
+}
+
+function checkTransport(req: IncomingMessage, method: string, path: ApiPath): void {
+  if (!["GET", "POST", "PUT", "DELETE"].includes(method)) {
+    throw new TransportError(501, `method '${method}' not available`, { withBody: false });
+  }
+  if (req.rawHeaders.length / 2 > MAX_HEADER_FIELDS)
+    throw new TransportError(431, "Too many http header lines");
+  const coding = req.headers["transfer-encoding"];
+  if (coding !== undefined) {
+    const text =
+      coding.toLowerCase() === "chunked"
+        ? "chunked transfer encoding not supported"
+        : `Unknown transfer encoding '${coding}'`;
+    throw new TransportError(501, text);
+  }
+  if (path.format === undefined) throw new TransportError(501, "no such uri");
+}
+
+async function authenticate(
+  deps: PveApiDeps,
+  req: IncomingMessage,
+  method: string,
+  path: ApiPath,
+  clientAddress: string,
+): Promise<Authenticated> {
+  try {
+    return await deps.authenticate({
+      method,
+      path: `/${path.segments.join("/")}`,
+      cookieTicket: cookieTicket(req.headers.cookie),
+      authorization: req.headers.authorization,
+      csrfToken: single(req.headers["csrfpreventiontoken"]),
+      clientAddress,
+    });
+  } catch (err) {
+    const failure = toFailure(err);
+    throw new TransportError(failure.status, failure.message, { withBody: false, delayMs: FAILURE_DELAY_MS });
+  }
+}
+
+async function readParams(
+  req: IncomingMessage,
+  method: string,
+  path: ApiPath,
+  query: string,
+): Promise<RawParams> {
+  const length = Number(req.headers["content-length"] ?? 0);
+  if (length > 0 && method !== "PUT" && method !== "POST") {
+    throw new TransportError(501, `Unexpected content for method '${method}'`);
+  }
+  if (length > MAX_BODY_BYTES) throw new TransportError(501, "for data too large");
+  const kind = bodyKind(req.headers["content-type"]);
+  if (length > 0 && (kind === "other" || kind === "multipart")) {
+    throw new TransportError(506, `upload 'Content-Type '${req.headers["content-type"]}' not implemented`);
+  }
+  const read = await readBody(req, MAX_BODY_BYTES);
+  if (!read.ok) throw new TransportError(501, "for data too large");
+  if (!formatters.has(path.format ?? "")) {
+    throw new TransportError(501, `no formatter for uri ${path.relative}, ${path.format}`);
+  }
+  try {
+    return collectParams(query, read.body, kind);
+  } catch (err) {
+    throw new TransportError(500, messageOf(err));
+  }
+}
+
+interface CallInfo {
+  readonly auth: Authenticated;
+  readonly requestId: string;
+  readonly clientAddress: string;
+  readonly signal: AbortSignal;
+}
+
+async function run(
+  deps: PveApiDeps,
+  verb: string,
+  path: ApiPath,
+  raw: RawParams,
+  call: CallInfo,
+): Promise<{ result: unknown; resolved: Resolved | undefined }> {
+  let resolved: Resolved | undefined;
+  try {
+    const found = findMethod(verb, path.segments);
+    if (found.kind !== "found") {
+      throw new AppError(
+        "feature.unsupported",
+        `Method '${verb} ${path.relative === "" ? "/" : path.relative}' not implemented`,
+      );
+    }
+    mergePathParams(raw.params, found.pathParams);
+    resolved = { method: found.method, params: raw.params, source: raw.source };
+    checkToken(found.method, path, call.auth);
+    const result = await execute(deps, { ...resolved, ...call, path: path.relative });
+    return { result, resolved };
+  } catch (err) {
+    const failure = toFailure(err);
+    if (failure.status === 500 && !isAppError(err)) {
+      deps.log.error(
+        { err: err instanceof Error ? err.stack : String(err), requestId: call.requestId },
+        "handler failed",
+      );
+    }
+    return { result: failure, resolved };
+  }
+}
+
+function checkToken(method: PveMethod, path: ApiPath, auth: Authenticated): void {
+  if (auth.via !== "token" || method.allowtoken) return;
+  throw new AppError(
+    "access.denied",
+    `Permission check failed (URI '${path.relative}' not available with API token, need proper ticket.\n)`,
+  );
+}
+
+function asResult(result: unknown): PveResult {
+  if (result instanceof PveReply) {
+    return {
+      ok: true,
+      data: result.data,
+      ...(result.total === undefined ? {} : { total: result.total }),
+      ...(result.changes === undefined ? {} : { changes: result.changes }),
+      ...(result.rawJson === undefined ? {} : { rawJson: result.rawJson }),
+    };
+  }
+  return result as PveResult;
+}
+
+async function sendDownload(res: ServerResponse, download: NonNullable<PveReply["download"]>): Promise<void> {
+  res.writeHead(200, "OK", {
+    "Content-Type": download.contentType,
+    "Cache-Control": "max-age=0",
+    Server: "pve-api-daemon/3.0",
+    ...(download.fileName === undefined
+      ? {}
+      : { "Content-Disposition": `attachment; filename="${download.fileName.replaceAll(/[^\w.-]/g, "_")}"` }),
+  });
+  for await (const chunk of download.body) {
+    if (res.destroyed) return;
+    if (!res.write(chunk))
+      await new Promise<void>((resolve) => res.once("drain", resolve).once("close", resolve));
+  }
+  res.end();
+}
+
+function cookieTicket(header: string | undefined): string | undefined {
+  if (header === undefined) return undefined;
+  return /(?:^|[;\s])PVEAuthCookie=([^;\s]*)/.exec(header)?.[1];
+}
+
+function single(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value[0] : value;
+}
+
+function splitOnce(text: string, separator: string): [string, string] {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)];
+}

@@ -1,0 +1,90 @@
+// Writing answers as PVE's daemon does: text in the reason phrase, exact headers, connection closed on errors.
+import { promisify } from "node:util";
+import { deflate, gzip } from "node:zlib";
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+const gzipAsync = promisify(gzip);
+const deflateAsync = promisify(deflate);
+const COMPRESS_FROM_BYTES = 1024;
+
+export const JSON_TYPE = "application/json;charset=UTF-8";
+
+export interface Answer {
+  readonly status: number;
+  readonly reason?: string;
+  readonly contentType?: string;
+  readonly body?: Buffer;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Ready-made compressed form of `body`, kept by a cache. */
+  readonly gzipped?: Buffer;
+}
+
+/** One line that fits a status line; Node takes it as latin1, so UTF-8 bytes are passed one by one. */
+export function reasonPhrase(text: string): string {
+  const line = text.split(/[\r\n]/, 1)[0]?.trim() ?? "";
+  const safe = line.replaceAll(/\p{Cc}/gu, " ");
+  return Buffer.from(safe.slice(0, 1024), "utf8").toString("latin1");
+}
+
+export async function respond(req: IncomingMessage, res: ServerResponse, answer: Answer): Promise<void> {
+  if (res.destroyed || res.headersSent) return;
+  let body = answer.body ?? Buffer.alloc(0);
+  const date = httpDate();
+  const headers: Record<string, string | number> = {
+    "Cache-Control": "max-age=0",
+    Date: date,
+    Expires: date,
+    Pragma: "no-cache",
+    Server: "pve-api-daemon/3.0",
+    ...answer.headers,
+  };
+  if (answer.contentType !== undefined) headers["Content-Type"] = answer.contentType;
+  if (body.length > COMPRESS_FROM_BYTES) {
+    const coding = acceptedCoding(req);
+    if (coding === "gzip") body = answer.gzipped ?? (await gzipAsync(body));
+    else if (coding === "deflate") body = await deflateAsync(body);
+    if (coding !== undefined) headers["Content-Encoding"] = coding;
+  }
+  headers["Content-Length"] = body.length;
+  if (answer.status >= 400) headers["Connection"] = "close";
+  if (res.destroyed) return;
+  res.writeHead(answer.status, reasonPhrase(answer.reason ?? defaultReason(answer.status)), headers);
+  // A Buffer, never a string: with a string Node would encode status line and body together.
+  res.end(body);
+}
+
+function acceptedCoding(req: IncomingMessage): "gzip" | "deflate" | undefined {
+  const accept = req.headers["accept-encoding"];
+  if (typeof accept !== "string") return undefined;
+  if (/(?:^|[\s,])gzip(?!\s*;\s*q=0(?:\.0*)?(?:[\s,]|$))/i.test(accept)) return "gzip";
+  if (/(?:^|[\s,])deflate(?!\s*;\s*q=0(?:\.0*)?(?:[\s,]|$))/i.test(accept)) return "deflate";
+  return undefined;
+}
+
+let dateSecond = 0;
+let dateText = "";
+
+/** Formatting a date costs more than the rest of a cached answer; once a second is enough. */
+function httpDate(): string {
+  const second = Math.floor(Date.now() / 1000);
+  if (second !== dateSecond) {
+    dateSecond = second;
+    dateText = new Date(second * 1000).toUTCString();
+  }
+  return dateText;
+}
+
+const reasons: Readonly<Record<number, string>> = {
+  200: "OK",
+  400: "Parameter verification failed.",
+  401: "Authentication failed!",
+  403: "Permission check failed",
+  431: "Request Header Fields Too Large",
+  500: "Internal Server Error",
+  501: "Not Implemented",
+  503: "Service Unavailable",
+};
+
+function defaultReason(status: number): string {
+  return reasons[status] ?? "";
+}

@@ -1,0 +1,158 @@
+// One port for everything: TLS with HTTP/1.1 for the APIs, TLS with h2 and client certificates for agents, and a
+// redirect for plain HTTP. The first bytes of a connection decide where it goes.
+import {
+  createServer as createHttp,
+  type IncomingMessage,
+  type RequestListener,
+  type Server as HttpServer,
+} from "node:http";
+import { createServer as createHttp2, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
+import { createServer as createTcp, type AddressInfo, type Server, type Socket } from "node:net";
+import { createServer as createTls, type TLSSocket } from "node:tls";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { peekConnection, wantsOnlyH2 } from "./client-hello.ts";
+import { redirectToTls } from "./plain-redirect.ts";
+import { badRequestLine } from "./bad-request.ts";
+
+export interface Certificate {
+  /** PEM, chain included. */
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface ListenerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly certificate: Certificate;
+  /** CA that agents' client certificates must come from. */
+  readonly agentCa: string;
+  readonly onRequest: RequestListener;
+  readonly onUpgrade: (req: IncomingMessage, socket: Socket, head: Buffer) => void;
+  readonly onAgentRequest: (req: Http2ServerRequest, res: Http2ServerResponse) => void;
+}
+
+export interface Listener {
+  readonly address: AddressInfo;
+  /** New connections use the new certificate; running ones go on. */
+  setCertificate(certificate: Certificate): void;
+  close(): Promise<void>;
+}
+
+/** PVE closes a connection after this many requests. */
+export const KEEP_ALIVE_REQUESTS = 100;
+export const MAX_HEADER_BYTES = 8 * 1024;
+/** A client that has not said what it wants by then is dropped. */
+const HELLO_TIMEOUT_MS = 15_000;
+
+export async function listen(options: ListenerOptions): Promise<Listener> {
+  const sockets = new Set<Socket>();
+  const http = createHttp(
+    {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: 20_000,
+      requestTimeout: 300_000,
+      keepAliveTimeout: 10_000,
+      connectionsCheckingInterval: 5_000,
+      insecureHTTPParser: false,
+      requireHostHeader: false,
+    },
+    options.onRequest,
+  );
+  http.maxRequestsPerSocket = KEEP_ALIVE_REQUESTS;
+  http.maxHeadersCount = 0;
+  http.on("clientError", (err: NodeJS.ErrnoException, socket: Socket) => badRequestLine(err, socket));
+  http.on("upgrade", options.onUpgrade);
+  http.on("connect", (_req, socket: Socket) => socket.destroy());
+
+  const plain = createHttp({ maxHeaderSize: MAX_HEADER_BYTES, requireHostHeader: false }, redirectToTls);
+  plain.on("clientError", (err: NodeJS.ErrnoException, socket: Socket) => badRequestLine(err, socket));
+
+  const http2 = createHttp2({ settings: { maxConcurrentStreams: 256 } }, options.onAgentRequest);
+  http2.on("sessionError", () => {
+    // The session is destroyed by node; the agent dials again.
+  });
+
+  const publicTls = createTls(
+    { ...options.certificate, ALPNProtocols: ["http/1.1"], minVersion: "TLSv1.2" },
+    (socket) => http.emit("connection", socket),
+  );
+  const agentTls = createTls(
+    {
+      ...options.certificate,
+      ca: options.agentCa,
+      requestCert: true,
+      // A joining agent has no certificate yet; every call but Join checks `authorized`.
+      rejectUnauthorized: false,
+      ALPNProtocols: ["h2"],
+      minVersion: "TLSv1.3",
+    },
+    (socket) => http2.emit("connection", socket),
+  );
+  for (const server of [publicTls, agentTls]) {
+    server.on("tlsClientError", (_err, socket: TLSSocket) => socket.destroy());
+  }
+
+  const tcp = createTcp((socket) => {
+    sockets.add(socket);
+    socket.on("close", () => sockets.delete(socket));
+    socket.on("error", () => socket.destroy());
+    socket.setNoDelay(true);
+    route(socket, { plain, publicTls, agentTls });
+  });
+  await bind(tcp, options);
+  return {
+    address: addressOf(tcp),
+    setCertificate: (certificate) => {
+      publicTls.setSecureContext({ ...certificate });
+      agentTls.setSecureContext({ ...certificate, ca: options.agentCa });
+    },
+    close: async () => {
+      const closed = new Promise<void>((resolve) => tcp.close(() => resolve()));
+      http.close();
+      http2.close();
+      http.closeIdleConnections();
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}
+
+function route(socket: Socket, to: { plain: HttpServer; publicTls: Server; agentTls: Server }): void {
+  let seen: Buffer = Buffer.alloc(0);
+  const timer = setTimeout(() => socket.destroy(), HELLO_TIMEOUT_MS);
+  const onReadable = (): void => {
+    const chunk = socket.read() as Buffer | null;
+    if (chunk === null) return;
+    seen = seen.length === 0 ? chunk : Buffer.concat([seen, chunk]);
+    const peek = peekConnection(seen);
+    if (peek.kind === "more") return;
+    clearTimeout(timer);
+    socket.off("readable", onReadable);
+    socket.pause();
+    socket.unshift(seen);
+    const target = peek.kind === "plain" ? to.plain : wantsOnlyH2(peek.alpn) ? to.agentTls : to.publicTls;
+    target.emit("connection", socket);
+    if (peek.kind === "plain") socket.resume();
+  };
+  socket.on("readable", onReadable);
+  socket.on("close", () => clearTimeout(timer));
+}
+
+function bind(server: Server, { host, port }: { host: string; port: number }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (cause: NodeJS.ErrnoException) => {
+      const why =
+        cause.code === "EADDRINUSE"
+          ? "something else listens there; stop it or choose another with --listen ADDR:PORT"
+          : cause.message;
+      reject(new AppError("config.invalid", `cannot listen on ${host}:${port}: ${why}`, { cause }));
+    });
+    server.listen(port, host, 1024, () => resolve());
+  });
+}
+
+function addressOf(server: Server): AddressInfo {
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("a TCP server has an address");
+  return address;
+}
