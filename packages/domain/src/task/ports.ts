@@ -24,9 +24,16 @@ export interface TaskLogReader {
   stream(upid: string): AsyncIterable<Uint8Array> | undefined;
 }
 
+/** `task` undefined: its record and log are gone. */
+export interface TaskChange {
+  readonly upid: string;
+  readonly task: Task | undefined;
+}
+
 /** Tells the cluster about tasks: once when one is accepted, once when it has ended. */
 export interface TaskPublisher {
-  publish(task: Task): Promise<void>;
-  /** The task's record and log are gone. */
-  remove(upid: string): Promise<void>;
+  /** All or nothing; may be told the same thing twice. */
+  apply(changes: readonly TaskChange[]): Promise<void>;
+  /** What the cluster knows of one node's tasks. */
+  published(node: string): Promise<readonly string[]>;
 }
