@@ -1,6 +1,15 @@
 // The dependency rule must bite: each forbidden import, written into a copy of the layout, has to be reported. Checked
 // because dependency-cruiser does not know TypeScript 7 and reads our files through swc.
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { exec } from "@gpve/kit/exec.ts";
@@ -96,6 +105,8 @@ beforeAll(async () => {
   mkdirSync(join(root, "node_modules/@gpve"), { recursive: true });
   symlinkSync(join(ROOT, "node_modules/pino"), join(root, "node_modules/pino"));
   for (const name of readdirSync(join(ROOT, "packages"))) {
+    // The supervisor is no npm package.
+    if (!existsSync(join(ROOT, "packages", name, "package.json"))) continue;
     put(`${name}/package.json`, "");
     cpSync(join(ROOT, "packages", name, "package.json"), join(root, "packages", name, "package.json"));
     symlinkSync(`../../packages/${name}`, join(root, "node_modules/@gpve", name));

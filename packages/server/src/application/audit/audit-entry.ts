@@ -34,11 +34,9 @@ const VERBS: Readonly<Record<string, string>> = {
 const MAX_TEXT = 2_048;
 const MAX_EXTRA = 16 * 1024;
 
-/** Changes always, reads where the route says so, and logins that failed. */
-export function isAudited(request: Pick<AnsweredRequest, "audit" | "path" | "status">): boolean {
-  // A ticket is renewed every hour or two by every client; that it worked is no news, that it failed is.
-  if (isLogin(request.path)) return request.status >= 400;
-  return request.audit !== "none";
+/** Changes and logins always, reads where the route says so, and whatever was denied. */
+export function isAudited(request: Pick<AnsweredRequest, "audit" | "status">): boolean {
+  return request.audit !== "none" || request.status === 403;
 }
 
 export function auditEntry(request: AnsweredRequest): AuditEntry {
