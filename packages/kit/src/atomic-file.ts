@@ -21,17 +21,13 @@ export function writeFileAtomic(path: string, content: string | Uint8Array, mode
 }
 
 /** undefined = the file is not there. */
-export function readTextFile(path: string): string | undefined {
+export function readJsonFile(path: string): unknown {
+  let text: string;
   try {
-    return readFileSync(path, "utf8");
+    text = readFileSync(path, "utf8");
   } catch (err) {
     if ((err as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw err;
   }
-}
-
-/** undefined = the file is not there. */
-export function readJsonFile(path: string): unknown {
-  const text = readTextFile(path);
-  return text === undefined ? undefined : (JSON.parse(text) as unknown);
+  return JSON.parse(text) as unknown;
 }

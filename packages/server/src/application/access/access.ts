@@ -1,0 +1,81 @@
+// Joins the access use cases. compose.ts gives it adapters; the handlers and the HTTP layer use what it returns.
+import type { PvePermission } from "@gpve/contracts/pve/schema.ts";
+import { checkPermission } from "@gpve/domain/access/permission-check.ts";
+import type {
+  HostAccounts,
+  PasswordHasher,
+  Sealer,
+  TicketService,
+  TokenSecrets,
+} from "@gpve/domain/access/ports.ts";
+import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { AccessDirectory } from "./access-directory.ts";
+import { AccessControlList } from "./acl.ts";
+import { Authenticator } from "./authenticator.ts";
+import { ChangePassword } from "./change-password.ts";
+import { Groups } from "./groups.ts";
+import { LoginLimiter } from "./login-limiter.ts";
+import { Login } from "./login.ts";
+import { Passwords } from "./passwords.ts";
+import { Realms } from "./realms.ts";
+import { Roles } from "./roles.ts";
+import { Tokens } from "./tokens.ts";
+import { Users } from "./users.ts";
+
+export interface AccessDeps {
+  readonly records: Records;
+  readonly clock: Clock;
+  readonly hasher: PasswordHasher;
+  readonly sealer: Sealer;
+  readonly secrets: TokenSecrets;
+  readonly tickets: TicketService;
+  readonly host: HostAccounts;
+  /** undefined = not clustered. */
+  readonly clusterName: () => string | undefined;
+}
+
+export interface Access {
+  readonly directory: AccessDirectory;
+  readonly users: Users;
+  readonly tokens: Tokens;
+  readonly groups: Groups;
+  readonly roles: Roles;
+  readonly acl: AccessControlList;
+  readonly realms: Realms;
+  readonly login: Login;
+  readonly changePassword: ChangePassword;
+  readonly authenticator: Authenticator;
+  readonly accessOf: (actor: Actor | undefined) => AccessView;
+  /** Throws AppError access.denied. */
+  readonly authorize: (
+    permission: PvePermission,
+    params: Readonly<Record<string, unknown>>,
+    actor: Actor | undefined,
+    access: AccessView,
+  ) => void;
+}
+
+export function createAccess(deps: AccessDeps): Access {
+  const { records, clock, clusterName } = deps;
+  const directory = new AccessDirectory({ records, clock });
+  const passwords = new Passwords({ ...deps, directory });
+  const limiter = new LoginLimiter(clock);
+  const shared = { records, directory };
+  return {
+    directory,
+    users: new Users({ ...shared, passwords }),
+    tokens: new Tokens({ ...deps, directory }),
+    groups: new Groups(shared),
+    roles: new Roles(shared),
+    acl: new AccessControlList(shared),
+    realms: new Realms(shared),
+    login: new Login({ directory, passwords, tickets: deps.tickets, limiter, clusterName }),
+    changePassword: new ChangePassword({ directory, passwords, limiter }),
+    authenticator: new Authenticator({ ...deps, directory }),
+    accessOf: (actor) => directory.view(actor),
+    authorize: (permission, params, actor, access) =>
+      checkPermission(permission, params, { actor, access, model: directory.model() }),
+  };
+}

@@ -1,0 +1,147 @@
+// Who sends a request: by ticket (cookie or header) or by API token. The texts are PVE's.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { parseTokenid } from "@gpve/domain/access/ids.ts";
+import type { Sealer, TicketService, TokenSecrets } from "@gpve/domain/access/ports.ts";
+import { isActive } from "@gpve/domain/access/privileges.ts";
+import type { Actor } from "@gpve/domain/request/context.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Entry, Records } from "@gpve/store/records/port.ts";
+import type { AccessDirectory } from "./access-directory.ts";
+import type { SealedSecret } from "./collections.ts";
+import { tokenSecretContext, tokenSecretsDef } from "./collections.ts";
+
+export interface Credentials {
+  readonly method: string;
+  /** Below the format, decoded: "/access/ticket". */
+  readonly path: string;
+  /** The cookie's value as it was sent. */
+  readonly cookieTicket: string | undefined;
+  readonly authorization: string | undefined;
+  readonly csrfToken: string | undefined;
+  readonly clientAddress: string;
+}
+
+export interface Authenticated {
+  readonly actor: Actor | undefined;
+  /** "token" with no actor: a token was sent to a method that authenticates nobody. */
+  readonly via: "ticket" | "token" | "none";
+}
+
+export interface AuthenticatorDeps {
+  readonly directory: AccessDirectory;
+  readonly records: Records;
+  readonly tickets: TicketService;
+  readonly sealer: Sealer;
+  readonly secrets: TokenSecrets;
+  readonly clock: Clock;
+}
+
+const OPEN = new Set([
+  "GET /access/domains",
+  "GET /access/ticket",
+  "POST /access/ticket",
+  "POST /access/vncticket",
+  "POST /access/openid/login",
+  "POST /access/openid/auth-url",
+]);
+const UPLOAD = /^\/nodes\/[^/]+\/storage\/[^/]+\/upload$/;
+/** How often a credential nobody knows may make this server ask the store for news. */
+const REFRESH_EVERY_MS = 1_000;
+
+export class Authenticator {
+  readonly #deps: AuthenticatorDeps;
+  readonly #digests = new WeakMap<Entry<SealedSecret>, string>();
+  #refreshedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(deps: AuthenticatorDeps) {
+    this.#deps = deps;
+  }
+
+  async authenticate(credentials: Credentials): Promise<Authenticated> {
+    const ticket =
+      decoded(credentials.cookieTicket) ?? fromHeader(credentials.authorization, "PVEAuthCookie");
+    const token = ticket === undefined ? fromHeader(credentials.authorization, "PVEAPIToken") : undefined;
+    if (OPEN.has(`${credentials.method} ${credentials.path}`)) {
+      return { actor: undefined, via: token === undefined ? "none" : "token" };
+    }
+    if (token !== undefined) {
+      const actor = await this.#retried(() => this.#byToken(token));
+      return { actor, via: "token" };
+    }
+    if (ticket === undefined) throw new AppError("auth.required", "No ticket");
+    const actor = await this.#retried(() => this.#byTicket(ticket));
+    this.#requireCsrf(actor, credentials);
+    return { actor, via: "ticket" };
+  }
+
+  /** What another server just made may not have reached this one: ask the store once before refusing. */
+  async #retried(find: () => Actor | undefined): Promise<Actor> {
+    let actor = find();
+    if (actor === undefined && this.#mayRefresh()) {
+      await this.#deps.records.fresh();
+      actor = find();
+    }
+    if (actor === undefined) throw new AppError("auth.failed", "Authentication failed!");
+    return actor;
+  }
+
+  #mayRefresh(): boolean {
+    const now = this.#deps.clock.monotonic();
+    if (now - this.#refreshedAt < REFRESH_EVERY_MS) return false;
+    this.#refreshedAt = now;
+    return true;
+  }
+
+  #byTicket(ticket: string): Actor | undefined {
+    const { directory, tickets } = this.#deps;
+    const userid = tickets.verify(ticket)?.userid;
+    if (userid === undefined) return undefined;
+    if (!isActive(directory.model().users.get(userid), directory.nowSeconds())) return undefined;
+    return { userid, authid: userid };
+  }
+
+  #byToken(text: string): Actor | undefined {
+    const { directory, secrets } = this.#deps;
+    const border = text.lastIndexOf("=");
+    const name = parseTokenid(text.slice(0, Math.max(0, border)));
+    if (name === undefined) return undefined;
+    const { users, tokens } = directory.model();
+    const now = directory.nowSeconds();
+    if (!isActive(users.get(name.userid), now) || !isActive(tokens.get(name.authid), now)) return undefined;
+    const digest = this.#digestOf(name.authid);
+    if (digest === undefined || !secrets.matches(text.slice(border + 1), digest)) return undefined;
+    return name;
+  }
+
+  #digestOf(authid: string): string | undefined {
+    const entry = this.#deps.records.collection(tokenSecretsDef).get(authid);
+    if (entry === undefined) return undefined;
+    const known = this.#digests.get(entry);
+    if (known !== undefined) return known;
+    const digest = this.#deps.sealer.open(entry.value.sealed, tokenSecretContext(authid));
+    this.#digests.set(entry, digest);
+    return digest;
+  }
+
+  #requireCsrf(actor: Actor, { method, path, csrfToken }: Credentials): void {
+    if (method === "GET" || (method === "POST" && UPLOAD.test(path))) return;
+    if (csrfToken !== undefined && this.#deps.tickets.verifyCsrf(actor.userid, csrfToken)) return;
+    throw new AppError("auth.failed", "Permission denied - invalid csrf token");
+  }
+}
+
+/** `NAME=value` or `NAME value`, up to a semicolon. */
+function fromHeader(header: string | undefined, name: string): string | undefined {
+  if (header === undefined) return undefined;
+  return decoded(new RegExp(`(?:^|\\s)${name}[= ]([^;]*)`).exec(header)?.[1]);
+}
+
+/** Percent-decoded; what cannot be decoded is taken as it is and will match nothing. Empty counts as absent. */
+function decoded(value: string | undefined): string | undefined {
+  if (value === undefined || value === "") return undefined;
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}

@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { LoginLimiter } from "./login-limiter.ts";
+
+test("memory stays bounded whatever names and addresses come", async () => {
+  const clock = new FakeClock();
+  const limiter = new LoginLimiter(clock, 100);
+  for (let i = 0; i < 1_000; i++) limiter.failed("x".repeat(5_000), `10.0.${i >> 8}.${i & 255}`);
+  expect(limiter.size).toBe(100);
+  await clock.advance(61_000);
+  limiter.failed("joe@pve", "::1");
+  expect(limiter.size).toBe(1);
+});
+
+test("the minute starts at the first failure", async () => {
+  const clock = new FakeClock();
+  const limiter = new LoginLimiter(clock);
+  for (let i = 0; i < 9; i++) limiter.failed("joe@pve", "::1");
+  await clock.advance(59_000);
+  expect(limiter.isBlocked("joe@pve", "::1")).toBe(false);
+  limiter.failed("joe@pve", "::1");
+  expect(limiter.isBlocked("joe@pve", "::1")).toBe(true);
+  expect(limiter.isBlocked("joe@pve", "::2")).toBe(false);
+  expect(limiter.isBlocked("ann@pve", "::1")).toBe(false);
+  await clock.advance(1_000);
+  expect(limiter.isBlocked("joe@pve", "::1")).toBe(false);
+});

@@ -1,0 +1,157 @@
+// POST /access/ticket: a password, or a still valid ticket, becomes a new ticket. Every failure looks the same
+// from outside; the reason goes to the log.
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { normalizeAclPath } from "@gpve/domain/access/acl-path.ts";
+import { parseUserid, splitList } from "@gpve/domain/access/ids.ts";
+import type { TicketService } from "@gpve/domain/access/ports.ts";
+import { isActive } from "@gpve/domain/access/privileges.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { ROOT_USER } from "@gpve/domain/request/context.ts";
+import { KeyedQueue } from "@gpve/kit/keyed-queue.ts";
+import type { AccessDirectory } from "./access-directory.ts";
+import type { Capabilities } from "./capabilities.ts";
+import { capabilities } from "./capabilities.ts";
+import type { LoginLimiter } from "./login-limiter.ts";
+import type { Passwords } from "./passwords.ts";
+
+export interface LoginInput {
+  readonly username: string;
+  readonly realm?: string | undefined;
+  readonly password: string;
+  readonly otp?: string | undefined;
+  readonly tfaChallenge?: string | undefined;
+  /** Verify mode: only say whether the user has these privileges there. */
+  readonly path?: string | undefined;
+  readonly privs?: string | undefined;
+}
+
+export interface LoginResult {
+  readonly username: string;
+  readonly ticket?: string;
+  readonly csrfToken?: string;
+  readonly cap: Capabilities;
+  readonly clusterName?: string;
+}
+
+export interface LoginDeps {
+  readonly directory: AccessDirectory;
+  readonly passwords: Passwords;
+  readonly tickets: TicketService;
+  readonly limiter: LoginLimiter;
+  /** undefined = not clustered. */
+  readonly clusterName: () => string | undefined;
+}
+
+export class Login {
+  readonly #deps: LoginDeps;
+  /** One check at a time for a user and address: a thousand guesses at once count as well as one after another. */
+  readonly #checks = new KeyedQueue();
+
+  constructor(deps: LoginDeps) {
+    this.#deps = deps;
+  }
+
+  async run(input: LoginInput, ctx: RequestContext): Promise<LoginResult> {
+    const username = input.realm === undefined ? input.username : `${input.username}@${input.realm}`;
+    await this.#guarded(username, ctx, () => this.#check(username, input, ctx));
+    ctx.log.info({ user: username, address: ctx.clientAddress }, "successful authentication");
+    return this.#result(username, input);
+  }
+
+  /** POST /access/vncticket. */
+  async verifyVnc(
+    input: {
+      readonly authid: string;
+      readonly ticket: string;
+      readonly path: string;
+      readonly privs: string;
+      readonly port?: number | undefined;
+    },
+    ctx: RequestContext,
+  ): Promise<void> {
+    await this.#guarded(input.authid, ctx, async () => {
+      const path = normalizeAclPath(input.path);
+      if (path === undefined) return `invalid path '${input.path}'`;
+      if (!this.#deps.tickets.verifyVnc(input.ticket, input.authid, path, input.port))
+        return "invalid PVEVNC ticket";
+      return this.#missingPrivileges(input.authid, path, input.privs);
+    });
+  }
+
+  async #guarded(user: string, ctx: RequestContext, check: () => Promise<string | undefined>): Promise<void> {
+    const { limiter } = this.#deps;
+    const address = ctx.clientAddress;
+    const reason = await this.#checks.run(`${address} ${user}`, async () => {
+      if (limiter.isBlocked(user, address)) return "too many failures in the last minute";
+      const failure = await check();
+      if (failure !== undefined) limiter.failed(user, address);
+      return failure;
+    });
+    if (reason === undefined) return;
+    ctx.log.warn({ user, address, reason }, "authentication failure");
+    throw new AppError("auth.failed", "authentication failure");
+  }
+
+  /** Why the login fails; undefined = it does not. */
+  async #check(username: string, input: LoginInput, ctx: RequestContext): Promise<string | undefined> {
+    const { directory, tickets } = this.#deps;
+    const model = directory.model();
+    const user = model.users.get(username);
+    if (user === undefined) return "no such user";
+    if (!isActive(user, directory.nowSeconds())) return "the user is disabled or expired";
+    // Nobody has a second factor here, so an answer to a challenge belongs to none.
+    if (input.tfaChallenge !== undefined) return "no such challenge";
+    const ticketUser = tickets.verify(input.password)?.userid;
+    if (!input.path || !input.privs) {
+      // The ticket of root@pam makes tickets for others, too.
+      if (ticketUser === username || ticketUser === ROOT_USER) return undefined;
+      return this.#checkPassword(username, input, ctx.signal);
+    }
+    const path = normalizeAclPath(input.path);
+    if (path === undefined) return `invalid path '${input.path}'`;
+    if (ticketUser !== username && !tickets.verifyVnc(input.password, username, path)) {
+      const failure = await this.#checkPassword(username, input, ctx.signal);
+      if (failure !== undefined) return failure;
+    }
+    return this.#missingPrivileges(username, path, input.privs);
+  }
+
+  async #checkPassword(
+    username: string,
+    input: LoginInput,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const answer = await this.#deps.passwords.verify(username, input.password, signal);
+    if (!answer.ok) return answer.reason;
+    if (input.otp !== undefined) return "a one-time password was given, but the user has no second factor";
+    const realm = this.#deps.directory.model().realms.get(parseUserid(username)?.realm ?? "");
+    if (realm?.tfa !== undefined) return "the realm demands a second factor, and the user has none";
+    return undefined;
+  }
+
+  #missingPrivileges(authid: string, path: string, privs: string): string | undefined {
+    const userid = authid.split("!")[0] ?? authid;
+    const wanted = splitList(privs);
+    if (wanted.length === 0) return "no privileges named";
+    try {
+      this.#deps.directory.view({ userid, authid }).require(path, wanted);
+      return undefined;
+    } catch (err) {
+      if (isAppError(err, "access.denied")) return err.message;
+      throw err;
+    }
+  }
+
+  async #result(username: string, input: LoginInput): Promise<LoginResult> {
+    const { directory, tickets, clusterName } = this.#deps;
+    const view = directory.view({ userid: username, authid: username });
+    const name = view.has("/", ["Sys.Audit"]) ? clusterName() : undefined;
+    const common = {
+      username,
+      cap: capabilities(directory.model(), view),
+      ...(name === undefined ? {} : { clusterName: name }),
+    };
+    if (input.path && input.privs) return common;
+    return { ...common, ticket: await tickets.issue(username), csrfToken: tickets.issueCsrf(username) };
+  }
+}

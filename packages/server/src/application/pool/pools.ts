@@ -1,0 +1,193 @@
+// Pools: named sets of guests and storages that permissions can be given on. They nest up to three levels.
+import { splitList } from "@gpve/domain/access/ids.ts";
+import { requirePermissionModify } from "@gpve/domain/access/permission-check.ts";
+import { byText, sortedUnique } from "@gpve/domain/access/sorting.ts";
+import type { Pool } from "@gpve/domain/access/types.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
+import type { AccessDirectory } from "../access/access-directory.ts";
+import { removeAclEntries } from "../access/acl.ts";
+import { poolsDef } from "../access/collections.ts";
+import { alreadyThere, missing, prefixed, refused } from "../access/failures.ts";
+
+export type ResourceRow = Readonly<Record<string, unknown>>;
+
+/** The row of /cluster/resources for one guest or storage; undefined = it does not exist. */
+export type ResourceRowOf = (kind: "vm" | "storage", id: string) => ResourceRow | undefined;
+
+export interface PoolsDeps {
+  readonly records: Records;
+  readonly directory: AccessDirectory;
+  readonly resourceRow: ResourceRowOf;
+}
+
+export interface PoolChange {
+  readonly comment?: string | undefined;
+  readonly vms?: string | undefined;
+  readonly storage?: string | undefined;
+  readonly remove?: boolean | undefined;
+  readonly allowMove?: boolean | undefined;
+}
+
+export class Pools {
+  readonly #deps: PoolsDeps;
+
+  constructor(deps: PoolsDeps) {
+    this.#deps = deps;
+  }
+
+  list(ctx: RequestContext): Pool[] {
+    return [...this.#deps.directory.model().pools.values()]
+      .filter(({ poolid }) => ctx.access.has(`/pool/${poolid}`, ["Pool.Audit"]))
+      .toSorted((a, b) => byText(a.poolid, b.poolid));
+  }
+
+  get(poolid: string): Pool {
+    const pool = this.#deps.directory.model().pools.get(poolid);
+    if (pool === undefined) throw noSuchPool(poolid);
+    return pool;
+  }
+
+  /** Members that still exist, as resource rows. */
+  members(pool: Pool, type?: "qemu" | "lxc" | "storage"): ResourceRow[] {
+    const { resourceRow } = this.#deps;
+    const rows: ResourceRow[] = [];
+    for (const vmid of type === "storage" ? [] : pool.vms) {
+      const row = resourceRow("vm", String(vmid));
+      if (row !== undefined && (type === undefined || row["type"] === type)) rows.push(row);
+    }
+    for (const storage of type === undefined || type === "storage" ? pool.storage : []) {
+      const row = resourceRow("storage", storage);
+      if (row !== undefined) rows.push(row);
+    }
+    return rows;
+  }
+
+  create(poolid: string, comment: string | undefined): Promise<void> {
+    return prefixed("create pool failed", () =>
+      this.#deps.records.transact((tx) => {
+        if (tx.get(poolsDef, poolid) !== undefined) throw alreadyThere(`pool '${poolid}' already exists`);
+        const parent = parentOf(poolid);
+        if (parent !== undefined && tx.get(poolsDef, parent) === undefined) {
+          throw missing(`parent '${parent}' of pool '${poolid}' does not exist`);
+        }
+        tx.put(poolsDef, poolid, { poolid, ...textOf(comment), vms: [], storage: [] });
+      }),
+    );
+  }
+
+  update(poolid: string, change: PoolChange, ctx: RequestContext): Promise<void> {
+    return prefixed("update pools failed", () =>
+      this.#deps.records.transact((tx) => {
+        const entry = tx.get(poolsDef, poolid);
+        if (entry === undefined) throw noSuchPool(poolid);
+        const { comment, ...kept } = entry.value;
+        const vms = new Set(kept.vms);
+        const storage = new Set(kept.storage);
+        for (const text of splitList(change.vms)) {
+          const vmid = Number(text);
+          requirePermissionModify(ctx.access, `/vms/${vmid}`);
+          if (change.remove === true) removeVm(vms, vmid);
+          else {
+            addVm(tx, poolid, vms, vmid, { allowMove: change.allowMove === true, access: ctx.access });
+          }
+        }
+        for (const id of splitList(change.storage)) {
+          requirePermissionModify(ctx.access, `/storage/${id}`);
+          if (storage.has(id) !== (change.remove === true)) {
+            throw refused(
+              change.remove === true
+                ? `Storage '${id}' is not a pool member`
+                : `Storage '${id}' is already a pool member`,
+            );
+          }
+          if (change.remove === true) storage.delete(id);
+          else storage.add(id);
+        }
+        tx.put(poolsDef, poolid, {
+          ...kept,
+          ...textOf(change.comment ?? comment),
+          vms: ascending(vms),
+          storage: sortedUnique(storage),
+        });
+      }),
+    );
+  }
+
+  /** Only an empty pool goes; members that no longer exist do not count. */
+  remove(poolid: string): Promise<void> {
+    return prefixed("delete pool failed", () =>
+      this.#deps.records.transact((tx) => {
+        const { resourceRow } = this.#deps;
+        const entry = tx.get(poolsDef, poolid);
+        if (entry === undefined) throw noSuchPool(poolid);
+        const child = tx.list(poolsDef).find(({ id }) => id.startsWith(`${poolid}/`));
+        const notEmpty = (what: string): Error => refused(`pool '${poolid}' is not empty (contains ${what})`);
+        if (child !== undefined) throw notEmpty(`pool '${child.id}'`);
+        const { vms, storage } = entry.value;
+        const vm = vms.find((vmid) => resourceRow("vm", String(vmid)) !== undefined);
+        if (vm !== undefined) throw notEmpty(`VM ${vm}`);
+        const store = storage.find((id) => resourceRow("storage", id) !== undefined);
+        if (store !== undefined) throw notEmpty(`storage '${store}'`);
+        tx.delete(poolsDef, poolid);
+        removeAclEntries(tx, ({ path }) => path === `/pool/${poolid}`);
+      }),
+    );
+  }
+}
+
+/** Part of creating a guest in a pool. */
+export function addGuestToPool(tx: Tx, vmid: number, poolid: string): void {
+  const entry = tx.get(poolsDef, poolid);
+  if (entry === undefined) throw noSuchPool(poolid);
+  if (entry.value.vms.includes(vmid)) return;
+  tx.put(poolsDef, poolid, { ...entry.value, vms: ascending([...entry.value.vms, vmid]) });
+}
+
+/** Part of destroying a guest: nothing may be inherited by the next one with this id. */
+export function removeGuestAccess(tx: Tx, vmid: number): void {
+  for (const { id, value } of tx.list(poolsDef)) {
+    if (!value.vms.includes(vmid)) continue;
+    tx.put(poolsDef, id, { ...value, vms: value.vms.filter((other) => other !== vmid) });
+  }
+  removeAclEntries(tx, ({ path }) => path === `/vms/${vmid}`);
+}
+
+function addVm(
+  tx: Tx,
+  poolid: string,
+  vms: Set<number>,
+  vmid: number,
+  { allowMove, access }: { allowMove: boolean; access: RequestContext["access"] },
+): void {
+  if (vms.has(vmid)) throw refused(`VM ${vmid} is already a pool member`);
+  const other = tx.list(poolsDef).find(({ id, value }) => id !== poolid && value.vms.includes(vmid));
+  if (other !== undefined) {
+    if (!allowMove)
+      throw refused(`VM ${vmid} belongs already to pool '${other.id}' and allow-move is not set`);
+    access.require(`/pool/${other.id}`, ["Pool.Allocate"]);
+    tx.put(poolsDef, other.id, { ...other.value, vms: other.value.vms.filter((id) => id !== vmid) });
+  }
+  vms.add(vmid);
+}
+
+function removeVm(vms: Set<number>, vmid: number): void {
+  if (!vms.delete(vmid)) throw refused(`VM ${vmid} is not a pool member`);
+}
+
+function parentOf(poolid: string): string | undefined {
+  const border = poolid.lastIndexOf("/");
+  return border === -1 ? undefined : poolid.slice(0, border);
+}
+
+function ascending(vms: Iterable<number>): number[] {
+  return [...new Set(vms)].toSorted((a, b) => a - b);
+}
+
+function textOf(comment: string | undefined): { comment?: string } {
+  return comment === undefined || comment === "" ? {} : { comment };
+}
+
+function noSuchPool(poolid: string): Error {
+  return missing(`pool '${poolid}' does not exist`);
+}
