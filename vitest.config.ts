@@ -4,7 +4,7 @@ const packages = ["contracts", "domain", "kit", "store", "server", "agent", "cli
 
 export default defineConfig({
   test: {
-    include: ["packages/*/src/**/*.test.ts", "test/repo.test.ts"],
+    include: ["packages/*/src/**/*.test.ts", "test/repo.test.ts", "test/repo/*.test.ts"],
     pool: "forks",
     testTimeout: 20_000,
     coverage: {

@@ -21,13 +21,17 @@ export function writeFileAtomic(path: string, content: string | Uint8Array, mode
 }
 
 /** undefined = the file is not there. */
-export function readJsonFile(path: string): unknown {
-  let text: string;
+export function readTextFile(path: string): string | undefined {
   try {
-    text = readFileSync(path, "utf8");
+    return readFileSync(path, "utf8");
   } catch (err) {
     if ((err as NodeJS.ErrnoException).code === "ENOENT") return undefined;
     throw err;
   }
-  return JSON.parse(text) as unknown;
+}
+
+/** undefined = the file is not there. */
+export function readJsonFile(path: string): unknown {
+  const text = readTextFile(path);
+  return text === undefined ? undefined : (JSON.parse(text) as unknown);
 }

@@ -131,6 +131,11 @@ export interface LeaseStatus {
 }
 
 export interface Store {
+  /**
+   * True for a store across a network: a `txn` may fail with `store.unavailable` and `data.ambiguous`, and have
+   * been done all the same. Whoever must know makes its outcome readable, as records do.
+   */
+  readonly answersMayBeLost?: boolean;
   range(request: RangeRequest, options?: CallOptions): Promise<RangeResponse>;
   /** Durable when it resolves: an answered write survives kill -9 and power loss. */
   txn(request: TxnRequest, options?: CallOptions): Promise<TxnResponse>;

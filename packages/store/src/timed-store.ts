@@ -18,6 +18,7 @@ export function timedStore(store: Store, observe: ObserveStore, clock: Clock): S
     }
   };
   return {
+    answersMayBeLost: store.answersMayBeLost ?? false,
     range: (request, options) => timed("range", () => store.range(request, options)),
     txn: (request, options) => timed("txn", () => store.txn(request, options)),
     watch: (request) => store.watch(request),

@@ -58,6 +58,13 @@ function checkOp(op: Op, depth: number): number {
   return op.key.length + op.value.length;
 }
 
+/** True when neither branch can change anything. */
+export function readsOnly(request: TxnRequest): boolean {
+  return [...request.success, ...(request.failure ?? [])].every(
+    (op) => op.type === "range" || (op.type === "txn" && readsOnly(op)),
+  );
+}
+
 export function requireKey(key: Bytes): void {
   if (key.length === 0) throw new AppError("request.invalid", "a key must not be empty");
 }

@@ -6,6 +6,7 @@ import { KeyedQueue } from "@gpve/kit/keyed-queue.ts";
 import type { KeyValue, Store } from "../port.ts";
 import { prefixEnd, utf8 } from "../keys.ts";
 import { readAll } from "../read-all.ts";
+import { CommitSlots } from "./commit-slots.ts";
 import { CollectionCache, type CollectionFeed, type RawRecord } from "./collection-cache.ts";
 import type { CollectionDef, Records, Tx } from "./port.ts";
 import { RevisionGate } from "./revision-gate.ts";
@@ -50,6 +51,7 @@ class CachedRecords implements Records {
   readonly #signal: AbortSignal;
   readonly #gate = new RevisionGate();
   readonly #conflicts = new KeyedQueue();
+  readonly #slots: CommitSlots;
   readonly #collections = new Map<object, CollectionFeed>();
   #records = new Map<string, RawRecord>();
   #feeding: Promise<void> = Promise.resolve();
@@ -61,6 +63,12 @@ class CachedRecords implements Records {
     this.#root = options.prefix;
     this.#log = options.log;
     this.#clock = options.clock ?? systemClock;
+    this.#slots = new CommitSlots({
+      store,
+      clock: this.#clock,
+      root: this.#root,
+      cached: (key) => this.#records.get(key),
+    });
     this.#signal =
       options.signal === undefined ? this.#stop.signal : AbortSignal.any([options.signal, this.#stop.signal]);
   }
@@ -80,6 +88,12 @@ class CachedRecords implements Records {
     }
     this.#feeding = this.#feed();
     background(this.#log, "feeding the records cache", this.#feeding);
+    const stale = this.#slots.stale(this.#records.values()).slice(0, 100);
+    if (stale.length > 0) background(this.#log, "removing old commit slots", this.#remove(stale));
+  }
+
+  async #remove(keys: readonly string[]): Promise<void> {
+    await this.#store.txn({ compare: [], success: keys.map((key) => ({ type: "delete", key: utf8(key) })) });
   }
 
   async close(): Promise<void> {
@@ -154,7 +168,7 @@ class CachedRecords implements Records {
       throw new TypeError("the change of a transaction must not be asynchronous");
     const request = tx.request();
     if (request === undefined) return { done: true, result };
-    const answer = await this.#store.txn(request, signal === undefined ? {} : { signal });
+    const answer = await this.#slots.txn(request, signal === undefined ? {} : { signal });
     if (!answer.succeeded) {
       await this.#catchUp(answer.revision, signal);
       return { done: false };

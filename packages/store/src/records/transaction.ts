@@ -32,6 +32,8 @@ export interface TransactionContext {
 
 /** More single comparisons than this are made coarser: whole directories. */
 const MAX_SINGLE_READS = 64;
+/** One is kept for the commit slot. */
+const MAX_OPS = MAX_TXN_OPS - 1;
 
 export class Transaction implements Tx {
   readonly #ctx: TransactionContext;
@@ -91,10 +93,10 @@ export class Transaction implements Tx {
     if (this.#changes.size === 0) return undefined;
     const success = this.#operations();
     const compare = this.#comparisons();
-    if (success.length > MAX_TXN_OPS || compare.length > MAX_TXN_OPS) {
+    if (Math.max(success.length, compare.length) > MAX_OPS) {
       throw new AppError(
         "request.too_large",
-        `one change touches ${success.length} records and depends on ${compare.length}; at most ${MAX_TXN_OPS} fit in a transaction`,
+        `one change touches ${success.length} records and depends on ${compare.length}; at most ${MAX_OPS} fit in a transaction`,
       );
     }
     return { compare, success };

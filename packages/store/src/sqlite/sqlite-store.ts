@@ -18,7 +18,7 @@ import type {
   WatchBatch,
   WatchRequest,
 } from "../port.ts";
-import { checkTxn, requireKey } from "../txn-rules.ts";
+import { checkTxn, readsOnly, requireKey } from "../txn-rules.ts";
 import { type ApplyContext, applyTxn, compacted, deleteKeys, readRange } from "./apply.ts";
 import { openDatabase } from "./database.ts";
 import { LeaseClock } from "./lease-clock.ts";
@@ -281,12 +281,6 @@ class SqliteStore implements Store {
       },
     );
   }
-}
-
-function readsOnly(request: TxnRequest): boolean {
-  return [...request.success, ...(request.failure ?? [])].every(
-    (op) => op.type === "range" || (op.type === "txn" && readsOnly(op)),
-  );
 }
 
 function newLeaseId(): bigint {

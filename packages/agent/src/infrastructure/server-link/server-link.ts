@@ -1,0 +1,189 @@
+// The agent's line to one server: hello, then heartbeats and reports side by side, for ever. Whatever breaks is
+// retried after a short, growing pause; nothing needs a restart on either side.
+import { createClient, type Client, type Transport } from "@connectrpc/connect";
+import { AGENT_PROTOCOL } from "@gpve/contracts/agent/protocol.ts";
+import { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { NodeReport } from "@gpve/domain/node/runtime.ts";
+import type { RequestLogger } from "@gpve/domain/request/context.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
+import { createChannel, rootMessage, type Channel } from "@gpve/kit/grpc/channel.ts";
+import { SERVER_ROLE, createKeyPair, createRequest } from "@gpve/kit/pki/x509.ts";
+import type { AgentIdentity } from "./identity.ts";
+
+export interface ServerLinkDeps {
+  readonly endpoint: string;
+  readonly node: string;
+  readonly address: string;
+  readonly port: number;
+  readonly agentVersion: string;
+  readonly bootId: string;
+  readonly clock: Clock;
+  readonly log: RequestLogger;
+  readonly identity: () => AgentIdentity;
+  /** A renewed certificate arrived: keep it and use it. */
+  readonly onIdentity: (identity: AgentIdentity) => void;
+  readonly report: (sentGeneration: number) => Promise<{ report: NodeReport; generation: number }>;
+}
+
+const FIRST_PAUSE_MS = 250;
+const LONGEST_PAUSE_MS = 3_000;
+const CALL_TIMEOUT_MS = 4_000;
+
+export class ServerLink {
+  readonly #deps: ServerLinkDeps;
+  readonly #stop = new AbortController();
+  #channel: Channel | undefined;
+  #running: Promise<void> | undefined;
+  #connected = false;
+
+  constructor(deps: ServerLinkDeps) {
+    this.#deps = deps;
+  }
+
+  start(): void {
+    this.#running ??= this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort(new AppError("operation.cancelled", "the agent stops"));
+    this.#channel?.close();
+    await this.#running;
+  }
+
+  connected(): boolean {
+    return this.#connected;
+  }
+
+  /** For other services of the same server (the remote Store). */
+  transport(): Transport {
+    this.#channel ??= this.#open();
+    return this.#channel.transport;
+  }
+
+  #open(): Channel {
+    const { endpoint, clock, identity } = this.#deps;
+    return createChannel({
+      url: endpoint,
+      tls: identity(),
+      clock,
+      acceptPeer: (certificate) =>
+        certificate.subject.O === SERVER_ROLE
+          ? undefined
+          : new Error(`${endpoint} shows a certificate that is not a server's`),
+    });
+  }
+
+  async #run(): Promise<void> {
+    const { clock, log, endpoint } = this.#deps;
+    let pause = FIRST_PAUSE_MS;
+    while (!this.#stop.signal.aborted) {
+      try {
+        await this.#session(() => {
+          pause = FIRST_PAUSE_MS;
+        });
+      } catch (err) {
+        if (this.#stop.signal.aborted) break;
+        const told = appErrorOf(err);
+        log.warn({ endpoint, err: told?.message ?? rootMessage(err) }, "line to the server is down");
+      }
+      this.#connected = false;
+      await clock.sleep(pause, this.#stop.signal).catch(() => undefined);
+      pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+    }
+  }
+
+  async #session(onHello: () => void): Promise<void> {
+    const { node, clock, log, endpoint } = this.#deps;
+    const client = createClient(ServerService, this.transport());
+    const ended = new AbortController();
+    const signal = AbortSignal.any([this.#stop.signal, ended.signal]);
+    const hello = await client.hello(
+      {
+        node,
+        protocol: { ...AGENT_PROTOCOL },
+        agentVersion: this.#deps.agentVersion,
+        address: this.#deps.address,
+        port: this.#deps.port,
+        bootId: this.#deps.bootId,
+      },
+      { signal, timeoutMs: CALL_TIMEOUT_MS },
+    );
+    this.#connected = true;
+    onHello();
+    log.info({ endpoint, protocol: hello.protocol, server: hello.serverVersion }, "line to the server is up");
+    const wants = { facts: true };
+    try {
+      await Promise.race([
+        this.#heartbeats(client, hello.heartbeatIntervalMs, wants, signal),
+        this.#reports(client, hello.reportIntervalMs, wants, signal),
+      ]);
+    } finally {
+      ended.abort(new AppError("operation.cancelled", `session with ${endpoint} ended at ${clock.now()}`));
+    }
+  }
+
+  async #heartbeats(
+    client: Client<typeof ServerService>,
+    intervalMs: number,
+    wants: { facts: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { node, clock } = this.#deps;
+    for (;;) {
+      const answer = await client.heartbeat(
+        { node, sentAtMs: BigInt(Math.trunc(clock.now())) },
+        { signal, timeoutMs: CALL_TIMEOUT_MS },
+      );
+      if (answer.wantsFacts) wants.facts = true;
+      if (answer.renewCertificate) {
+        await this.#renew(client, signal);
+        return;
+      }
+      await clock.sleep(intervalMs, signal);
+    }
+  }
+
+  async #reports(
+    client: Client<typeof ServerService>,
+    intervalMs: number,
+    wants: { facts: boolean },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock } = this.#deps;
+    const deps = this.#deps;
+    async function* messages(): AsyncGenerator<{ reportJson: string }> {
+      let sent = -1;
+      while (!signal.aborted) {
+        if (wants.facts) sent = -1;
+        wants.facts = false;
+        const next = await deps.report(sent);
+        yield { reportJson: JSON.stringify(next.report) };
+        sent = next.generation;
+        await clock.sleep(intervalMs, signal);
+      }
+    }
+    await client.reportStatus(messages(), { signal });
+  }
+
+  /** A new key with every certificate. The session ends, the next one uses the new pair. */
+  async #renew(client: Client<typeof ServerService>, signal: AbortSignal): Promise<void> {
+    const { node, log } = this.#deps;
+    const pair = await createKeyPair();
+    const answer = await client.renewCertificate(
+      { node, csrPem: await createRequest(pair, node) },
+      { signal, timeoutMs: CALL_TIMEOUT_MS },
+    );
+    this.#deps.onIdentity({
+      caPem: answer.caPem,
+      certPem: answer.certificatePem,
+      keyPem: pair.keyPem,
+    });
+    log.info({ node }, "certificate renewed");
+    const old = this.#channel;
+    this.#channel = undefined;
+    // Calls on the old line get a moment to finish.
+    this.#deps.clock.after(5_000, () => old?.close());
+  }
+}

@@ -1,0 +1,95 @@
+// Operations seen as tasks. An operation's id is its UPID.
+import type { TaskDirectory } from "./ports.ts";
+import { EXIT_UNEXPECTED, taskFromUpid } from "./task.ts";
+import type { Task } from "./task.ts";
+import { formatUpid } from "./upid.ts";
+
+/** What is needed of an operation; the engine's records have it. */
+export interface OperationFacts {
+  readonly id: string;
+  /** Milliseconds; absent while it runs or waits. */
+  readonly endedAt?: number;
+  readonly exitStatus?: string;
+}
+
+/** What is needed of an operation engine. */
+export interface OperationSource {
+  get(id: string): OperationFacts | undefined;
+  list(): Iterable<OperationFacts>;
+  cancel(id: string, by: string): Promise<boolean>;
+  wait(id: string, signal?: AbortSignal): Promise<unknown>;
+}
+
+/** How long a stop waits for the end, as PVE does before it kills. */
+const STOP_WAIT_MS = 5_000;
+
+export function taskOfOperation(operation: OperationFacts): Task | undefined {
+  if (operation.endedAt === undefined) return taskFromUpid(operation.id);
+  return taskFromUpid(operation.id, {
+    endtime: Math.floor(operation.endedAt / 1_000),
+    exitstatus: operation.exitStatus ?? EXIT_UNEXPECTED,
+  });
+}
+
+/** The part of a clock that is needed here. */
+export interface Sleeper {
+  sleep(ms: number, signal: AbortSignal): Promise<void>;
+}
+
+export function operationTasks(source: OperationSource, clock: Sleeper): TaskDirectory {
+  return {
+    get: (upid) => {
+      const operation = source.get(upid);
+      return operation === undefined ? undefined : taskOfOperation(operation);
+    },
+    *list() {
+      for (const operation of source.list()) {
+        const task = taskOfOperation(operation);
+        if (task !== undefined) yield task;
+      }
+    },
+    async stop(upid, by) {
+      if (!(await source.cancel(upid, by))) return;
+      const enough = new AbortController();
+      const given = (): undefined => undefined;
+      await Promise.race([
+        source.wait(upid, enough.signal).then(given, given),
+        clock.sleep(STOP_WAIT_MS, enough.signal).then(given, given),
+      ]);
+      enough.abort();
+    },
+  };
+}
+
+/** Several engines of one node, as one. */
+export function joinDirectories(directories: readonly TaskDirectory[]): TaskDirectory {
+  const holder = (upid: string): TaskDirectory | undefined =>
+    directories.find((directory) => directory.get(upid) !== undefined);
+  return {
+    get: (upid) => holder(upid)?.get(upid),
+    *list() {
+      for (const directory of directories) yield* directory.list();
+    },
+    stop: async (upid, by) => holder(upid)?.stop(upid, by),
+  };
+}
+
+/** Makes the UPIDs of one node. `pstart`: the host's uptime in hundredths of a second, as PVE has it. */
+export function upidNamer(node: string, pstart: () => number) {
+  return (facts: {
+    readonly sequence: number;
+    readonly type: string;
+    readonly subject: string;
+    readonly actor: string;
+    readonly createdAt: number;
+  }): string =>
+    formatUpid({
+      node,
+      pid: facts.sequence,
+      pstart: Math.floor(pstart()),
+      starttime: Math.floor(facts.createdAt / 1_000),
+      type: facts.type,
+      id: facts.subject,
+      user: facts.actor,
+    });
+}

@@ -1,0 +1,82 @@
+// Writes a VM's configuration file: description first, keys sorted, then [PENDING], special sections, snapshots.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { encodeText } from "./config-text.ts";
+import { driveFile, findCloudinitDrive } from "./drive.ts";
+import { checkVmValue, isDriveKey } from "./keys.ts";
+import { without, type VmConfig, type VmValues } from "./vm-config.ts";
+
+export function writeVmConfig(config: VmConfig): string {
+  const main = dropReattached(normalise(modernise(without(config.values, "snapstate"))));
+  let text = section(main, false);
+  const pending = normalise(config.pending, true);
+  if (Object.keys(pending).length > 0) text += `\n[PENDING]\n${section(pending, true)}`;
+  for (const name of Object.keys(config.special).sort()) {
+    if (name === "cloudinit" && findCloudinitDrive(main) === undefined) continue;
+    text += `\n[special:${name}]\n${section(config.special[name] ?? {}, false)}`;
+  }
+  for (const name of Object.keys(config.snapshots).sort()) {
+    if (name.toLowerCase() === "pending")
+      throw new AppError("internal.error", `internal error: snapshot name '${name}' is forbidden`);
+    text += `\n[${name}]\n${section(normalise(config.snapshots[name] ?? {}), false)}`;
+  }
+  return text;
+}
+
+/** Keys of old releases under their present names. */
+function modernise(values: VmValues): VmValues {
+  let result = values;
+  const cdrom = result["cdrom"];
+  if (cdrom !== undefined) {
+    if (result["ide2"] !== undefined)
+      throw new AppError("request.invalid", "option ide2 conflicts with cdrom", { pveStatus: 500 });
+    result = { ...without(result, "cdrom"), ide2: cdrom };
+  }
+  const smp = result["smp"];
+  if (smp === undefined) return result;
+  if (result["sockets"] !== undefined) return without(result, "smp");
+  return { ...without(result, "smp", "cores"), sockets: smp };
+}
+
+function normalise(values: VmValues, pending = false): VmValues {
+  const result: Record<string, string> = {};
+  for (const [key, value] of Object.entries(values)) {
+    if (key === "description" || key === "snapstate" || (key === "delete" && pending)) {
+      result[key] = value;
+      continue;
+    }
+    if (key === "delete")
+      throw new AppError("internal.error", "property 'delete' is only allowed in [PENDING]");
+    const checked = checkVmValue(key, value);
+    if (!checked.ok) {
+      const text = `unable to parse value of '${key}' - ${checked.error.trimEnd()}`;
+      throw new AppError("request.invalid", text, { pveStatus: 500 });
+    }
+    result[key] = checked.value;
+  }
+  return result;
+}
+
+/** A volume that is attached again is no longer unused. */
+function dropReattached(values: VmValues): VmValues {
+  const used = new Set<string>();
+  for (const [key, value] of Object.entries(values)) {
+    const file = isDriveKey(key) ? driveFile(value) : undefined;
+    if (file !== undefined) used.add(file);
+  }
+  const reattached = Object.keys(values).filter(
+    (key) => /^unused\d+$/.test(key) && used.has(values[key] ?? ""),
+  );
+  return without(values, ...reattached);
+}
+
+function section(values: VmValues, pending: boolean): string {
+  let text = "";
+  const description = values["description"];
+  if (description !== undefined && description !== "") {
+    for (const line of description.replace(/\n+$/, "").split("\n")) text += `#${encodeText(line)}\n`;
+  } else if (description === "" && pending) text += "#\n";
+  for (const key of Object.keys(values).sort()) {
+    if (key !== "description") text += `${key}: ${values[key] ?? ""}\n`;
+  }
+  return text;
+}

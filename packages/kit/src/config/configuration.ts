@@ -1,0 +1,145 @@
+// The two configuration files: /etc/gpve/server.yaml and /etc/gpve/agent.yaml (apiVersion gpve.io/v1).
+import { anything, choice, flag, list, number, optional, port, record, text, withDefault } from "./fields.ts";
+import { parseConfig, type Environment } from "./parse.ts";
+
+const DEFAULT_DATA_DIR = "/var/lib/gpve";
+
+const nodeName = text({
+  pattern: /^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$/,
+  says: "must be a host name without dots",
+});
+const url = text({ pattern: /^https:\/\/[^/\s]+\/?$/, says: 'must look like "https://host:port"' });
+/** ":9090", "127.0.0.1:9090", "[::1]:9090" */
+const listenAddress = text({ pattern: /^.*:\d{1,5}$/, says: 'must look like "address:port" or ":port"' });
+
+const logging = record({
+  level: withDefault(choice("trace", "debug", "info", "warn", "error", "fatal"), "info"),
+  format: withDefault(choice("json", "text"), "json"),
+  /** A file; absent = standard output. */
+  output: optional(text()),
+});
+
+const metrics = record({
+  enabled: withDefault(flag, false),
+  address: withDefault(listenAddress, "127.0.0.1:9090"),
+  path: withDefault(text({ pattern: /^\//, says: "must start with a slash" }), "/metrics"),
+});
+
+const tracing = record({
+  /** OTLP over HTTP, "http://collector:4318/v1/traces". */
+  otlpEndpoint: optional(text({ pattern: /^https?:\/\//, says: "must be an http or https address" })),
+});
+
+const etcd = record({
+  endpoints: list(text({ pattern: /^https?:\/\/[^/\s]+\/?$/, says: 'must look like "https://host:2379"' })),
+  certFile: optional(text()),
+  keyFile: optional(text()),
+  caFile: optional(text()),
+  username: optional(text()),
+  password: optional(text()),
+});
+
+const sqlite = record({
+  /** Default: inside dataDir. */
+  path: optional(text()),
+});
+
+const serverFields = record({
+  apiVersion: choice("gpve.io/v1"),
+  kind: choice("ServerConfiguration"),
+  dataDir: withDefault(text(), DEFAULT_DATA_DIR),
+  server: record({
+    address: withDefault(text(), "127.0.0.1"),
+    port: withDefault(port, 8006),
+    tlsCertFile: optional(text()),
+    tlsKeyFile: optional(text()),
+    /** More host names and addresses for the certificate. */
+    names: withDefault(list(text()), []),
+  }),
+  cluster: record({
+    name: withDefault(text(), "gpve"),
+    etcd: optional(etcd),
+    sqlite: optional(sqlite),
+  }),
+  scheduler: record({
+    defaultStrategy: optional(text()),
+    plugins: record({ filter: withDefault(list(text()), []), score: withDefault(list(text()), []) }),
+  }),
+  storage: record({
+    defaults: record({ vmDisk: optional(text()), iso: optional(text()), backup: optional(text()) }),
+  }),
+  logging,
+  metrics,
+  tracing,
+});
+
+const agentFields = record({
+  apiVersion: choice("gpve.io/v1"),
+  kind: choice("AgentConfiguration"),
+  dataDir: withDefault(text(), DEFAULT_DATA_DIR),
+  agent: record({
+    nodeName,
+    /** Where servers reach this agent, and where it listens. */
+    address: text(),
+    port: withDefault(port, 8444),
+  }),
+  server: record({
+    endpoint: optional(url),
+    /** Every server of the cluster; the agent reports to all of them. */
+    endpoints: withDefault(list(url), []),
+    /** One-time join token; not needed any more once the node has joined. */
+    token: optional(text()),
+    caFile: optional(text()),
+  }),
+  qemu: record({
+    binaryPath: optional(text()),
+    defaultMachine: optional(text()),
+    defaultCPU: optional(text()),
+  }),
+  storage: record({
+    plugins: withDefault(list(record({ name: text(), type: text(), config: optional(anything) })), []),
+  }),
+  network: record({
+    defaultBridge: optional(text()),
+    bridges: withDefault(
+      list(
+        record({
+          name: text(),
+          address: optional(text()),
+          vlanAware: withDefault(flag, false),
+          ports: withDefault(list(text()), []),
+        }),
+      ),
+      [],
+    ),
+  }),
+  resources: record({
+    reservedCPU: optional(text()),
+    reservedMemory: optional(text()),
+    overcommit: record({
+      cpu: withDefault(number({ min: 0.1, max: 1_000 }), 1),
+      memory: withDefault(number({ min: 0.1, max: 100 }), 1),
+    }),
+  }),
+  logging,
+  metrics,
+  tracing,
+});
+
+export type ServerConfiguration = ReturnType<typeof serverFields>;
+export type AgentConfiguration = ReturnType<typeof agentFields>;
+
+/** `env` fills in `${NAME}` and `${NAME:-default}`. Throws config.invalid with "file:line: key: text" lines. */
+export function parseServerConfiguration(yaml: string, file: string, env: Environment): ServerConfiguration {
+  return parseConfig(yaml, file, env, serverFields);
+}
+
+export function parseAgentConfiguration(yaml: string, file: string, env: Environment): AgentConfiguration {
+  return parseConfig(yaml, file, env, agentFields);
+}
+
+/** All servers an agent is to report to, each once. */
+export function serverEndpoints(config: AgentConfiguration): readonly string[] {
+  const { endpoint, endpoints } = config.server;
+  return [...new Set([...(endpoint === undefined ? [] : [endpoint]), ...endpoints])];
+}

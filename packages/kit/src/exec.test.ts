@@ -1,0 +1,51 @@
+import { expect, test } from "vitest";
+import { exec } from "./exec.ts";
+
+test("passes arguments untouched: no shell reads them", async () => {
+  const { stdout } = await exec("printf", ["%s|", "$(id)", "; rm -rf /", "a b"]);
+  expect(stdout).toBe("$(id)|; rm -rf /|a b|");
+});
+
+test("feeds input, splits output into lines, and sees both streams", async () => {
+  const lines: string[] = [];
+  await exec("sh", ["-c", "cat; echo oops >&2; printf tail"], {
+    input: "one\ntwo\n",
+    onLine: (line, stream) => lines.push(`${stream}:${line}`),
+  });
+  expect(lines.toSorted()).toEqual(["stderr:oops", "stdout:one", "stdout:tail", "stdout:two"]);
+});
+
+test("names program, exit code and last words of a failure", async () => {
+  await expect(exec("sh", ["-c", "echo no such disk >&2; exit 3"])).rejects.toThrow(
+    "sh failed with exit code 3: no such disk",
+  );
+  expect((await exec("sh", ["-c", "exit 3"], { okCodes: [0, 3] })).code).toBe(3);
+  await expect(exec("sh", ["-c", "kill -9 $$"])).rejects.toThrow("was killed by SIGKILL");
+});
+
+test("says so when the program is not installed", async () => {
+  await expect(exec("gpve-no-such-program", [])).rejects.toMatchObject({ code: "feature.unsupported" });
+});
+
+test("stops on time-out, on cancel and on too much output", async () => {
+  await expect(exec("sleep", ["30"], { timeoutMs: 30 })).rejects.toMatchObject({ code: "request.timeout" });
+  const abort = new AbortController();
+  const running = exec("sleep", ["30"], { signal: abort.signal });
+  abort.abort();
+  await expect(running).rejects.toMatchObject({ code: "operation.cancelled" });
+  await expect(exec("true", [], { signal: abort.signal })).rejects.toMatchObject({
+    code: "operation.cancelled",
+  });
+  await expect(exec("yes", [], { maxOutputBytes: 1000 })).rejects.toThrow("more than 1000 bytes");
+});
+
+test("gives children a minimal environment", async () => {
+  const { stdout } = await exec("env", []);
+  expect(
+    stdout
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line) => line.split("=")[0] ?? "")
+      .toSorted(),
+  ).toEqual(["LC_ALL", "PATH"]);
+});

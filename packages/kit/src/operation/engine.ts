@@ -1,0 +1,363 @@
+// Durable operations: submit, wait, cancel, observe. See docs/how-to/write-an-operation.md.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { ignore } from "../background.ts";
+import type { Clock } from "../clock.ts";
+import { OperationRegistry } from "./definition.ts";
+import type { OperationDefinition } from "./definition.ts";
+import { Execution, unavailable } from "./execution.ts";
+import type { Journal, JournalSession } from "./journal.ts";
+import type {
+  CrashInjector,
+  OperationEvent,
+  OperationLogger,
+  OperationMetrics,
+  OperationNameFacts,
+  TaskLogSink,
+} from "./ports.ts";
+import type { OperationRecord, OperationView } from "./record.ts";
+import { isEnded } from "./states.ts";
+import { RequestIds } from "./request-ids.ts";
+
+export interface SubmitRequest {
+  readonly type: string;
+  /** Keys of what it works on ("vm/100"); the operation waits until it has them all. */
+  readonly resources: readonly string[];
+  /** JSON. Never secrets: the journal and the API show them. */
+  readonly args?: unknown;
+  /** "joe@pve" or "joe@pve!ci". */
+  readonly actor: string;
+  /** The client's own id: the same id of the same actor gives the same operation. */
+  readonly requestId?: string;
+  /** The id field of the UPID: a VMID, a storage. */
+  readonly subject?: string;
+  readonly traceparent?: string;
+}
+
+export interface Submitted {
+  readonly operation: OperationView;
+  readonly upid: string;
+  /** It had been submitted before with this request id. */
+  readonly isRepeated: boolean;
+}
+
+export interface EngineOptions {
+  readonly journal: Journal;
+  /** Who this process is to the journal; the same after a restart. */
+  readonly owner: string;
+  readonly clock: Clock;
+  readonly logs: TaskLogSink;
+  readonly logger: OperationLogger;
+  /** Makes the UPID. */
+  readonly nameOf: (facts: OperationNameFacts) => string;
+  readonly metrics?: OperationMetrics;
+  readonly crash?: CrashInjector;
+  /** Operations running at the same time; default 16. */
+  readonly concurrency?: number;
+  /** Tries of one undo before it is given up and reported; default 5, 1 s apart and doubling. */
+  readonly undoAttempts?: number;
+  readonly undoBackoffMs?: number;
+  /** Ended operations are kept this long, and at most so many; default 30 days, 5000. */
+  readonly keepMs?: number;
+  readonly keepCount?: number;
+}
+
+export interface ResourceOptions {
+  /** Default 10 s. */
+  readonly waitMs?: number;
+  /** How PVE calls it in "VM is locked (clone)"; default VM. */
+  readonly noun?: "VM" | "CT";
+  readonly signal?: AbortSignal;
+}
+
+const CLAIM_WAIT_MS = 5_000;
+const PRUNE_EVERY_MS = 600_000;
+
+export class OperationEngine {
+  readonly #options: EngineOptions;
+  readonly #registry = new OperationRegistry();
+  readonly #requests = new RequestIds();
+  readonly #observers = new Set<(event: OperationEvent) => void>();
+  readonly #stop = new AbortController();
+  #execution: Execution | undefined;
+  #session: JournalSession | undefined;
+  #ready = Promise.withResolvers<void>();
+  #loop: Promise<void> | undefined;
+  #prunedAt = 0;
+
+  constructor(options: EngineOptions) {
+    this.#options = options;
+  }
+
+  /** Before `start`: recovery needs every definition. */
+  register<Args, State extends object>(definition: OperationDefinition<Args, State>): void {
+    this.#registry.register(definition);
+  }
+
+  /** Claims the journal, recovers, and runs what waits. Resolves after recovery has begun. */
+  async start(): Promise<void> {
+    if (this.#loop !== undefined) return;
+    const first = await this.#claim();
+    this.#loop = this.#keep(first);
+  }
+
+  /** Stops between steps, cuts off what takes longer than `graceMs`, and gives the journal up. */
+  async stop(graceMs = 5_000): Promise<void> {
+    this.#stop.abort();
+    await this.#execution?.drain(graceMs);
+    await this.#loop;
+    await this.#session?.release();
+  }
+
+  async submit(request: SubmitRequest): Promise<Submitted> {
+    const definition = this.#registry.get(request.type);
+    if (definition === undefined)
+      throw new AppError("feature.unsupported", `unknown operation type '${request.type}'`);
+    const args = request.args === undefined ? {} : (JSON.parse(JSON.stringify(request.args)) as unknown);
+    const execution = await this.#owning();
+    const known = this.#requests.find({ ...request, args });
+    if (known !== undefined) {
+      const upid = await known;
+      return { operation: this.#require(upid), upid, isRepeated: true };
+    }
+    const accepted = this.#accept(execution, { ...request, args }, definition.overtakes ?? []);
+    this.#requests.pending({ ...request, args }, accepted);
+    const operation = await accepted;
+    return { operation, upid: operation.id, isRepeated: false };
+  }
+
+  /** Resolves with the ended operation. */
+  wait(id: string, signal?: AbortSignal): Promise<OperationView> {
+    const now = this.#require(id);
+    if (isEnded(now.state)) return Promise.resolve(now);
+    return new Promise((resolve, reject) => {
+      const stop = (): void => {
+        unobserve();
+        signal?.removeEventListener("abort", onAbort);
+      };
+      const onAbort = (): void => {
+        stop();
+        reject(new AppError("operation.cancelled", "the wait for an operation was given up"));
+      };
+      const unobserve = this.observe((event) => {
+        if (event.operation.id !== id || event.kind !== "ended") return;
+        stop();
+        resolve(event.operation);
+      });
+      if (signal?.aborted === true) onAbort();
+      else signal?.addEventListener("abort", onAbort, { once: true });
+    });
+  }
+
+  /** false = it had already ended or is being undone. */
+  async cancel(id: string, by: string, reason = "stopped by user"): Promise<boolean> {
+    const execution = await this.#owning();
+    const operation = execution.operations.get(id);
+    if (operation === undefined) throw unknown(id);
+    return execution.cancel(operation, by, reason);
+  }
+
+  get(id: string): OperationView | undefined {
+    return this.#execution?.operations.get(id)?.view();
+  }
+
+  /** In order of submission. */
+  *list(): IterableIterator<OperationView> {
+    for (const operation of this.#execution?.operations.values() ?? []) yield operation.view();
+  }
+
+  /** Called in order, synchronously; must not throw. Returns the unsubscribe. */
+  observe(listener: (event: OperationEvent) => void): () => void {
+    this.#observers.add(listener);
+    return () => this.#observers.delete(listener);
+  }
+
+  /**
+   * Runs a synchronous method on a resource: waits for the running step, at most `waitMs`, then fails with PVE's
+   * `VM is locked (<lock>)`; at once when an operation with a PVE lock runs. Goes before waiting operations.
+   */
+  async withResource<T>(
+    keys: string | readonly string[],
+    options: ResourceOptions,
+    work: () => Promise<T> | T,
+  ): Promise<T> {
+    const wanted = typeof keys === "string" ? [keys] : keys;
+    const execution = await this.#owning();
+    const noun = options.noun ?? "VM";
+    const blocker = execution.blocker(wanted);
+    if (blocker?.isLocked === true) throw locked(noun, blocker.name);
+    const { granted, giveUp } = execution.request(wanted);
+    const release = await this.#patiently(granted, options, () => {
+      giveUp();
+      return locked(noun, execution.blocker(wanted)?.name ?? blocker?.name ?? "busy");
+    });
+    try {
+      return await work();
+    } finally {
+      release();
+    }
+  }
+
+  counts(): { readonly waiting: number; readonly running: number } {
+    return this.#execution?.counts ?? { waiting: 0, running: 0 };
+  }
+
+  async #accept(
+    execution: Execution,
+    request: SubmitRequest & { readonly args: unknown },
+    overtakes: readonly string[],
+  ): Promise<OperationView> {
+    const { type, resources, args, actor, requestId, traceparent, subject = "" } = request;
+    const sequence = execution.nextSequence();
+    const createdAt = this.#options.clock.now();
+    const victims = [...execution.operations.values()].filter(
+      ({ record }) =>
+        overtakes.includes(record.type) &&
+        !isEnded(record.state) &&
+        record.resources.some((key) => resources.includes(key)),
+    );
+    const record: OperationRecord = {
+      id: this.#options.nameOf({ sequence, type, subject, actor, createdAt }),
+      sequence,
+      order: Math.min(sequence, ...victims.map((victim) => victim.record.order)),
+      type,
+      resources: [...new Set(resources)].toSorted(),
+      args,
+      actor,
+      ...(requestId === undefined ? {} : { requestId }),
+      ...(traceparent === undefined ? {} : { traceparent }),
+      state: "queued",
+      createdAt,
+      steps: [],
+      data: { ...this.#registry.get(type)?.initialState?.(args) },
+      warnings: 0,
+    };
+    const operation = await execution.accept(record);
+    for (const victim of victims) await execution.cancel(victim, actor, `overtaken by ${type}`);
+    return operation.view();
+  }
+
+  async #patiently(
+    granted: Promise<() => void>,
+    options: ResourceOptions,
+    tooLate: () => AppError,
+  ): Promise<() => void> {
+    const { promise, reject } = Promise.withResolvers<never>();
+    const onAbort = (): void => reject(tooLate());
+    const cancelTimer = this.#options.clock.after(options.waitMs ?? 10_000, onAbort);
+    options.signal?.addEventListener("abort", onAbort, { once: true });
+    if (options.signal?.aborted === true) onAbort();
+    try {
+      return await Promise.race([granted, promise]);
+    } finally {
+      cancelTimer();
+      options.signal?.removeEventListener("abort", onAbort);
+    }
+  }
+
+  async #claim(): Promise<Execution> {
+    const { journal, owner, concurrency = 16, undoAttempts = 5, undoBackoffMs = 1_000 } = this.#options;
+    const session = await journal.claim(owner, this.#stop.signal);
+    const { clock, logs, logger, metrics, crash } = this.#options;
+    const execution = new Execution({
+      session,
+      registry: this.#registry,
+      clock,
+      logs,
+      logger,
+      metrics,
+      crash,
+      emit: (event) => this.#emit(event),
+      concurrency,
+      undoAttempts,
+      undoBackoffMs,
+    });
+    this.#session = session;
+    this.#execution = execution;
+    await execution.recover();
+    this.#requests.load([...execution.operations.values()].map(({ record }) => record));
+    // Whoever waited for one that ended under another owner hears of it now.
+    for (const operation of execution.operations.values())
+      if (isEnded(operation.record.state)) operation.emit("ended");
+    await this.#prune(execution);
+    this.#ready.resolve();
+    return execution;
+  }
+
+  /** Takes the journal again whenever it was lost. */
+  async #keep(first: Execution): Promise<void> {
+    let execution = first;
+    for (;;) {
+      await aborted(execution.halted);
+      await execution.settled();
+      if (this.#stop.signal.aborted) return;
+      this.#ready = Promise.withResolvers<void>();
+      this.#options.logger.warn({}, "the claim on the operation journal was lost; claiming it again");
+      try {
+        execution = await this.#claim();
+      } catch (error) {
+        if (this.#stop.signal.aborted) return;
+        this.#options.logger.error({ err: messageOf(error) }, "the operation journal cannot be claimed");
+        await this.#options.clock.sleep(1_000, this.#stop.signal).catch((reason: unknown) => {
+          ignore(reason, "the next round sees the stop");
+        });
+      }
+    }
+  }
+
+  async #owning(): Promise<Execution> {
+    const isUsable = (): boolean => this.#execution !== undefined && !this.#execution.halted.aborted;
+    if (!isUsable()) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const cancelTimer = this.#options.clock.after(CLAIM_WAIT_MS, resolve);
+      await Promise.race([this.#ready.promise, promise]);
+      cancelTimer();
+    }
+    if (this.#execution === undefined || !isUsable() || this.#stop.signal.aborted) throw unavailable();
+    return this.#execution;
+  }
+
+  #require(id: string): OperationView {
+    const operation = this.get(id);
+    if (operation === undefined) throw unknown(id);
+    return operation;
+  }
+
+  #emit(event: OperationEvent): void {
+    for (const observer of this.#observers) observer(event);
+    if (event.kind === "removed") this.#requests.forget(event.operation);
+    if (event.kind !== "ended" || this.#execution === undefined) return;
+    if (this.#options.clock.now() - this.#prunedAt < PRUNE_EVERY_MS) return;
+    void this.#prune(this.#execution);
+  }
+
+  async #prune(execution: Execution): Promise<void> {
+    const { keepMs = 30 * 86_400_000, keepCount = 5_000, clock, logger } = this.#options;
+    this.#prunedAt = clock.now();
+    const ended = [...execution.operations.values()]
+      .map(({ record }) => record)
+      .filter((record) => isEnded(record.state))
+      .toSorted((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
+    const old = ended.filter((record, at) => at >= keepCount || (record.endedAt ?? 0) < clock.now() - keepMs);
+    try {
+      await execution.forget(old);
+    } catch (error) {
+      logger.warn(
+        { err: messageOf(error) },
+        "old operations could not be removed; the next round tries again",
+      );
+    }
+  }
+}
+
+function locked(noun: string, lock: string): AppError {
+  return new AppError("resource.busy", `${noun} is locked (${lock})`, { pveStatus: 500, data: { lock } });
+}
+
+function unknown(id: string): AppError {
+  return new AppError("object.not_found", `no such operation '${id}'`, { data: { id } });
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}

@@ -1,0 +1,330 @@
+// One claim on the journal: the queues and everything that runs under it. When the claim is lost, this object is
+// finished and the engine makes another.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { ignore } from "../background.ts";
+import type { Clock } from "../clock.ts";
+import { lockOf } from "./definition.ts";
+import type { OperationRegistry } from "./definition.ts";
+import type { JournalSession } from "./journal.ts";
+import { LiveOperation } from "./live-operation.ts";
+import type {
+  CrashInjector,
+  OperationEvent,
+  OperationLogger,
+  OperationMetrics,
+  TaskLogSink,
+} from "./ports.ts";
+import { lastLogLine, MAX_RECORD_BYTES } from "./record.ts";
+import type { OperationRecord } from "./record.ts";
+import { ResourceQueues } from "./resource-queues.ts";
+import type { QueueEntry } from "./resource-queues.ts";
+import { Halted, runOperation } from "./runner.ts";
+import { isEnded } from "./states.ts";
+import type { Outcome } from "./states.ts";
+
+export interface ExecutionDeps {
+  readonly session: JournalSession;
+  readonly registry: OperationRegistry;
+  readonly clock: Clock;
+  readonly logs: TaskLogSink;
+  readonly logger: OperationLogger;
+  readonly metrics: OperationMetrics | undefined;
+  readonly crash: CrashInjector | undefined;
+  readonly emit: (event: OperationEvent) => void;
+  readonly concurrency: number;
+  readonly undoAttempts: number;
+  readonly undoBackoffMs: number;
+}
+
+const WRITE_RETRY_MS = [100, 250, 500, 1_000, 2_000] as const;
+/** The log of what ended this shortly before a crash may lack its last line. */
+const LOG_REPAIR_MS = 10_000;
+
+export class Execution {
+  readonly operations = new Map<string, LiveOperation>();
+  readonly #deps: ExecutionDeps;
+  readonly #queues: ResourceQueues;
+  readonly #halt = new AbortController();
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #persisted = new Map<string, Readonly<Record<string, unknown>>>();
+  #isDraining = false;
+  #sequence = 0;
+
+  constructor(deps: ExecutionDeps) {
+    this.#deps = deps;
+    this.#queues = new ResourceQueues(() => this.#pump());
+    deps.session.lost.addEventListener("abort", () => this.#halt.abort(deps.session.lost.reason), {
+      once: true,
+    });
+    if (deps.session.lost.aborted) this.#halt.abort(deps.session.lost.reason);
+  }
+
+  /** Aborted = nothing runs here any more. */
+  get halted(): AbortSignal {
+    return this.#halt.signal;
+  }
+
+  get counts(): { readonly waiting: number; readonly running: number } {
+    return { waiting: this.#queues.waiting, running: this.#running.size };
+  }
+
+  nextSequence(): number {
+    this.#sequence += 1;
+    return this.#sequence;
+  }
+
+  /** Reads the journal and takes up what a former owner left. */
+  async recover(): Promise<void> {
+    const { records, lastSequence } = await this.#deps.session.load();
+    this.#sequence = lastSequence;
+    const newest = records.reduce((max, { createdAt, endedAt = 0 }) => Math.max(max, createdAt, endedAt), 0);
+    for (const record of records) {
+      const operation = this.#adopt(record);
+      if (isEnded(record.state)) {
+        if ((record.endedAt ?? 0) >= newest - LOG_REPAIR_MS)
+          await operation.log.finish(lastLogLine(record.exitStatus ?? "", record.state));
+      } else if (record.state === "queued" && operation.definition !== undefined) {
+        this.#queues.add(entryOf(record));
+      } else this.#takeUp(operation);
+    }
+    this.#pump();
+  }
+
+  /** Durable when it resolves. */
+  async accept(record: OperationRecord): Promise<LiveOperation> {
+    if (this.#halt.signal.aborted || this.#isDraining) throw unavailable();
+    const bytes = Buffer.byteLength(JSON.stringify(record));
+    if (bytes > MAX_RECORD_BYTES)
+      throw new AppError("request.too_large", `operation '${record.type}' has arguments of ${bytes} bytes`);
+    try {
+      await this.#deps.session.write(record);
+    } catch (error) {
+      // The write may have happened all the same. The caller is told it failed, so it must not run later.
+      void this.#withdraw(record);
+      throw error;
+    }
+    const operation = this.#adopt(record);
+    operation.emit("accepted");
+    if (this.#halt.signal.aborted) return operation;
+    this.#queues.add(entryOf(record));
+    this.#pump();
+    return operation;
+  }
+
+  /** Never queued: a waiting operation ends at once, a running one is told to stop and is undone. */
+  async cancel(operation: LiveOperation, by: string, reason: string): Promise<boolean> {
+    const { record } = operation;
+    if (isEnded(record.state) || operation.isFinishing || record.state === "undoing") return false;
+    if (record.cancelled !== undefined) return true;
+    operation.update({ cancelled: { by, reason } });
+    if (record.state === "queued" && this.#queues.drop(record.id)) {
+      this.#start(operation, async () => {
+        operation.isFinishing = true;
+        const end = { exitStatus: "received interrupt", endedAt: this.#deps.clock.now() };
+        await this.#persist(operation, { ...end, state: "cancelled" });
+        operation.write(`${reason} (${by})`);
+        await operation.log.finish(lastLogLine(end.exitStatus, "cancelled"));
+        operation.become("cancelled", end);
+      });
+      await this.#running.get(record.id);
+      this.#pump();
+      return true;
+    }
+    operation.cancel.abort(new AppError("operation.cancelled", reason));
+    // Once the caller has its answer, a crash undoes the operation instead of resuming it.
+    await this.#persist(operation);
+    return true;
+  }
+
+  /** What runs on these keys and stands in a synchronous method's way. */
+  blocker(keys: readonly string[]): { readonly name: string; readonly isLocked: boolean } | undefined {
+    for (const key of keys) {
+      const holder = this.#queues.holderOf(key);
+      const operation = holder === undefined ? undefined : this.operations.get(holder.id);
+      if (operation === undefined) continue;
+      const lock = lockOf(operation.definition, operation.record.args);
+      return { name: lock ?? operation.record.type, isLocked: lock !== undefined };
+    }
+    return undefined;
+  }
+
+  request(keys: readonly string[]): ReturnType<ResourceQueues["request"]> {
+    return this.#queues.request(keys);
+  }
+
+  /** Stops between steps; what is still inside a step after `graceMs` is cut off and recovered at the next start. */
+  async drain(graceMs: number): Promise<void> {
+    this.#isDraining = true;
+    const cancelTimer = this.#deps.clock.after(graceMs, () => this.halt("the process is stopping"));
+    await this.settled();
+    cancelTimer();
+    this.halt("the process is stopping");
+  }
+
+  halt(reason: string): void {
+    this.#halt.abort(new Halted(reason));
+  }
+
+  /** Resolves when nothing runs any more. */
+  async settled(): Promise<void> {
+    while (this.#running.size > 0) await Promise.allSettled(this.#running.values());
+  }
+
+  async forget(records: readonly OperationRecord[]): Promise<void> {
+    if (records.length === 0) return;
+    await this.#deps.session.remove(records.map((record) => record.sequence));
+    for (const record of records) {
+      this.operations.delete(record.id);
+      await this.#deps.logs.remove(record.id);
+      this.#deps.emit({ kind: "removed", operation: record });
+    }
+  }
+
+  #adopt(record: OperationRecord): LiveOperation {
+    const { registry, logs, emit } = this.#deps;
+    const operation = new LiveOperation({
+      record,
+      definition: registry.get(record.type),
+      log: logs.open(record.id),
+      emit,
+    });
+    this.operations.set(record.id, operation);
+    this.#sequence = Math.max(this.#sequence, record.sequence);
+    if (!isEnded(record.state)) this.#persisted.set(record.id, record.data);
+    return operation;
+  }
+
+  /** It was running when its owner died. */
+  #takeUp(operation: LiveOperation): void {
+    const { record, definition } = operation;
+    if (record.state === "running" && definition !== undefined) {
+      const mayResume = record.suspended === true || definition.onCrash === "resume";
+      operation.write(mayResume ? "resumed after a restart" : "cut off by a restart, undoing");
+      if (record.cancelled !== undefined || !mayResume)
+        operation.become("undoing", { error: "interrupted by a restart, all changes were undone" });
+    }
+    const entry = entryOf(record);
+    this.#queues.hold(entry);
+    this.#start(operation, () => runOperation(operation, this.#runnerDeps(entry)), entry);
+  }
+
+  #pump(): void {
+    while (this.#running.size < this.#deps.concurrency && !this.#isDraining && !this.#halt.signal.aborted) {
+      const entry = this.#queues.take();
+      if (entry === undefined) break;
+      const operation = this.operations.get(entry.id);
+      if (operation === undefined) continue;
+      this.#start(operation, () => runOperation(operation, this.#runnerDeps(entry)), entry);
+    }
+    this.#deps.metrics?.queue(this.#queues.waiting, this.#running.size);
+  }
+
+  #start(operation: LiveOperation, work: () => Promise<void>, entry?: QueueEntry): void {
+    const { id } = operation.record;
+    const run = work()
+      .catch((error: unknown) => {
+        if (error instanceof Halted || this.#halt.signal.aborted) return;
+        this.#deps.logger.error({ err: messageOf(error), operation: id }, "an operation broke its runner");
+      })
+      .finally(() => {
+        this.#running.delete(id);
+        if (isEnded(operation.record.state)) this.#ended(operation);
+        // After a halt the keys stay taken: what is on them is for the next owner to decide.
+        if (entry !== undefined && !this.#halt.signal.aborted) this.#queues.release(entry);
+      });
+    this.#running.set(id, run);
+  }
+
+  #ended(operation: LiveOperation): void {
+    const { type, state, createdAt, startedAt, endedAt = createdAt } = operation.record;
+    const begun = startedAt ?? endedAt;
+    this.#persisted.delete(operation.record.id);
+    this.#deps.metrics?.ended({
+      type,
+      outcome: state as Outcome,
+      waitedMs: begun - createdAt,
+      ranMs: endedAt - begun,
+    });
+    operation.emit("ended");
+  }
+
+  #runnerDeps(entry: QueueEntry): Parameters<typeof runOperation>[1] {
+    return {
+      clock: this.#deps.clock,
+      crash: this.#deps.crash,
+      halt: this.#halt.signal,
+      isDraining: () => this.#isDraining,
+      persist: (operation, change) => this.#persist(operation, change),
+      letThrough: (operation) =>
+        operation.definition?.exclusive === true ? Promise.resolve() : this.#queues.letThrough(entry),
+      undoAttempts: this.#deps.undoAttempts,
+      undoBackoffMs: this.#deps.undoBackoffMs,
+    };
+  }
+
+  /** One write at a time per operation, always of its newest state: a retried write never undoes a later one. */
+  #persist(operation: LiveOperation, change?: Partial<OperationRecord>): Promise<void> {
+    const write = operation.writes.then(() => this.#writeOut(operation, change));
+    operation.writes = write.catch((error: unknown) => ignore(error, "the caller of persist has it"));
+    return write;
+  }
+
+  async #writeOut(operation: LiveOperation, change?: Partial<OperationRecord>): Promise<void> {
+    const isEnd = change?.state !== undefined && isEnded(change.state);
+    for (let attempt = 0; ; attempt++) {
+      if (this.#halt.signal.aborted) throw new Halted("this process no longer owns the journal");
+      if (operation.isSealed && !isEnd) return;
+      operation.isSealed ||= isEnd;
+      const record = operation.snapshot(change);
+      const bytes = Buffer.byteLength(JSON.stringify(record));
+      if (bytes > MAX_RECORD_BYTES) {
+        operation.restoreData(this.#persisted.get(record.id) ?? {});
+        throw new AppError("request.too_large", `the state of operation '${record.type}' has ${bytes} bytes`);
+      }
+      try {
+        await this.#deps.session.write(record);
+        this.#persisted.set(record.id, record.data);
+        return;
+      } catch (error) {
+        if (this.#halt.signal.aborted) throw new Halted("this process no longer owns the journal");
+        this.#deps.logger.warn(
+          { err: messageOf(error), operation: record.id },
+          "the journal cannot be written, trying again",
+        );
+        await this.#pause(WRITE_RETRY_MS[Math.min(attempt, WRITE_RETRY_MS.length - 1)] ?? 1_000);
+      }
+    }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    try {
+      await this.#deps.clock.sleep(ms, this.#halt.signal);
+    } catch {
+      throw new Halted("this process no longer owns the journal");
+    }
+  }
+
+  async #withdraw(record: OperationRecord): Promise<void> {
+    for (let attempt = 0; !this.#halt.signal.aborted; attempt++) {
+      try {
+        await this.#deps.session.remove([record.sequence]);
+        return;
+      } catch (error) {
+        this.#deps.logger.warn({ err: messageOf(error) }, "a refused operation is still in the journal");
+        await this.#deps.clock.sleep(Math.min(30_000, 500 * 2 ** attempt));
+      }
+    }
+  }
+}
+
+export function unavailable(): AppError {
+  return new AppError(
+    "store.unavailable",
+    "operations are not accepted right now: this process does not own the journal; try again",
+  );
+}
+
+function entryOf(record: OperationRecord): QueueEntry {
+  const { id, order, sequence, resources } = record;
+  return { id, order, sequence, keys: resources };
+}

@@ -1,0 +1,223 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import type { NodeView } from "@gpve/domain/node/runtime.ts";
+import type { AccessView } from "@gpve/domain/request/context.ts";
+import { openRecords } from "@gpve/store/records/records.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { clusterStatus, nodeList } from "./cluster-status.ts";
+import { DatacenterOptionsStore } from "./datacenter-options.ts";
+import { ListResources } from "./list-resources.ts";
+import { nextFreeId } from "./next-id.ts";
+
+const signal = new AbortController().signal;
+let records: Awaited<ReturnType<typeof openRecords>>;
+let close: () => Promise<void>;
+
+beforeEach(async () => {
+  const store = openSqliteStore({ path: ":memory:" });
+  records = await openRecords(store, { prefix: "/gpve/", log: { error: () => undefined } } as never);
+  close = async () => {
+    await records.close();
+    await store.close();
+  };
+});
+
+afterEach(() => close());
+
+const usage = {
+  cpu: 0.25,
+  wait: 0,
+  loadavg: [0, 0, 0] as const,
+  memory: { total: 100, used: 40, free: 60, available: 60 },
+  swap: { total: 0, used: 0, free: 0 },
+  rootfs: { total: 1000, used: 10, free: 990, avail: 990 },
+  uptimeSeconds: 12.7,
+  netIn: 0,
+  netOut: 0,
+};
+
+function nodeView(node: string, health: NodeView["health"] = "online"): NodeView {
+  const runtime = {
+    vmid: 100,
+    type: "qemu",
+    status: "running",
+    uptimeSeconds: 5,
+    cpu: 0.5,
+    mem: 7,
+    diskread: 1,
+    diskwrite: 2,
+    netin: 3,
+    netout: 4,
+  } as const;
+  const report = {
+    node,
+    at: 0,
+    agentVersion: "1",
+    usage,
+    guests: [runtime],
+    storages: [{ storage: "local", active: true, totalBytes: 10, usedBytes: 4, availBytes: 6 }],
+  };
+  return { node, health, address: "10.0.0.1", lastSeen: 0, certFingerprint: "AA", report, facts: undefined };
+}
+
+let views = [nodeView("n1"), nodeView("n2", "offline")];
+let generation = 0;
+const board = {
+  list: () => views,
+  get: (node: string) => views.find((view) => view.node === node),
+  generation: () => generation,
+};
+const root = { userid: "root@pam", authid: "root@pam" };
+const see = (allowed: (path: string) => boolean): AccessView => ({
+  privileges: () => new Map(),
+  has: (path) => allowed(path),
+  require: () => undefined,
+});
+
+async function addGuest(vmid: number, node = "n1", conf = "name: web\nmemory: 1024\n"): Promise<void> {
+  await records.transact((tx) =>
+    tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node, conf })),
+  );
+}
+
+function lister(): ListResources {
+  return new ListResources({
+    guests: records.collection(guestCollection),
+    board,
+    pools: { ids: () => ["p1"], ofGuest: (vmid) => (vmid === 100 ? "p1" : undefined), version: () => 1 },
+    storages: () => storages,
+  });
+}
+const storages = [{ storage: "local", type: "dir", content: "images", shared: false }];
+
+test("lists every resource to root and keeps the bytes until something changes", async () => {
+  await addGuest(100);
+  await addGuest(101, "n2");
+  const list = lister();
+  const viewer = { actor: root, access: see(() => true) };
+  const first = list.json(undefined, viewer);
+  const rows = JSON.parse(first.toString()) as Record<string, unknown>[];
+  expect(rows.map((row) => row["id"])).toEqual([
+    "/pool/p1",
+    "qemu/100",
+    "qemu/101",
+    "node/n1",
+    "node/n2",
+    "storage/n1/local",
+    "storage/n2/local",
+  ]);
+  expect(rows[1]).toMatchObject({
+    status: "running",
+    cpu: 0.5,
+    pool: "p1",
+    template: 0,
+    maxmem: 1024 * 1024 * 1024,
+    name: "web",
+  });
+  expect(rows[1]).not.toHaveProperty("lock");
+  expect(rows[2]).toMatchObject({ status: "unknown" });
+  expect(rows[3]).toMatchObject({ status: "online", cpu: 0.25, uptime: 12 });
+  expect(rows[4]).toEqual({ id: "node/n2", type: "node", node: "n2", status: "offline", level: "" });
+  expect(rows[5]).toMatchObject({ status: "available", disk: 4, maxdisk: 10, plugintype: "dir" });
+  expect(list.json(undefined, viewer)).toBe(first);
+  await addGuest(102);
+  expect(list.json(undefined, viewer)).not.toBe(first);
+  expect(list.json("vm", viewer).toString()).toContain("qemu/102");
+});
+
+test("shows others only what they may audit", async () => {
+  await addGuest(100);
+  await addGuest(101);
+  const rows = JSON.parse(
+    lister()
+      .json(undefined, { actor: { ...root, authid: "joe@pve" }, access: see((path) => path === "/vms/101") })
+      .toString(),
+  ) as { id: string; cpu?: number }[];
+  expect(rows.map((row) => row.id)).toEqual(["qemu/101", "node/n1", "node/n2"]);
+  expect(rows[1]).not.toHaveProperty("cpu");
+});
+
+test("finds single guests and storages, and forgets deleted ones", async () => {
+  await addGuest(100);
+  const list = lister();
+  expect(list.guest(100)).toMatchObject({ id: "qemu/100" });
+  expect(list.storage("local")).toHaveLength(2);
+  await records.transact((tx) => tx.delete(guestCollection, "100"));
+  expect(list.guest(100)).toBeUndefined();
+});
+
+test("picks the lowest free id of the configured range and refuses a taken one", async () => {
+  const options = new DatacenterOptionsStore(records);
+  const guests = records.collection(guestCollection);
+  expect(nextFreeId(guests, options.nextIdRange(), undefined)).toBe(100);
+  await addGuest(100);
+  expect(nextFreeId(guests, options.nextIdRange(), undefined)).toBe(101);
+  expect(nextFreeId(guests, options.nextIdRange(), 555)).toBe(555);
+  expect(() => nextFreeId(guests, options.nextIdRange(), 100)).toThrow(
+    expect.objectContaining({ errors: { vmid: "VM 100 already exists" } }),
+  );
+  await options.update({ set: { "next-id": "lower=100,upper=101" }, delete: [] }, signal);
+  expect(() => nextFreeId(guests, options.nextIdRange(), undefined)).toThrow(
+    "unable to get any free VMID in range [100, 100]",
+  );
+});
+
+test("stores datacenter options as written and shows property strings parsed", async () => {
+  const options = new DatacenterOptionsStore(records);
+  await options.update(
+    {
+      set: {
+        migration: "insecure,network=10.0.0.0/24",
+        "registered-tags": "a;b",
+        keyboard: "de",
+        "next-id": "lower=200,upper=300",
+      },
+      delete: [],
+    },
+    signal,
+  );
+  expect(options.show()).toEqual({
+    migration: { type: "insecure", network: "10.0.0.0/24" },
+    "registered-tags": ["a", "b"],
+    keyboard: "de",
+    "next-id": { lower: 200, upper: 300 },
+  });
+  await options.update({ set: {}, delete: ["keyboard", "never-set"] }, signal);
+  expect(options.read()).not.toHaveProperty("keyboard");
+  await expect(options.update({ set: { keyboard: "de" }, delete: ["keyboard"] }, signal)).rejects.toThrow(
+    "Parameter verification failed.",
+  );
+  await expect(
+    options.update({ set: { "next-id": "lower=300,upper=200" }, delete: [] }, signal),
+  ).rejects.toThrow("Parameter verification failed.");
+});
+
+test("shows one node without a cluster and all of them with one", () => {
+  const alone = { name: undefined, localNode: "n1", quorate: () => true, version: () => 3 };
+  expect(clusterStatus(board, alone)).toMatchObject([
+    { type: "node", name: "n1", local: 1, online: 1, nodeid: 0 },
+    { name: "n2", online: 0, local: 0 },
+  ]);
+  expect(clusterStatus(board, { ...alone, name: "prod" })[0]).toEqual({
+    id: "cluster",
+    type: "cluster",
+    name: "prod",
+    nodes: 2,
+    version: 3,
+    quorate: 1,
+  });
+});
+
+test("hides usage of nodes from those who may not audit them", () => {
+  views = [nodeView("n1")];
+  generation++;
+  expect(nodeList(board, () => true)[0]).toMatchObject({ node: "n1", mem: 40, maxmem: 100, uptime: 12 });
+  expect(nodeList(board, () => false)[0]).toEqual({
+    id: "node/n1",
+    type: "node",
+    node: "n1",
+    status: "online",
+    level: "",
+    ssl_fingerprint: "AA",
+  });
+});

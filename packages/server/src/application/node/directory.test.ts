@@ -1,0 +1,64 @@
+import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import type { NodeRecord } from "@gpve/domain/node/record.ts";
+import { beforeEach, describe, expect, test } from "vitest";
+import { MemoryRecords } from "../../testing/memory-records.ts";
+import { nodeRecords } from "./collections.ts";
+import { NodeDirectory, type RemoteAgentConnection } from "./directory.ts";
+
+const record = (name: string, address: string): NodeRecord => ({
+  name,
+  nodeid: 1,
+  address,
+  port: 1,
+  certFingerprint: "",
+  joinedAt: 0,
+  labels: {},
+  taints: [],
+});
+const local: AgentConnection = { node: "here", call: () => Promise.resolve({ data: 1 }) };
+
+let records: MemoryRecords;
+let log: string[];
+let directory: NodeDirectory;
+
+beforeEach(async () => {
+  records = new MemoryRecords();
+  log = [];
+  await records.transact((tx) => tx.put(nodeRecords, "there", record("there", "10.0.0.1")));
+  directory = new NodeDirectory({
+    nodes: records.collection(nodeRecords),
+    local,
+    connect: (row): RemoteAgentConnection => {
+      log.push(`open ${row.address}`);
+      return {
+        node: row.name,
+        call: () => Promise.resolve({ data: 2 }),
+        close: () => log.push(`close ${row.address}`),
+      };
+    },
+  });
+});
+
+describe("the agent directory", () => {
+  test("gives the local agent, one connection per remote node, and nothing for strangers", () => {
+    expect(directory.connection("here")).toBe(local);
+    expect(directory.connection("there")).toBe(directory.connection("there"));
+    expect(directory.connection("nowhere")).toBeUndefined();
+    expect(log).toEqual(["open 10.0.0.1"]);
+  });
+
+  test("follows a node that moves and drops one that leaves", async () => {
+    directory.connection("there");
+    await records.transact((tx) =>
+      tx.put(nodeRecords, "there", { ...record("there", "10.0.0.1"), nodeid: 5 }),
+    );
+    expect(log).toEqual(["open 10.0.0.1"]);
+    await records.transact((tx) => tx.put(nodeRecords, "there", record("there", "10.0.0.2")));
+    directory.connection("there");
+    expect(log).toEqual(["open 10.0.0.1", "close 10.0.0.1", "open 10.0.0.2"]);
+    await records.transact((tx) => tx.delete(nodeRecords, "there"));
+    expect(directory.connection("there")).toBeUndefined();
+    expect(log.at(-1)).toBe("close 10.0.0.2");
+    directory.close();
+  });
+});

@@ -1,0 +1,241 @@
+// How nodes come into the cluster and stay in it: invitations, join, certificate renewal, removal.
+import { createHash, timingSafeEqual } from "node:crypto";
+import { AppError } from "@gpve/contracts/errors.ts";
+import {
+  formatJoinToken,
+  isNodeName,
+  parseJoinToken,
+  plainFingerprint,
+  type NodeRecord,
+} from "@gpve/domain/node/record.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
+import { joinTokens, nodeRecords } from "./collections.ts";
+
+/** What membership needs of the cluster's certificate authority. */
+export interface CertificateIssuer {
+  readonly caPem: string;
+  /** "AA:BB:.." */
+  readonly caFingerprint: string;
+  /** Throws request.invalid when the request is malformed or not signed by its key. */
+  keyFingerprint(csrPem: string): Promise<string>;
+  issueAgent(
+    csrPem: string,
+    node: string,
+    address: string,
+  ): Promise<{ certPem: string; fingerprint: string }>;
+}
+
+export interface MembershipDeps {
+  readonly records: Records;
+  readonly clock: Clock;
+  readonly issuer: CertificateIssuer;
+  readonly random: (bytes: number) => Uint8Array;
+}
+
+export interface JoinRequest {
+  readonly token: string;
+  readonly node: string;
+  readonly address: string;
+  readonly port: number;
+  readonly csrPem: string;
+}
+
+export interface IssuedIdentity {
+  readonly certPem: string;
+  readonly caPem: string;
+}
+
+const REFUSED = "join token is unknown, used or expired: make a new one on a server";
+
+export class Membership {
+  readonly #deps: MembershipDeps;
+
+  constructor(deps: MembershipDeps) {
+    this.#deps = deps;
+  }
+
+  /** The answer is the only place where the token is ever readable. */
+  async invite(options: {
+    ttlMs: number;
+    createdBy: string;
+    node?: string;
+  }): Promise<{ token: string; expiresAt: number }> {
+    const { records, clock, random, issuer } = this.#deps;
+    const id = Buffer.from(random(6)).toString("hex");
+    const secret = Buffer.from(random(32)).toString("base64url");
+    const expiresAt = clock.now() + options.ttlMs;
+    await records.transact((tx) => {
+      // Old invitations are swept here: nothing else ever looks at them.
+      for (const entry of tx.list(joinTokens)) {
+        if (entry.value.expiresAt <= clock.now()) tx.delete(joinTokens, entry.id);
+      }
+      tx.put(joinTokens, id, {
+        id,
+        hash: sha256(secret),
+        expiresAt,
+        createdBy: options.createdBy,
+        ...(options.node === undefined ? {} : { node: options.node }),
+      });
+    });
+    const caFingerprint = plainFingerprint(issuer.caFingerprint);
+    return { token: formatJoinToken({ id, secret, caFingerprint }), expiresAt };
+  }
+
+  async join(request: JoinRequest): Promise<IssuedIdentity> {
+    const { records, clock, issuer } = this.#deps;
+    const token = parseJoinToken(request.token);
+    if (token === undefined) throw new AppError("auth.failed", REFUSED);
+    checkTarget(request);
+    const keyFingerprint = await issuer.keyFingerprint(request.csrPem);
+    // Judge before signing, so that a bad token costs no certificate; judge again where it counts.
+    await records.fresh();
+    await records.transact((tx) => this.#judge(tx, token, request, keyFingerprint));
+    const issued = await issuer.issueAgent(request.csrPem, request.node, request.address);
+    await records.transact((tx) => {
+      const { record, existing } = this.#judge(tx, token, request, keyFingerprint);
+      tx.put(joinTokens, record.id, { ...record, usedBy: { node: request.node, keyFingerprint } });
+      tx.put(nodeRecords, request.node, {
+        name: request.node,
+        nodeid: existing?.nodeid ?? nextNodeId(tx),
+        address: request.address,
+        port: request.port,
+        certFingerprint: issued.fingerprint,
+        joinedAt: existing?.joinedAt ?? clock.now(),
+        labels: existing?.labels ?? {},
+        taints: existing?.taints ?? [],
+      });
+    });
+    return { certPem: issued.certPem, caPem: issuer.caPem };
+  }
+
+  /** The node a certificate stands for. Removed nodes and replaced certificates are not members. */
+  member(node: string, fingerprint: string): NodeRecord | undefined {
+    const record = this.#deps.records.collection(nodeRecords).get(node)?.value;
+    if (record === undefined) return undefined;
+    const known = fingerprint === record.certFingerprint || fingerprint === record.previousFingerprint;
+    return known ? record : undefined;
+  }
+
+  /** Notes where the node is now, and that its new certificate arrived. */
+  async hello(node: string, fingerprint: string, address: string, port: number): Promise<void> {
+    checkTarget({ node, address, port });
+    const record = this.#deps.records.collection(nodeRecords).get(node)?.value;
+    if (record === undefined)
+      throw new AppError("access.denied", `node ${node} is not a member of this cluster`);
+    const settled = record.previousFingerprint === undefined || fingerprint !== record.certFingerprint;
+    if (record.address === address && record.port === port && settled) return;
+    await this.#deps.records.transact((tx) => {
+      const current = tx.get(nodeRecords, node)?.value;
+      if (current === undefined)
+        throw new AppError("access.denied", `node ${node} is not a member of this cluster`);
+      const { previousFingerprint: previous, ...rest } = current;
+      const keepOld = previous !== undefined && fingerprint !== current.certFingerprint;
+      tx.put(nodeRecords, node, {
+        ...rest,
+        address,
+        port,
+        ...(keepOld ? { previousFingerprint: previous } : {}),
+      });
+    });
+  }
+
+  async renew(node: string, fingerprint: string, csrPem: string): Promise<IssuedIdentity> {
+    const { records, issuer } = this.#deps;
+    const record = this.member(node, fingerprint);
+    if (record === undefined)
+      throw new AppError("access.denied", `node ${node} is not a member of this cluster`);
+    const issued = await issuer.issueAgent(csrPem, node, record.address);
+    await records.transact((tx) => {
+      const current = tx.get(nodeRecords, node)?.value;
+      if (current === undefined)
+        throw new AppError("access.denied", `node ${node} was removed from this cluster`);
+      tx.put(nodeRecords, node, {
+        ...current,
+        certFingerprint: issued.fingerprint,
+        previousFingerprint: fingerprint,
+      });
+    });
+    return { certPem: issued.certPem, caPem: issuer.caPem };
+  }
+
+  /** Puts the agent of this very process into the records; needs no token and no network. */
+  async enrolLocal(node: string, address: string, port: number, certFingerprint: string): Promise<void> {
+    checkTarget({ node, address, port });
+    await this.#deps.records.transact((tx) => {
+      const existing = tx.get(nodeRecords, node)?.value;
+      if (
+        existing?.address === address &&
+        existing.port === port &&
+        existing.certFingerprint === certFingerprint
+      ) {
+        return;
+      }
+      tx.put(nodeRecords, node, {
+        name: node,
+        nodeid: existing?.nodeid ?? nextNodeId(tx),
+        address,
+        port,
+        certFingerprint,
+        joinedAt: existing?.joinedAt ?? this.#deps.clock.now(),
+        labels: existing?.labels ?? {},
+        taints: existing?.taints ?? [],
+      });
+    });
+  }
+
+  async remove(node: string): Promise<void> {
+    await this.#deps.records.transact((tx) => {
+      if (tx.get(nodeRecords, node) === undefined) {
+        throw new AppError("object.not_found", `no such node '${node}'`);
+      }
+      tx.delete(nodeRecords, node);
+    });
+  }
+
+  #judge(tx: Tx, token: { id: string; secret: string }, request: JoinRequest, keyFingerprint: string) {
+    const record = tx.get(joinTokens, token.id)?.value;
+    const good =
+      record !== undefined &&
+      record.expiresAt > this.#deps.clock.now() &&
+      timingSafeEqual(Buffer.from(record.hash, "hex"), Buffer.from(sha256(token.secret), "hex"));
+    if (!good) throw new AppError("auth.failed", REFUSED);
+    const repeat = record.usedBy?.node === request.node && record.usedBy.keyFingerprint === keyFingerprint;
+    if (record.usedBy !== undefined && !repeat) throw new AppError("auth.failed", REFUSED);
+    if (record.node !== undefined && record.node !== request.node) {
+      throw new AppError(
+        "access.denied",
+        `this join token is for node ${record.node}, not for ${request.node}`,
+      );
+    }
+    const existing = tx.get(nodeRecords, request.node)?.value;
+    if (existing !== undefined && record.node === undefined && !repeat) {
+      throw new AppError(
+        "object.exists",
+        `a node named ${request.node} is already in the cluster: choose another name, remove it first, ` +
+          `or make a join token for exactly this node to let it take its place`,
+      );
+    }
+    return { record, existing };
+  }
+}
+
+function nextNodeId(tx: Tx): number {
+  return Math.max(0, ...tx.list(nodeRecords).map((entry) => entry.value.nodeid)) + 1;
+}
+
+function checkTarget(target: { node: string; address: string; port: number }): void {
+  if (!isNodeName(target.node)) {
+    throw new AppError("request.invalid", `${JSON.stringify(target.node)} is not a valid node name`);
+  }
+  if (!/^[A-Za-z0-9.:_-]{1,255}$/.test(target.address)) {
+    throw new AppError("request.invalid", `${JSON.stringify(target.address)} is not a valid agent address`);
+  }
+  if (!Number.isInteger(target.port) || target.port < 1 || target.port > 65_535) {
+    throw new AppError("request.invalid", `${target.port} is not a valid agent port`);
+  }
+}
+
+function sha256(value: string): string {
+  return createHash("sha256").update(value).digest("hex");
+}

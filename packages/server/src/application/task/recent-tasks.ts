@@ -1,0 +1,43 @@
+// The tasks of all nodes as /cluster/tasks shows them: everything that runs, and what ended lately.
+import { decodeTaskRecord, TASK_PREFIX, taskOfRecord } from "@gpve/domain/task/task-record.ts";
+import type { TaskRecord } from "@gpve/domain/task/task-record.ts";
+import type { Task } from "@gpve/domain/task/task.ts";
+import type { Collection, CollectionDef } from "@gpve/store/records/port.ts";
+
+export const taskRecords: CollectionDef<TaskRecord> = { prefix: TASK_PREFIX, decode: decodeTaskRecord };
+
+const ENDED_PER_NODE = 100;
+
+export class RecentTasks {
+  readonly #records: Collection<TaskRecord>;
+  #from: unknown;
+  #tasks: readonly Task[] = [];
+
+  constructor(records: Collection<TaskRecord>) {
+    this.#records = records;
+  }
+
+  /** Running ones first, then newest first. Computed again only when a record changed. */
+  list(): readonly Task[] {
+    const entries = this.#records.list();
+    if (entries === this.#from) return this.#tasks;
+    const tasks = entries.flatMap(({ value }) => taskOfRecord(value) ?? []);
+    const running = tasks.filter((task) => task.endtime === undefined).toSorted(newestFirst);
+    const perNode = new Map<string, number>();
+    const ended = tasks
+      .filter((task) => task.endtime !== undefined)
+      .toSorted(newestFirst)
+      .filter(({ node }) => {
+        const count = (perNode.get(node) ?? 0) + 1;
+        perNode.set(node, count);
+        return count <= ENDED_PER_NODE;
+      });
+    this.#from = entries;
+    this.#tasks = [...running, ...ended];
+    return this.#tasks;
+  }
+}
+
+function newestFirst(a: Task, b: Task): number {
+  return (b.endtime ?? b.starttime) - (a.endtime ?? a.starttime) || b.pid - a.pid;
+}

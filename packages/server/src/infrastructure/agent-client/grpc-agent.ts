@@ -1,0 +1,184 @@
+// Calls to the agent of another node. Failures of the way there become PVE's proxy codes; failures of the method
+// itself arrive as the agent threw them.
+import { create } from "@bufbuild/protobuf";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { AppError } from "@gpve/contracts/errors.ts";
+import {
+  AgentService,
+  CallRequestSchema,
+  type CallRequest,
+  type CallStreamResponse,
+  type ReplyHead,
+} from "@gpve/contracts/gen/proto/gpve/agent/v1/agent_pb.ts";
+import { AgentUnreachable, type AgentCall, type AgentReply } from "@gpve/domain/node/agent-port.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
+import { createChannel, nodeErrorCode, rootMessage, type Channel } from "@gpve/kit/grpc/channel.ts";
+import { AGENT_ROLE } from "@gpve/kit/pki/x509.ts";
+
+/** PVE's limit for a forwarded request. */
+export const FORWARD_TIMEOUT_MS = 30_000;
+
+export interface GrpcAgentOptions {
+  readonly node: string;
+  readonly address: string;
+  readonly port: number;
+  readonly tls: { readonly caPem: string; readonly certPem: string; readonly keyPem: string };
+  readonly clock: Clock;
+  readonly timeoutMs?: number;
+  readonly connectTimeoutMs?: number;
+}
+
+export class GrpcAgent {
+  readonly node: string;
+  readonly #channel: Channel;
+  readonly #timeoutMs: number;
+  readonly #clock: Clock;
+
+  constructor(options: GrpcAgentOptions) {
+    this.node = options.node;
+    this.#clock = options.clock;
+    this.#timeoutMs = options.timeoutMs ?? FORWARD_TIMEOUT_MS;
+    const host = options.address.includes(":") ? `[${options.address}]` : options.address;
+    this.#channel = createChannel({
+      url: `https://${host}:${options.port}`,
+      tls: options.tls,
+      clock: options.clock,
+      connectTimeoutMs: options.connectTimeoutMs ?? 5_000,
+      // Addresses change hands; the name on the certificate is what counts.
+      acceptPeer: (certificate) => {
+        const { CN, O } = certificate.subject;
+        if (CN === options.node && O === AGENT_ROLE) return undefined;
+        return new Error(
+          `certificate is for ${String(O)} ${String(CN)}, not for the agent of ${options.node}`,
+        );
+      },
+    });
+  }
+
+  async call(call: AgentCall, signal: AbortSignal): Promise<AgentReply> {
+    await this.#connect();
+    // Until the head has arrived the whole call has a limit; a download may then take its time.
+    const limit = new AbortController();
+    const cancel = this.#clock.after(this.#timeoutMs, () => limit.abort());
+    const client = createClient(AgentService, this.#channel.transport);
+    const parts = client
+      .callStream({ call: encodeCall(call) }, { signal: AbortSignal.any([signal, limit.signal]) })
+      [Symbol.asyncIterator]();
+    try {
+      const first = await parts.next();
+      if (first.done === true || first.value.part.case !== "head") {
+        throw new AgentUnreachable(597, `agent of ${this.node} answered without a head`);
+      }
+      const head = first.value.part.value;
+      const reply = decodeHead(head);
+      if (head.download === undefined) {
+        // Reads the trailers, so that the stream ends instead of being cut.
+        await parts.next();
+        return reply;
+      }
+      const { contentType, fileName } = head.download;
+      return {
+        ...reply,
+        download: {
+          contentType,
+          ...(fileName === undefined ? {} : { fileName }),
+          body: this.#body(parts, signal),
+        },
+      };
+    } catch (err) {
+      throw limit.signal.aborted
+        ? new AgentUnreachable(596, "Connection timed out", { cause: err })
+        : this.#translate(err, signal, 596);
+    } finally {
+      cancel();
+    }
+  }
+
+  close(): void {
+    this.#channel.close();
+  }
+
+  async #connect(): Promise<void> {
+    try {
+      await this.#channel.connect();
+    } catch (err) {
+      throw connectFailure(err);
+    }
+  }
+
+  async *#body(parts: AsyncIterator<CallStreamResponse>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    try {
+      for (let next = await parts.next(); next.done !== true; next = await parts.next()) {
+        if (next.value.part.case === "chunk") yield next.value.part.value;
+      }
+    } catch (err) {
+      throw this.#translate(err, signal, 597);
+    } finally {
+      await parts.return?.();
+    }
+  }
+
+  #translate(err: unknown, signal: AbortSignal, phase: 596 | 597): Error {
+    if (err instanceof AgentUnreachable) return err;
+    const told = appErrorOf(err);
+    if (told !== undefined) return told;
+    if (signal.aborted)
+      return new AppError("operation.cancelled", "the request was cancelled", { cause: err });
+    const code = nodeErrorCode(err);
+    const known = code === undefined ? undefined : texts[code];
+    return new AgentUnreachable(phase, known ?? rootMessage(err), { cause: err });
+  }
+}
+
+const texts: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "Connection refused",
+  EHOSTUNREACH: "No route to host",
+  ENETUNREACH: "Network is unreachable",
+  ENOTFOUND: "Name or service not known",
+  EAI_AGAIN: "Name or service not known",
+  ETIMEDOUT: "Connection timed out",
+  ECONNRESET: "Connection reset by peer",
+  EPIPE: "Broken pipe",
+};
+
+const connectPhase = new Set([
+  "ECONNREFUSED",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "ETIMEDOUT",
+]);
+
+export function connectFailure(err: unknown): AgentUnreachable {
+  if (err instanceof AgentUnreachable) return err;
+  const code = nodeErrorCode(err);
+  const text = code === undefined ? undefined : texts[code];
+  if (code !== undefined && connectPhase.has(code)) {
+    return new AgentUnreachable(595, text ?? rootMessage(err), { cause: err });
+  }
+  if (err instanceof ConnectError && err.code === Code.DeadlineExceeded) {
+    return new AgentUnreachable(595, "Connection timed out", { cause: err });
+  }
+  return new AgentUnreachable(596, text ?? rootMessage(err), { cause: err });
+}
+
+function encodeCall(call: AgentCall): CallRequest {
+  return create(CallRequestSchema, {
+    route: call.route,
+    paramsJson: JSON.stringify(call.params),
+    requestId: call.requestId,
+    clientAddress: call.clientAddress,
+    ...(call.actor === undefined ? {} : { actor: { ...call.actor } }),
+    ...(call.traceparent === undefined ? {} : { traceparent: call.traceparent }),
+  });
+}
+
+function decodeHead(head: ReplyHead): AgentReply {
+  return {
+    data: head.dataJson === "" ? undefined : (JSON.parse(head.dataJson) as unknown),
+    ...(head.total === undefined ? {} : { total: Number(head.total) }),
+    ...(head.changes === undefined ? {} : { changes: head.changes }),
+  };
+}

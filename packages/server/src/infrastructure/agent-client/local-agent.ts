@@ -1,0 +1,18 @@
+// The agent of this very process behind the same contract as a remote one.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { AgentCall, AgentConnection, AgentReply } from "@gpve/domain/node/agent-port.ts";
+
+export class LocalAgent implements AgentConnection {
+  readonly node: string;
+  readonly #agent: AgentConnection;
+
+  constructor(agent: AgentConnection) {
+    this.node = agent.node;
+    this.#agent = agent;
+  }
+
+  async call(call: AgentCall, signal: AbortSignal): Promise<AgentReply> {
+    if (signal.aborted) throw new AppError("operation.cancelled", "the request was cancelled");
+    return await this.#agent.call(call, signal);
+  }
+}

@@ -1,0 +1,39 @@
+import type { TaskChange, TaskPublisher } from "@gpve/domain/task/ports.ts";
+import { decodeTaskRecord, recordOfTask, TASK_PREFIX, taskRecordId } from "@gpve/domain/task/task-record.ts";
+import type { TaskRecord } from "@gpve/domain/task/task-record.ts";
+import type { CollectionDef, Records } from "@gpve/store/records/port.ts";
+
+/** Publishes tasks as records of the cluster store, for every server's cache. */
+export class RecordsTaskPublisher implements TaskPublisher {
+  readonly #records: Records;
+  readonly #definition: CollectionDef<TaskRecord>;
+
+  /** Give the definition that readers use, so that both share one cache. */
+  constructor(
+    records: Records,
+    definition: CollectionDef<TaskRecord> = { prefix: TASK_PREFIX, decode: decodeTaskRecord },
+  ) {
+    this.#records = records;
+    this.#definition = definition;
+  }
+
+  async apply(changes: readonly TaskChange[]): Promise<void> {
+    await this.#records.transact((tx) => {
+      for (const { upid, task } of changes) {
+        const id = taskRecordId(upid);
+        if (id === undefined) continue;
+        const before = tx.get(this.#definition, id)?.value;
+        if (task === undefined) {
+          if (before !== undefined) tx.delete(this.#definition, id);
+        } else if (before === undefined || before.exitstatus !== task.exitstatus)
+          tx.put(this.#definition, id, recordOfTask(task));
+      }
+    });
+  }
+
+  async published(node: string): Promise<readonly string[]> {
+    await this.#records.fresh();
+    const entries = this.#records.collection(this.#definition).list();
+    return entries.filter(({ id }) => id.startsWith(`${node}/`)).map(({ value }) => value.upid);
+  }
+}

@@ -1,0 +1,393 @@
+// Both ends of the agent contract on real TLS sockets: join, hello, heartbeats, reports, calls, renewal.
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm, stat } from "node:fs/promises";
+import { createSecureServer, type Http2SecureServer } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createAgent } from "@gpve/agent/application/agent.ts";
+import { IdentityStore, fetchAuthority } from "@gpve/agent/infrastructure/server-link/identity.ts";
+import { ServerLink } from "@gpve/agent/infrastructure/server-link/server-link.ts";
+import { listenForServers, type AgentListener } from "@gpve/agent/presentation/grpc/listener.ts";
+import { createClient } from "@connectrpc/connect";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { AgentService } from "@gpve/contracts/gen/proto/gpve/agent/v1/agent_pb.ts";
+import { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
+import type { AgentCall } from "@gpve/domain/node/agent-port.ts";
+import type { NodeReport } from "@gpve/domain/node/runtime.ts";
+import type { AccessView, RequestLogger } from "@gpve/domain/request/context.ts";
+import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
+import { createChannel } from "@gpve/kit/grpc/channel.ts";
+import { createKeyPair, createRequest } from "@gpve/kit/pki/x509.ts";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { MemoryNodeBoard } from "../../application/node/board.ts";
+import { nodeRecords } from "../../application/node/collections.ts";
+import { Membership } from "../../application/node/membership.ts";
+import { GrpcAgent } from "../../infrastructure/agent-client/grpc-agent.ts";
+import { LocalAgent } from "../../infrastructure/agent-client/local-agent.ts";
+import { ClusterPki } from "../../infrastructure/pki/cluster-pki.ts";
+import { MemoryRecords } from "../../testing/memory-records.ts";
+import { createServerGrpcHandler } from "./handler.ts";
+
+const quiet: RequestLogger = { debug() {}, info() {}, warn() {}, error() {} };
+const nobody: AccessView = {
+  privileges: () => new Map(),
+  has: () => false,
+  require: () => {
+    throw new AppError("access.denied", "no");
+  },
+};
+const handlers: PveHandlers = {
+  "GET /nodes/{node}/version": (params) => ({ version: "9", node: params.node }),
+  "GET /nodes/{node}/dns": () => {
+    throw new AppError("request.invalid", "Parameter verification failed.", {
+      errors: { a: "b" },
+      pveStatus: 400,
+    });
+  },
+  "GET /nodes/{node}/tasks": () => new PveReply({ data: [1], total: 7, changes: "c" }),
+  "GET /nodes/{node}/tasks/{upid}/log": () =>
+    new PveReply({
+      download: {
+        contentType: "text/plain",
+        fileName: "log.txt",
+        body: (async function* () {
+          for (const word of ["one ", "two"]) yield await Promise.resolve(Buffer.from(word));
+        })(),
+      },
+    }),
+  "GET /nodes/{node}/report": (_params, ctx) =>
+    new Promise((_resolve, reject) => ctx.signal.addEventListener("abort", () => reject(new Error("gone")))),
+};
+const call = (route: string, params: Record<string, unknown> = { node: "n1" }): AgentCall => ({
+  route,
+  params,
+  actor: { userid: "root@pam", authid: "root@pam" },
+  requestId: "r1",
+  clientAddress: "127.0.0.1",
+});
+const forever = new AbortController().signal;
+const usage = { cpu: 0.5, memory: { total: 1 } } as NodeReport["usage"];
+
+let dir = "";
+let server: Http2SecureServer;
+let endpoint = "";
+let pki: ClusterPki;
+let membership: Membership;
+let board: MemoryNodeBoard;
+let stopBoard = (): void => undefined;
+const records = new MemoryRecords();
+const identities = (name: string): IdentityStore =>
+  new IdentityStore({ dir: join(dir, name), clock: systemClock });
+const joinAs = async (node: string, token: string, store = node) =>
+  identities(store).join({ endpoint, token, node, address: "127.0.0.1", port: 1234, agentVersion: "1" });
+const invite = async (node?: string): Promise<string> => {
+  const options = { ttlMs: 60_000, createdBy: "root@pam" };
+  return (await membership.invite(node === undefined ? options : { ...options, node })).token;
+};
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), "gpve-contract-"));
+  pki = await ClusterPki.open({
+    records,
+    secrets: {
+      seal: (plain) => plain.map((byte) => byte ^ 0x5a),
+      open: (sealed) => sealed.map((byte) => byte ^ 0x5a),
+    },
+    clock: systemClock,
+    dir: join(dir, "pki"),
+    clusterName: "test",
+    names: ["localhost", "127.0.0.1"],
+  });
+  membership = new Membership({ records, clock: systemClock, issuer: pki, random: (n) => randomBytes(n) });
+  board = new MemoryNodeBoard({ clock: systemClock, nodes: records.collection(nodeRecords) });
+  stopBoard = board.start();
+  const tls = pki.serverTls();
+  server = createSecureServer({
+    key: tls.keyPem,
+    cert: tls.certPem,
+    ca: tls.caPem,
+    requestCert: true,
+    rejectUnauthorized: false,
+  });
+  const handler = createServerGrpcHandler({
+    membership,
+    board,
+    clock: systemClock,
+    log: quiet,
+    serverVersion: "1",
+    clusterName: "test",
+    caPem: () => pki.caPem,
+    heartbeatIntervalMs: 50,
+    reportIntervalMs: 50,
+  });
+  server.on("request", handler);
+  server.on("sessionError", () => undefined);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  endpoint = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+
+afterAll(async () => {
+  stopBoard();
+  server.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+describe("joining", () => {
+  test("a token works once, but its owner may repeat the join", async () => {
+    const token = await invite();
+    const identity = await joinAs("once", token);
+    expect((await identities("once").load("once"))?.certPem.trim()).toBe(identity.certPem.trim());
+    expect(await identities("once").load("other")).toBeUndefined();
+    expect((await stat(join(dir, "once/agent.pem"))).mode & 0o777).toBe(0o600);
+    await joinAs("once", token);
+    await expect(joinAs("thief", token)).rejects.toThrow(/unknown, used or expired/);
+  });
+
+  test("refuses forged, foreign and expired tokens, names in use and bad names", async () => {
+    const token = await invite();
+    await expect(joinAs("x1", token.replace(/\.[^.]{43}\./, `.${"A".repeat(43)}.`))).rejects.toThrow(
+      /unknown, used/,
+    );
+    await expect(joinAs("x1", `${token.slice(0, -4)}0000`)).rejects.toThrow(/CA fingerprint differs/);
+    await expect(joinAs("x1", "nonsense")).rejects.toThrow(/not a join token/);
+    await expect(joinAs("once", await invite(), "x2")).rejects.toThrow(/already in the cluster/);
+    await expect(joinAs("a.b", await invite())).rejects.toThrow(/not a valid node name/);
+    await expect(joinAs("x3", await invite("x4"))).rejects.toThrow(/for node x4/);
+    const old = await membership.invite({ ttlMs: -1, createdBy: "root@pam" });
+    await expect(joinAs("x5", old.token)).rejects.toThrow(/expired/);
+    await expect(fetchAuthority("https://127.0.0.1:1", "")).rejects.toThrow(/cannot reach/);
+  });
+
+  test("a token for exactly one node lets it take its own place", async () => {
+    await joinAs("phoenix", await invite());
+    await joinAs("phoenix", await invite("phoenix"), "phoenix-2");
+    expect(records.collection(nodeRecords).get("phoenix")?.version).toBe(2);
+  });
+
+  test("a stranger's certificate and a foreign node name open nothing", async () => {
+    const identity = await joinAs("honest", await invite());
+    const anonymous = createChannel({ url: endpoint, tls: { caPem: pki.caPem }, clock: systemClock });
+    const honest = createChannel({ url: endpoint, tls: identity, clock: systemClock });
+    const fails = async (work: Promise<unknown>): Promise<string | undefined> =>
+      work.then(
+        () => undefined,
+        (err: unknown) => appErrorOf(err)?.code,
+      );
+    const beat = { node: "honest", sentAtMs: 0n };
+    expect(await fails(createClient(ServerService, anonymous.transport).heartbeat(beat))).toBe(
+      "auth.required",
+    );
+    const client = createClient(ServerService, honest.transport);
+    expect(await fails(client.heartbeat(beat))).toBeUndefined();
+    expect(await fails(client.heartbeat({ node: "once", sentAtMs: 0n }))).toBe("access.denied");
+    const hello = { node: "honest", address: "127.0.0.1", port: 1, agentVersion: "0", bootId: "" };
+    expect(await fails(client.hello({ ...hello, protocol: { min: 7, max: 9 } }))).toBe("feature.unsupported");
+    expect(await fails(client.hello(hello))).toBe("request.invalid");
+    const junk = async function* () {
+      yield await Promise.resolve({ reportJson: "{" });
+    };
+    expect(await fails(client.reportStatus(junk()))).toBe("request.invalid");
+    await membership.remove("honest");
+    expect(await fails(client.heartbeat(beat))).toBe("access.denied");
+    await expect(membership.remove("honest")).rejects.toThrow(/no such node/);
+    anonymous.close();
+    honest.close();
+  });
+});
+
+describe("a joined node", () => {
+  let listener: AgentListener;
+  let link: ServerLink;
+  let remote: GrpcAgent;
+  const agent = createAgent({
+    node: "n1",
+    handlers: [handlers],
+    validate: (_route, params) => params,
+    accessOf: () => nobody,
+    logFor: () => quiet,
+  });
+
+  beforeAll(async () => {
+    const store = identities("n1");
+    let identity = await joinAs("n1", await invite());
+    listener = await listenForServers({ agent, address: "127.0.0.1", port: 0, tls: identity });
+    link = new ServerLink({
+      endpoint,
+      node: "n1",
+      address: "127.0.0.1",
+      port: listener.port,
+      agentVersion: "1",
+      bootId: "b",
+      clock: systemClock,
+      log: quiet,
+      identity: () => identity,
+      onIdentity: (next) => {
+        identity = store.save(next);
+      },
+      report: () =>
+        Promise.resolve({
+          report: { node: "n1", at: 1, agentVersion: "1", usage, guests: [], storages: [] },
+          generation: 1,
+        }),
+    });
+    link.start();
+    const tls = pki.serverTls();
+    remote = new GrpcAgent({
+      node: "n1",
+      address: "127.0.0.1",
+      port: listener.port,
+      tls,
+      clock: systemClock,
+      timeoutMs: 700,
+    });
+  });
+
+  afterAll(async () => {
+    remote.close();
+    await link.close();
+    await listener.close();
+  });
+
+  test("shows on the board and tells its port", async () => {
+    await vi.waitFor(() => expect(board.get("n1")?.report?.usage.cpu).toBe(0.5), { timeout: 5_000 });
+    expect(board.get("n1")?.health).toBe("online");
+    expect(link.connected()).toBe(true);
+    expect(records.collection(nodeRecords).get("n1")?.value.port).toBe(listener.port);
+  });
+
+  test("answers calls, with totals, errors and downloads as its methods gave them", async () => {
+    for (const way of [remote, new LocalAgent(agent)]) {
+      expect((await way.call(call("GET /nodes/{node}/version"), forever)).data).toEqual({
+        version: "9",
+        node: "n1",
+      });
+      expect(await way.call(call("GET /nodes/{node}/tasks"), forever)).toEqual({
+        data: [1],
+        total: 7,
+        changes: "c",
+      });
+      await expect(way.call(call("GET /nodes/{node}/dns"), forever)).rejects.toMatchObject({
+        code: "request.invalid",
+        errors: { a: "b" },
+        pveStatus: 400,
+      });
+      await expect(way.call(call("GET /nodes/{node}/apt"), forever)).rejects.toMatchObject({
+        message: "Method 'GET /nodes/n1/apt' not implemented",
+        pveStatus: 501,
+      });
+      await expect(way.call(call("GET /nodes/{node}/version", { node: "n2" }), forever)).rejects.toThrow(
+        /arrived at/,
+      );
+      const { download } = await way.call(call("GET /nodes/{node}/tasks/{upid}/log"), forever);
+      let text = "";
+      for await (const chunk of download?.body ?? []) text += Buffer.from(chunk).toString();
+      expect({ ...download, body: text }).toEqual({
+        contentType: "text/plain",
+        fileName: "log.txt",
+        body: "one two",
+      });
+    }
+    const aborted = AbortSignal.abort();
+    await expect(new LocalAgent(agent).call(call("GET /nodes/{node}/version"), aborted)).rejects.toThrow(
+      /cancelled/,
+    );
+  });
+
+  test("a call that takes too long ends with 596, a cancelled one as cancelled", async () => {
+    await expect(remote.call(call("GET /nodes/{node}/report"), forever)).rejects.toMatchObject({
+      status: 596,
+    });
+    const cancel = new AbortController();
+    const pending = remote.call(call("GET /nodes/{node}/report"), cancel.signal);
+    setTimeout(() => cancel.abort(), 50);
+    await expect(pending).rejects.toMatchObject({ code: "operation.cancelled" });
+  });
+
+  test("unary calls and tunnels answer too", async () => {
+    const channel = createChannel({
+      url: `https://127.0.0.1:${listener.port}`,
+      tls: pki.serverTls(),
+      clock: systemClock,
+    });
+    const client = createClient(AgentService, channel.transport);
+    const base = { requestId: "r", clientAddress: "::1", paramsJson: '{"node":"n1"}' };
+    const answer = await client.call({ ...base, route: "GET /nodes/{node}/version" });
+    expect(JSON.parse(answer.head?.dataJson ?? "")).toMatchObject({ version: "9" });
+    const log = client.call({ ...base, route: "GET /nodes/{node}/tasks/{upid}/log" });
+    await expect(log).rejects.toThrow(/CallStream/);
+    await expect(client.call({ ...base, paramsJson: "[]", route: "x" })).rejects.toThrow(/not an object/);
+    await expect(client.call({ ...base, paramsJson: "{", route: "x" })).rejects.toThrow(/not JSON/);
+    const tunnel = client.tunnel(
+      (async function* () {
+        yield await Promise.resolve({ part: { case: "open" as const, value: { target: "vnc" } } });
+      })(),
+    );
+    await expect(tunnel[Symbol.asyncIterator]().next()).rejects.toThrow(/no tunnel to "vnc"/);
+    channel.close();
+  });
+
+  test("is not reachable for agents, nor under another name, nor when nobody listens", async () => {
+    const tls = pki.serverTls();
+    const target = { address: "127.0.0.1", port: listener.port, clock: systemClock };
+    const wrong = new GrpcAgent({ ...target, node: "n2", tls });
+    await expect(wrong.call(call("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
+      status: 596,
+    });
+    const other = await joinAs("spy", await invite());
+    const spy = new GrpcAgent({ ...target, node: "n1", tls: other });
+    await expect(spy.call(call("GET /nodes/{node}/version"), forever)).rejects.toThrow(
+      /denied|403|Forbidden/i,
+    );
+    const none = new GrpcAgent({ ...target, port: 1, node: "n1", tls });
+    await expect(none.call(call("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
+      status: 595,
+      message: "Connection refused",
+    });
+    for (const agentTo of [wrong, spy, none]) agentTo.close();
+  });
+
+  test("a renewed certificate is used, and the old one dies once the new one was seen", async () => {
+    const before = records.collection(nodeRecords).get("n1")?.value.certFingerprint ?? "";
+    const csr = await createRequest(await createKeyPair(), "n1");
+    await membership.renew("n1", before, csr);
+    expect(membership.member("n1", before)).toBeDefined();
+    const after = records.collection(nodeRecords).get("n1")?.value.certFingerprint ?? "";
+    await membership.hello("n1", after, "127.0.0.1", listener.port);
+    expect(membership.member("n1", before)).toBeUndefined();
+    await expect(membership.renew("n1", before, csr)).rejects.toThrow(/not a member/);
+  });
+});
+
+describe("the server's own certificate", () => {
+  test("survives a restart, and is replaced when names change or its end is near", async () => {
+    const deps = {
+      records,
+      secrets: {
+        seal: (plain: Uint8Array) => plain.map((b) => b ^ 0x5a),
+        open: (s: Uint8Array) => s.map((b) => b ^ 0x5a),
+      },
+      clock: systemClock,
+      dir: join(dir, "pki"),
+      clusterName: "test",
+      names: ["localhost", "127.0.0.1"],
+    };
+    const again = await ClusterPki.open(deps);
+    expect(again.serverTls().fingerprint).toBe(pki.serverTls().fingerprint);
+    expect(again.caFingerprint).toBe(pki.caFingerprint);
+    expect(await again.rotateIfDue()).toBe(false);
+    const renamed = await ClusterPki.open({ ...deps, names: ["localhost", "10.9.8.7", "host.example"] });
+    expect(renamed.serverTls().fingerprint).not.toBe(pki.serverTls().fingerprint);
+    expect(renamed.caFingerprint).toBe(pki.caFingerprint);
+    let now = systemClock.now();
+    const later = await ClusterPki.open({ ...deps, clock: { ...systemClock, now: () => now } });
+    const rotated: string[] = [];
+    const stop = later.onRotate((tls) => rotated.push(tls.fingerprint));
+    now += 300 * 86_400_000;
+    expect(await later.rotateIfDue()).toBe(true);
+    expect(rotated).toEqual([later.serverTls().fingerprint]);
+    stop();
+  });
+});

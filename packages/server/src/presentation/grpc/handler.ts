@@ -1,0 +1,48 @@
+// The gRPC face of a server, to be hung behind its TLS listener for sessions that speak h2.
+import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
+import { StoreService } from "@gpve/contracts/gen/proto/gpve/agent/v1/store_pb.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { peerValues, requirePeer } from "./peer.ts";
+import { createServerService, type ServerServiceDeps } from "./server-service.ts";
+
+export interface ServerGrpcDeps extends ServerServiceDeps {
+  readonly caPem: () => string;
+  /** The Store for agents (store/remote/serve.ts); `nodeOf` names the calling node. Absent: not offered. */
+  readonly storeService?: (nodeOf: (context: HandlerContext) => string) => ServiceImpl<typeof StoreService>;
+}
+
+export type Http2Handler = (request: Http2ServerRequest, response: Http2ServerResponse) => void;
+
+export function createServerGrpcHandler(deps: ServerGrpcDeps): Http2Handler {
+  const source = { caPem: deps.caPem, now: () => deps.clock.now() };
+  const nodeOf = (context: HandlerContext): string => {
+    const peer = requirePeer(context);
+    if (deps.membership.member(peer.node, peer.fingerprint) === undefined) {
+      throw new AppError("access.denied", `node ${peer.node} is not a member of this cluster`);
+    }
+    return peer.node;
+  };
+  return connectNodeAdapter({
+    grpc: true,
+    grpcWeb: false,
+    connect: false,
+    readMaxBytes: 16 * 1024 * 1024,
+    routes: (router) => {
+      router.service(ServerService, createServerService(deps));
+      if (deps.storeService !== undefined) router.service(StoreService, deps.storeService(nodeOf));
+    },
+    contextValues: (request) => peerValues(request.socket, source),
+  });
+}
+
+/** What the agent of a node may read and write in the cluster's store. */
+export function agentKeyRules(node: string): { read: string[]; hidden: string[]; write: string[] } {
+  return {
+    read: ["/gpve/"],
+    hidden: ["/gpve/secrets/", "/gpve/join-tokens/"],
+    write: [`/gpve/tasks/${node}/`, "/gpve/guests/", `/gpve/node-data/${node}/`],
+  };
+}

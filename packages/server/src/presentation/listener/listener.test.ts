@@ -1,0 +1,150 @@
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { connect as connectH2 } from "node:http2";
+import { Agent, request } from "node:https";
+import { connect as connectTcp } from "node:net";
+import { Duplex } from "node:stream";
+import { connect as connectTls } from "node:tls";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { makeTestCertificate } from "../../testing/test-certificate.ts";
+import { listen, type Listener } from "./listener.ts";
+
+let listener: Listener;
+let ca: string;
+
+beforeAll(async () => {
+  const certificate = await makeTestCertificate();
+  ca = certificate.cert;
+  listener = await listen({
+    host: "127.0.0.1",
+    port: 0,
+    certificate,
+    agentCa: certificate.cert,
+    onRequest: (req, res) => res.end(`${req.httpVersion} ${req.url}`),
+    onUpgrade: (_req, socket) => socket.destroy(),
+    onAgentRequest: (req, res) => res.end(`agent ${req.httpVersion}`),
+  });
+});
+
+afterAll(() => listener.close());
+
+const get = (options: { ALPNProtocols?: string[]; path?: string; agent?: Agent }): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const req = request(
+      { host: "127.0.0.1", port: listener.address.port, ca, servername: "localhost", path: "/x", ...options },
+      (res) => void read(res).then(resolve, reject),
+    );
+    req.on("error", reject);
+    req.end();
+  });
+
+async function read(res: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const chunk of res) text += String(chunk);
+  return text;
+}
+
+test("gives HTTP/1.1 to clients that offer nothing, and to those that offer both", async () => {
+  expect(await get({ agent: new Agent() })).toBe("1.1 /x");
+  const socket = connectTls({
+    host: "127.0.0.1",
+    port: listener.address.port,
+    ca,
+    servername: "localhost",
+    ALPNProtocols: ["h2", "http/1.1"],
+  });
+  await new Promise<void>((resolve) => socket.once("secureConnect", resolve));
+  expect(socket.alpnProtocol).toBe("http/1.1");
+  socket.destroy();
+});
+
+test("gives h2 to those who offer nothing else, and asks them for a certificate", async () => {
+  const session = connectH2(`https://127.0.0.1:${listener.address.port}`, {
+    ca,
+    servername: "localhost",
+    ALPNProtocols: ["h2"],
+  });
+  const stream = session.request({ ":path": "/gpve" });
+  let text = "";
+  for await (const chunk of stream) text += String(chunk);
+  expect(text).toBe("agent 2.0");
+  session.close();
+});
+
+test("redirects plain HTTP and keeps the method of writes", async () => {
+  const plain = (
+    method: string,
+  ): Promise<{ status: number | undefined; location: string | undefined; reason: string | undefined }> =>
+    new Promise((resolve, reject) => {
+      const req = httpRequest(
+        { host: "127.0.0.1", port: listener.address.port, method, path: "/api2/json/version" },
+        (res) => {
+          res.resume();
+          resolve({ status: res.statusCode, location: res.headers.location, reason: res.statusMessage });
+        },
+      );
+      req.on("error", reject);
+      req.end();
+    });
+  const location = `https://127.0.0.1:${listener.address.port}/api2/json/version`;
+  expect(await plain("GET")).toMatchObject({ status: 301, location });
+  expect(await plain("PUT")).toMatchObject({ status: 308, location });
+  expect(await plain("HEAD")).toMatchObject({ status: 501, reason: "method 'HEAD' not available" });
+});
+
+test("answers what is no HTTP, and takes a hello that arrives byte by byte", async () => {
+  const text = await new Promise<string>((resolve) => {
+    const socket = connectTcp(listener.address.port, "127.0.0.1");
+    let got = "";
+    socket.on("data", (chunk: Buffer) => (got += chunk.toString("latin1")));
+    socket.on("close", () => resolve(got));
+    socket.write("GET / HTTP/3.7\r\n\r\n");
+  });
+  expect(text).toMatch(/^HTTP\/1.1 (506|400)/);
+  const hello = await new Promise<Buffer>((resolve) => {
+    const relay = connectTls({ socket: new CapturingDuplex(resolve), servername: "localhost" });
+    relay.on("error", () => undefined);
+  });
+  const slow = connectTcp(listener.address.port, "127.0.0.1");
+  const first = new Promise<number>((resolve) =>
+    slow.once("data", (chunk: Buffer) => resolve(chunk[0] ?? 0)),
+  );
+  slow.setNoDelay(true);
+  for (let at = 0; at < hello.length; at += 64) {
+    slow.write(hello.subarray(at, at + 64));
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  expect(await first).toBe(22); // a TLS handshake record: the server hello
+  slow.destroy();
+});
+
+test("drops a client that hangs up in the middle of its hello without harm", async () => {
+  const socket = connectTcp(listener.address.port, "127.0.0.1");
+  socket.write(Buffer.from([22, 3, 1, 2, 0, 1]));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  socket.destroy();
+  expect(await get({ agent: new Agent() })).toBe("1.1 /x");
+});
+
+test("refuses a taken port with words that help", async () => {
+  const certificate = await makeTestCertificate();
+  const options = { host: "127.0.0.1", port: listener.address.port, certificate, agentCa: certificate.cert };
+  const ignored = { onRequest: () => undefined, onUpgrade: () => undefined, onAgentRequest: () => undefined };
+  await expect(listen({ ...options, ...ignored })).rejects.toThrow(/--listen ADDR:PORT/);
+});
+
+/** Stands in for a network: hands over the first flight a TLS client writes. */
+class CapturingDuplex extends Duplex {
+  readonly #done: (bytes: Buffer) => void;
+
+  constructor(done: (bytes: Buffer) => void) {
+    super();
+    this.#done = done;
+  }
+
+  override _read(): void {}
+
+  override _write(chunk: Buffer, _encoding: string, callback: () => void): void {
+    this.#done(chunk);
+    callback();
+  }
+}

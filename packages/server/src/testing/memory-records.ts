@@ -1,0 +1,104 @@
+// Records without a store, for unit tests of code that only needs typed reads, writes and changes.
+import type { Collection, CollectionDef, Entry, Records, Tx } from "@gpve/store/records/port.ts";
+
+type Listener = (id: string, entry: Entry<unknown> | undefined, previous: Entry<unknown> | undefined) => void;
+
+export class MemoryRecords implements Records {
+  #revision = 1;
+  readonly #data = new Map<string, { json: string; created: number; revision: number; version: number }>();
+  readonly #collections = new Map<
+    CollectionDef<unknown>,
+    { collection: Collection<unknown>; listeners: Set<Listener> }
+  >();
+
+  collection<T>(def: CollectionDef<T>): Collection<T> {
+    const known = this.#collections.get(def as CollectionDef<unknown>);
+    if (known !== undefined) return known.collection as Collection<T>;
+    const listeners = new Set<Listener>();
+    const collection: Collection<unknown> = {
+      def: def as CollectionDef<unknown>,
+      get: (id) => this.#get(def, id),
+      list: () => this.#list(def),
+      onChange: (listener) => {
+        listeners.add(listener);
+        return () => listeners.delete(listener);
+      },
+    };
+    this.#collections.set(def as CollectionDef<unknown>, { collection, listeners });
+    return collection as Collection<T>;
+  }
+
+  async transact<R>(change: (tx: Tx) => R): Promise<R> {
+    const writes = new Map<string, { def: CollectionDef<unknown>; id: string; json: string | undefined }>();
+    const tx: Tx = {
+      get: (def, id) => {
+        const pending = writes.get(def.prefix + id);
+        if (pending === undefined) return this.#get(def, id);
+        if (pending.json === undefined) return undefined;
+        return {
+          id,
+          value: def.decode(JSON.parse(pending.json)),
+          createRevision: 0,
+          revision: 0,
+          version: 0,
+        };
+      },
+      list: (def) => this.#list(def),
+      put: (def, id, value) => {
+        const json = JSON.stringify(def.encode === undefined ? value : def.encode(value));
+        writes.set(def.prefix + id, { def: def as CollectionDef<unknown>, id, json });
+      },
+      delete: (def, id) => {
+        writes.set(def.prefix + id, { def: def as CollectionDef<unknown>, id, json: undefined });
+      },
+    };
+    const result = change(tx);
+    await Promise.resolve();
+    if (writes.size > 0) this.#revision++;
+    for (const [key, { def, id, json }] of writes) {
+      const previous = this.#get(def, id);
+      const old = this.#data.get(key);
+      if (json === undefined) this.#data.delete(key);
+      else {
+        this.#data.set(key, {
+          json,
+          created: old?.created ?? this.#revision,
+          revision: this.#revision,
+          version: (old?.version ?? 0) + 1,
+        });
+      }
+      for (const [known, { listeners }] of this.#collections) {
+        if (known.prefix !== def.prefix) continue;
+        for (const listener of listeners) listener(id, this.#get(def, id), previous);
+      }
+    }
+    return result;
+  }
+
+  fresh(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  revision(): number {
+    return this.#revision;
+  }
+
+  #get<T>(def: CollectionDef<T>, id: string): Entry<T> | undefined {
+    const row = this.#data.get(def.prefix + id);
+    if (row === undefined) return undefined;
+    return {
+      id,
+      value: def.decode(JSON.parse(row.json)),
+      createRevision: row.created,
+      revision: row.revision,
+      version: row.version,
+    };
+  }
+
+  #list<T>(def: CollectionDef<T>): readonly Entry<T>[] {
+    return [...this.#data.keys()]
+      .filter((key) => key.startsWith(def.prefix))
+      .toSorted()
+      .flatMap((key) => this.#get(def, key.slice(def.prefix.length)) ?? []);
+  }
+}

@@ -1,0 +1,190 @@
+// Which etcd member to talk to: the last good one, until it fails.
+import { type Client, type ConnectError, createClient } from "@connectrpc/connect";
+import { Http2SessionManager, createGrpcTransport } from "@connectrpc/connect-node";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { KV, Lease, Maintenance, Watch } from "../gen/proto/etcdserverpb/rpc_pb.ts";
+import { judge } from "./etcd-errors.ts";
+
+export interface TlsFiles {
+  readonly ca?: string | Uint8Array;
+  readonly cert?: string | Uint8Array;
+  readonly key?: string | Uint8Array;
+}
+
+export interface EndpointsOptions {
+  /** `https://host:2379`, or `http://…` where no TLS is wanted. */
+  readonly endpoints: readonly string[];
+  readonly tls?: TlsFiles;
+  readonly clock: Clock;
+  /** For one attempt at one endpoint. */
+  readonly attemptMs: number;
+  /** For all attempts together. */
+  readonly deadlineMs: number;
+}
+
+export interface Endpoint {
+  readonly url: string;
+  readonly session: Http2SessionManager;
+  readonly kv: Client<typeof KV>;
+  readonly watch: Client<typeof Watch>;
+  readonly lease: Client<typeof Lease>;
+  readonly maintenance: Client<typeof Maintenance>;
+}
+
+export interface AttemptOptions {
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface CallPolicy {
+  /**
+   * What to do when an answer is lost. "repeat": the call changes nothing, or doing it twice is the same as once.
+   * "tell": the caller must learn that the outcome is unknown.
+   */
+  readonly lost: "repeat" | "tell";
+  readonly signal?: AbortSignal | undefined;
+}
+
+const PAUSE_MS = 100;
+/** Members that lost their leader refuse at once instead of letting us wait. */
+export const REQUIRE_LEADER = { hasleader: "true" } as const;
+
+export class Endpoints {
+  readonly #options: EndpointsOptions;
+  readonly #all: readonly Endpoint[];
+  readonly #closed = new AbortController();
+  #current = 0;
+
+  constructor(options: EndpointsOptions) {
+    if (options.endpoints.length === 0) throw new AppError("config.invalid", "no etcd endpoint is given");
+    this.#options = options;
+    this.#all = options.endpoints.map((url) => connectTo(url, options.tls ?? {}));
+  }
+
+  get closed(): AbortSignal {
+    return this.#closed.signal;
+  }
+
+  close(): void {
+    this.#closed.abort(new AppError("store.unavailable", "the connection to etcd has been closed"));
+    for (const endpoint of this.#all) endpoint.session.abort();
+  }
+
+  /** Runs a call at the current endpoint, moving on to others as far as that is safe. */
+  async call<T>(
+    what: string,
+    policy: CallPolicy,
+    run: (endpoint: Endpoint, options: AttemptOptions, repeated: boolean) => Promise<T>,
+  ): Promise<T> {
+    const { clock, attemptMs, deadlineMs } = this.#options;
+    const signal = policy.signal === undefined ? this.closed : AbortSignal.any([policy.signal, this.closed]);
+    const until = clock.monotonic() + deadlineMs;
+    const failures = new Map<string, string>();
+    let repeated = false;
+    for (let attempt = 0; ; attempt++) {
+      this.#throwIfOver(policy.signal);
+      const endpoint = await this.connected(failures, signal);
+      if (endpoint !== undefined) {
+        const timeoutMs = Math.max(1, Math.min(attemptMs, until - clock.monotonic()));
+        try {
+          return await run(endpoint, { signal, timeoutMs, headers: REQUIRE_LEADER }, repeated);
+        } catch (err) {
+          this.#throwIfOver(undefined);
+          if (err instanceof AppError) throw err;
+          const failure = judge(err, policy.signal);
+          if (failure.type === "final") throw failure.error;
+          failures.set(endpoint.url, failure.error.rawMessage);
+          this.moveOnFrom(endpoint);
+          if (failure.type === "lost") {
+            if (policy.lost === "tell") throw this.#lost(what, endpoint, failure.error);
+            repeated = true;
+          }
+        }
+      }
+      if (clock.monotonic() + PAUSE_MS >= until) throw this.unavailable(what, failures);
+      if (attempt % this.#all.length === this.#all.length - 1) {
+        await clock.sleep(PAUSE_MS, signal).catch(() => this.#throwIfOver(policy.signal));
+      }
+    }
+  }
+
+  /** The current endpoint if it can be connected; otherwise moves on and returns undefined. */
+  async connected(failures: Map<string, string>, signal: AbortSignal): Promise<Endpoint | undefined> {
+    const endpoint = this.#all[this.#current];
+    if (endpoint === undefined) return undefined;
+    const { clock, attemptMs } = this.#options;
+    const { promise: late, resolve } = Promise.withResolvers<"late">();
+    const cancel = clock.after(attemptMs, () => resolve("late"));
+    const onAbort = (): void => resolve("late");
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      const state = await Promise.race([endpoint.session.connect(), late]);
+      if (state === "open" || state === "idle") return endpoint;
+      const reason = state === "late" ? "no connection in time" : messageOf(endpoint.session.error());
+      failures.set(endpoint.url, reason);
+      this.moveOnFrom(endpoint);
+      return undefined;
+    } finally {
+      cancel();
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** Others may have moved on already: then the new choice stands. */
+  moveOnFrom(endpoint: Endpoint): void {
+    if (this.#all[this.#current] === endpoint) this.#current = (this.#current + 1) % this.#all.length;
+  }
+
+  unavailable(what: string, failures: ReadonlyMap<string, string>): AppError {
+    const tried = this.#all.map(({ url }) => `${url} (${failures.get(url) ?? "not tried"})`);
+    return new AppError("store.unavailable", `no etcd endpoint answered to ${what}: ${tried.join(", ")}`, {
+      data: { endpoints: this.#all.map(({ url }) => url) },
+    });
+  }
+
+  #lost(what: string, endpoint: Endpoint, cause: ConnectError): AppError {
+    return new AppError(
+      "store.unavailable",
+      `etcd at ${endpoint.url} did not answer to ${what} (${cause.rawMessage}); it may or may not have been done`,
+      { cause, data: { endpoints: this.#all.map(({ url }) => url), ambiguous: true } },
+    );
+  }
+
+  #throwIfOver(signal: AbortSignal | undefined): void {
+    if (signal?.aborted === true) {
+      throw new AppError("operation.cancelled", "the request to etcd was cancelled", {
+        cause: signal.reason,
+      });
+    }
+    this.closed.throwIfAborted();
+  }
+}
+
+function connectTo(url: string, tls: TlsFiles): Endpoint {
+  // Pings find a member that is stopped or cut off while its connection looks alive.
+  const session = new Http2SessionManager(
+    url,
+    {
+      pingIntervalMs: 2_000,
+      pingTimeoutMs: 2_000,
+      pingIdleConnection: false,
+      idleConnectionTimeoutMs: 60_000,
+    },
+    {
+      ...(tls.ca === undefined ? {} : { ca: Buffer.from(tls.ca) }),
+      ...(tls.cert === undefined ? {} : { cert: Buffer.from(tls.cert) }),
+      ...(tls.key === undefined ? {} : { key: Buffer.from(tls.key) }),
+    },
+  );
+  const transport = createGrpcTransport({ baseUrl: url, sessionManager: session });
+  return {
+    url,
+    session,
+    kv: createClient(KV, transport),
+    watch: createClient(Watch, transport),
+    lease: createClient(Lease, transport),
+    maintenance: createClient(Maintenance, transport),
+  };
+}

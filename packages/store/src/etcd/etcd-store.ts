@@ -1,0 +1,175 @@
+// The Store on an etcd v3 cluster.
+import { randomBytes } from "node:crypto";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import type {
+  CallOptions,
+  LeaseStatus,
+  RangeRequest,
+  RangeResponse,
+  Store,
+  TxnRequest,
+  TxnResponse,
+  WatchBatch,
+  WatchRequest,
+} from "../port.ts";
+import { utf8 } from "../keys.ts";
+import { checkTxn, readsOnly, requireKey } from "../txn-rules.ts";
+import { Endpoints, type TlsFiles } from "./endpoints.ts";
+import { judge } from "./etcd-errors.ts";
+import { fromRange, fromTxn, revisionOf, toRange, toTxn } from "./etcd-messages.ts";
+import { watchEtcd } from "./etcd-watch.ts";
+
+export interface EtcdOptions {
+  /** `https://host:2379`, or `http://…` where no TLS is wanted. */
+  readonly endpoints: readonly string[];
+  readonly tls?: TlsFiles;
+  readonly clock?: Clock;
+  /** For one attempt at one endpoint; default 3 s. */
+  readonly attemptMs?: number;
+  /** After this a call gives up with `store.unavailable`; default 10 s. */
+  readonly deadlineMs?: number;
+}
+
+const MAX_TTL_SECONDS = 9_000_000_000;
+
+/** Connects lazily: a cluster that is down is told by the first call. */
+export function openEtcdStore(options: EtcdOptions): Store {
+  return new EtcdStore(options);
+}
+
+class EtcdStore implements Store {
+  readonly answersMayBeLost = true;
+  readonly #endpoints: Endpoints;
+  readonly #clock: Clock;
+  readonly #attemptMs: number;
+  readonly #deadlineMs: number;
+
+  constructor(options: EtcdOptions) {
+    this.#clock = options.clock ?? systemClock;
+    this.#attemptMs = options.attemptMs ?? 3_000;
+    this.#deadlineMs = options.deadlineMs ?? 10_000;
+    this.#endpoints = new Endpoints({
+      endpoints: options.endpoints,
+      ...(options.tls === undefined ? {} : { tls: options.tls }),
+      clock: this.#clock,
+      attemptMs: this.#attemptMs,
+      deadlineMs: this.#deadlineMs,
+    });
+  }
+
+  async range(request: RangeRequest, options: CallOptions = {}): Promise<RangeResponse> {
+    requireKey(request.key);
+    return this.#endpoints.call("a read", { lost: "repeat", signal: options.signal }, async (etcd, call) =>
+      fromRange(await etcd.kv.range(toRange(request), call)),
+    );
+  }
+
+  async txn(request: TxnRequest, options: CallOptions = {}): Promise<TxnResponse> {
+    checkTxn(request);
+    const lost = readsOnly(request) ? "repeat" : "tell";
+    return this.#endpoints.call("a transaction", { lost, signal: options.signal }, async (etcd, call) =>
+      fromTxn(await etcd.kv.txn(toTxn(request), call)),
+    );
+  }
+
+  watch(request: WatchRequest): AsyncIterable<WatchBatch> {
+    requireKey(request.key);
+    const { clock, attemptMs, deadlineMs } = {
+      clock: this.#clock,
+      attemptMs: this.#attemptMs,
+      deadlineMs: this.#deadlineMs,
+    };
+    return watchEtcd({ endpoints: this.#endpoints, clock, attemptMs, deadlineMs }, request);
+  }
+
+  async revision(options: CallOptions = {}): Promise<number> {
+    // Any read that is not "serializable" is confirmed by the quorum; this one touches no key.
+    const nothing = { key: utf8("\0"), countOnly: true };
+    return this.#endpoints.call("a read", { lost: "repeat", signal: options.signal }, async (etcd, call) =>
+      revisionOf((await etcd.kv.range(nothing, call)).header),
+    );
+  }
+
+  async compact(revision: number, options: CallOptions = {}): Promise<void> {
+    const policy = { lost: "repeat", signal: options.signal } as const;
+    await this.#endpoints.call("a compaction", policy, async (etcd, call, repeated) => {
+      await unlessDone(
+        repeated,
+        "store.compacted",
+        etcd.kv.compact({ revision: BigInt(revision), physical: false }, call),
+      );
+    });
+  }
+
+  async leaseGrant(ttlSeconds: number, id?: bigint): Promise<{ id: bigint; ttlSeconds: number }> {
+    if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > MAX_TTL_SECONDS) {
+      throw new AppError("request.invalid", `a lease of ${ttlSeconds} seconds is not possible`);
+    }
+    // With an id of our own a repeated grant is recognised.
+    const chosen = id === undefined || id === 0n ? newLeaseId() : id;
+    return this.#endpoints.call("a lease", { lost: "repeat" }, async (etcd, call, repeated) => {
+      const granted = await unlessDone(
+        repeated,
+        "object.exists",
+        etcd.lease.leaseGrant({ ttl: BigInt(ttlSeconds), id: chosen }, call),
+      );
+      return { id: chosen, ttlSeconds: granted === undefined ? ttlSeconds : Number(granted.ttl) };
+    });
+  }
+
+  async leaseKeepAlive(id: bigint): Promise<number> {
+    return this.#endpoints.call("a lease renewal", { lost: "repeat" }, async (etcd, call) => {
+      for await (const answer of etcd.lease.leaseKeepAlive(one({ id }), call)) {
+        if (answer.ttl <= 0n) break;
+        return Number(answer.ttl);
+      }
+      throw new AppError("object.not_found", `lease ${id} does not exist or has expired`);
+    });
+  }
+
+  async leaseRevoke(id: bigint): Promise<void> {
+    await this.#endpoints.call("a lease", { lost: "repeat" }, async (etcd, call, repeated) => {
+      await unlessDone(repeated, "object.not_found", etcd.lease.leaseRevoke({ id }, call));
+    });
+  }
+
+  async leaseStatus(id: bigint): Promise<LeaseStatus> {
+    return this.#endpoints.call("a read", { lost: "repeat" }, async (etcd, call) => {
+      const status = await etcd.lease.leaseTimeToLive({ id, keys: true }, call);
+      return {
+        id,
+        ttlSeconds: Number(status.ttl),
+        grantedTtlSeconds: Number(status.grantedTtl),
+        keys: status.keys,
+      };
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#endpoints.close();
+  }
+}
+
+/** When an earlier attempt lost its answer, "already done" is that answer. */
+async function unlessDone<T>(
+  repeated: boolean,
+  done: "object.exists" | "object.not_found" | "store.compacted",
+  call: Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (err) {
+    const failure = judge(err, undefined);
+    if (repeated && failure.type === "final" && isAppError(failure.error, done)) return undefined;
+    throw err;
+  }
+}
+
+async function* one<T>(message: T): AsyncGenerator<T> {
+  yield message;
+}
+
+function newLeaseId(): bigint {
+  return (randomBytes(8).readBigUInt64BE() >> 1n) | 1n;
+}

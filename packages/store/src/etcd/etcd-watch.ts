@@ -1,0 +1,155 @@
+// A watch on etcd that outlives connections: after a failure it goes on at another member from the first revision
+// not yet delivered. etcd never splits a revision over two answers, so nothing is lost and nothing comes twice.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { StoreEvent, WatchBatch, WatchRequest } from "../port.ts";
+import { type Endpoint, type Endpoints, REQUIRE_LEADER } from "./endpoints.ts";
+import { judge } from "./etcd-errors.ts";
+import { fromEvent, revisionOf } from "./etcd-messages.ts";
+import type { WatchResponse } from "../gen/proto/etcdserverpb/rpc_pb.ts";
+
+export interface WatchDeps {
+  readonly endpoints: Endpoints;
+  readonly clock: Clock;
+  /** A watch that finds no member for this long ends with an error. */
+  readonly deadlineMs: number;
+  /** How long a member may take to accept the watch. */
+  readonly attemptMs: number;
+}
+
+interface Progress {
+  /** First revision not yet delivered; undefined until the first member said what "now" is. */
+  next: number | undefined;
+  announced: boolean;
+  lastHeard: number;
+}
+
+export async function* watchEtcd(deps: WatchDeps, request: WatchRequest): AsyncGenerator<WatchBatch> {
+  const { endpoints, clock } = deps;
+  const signal = AbortSignal.any([request.signal, endpoints.closed]);
+  const failures = new Map<string, string>();
+  const progress: Progress = {
+    next: request.startRevision,
+    announced: false,
+    lastHeard: clock.monotonic(),
+  };
+  while (!request.signal.aborted) {
+    endpoints.closed.throwIfAborted();
+    const endpoint = await endpoints.connected(failures, signal);
+    if (endpoint !== undefined) {
+      try {
+        const ended = yield* follow(deps, endpoint, request, progress, signal);
+        if (ended) return;
+      } catch (err) {
+        if (request.signal.aborted) return;
+        endpoints.closed.throwIfAborted();
+        if (err instanceof AppError) throw err;
+        const failure = judge(err, request.signal);
+        if (failure.type === "final") throw failure.error;
+        failures.set(endpoint.url, failure.error.rawMessage);
+      }
+      endpoints.moveOnFrom(endpoint);
+    }
+    if (clock.monotonic() - progress.lastHeard > deps.deadlineMs)
+      throw endpoints.unavailable("watch", failures);
+    await clock.sleep(100, signal).catch(() => undefined);
+  }
+}
+
+/** Follows the watch at one member. True when the watch is over for good. */
+async function* follow(
+  deps: WatchDeps,
+  endpoint: Endpoint,
+  request: WatchRequest,
+  progress: Progress,
+  signal: AbortSignal,
+): AsyncGenerator<WatchBatch, boolean> {
+  const over = new AbortController();
+  const slow = deps.clock.after(deps.attemptMs, () =>
+    over.abort(new Error("the watch was not accepted in time")),
+  );
+  const both = AbortSignal.any([signal, over.signal]);
+  const requests = createOnce(request, progress.next ?? 0, both);
+  try {
+    const responses = endpoint.watch.watch(requests, { signal: both, headers: REQUIRE_LEADER });
+    for await (const response of responses) {
+      if (request.signal.aborted) return true;
+      progress.lastHeard = deps.clock.monotonic();
+      slow();
+      if (response.compactRevision > 0n) {
+        if (!progress.announced) yield { type: "ready", revision: (progress.next ?? 1) - 1 };
+        progress.announced = true;
+        yield { type: "gap", compactRevision: Number(response.compactRevision) };
+        return true;
+      }
+      if (response.canceled) throw new Error(response.cancelReason);
+      if (response.created) progress.next ??= revisionOf(response.header) + 1;
+      if (!progress.announced) {
+        progress.announced = true;
+        yield { type: "ready", revision: (progress.next ?? 1) - 1 };
+      }
+      const batch = response.created ? undefined : toBatch(response, progress);
+      if (batch !== undefined) yield batch;
+      // The consumer may have taken its time: that is not the member's silence.
+      progress.lastHeard = deps.clock.monotonic();
+    }
+    progress.lastHeard = deps.clock.monotonic();
+    return false;
+  } finally {
+    slow();
+    over.abort();
+  }
+}
+
+function toBatch(response: WatchResponse, progress: Progress): WatchBatch | undefined {
+  const next = progress.next ?? 0;
+  const events: StoreEvent[] = [];
+  for (const event of response.events) {
+    const told = fromEvent(event);
+    if (told.kv.modRevision >= next) events.push(told);
+  }
+  const last = events.at(-1);
+  if (last !== undefined) {
+    progress.next = last.kv.modRevision + 1;
+    return { type: "events", revision: last.kv.modRevision, events };
+  }
+  const revision = revisionOf(response.header);
+  if (response.events.length > 0 || revision < next) return undefined;
+  progress.next = revision + 1;
+  return { type: "progress", revision };
+}
+
+/** One request, then an open line: closing it would end the watch. */
+async function* createOnce(
+  request: WatchRequest,
+  startRevision: number,
+  signal: AbortSignal,
+): AsyncGenerator<{
+  requestUnion: {
+    case: "createRequest";
+    value: {
+      key: Uint8Array;
+      rangeEnd: Uint8Array;
+      startRevision: bigint;
+      prevKv: boolean;
+      progressNotify: boolean;
+    };
+  };
+}> {
+  yield {
+    requestUnion: {
+      case: "createRequest",
+      value: {
+        key: request.key,
+        rangeEnd: request.end ?? new Uint8Array(0),
+        startRevision: BigInt(startRevision),
+        prevKv: request.prevKv ?? false,
+        progressNotify: request.progress ?? false,
+      },
+    },
+  };
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

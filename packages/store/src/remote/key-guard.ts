@@ -1,0 +1,118 @@
+// Which keys a remote peer may read and write. Ranges are half-open byte intervals, as everywhere in the store.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Bytes, Op, TxnRequest } from "../port.ts";
+
+export interface KeyRules {
+  /** Prefixes whose keys may be read. */
+  readonly read: readonly string[];
+  /** Prefixes cut out of `read`: they look empty. */
+  readonly hidden: readonly string[];
+  /** Prefixes whose keys may be written. */
+  readonly write: readonly string[];
+}
+
+export interface Interval {
+  readonly start: Bytes;
+  /** undefined = exactly `start`. */
+  readonly end?: Bytes;
+}
+
+const text = new TextEncoder();
+
+export class KeyGuard {
+  readonly #read: readonly Interval[];
+  readonly #hidden: readonly { start: Bytes; end: Bytes }[];
+  readonly #write: readonly Interval[];
+
+  constructor(rules: KeyRules) {
+    this.#read = rules.read.map(prefix);
+    this.#hidden = rules.hidden.map(prefix).toSorted((a, b) => compare(a.start, b.start));
+    this.#write = rules.write.map(prefix);
+  }
+
+  /** The parts of the interval that may be seen, in order. Throws when it reaches outside all read prefixes. */
+  visible(key: Bytes, end: Bytes | undefined): Interval[] {
+    const interval: Interval = end === undefined ? { start: key } : { start: key, end };
+    if (!this.#read.some((allowed) => inside(interval, allowed))) throw denied("read", key);
+    if (end === undefined) return this.isHidden(key) ? [] : [interval];
+    const parts: Interval[] = [];
+    let start = key;
+    for (const hole of this.#hidden) {
+      if (compare(hole.end, start) <= 0 || compare(hole.start, end) >= 0) continue;
+      if (compare(start, hole.start) < 0) parts.push({ start, end: hole.start });
+      start = hole.end;
+    }
+    if (compare(start, end) < 0) parts.push({ start, end });
+    return parts;
+  }
+
+  isHidden(key: Bytes): boolean {
+    return this.#hidden.some((hole) => inside({ start: key }, hole));
+  }
+
+  /** Throws unless every read and write of the transaction is allowed. Reads in it may not touch hidden keys. */
+  checkTxn(request: TxnRequest): void {
+    for (const item of request.compare) this.#checkPlainRead(item.key, item.end);
+    for (const op of [...request.success, ...(request.failure ?? [])]) this.#checkOp(op);
+  }
+
+  #checkOp(op: Op): void {
+    switch (op.type) {
+      case "range":
+        this.#checkPlainRead(op.key, op.end);
+        return;
+      case "put":
+        this.#checkWrite(op.key, undefined);
+        return;
+      case "delete":
+        this.#checkWrite(op.key, op.end);
+        return;
+      case "txn":
+        this.checkTxn(op);
+        return;
+    }
+  }
+
+  #checkPlainRead(key: Bytes, end: Bytes | undefined): void {
+    const parts = this.visible(key, end);
+    const whole = parts.length === 1 && parts[0]?.start === key && parts[0].end === end;
+    if (!whole) throw denied("read", key);
+  }
+
+  #checkWrite(key: Bytes, end: Bytes | undefined): void {
+    const interval: Interval = end === undefined ? { start: key } : { start: key, end };
+    if (!this.#write.some((allowed) => inside(interval, allowed))) throw denied("write", key);
+  }
+}
+
+export function compare(a: Bytes, b: Bytes): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const difference = (a[i] ?? 0) - (b[i] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return a.length - b.length;
+}
+
+function inside(interval: Interval, allowed: Interval): boolean {
+  if (compare(interval.start, allowed.start) < 0) return false;
+  if (allowed.end === undefined)
+    return interval.end === undefined && compare(interval.start, allowed.start) === 0;
+  if (interval.end === undefined) return compare(interval.start, allowed.end) < 0;
+  // A single 0 byte means "to the end of all keys": it sorts first and so must be named.
+  if (interval.end.length === 1 && interval.end[0] === 0) return false;
+  return compare(interval.end, allowed.end) <= 0;
+}
+
+function prefix(value: string): { start: Bytes; end: Bytes } {
+  if (!value.endsWith("/")) throw new AppError("internal.error", `key prefix ${value} must end with a slash`);
+  const start = text.encode(value);
+  const end = text.encode(value);
+  // The byte after "/" is "0": the end of every key below the prefix.
+  end[end.length - 1] = 0x30;
+  return { start, end };
+}
+
+function denied(what: "read" | "write", key: Bytes): AppError {
+  return new AppError("access.denied", `this peer may not ${what} ${new TextDecoder().decode(key)}`);
+}

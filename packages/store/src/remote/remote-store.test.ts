@@ -1,0 +1,198 @@
+// The Store port over gRPC: a real SQLite store behind the service, a guard in between.
+import { createRouterTransport, type Transport } from "@connectrpc/connect";
+import { StoreService } from "@gpve/contracts/gen/proto/gpve/agent/v1/store_pb.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { fromUtf8, prefixEnd, utf8 } from "../keys.ts";
+import type { Compare, Op, Store, WatchBatch } from "../port.ts";
+import { openRecords } from "../records/records.ts";
+import { openSqliteStore } from "../sqlite/sqlite-store.ts";
+import { KeyGuard } from "./key-guard.ts";
+import { RemoteStore } from "./remote-store.ts";
+import { serveStore } from "./serve.ts";
+
+const guard = new KeyGuard({ read: ["/g/"], hidden: ["/g/secrets/"], write: ["/g/"] });
+const narrow = new KeyGuard({ read: ["/g/"], hidden: ["/g/secrets/"], write: ["/g/own/"] });
+const put = (key: string, value = "v", extra: object = {}): Op => ({
+  type: "put",
+  key: utf8(key),
+  value: utf8(value),
+  ...extra,
+});
+const all = { key: utf8("/g/"), end: prefixEnd(utf8("/g/")) };
+
+let backing: Store;
+let remote: RemoteStore;
+const transportWith = (use: KeyGuard): Transport =>
+  createRouterTransport((router) =>
+    router.service(
+      StoreService,
+      serveStore(backing, () => use),
+    ),
+  );
+
+beforeEach(async () => {
+  backing = openSqliteStore({ path: ":memory:" });
+  const transport = transportWith(guard);
+  remote = new RemoteStore({ transport: () => transport, clock: systemClock });
+  for (const key of ["/g/a", "/g/b", "/g/secrets/x", "/g/t", "/g/u"]) {
+    await backing.txn({ compare: [], success: [put(key)] });
+  }
+});
+afterEach(async () => {
+  await remote.close();
+  await backing.close();
+});
+
+const names = async (request: Parameters<Store["range"]>[0]): Promise<string[]> =>
+  (await remote.range(request)).kvs.map((kv) => fromUtf8(kv.key));
+
+describe("a store reached over gRPC", () => {
+  test("reads around what is hidden, in pages, both ways, at one revision", async () => {
+    expect(await names(all)).toEqual(["/g/a", "/g/b", "/g/t", "/g/u"]);
+    expect(await names({ ...all, descending: true, limit: 3 })).toEqual(["/g/u", "/g/t", "/g/b"]);
+    const page = await remote.range({ ...all, limit: 2 });
+    expect(page).toMatchObject({ more: true, count: 4 });
+    expect(await remote.range({ ...all, countOnly: true })).toMatchObject({ kvs: [], count: 4 });
+    expect((await remote.range({ ...all, keysOnly: true })).kvs[0]?.value).toHaveLength(0);
+    expect(await names({ key: utf8("/g/secrets/x") })).toEqual([]);
+    expect(await names({ ...all, revision: page.revision - 1 })).toEqual(["/g/a", "/g/b", "/g/t"]);
+    await expect(remote.range({ key: utf8("/h") })).rejects.toMatchObject({ code: "access.denied" });
+  });
+
+  test("runs transactions with every kind of comparison and answer", async () => {
+    const key = utf8("/g/a");
+    const kv = (await remote.range({ key })).kvs[0];
+    const compare: Compare[] = [
+      { key, result: "equal", target: "version", version: 1 },
+      { key, result: "less", target: "createRevision", createRevision: 1_000 },
+      { key, result: "equal", target: "modRevision", modRevision: kv?.modRevision ?? -1 },
+      { key, result: "equal", target: "value", value: utf8("v") },
+      { key, result: "equal", target: "lease", lease: 0n },
+      { key: utf8("/g/own/"), end: utf8("/g/own0"), result: "less", target: "version", version: 9 },
+    ];
+    const { id } = await remote.leaseGrant(60);
+    const done = await remote.txn({
+      compare,
+      success: [
+        put("/g/a", "2", { prevKv: true, lease: id }),
+        { type: "range", key },
+        { type: "delete", key: utf8("/g/b"), prevKv: true },
+        { type: "txn", compare: [], success: [put("/g/own/c")] },
+      ],
+      failure: [],
+    });
+    expect(done.succeeded).toBe(true);
+    expect(done.responses.map((response) => response.type)).toEqual(["put", "range", "delete", "txn"]);
+    expect(done.responses[0]).toMatchObject({ prevKv: { version: 1 } });
+    expect(done.responses[2]).toMatchObject({ deleted: 1 });
+    expect(await remote.leaseStatus(id)).toMatchObject({ grantedTtlSeconds: 60, keys: [key] });
+    expect(await remote.leaseKeepAlive(id)).toBe(60);
+    await remote.leaseRevoke(id);
+    expect(await names({ key })).toEqual([]);
+    await expect(remote.leaseKeepAlive(id)).rejects.toMatchObject({ code: "object.not_found" });
+    expect(await remote.revision()).toBe(await backing.revision());
+    const refused = await remote.txn({ compare, success: [], failure: [{ type: "range", key }] });
+    expect(refused.succeeded).toBe(false);
+    await expect(remote.compact()).rejects.toMatchObject({ code: "feature.unsupported" });
+  });
+
+  test("keeps a peer to its own keys", async () => {
+    const transport = transportWith(narrow);
+    const other = new RemoteStore({ transport: () => transport, clock: systemClock });
+    await other.txn({ compare: [], success: [put("/g/own/1")] });
+    await expect(other.txn({ compare: [], success: [put("/g/a")] })).rejects.toMatchObject({
+      code: "access.denied",
+    });
+    await other.close();
+  });
+
+  test("watches without the hidden keys, and goes on where it was after a broken line", async () => {
+    let broken = false;
+    const transport = transportWith(guard);
+    const dead = createRouterTransport((router) =>
+      router.service(StoreService, {
+        // oxlint-disable-next-line require-yield -- the line breaks before anything comes
+        async *watch() {
+          broken = true;
+          throw await Promise.resolve(new AppError("store.unavailable", "line broke"));
+        },
+      }),
+    );
+    const clock = new FakeClock();
+    let current = transport;
+    const store = new RemoteStore({ transport: () => current, clock });
+    const stop = new AbortController();
+    const batches: WatchBatch[] = [];
+    const start = await backing.revision();
+    let restart = (): void => undefined;
+    const cut = new Promise<void>((resolve) => {
+      restart = resolve;
+    });
+    const watching = (async () => {
+      for await (const batch of store.watch({
+        ...all,
+        prevKv: true,
+        startRevision: start + 1,
+        signal: stop.signal,
+      })) {
+        batches.push(batch);
+        if (batch.type === "events" && batches.length === 2) restart();
+      }
+    })();
+    await backing.txn({ compare: [], success: [put("/g/a", "new")] });
+    await backing.txn({ compare: [], success: [put("/g/secrets/x", "new")] });
+    await cut;
+    current = dead;
+    stop.abort();
+    await watching;
+    expect(batches[0]?.type).toBe("ready");
+    const shown = batches.flatMap((batch) => (batch.type === "events" ? batch.events : []));
+    expect(shown.map((event) => fromUtf8(event.kv.key))).toEqual(["/g/a"]);
+    expect(shown[0]?.prevKv?.version).toBe(1);
+
+    const again = new AbortController();
+    const later: WatchBatch[] = [];
+    const resumed = (async () => {
+      for await (const batch of store.watch({ ...all, startRevision: start + 1, signal: again.signal })) {
+        later.push(batch);
+        if (batch.type === "events") again.abort();
+      }
+    })();
+    await expect.poll(() => broken).toBe(true);
+    current = transport;
+    await clock.advance(600);
+    await resumed;
+    expect(later.map((batch) => batch.type)).toEqual(["ready", "events"]);
+  });
+
+  test("a gap ends the watch, a refusal is told", async () => {
+    const revision = (await backing.txn({ compare: [], success: [put("/g/a", "3")] })).revision;
+    await backing.compact(revision);
+    const seen: string[] = [];
+    const { signal } = new AbortController();
+    for await (const batch of remote.watch({ ...all, startRevision: 1, signal })) seen.push(batch.type);
+    expect(seen.at(-1)).toBe("gap");
+    const refused = remote.watch({ key: utf8("/x"), signal })[Symbol.asyncIterator]();
+    await expect(refused.next()).rejects.toMatchObject({ code: "access.denied" });
+  });
+
+  test("feeds a records cache, which never sees a secret", async () => {
+    const records = await openRecords(remote, { prefix: "/g/", log: { error: () => undefined } });
+    const def = { prefix: "/g/own/", decode: (json: unknown) => json as number };
+    await records.transact((tx) => tx.put(def, "n", 5));
+    expect(records.collection(def).get("n")?.value).toBe(5);
+    await records.close();
+  });
+
+  test("a line that is down is an unavailable store", async () => {
+    const store = new RemoteStore({
+      transport: () => createRouterTransport(() => undefined),
+      clock: systemClock,
+    });
+    await expect(store.range(all)).rejects.toMatchObject({ code: "store.unavailable" });
+    await store.close();
+  });
+});

@@ -1,0 +1,167 @@
+// Real etcd members on loopback, for tests. Needs the `etcd` program (Debian: etcd-server).
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type Child, startChild } from "@gpve/kit/testing/child.ts";
+import { openEtcdStore } from "../etcd/etcd-store.ts";
+import type { Store } from "../port.ts";
+import { makeTestCertificates } from "./test-certificates.ts";
+
+export interface EtcdMember {
+  readonly name: string;
+  readonly url: string;
+  /** kill -9. */
+  kill(): Promise<void>;
+  /** Starts it again on the same data. */
+  start(): void;
+  /** Cut off: the kernel keeps its connections, nothing answers. */
+  pause(): void;
+  resume(): void;
+}
+
+export interface EtcdCluster {
+  readonly endpoints: readonly string[];
+  readonly members: readonly EtcdMember[];
+  /** PEM texts and their files, when started with TLS. */
+  readonly tls?: {
+    readonly ca: string;
+    readonly cert: string;
+    readonly key: string;
+    readonly caFile: string;
+    readonly certFile: string;
+    readonly keyFile: string;
+  };
+  open(options?: { endpoints?: readonly string[]; deadlineMs?: number; attemptMs?: number }): Store;
+  stop(): Promise<void>;
+}
+
+const binary = ["/usr/bin/etcd", "/usr/local/bin/etcd", "/usr/sbin/etcd"].find((path) => existsSync(path));
+
+/** Why real-etcd tests cannot run here; undefined when they can. */
+export const etcdMissing =
+  binary === undefined ? "no etcd program found; install it with: apt-get install etcd-server" : undefined;
+
+export async function startEtcd(options: { members: number; tls?: boolean }): Promise<EtcdCluster> {
+  if (binary === undefined) throw new Error(etcdMissing);
+  const dir = mkdtempSync(join(tmpdir(), "gpve-etcd-"));
+  const scheme = options.tls === true ? "https" : "http";
+  const tls = options.tls === true ? await writeCertificates(dir) : undefined;
+  const ports = await freePorts(options.members * 2);
+  const specs = Array.from({ length: options.members }, (_, i) => ({
+    name: `m${i}`,
+    client: `${scheme}://127.0.0.1:${ports[i * 2]}`,
+    peer: `${scheme}://127.0.0.1:${ports[i * 2 + 1]}`,
+  }));
+  const initial = specs.map(({ name, peer }) => `${name}=${peer}`).join(",");
+  const children: Child[] = [];
+  const members = specs.map(({ name, client, peer }): EtcdMember => {
+    let child: Child | undefined;
+    const member: EtcdMember = {
+      name,
+      url: client,
+      start() {
+        const args = { ...tls?.flags };
+        child = startChild(binary, [
+          `--name=${name}`,
+          `--data-dir=${join(dir, name)}`,
+          `--listen-client-urls=${client}`,
+          `--advertise-client-urls=${client}`,
+          `--listen-peer-urls=${peer}`,
+          `--initial-advertise-peer-urls=${peer}`,
+          `--initial-cluster=${initial}`,
+          "--initial-cluster-token=gpve-test",
+          "--initial-cluster-state=new",
+          "--heartbeat-interval=50",
+          "--election-timeout=500",
+          "--logger=zap",
+          "--log-level=error",
+          ...Object.entries(args).map(([flag, value]) => `--${flag}=${value}`),
+        ]);
+        children.push(child);
+      },
+      async kill() {
+        await child?.stop();
+      },
+      pause: () => child?.signal("SIGSTOP"),
+      resume: () => child?.signal("SIGCONT"),
+    };
+    member.start();
+    return member;
+  });
+  const endpoints = specs.map(({ client }) => client);
+  const open: EtcdCluster["open"] = (extra = {}) =>
+    openEtcdStore({ endpoints, ...(tls === undefined ? {} : { tls: tls.texts }), ...extra });
+  const stop = async (): Promise<void> => {
+    for (const child of children) await child.stop();
+    rmSync(dir, { recursive: true, force: true });
+  };
+  try {
+    for (const endpoint of endpoints) {
+      const store = open({ endpoints: [endpoint], deadlineMs: 60_000 });
+      await store.revision();
+      await store.close();
+    }
+  } catch (err) {
+    const said = children.map((child) => child.output()).join("\n");
+    await stop();
+    throw new Error(`etcd did not start: ${said}`, { cause: err });
+  }
+  return { endpoints, members, ...(tls === undefined ? {} : { tls: tls.client }), open, stop };
+}
+
+async function writeCertificates(dir: string): Promise<{
+  flags: Record<string, string>;
+  texts: { ca: string; cert: string; key: string };
+  client: NonNullable<EtcdCluster["tls"]>;
+}> {
+  const made = await makeTestCertificates();
+  mkdirSync(dir, { recursive: true });
+  const write = (name: string, text: string): string => {
+    const file = join(dir, name);
+    writeFileSync(file, text, { mode: 0o600 });
+    return file;
+  };
+  const caFile = write("ca.pem", made.ca);
+  const serverCert = write("server.pem", made.server.cert);
+  const serverKey = write("server.key", made.server.key);
+  const texts = { ca: made.ca, ...made.client };
+  return {
+    texts,
+    client: {
+      ...texts,
+      caFile,
+      certFile: write("client.pem", made.client.cert),
+      keyFile: write("client.key", made.client.key),
+    },
+    flags: {
+      "cert-file": serverCert,
+      "key-file": serverKey,
+      "trusted-ca-file": caFile,
+      "client-cert-auth": "true",
+      "peer-cert-file": serverCert,
+      "peer-key-file": serverKey,
+      "peer-trusted-ca-file": caFile,
+      "peer-client-cert-auth": "true",
+    },
+  };
+}
+
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from(
+      { length: count },
+      () =>
+        new Promise<ReturnType<typeof createServer>>((resolve) => {
+          const server = createServer();
+          server.listen(0, "127.0.0.1", () => resolve(server));
+        }),
+    ),
+  );
+  const ports = servers.map((server) => {
+    const address = server.address();
+    return typeof address === "object" && address !== null ? address.port : 0;
+  });
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}

@@ -1,0 +1,99 @@
+// The control socket: one request per connection, NUL-terminated strings, ended by shutdown of the writing side.
+//   bind SRC DST ro|rw          -> ok | error ...
+//   unbind DST                  -> ok | error ...
+//   tap NAME BRIDGE MTU QUEUES VHOST QMP-SOCKET COMMAND  -> QEMU's answer | error ...
+//     descriptors are named NAME-0.. and, with VHOST 1, NAME-vhost-0..
+//   ping                        -> ok PID
+#include "supervisor.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int control_open(const char *path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  if (strlen(path) >= sizeof address.sun_path) { fail("the control socket's path is too long: %s", path); return -1; }
+  strcpy(address.sun_path, path);
+  unlink(path);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  mode_t before = umask(0177);
+  bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 8) == 0;
+  umask(before);
+  if (!ok) { fail_errno("cannot listen on %s", path); return -1; }
+  return fd;
+}
+
+static void plug_tap(char **values, char *answer, size_t size) {
+  int queues = atoi(values[4]), fds[32], count = 0;
+  char names[32][64];
+  char *pointers[32];
+  bool vhost = strcmp(values[5], "1") == 0;
+  if (queues < 1 || queues > 16) { snprintf(answer, size, "error bad queue count"); return; }
+  for (int i = 0; i < queues; i++) {
+    int fd = tap_open(values[1], i == 0 ? values[2] : NULL, atoi(values[3]), queues > 1);
+    if (fd < 0) { snprintf(answer, size, "error %s", failure()); goto out; }
+    snprintf(names[count], sizeof names[0], "%s-%d", values[1], i);
+    fds[count++] = fd;
+  }
+  for (int i = 0; vhost && i < queues; i++) {
+    int fd = open("/dev/vhost-net", O_RDWR | O_CLOEXEC);
+    if (fd < 0) { snprintf(answer, size, "error cannot open /dev/vhost-net"); goto out; }
+    snprintf(names[count], sizeof names[0], "%s-vhost-%d", values[1], i);
+    fds[count++] = fd;
+  }
+  for (int i = 0; i < count; i++) pointers[i] = names[i];
+  qmp_pass(values[6], fds, pointers, count, values[7], answer, size);
+out:
+  for (int i = 0; i < count; i++) close(fds[i]);
+}
+
+static void answer_one(int client, pid_t child) {
+  static char request[64 * 1024];
+  char answer[16 * 1024] = "error not understood";
+  char *values[8] = {0};
+  int count = 0;
+  size_t have = 0;
+  struct timeval patience = {.tv_sec = 5};
+  setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  for (;;) {
+    ssize_t got = read(client, request + have, sizeof request - 1 - have);
+    if (got <= 0) break;
+    have += (size_t)got;
+    if (have >= sizeof request - 1) return;
+  }
+  request[have] = '\0';
+  for (char *at = request; at < request + have && count < 8; at += strlen(at) + 1) values[count++] = at;
+  if (count == 1 && strcmp(values[0], "ping") == 0) snprintf(answer, sizeof answer, "ok %d", (int)child);
+  else if (count == 4 && strcmp(values[0], "bind") == 0) mount_into(child, values[1], values[2], strcmp(values[3], "ro") == 0, answer, sizeof answer);
+  else if (count == 2 && strcmp(values[0], "unbind") == 0) unmount_from(child, values[1], answer, sizeof answer);
+  else if (count == 8 && strcmp(values[0], "tap") == 0) plug_tap(values, answer, sizeof answer);
+  if (write(client, answer, strlen(answer)) < 0) return;
+}
+
+void control_serve(int listener, int signals, pid_t child) {
+  for (;;) {
+    struct pollfd waits[2] = {{signals, POLLIN, 0}, {listener, POLLIN, 0}};
+    if (poll(waits, listener < 0 ? 1 : 2, -1) < 0) continue;
+    if (waits[0].revents != 0) {
+      struct signalfd_siginfo info;
+      if (read(signals, &info, sizeof info) < 0) continue;
+      siginfo_t ended = {0};
+      // Look without reaping: the caller takes the status, helpers of ours are reaped where they are made.
+      if (waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == child) return;
+    }
+    if (listener >= 0 && waits[1].revents != 0) {
+      int client = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+      if (client < 0) continue;
+      answer_one(client, child);
+      close(client);
+    }
+  }
+}

@@ -1,0 +1,133 @@
+// gpve-supervisor --data DIR --spec FILE
+// The data directory is only there to be seen in the process list.
+#include "supervisor.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+static struct spec spec;
+
+static int quit(const char *why) {
+  printf("failed %s\n", why);
+  fflush(stdout);
+  return 1;
+}
+
+static void child_main(int report, int log) {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  setsid();
+  if (sandbox_enter(&spec) && (dup2(open("/dev/null", O_RDWR), 0) == 0 || fail_errno("cannot open /dev/null"))) {
+    dup2(log, 1);
+    dup2(log, 2);
+    // The report pipe goes out of the way of the guest's descriptors; it vanishes on a successful exec.
+    int kept = fcntl(report, F_DUPFD_CLOEXEC, 900);
+    if (kept >= 0) report = kept;
+    if (descriptors_place()) {
+      spec.args[spec.arg_count] = NULL;
+      spec.env[spec.env_count] = NULL;
+      execve(spec.program, spec.args, spec.env);
+      fail_errno("cannot run %s", spec.program);
+    }
+  }
+  dprintf(report, "%s", failure());
+  _exit(127);
+}
+
+static bool record_exit(pid_t child, uint64_t started, int status) {
+  char text[256];
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  snprintf(text, sizeof text, "{\"pid\":%d,\"startTime\":\"%llu\",\"exitCode\":%d,\"signal\":%d,\"at\":%lld}\n", (int)child,
+           (unsigned long long)started, WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
+           (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+  return durable_write(spec.exit_file, text);
+}
+
+int main(int argc, char **argv) {
+  const char *spec_path = NULL;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (strcmp(argv[i], "--spec") == 0) spec_path = argv[i + 1];
+    else if (strcmp(argv[i], "--data") != 0) return quit("usage: gpve-supervisor --data DIR --spec FILE");
+  }
+  if (spec_path == NULL) return quit("usage: gpve-supervisor --data DIR --spec FILE");
+  signal(SIGHUP, SIG_IGN);
+  signal(SIGINT, SIG_IGN);
+  signal(SIGTERM, SIG_IGN);
+  signal(SIGPIPE, SIG_IGN);
+  struct rlimit files = {1024, 4096};
+  setrlimit(RLIMIT_NOFILE, &files);
+
+  if (!spec_read(spec_path, &spec)) return quit(failure());
+  unlink(spec.exit_file);
+  int log = spec.log == NULL ? open("/dev/null", O_WRONLY | O_CLOEXEC) : open(spec.log, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600);
+  if (log < 0) return quit("cannot open the guest's log");
+  if (!tap_open_all(&spec) || !files_open_all(&spec)) return quit(failure());
+  int listener = spec.control == NULL ? -1 : control_open(spec.control);
+  if (spec.control != NULL && listener < 0) return quit(failure());
+
+  sigset_t watched;
+  sigemptyset(&watched);
+  sigaddset(&watched, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &watched, NULL);
+  int signals = signalfd(-1, &watched, SFD_CLOEXEC);
+  int report[2];
+  if (signals < 0 || pipe2(report, O_CLOEXEC) != 0) return quit("cannot make a pipe");
+
+  pid_t child = fork();
+  if (child < 0) return quit("cannot fork");
+  if (child == 0) {
+    close(report[0]);
+    child_main(report[1], log);
+  }
+  close(report[1]);
+  close(log);
+  char why[600] = "";
+  ssize_t got = read(report[0], why, sizeof why - 1);
+  close(report[0]);
+  if (got > 0) {
+    waitpid(child, NULL, 0);
+    return quit(why);
+  }
+  // Only the guest holds its taps and files from here on: they end with it.
+  descriptors_close();
+
+  uint64_t started = process_start_time(child);
+  char state[256];
+  snprintf(state, sizeof state, "{\"supervisor\":%d,\"supervisorStartTime\":\"%llu\",\"pid\":%d,\"startTime\":\"%llu\"}\n", (int)getpid(),
+           (unsigned long long)process_start_time(getpid()), (int)child, (unsigned long long)started);
+  if (!durable_write(spec.state, state)) {
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    return quit(failure());
+  }
+  printf("started %d %llu\n", (int)child, (unsigned long long)started);
+  fflush(stdout);
+  int null = open("/dev/null", O_RDWR);
+  if (null >= 0) {
+    dup2(null, 0);
+    dup2(null, 1);
+    dup2(null, 2);
+    if (null > 2) close(null);
+  }
+  control_serve(listener, signals, child);
+  int status = 0;
+  waitpid(child, &status, 0);
+  record_exit(child, started, status);
+  if (spec.control != NULL) unlink(spec.control);
+  return 0;
+}

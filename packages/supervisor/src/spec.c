@@ -1,0 +1,135 @@
+// The spec: NUL-terminated strings, each directive followed by its fixed number of values. Written by the agent into a
+// file of its own (mode 0600), so nothing needs quoting and no secret meets a command line.
+#include "supervisor.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char *slurp(const char *path, size_t *size) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) { fail_errno("cannot open the spec %s", path); return NULL; }
+  struct stat info;
+  char *text = NULL;
+  if (fstat(fd, &info) != 0 || info.st_size > 4 * 1024 * 1024) fail("the spec %s cannot be read or is too large", path);
+  else text = malloc((size_t)info.st_size + 1);
+  size_t have = 0;
+  while (text != NULL && have < (size_t)info.st_size) {
+    ssize_t got = read(fd, text + have, (size_t)info.st_size - have);
+    if (got <= 0) break;
+    have += (size_t)got;
+  }
+  close(fd);
+  if (text != NULL) text[have] = '\0';
+  *size = have;
+  return text;
+}
+
+static bool number(const char *text, long *out) {
+  char *end;
+  errno = 0;
+  long value = strtol(text, &end, 10);
+  if (errno != 0 || *end != '\0' || end == text || value < -1000000000L || value > 4000000000L)
+    return fail("the spec has \"%s\" where a number belongs", text);
+  *out = value;
+  return true;
+}
+
+static bool number_int(const char *text, int *out) {
+  long value;
+  if (!number(text, &value)) return false;
+  *out = (int)value;
+  return true;
+}
+
+#define ROOM(count, array) ((count) < (int)(sizeof(array) / sizeof((array)[0])) || fail("the spec has too many %s", name))
+
+static bool apply(struct spec *spec, const char *name, char **values) {
+  long n;
+  if (strcmp(name, "exec") == 0) { spec->program = values[0]; return true; }
+  if (strcmp(name, "arg") == 0) return spec->arg_count < MAX_LIST ? (spec->args[spec->arg_count++] = values[0], true) : fail("too many arguments");
+  if (strcmp(name, "env") == 0) return spec->env_count < MAX_LIST ? (spec->env[spec->env_count++] = values[0], true) : fail("too many variables");
+  if (strcmp(name, "root") == 0) { spec->root = values[0]; return true; }
+  if (strcmp(name, "chdir") == 0) { spec->chdir_to = values[0]; return true; }
+  if (strcmp(name, "control") == 0) { spec->control = values[0]; return true; }
+  if (strcmp(name, "state") == 0) { spec->state = values[0]; return true; }
+  if (strcmp(name, "exit") == 0) { spec->exit_file = values[0]; return true; }
+  if (strcmp(name, "log") == 0) { spec->log = values[0]; return true; }
+  if (strcmp(name, "affinity") == 0) { spec->affinity = values[0]; return true; }
+  if (strcmp(name, "uid") == 0) { if (!number(values[0], &n)) return false; spec->uid = (uid_t)n; return spec->has_uid = true; }
+  if (strcmp(name, "gid") == 0) { if (!number(values[0], &n)) return false; spec->gid = (gid_t)n; return spec->has_gid = true; }
+  if (strcmp(name, "group") == 0) { if (!ROOM(spec->group_count, spec->groups) || !number(values[0], &n)) return false; spec->groups[spec->group_count++] = (gid_t)n; return true; }
+  if (strcmp(name, "oom") == 0) { spec->has_oom = true; return number_int(values[0], &spec->oom); }
+  if (strcmp(name, "cgroup") == 0) return ROOM(spec->cgroup_count, spec->cgroups) && (spec->cgroups[spec->cgroup_count++] = values[0], true);
+  if (strcmp(name, "limit") == 0) {
+    if (!ROOM(spec->limit_count, spec->limit_name)) return false;
+    spec->limit_name[spec->limit_count] = values[0];
+    spec->limit_value[spec->limit_count++] = values[1];
+    return true;
+  }
+  if (strcmp(name, "bind") == 0) {
+    if (!ROOM(spec->bind_count, spec->binds)) return false;
+    spec->binds[spec->bind_count++] = (struct bind_mount){values[0], values[1], values[2]};
+    return true;
+  }
+  if (strcmp(name, "tmpfs") == 0) {
+    if (!ROOM(spec->tmpfs_count, spec->tmpfs)) return false;
+    spec->tmpfs[spec->tmpfs_count] = values[0];
+    spec->tmpfs_size[spec->tmpfs_count++] = values[1];
+    return true;
+  }
+  if (strcmp(name, "symlink") == 0) {
+    if (!ROOM(spec->link_count, spec->link_path)) return false;
+    spec->link_target[spec->link_count] = values[0];
+    spec->link_path[spec->link_count++] = values[1];
+    return true;
+  }
+  if (strcmp(name, "tap") == 0) {
+    if (!ROOM(spec->tap_count, spec->taps)) return false;
+    struct tap_device *tap = &spec->taps[spec->tap_count++];
+    tap->name = values[0];
+    tap->bridge = values[1];
+    return number_int(values[2], &tap->mtu) && number_int(values[3], &tap->queues) && number_int(values[4], &tap->first_fd);
+  }
+  if (strcmp(name, "vhost") == 0) return number_int(values[0], &spec->vhost_count) && number_int(values[1], &spec->vhost_first_fd);
+  if (strcmp(name, "open") == 0) {
+    if (!ROOM(spec->file_count, spec->files)) return false;
+    struct opened_file *file = &spec->files[spec->file_count++];
+    file->path = values[0];
+    file->mode = values[1];
+    return number_int(values[2], &file->fd);
+  }
+  return fail("the spec has an unknown directive \"%s\": supervisor and agent are of different versions", name);
+}
+
+static int values_of(const char *name) {
+  static const struct { const char *name; int values; } table[] = {
+      {"bind", 3}, {"tap", 5}, {"open", 3}, {"tmpfs", 2}, {"symlink", 2}, {"limit", 2}, {"vhost", 2}};
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+    if (strcmp(name, table[i].name) == 0) return table[i].values;
+  return 1;
+}
+
+bool spec_read(const char *path, struct spec *spec) {
+  size_t size;
+  char *at = slurp(path, &size);
+  if (at == NULL) return false;
+  char *end = at + size;
+  while (at < end) {
+    char *name = at;
+    char *values[5];
+    at += strlen(at) + 1;
+    int wanted = values_of(name);
+    for (int i = 0; i < wanted; i++) {
+      if (at >= end) return fail("the spec ends in the middle of \"%s\"", name);
+      values[i] = at;
+      at += strlen(at) + 1;
+    }
+    if (!apply(spec, name, values)) return false;
+  }
+  if (spec->program == NULL || spec->arg_count == 0) return fail("the spec names no program");
+  if (spec->exit_file == NULL || spec->state == NULL) return fail("the spec names no state or exit file");
+  return true;
+}

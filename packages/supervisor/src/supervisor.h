@@ -1,0 +1,78 @@
+// gpve-supervisor holds one guest process and outlives the agent that started it.
+//
+//   agent ──spawns──> supervisor ──forks──> guest (QEMU, swtpm, ...)
+//                       │  opens taps and files and passes the descriptors
+//                       │  puts the child into its cgroup, mounts, uid
+//                       │  waits for it, writes how it ended, durably
+//                       └─ answers on a control socket (bind mounts, descriptors for hotplug)
+//
+// It never reads guest data, never parses anything a guest wrote, and does nothing when idle.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { MAX_LIST = 512 };
+
+struct bind_mount {
+  const char *source, *target, *mode; // mode: ro, rw
+};
+
+struct tap_device {
+  const char *name, *bridge; // bridge "" = none
+  int mtu, queues, first_fd;
+};
+
+struct opened_file {
+  const char *path, *mode; // ro, rw
+  int fd;
+};
+
+struct spec {
+  char *args[MAX_LIST + 1];
+  char *env[MAX_LIST + 1];
+  const char *program, *root, *control, *state, *exit_file, *log, *affinity, *chdir_to;
+  const char *cgroups[16];
+  struct bind_mount binds[MAX_LIST];
+  const char *tmpfs[16], *tmpfs_size[16];
+  const char *link_target[32], *link_path[32];
+  const char *limit_name[16], *limit_value[16];
+  struct tap_device taps[64];
+  struct opened_file files[64];
+  int vhost_count, vhost_first_fd;
+  gid_t groups[32];
+  int arg_count, env_count, cgroup_count, bind_count, tmpfs_count, link_count, limit_count, tap_count, file_count, group_count;
+  uid_t uid;
+  gid_t gid;
+  bool has_uid, has_gid, has_oom;
+  int oom;
+};
+
+// Fails with a message; the first failure wins. Everything returns false/-1 after calling it.
+bool fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool fail_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *failure(void);
+
+bool spec_read(const char *path, struct spec *spec);
+
+// Each opened descriptor is remembered with the number the guest expects it under.
+bool tap_open_all(const struct spec *spec);
+int tap_open(const char *name, const char *bridge, int mtu, bool multi_queue);
+bool files_open_all(const struct spec *spec);
+bool descriptor_keep(int fd, int wanted);
+bool descriptors_place(void);
+void descriptors_close(void);
+
+// In the child, after fork, before exec.
+bool sandbox_enter(const struct spec *spec);
+
+bool durable_write(const char *path, const char *text);
+uint64_t process_start_time(pid_t pid);
+
+// Serves the control socket and waits for the child; returns when it has ended.
+int control_open(const char *path);
+void control_serve(int listener, int signals, pid_t child);
+void mount_into(pid_t child, const char *source, const char *target, bool read_only, char *answer, size_t size);
+void unmount_from(pid_t child, const char *target, char *answer, size_t size);
+void qmp_pass(const char *socket_path, const int *fds, char *const *names, int count, const char *command, char *answer, size_t size);

@@ -1,0 +1,75 @@
+// Configuration files that PVE's developers keep for their own reader and writer, and for restoring backups.
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { messageOf } from "@gpve/contracts/errors.ts";
+import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
+import { readBackupMap, restoreConfigText } from "@gpve/domain/vm/restore-config.ts";
+import { writeVmConfig } from "@gpve/domain/vm/write-config.ts";
+
+const root = resolve(import.meta.dirname, "../..");
+const suite = join(process.env["GPVE_SUITES"] ?? resolve(root, "../shared/suites"), "qemu-server-config");
+const present = existsSync(join(suite, "parse-config-input"));
+if (!present) {
+  console.warn(
+    `SKIPPED qemu-server-config conformance: no suite at ${suite}; set GPVE_SUITES to the suites' folder`,
+  );
+}
+
+const digestOf = (text: string) => createHash("sha1").update(text).digest("hex");
+const read = (...path: string[]) => readFileSync(join(suite, ...path), "utf8");
+const cases = (folder: string) =>
+  present ? readdirSync(join(suite, folder)).filter((name) => name.endsWith(".conf")) : [];
+
+describe.skipIf(!present)("PVE's own configuration files", () => {
+  let ran = 0;
+  let passed = 0;
+  afterAll(() => console.log(`qemu-server-config: ${passed} of ${ran} cases agree`));
+
+  const check = (got: string, expected: string) => {
+    ran++;
+    if (got === expected) passed++;
+    expect(got).toBe(expected);
+  };
+
+  for (const name of cases("parse-config-input")) {
+    for (const strict of [false, true]) {
+      const mode = strict ? "strict" : "non-strict";
+      test(`${name} reads and writes back in ${mode} mode`, () => {
+        const errorFile = join("parse-config-expected", `${name}.${mode}.error`);
+        const input = read("parse-config-input", name);
+        const expectedFile = join("parse-config-expected", name);
+        const output = existsSync(join(suite, expectedFile)) ? read(expectedFile) : input;
+        const expected = existsSync(join(suite, errorFile)) ? read(errorFile).trimEnd() : output;
+        let got: string;
+        try {
+          got = writeVmConfig(parseVmConfig(input, { vmid: 8006, strict, digestOf }));
+        } catch (error) {
+          got = messageOf(error);
+        }
+        check(got, expected);
+      });
+    }
+  }
+
+  for (const name of cases("restore-config-input")) {
+    test(`${name} restores`, () => {
+      const vmid = name.replace(/\.conf$/, "");
+      const input = read("restore-config-input", name);
+      const volumes = Object.fromEntries(
+        readBackupMap(input).map(({ key, format }, index) => [
+          key,
+          `target:${vmid}/vm-${vmid}-disk-${index}.${format === "" ? "raw" : format}`,
+        ]),
+      );
+      const got = restoreConfigText(input, {
+        volumes,
+        unique: false,
+        newMac: () => "BC:24:11:00:00:01",
+        newUuid: () => "00000000-0000-4000-8000-000000000000",
+      });
+      check(got, read("restore-config-expected", name));
+    });
+  }
+});

@@ -1,0 +1,184 @@
+// The etcd adapter against real members: the conformance suite on one and on three, then trouble.
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Store } from "@gpve/store/port.ts";
+import { fromUtf8, prefixEnd, utf8 } from "@gpve/store/keys.ts";
+import { openRecords } from "@gpve/store/records/records.ts";
+import type { CollectionDef } from "@gpve/store/records/port.ts";
+import { openWatch, storeConformance } from "@gpve/store/testing/conformance.ts";
+import { type EtcdCluster, etcdMissing, startEtcd } from "@gpve/store/testing/etcd-cluster.ts";
+
+if (etcdMissing !== undefined) console.error(`SKIPPED store-etcd: ${etcdMissing}`);
+
+const log = { error: () => undefined };
+
+describe.skipIf(etcdMissing !== undefined)("etcd store", () => {
+  for (const [members, tls] of [
+    [1, false],
+    [3, true],
+  ] as const) {
+    storeConformance(
+      `${members} etcd ${members === 1 ? "member" : "members"}${tls ? ", TLS" : ""}`,
+      async () => {
+        const cluster = await startEtcd({ members, tls });
+        const store = cluster.open();
+        return {
+          store,
+          close: async () => {
+            await store.close();
+            await cluster.stop();
+          },
+          pass: (seconds) => sleep(seconds * 1_000),
+        };
+      },
+    );
+  }
+
+  describe("three members with trouble", () => {
+    let cluster: EtcdCluster;
+    beforeAll(async () => {
+      cluster = await startEtcd({ members: 3, tls: true });
+    });
+    afterAll(async () => {
+      await cluster.stop();
+    });
+
+    it("refuses a client without a certificate, naming the endpoints", async () => {
+      const { openEtcdStore } = await import("@gpve/store/etcd/etcd-store.ts");
+      const store = openEtcdStore({
+        endpoints: cluster.endpoints,
+        tls: { ca: cluster.tls?.ca ?? "" },
+        deadlineMs: 1_500,
+      });
+      await expect(store.revision()).rejects.toMatchObject({ code: "store.unavailable" });
+      await expect(store.revision()).rejects.toThrow(cluster.endpoints[0]);
+      await store.close();
+    });
+
+    it("tolerates endpoints that are wrong or dead", async () => {
+      const store = cluster.open({
+        endpoints: ["https://127.0.0.1:1", "https://nowhere.invalid:2379", ...cluster.endpoints],
+      });
+      await store.txn({ compare: [], success: [{ type: "put", key: utf8("/ok"), value: utf8("1") }] });
+      expect((await store.range({ key: utf8("/ok") })).count).toBe(1);
+      await store.close();
+    });
+
+    it("loses no acknowledged write and repeats no event while members die, return and hang", async () => {
+      const writer = cluster.open();
+      const reader = cluster.open();
+      const prefix = utf8("/trouble/");
+      const watch = openWatch(reader, { key: prefix, end: prefixEnd(prefix) });
+      await watch.next();
+      const acknowledged: string[] = [];
+      let unknown = 0;
+      let over = false;
+      const writing = (async () => {
+        for (let i = 0; !over; i++) {
+          const key = `/trouble/${String(i).padStart(6, "0")}`;
+          try {
+            await writer.txn({ compare: [], success: [{ type: "put", key: utf8(key), value: utf8(key) }] });
+            acknowledged.push(key);
+          } catch (err) {
+            expect(err).toMatchObject({ code: "store.unavailable" });
+            unknown++;
+          }
+          await sleep(2);
+        }
+      })();
+      const [a, b, c] = cluster.members;
+      if (a === undefined || b === undefined || c === undefined) throw new Error("three members expected");
+      for (const member of [a, b, c]) {
+        await sleep(500);
+        await member.kill();
+        await sleep(1_500);
+        member.start();
+        await sleep(2_000);
+        member.pause();
+        await sleep(6_000);
+        member.resume();
+        await sleep(1_000);
+      }
+      over = true;
+      await writing;
+      const stored = await readKeys(writer, "/trouble/");
+      expect(acknowledged.length).toBeGreaterThan(500);
+      expect(acknowledged.filter((key) => !stored.has(key))).toEqual([]);
+      const events = await watch.events(stored.size);
+      const revisions = events.map((event) => event.kv.modRevision);
+      expect(revisions).toEqual([...new Set(revisions)].toSorted((x, y) => x - y));
+      expect(events.map((event) => fromUtf8(event.kv.key)).toSorted()).toEqual([...stored].toSorted());
+      console.log(`trouble: ${acknowledged.length} acknowledged, ${unknown} unknown, ${stored.size} stored`);
+      await watch.stop();
+      await writer.close();
+      await reader.close();
+    });
+
+    it("says store.unavailable without quorum and recovers with it", async () => {
+      const store = cluster.open({ deadlineMs: 2_000, attemptMs: 800 });
+      const [a, b] = cluster.members;
+      await a?.kill();
+      await b?.kill();
+      await expect(store.revision()).rejects.toMatchObject({ code: "store.unavailable" });
+      await expect(
+        store.txn({ compare: [], success: [{ type: "put", key: utf8("/q"), value: utf8("") }] }),
+      ).rejects.toMatchObject({ code: "store.unavailable" });
+      a?.start();
+      b?.start();
+      await expect.poll(() => store.revision().catch(() => 0), { timeout: 30_000 }).toBeGreaterThan(0);
+      await store.close();
+    });
+  });
+
+  describe("records on three members", () => {
+    const counters: CollectionDef<number> = { prefix: "/gpve/n/", decode: Number };
+    let cluster: EtcdCluster;
+    beforeAll(async () => {
+      cluster = await startEtcd({ members: 3 });
+    });
+    afterAll(async () => {
+      await cluster.stop();
+    });
+
+    it("counts right through the death of a member, as two servers", async () => {
+      const stores = [cluster.open(), cluster.open()];
+      const servers = await Promise.all(stores.map((store) => openRecords(store, { prefix: "/gpve/", log })));
+      let sum = 0;
+      const work = servers.map(async (records) => {
+        for (let i = 0; i < 200; i++) {
+          await records.transact((tx) => tx.put(counters, "x", (tx.get(counters, "x")?.value ?? 0) + 1));
+          sum++;
+        }
+      });
+      const trouble = (async () => {
+        const [first, second] = cluster.members;
+        await sleep(150);
+        await first?.kill();
+        await sleep(300);
+        first?.start();
+        await sleep(1_500);
+        second?.pause();
+        await sleep(3_000);
+        second?.resume();
+      })();
+      await Promise.all([...work, trouble]);
+      for (const records of servers) {
+        await records.fresh();
+        expect(records.collection(counters).get("x")?.value).toBe(sum);
+      }
+      // Writes elsewhere in the cluster do not make a read wait for its limit.
+      await stores[0]?.txn({ compare: [], success: [{ type: "put", key: utf8("/else"), value: utf8("") }] });
+      const started = performance.now();
+      await servers[1]?.fresh();
+      expect(performance.now() - started).toBeLessThan(1_000);
+      for (const records of servers) await records.close();
+      for (const store of stores) await store.close();
+    });
+  });
+});
+
+async function readKeys(store: Store, prefix: string): Promise<Set<string>> {
+  const key = utf8(prefix);
+  const { kvs } = await store.range({ key, end: prefixEnd(key), keysOnly: true });
+  return new Set(kvs.map((kv) => fromUtf8(kv.key)));
+}
