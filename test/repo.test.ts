@@ -24,6 +24,8 @@ describe("sources", () => {
     "packages/kit/src/exec.ts",
     // detached and long-lived processes
     "packages/kit/src/spawn.ts",
+    // what integration tests keep running beside them: etcd, writers that get killed
+    "packages/kit/src/testing/child.ts",
     // the test runner, which hands its terminal to the tools it starts
     "tools/test/run-all.ts",
   ]);

@@ -84,6 +84,11 @@ const violations: readonly (readonly [string, string, string])[] = [
     "server-infrastructure",
   ],
   [
+    "agent/src/application/up.ts",
+    'export type { T } from "@gpve/server/application/a.ts";',
+    "agent-domain-free",
+  ],
+  [
     "server/src/presentation/skip.ts",
     'import { t } from "../infrastructure/i.ts"; export const u = t;',
     "server-presentation",
