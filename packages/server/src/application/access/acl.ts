@@ -82,7 +82,12 @@ export function removeAclEntries(tx: Tx, doomed: (entry: AclEntry) => boolean): 
  * Whoever may allocate an object may share it, but hands out no more than he holds there: only
  * Permissions.Modify gives away anything.
  */
-function requireGrantable(role: Role, path: string, input: AclChange, access: AccessView): void {
+export function requireGrantable(
+  role: Role,
+  path: string,
+  input: Pick<AclChange, "propagate" | "remove">,
+  access: AccessView,
+): void {
   const held = access.privileges(path);
   if (held.has("Permissions.Modify")) return;
   const verb = input.remove === true ? "remove" : "add";

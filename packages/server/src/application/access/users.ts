@@ -120,24 +120,7 @@ export class Users {
   /** Takes everything with it: tokens, permissions, password. Deleting nobody is no error, as in PVE. */
   remove(userid: string): Promise<void> {
     requireUserid(userid);
-    return prefixed("delete user failed", () =>
-      this.#deps.records.transact((tx) => {
-        tx.delete(usersDef, userid);
-        const gone = new Set<string>();
-        for (const { id, value } of tx.list(tokensDef)) {
-          if (value.userid !== userid) continue;
-          gone.add(id);
-          tx.delete(tokensDef, id);
-          tx.delete(tokenSecretsDef, id);
-        }
-        removeAclEntries(
-          tx,
-          ({ type, ugid }) => (type === "user" && ugid === userid) || (type === "token" && gone.has(ugid)),
-        );
-        // root@pam comes back bare; without its password nobody could enter.
-        if (userid !== ROOT_USER) tx.delete(passwordsDef, userid);
-      }),
-    );
+    return prefixed("delete user failed", () => this.#deps.records.transact((tx) => removeUser(tx, userid)));
   }
 
   #view(user: User, tokens: readonly Token[]): UserView {
@@ -163,4 +146,22 @@ function withTexts(user: User, input: UserFields): User {
     else if (text !== undefined) next[name] = text;
   }
   return next as unknown as User;
+}
+
+/** Takes everything of a user with it: tokens, permissions, password. */
+export function removeUser(tx: Tx, userid: string): void {
+  tx.delete(usersDef, userid);
+  const gone = new Set<string>();
+  for (const { id, value } of tx.list(tokensDef)) {
+    if (value.userid !== userid) continue;
+    gone.add(id);
+    tx.delete(tokensDef, id);
+    tx.delete(tokenSecretsDef, id);
+  }
+  removeAclEntries(
+    tx,
+    ({ type, ugid }) => (type === "user" && ugid === userid) || (type === "token" && gone.has(ugid)),
+  );
+  // root@pam comes back bare; without its password nobody could enter.
+  if (userid !== ROOT_USER) tx.delete(passwordsDef, userid);
 }
