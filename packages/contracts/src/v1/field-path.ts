@@ -17,13 +17,20 @@ export function fieldText(object: unknown, path: string): string | undefined {
     : undefined;
 }
 
-/** `{name}` is short for `{metadata.name}`. Undefined when a field is absent. */
+/** `{name}` is short for `{metadata.name}`, `{realm}` is what follows its last "@". Undefined when a field is absent. */
 export function fillTemplate(template: string, object: unknown): string | undefined {
   let complete = true;
   const text = template.replaceAll(/\{([^}]+)\}/g, (_all, field: string) => {
-    const value = fieldText(object, field === "name" ? "metadata.name" : field);
+    const value = templateField(object, field);
     if (value === undefined) complete = false;
     return value ?? "";
   });
   return complete ? text : undefined;
+}
+
+function templateField(object: unknown, field: string): string | undefined {
+  if (field === "name") return fieldText(object, "metadata.name");
+  if (field !== "realm") return fieldText(object, field);
+  const name = fieldText(object, "metadata.name");
+  return name === undefined || !name.includes("@") ? undefined : name.slice(name.lastIndexOf("@") + 1);
 }

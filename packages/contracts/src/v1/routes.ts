@@ -3,8 +3,10 @@
 import { Type } from "typebox";
 import type { KindDeclaration, Verb } from "./kind.ts";
 import { v1Kinds } from "./kinds.ts";
+import { nodeKind } from "./kinds/node.ts";
+import { taskKind } from "./kinds/task.ts";
 import type { Schema } from "./object.ts";
-import { allOf, anonymous, authenticated, privilege } from "./permission.ts";
+import { allOf, anonymous, anyOf, authenticated, owner, privilege } from "./permission.ts";
 import type { V1Permission } from "./permission.ts";
 import {
   ApplyRequestSchema,
@@ -46,6 +48,8 @@ export interface V1Route {
   readonly response: { readonly status: number; readonly schema: Schema | "object" | "list" | "any" };
   readonly kind?: KindDeclaration;
   readonly verb?: Verb;
+  /** The kind whose object `{name}` is: the permission is judged on it, and 404 answers its absence. */
+  readonly on?: KindDeclaration;
 }
 
 const text = (name: string, description: string): QueryParameter => ({
@@ -249,8 +253,12 @@ export const fixedRoutes = [
     query: [
       count("limit", "Entries at most.", 10_000),
       text("before", "Only entries before this sequence number."),
-      text("actor", "Only this user or token."),
-      text("action", "Only this action."),
+      text("user", "Only this user or token."),
+      text("verb", "Only this verb: create, update, delete, read, login."),
+      text("resource", "Only this declared path and what is below it."),
+      text("status", "Only this status, 403, or class, 4xx."),
+      text("since", "Only entries from this time (ISO 8601) on."),
+      text("until", "Only entries before this time (ISO 8601)."),
     ],
     response: { status: 200, schema: AuditPageSchema },
   },
@@ -268,7 +276,8 @@ export const fixedRoutes = [
     method: "POST",
     path: "/tasks/{name}/cancel",
     summary: "Ask a task to stop",
-    permission: authenticated,
+    permission: anyOf(owner("spec.user"), privilege("/nodes/{spec.node}", "Sys.Modify")),
+    on: taskKind,
     audit: "write",
     response: { status: 202, schema: TaskRefSchema },
   },
@@ -277,7 +286,8 @@ export const fixedRoutes = [
     method: "GET",
     path: "/tasks/{name}/log",
     summary: "Lines of a task's log",
-    permission: authenticated,
+    permission: anyOf(owner("spec.user"), privilege("/nodes/{spec.node}", "Sys.Audit")),
+    on: taskKind,
     audit: "none",
     query: [
       count("start", "First line, from 0.", Number.MAX_SAFE_INTEGER),
@@ -291,6 +301,7 @@ export const fixedRoutes = [
     path: "/nodes/{name}/capabilities",
     summary: "What a node can and cannot do, found by trying, with fixes",
     permission: privilege("/nodes/{name}", "Sys.Audit"),
+    on: nodeKind,
     audit: "none",
     response: { status: 200, schema: "any" },
   },
@@ -300,6 +311,7 @@ export const fixedRoutes = [
     path: "/nodes/{name}/probe",
     summary: "Try a node's capabilities again, as an operation",
     permission: privilege("/nodes/{name}", "Sys.Modify"),
+    on: nodeKind,
     audit: "write",
     response: { status: 202, schema: TaskRefSchema },
   },

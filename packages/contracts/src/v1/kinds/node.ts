@@ -21,15 +21,12 @@ export const nodeKind: KindDeclaration = {
     {
       taints: Type.Optional(
         Type.Array(
-          Type.Object(
-            {
-              key: Type.String({ minLength: 1, maxLength: 253 }),
-              value: Type.Optional(Type.String({ maxLength: 253 })),
-              effect: Type.Enum(["NoSchedule", "PreferNoSchedule"]),
-            },
-            { additionalProperties: false },
-          ),
-          { maxItems: 64, description: "Why the scheduler should avoid this node." },
+          Type.String({ pattern: "^[A-Za-z0-9._/-]+(=[A-Za-z0-9._-]*)?(:(NoSchedule|PreferNoSchedule))?$" }),
+          {
+            uniqueItems: true,
+            maxItems: 64,
+            description: "Why the scheduler should avoid this node: KEY, KEY=VALUE or KEY=VALUE:EFFECT.",
+          },
         ),
       ),
     },

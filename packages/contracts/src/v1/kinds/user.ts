@@ -1,9 +1,10 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { anyOf, owner } from "../permission.ts";
+import { allOf, anyOf, owner, privilege } from "../permission.ts";
 import type { V1Permission } from "../permission.ts";
 
 const modifyUser: V1Permission = { allow: "user-group", privileges: ["User.Modify"] };
+const allocateUser = privilege("/access/realm/{realm}", "Realm.AllocateUser");
 const readUser = anyOf(owner("metadata.name"), {
   allow: "user-group",
   privileges: ["User.Modify", "Sys.Audit"],
@@ -38,10 +39,10 @@ export const userKind: KindDeclaration = {
     list: readUser,
     get: readUser,
     watch: readUser,
-    create: modifyUser,
+    create: allOf(allocateUser, modifyUser),
     replace: modifyUser,
     patch: modifyUser,
-    delete: modifyUser,
+    delete: allOf(allocateUser, modifyUser),
   },
   selectableFields: ["spec.enable", "status.realm"],
   columns: [

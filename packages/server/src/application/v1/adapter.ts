@@ -1,0 +1,66 @@
+// Between a kind's declaration and the records it is a view on. The same code reads the cache, a transaction,
+// a plan that is never committed and the past, because it sees only a Reader.
+import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { KindDeclaration } from "@gpve/contracts/v1/kind.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { CollectionDef, Entry, Records, Tx } from "@gpve/store/records/port.ts";
+
+export interface Reader {
+  get<T>(collection: CollectionDef<T>, id: string): Entry<T> | undefined;
+  list<T>(collection: CollectionDef<T>): readonly Entry<T>[];
+}
+
+/** An object as its records have it, before labels and the like are added. */
+export interface RawObject {
+  readonly name: string;
+  readonly spec: Fields;
+  readonly status: Fields;
+  /** Newest revision of the records behind it; 0 = not in the store (shipped with the product). */
+  readonly revision: number;
+  readonly createRevision: number;
+  readonly generation: number;
+  /** Milliseconds since the epoch, where the records know it. */
+  readonly createdAt?: number;
+  /** For objects made of several records: what else must be equal for the version to be. */
+  readonly versionSuffix?: string;
+  /** Where the records themselves keep the labels. */
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+export interface WriteCommand {
+  readonly name: string;
+  readonly spec: Fields;
+  readonly previous: RawObject | undefined;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly ctx: RequestContext;
+}
+
+export interface KindAdapter {
+  readonly kind: KindDeclaration;
+  /** Everything `list` and `get` read, for reading the past. */
+  readonly collections: readonly CollectionDef<unknown>[];
+  /** Sorted by name, byte order. */
+  list(reader: Reader): readonly RawObject[];
+  get(reader: Reader, name: string): RawObject | undefined;
+  /** Calls back with the names of objects whose records changed. Returns the unsubscribe. */
+  onChange(records: Records, changed: (names: readonly string[]) => void): () => void;
+  /** Absent: nobody writes this kind through /api/v1. Both throw AppError when the rules of the kind say no. */
+  readonly write?: {
+    /** Labels are a field of the records, not kept beside them. */
+    readonly ownsLabels?: boolean;
+    put(tx: Tx, command: WriteCommand): void;
+    remove(tx: Tx, command: Omit<WriteCommand, "spec" | "labels">): void;
+  };
+}
+
+export function cacheReader(records: Records): Reader {
+  return {
+    get: (collection, id) => records.collection(collection).get(id),
+    list: (collection) => records.collection(collection).list(),
+  };
+}
+
+/** Byte order, as the store sorts. */
+export function byName(a: { readonly name: string }, b: { readonly name: string }): number {
+  return a.name < b.name ? -1 : Number(a.name > b.name);
+}

@@ -1,0 +1,31 @@
+import { eventKind } from "@gpve/contracts/v1/kinds/event.ts";
+import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
+import type { KindAdapter, RawObject } from "../adapter.ts";
+import { eventCollection } from "../events.ts";
+import type { EventRecord } from "../events.ts";
+
+export function eventAdapter(): KindAdapter {
+  return {
+    kind: eventKind,
+    collections: [eventCollection as CollectionDef<unknown>],
+    list: (reader) => reader.list(eventCollection).map(raw),
+    get: (reader, name) => {
+      const entry = reader.get(eventCollection, name);
+      return entry === undefined ? undefined : raw(entry);
+    },
+    onChange: (records, changed) => records.collection(eventCollection).onChange((id) => changed([id])),
+  };
+}
+
+function raw(entry: Entry<EventRecord>): RawObject {
+  const { type, reason, message, object, node, count, firstAt, lastAt } = entry.value;
+  return {
+    name: entry.id,
+    spec: { type, reason, message, object: { ...object }, ...(node === undefined ? {} : { node }) },
+    status: { count, firstAt: new Date(firstAt).toISOString(), lastAt: new Date(lastAt).toISOString() },
+    revision: entry.revision,
+    createRevision: entry.createRevision,
+    generation: 1,
+    createdAt: firstAt,
+  };
+}

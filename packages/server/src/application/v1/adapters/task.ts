@@ -1,0 +1,82 @@
+import { taskKind } from "@gpve/contracts/v1/kinds/task.ts";
+import type { Fields } from "@gpve/contracts/v1/object.ts";
+import { decodeTaskRecord, TASK_PREFIX, taskOfRecord, taskRecordId } from "@gpve/domain/task/task-record.ts";
+import type { TaskRecord } from "@gpve/domain/task/task-record.ts";
+import { EXIT_INTERRUPTED, statusTypeOf } from "@gpve/domain/task/task.ts";
+import type { Task } from "@gpve/domain/task/task.ts";
+import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
+import { byName } from "../adapter.ts";
+import type { KindAdapter, RawObject } from "../adapter.ts";
+
+export interface TaskProgress {
+  /** 0 to 1. */
+  readonly progress: number;
+  readonly step?: string;
+}
+
+export interface TaskAdapterDeps {
+  /** The process's one definition of this collection, so that its cache is shared. */
+  readonly tasks?: CollectionDef<TaskRecord>;
+  /** What this process knows about a task that runs in it. */
+  readonly progress?: (upid: string) => TaskProgress | undefined;
+}
+
+/** Tasks of all nodes. */
+export function taskAdapter(deps: TaskAdapterDeps = {}): KindAdapter {
+  const tasks = deps.tasks ?? { prefix: TASK_PREFIX, decode: decodeTaskRecord };
+  const raw = (entry: Entry<TaskRecord>): RawObject | undefined => {
+    const task = taskOfRecord(entry.value);
+    if (task === undefined) return undefined;
+    return {
+      name: task.upid,
+      spec: { node: task.node, type: task.type, id: task.id, user: task.authid },
+      status: statusOf(task, task.endtime === undefined ? deps.progress?.(task.upid) : undefined),
+      revision: entry.revision,
+      createRevision: entry.createRevision,
+      generation: 1,
+      createdAt: task.starttime * 1000,
+    };
+  };
+  return {
+    kind: taskKind,
+    collections: [tasks as CollectionDef<unknown>],
+    list: (reader) =>
+      reader
+        .list(tasks)
+        .map(raw)
+        .filter((object) => object !== undefined)
+        .toSorted(byName),
+    get: (reader, name) => {
+      const id = taskRecordId(name);
+      const entry = id === undefined ? undefined : reader.get(tasks, id);
+      return entry === undefined ? undefined : raw(entry);
+    },
+    onChange: (records, changed) =>
+      records.collection(tasks).onChange((id) => changed([id.slice(id.indexOf("/") + 1)])),
+  };
+}
+
+function statusOf(task: Task, progress: TaskProgress | undefined): Fields {
+  return {
+    phase: phaseOf(task),
+    startedAt: new Date(task.starttime * 1000).toISOString(),
+    ...(task.exitstatus === undefined ? {} : { exitStatus: task.exitstatus }),
+    ...(task.endtime === undefined ? {} : { endedAt: new Date(task.endtime * 1000).toISOString() }),
+    ...(progress === undefined ? {} : { progress: progress.progress }),
+    ...(progress?.step === undefined ? {} : { step: progress.step }),
+  };
+}
+
+function phaseOf(task: Task): string {
+  if (task.exitstatus === undefined) return "running";
+  if (task.exitstatus === EXIT_INTERRUPTED) return "cancelled";
+  switch (statusTypeOf(task.exitstatus)) {
+    case "ok":
+      return "succeeded";
+    case "warning":
+      return "warnings";
+    case "error":
+    case "unknown":
+      return "failed";
+  }
+}

@@ -1,0 +1,231 @@
+// Applying many objects as one durable operation: a step per object, undone as a whole when one fails.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { ApplyResult } from "@gpve/contracts/v1/bodies.ts";
+import { API_VERSION } from "@gpve/contracts/v1/object.ts";
+import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { AccessView, Actor, RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
+import { cacheReader } from "./adapter.ts";
+import type { KindAdapter } from "./adapter.ts";
+import { sameJson } from "./merge-patch.ts";
+import { metaCollection, metaId, readMeta } from "./object-meta.ts";
+import type { MetaRecord } from "./object-meta.ts";
+import { planObjects } from "./plan-objects.ts";
+import type { PlanDeps } from "./plan-objects.ts";
+import { removeObject, writeObject } from "./write-object.ts";
+
+export const APPLY_OPERATION = "applyobjects";
+
+export interface ApplyItem {
+  readonly kind: string;
+  readonly name: string;
+  readonly spec: Fields;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly resourceVersion?: string;
+}
+
+export interface ApplyArgs {
+  readonly items: readonly ApplyItem[];
+}
+
+/** What an object was before its step; null = it did not exist. */
+interface Before {
+  readonly spec: Fields;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly meta: MetaRecord | null;
+}
+
+export interface ApplyState {
+  /** By the step's name. */
+  before: Record<string, Before | null>;
+}
+
+/** Starts the operation and answers with its UPID. The same request id gives the same operation. */
+export type SubmitApply = (
+  args: ApplyArgs,
+  request: { readonly actor: Actor; readonly requestId: string; readonly traceparent?: string },
+) => Promise<string>;
+
+export async function applyObjects(
+  deps: PlanDeps & { readonly submitApply: SubmitApply },
+  objects: readonly unknown[],
+  ctx: RequestContext,
+  requestId: string,
+): Promise<ApplyResult> {
+  const plan = await planObjects(deps, objects, ctx);
+  const { items } = plan.result;
+  const refused = items.filter((item) => item.action === "refused");
+  const [first] = refused;
+  if (first !== undefined) {
+    const code = first.problem?.code === "access.denied" ? "access.denied" : "request.invalid";
+    const text = `${refused.length} of ${items.length} objects cannot be applied; nothing was changed. ${first.kind} '${first.name}': ${first.problem?.detail ?? ""}`;
+    throw new AppError(code, text, { data: { items } });
+  }
+  if (plan.changes.length === 0) return { items };
+  const { actor } = ctx;
+  if (actor === undefined) throw new AppError("auth.required", "applying objects needs credentials");
+  const args: ApplyArgs = {
+    items: plan.changes.map(({ object }) => ({
+      kind: object.kind,
+      name: object.metadata.name,
+      spec: object.spec,
+      ...(object.metadata.labels === undefined ? {} : { labels: object.metadata.labels }),
+      ...(object.metadata.annotations === undefined ? {} : { annotations: object.metadata.annotations }),
+      ...(object.metadata.resourceVersion === undefined
+        ? {}
+        : { resourceVersion: object.metadata.resourceVersion }),
+    })),
+  };
+  const traceparent = ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent };
+  return { items, task: await deps.submitApply(args, { actor, requestId, ...traceparent }) };
+}
+
+/** The part of an operation's step context that is used here. */
+export interface ApplyStepContext {
+  readonly args: ApplyArgs;
+  readonly state: ApplyState;
+  readonly signal: AbortSignal;
+  readonly id: string;
+  readonly actor: string;
+  log(line: string): void;
+  checkpoint(): Promise<void>;
+}
+
+export interface ApplyStep {
+  readonly name: string;
+  run(step: ApplyStepContext): Promise<void>;
+  undo(step: ApplyStepContext): Promise<void>;
+}
+
+/** For kit/operation's registry. A crash is undone: half of what belongs together helps nobody. */
+export function applyObjectsOperation(deps: {
+  readonly records: Records;
+  readonly clock: Clock;
+  readonly adapters: readonly KindAdapter[];
+  readonly accessOf: (actor: Actor) => AccessView;
+  readonly log: RequestLogger;
+}): {
+  readonly type: string;
+  readonly onCrash: "undo";
+  plan(args: ApplyArgs): readonly ApplyStep[];
+  initialState(): ApplyState;
+} {
+  const adapters = new Map(deps.adapters.map((adapter) => [adapter.kind.kind, adapter]));
+  const adapterOf = (kind: string): KindAdapter => {
+    const adapter = adapters.get(kind);
+    if (adapter === undefined)
+      throw new AppError("feature.unsupported", `this server does not serve ${kind} objects`);
+    return adapter;
+  };
+  const contextOf = (step: ApplyStepContext): RequestContext => {
+    const actor = actorOf(step.actor);
+    return {
+      requestId: step.id,
+      actor,
+      access: deps.accessOf(actor),
+      signal: step.signal,
+      log: deps.log,
+      clientAddress: "",
+    };
+  };
+  return {
+    type: APPLY_OPERATION,
+    onCrash: "undo",
+    initialState: () => ({ before: {} }),
+    plan: (args) =>
+      args.items.map((item) => {
+        const key = `${item.kind} ${item.name}`;
+        return {
+          name: key,
+          run: async (step) => {
+            const adapter = adapterOf(item.kind);
+            if (step.state.before[key] === undefined) {
+              step.state.before[key] = beforeOf(adapter, deps.records, item.name);
+              await step.checkpoint();
+            }
+            const outcome = await deps.records.transact(
+              (tx) => {
+                if (isApplied(tx, adapter, item)) return undefined;
+                const object = {
+                  apiVersion: API_VERSION,
+                  kind: item.kind,
+                  metadata: {
+                    name: item.name,
+                    ...(item.labels === undefined ? {} : { labels: { ...item.labels } }),
+                    ...(item.annotations === undefined ? {} : { annotations: { ...item.annotations } }),
+                    ...(item.resourceVersion === undefined ? {} : { resourceVersion: item.resourceVersion }),
+                  },
+                  spec: item.spec,
+                };
+                return writeObject(tx, deps.clock.now(), {
+                  adapter,
+                  object,
+                  verb: "apply",
+                  ctx: contextOf(step),
+                });
+              },
+              { signal: step.signal },
+            );
+            const what = outcome === undefined ? "unchanged" : outcome.created ? "created" : "updated";
+            step.log(`${item.kind} ${item.name}: ${what}`);
+          },
+          undo: async (step) => {
+            const before = step.state.before[key];
+            if (before === undefined) return;
+            await restore(deps.records, adapterOf(item.kind), item.name, before, contextOf(step));
+            step.log(`${item.kind} ${item.name}: ${before === null ? "removed again" : "put back"}`);
+          },
+        };
+      }),
+  };
+}
+
+function beforeOf(adapter: KindAdapter, records: Records, name: string): Before | null {
+  const reader = cacheReader(records);
+  const raw = adapter.get(reader, name);
+  if (raw === undefined) return null;
+  const meta = readMeta(reader, adapter.kind.kind, name)?.value;
+  return { spec: raw.spec, labels: raw.labels ?? meta?.labels ?? {}, meta: meta ?? null };
+}
+
+function isApplied(tx: Tx, adapter: KindAdapter, item: ApplyItem): boolean {
+  const raw = adapter.get(tx, item.name);
+  if (raw === undefined || !sameJson(raw.spec, item.spec)) return false;
+  const meta = readMeta(tx, item.kind, item.name)?.value;
+  const same = (wanted: object | undefined, found: object | undefined): boolean =>
+    wanted === undefined || sameJson(wanted, found ?? {});
+  return same(item.labels, raw.labels ?? meta?.labels) && same(item.annotations, meta?.annotations);
+}
+
+async function restore(
+  records: Records,
+  adapter: KindAdapter,
+  name: string,
+  before: Before | null,
+  ctx: RequestContext,
+): Promise<void> {
+  const { kind } = adapter.kind;
+  await records.transact((tx) => {
+    const raw = adapter.get(tx, name);
+    if (before === null) {
+      if (raw === undefined) return;
+      removeObject(tx, { adapter, name, resourceVersion: undefined, ctx });
+      return;
+    }
+    const labels = raw?.labels ?? before.labels;
+    if (raw === undefined || !sameJson(raw.spec, before.spec) || !sameJson(labels, before.labels)) {
+      adapter.write?.put(tx, { name, spec: before.spec, labels: before.labels, previous: raw, ctx });
+    }
+    if (before.meta === null) tx.delete(metaCollection, metaId(kind, name));
+    else tx.put(metaCollection, metaId(kind, name), before.meta);
+  });
+}
+
+function actorOf(authid: string): Actor {
+  const at = authid.indexOf("!");
+  return at === -1
+    ? { userid: authid, authid }
+    : { userid: authid.slice(0, at), tokenid: authid.slice(at + 1), authid };
+}

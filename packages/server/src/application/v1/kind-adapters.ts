@@ -1,0 +1,27 @@
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import { BUILTIN_ROLES } from "@gpve/domain/access/builtin-roles.ts";
+import type { KindAdapter } from "./adapter.ts";
+import { bindingAdapter } from "./adapters/binding.ts";
+import { eventAdapter } from "./adapters/event.ts";
+import { nodeAdapter } from "./adapters/node.ts";
+import { roleAdapter } from "./adapters/role.ts";
+import { taskAdapter } from "./adapters/task.ts";
+import type { TaskAdapterDeps } from "./adapters/task.ts";
+import { tenantAdapter } from "./adapters/tenant.ts";
+import { userAdapter } from "./adapters/user.ts";
+
+/** The kinds of the foundation. Modules add theirs to the list. */
+export function createKindAdapters(
+  deps: { readonly board: NodeBoard } & TaskAdapterDeps,
+): readonly KindAdapter[] {
+  const privileges = new Set([...BUILTIN_ROLES.values()].flatMap((role) => role.privileges));
+  return [
+    nodeAdapter(deps),
+    tenantAdapter(),
+    taskAdapter(deps),
+    eventAdapter(),
+    userAdapter(),
+    roleAdapter(privileges),
+    bindingAdapter(),
+  ];
+}

@@ -1,0 +1,57 @@
+// JSON merge patch (RFC 7396), and the differences between two JSON values as a person reads them.
+import type { FieldChange } from "@gpve/contracts/v1/bodies.ts";
+
+type Plain = Readonly<Record<string, unknown>>;
+
+/** Returns a new value; neither argument is changed. */
+export function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isPlain(patch)) return patch;
+  const merged = new Map(isPlain(target) ? Object.entries(target) : []);
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) merged.delete(key);
+    else merged.set(key, mergePatch(merged.get(key), value));
+  }
+  // fromEntries defines own properties, so a key "__proto__" stays a key.
+  return Object.fromEntries(merged);
+}
+
+export function sameJson(a: unknown, b: unknown): boolean {
+  if (Object.is(a, b)) return true;
+  if (Array.isArray(a) && Array.isArray(b)) {
+    return a.length === b.length && a.every((value, index) => sameJson(value, b[index]));
+  }
+  if (!isPlain(a) || !isPlain(b)) return false;
+  const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
+  return [...keys].every(
+    (key) => Object.hasOwn(a, key) === Object.hasOwn(b, key) && sameJson(a[key], b[key]),
+  );
+}
+
+/** Field by field, objects entered, arrays as a whole. Secret paths show that they change, not what. */
+export function diffFields(
+  before: unknown,
+  after: unknown,
+  path: string,
+  isSecret: (path: string) => boolean = () => false,
+): readonly FieldChange[] {
+  if (sameJson(before, after)) return [];
+  if (isPlain(before) && isPlain(after)) {
+    const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
+    return keys.flatMap((key) =>
+      diffFields(
+        Object.hasOwn(before, key) ? before[key] : undefined,
+        Object.hasOwn(after, key) ? after[key] : undefined,
+        path === "" ? key : `${path}.${key}`,
+        isSecret,
+      ),
+    );
+  }
+  const shown = (value: unknown): unknown => (isSecret(path) ? "(secret)" : value);
+  if (before === undefined) return [{ path, op: "add", after: shown(after) }];
+  if (after === undefined) return [{ path, op: "remove", before: shown(before) }];
+  return [{ path, op: "replace", before: shown(before), after: shown(after) }];
+}
+
+export function isPlain(value: unknown): value is Plain {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,274 @@
+// List, read and change objects of every kind: permission, validation, optimistic concurrency and idempotency in
+// one place. Adapters only know where the records are.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { fieldText } from "@gpve/contracts/v1/field-path.ts";
+import type { Verb } from "@gpve/contracts/v1/kind.ts";
+import { API_VERSION } from "@gpve/contracts/v1/object.ts";
+import type { V1List, V1Object } from "@gpve/contracts/v1/object.ts";
+import type { V1Permission } from "@gpve/contracts/v1/permission.ts";
+import {
+  formatSelector,
+  matches,
+  parseFieldSelector,
+  parseLabelSelector,
+} from "@gpve/contracts/v1/selector.ts";
+import type { Selector } from "@gpve/contracts/v1/selector.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import type { KindAdapter } from "./adapter.ts";
+import { mayDo, requireMay } from "./authorisation.ts";
+import type { ObjectsAt } from "./history.ts";
+import type { Idempotency, IdempotentRequest } from "./idempotency.ts";
+import { KindCache } from "./kind-cache.ts";
+import { ListSnapshots, decodeContinue, encodeContinue, pageOf } from "./list-pages.ts";
+import { isPlain, mergePatch } from "./merge-patch.ts";
+import type { Validator } from "./validation.ts";
+import { removeObject, storedOutcome, writeObject } from "./write-object.ts";
+import type { Outcome } from "./write-object.ts";
+
+export interface ObjectServiceDeps {
+  readonly records: Records;
+  readonly clock: Clock;
+  readonly validator: Validator;
+  readonly idempotency: Idempotency;
+  readonly adapters: readonly KindAdapter[];
+  /** Absent: pages of a list begun at another server end with 410. */
+  readonly history?: ObjectsAt;
+}
+
+export interface Selection {
+  readonly labels: Selector;
+  readonly fields: Selector;
+}
+
+export interface ListQuery extends Selection {
+  /** 0 = all. */
+  readonly limit: number;
+  readonly continue?: string;
+}
+
+export class ObjectService {
+  readonly #deps: ObjectServiceDeps;
+  readonly #caches: ReadonlyMap<string, KindCache>;
+  readonly #snapshots: ListSnapshots;
+
+  constructor(deps: ObjectServiceDeps) {
+    this.#deps = deps;
+    this.#snapshots = new ListSnapshots(deps.clock);
+    this.#caches = new Map(
+      deps.adapters.map((adapter) => [adapter.kind.kind, new KindCache(adapter, deps.records)]),
+    );
+  }
+
+  close(): void {
+    for (const cache of this.#caches.values()) cache.close();
+  }
+
+  cache(kind: string): KindCache {
+    const cache = this.#caches.get(kind);
+    if (cache === undefined)
+      throw new AppError("feature.unsupported", `this server does not serve ${kind} objects`);
+    return cache;
+  }
+
+  /** undefined = this server has no such kind. */
+  adapter(kind: string): KindAdapter | undefined {
+    return this.#caches.get(kind)?.adapter;
+  }
+
+  async list(kind: string, query: ListQuery, ctx: RequestContext): Promise<V1List> {
+    const cache = this.cache(kind);
+    const permission = permissionOf(cache.adapter, "list");
+    const selectors = `${formatSelector(query.labels)}|${formatSelector(query.fields)}`;
+    let objects: readonly V1Object[];
+    let revision: number;
+    let after: string | undefined;
+    if (query.continue === undefined) {
+      await this.#deps.records.fresh({ signal: ctx.signal });
+      objects = cache.list();
+      revision = this.#deps.records.revision();
+    } else {
+      const token = decodeContinue(query.continue);
+      if (token.kind !== kind || token.selectors !== selectors) {
+        throw new AppError("request.invalid", "continue belongs to another list", {
+          errors: { continue: "was given for another kind or other selectors" },
+        });
+      }
+      ({ revision, after } = token);
+      objects =
+        this.#snapshots.find(kind, revision) ?? (await this.#past(cache.adapter, revision, ctx.signal));
+    }
+    const visible = objects.filter(
+      (object) => selected(object, query) && mayDo(permission, ctx, { current: object }),
+    );
+    const { items, remaining } = pageOf(visible, after, query.limit);
+    const last = items.at(-1);
+    const more = remaining > 0 && last !== undefined;
+    if (more) this.#snapshots.save(kind, revision, objects);
+    return {
+      apiVersion: API_VERSION,
+      kind: `${kind}List`,
+      metadata: {
+        resourceVersion: String(revision),
+        ...(more
+          ? {
+              continue: encodeContinue({ kind, revision, after: last.metadata.name, selectors }),
+              remainingItemCount: remaining,
+            }
+          : {}),
+      },
+      items,
+    };
+  }
+
+  async get(kind: string, name: string, ctx: RequestContext): Promise<V1Object> {
+    await this.requireVerb(kind, "get", name, ctx);
+    const object = this.cache(kind).get(name);
+    if (object === undefined) throw notFound(kind, name);
+    return object;
+  }
+
+  create(kind: string, body: unknown, ctx: RequestContext, once?: IdempotentRequest): Promise<Outcome> {
+    const { adapter } = this.cache(kind);
+    // Permission before parameters here too, on what the body claims; the checked object is judged again.
+    requireMay(permissionOf(adapter, "create"), ctx, { desired: body });
+    const object = this.#deps.validator.checkObject(adapter.kind, body);
+    return this.#change(once, ctx, (tx) =>
+      writeObject(tx, this.#deps.clock.now(), { adapter, object, verb: "create", ctx }),
+    );
+  }
+
+  replace(
+    kind: string,
+    name: string,
+    body: unknown,
+    ctx: RequestContext,
+    once?: IdempotentRequest,
+  ): Promise<Outcome> {
+    const { adapter } = this.cache(kind);
+    const object = this.#deps.validator.checkObject(adapter.kind, body, name);
+    return this.#change(once, ctx, (tx) =>
+      writeObject(tx, this.#deps.clock.now(), { adapter, object, verb: "replace", ctx }),
+    );
+  }
+
+  patch(
+    kind: string,
+    name: string,
+    patch: unknown,
+    ctx: RequestContext,
+    once?: IdempotentRequest,
+  ): Promise<Outcome> {
+    const { adapter } = this.cache(kind);
+    if (!isPlain(patch))
+      throw new AppError("request.invalid", "a merge patch of an object must be a JSON object");
+    const expected = isPlain(patch["metadata"]) ? patch["metadata"]["resourceVersion"] : undefined;
+    return this.#change(once, ctx, (tx) =>
+      writeObject(tx, this.#deps.clock.now(), {
+        adapter,
+        verb: "patch",
+        ctx,
+        name,
+        object: (current) => {
+          const { status: _status, ...wanted } = mergePatch(current, patch) as Record<string, unknown>;
+          const { resourceVersion: _version, ...metadata } = isPlain(wanted["metadata"])
+            ? wanted["metadata"]
+            : {};
+          const precondition = expected === undefined ? {} : { resourceVersion: expected };
+          return this.#deps.validator.checkObject(
+            adapter.kind,
+            { ...wanted, metadata: { ...metadata, ...precondition } },
+            name,
+          );
+        },
+      }),
+    );
+  }
+
+  remove(
+    kind: string,
+    name: string,
+    resourceVersion: string | undefined,
+    ctx: RequestContext,
+    once?: IdempotentRequest,
+  ): Promise<Outcome> {
+    const { adapter } = this.cache(kind);
+    return this.#change(once, ctx, (tx) => removeObject(tx, { adapter, name, resourceVersion, ctx }));
+  }
+
+  /** Permission before parameters: judged on what is there before the body is looked at. */
+  async requireVerb(kind: string, verb: Verb, name: string, ctx: RequestContext): Promise<void> {
+    const cache = this.cache(kind);
+    await this.#deps.records.fresh({ signal: ctx.signal });
+    // Who may not know about an object learns nothing from its absence either.
+    const current = cache.get(name) ?? { metadata: { name } };
+    requireMay(permissionOf(cache.adapter, verb), ctx, { current });
+  }
+
+  async #change(
+    once: IdempotentRequest | undefined,
+    ctx: RequestContext,
+    change: (tx: Parameters<Parameters<Records["transact"]>[0]>[0]) => Outcome,
+  ): Promise<Outcome> {
+    const { records, idempotency } = this.#deps;
+    const outcome = await records.transact(
+      (tx) => {
+        const stored = once === undefined ? undefined : idempotency.find(tx, once);
+        if (stored !== undefined) return storedOutcome(stored);
+        const made = change(tx);
+        if (once !== undefined) idempotency.store(tx, once, made);
+        return made;
+      },
+      { signal: ctx.signal },
+    );
+    await idempotency.sweep();
+    if (outcome.replayed || outcome.deleted) return outcome;
+    // The cache already shows the write, with the revision the store gave it.
+    const { kind, metadata } = outcome.object;
+    return { ...outcome, object: this.cache(kind).get(metadata.name) ?? outcome.object };
+  }
+
+  async #past(adapter: KindAdapter, revision: number, signal: AbortSignal): Promise<readonly V1Object[]> {
+    if (this.#deps.history === undefined) {
+      throw new AppError("store.compacted", "this list is too old to be continued; start it again");
+    }
+    const objects = await this.#deps.history(adapter, revision, signal);
+    this.#snapshots.save(adapter.kind.kind, revision, objects);
+    return objects;
+  }
+}
+
+/** A verb that a kind does not declare is nobody's to use. */
+export function permissionOf(adapter: KindAdapter, verb: Verb): V1Permission {
+  const rule = adapter.kind.permissions[verb];
+  if (rule === undefined) {
+    throw new AppError("feature.unsupported", `${adapter.kind.plural} do not know '${verb}' under /api/v1`);
+  }
+  return rule;
+}
+
+export function parseSelection(
+  adapter: KindAdapter,
+  query: { readonly labelSelector?: string | undefined; readonly fieldSelector?: string | undefined },
+): Selection {
+  return {
+    labels: parseLabelSelector(query.labelSelector ?? ""),
+    fields: parseFieldSelector(query.fieldSelector ?? "", [
+      "metadata.name",
+      ...adapter.kind.selectableFields,
+    ]),
+  };
+}
+
+export function selected(object: V1Object, selection: Selection): boolean {
+  return (
+    matches(selection.labels, (key) =>
+      Object.hasOwn(object.metadata.labels, key) ? object.metadata.labels[key] : undefined,
+    ) && matches(selection.fields, (field) => fieldText(object, field))
+  );
+}
+
+export function notFound(kind: string, name: string): AppError {
+  return new AppError("object.not_found", `there is no ${kind} '${name}'`, { data: { kind, name } });
+}

@@ -1,0 +1,350 @@
+// /api/v1: from an HTTP request to an object, a list, a stream of events or a problem. The order of the checks:
+// route (404, 405), authentication (401), permission (403), query and body (400, 413), then the work.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { PROBLEM_TYPE, problemOf } from "@gpve/contracts/v1/problem.ts";
+import type { Problem } from "@gpve/contracts/v1/problem.ts";
+import { fixedRoutes, V1_PREFIX, v1Routes } from "@gpve/contracts/v1/routes.ts";
+import type { FixedOperation, V1Route } from "@gpve/contracts/v1/routes.ts";
+import type { V1Object } from "@gpve/contracts/v1/object.ts";
+import type { Actor, RequestContext } from "@gpve/domain/request/context.ts";
+import { requireMay } from "../../application/v1/authorisation.ts";
+import { Idempotency, idempotentRequest } from "../../application/v1/idempotency.ts";
+import type { IdempotentRequest } from "../../application/v1/idempotency.ts";
+import { notFound, ObjectService } from "../../application/v1/object-service.ts";
+import { secretFields, withoutSecrets } from "../../application/v1/secret-fields.ts";
+import { Validator } from "../../application/v1/validation.ts";
+import { AccessEpoch } from "./access-epoch.ts";
+import { fixedOperations } from "./fixed-operations.ts";
+import type { Call, FixedHandlers, Reply } from "./fixed-operations.ts";
+import { RouteTable, readQuery } from "./match-route.ts";
+import { objectOperation } from "./object-operations.ts";
+import type { V1Deps } from "./ports.ts";
+import { readJson } from "./read-json.ts";
+import { watchOperation } from "./watch-operation.ts";
+import type { Credentials } from "../http/pve/ports.ts";
+
+export type V1Api = (
+  req: IncomingMessage,
+  res: ServerResponse,
+  info: { readonly clientAddress: string },
+) => Promise<void>;
+
+/** Wrong credentials are answered this late, so that guessing stays slow. */
+const FAILURE_DELAY_MS = 3_000;
+
+/** Everything one request has gathered on its way, for its answer, its audit entry and its metrics. */
+interface Progress {
+  readonly requestId: string;
+  readonly clientAddress: string;
+  route: V1Route | undefined;
+  params: Readonly<Record<string, string>>;
+  actor: Actor | undefined;
+  body: unknown;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly problem?: Problem;
+}
+
+export function createV1Api(deps: V1Deps): V1Api & { close(): void } {
+  const validator = new Validator();
+  const idempotency = new Idempotency(deps.records, deps.clock);
+  const service = new ObjectService({
+    records: deps.records,
+    clock: deps.clock,
+    validator,
+    idempotency,
+    adapters: deps.adapters,
+    ...(deps.history === undefined ? {} : { history: deps.history }),
+  });
+  const epoch = new AccessEpoch(service, ["User", "Role", "Binding", "Tenant"]);
+  const table = new RouteTable(v1Routes(deps.adapters.map((adapter) => adapter.kind)));
+  const server: Server = {
+    deps,
+    validator,
+    service,
+    epoch,
+    table,
+    fixed: fixedOperations(deps, { validator, idempotency }),
+  };
+  const api: V1Api = (req, res, info) => answerRequest(server, req, res, info.clientAddress);
+  return Object.assign(api, { close: () => service.close() });
+}
+
+interface Server {
+  readonly deps: V1Deps;
+  readonly validator: Validator;
+  readonly service: ObjectService;
+  readonly epoch: AccessEpoch;
+  readonly table: RouteTable;
+  readonly fixed: FixedHandlers;
+}
+
+async function answerRequest(
+  server: Server,
+  req: IncomingMessage,
+  res: ServerResponse,
+  clientAddress: string,
+): Promise<void> {
+  const { deps } = server;
+  const startedAt = deps.clock.monotonic();
+  const method = req.method ?? "";
+  const progress: Progress = {
+    requestId: deps.newRequestId(),
+    clientAddress,
+    route: undefined,
+    params: {},
+    actor: undefined,
+    body: undefined,
+  };
+  let answer: Answer | "streamed";
+  try {
+    answer = await deps.trace(`${method} ${V1_PREFIX}`, { "http.request.method": method }, (traceparent) =>
+      handle(server, req, res, progress, traceparent),
+    );
+  } catch (err) {
+    answer = await failure(deps, err, progress, startedAt);
+  }
+  const status = answer === "streamed" ? res.statusCode : answer.status;
+  await audit(deps, req, progress, status, answer === "streamed" ? undefined : answer.problem);
+  if (answer !== "streamed") send(req, res, answer, progress.requestId);
+  deps.observe(
+    `${V1_PREFIX}${progress.route?.path ?? "/unknown"}`,
+    method,
+    status,
+    (deps.clock.monotonic() - startedAt) / 1000,
+  );
+}
+
+async function handle(
+  server: Server,
+  req: IncomingMessage,
+  res: ServerResponse,
+  progress: Progress,
+  traceparent: string | undefined,
+): Promise<Answer | "streamed"> {
+  const { deps } = server;
+  const method = req.method ?? "";
+  const url = req.url ?? "";
+  const cut = url.indexOf("?");
+  const path = cut === -1 ? url : url.slice(0, cut);
+  const match = server.table.match(method, path);
+  if (match.kind === "unknown")
+    throw new AppError("object.not_found", `there is nothing at ${method} ${path}`);
+  if (match.kind === "wrong-method") {
+    const problem = problemOf(
+      new AppError("feature.unsupported", `${method} is not possible here; use ${match.allowed.join(", ")}`),
+      progress.requestId,
+    );
+    const refused = { ...problem, status: 405 };
+    return { status: 405, body: refused, problem: refused, headers: { Allow: match.allowed.join(", ") } };
+  }
+  const { route, params } = match;
+  progress.route = route;
+  progress.params = params;
+
+  const credentials = credentialsOf(req, method, path, progress.clientAddress);
+  const anonymous = "allow" in route.permission && route.permission.allow === "anonymous";
+  if (!anonymous) progress.actor = await authenticate(deps, credentials);
+  const abort = new AbortController();
+  res.on("close", () => abort.abort(new AppError("operation.cancelled", "the client closed the connection")));
+  const ctx: RequestContext = {
+    requestId: progress.requestId,
+    actor: progress.actor,
+    access: deps.accessOf(progress.actor),
+    signal: deps.shutdown === undefined ? abort.signal : AbortSignal.any([abort.signal, deps.shutdown]),
+    log: deps.log,
+    clientAddress: progress.clientAddress,
+    ...(traceparent === undefined ? {} : { traceparent }),
+  };
+  const object = await permittedObject(server, route, params, ctx);
+  const query = readQuery(route, cut === -1 ? "" : url.slice(cut + 1));
+  if (route.kind !== undefined && (query["watch"] === "1" || query["watch"] === "true")) {
+    await watchOperation({ ...server, credentials }, { route, query, ctx, req, res });
+    return "streamed";
+  }
+  progress.body = await readJson(req);
+  const body = checkedBody(server, route, progress.body);
+  const call: Call = { params, query, body, ctx, object, once: onceOf(req, route, path, progress) };
+  const reply = await run(server, route, call);
+  return {
+    status: reply.status ?? route.response.status,
+    body: reply.body,
+    ...(reply.headers ? { headers: reply.headers } : {}),
+  };
+}
+
+function run(server: Server, route: V1Route, call: Call): Promise<Reply> | Reply {
+  if (route.kind !== undefined && route.verb !== undefined) {
+    return objectOperation(server.service, route.kind, route.verb, call);
+  }
+  return server.fixed[route.operationId as FixedOperation](call);
+}
+
+/** Permission before parameters. Answers with the object the route is on, if it is on one. */
+async function permittedObject(
+  server: Server,
+  route: V1Route,
+  params: Readonly<Record<string, string>>,
+  ctx: RequestContext,
+): Promise<V1Object | undefined> {
+  const name = params["name"];
+  if (route.kind !== undefined) {
+    // Lists show what may be seen; what is to be created is judged with its body.
+    if (name !== undefined && route.verb !== undefined) {
+      await server.service.requireVerb(route.kind.kind, route.verb, name, ctx);
+    }
+    return undefined;
+  }
+  if (route.on === undefined || name === undefined) {
+    requireMay(route.permission, ctx, name === undefined ? {} : { current: { metadata: { name } } });
+    return undefined;
+  }
+  await server.deps.records.fresh({ signal: ctx.signal });
+  const object = server.service.cache(route.on.kind).get(name);
+  requireMay(route.permission, ctx, { current: object ?? { metadata: { name } } });
+  if (object === undefined) throw notFound(route.on.kind, name);
+  return object;
+}
+
+async function authenticate(deps: V1Deps, credentials: Credentials): Promise<Actor> {
+  const { actor } = await deps.authenticate(credentials);
+  if (actor === undefined)
+    throw new AppError("auth.required", "this needs credentials: log in or send an API token");
+  return actor;
+}
+
+function checkedBody(server: Server, route: V1Route, body: unknown): unknown {
+  if (route.body === undefined) {
+    if (body === undefined) return undefined;
+    throw new AppError("request.invalid", `${route.method} takes no body here`);
+  }
+  const optional = route.operationId === "createJoinToken";
+  if (body === undefined && !optional) throw new AppError("request.invalid", "the request needs a JSON body");
+  // Objects are checked by their kind, after permission was judged on them.
+  if (route.body === "object" || route.method === "PATCH") return body;
+  return server.validator.check(route.body, body ?? {}, "the body");
+}
+
+function onceOf(
+  req: IncomingMessage,
+  route: V1Route,
+  path: string,
+  progress: Progress,
+): IdempotentRequest | undefined {
+  const key = req.headers["idempotency-key"];
+  if (key === undefined || route.method === "GET" || progress.actor === undefined) return undefined;
+  const text = Array.isArray(key) ? key.join(",") : key;
+  return idempotentRequest(
+    text,
+    progress.actor.authid,
+    route.method,
+    path + (req.url ?? "").slice(path.length),
+    withoutRouteSecrets(route, progress.body),
+  );
+}
+
+function withoutRouteSecrets(route: V1Route, body: unknown): unknown {
+  if (route.kind === undefined || typeof body !== "object" || body === null) return body;
+  const secrets = secretFields(route.kind.spec, "body.spec");
+  return secrets.size === 0 ? body : withoutSecrets(body, secrets, "body");
+}
+
+function credentialsOf(
+  req: IncomingMessage,
+  method: string,
+  path: string,
+  clientAddress: string,
+): Credentials {
+  const csrf = req.headers["csrfpreventiontoken"];
+  return {
+    method,
+    path,
+    cookieTicket: /(?:^|[;\s])PVEAuthCookie=([^;\s]*)/.exec(req.headers.cookie ?? "")?.[1],
+    authorization: req.headers.authorization,
+    csrfToken: Array.isArray(csrf) ? csrf[0] : csrf,
+    clientAddress,
+  };
+}
+
+async function failure(deps: V1Deps, err: unknown, progress: Progress, startedAt: number): Promise<Answer> {
+  if (!isAppError(err) || err.kind === "internal") {
+    deps.log.error(
+      { err: err instanceof Error ? (err.stack ?? err.message) : String(err), requestId: progress.requestId },
+      "a request of /api/v1 failed",
+    );
+  }
+  if (isAppError(err, "auth.failed")) {
+    await deps.delay(Math.max(0, FAILURE_DELAY_MS - (deps.clock.monotonic() - startedAt)));
+  }
+  const problem = problemOf(err, progress.requestId);
+  return { status: problem.status, body: problem, problem };
+}
+
+function send(req: IncomingMessage, res: ServerResponse, answer: Answer, requestId: string): void {
+  if (res.destroyed || res.headersSent) {
+    res.destroy();
+    return;
+  }
+  const body = Buffer.from(JSON.stringify(answer.body));
+  // An unread body would be taken for the next request.
+  const unread = !req.complete;
+  res.writeHead(answer.status, {
+    "Content-Type": answer.problem === undefined ? "application/json" : PROBLEM_TYPE,
+    "Content-Length": body.length,
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Request-Id": requestId,
+    ...(unread ? { Connection: "close" } : {}),
+    ...answer.headers,
+  });
+  res.end(body);
+  if (unread) req.resume();
+}
+
+async function audit(
+  deps: V1Deps,
+  req: IncomingMessage,
+  progress: Progress,
+  status: number,
+  problem: Problem | undefined,
+): Promise<void> {
+  const { route } = progress;
+  if (route === undefined || (route.audit === "none" && status !== 403)) return;
+  const body = withoutRouteSecrets(route, progress.body);
+  try {
+    await deps.audit({
+      requestId: progress.requestId,
+      user: progress.actor?.authid ?? "",
+      verb: route.method,
+      resource: `${V1_PREFIX}${route.path}`,
+      name: progress.params["name"] ?? nameIn(body),
+      sourceIP: progress.clientAddress,
+      userAgent: req.headers["user-agent"] ?? "",
+      statusCode: status,
+      message: problem?.detail ?? "",
+      params:
+        route.audit === "write" && typeof body === "object" && body !== null
+          ? { ...progress.params, body }
+          : undefined,
+    });
+  } catch (err) {
+    // The change is made; hiding its answer would make the client repeat it.
+    deps.log.error(
+      { err: messageOf(err), requestId: progress.requestId },
+      "the audit log could not be written",
+    );
+  }
+}
+
+function nameIn(body: unknown): string {
+  const metadata = (body as { metadata?: { name?: unknown } } | undefined)?.metadata;
+  return typeof metadata?.name === "string" ? metadata.name : "";
+}
+
+/** The operations every server must have a handler for. */
+export const declaredOperations: readonly string[] = fixedRoutes.map((route) => route.operationId);

@@ -1,0 +1,172 @@
+// What /api/v1 does besides objects. Every declared operation has its handler here, or this does not compile.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { ApplyRequest, JoinTokenRequest } from "@gpve/contracts/v1/bodies.ts";
+import { openApiOfPve } from "@gpve/contracts/v1/openapi-pve.ts";
+import { openApiOfV1 } from "@gpve/contracts/v1/openapi.ts";
+import type { FixedOperation } from "@gpve/contracts/v1/routes.ts";
+import type { V1Object } from "@gpve/contracts/v1/object.ts";
+import type { AuditFilters, AuditRecord } from "@gpve/domain/audit/audit-log.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { applyObjects } from "../../application/v1/apply-objects.ts";
+import type { Idempotency, IdempotentRequest } from "../../application/v1/idempotency.ts";
+import { planObjects } from "../../application/v1/plan-objects.ts";
+import type { Validator } from "../../application/v1/validation.ts";
+import { coverage, discovery } from "./discovery.ts";
+import type { TaskRef, V1Deps } from "./ports.ts";
+
+export interface Call {
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string>>;
+  readonly body: unknown;
+  readonly ctx: RequestContext;
+  readonly once: IdempotentRequest | undefined;
+  /** The object the route is on, already permitted. */
+  readonly object: V1Object | undefined;
+}
+
+export interface Reply {
+  /** Default: the status the route declares. */
+  readonly status?: number;
+  readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export type FixedHandlers = Readonly<Record<FixedOperation, (call: Call) => Promise<Reply> | Reply>>;
+
+export function fixedOperations(
+  deps: V1Deps,
+  parts: { validator: Validator; idempotency: Idempotency },
+): FixedHandlers {
+  const { validator, idempotency } = parts;
+  const kinds = deps.adapters.map((adapter) => adapter.kind);
+  const described = once(() => discovery(deps.version, deps.adapters));
+  const document = once(() => openApiOfV1({ version: deps.version, kinds }));
+  const pveDocument = once(() => openApiOfPve({ version: deps.version, ...deps.pve }));
+  const planDeps = { records: deps.records, clock: deps.clock, validator, adapters: deps.adapters };
+  return {
+    discover: () => ({ body: described() }),
+    health: () => ({ body: { status: "ok", checks: [] } }),
+    ready: async ({ ctx }) => {
+      const checks = await deps.readiness(ctx.signal);
+      const ok = checks.every((check) => check.ok);
+      return { status: ok ? 200 : 503, body: { status: ok ? "ok" : "failing", checks } };
+    },
+    openapi: () => ({ body: document() }),
+    openapiPve: () => ({ body: pveDocument() }),
+    coverage: () => ({ body: coverage(deps.pve.methods, deps.pve.implemented) }),
+    plan: async ({ body, ctx }) => {
+      const { result } = await planObjects(planDeps, (body as ApplyRequest).objects, ctx);
+      return { body: result };
+    },
+    apply: async ({ body, ctx, once: wanted }) => {
+      const run = () =>
+        applyObjects(
+          { ...planDeps, submitApply: deps.submitApply },
+          (body as ApplyRequest).objects,
+          ctx,
+          wanted?.id ?? ctx.requestId,
+        );
+      const result = await idempotency.once(wanted, run);
+      return { status: result.task === undefined ? 200 : 202, body: result };
+    },
+    listAudit: async ({ query }) => {
+      const entries: AuditRecord[] = [];
+      for await (const entry of deps.auditLog.list(auditFilters(query))) entries.push(entry);
+      return { body: { entries } };
+    },
+    verifyAudit: async () => ({ body: await deps.auditLog.verify() }),
+    cancelTask: async ({ object, ctx, once: wanted }) => {
+      const task = taskRef(object);
+      await idempotency.once(wanted, () => deps.cancelTask(task, ctx).then(() => true));
+      return { body: { task: task.upid } };
+    },
+    taskLog: async ({ object, query, ctx }) => {
+      const range = { start: Number(query["start"] ?? 0), limit: Number(query["limit"] ?? 500) };
+      const log = await deps.taskLog(taskRef(object), range, ctx);
+      return { body: log ?? { lines: [], total: 0 } };
+    },
+    nodeCapabilities: ({ object, params }) => {
+      const capabilities = object?.status["capabilities"];
+      if (capabilities === undefined) {
+        throw new AppError(
+          "node.unavailable",
+          `node '${params["name"] ?? ""}' has not reported its capabilities yet`,
+        );
+      }
+      return { body: { node: params["name"], capabilities } };
+    },
+    probeNode: async ({ params, ctx, once: wanted }) => {
+      const node = params["name"] ?? "";
+      const run = () => deps.probeNode(node, ctx, wanted?.id ?? ctx.requestId);
+      return { body: { task: await idempotency.once(wanted, run) } };
+    },
+    createJoinToken: async ({ body, ctx, once: wanted }) => {
+      const request = validatedJoin(body);
+      const made = await idempotency.once(
+        wanted,
+        () =>
+          deps.invite({
+            ttlMs: (request.ttlSeconds ?? 3600) * 1000,
+            createdBy: ctx.actor?.authid ?? "",
+            ...(request.node === undefined ? {} : { node: request.node }),
+          }),
+        { secret: true },
+      );
+      const caFingerprint = deps.caFingerprint();
+      return {
+        body: {
+          token: made.token,
+          expiresAt: new Date(made.expiresAt).toISOString(),
+          ...(caFingerprint === undefined ? {} : { caFingerprint }),
+        },
+      };
+    },
+  };
+}
+
+function auditFilters(query: Readonly<Record<string, string>>): AuditFilters {
+  const { user, verb, resource, status, before } = query as Partial<Record<string, string>>;
+  const time = (name: string): number | undefined => {
+    const text = query[name];
+    if (text === undefined) return undefined;
+    const at = Date.parse(text);
+    if (Number.isNaN(at)) {
+      throw new AppError("request.invalid", `query parameter '${name}' is not an ISO 8601 time`, {
+        errors: { [name]: "is not an ISO 8601 time" },
+      });
+    }
+    return at;
+  };
+  if (before !== undefined && !/^\d{1,15}$/.test(before)) {
+    throw new AppError("request.invalid", "query parameter 'before' is not a sequence number");
+  }
+  const since = time("since");
+  const until = time("until");
+  return {
+    newestFirst: true,
+    limit: Number(query["limit"] ?? 100) || 100,
+    ...(user === undefined ? {} : { user }),
+    ...(verb === undefined ? {} : { verb }),
+    ...(resource === undefined ? {} : { resource }),
+    ...(status === undefined ? {} : { status }),
+    ...(before === undefined ? {} : { before: Number(before) }),
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
+  };
+}
+
+function validatedJoin(body: unknown): JoinTokenRequest {
+  return (body ?? {}) as JoinTokenRequest;
+}
+
+function taskRef(object: V1Object | undefined): TaskRef {
+  const node = object?.spec["node"];
+  if (object === undefined || typeof node !== "string")
+    throw new AppError("internal.error", "a task without a node");
+  return { upid: object.metadata.name, node };
+}
+
+function once<T extends object>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
+}

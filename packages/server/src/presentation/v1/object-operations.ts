@@ -1,0 +1,52 @@
+import type { KindDeclaration, Verb } from "@gpve/contracts/v1/kind.ts";
+import { V1_PREFIX } from "@gpve/contracts/v1/routes.ts";
+import { parseSelection } from "../../application/v1/object-service.ts";
+import type { ObjectService } from "../../application/v1/object-service.ts";
+import type { Outcome } from "../../application/v1/write-object.ts";
+import type { Call, Reply } from "./fixed-operations.ts";
+
+/** The verbs of a kind. */
+export async function objectOperation(
+  service: ObjectService,
+  kind: KindDeclaration,
+  verb: Verb,
+  call: Call,
+): Promise<Reply> {
+  const { ctx, query, body, once } = call;
+  const name = call.params["name"] ?? "";
+  switch (verb) {
+    case "list":
+    case "watch":
+      return {
+        body: await service.list(
+          kind.kind,
+          {
+            ...parseSelection(service.cache(kind.kind).adapter, query),
+            limit: Number(query["limit"] ?? 0),
+            ...(query["continue"] === undefined ? {} : { continue: query["continue"] }),
+          },
+          ctx,
+        ),
+      };
+    case "get":
+      return { body: await service.get(kind.kind, name, ctx) };
+    case "create": {
+      const outcome = await service.create(kind.kind, body, ctx, once);
+      const location = `${V1_PREFIX}/${kind.plural}/${encodeURIComponent(outcome.object.metadata.name)}`;
+      return changed(outcome, { Location: location });
+    }
+    case "replace":
+      return changed(await service.replace(kind.kind, name, body, ctx, once));
+    case "patch":
+      return changed(await service.patch(kind.kind, name, body, ctx, once));
+    case "delete":
+      return changed(await service.remove(kind.kind, name, query["resourceVersion"], ctx, once));
+  }
+}
+
+function changed(outcome: Outcome, headers: Readonly<Record<string, string>> = {}): Reply {
+  return {
+    body: outcome.object,
+    headers: { ...headers, ...(outcome.replayed ? { "Idempotency-Replayed": "true" } : {}) },
+  };
+}

@@ -1,0 +1,173 @@
+// A real /api/v1 on a loopback port, over a real SQLite store. Who asks is said by the Authorization header.
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import type { Actor, RequestLogger } from "@gpve/domain/request/context.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { openRecords } from "@gpve/store/records/records.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { AccessDirectory } from "../../../application/access/access-directory.ts";
+import { aclDef, aclId, groupsDef, usersDef } from "../../../application/access/collections.ts";
+import type { KindAdapter } from "../../../application/v1/adapter.ts";
+import { objectsFromHistory } from "../../../application/v1/history.ts";
+import { createKindAdapters } from "../../../application/v1/kind-adapters.ts";
+import type { AuditEvent } from "../../http/pve/ports.ts";
+import { createV1Api } from "../create-v1-api.ts";
+import type { V1Deps } from "../ports.ts";
+
+export const silent: RequestLogger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
+
+/** Whatever came back; tests look at parts of it. */
+export interface AnswerBody {
+  readonly metadata: Readonly<Record<"name" | "uid" | "resourceVersion" | "continue", string>>;
+  readonly spec: { readonly subjects: readonly unknown[] };
+  readonly items: readonly { readonly metadata: { readonly name: string } }[];
+  readonly kinds: readonly { readonly kind: string }[];
+  readonly errors: Readonly<Record<string, string>>;
+  readonly [field: string]: unknown;
+}
+
+export interface V1TestServer {
+  readonly url: string;
+  readonly records: Records;
+  readonly audits: AuditEvent[];
+  readonly adapters: readonly KindAdapter[];
+  readonly views: Map<string, NodeView>;
+  /** Users whose credentials no longer hold. */
+  readonly revoked: Set<string>;
+  readonly directory: AccessDirectory;
+  ask(
+    method: string,
+    path: string,
+    options?: { as?: string; body?: unknown; raw?: string | Uint8Array; headers?: Record<string, string> },
+  ): Promise<{ status: number; body: AnswerBody; headers: Headers }>;
+  addUser(userid: string, options?: { groups?: string[]; grants?: [string, string][] }): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function startV1(
+  options: { clock?: Clock; deps?: Partial<V1Deps> | ((records: Records) => Partial<V1Deps>) } = {},
+): Promise<V1TestServer> {
+  const clock = options.clock ?? systemClock;
+  const store = openSqliteStore({ path: ":memory:" });
+  const records = await openRecords(store, { prefix: "/gpve/", log: silent });
+  const directory = new AccessDirectory({ records, clock });
+  const views = new Map<string, NodeView>();
+  let generation = 0;
+  const board: NodeBoard = {
+    list: () => [...views.values()],
+    get: (node) => views.get(node),
+    generation: () => ++generation,
+  };
+  const audits: AuditEvent[] = [];
+  const revoked = new Set<string>();
+  let requests = 0;
+  const adapters = createKindAdapters({ board });
+  const extra = typeof options.deps === "function" ? options.deps(records) : (options.deps ?? {});
+  const stop = new AbortController();
+  const api = createV1Api({
+    authenticate: ({ authorization }) => {
+      if (authorization === undefined) return Promise.resolve({ actor: undefined, via: "none" });
+      const authid = authorization.replace(/^Test /, "");
+      if (authid === "wrong" || revoked.has(authid)) {
+        return Promise.reject(new AppError("auth.failed", "Authentication failed!"));
+      }
+      return Promise.resolve({ actor: actorOf(authid), via: "token" });
+    },
+    accessOf: (actor) => directory.view(actor),
+    audit: (event) => {
+      if (event !== undefined) audits.push(event);
+      return Promise.resolve();
+    },
+    observe: () => undefined,
+    trace: (_name, _attributes, run) => run(undefined),
+    log: silent,
+    newRequestId: () => `req-${++requests}`,
+    delay: () => Promise.resolve(),
+    version: "1.2.3",
+    records,
+    clock,
+    adapters,
+    history: objectsFromHistory(store),
+    submitApply: () => Promise.reject(new AppError("feature.unsupported", "no engine in this test")),
+    auditLog: {
+      list: async function* () {},
+      verify: () =>
+        Promise.resolve({ ok: true, entries: 0, head: { seq: 0, hash: "" }, issues: [], recoveries: [] }),
+    },
+    taskLog: () => Promise.resolve({ lines: [{ n: 1, t: "hello" }], total: 1 }),
+    cancelTask: () => Promise.resolve(),
+    probeNode: (node) => Promise.resolve(`UPID:${node}:probe`),
+    invite: ({ ttlMs }) => Promise.resolve({ token: "gpve-join.secret", expiresAt: clock.now() + ttlMs }),
+    caFingerprint: () => "AA:BB",
+    pve: { methods: [], implemented: () => false },
+    readiness: () => Promise.resolve([{ name: "store", ok: true }]),
+    shutdown: stop.signal,
+    ...extra,
+  });
+  const server = createServer((req, res) => {
+    api(req, res, { clientAddress: "127.0.0.1" }).catch((err: unknown) => res.destroy(err as Error));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    url,
+    records,
+    audits,
+    adapters,
+    views,
+    revoked,
+    directory,
+    ask: async (method, path, { as = "root@pam", body, raw, headers } = {}) => {
+      const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+      const response = await fetch(`${url}/api/v1${path}`, {
+        method,
+        headers: {
+          ...(as === "" ? {} : { authorization: `Test ${as}` }),
+          ...(payload === undefined ? {} : { "content-type": "application/json" }),
+          ...headers,
+        },
+        ...(payload === undefined ? {} : { body: payload as string }),
+      });
+      const text = await response.text();
+      return {
+        status: response.status,
+        headers: response.headers,
+        body: (text === "" ? {} : JSON.parse(text)) as AnswerBody,
+      };
+    },
+    addUser: async (userid, { groups = [], grants = [] } = {}) => {
+      await records.transact((tx) => {
+        for (const groupid of groups) tx.put(groupsDef, groupid, { groupid });
+        tx.put(usersDef, userid, { userid, enable: true, expire: 0, groups });
+        for (const [path, roleid] of grants) {
+          const entry = { path, type: "user", ugid: userid, roleid, propagate: true } as const;
+          tx.put(aclDef, aclId(entry), entry);
+        }
+      });
+    },
+    close: async () => {
+      stop.abort(new Error("the test ends"));
+      api.close();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await records.close();
+      await store.close();
+    },
+  };
+}
+
+export function actorOf(authid: string): Actor {
+  const at = authid.indexOf("!");
+  return at === -1
+    ? { userid: authid, authid }
+    : { userid: authid.slice(0, at), tokenid: authid.slice(at + 1), authid };
+}
