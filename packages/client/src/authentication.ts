@@ -18,10 +18,19 @@ export type Credentials =
   /** "joe@pve!ci=SECRET" */
   | { readonly kind: "token"; readonly token: string }
   | { readonly kind: "password"; readonly username: string; readonly password: string }
+  /** The token (no login needed) until something only a ticket may do is refused; then the password. */
+  | {
+      readonly kind: "token-or-password";
+      readonly token: string;
+      readonly username: string;
+      readonly password: string;
+    }
   | { readonly kind: "ticket"; readonly ticket: Ticket };
 
 export const TICKET_LIFETIME_MS = 2 * 3600_000;
 const RENEW_AFTER_MS = 3600_000;
+/** PVE's texts for what no token may do, not even one of root@pam. */
+const NEEDS_TICKET = /user != root@pam|need proper ticket/;
 
 export class Authentication {
   readonly #credentials: Credentials;
@@ -30,6 +39,7 @@ export class Authentication {
   readonly #onTicket: ((ticket: Ticket) => void) | undefined;
   #ticket: Ticket | undefined;
   #pending: Promise<Ticket> | undefined;
+  #tokenRefused = false;
 
   constructor(deps: {
     credentials: Credentials;
@@ -49,7 +59,9 @@ export class Authentication {
   async headers(write: boolean): Promise<Record<string, string>> {
     const credentials = this.#credentials;
     if (credentials.kind === "anonymous") return {};
-    if (credentials.kind === "token") return { authorization: `PVEAPIToken=${credentials.token}` };
+    if (credentials.kind === "token" || (credentials.kind === "token-or-password" && !this.#tokenRefused)) {
+      return { authorization: `PVEAPIToken=${credentials.token}` };
+    }
     const ticket = await this.#current();
     return {
       cookie: `PVEAuthCookie=${encodeURIComponent(ticket.ticket)}`,
@@ -57,9 +69,16 @@ export class Authentication {
     };
   }
 
-  /** After a 401: true when new credentials could be had and the request is worth repeating once. */
-  async renewAfterRefusal(): Promise<boolean> {
-    if (this.#credentials.kind !== "password" || this.#ticket === undefined) return false;
+  /** After a refusal: true when other credentials could be had and the request is worth repeating once. */
+  async renewAfterRefusal(refusal: AppError): Promise<boolean> {
+    const { kind } = this.#credentials;
+    if (kind === "token-or-password" && !this.#tokenRefused) {
+      if (!NEEDS_TICKET.test(refusal.message)) return false;
+      this.#tokenRefused = true;
+      return true;
+    }
+    const hasPassword = kind === "password" || kind === "token-or-password";
+    if (refusal.kind !== "unauthenticated" || !hasPassword || this.#ticket === undefined) return false;
     this.#ticket = undefined;
     await this.#current();
     return true;
@@ -86,10 +105,10 @@ export class Authentication {
       try {
         return await this.#login(held.username, held.ticket);
       } catch (err) {
-        if (credentials.kind !== "password" || !isAppError(err, "auth.failed")) throw err;
+        if (credentials.kind === "ticket" || !isAppError(err, "auth.failed")) throw err;
       }
     }
-    if (credentials.kind === "password") return this.#login(credentials.username, credentials.password);
+    if ("password" in credentials) return this.#login(credentials.username, credentials.password);
     throw new AppError("auth.required", "the session has expired");
   }
 

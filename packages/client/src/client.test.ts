@@ -127,6 +127,20 @@ describe("authentication", () => {
     expect(tickets.at(-1)).toMatchObject({ ticket: "PVE:new", username: "joe@pve" });
   });
 
+  test("a token gives way to the password only for what tokens may not do", async () => {
+    const both = { ...password, kind: "token-or-password", token: "root@pam!up=s" } as const;
+    const { pve } = client(both);
+    api.on("GET /api2/json/version", (request) =>
+      request.headers["cookie"] === undefined
+        ? { status: 403, reason: "Permission check failed (user != root@pam)" }
+        : { body: { data: "root" } },
+    );
+    expect(await pve.get("/version")).toBe("root");
+    api.on("GET /api2/json/nodes", { status: 403, reason: "Permission check failed (/, Sys.Audit)" });
+    await expect(client(both).pve.get("/nodes")).rejects.toMatchObject({ code: "access.denied" });
+    expect(api.requests.filter((request) => request.path.endsWith("/ticket"))).toHaveLength(1);
+  });
+
   test("login answers without a ticket are explained", async () => {
     api.pve("POST /access/ticket", { NeedTFA: 1, ticket: "PVE:!tfa!" });
     await expect(client(password).login()).rejects.toThrow(/second factor/);

@@ -1,4 +1,4 @@
-// One request with authentication, and one repeat when a ticket had expired.
+// One request with authentication, and one repeat when other credentials can help.
 import type { Authentication } from "./authentication.ts";
 import { responseError } from "./response-error.ts";
 import type { HttpResponse, HttpVerb, Transport } from "./transport.ts";
@@ -24,8 +24,9 @@ export class Sender {
     const first = await this.#once(method, path, options);
     if (first.status < 400) return first;
     const refusal = await responseError(first, { method, path });
-    // A login failure is 401 too, but that request never passes here.
-    if (first.status !== 401 || !(await this.#authentication.renewAfterRefusal())) throw refusal;
+    // A refused request has done nothing, so it may be repeated. Logins never pass here.
+    const maybe = first.status === 401 || first.status === 403;
+    if (!maybe || !(await this.#authentication.renewAfterRefusal(refusal))) throw refusal;
     const second = await this.#once(method, path, options);
     if (second.status < 400) return second;
     throw await responseError(second, { method, path });

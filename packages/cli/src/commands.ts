@@ -1,0 +1,115 @@
+// Every command of gpvectl. A new command adds its line here; help, completion and reference follow.
+import type { CommandSpec } from "./command.ts";
+import { aclGrant } from "./commands/acl/grant.ts";
+import { aclList } from "./commands/acl/list.ts";
+import { aclRevoke } from "./commands/acl/revoke.ts";
+import { apiCommands } from "./commands/api/call.ts";
+import { apiCoverage } from "./commands/api/coverage.ts";
+import { auditList } from "./commands/audit/list.ts";
+import { auditVerify } from "./commands/audit/verify.ts";
+import { contextAdd } from "./commands/context/add.ts";
+import { contextList } from "./commands/context/list.ts";
+import { contextRemove } from "./commands/context/remove.ts";
+import { contextUse } from "./commands/context/use.ts";
+import { groupCreate } from "./commands/group/create.ts";
+import { groupDelete } from "./commands/group/delete.ts";
+import { groupList } from "./commands/group/list.ts";
+import { groupShow } from "./commands/group/show.ts";
+import { nodeCapabilities } from "./commands/node/capabilities.ts";
+import { nodeJoinCommand } from "./commands/node/join-command.ts";
+import { nodeList } from "./commands/node/list.ts";
+import { nodeProbe } from "./commands/node/probe.ts";
+import { nodeShow } from "./commands/node/show.ts";
+import { objectApply } from "./commands/object/apply.ts";
+import { objectDelete } from "./commands/object/delete.ts";
+import { objectDescribe } from "./commands/object/describe.ts";
+import { objectDiff } from "./commands/object/diff.ts";
+import { objectGet } from "./commands/object/get.ts";
+import { poolCreate } from "./commands/pool/create.ts";
+import { poolDelete } from "./commands/pool/delete.ts";
+import { poolList } from "./commands/pool/list.ts";
+import { poolSet } from "./commands/pool/set.ts";
+import { poolShow } from "./commands/pool/show.ts";
+import { realmList } from "./commands/realm/list.ts";
+import { roleCreate } from "./commands/role/create.ts";
+import { roleDelete } from "./commands/role/delete.ts";
+import { roleList } from "./commands/role/list.ts";
+import { roleSet } from "./commands/role/set.ts";
+import { roleShow } from "./commands/role/show.ts";
+import { status } from "./commands/server/status.ts";
+import { version } from "./commands/server/version.ts";
+import { completionCommand } from "./commands/session/completion.ts";
+import { login } from "./commands/session/login.ts";
+import { logout } from "./commands/session/logout.ts";
+import { taskCancel } from "./commands/task/cancel.ts";
+import { taskFollow } from "./commands/task/follow.ts";
+import { taskList } from "./commands/task/list.ts";
+import { taskShow } from "./commands/task/show.ts";
+import { tokenCreate } from "./commands/token/create.ts";
+import { tokenDelete } from "./commands/token/delete.ts";
+import { tokenList } from "./commands/token/list.ts";
+import { userCreate } from "./commands/user/create.ts";
+import { userDelete } from "./commands/user/delete.ts";
+import { userList } from "./commands/user/list.ts";
+import { userPassword } from "./commands/user/password.ts";
+import { userPermissions } from "./commands/user/permissions.ts";
+import { userSet } from "./commands/user/set.ts";
+import { userShow } from "./commands/user/show.ts";
+
+export const allCommands: readonly CommandSpec[] = [
+  status,
+  version,
+  login,
+  logout,
+  objectGet,
+  objectDescribe,
+  objectApply,
+  objectDiff,
+  objectDelete,
+  aclList,
+  aclGrant,
+  aclRevoke,
+  ...apiCommands,
+  apiCoverage,
+  auditList,
+  auditVerify,
+  completionCommand(() => allCommands),
+  contextList,
+  contextUse,
+  contextAdd,
+  contextRemove,
+  groupList,
+  groupShow,
+  groupCreate,
+  groupDelete,
+  nodeList,
+  nodeShow,
+  nodeCapabilities,
+  nodeProbe,
+  nodeJoinCommand,
+  poolList,
+  poolShow,
+  poolCreate,
+  poolSet,
+  poolDelete,
+  realmList,
+  roleList,
+  roleShow,
+  roleCreate,
+  roleSet,
+  roleDelete,
+  taskList,
+  taskShow,
+  taskFollow,
+  taskCancel,
+  tokenList,
+  tokenCreate,
+  tokenDelete,
+  userList,
+  userShow,
+  userCreate,
+  userSet,
+  userDelete,
+  userPassword,
+  userPermissions,
+];

@@ -1,0 +1,46 @@
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import type { Cli, CommandSpec } from "../../command.ts";
+import type { Input } from "../../input.ts";
+import { fileOption, readManifests } from "./manifests.ts";
+
+export const objectDelete: CommandSpec = {
+  name: "delete",
+  summary: "delete objects by kind and name, or those that files name",
+  arguments: [
+    { name: "[kind]", about: "such as tenant, user, binding" },
+    { name: "[names...]", about: "the objects' names" },
+  ],
+  options: [fileOption, { flags: "--ignore-not-found", about: "what is gone already is no error" }],
+  examples: ["delete tenant dev", "delete -f cluster.yaml --ignore-not-found"],
+  doing: (input) => `delete ${[input.optionalArg("kind") ?? "objects", ...input.args("names")].join(" ")}`,
+  run: async (cli, input) => {
+    const { v1 } = await cli.client();
+    for (const { kind, name } of await wanted(cli, input)) {
+      const { plural } = await v1.kind(kind);
+      try {
+        await v1.delete(plural, name, { signal: cli.signal });
+        cli.out.done(`Deleted ${kind} ${name}.`);
+      } catch (err) {
+        if (!input.flag("ignoreNotFound") || !isAppError(err, "object.not_found")) throw err;
+        cli.out.done(`${kind} ${name} is gone already.`);
+      }
+    }
+  },
+};
+
+async function wanted(cli: Cli, input: Input): Promise<readonly { kind: string; name: string }[]> {
+  const kind = input.optionalArg("kind");
+  const names = input.args("names");
+  if (kind !== undefined && names.length > 0) return names.map((name) => ({ kind, name }));
+  if (kind !== undefined || input.texts("file").length === 0) {
+    throw new AppError("request.invalid", "name a kind and at least one object, or a file with -f");
+  }
+  const objects = await readManifests(cli, input);
+  // What was applied last depends on what was applied first.
+  return objects.toReversed().map((object) => {
+    const name = object.metadata?.name;
+    if (name === undefined)
+      throw new AppError("request.invalid", `a ${object.kind} in the files has no name`);
+    return { kind: object.kind, name };
+  });
+}

@@ -1,0 +1,77 @@
+import { stringify } from "yaml";
+import type { V1Kind, V1Object } from "@gpve/client/object.ts";
+import { isObject } from "@gpve/client/response-error.ts";
+import type { Cli, CommandSpec } from "../../command.ts";
+import { cellText, type CellFormat, isCellFormat } from "../../output/cell.ts";
+import { fieldOf } from "../../output/table.ts";
+
+export const objectDescribe: CommandSpec = {
+  name: "describe",
+  summary: "show one object in full, grouped for reading",
+  arguments: [
+    { name: "<kind>", about: "such as node, tenant, user" },
+    { name: "<name>", about: "the object's name" },
+  ],
+  examples: ["describe node n1", "describe user joe@pve"],
+  doing: (input) => `describe ${input.arg("kind")} ${input.arg("name")}`,
+  run: async (cli, input) => {
+    const { v1 } = await cli.client();
+    const kind = await v1.kind(input.arg("kind"));
+    const object = await v1.get(kind.plural, input.arg("name"));
+    if (cli.out.forPeople) describe(cli, kind, object);
+    else cli.out.data(object);
+  },
+};
+
+function describe(cli: Cli, kind: V1Kind, object: V1Object): void {
+  const shown: [string, unknown][] = [
+    ["Name", object.metadata.name],
+    ["Kind", object.kind],
+    ["Labels", object.metadata.labels],
+    ["Annotations", object.metadata.annotations],
+    ["Created", object.metadata.creationTimestamp],
+    ["Version", object.metadata.resourceVersion],
+  ];
+  for (const [title, value] of shown) if (!isEmpty(value)) printField(cli, title, value, "text", 0);
+  const groups =
+    kind.describe.length > 0
+      ? kind.describe
+      : [
+          { title: "Spec", fields: Object.keys(object.spec ?? {}).map((key) => `spec.${key}`) },
+          { title: "Status", fields: Object.keys(object.status ?? {}).map((key) => `status.${key}`) },
+        ];
+  for (const { title, fields } of groups) {
+    const present = fields.filter((field) => !isEmpty(fieldOf(object, field)));
+    if (present.length === 0) continue;
+    cli.out.line(`${cli.out.colours.bold(title)}:`);
+    for (const field of present) {
+      const format = kind.columns.find((column) => column.field === field)?.format;
+      const name = titleOf(field.slice(field.lastIndexOf(".") + 1));
+      printField(cli, name, fieldOf(object, field), isCellFormat(format) ? format : "text", 2);
+    }
+  }
+}
+
+function printField(cli: Cli, title: string, value: unknown, format: CellFormat, indent: number): void {
+  const pad = " ".repeat(indent);
+  const nested = isObject(value) || (Array.isArray(value) && value.some((item) => isObject(item)));
+  if (nested) {
+    cli.out.line(`${pad}${title}:`);
+    const text = stringify(value).trimEnd();
+    for (const line of text.split("\n")) cli.out.line(`${pad}  ${cellText(line, "text", 0)}`);
+    return;
+  }
+  const text = cellText(value, Array.isArray(value) ? "list" : format, cli.io.clock.now());
+  cli.out.line(`${pad}${`${title}:`.padEnd(18 - indent)} ${text}`);
+}
+
+/** "qemuVersion" -> "Qemu version" */
+function titleOf(key: string): string {
+  const words = key.replace(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+function isEmpty(value: unknown): boolean {
+  if (value === undefined || value === null || value === "") return true;
+  return typeof value === "object" && Object.keys(value).length === 0;
+}

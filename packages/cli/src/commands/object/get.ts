@@ -1,0 +1,106 @@
+import type { V1Kind, V1Object } from "@gpve/client/object.ts";
+import type { V1Client } from "@gpve/client/v1-client.ts";
+import type { Cli, CommandSpec } from "../../command.ts";
+import { given, type Input, wholeNumber } from "../../input.ts";
+import { isCellFormat } from "../../output/cell.ts";
+import type { TableColumn } from "../../output/table.ts";
+
+export const objectGet: CommandSpec = {
+  name: "get",
+  summary: "list objects of a kind, or show some by name",
+  details: "Kinds are those the server lists: gpvectl get kinds.",
+  arguments: [
+    { name: "<kind>", about: "nodes, tenants, tasks, users, …; or `kinds` for the list of kinds" },
+    { name: "[names...]", about: "only these objects" },
+  ],
+  options: [
+    { flags: "-l, --selector <labels>", about: "by label: tier=web,env!=prod" },
+    { flags: "--field-selector <fields>", about: "by field: status.health=online" },
+    { flags: "--limit <count>", about: "at most so many", parse: wholeNumber(1, 1_000_000) },
+    { flags: "-w, --watch", about: "keep showing changes until Ctrl-C" },
+  ],
+  examples: [
+    "get nodes",
+    "get tenants -l tier=web -o yaml",
+    "get tasks --field-selector status.phase=running -w",
+  ],
+  doing: (input) => `get ${[input.arg("kind"), ...input.args("names")].join(" ")}`,
+  run: async (cli, input) => {
+    const { v1 } = await cli.client();
+    if (input.arg("kind") === "kinds") {
+      await showKinds(cli, v1);
+      return;
+    }
+    const kind = await v1.kind(input.arg("kind"));
+    const names = input.args("names");
+    if (input.flag("watch")) await watchObjects(cli, v1, kind, input);
+    else if (names.length === 0) showObjects(cli, kind, await listObjects(v1, kind, input), false);
+    else {
+      const objects: V1Object[] = [];
+      for (const name of names) objects.push(await v1.get(kind.plural, name));
+      showObjects(cli, kind, objects, names.length === 1);
+    }
+  },
+};
+
+export function columnsOf(kind: V1Kind): readonly TableColumn[] {
+  if (kind.columns.length === 0) return [{ header: "NAME", field: "metadata.name" }];
+  return kind.columns.map(({ header, field, format, wide }) => ({
+    header,
+    field,
+    ...(isCellFormat(format)
+      ? { format }
+      : /\.(phase|health)$/.test(field)
+        ? { format: "state" as const }
+        : {}),
+    ...(wide === true ? { wide } : {}),
+  }));
+}
+
+function showObjects(cli: Cli, kind: V1Kind, objects: readonly V1Object[], single: boolean): void {
+  if (cli.out.forPeople) cli.out.rows(objects, columnsOf(kind), `No ${kind.plural}.`);
+  else if (single) cli.out.data(objects[0]);
+  else cli.out.data({ apiVersion: "gpve.io/v1", kind: `${kind.kind}List`, items: objects });
+}
+
+function selectors(input: Input): { labelSelector?: string; fieldSelector?: string } {
+  return given({ labelSelector: input.text("selector"), fieldSelector: input.text("fieldSelector") });
+}
+
+async function listObjects(v1: V1Client, kind: V1Kind, input: Input): Promise<readonly V1Object[]> {
+  const limit = input.number("limit") ?? Number.POSITIVE_INFINITY;
+  const objects: V1Object[] = [];
+  for await (const object of v1.listAll(kind.plural, { ...selectors(input), limit: Math.min(limit, 500) })) {
+    objects.push(object);
+    if (objects.length >= limit) break;
+  }
+  return objects;
+}
+
+/** Each change is one row (EVENT first), or one document. */
+async function watchObjects(cli: Cli, v1: V1Client, kind: V1Kind, input: Input): Promise<void> {
+  const names = new Set(input.args("names"));
+  const columns = [{ header: "EVENT", field: "event" }, ...columnsOf(kind)];
+  let first = true;
+  for await (const event of v1.watch(kind.plural, { ...selectors(input), signal: cli.signal })) {
+    if (names.size > 0 && !names.has(event.object.metadata.name)) continue;
+    if (!cli.out.forPeople) {
+      cli.out.data({ type: event.type, object: event.object }, { compact: true });
+      continue;
+    }
+    const table = cli.out.table([{ event: event.type.padEnd(8), ...event.object }], columns);
+    cli.out.text(first ? table : table.slice(table.indexOf("\n") + 1));
+    first = false;
+  }
+}
+
+async function showKinds(cli: Cli, v1: V1Client): Promise<void> {
+  const columns: readonly TableColumn[] = [
+    { header: "KIND", field: "kind" },
+    { header: "PLURAL", field: "plural" },
+    { header: "ALSO", field: "aliases", format: "list" },
+    { header: "VERBS", field: "verbs", format: "list" },
+    { header: "DESCRIPTION", field: "description" },
+  ];
+  cli.out.rows(await v1.kinds(), columns, "This server knows no kinds.");
+}

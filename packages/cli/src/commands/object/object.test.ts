@@ -1,0 +1,295 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import fc from "fast-check";
+import { stringify } from "yaml";
+import { describe, expect, test } from "vitest";
+import { Gpvectl } from "../../testing/run-gpvectl.ts";
+import { parseManifests } from "./manifests.ts";
+
+const kinds = [
+  {
+    kind: "Tenant",
+    plural: "tenants",
+    aliases: ["tenant", "pool"],
+    description: "Who owns guests.",
+    verbs: ["list", "get"],
+    columns: [
+      { header: "NAME", field: "metadata.name" },
+      { header: "GUESTS", field: "status.guests", format: "list" },
+      { header: "AGE", field: "metadata.creationTimestamp", format: "age" },
+      { header: "COMMENT", field: "spec.comment", wide: true },
+    ],
+    describe: [{ title: "Members", fields: ["status.guests", "status.owner", "status.none"] }],
+    appliable: true,
+  },
+  { kind: "Thing", plural: "things", aliases: [], verbs: [], columns: [], describe: [] },
+];
+const dev = {
+  apiVersion: "gpve.io/v1",
+  kind: "Tenant",
+  metadata: {
+    name: "dev",
+    labels: { tier: "web" },
+    resourceVersion: "7",
+    creationTimestamp: "2026-01-02T03:00:00Z",
+  },
+  spec: { comment: "hello" },
+  status: { guests: [100, 101], owner: { name: "joe", since: 3 } },
+};
+
+async function withKinds(): Promise<Gpvectl> {
+  const ctl = await Gpvectl.create();
+  ctl.api.on("GET /api/v1", { body: { kinds } });
+  ctl.api.on("GET /api/v1/tenants/dev", { body: dev });
+  ctl.api.on("GET /api/v1/tenants", { body: { metadata: { resourceVersion: "9" }, items: [dev] } });
+  return ctl;
+}
+
+describe("get", () => {
+  test("lists by the columns the server names, wide ones on request", async () => {
+    await using ctl = await withKinds();
+    expect((await ctl.run(["get", "pool"])).out).toBe("NAME  GUESTS    AGE\ndev   100,101  4m5s\n");
+    expect((await ctl.run(["get", "tenants", "dev", "-o", "wide"])).out).toBe(
+      "NAME  GUESTS    AGE  COMMENT\ndev   100,101  4m5s  hello\n",
+    );
+    await ctl.run(["get", "tenants", "-l", "a=b", "--field-selector", "c=d", "--limit", "1"]);
+    expect(ctl.api.last("GET /api/v1/tenants").query.toString()).toBe(
+      "labelSelector=a%3Db&fieldSelector=c%3Dd&limit=1",
+    );
+  });
+
+  test("prints one object, or a list, for programs", async () => {
+    await using ctl = await withKinds();
+    expect(JSON.parse((await ctl.run(["get", "tenants", "dev", "-o", "json"])).out)).toEqual(dev);
+    expect(JSON.parse((await ctl.run(["get", "tenants", "-o", "json"])).out)).toEqual({
+      apiVersion: "gpve.io/v1",
+      kind: "TenantList",
+      items: [dev],
+    });
+  });
+
+  test("knows the kinds, and says so when there is none of a name", async () => {
+    await using ctl = await withKinds();
+    expect((await ctl.run(["get", "kinds"])).out).toContain(
+      "Tenant  tenants  tenant,pool  list,get  Who owns guests.",
+    );
+    expect(await ctl.run(["get", "vms"])).toEqual({
+      code: 5,
+      out: "",
+      err: 'gpvectl: cannot get vms on https://fake:8006: there is no kind "vms"; known: tenants, things. See: gpvectl get --help.\n',
+    });
+    ctl.api.on("GET /api/v1/things", { body: { items: [] } });
+    expect((await ctl.run(["get", "things"])).err).toBe("No things.\n");
+  });
+
+  test("--watch prints a row per change", async () => {
+    await using ctl = await withKinds();
+    const watch = async (argv: readonly string[]): Promise<string> => {
+      const abort = new AbortController();
+      ctl.api.on("GET /api/v1/tenants", {
+        stream: (async function* () {
+          yield `id: 7\ndata: ${JSON.stringify({ type: "ADDED", object: dev })}\n\n`;
+          const other = { ...dev, metadata: { name: "other" } };
+          yield `id: 8\ndata: ${JSON.stringify({ type: "DELETED", object: other })}\n\n`;
+          abort.abort();
+        })(),
+      });
+      return (await ctl.run(argv, { signal: abort.signal })).out;
+    };
+    expect(await watch(["get", "tenants", "-w"])).toBe(
+      "EVENT     NAME  GUESTS    AGE\nADDED     dev   100,101  4m5s\nDELETED   other  100,101    -\n",
+    );
+    expect(JSON.parse(await watch(["get", "tenants", "dev", "-w", "-o", "json"]))).toEqual({
+      type: "ADDED",
+      object: dev,
+    });
+  });
+});
+
+test("describe shows the groups the kind names, or spec and status", async () => {
+  await using ctl = await withKinds();
+  expect((await ctl.run(["describe", "tenant", "dev"])).out).toBe(
+    [
+      "Name:              dev",
+      "Kind:              Tenant",
+      "Labels:",
+      "  tier: web",
+      "Created:           2026-01-02T03:00:00Z",
+      "Version:           7",
+      "Members:",
+      "  Guests:          100,101",
+      "  Owner:",
+      "    name: joe",
+      "    since: 3",
+      "",
+    ].join("\n"),
+  );
+  const thing = {
+    apiVersion: "gpve.io/v1",
+    kind: "Thing",
+    metadata: { name: "t" },
+    spec: { qemuVersion: 9 },
+  };
+  ctl.api.on("GET /api/v1/things/t", { body: thing });
+  expect((await ctl.run(["describe", "thing", "t"])).out).toContain("Spec:\n  Qemu version:    9\n");
+  expect(JSON.parse((await ctl.run(["describe", "thing", "t", "-o", "json"])).out)).toEqual(thing);
+});
+
+describe("apply, diff and delete", () => {
+  const items = [
+    { kind: "Tenant", name: "new", action: "create", changes: [] },
+    {
+      kind: "Tenant",
+      name: "dev",
+      action: "update",
+      changes: [
+        { path: "spec.comment", op: "replace", before: "a", after: "b" },
+        { path: "metadata.labels.x", op: "add", after: "y" },
+        { path: "metadata.labels.z", op: "remove", before: "w" },
+      ],
+    },
+    { kind: "Tenant", name: "old", action: "unchanged", changes: [] },
+  ];
+  const planText = [
+    "+ Tenant new: create",
+    "~ Tenant dev: update",
+    '    ~ spec.comment: "a" -> "b"',
+    '    + metadata.labels.x: "y"',
+    '    - metadata.labels.z: "w"',
+    "  Tenant old: unchanged",
+    "",
+  ].join("\n");
+  const upid = "UPID:n1:1:";
+
+  test("apply sends all documents of files, folders and standard input, waits, and says what changed", async () => {
+    await using ctl = await withKinds();
+    ctl.api
+      .on("POST /api/v1/apply", { status: 202, body: { items, task: upid } })
+      .pve(`GET /nodes/n1/tasks/${upid}/status`, { status: "stopped", exitstatus: "OK" })
+      .pve(`GET /nodes/n1/tasks/${upid}/log`, []);
+    await mkdir(join(ctl.home, "dir/sub"), { recursive: true });
+    const file = (name: string): string => stringify({ ...dev, metadata: { name } });
+    await writeFile(join(ctl.home, "dir/b.yaml"), `${file("b1")}---\n${file("b2")}---\n`);
+    await writeFile(join(ctl.home, "dir/sub/c.json"), JSON.stringify({ kind: "List", items: [dev] }));
+    await writeFile(join(ctl.home, "dir/readme.md"), "not this");
+    const ran = await ctl.run(["apply", "-f", "dir", "-f", "-"], { stdin: file("in") });
+    expect(ran).toEqual({ code: 0, out: planText, err: "1 created, 1 updated, 1 unchanged\n" });
+    const body = JSON.parse(ctl.api.last("POST /api/v1/apply").body) as {
+      objects: { metadata: { name: string } }[];
+    };
+    expect(body.objects.map((object) => object.metadata.name)).toEqual(["b1", "b2", "dev", "in"]);
+  });
+
+  test("apply fails with the task, and does nothing with --dry-run or when an item is refused", async () => {
+    await using ctl = await withKinds();
+    const stdin = stringify(dev);
+    ctl.api
+      .on("POST /api/v1/apply", { status: 202, body: { items, task: upid } })
+      .pve(`GET /nodes/n1/tasks/${upid}/status`, { status: "stopped", exitstatus: "disk full" })
+      .pve(`GET /nodes/n1/tasks/${upid}/log`, [{ n: 1, t: "step" }], 1);
+    expect(await ctl.run(["apply", "-f", "-"], { stdin })).toMatchObject({
+      code: 1,
+      err: `  step\ngpvectl: cannot apply the objects on https://fake:8006: disk full. Its log: gpvectl task follow ${upid}\n`,
+    });
+    expect((await ctl.run(["apply", "-f", "-", "--no-wait", "-o", "json"], { stdin })).code).toBe(0);
+    const refused = {
+      kind: "Tenant",
+      name: "x",
+      action: "refused",
+      changes: [],
+      problem: { code: "access.denied", detail: "no Pool.Allocate" },
+    };
+    ctl.api.on("POST /api/v1/plan", { body: { items: [refused], applicable: false } });
+    expect(await ctl.run(["apply", "-f", "-", "--dry-run"], { stdin })).toMatchObject({
+      code: 4,
+      out: "! Tenant x: refused\n    no Pool.Allocate\n",
+    });
+  });
+
+  test("diff exits 1 when something differs and 0 when nothing does", async () => {
+    await using ctl = await withKinds();
+    const stdin = stringify(dev);
+    ctl.api.on("POST /api/v1/plan", { body: { items, applicable: true } });
+    expect(await ctl.run(["diff", "-f", "-"], { stdin })).toEqual({
+      code: 1,
+      out: planText,
+      err: "1 to create, 1 to update, 1 unchanged\n",
+    });
+    ctl.api.on("POST /api/v1/plan", { body: { items: [items[2]], applicable: true } });
+    expect((await ctl.run(["diff", "-f", "-", "-o", "json"], { stdin })).code).toBe(0);
+  });
+
+  test("delete takes names or files, last first", async () => {
+    await using ctl = await withKinds();
+    const gone: string[] = [];
+    for (const name of ["a", "b"]) {
+      ctl.api.on(`DELETE /api/v1/tenants/${name}`, () => {
+        gone.push(name);
+        return { body: dev };
+      });
+    }
+    expect((await ctl.run(["delete", "tenant", "a"])).out).toBe("Deleted tenant a.\n");
+    const stdin = ["a", "b"].map((name) => stringify({ ...dev, metadata: { name } })).join("---\n");
+    await ctl.run(["delete", "-f", "-"], { stdin });
+    expect(gone).toEqual(["a", "b", "a"]);
+    ctl.api.on("DELETE /api/v1/tenants/a", {
+      status: 404,
+      headers: { "content-type": "application/problem+json" },
+      body: { code: "object.not_found", detail: "no tenant a" },
+    });
+    expect((await ctl.run(["delete", "tenant", "a"])).code).toBe(5);
+    expect(await ctl.run(["delete", "tenant", "a", "--ignore-not-found"])).toMatchObject({
+      code: 0,
+      out: "tenant a is gone already.\n",
+    });
+    expect((await ctl.run(["delete"])).err).toContain("name a kind and at least one object");
+    const nameless = stringify({ apiVersion: "gpve.io/v1", kind: "Tenant" });
+    expect((await ctl.run(["delete", "-f", "-"], { stdin: nameless })).err).toContain("has no name");
+  });
+});
+
+describe("manifests", () => {
+  test("errors name the file and the line", () => {
+    expect(() => parseManifests("apiVersion: v1\nkind: [", "x.yaml")).toThrow(/^x\.yaml line 2: /);
+    expect(() => parseManifests("apiVersion: v1\nkind: A\n---\nspec: {}\n", "x.yaml")).toThrow(
+      "x.yaml line 4: the object has no apiVersion",
+    );
+    expect(() => parseManifests("3", "x.yaml")).toThrow("the object has no apiVersion");
+    expect(parseManifests("", "x.yaml")).toEqual([]);
+    expect(parseManifests("---\n---\n", "x.yaml")).toEqual([]);
+  });
+
+  test("missing files and empty input are refused", async () => {
+    await using ctl = await Gpvectl.create();
+    expect((await ctl.run(["apply"])).err).toContain("no file is named; give -f FILE");
+    expect((await ctl.run(["apply", "-f", "nowhere.yaml"])).err).toContain("cannot read");
+    expect((await ctl.run(["apply", "-f", "-"])).err).toContain("holds no objects");
+  });
+
+  test("any list of objects survives being written and read, and no text crashes the reader", () => {
+    const object = fc.record({
+      apiVersion: fc.constant("gpve.io/v1"),
+      kind: fc.constantFrom("Tenant", "User"),
+      metadata: fc.record({ name: fc.string({ minLength: 1 }) }),
+      spec: fc.dictionary(
+        fc.string({ minLength: 1 }).filter((key) => key !== "__proto__"),
+        fc.string(),
+      ),
+    });
+    fc.assert(
+      fc.property(fc.array(object), (objects) => {
+        const text = objects.map((one) => stringify(one)).join("---\n");
+        expect(parseManifests(text, "x")).toEqual(objects);
+      }),
+    );
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        try {
+          parseManifests(text, "x");
+        } catch (err) {
+          expect(err).toMatchObject({ code: "request.invalid" });
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,140 @@
+// Turns the commands' descriptions into a commander program.
+import { Argument, Command, InvalidArgumentError, Option } from "commander";
+import { messageOf } from "@gpve/contracts/errors.ts";
+import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
+import type { ArgumentSpec, CommandSpec, OptionSpec } from "./command.ts";
+import { durationSeconds, Input } from "./input.ts";
+import { OUTPUT_FORMATS } from "./output/printer.ts";
+
+export const globalOptions: readonly OptionSpec[] = [
+  { flags: "-o, --output <format>", about: "how to print", choices: OUTPUT_FORMATS },
+  { flags: "--data <dir>", about: "use the gpve of this data directory on this machine; no login needed" },
+  { flags: "--context <name>", about: "use this context instead of the current one" },
+  {
+    flags: "--timeout <duration>",
+    about: "give up on a silent server after this long (60s)",
+    parse: durationSeconds,
+  },
+  { flags: "-q, --quiet", about: "print results only, no remarks" },
+  { flags: "--no-color", about: "no colour, even on a terminal" },
+  { flags: "--debug", about: "on failure, show the chain of causes" },
+];
+
+/** What a noun is about, for `gpvectl help`. */
+export const nouns: Readonly<Record<string, string>> = {
+  acl: "who has which role where",
+  api: "raw calls on either API face",
+  audit: "the audit log",
+  context: "the servers you talk to",
+  group: "groups of users",
+  node: "machines that run guests",
+  pool: "pools of guests and storages",
+  realm: "where users come from",
+  role: "named sets of privileges",
+  store: "the data of a stopped or running gpve",
+  task: "running and finished work",
+  token: "API tokens",
+  user: "users",
+};
+
+export interface Chosen {
+  readonly spec: CommandSpec;
+  readonly input: Input;
+  readonly global: Readonly<Record<string, unknown>>;
+}
+
+export interface ProgramStreams {
+  readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+  readonly width: number | undefined;
+}
+
+export function buildProgram(
+  specs: readonly CommandSpec[],
+  streams: ProgramStreams,
+  onChosen: (chosen: Chosen) => void,
+): Command {
+  const program = new Command("gpvectl")
+    .description("Control a gpve: nodes, guests, access, tasks, and any object of its API.")
+    .version(PRODUCT_VERSION, "-V, --version", "print the version of gpvectl")
+    .helpCommand("help [command]", "show help for a command");
+  prepare(program, streams);
+  for (const option of globalOptions) program.addOption(optionOf(option));
+  program.addHelpText("after", "\nStart with `gpvectl status`. Every command has --help.\n");
+  for (const spec of specs) addCommand(program, spec, streams, onChosen);
+  return program;
+}
+
+function addCommand(
+  program: Command,
+  spec: CommandSpec,
+  streams: ProgramStreams,
+  onChosen: (chosen: Chosen) => void,
+): void {
+  const [first = "", second] = spec.name.split(" ");
+  const parent = second === undefined ? program : nounCommand(program, first, streams);
+  const command = parent.command(second ?? first).summary(spec.summary);
+  command.description(spec.details === undefined ? spec.summary : `${spec.summary}\n\n${spec.details}`);
+  prepare(command, streams);
+  for (const argument of spec.arguments ?? []) command.addArgument(argumentOf(argument));
+  for (const option of spec.options ?? []) command.addOption(optionOf(option));
+  if (spec.examples !== undefined) {
+    const lines = spec.examples.map((example) => `  gpvectl ${example}`);
+    command.addHelpText("after", `\nExamples:\n${lines.join("\n")}\n`);
+  }
+  command.action(() => {
+    const names = command.registeredArguments.map((argument) => argument.name());
+    const values = Object.fromEntries(names.map((name, at) => [name, command.processedArgs[at] as unknown]));
+    onChosen({
+      spec,
+      input: new Input({ arguments: values, options: command.opts() }),
+      global: program.opts(),
+    });
+  });
+}
+
+function nounCommand(program: Command, noun: string, streams: ProgramStreams): Command {
+  const known = program.commands.find((command) => command.name() === noun);
+  if (known !== undefined) return known;
+  const made = program.command(noun).description(nouns[noun] ?? noun);
+  prepare(made, streams);
+  return made;
+}
+
+function prepare(command: Command, streams: ProgramStreams): void {
+  command
+    .exitOverride()
+    .configureOutput({
+      writeOut: streams.out,
+      writeErr: streams.err,
+      getOutHelpWidth: () => streams.width ?? 100,
+      getErrHelpWidth: () => streams.width ?? 100,
+    })
+    .configureHelp({ showGlobalOptions: true, sortSubcommands: true })
+    .showSuggestionAfterError(true);
+}
+
+function argumentOf(spec: ArgumentSpec): Argument {
+  const argument = new Argument(spec.name, spec.about);
+  return spec.choices === undefined ? argument : argument.choices([...spec.choices]);
+}
+
+function optionOf(spec: OptionSpec): Option {
+  const option = new Option(spec.flags, spec.about);
+  if (spec.choices !== undefined) option.choices([...spec.choices]);
+  const { parse } = spec;
+  if (parse !== undefined) {
+    option.argParser((text) => {
+      try {
+        return parse(text);
+      } catch (err) {
+        throw new InvalidArgumentError(messageOf(err));
+      }
+    });
+  }
+  if (spec.many === true) {
+    option.argParser((text, before: readonly string[] | undefined) => [...(before ?? []), text]);
+  }
+  if (spec.required === true) option.makeOptionMandatory();
+  return option;
+}
