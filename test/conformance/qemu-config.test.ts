@@ -72,4 +72,30 @@ describe.skipIf(!present)("PVE's own configuration files", () => {
       check(got, read("restore-config-expected", name));
     });
   }
+
+  const commandSuite = join(suite, "../qemu-server-cfg2cmd");
+  test.skipIf(!existsSync(commandSuite))("reads every configuration of the command-line suite", () => {
+    const files = readdirSync(commandSuite).filter((name) => name.endsWith(".conf"));
+    const problems: string[] = [];
+    for (const file of files) {
+      const warn = (message: string) => problems.push(`${file}: ${message}`);
+      const config = parseVmConfig(readFileSync(join(commandSuite, file), "utf8"), {
+        vmid: 8006,
+        digestOf,
+        warn,
+      });
+      const again = parseVmConfig(writeVmConfig(config), { vmid: 8006, digestOf, warn });
+      if (JSON.stringify(again.values) !== JSON.stringify(sorted(config.values)))
+        problems.push(`${file}: differs`);
+    }
+    console.log(`qemu-server-cfg2cmd: ${files.length} configurations read`);
+    expect(problems).toEqual([]);
+  });
 });
+
+function sorted(values: Readonly<Record<string, string>>): Record<string, string> {
+  const { description, ...rest } = values;
+  const entries = Object.entries(rest).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  // The reader sets the description last.
+  return Object.fromEntries(description === undefined ? entries : [...entries, ["description", description]]);
+}

@@ -1,0 +1,98 @@
+import { describe, expect, it } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { readConfigUpdate, stageUpdate } from "./config-update.ts";
+import { emptyVmConfig, type VmConfig } from "./vm-config.ts";
+
+const config: VmConfig = {
+  ...emptyVmConfig,
+  digest: "abc",
+  values: { memory: "1024", net0: "virtio" },
+  pending: { cores: "2", delete: "net0" },
+};
+
+function errorsOf(params: Record<string, unknown>): unknown {
+  try {
+    readConfigUpdate(params);
+  } catch (error) {
+    return error instanceof AppError ? (error.errors ?? error.message) : error;
+  }
+  return undefined;
+}
+
+describe("a change of the configuration", () => {
+  it("is read from checked parameters", () => {
+    expect(
+      readConfigUpdate({
+        node: "n1",
+        vmid: 100,
+        cores: 4,
+        onboot: true,
+        cdrom: "none",
+        delete: "net1 net2",
+        revert: "agent",
+        digest: "abc",
+        force: true,
+        skiplock: true,
+        background_delay: 5,
+      }),
+    ).toEqual({
+      set: { cores: "4", onboot: "1", ide2: "none" },
+      delete: ["net1", "net2"],
+      revert: ["agent"],
+      digest: "abc",
+      force: true,
+      skiplock: true,
+      backgroundDelaySeconds: 5,
+    });
+  });
+
+  it("knows the CD drive by its old name", () => {
+    expect(readConfigUpdate({ delete: "cdrom" }).delete).toEqual(["ide2"]);
+  });
+
+  it("must not contradict itself", () => {
+    expect(errorsOf({})).toBe("no options specified");
+    expect(errorsOf({ delete: "warp" })).toEqual({ delete: "unknown option 'warp'" });
+    expect(errorsOf({ revert: "warp" })).toEqual({ revert: "unknown option 'warp'" });
+    expect(errorsOf({ cores: 1, delete: "cores" })).toEqual({
+      delete: "you can't use '-cores' and -delete cores' at the same time",
+    });
+    expect(errorsOf({ cores: 1, revert: "cores" })).toEqual({
+      revert: "you can't use '-cores' and '-revert cores' at the same time",
+    });
+    expect(errorsOf({ delete: "cores", revert: "cores" })).toEqual({
+      delete: "you can't use '-delete cores' and '-revert cores' at the same time",
+    });
+    expect(errorsOf({ cdrom: "none", ide2: "none" })).toEqual({
+      cdrom: "option 'cdrom' conflicts with option 'ide2'",
+    });
+  });
+
+  it("is staged, with keys that are not set passed over", () => {
+    const staged = stageUpdate(
+      config,
+      readConfigUpdate({ name: "web", delete: "memory,net7", revert: "net0,cores" }),
+    );
+    expect(staged.pending).toEqual({ name: "web", delete: "memory" });
+    expect(stageUpdate(config, readConfigUpdate({ delete: "cores", force: true })).pending).toEqual({
+      delete: "!cores,net0",
+    });
+  });
+
+  it("is refused on another client's configuration, a locked VM, or a balloon too large", () => {
+    expect(() => stageUpdate(config, readConfigUpdate({ cores: 1, digest: "other" }))).toThrow(
+      "checksum mismatch (file change by other user?)",
+    );
+    const locked = { ...config, values: { ...config.values, lock: "backup" } };
+    expect(() => stageUpdate(locked, readConfigUpdate({ cores: 1 }))).toThrow("VM is locked (backup)");
+    expect(
+      stageUpdate(locked, readConfigUpdate({ cores: 1, skiplock: true, digest: "abc" })).pending["cores"],
+    ).toBe("1");
+    expect(() => stageUpdate(config, readConfigUpdate({ balloon: 2048 }))).toThrow(
+      "Parameter verification failed.",
+    );
+    expect(stageUpdate(config, readConfigUpdate({ balloon: 2048, memory: "4096" })).pending["balloon"]).toBe(
+      "2048",
+    );
+  });
+});

@@ -1,0 +1,109 @@
+// One `PUT`/`POST config` request: what it sets, deletes and reverts, checked against itself and the configuration.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { splitList } from "../schema/list.ts";
+import { parameterError } from "../schema/validate-params.ts";
+import { configText } from "./api-config.ts";
+import { checkLock } from "./lock.ts";
+import { vmKeySchema } from "./keys.ts";
+import { effectiveValues, revertPending, stageDelete, stageValue } from "./pending.ts";
+import { without, type VmConfig } from "./vm-config.ts";
+import { memoryMiB } from "./vm-properties.ts";
+
+export interface ConfigUpdate {
+  /** Key -> text as the file holds it; `cdrom` is already `ide2`. */
+  readonly set: Readonly<Record<string, string>>;
+  readonly delete: readonly string[];
+  readonly revert: readonly string[];
+  readonly digest: string | undefined;
+  /** Volumes of deleted disks are destroyed, not kept as unused. */
+  readonly force: boolean;
+  readonly skiplock: boolean;
+  readonly backgroundDelaySeconds: number | undefined;
+}
+
+/** Reads validated parameters of the call; throws what PVE answers to contradictions. */
+export function readConfigUpdate(params: Readonly<Record<string, unknown>>): ConfigUpdate {
+  const set: Record<string, string> = {};
+  for (const [key, value] of Object.entries(params)) {
+    if (vmKeySchema(key) === undefined) continue;
+    if (typeof value === "string" || typeof value === "number" || typeof value === "boolean")
+      set[key] = configText(value);
+  }
+  const cdrom = set["cdrom"];
+  if (cdrom !== undefined) {
+    if (set["ide2"] !== undefined)
+      throw parameterError({ cdrom: "option 'cdrom' conflicts with option 'ide2'" });
+    delete set["cdrom"];
+    set["ide2"] = cdrom;
+  }
+  const update: ConfigUpdate = {
+    set,
+    delete: keyList(params, "delete"),
+    revert: keyList(params, "revert"),
+    digest: typeof params["digest"] === "string" ? params["digest"] : undefined,
+    force: params["force"] === true,
+    skiplock: params["skiplock"] === true,
+    backgroundDelaySeconds:
+      typeof params["background_delay"] === "number" ? params["background_delay"] : undefined,
+  };
+  checkAgainstItself(update);
+  return update;
+}
+
+function keyList(params: Readonly<Record<string, unknown>>, name: "delete" | "revert"): string[] {
+  const text = params[name];
+  if (typeof text !== "string") return [];
+  return splitList(text).map((key) => {
+    const real = key === "cdrom" ? "ide2" : key;
+    if (vmKeySchema(real) === undefined) throw parameterError({ [name]: `unknown option '${key}'` });
+    return real;
+  });
+}
+
+function checkAgainstItself(update: ConfigUpdate): void {
+  for (const key of update.delete) {
+    if (Object.hasOwn(update.set, key))
+      throw parameterError({ delete: `you can't use '-${key}' and -delete ${key}' at the same time` });
+  }
+  for (const key of update.revert) {
+    if (update.delete.includes(key))
+      throw parameterError({
+        delete: `you can't use '-delete ${key}' and '-revert ${key}' at the same time`,
+      });
+    if (Object.hasOwn(update.set, key))
+      throw parameterError({ revert: `you can't use '-${key}' and '-revert ${key}' at the same time` });
+  }
+  const nothing = Object.keys(update.set).length + update.delete.length + update.revert.length === 0;
+  if (nothing) throw new AppError("request.invalid", "no options specified", { pveStatus: 500 });
+}
+
+/** Refuses to build on a configuration that another client changed meanwhile. */
+export function checkDigest(config: VmConfig, digest: string | undefined): void {
+  if (digest !== undefined && digest !== "" && digest !== config.digest)
+    throw new AppError("object.conflict", "checksum mismatch (file change by other user?)", {
+      pveStatus: 500,
+    });
+}
+
+/** Moves the request into [PENDING]. What of it can take effect now is decided after (hotplug.ts). */
+export function stageUpdate(config: VmConfig, update: ConfigUpdate): VmConfig {
+  checkDigest(config, update.digest);
+  if (!update.skiplock) checkLock(config);
+  let staged = config;
+  for (const key of update.revert) staged = revertPending(staged, key);
+  for (const key of update.delete) {
+    const known = Object.hasOwn(staged.values, key) || Object.hasOwn(staged.pending, key);
+    // Terraform deletes whole ranges of keys; those that are not set are no error.
+    if (known) staged = stageDelete(staged, key, update.force);
+  }
+  for (const [key, value] of Object.entries(update.set)) staged = stageValue(staged, key, value);
+  checkBalloon(staged);
+  return staged;
+}
+
+function checkBalloon(config: VmConfig): void {
+  const values = without(effectiveValues(config), "description");
+  const balloon = values["balloon"];
+  if (balloon !== undefined && Number(balloon) > memoryMiB(values["memory"]))
+    throw parameterError({ balloon: "balloon value too large (must be smaller than assigned memory)" });
+}

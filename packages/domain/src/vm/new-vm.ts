@@ -1,0 +1,75 @@
+// What PVE fills in when a VM is created or cloned.
+import { defaultBootDevices } from "./boot-order.ts";
+import type { NetDevice } from "./property-types.ts";
+import type { VmValues } from "./vm-config.ts";
+import { printBootDevices, printVmProperty, readVmProperty } from "./vm-properties.ts";
+
+export interface NewVmFacts {
+  readonly newUuid: () => string;
+  readonly newMac: () => string;
+  /** Of the QEMU that created it, `10.1.2`. */
+  readonly qemuVersion: string;
+  /** Unix seconds. */
+  readonly now: number;
+}
+
+/** The values of a created VM: boot order, identity, MAC addresses, where the client gave none. */
+export function newVmValues(values: VmValues, facts: NewVmFacts): VmValues {
+  const result: Record<string, string> = { ...values };
+  for (const [key, text] of Object.entries(values)) {
+    if (/^net\d+$/.test(key)) result[key] = withMac(text, facts.newMac);
+  }
+  // `1` asks for one; `0` for none.
+  const generation = result["vmgenid"];
+  if (generation === undefined || generation === "1") result["vmgenid"] = facts.newUuid();
+  const smbios =
+    result["smbios1"] === undefined ? {} : readVmProperty("smbios1", result["smbios1"], "smbios1");
+  if (smbios.uuid === undefined)
+    result["smbios1"] = printVmProperty("smbios1", { ...smbios, uuid: facts.newUuid() });
+  result["meta"] = printVmProperty("meta", { "creation-qemu": facts.qemuVersion, ctime: facts.now });
+  result["boot"] ??= printBootDevices(defaultBootDevices(result));
+  return result;
+}
+
+/** A NIC's text with a MAC address; one that has it keeps it. */
+export function withMac(text: string, newMac: () => string): string {
+  const net: NetDevice = readVmProperty("net", text, "net");
+  return printVmProperty("net", net.macaddr === undefined ? { ...net, macaddr: newMac() } : net);
+}
+
+/** The values of a clone: nothing of the original's history, an identity of its own. */
+export function cloneValues(
+  values: VmValues,
+  facts: Pick<NewVmFacts, "newUuid" | "newMac"> & { readonly vmid: number; readonly name?: string },
+): VmValues {
+  const result: Record<string, string> = {};
+  for (const [key, text] of Object.entries(values)) {
+    if (/^unused\d+$/.test(key) || DROPPED_BY_CLONES.has(key)) continue;
+    result[key] = text;
+    if (/^net\d+$/.test(key))
+      result[key] = printVmProperty("net", { ...readVmProperty("net", text, key), macaddr: facts.newMac() });
+  }
+  const smbios = result["smbios1"];
+  if (smbios !== undefined)
+    result["smbios1"] = printVmProperty("smbios1", {
+      ...readVmProperty("smbios1", smbios, "smbios1"),
+      uuid: facts.newUuid(),
+    });
+  if (result["vmgenid"] !== undefined && result["vmgenid"] !== "0") result["vmgenid"] = facts.newUuid();
+  const original = values["name"];
+  result["name"] =
+    facts.name ?? (original === undefined ? `Copy-of-VM-${facts.vmid}` : `Copy-of-VM-${original}`);
+  return result;
+}
+
+const DROPPED_BY_CLONES = new Set([
+  "lock",
+  "parent",
+  "template",
+  "snaptime",
+  "snapstate",
+  "vmstate",
+  "runningmachine",
+  "runningcpu",
+  "running-nets-host-mtu",
+]);
