@@ -16,7 +16,6 @@ export interface Attempt {
 export const INTERRUPTED = 130;
 
 export function exitCodeOf(err: unknown): number {
-  if (isAppError(err, "operation.cancelled")) return INTERRUPTED;
   return isAppError(err) ? errorKinds[err.kind].exit : errorKinds.internal.exit;
 }
 

@@ -28,7 +28,7 @@ export function nodeIo(options: { localDataDir?: string } = {}): CliIo {
     signal: interrupt.signal,
     ...(options.localDataDir === undefined ? {} : { localDataDir: options.localDataDir }),
     readStdin,
-    ask,
+    ask: (question, asking) => ask(question, asking ?? {}, () => interrupt.abort()),
     connect: (target) => new NodeTransport(target),
   };
 }
@@ -51,7 +51,11 @@ async function readStdin(): Promise<string> {
   return Buffer.concat(pieces).toString("utf8");
 }
 
-async function ask(question: string, options: { hidden?: boolean } = {}): Promise<string> {
+async function ask(
+  question: string,
+  options: { hidden?: boolean },
+  interrupted: () => void,
+): Promise<string> {
   const { stdin, stderr } = process;
   if (!stdin.isTTY) {
     throw new AppError(
@@ -73,7 +77,10 @@ async function ask(question: string, options: { hidden?: boolean } = {}): Promis
       const [piece] = (await once(stdin, "data")) as [string];
       for (const char of piece) {
         if (char === "\r" || char === "\n" || char === "\u0004") return answer;
-        if (char === "\u0003") throw new AppError("operation.cancelled", "interrupted");
+        if (char === "\u0003") {
+          interrupted();
+          throw new AppError("operation.cancelled", "interrupted");
+        }
         if (char === "\u007f" || char === "\b") {
           if (answer !== "" && options.hidden !== true) stderr.write("\b \b");
           answer = answer.slice(0, -1);

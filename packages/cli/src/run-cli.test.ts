@@ -169,7 +169,6 @@ describe("failures", () => {
       "get --help",
     );
     expect(exitCodeOf(new Error("x"))).toBe(1);
-    expect(exitCodeOf(new AppError("operation.cancelled", "x"))).toBe(130);
     expect(
       causeLines(new AppError("internal.error", "a", { data: { x: 1 }, cause: "b" })).join("\n"),
     ).toContain('    data {"x":1}');
