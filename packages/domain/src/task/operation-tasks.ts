@@ -20,6 +20,16 @@ export interface OperationSource {
   wait(id: string, signal?: AbortSignal): Promise<unknown>;
 }
 
+/**
+ * The agent and the server of one node number their tasks apart, so that a UPID names one task: from here on they
+ * are the server's.
+ */
+export const SERVER_TASKS_FROM = 0x4000_0000;
+
+export function isServerTask(task: Pick<Task, "pid">): boolean {
+  return task.pid > SERVER_TASKS_FROM;
+}
+
 /** How long a stop waits for the end, as PVE does before it kills. */
 const STOP_WAIT_MS = 5_000;
 

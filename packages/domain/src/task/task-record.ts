@@ -1,4 +1,5 @@
 // Task records in the cluster store: /gpve/tasks/<node>/<upid>. What every server shows of all nodes' tasks.
+import type { TaskChange } from "./ports.ts";
 import { taskFromUpid } from "./task.ts";
 import type { Task } from "./task.ts";
 
@@ -26,6 +27,25 @@ export function taskOfRecord(record: TaskRecord): Task | undefined {
   const { upid, endtime, exitstatus } = record;
   if (endtime === undefined || exitstatus === undefined) return taskFromUpid(upid);
   return taskFromUpid(upid, { endtime, exitstatus });
+}
+
+/** A transaction on the task records. */
+export interface TaskRecordTx {
+  get(id: string): TaskRecord | undefined;
+  put(id: string, record: TaskRecord): void;
+  delete(id: string): void;
+}
+
+/** Writes only what is new: the same news may come twice. */
+export function applyTaskChanges(tx: TaskRecordTx, changes: readonly TaskChange[]): void {
+  for (const { upid, task } of changes) {
+    const id = taskRecordId(upid);
+    if (id === undefined) continue;
+    const before = tx.get(id);
+    if (task === undefined) {
+      if (before !== undefined) tx.delete(id);
+    } else if (before === undefined || before.exitstatus !== task.exitstatus) tx.put(id, recordOfTask(task));
+  }
 }
 
 /** Throws on anything that is not a task record. */

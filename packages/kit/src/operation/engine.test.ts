@@ -497,7 +497,7 @@ describe("events, metrics, pruning", () => {
     await waited;
     stopObserving();
     expect(events).toEqual(["accepted", "started", "step", "log one", "log two", "ended"]);
-    expect(ended).toEqual([{ type: "talk", outcome: "done", waitedMs: 0, ranMs: 20 }]);
+    expect(ended).toEqual([{ type: "talk", outcome: "done", warnings: 0, waitedMs: 0, ranMs: 20 }]);
     expect(depths.at(-1)).toBe(0);
     await engine.stop();
   });

@@ -236,12 +236,13 @@ export class Execution {
   }
 
   #ended(operation: LiveOperation): void {
-    const { type, state, createdAt, startedAt, endedAt = createdAt } = operation.record;
+    const { type, state, warnings, createdAt, startedAt, endedAt = createdAt } = operation.record;
     const begun = startedAt ?? endedAt;
     this.#persisted.delete(operation.record.id);
     this.#deps.metrics?.ended({
       type,
       outcome: state as Outcome,
+      warnings,
       waitedMs: begun - createdAt,
       ranMs: endedAt - begun,
     });

@@ -52,6 +52,7 @@ export interface OperationMetrics {
   ended(fact: {
     readonly type: string;
     readonly outcome: Outcome;
+    readonly warnings: number;
     readonly waitedMs: number;
     readonly ranMs: number;
   }): void;

@@ -1,5 +1,5 @@
 import type { TaskChange, TaskPublisher } from "@gpve/domain/task/ports.ts";
-import { decodeTaskRecord, recordOfTask, TASK_PREFIX, taskRecordId } from "@gpve/domain/task/task-record.ts";
+import { applyTaskChanges, decodeTaskRecord, TASK_PREFIX } from "@gpve/domain/task/task-record.ts";
 import type { TaskRecord } from "@gpve/domain/task/task-record.ts";
 import type { CollectionDef, Records } from "@gpve/store/records/port.ts";
 
@@ -18,17 +18,17 @@ export class RecordsTaskPublisher implements TaskPublisher {
   }
 
   async apply(changes: readonly TaskChange[]): Promise<void> {
-    await this.#records.transact((tx) => {
-      for (const { upid, task } of changes) {
-        const id = taskRecordId(upid);
-        if (id === undefined) continue;
-        const before = tx.get(this.#definition, id)?.value;
-        if (task === undefined) {
-          if (before !== undefined) tx.delete(this.#definition, id);
-        } else if (before === undefined || before.exitstatus !== task.exitstatus)
-          tx.put(this.#definition, id, recordOfTask(task));
-      }
-    });
+    const definition = this.#definition;
+    await this.#records.transact((tx) =>
+      applyTaskChanges(
+        {
+          get: (id) => tx.get(definition, id)?.value,
+          put: (id, record) => tx.put(definition, id, record),
+          delete: (id) => tx.delete(definition, id),
+        },
+        changes,
+      ),
+    );
   }
 
   async published(node: string): Promise<readonly string[]> {
