@@ -67,6 +67,13 @@ nonsense
     expect(cfg.pools.map((pool) => pool.vms)).toEqual([[100], []]);
   });
 
+  test("a line named like a method of every object is left out", () => {
+    expect(parseUserCfg("valueOf\nconstructor:x\n").warnings).toEqual([
+      "ignore config line: valueOf",
+      "ignore config line: constructor:x",
+    ]);
+  });
+
   test("any text gives a model and no exception", () => {
     const word = fc.constantFrom(
       "user",

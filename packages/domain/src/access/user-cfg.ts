@@ -33,8 +33,9 @@ export function parseUserCfg(text: string): ParsedUserCfg {
   for (const raw of text.split("\n")) {
     const line = raw.trim();
     if (line === "") continue;
-    const [kind, ...fields] = line.split(":").map((field) => field.trim());
-    const read = readers[kind ?? ""];
+    const [kind = "", ...fields] = line.split(":").map((field) => field.trim());
+    // A line may start with the name of something every object has, such as valueOf.
+    const read = Object.hasOwn(readers, kind) ? readers[kind] : undefined;
     if (read === undefined) draft.warnings.push(`ignore config line: ${line}`);
     else read(draft, fields);
   }

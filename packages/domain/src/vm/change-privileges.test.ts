@@ -26,6 +26,7 @@ describe("privileges of a change", () => {
     expect(needs("vmstate")).toEqual(["/vms/100 VM.Config.Disk+VM.PowerMgmt"]);
     expect(needs("startup")).toEqual(["/vms/100 VM.Config.Options", "/ Sys.Modify"]);
     expect(needs("args", { value: "x" })).toEqual(["only root can set 'args' config"]);
+    expect(needs("valueOf")).toEqual(["only root can set 'valueOf' config"]);
     expect(needs("parallel0")).toEqual(["only root can set 'parallel0' config"]);
   });
 

@@ -28,7 +28,8 @@ export interface KeyChange {
 }
 
 export function privilegesForChange(key: string, change: KeyChange): ChangeNeeds {
-  const rule = keyPrivileges[keyKind(key)];
+  const kind = keyKind(key);
+  const rule = Object.hasOwn(keyPrivileges, kind) ? keyPrivileges[kind] : undefined;
   const vm = `/vms/${change.vmid}`;
   if (rule === undefined || "rootOnly" in rule)
     return { kind: "root-only", message: `only root can set '${key}' config` };
