@@ -304,14 +304,14 @@ describe("status, version, nodes and audit", () => {
       statusCode: 200,
     };
     ctl.api.on("GET /api/v1/audit", { body: { entries: [entry] } });
-    expect((await ctl.run(["audit", "list", "--actor", "joe@pve"])).out).toBe(
+    expect((await ctl.run(["audit", "list", "--user", "joe@pve"])).out).toBe(
       [
-        "NUMBER  TIME                  USER     ACTION  RESOURCE  NAME  STATUS",
+        "NUMBER  TIME                  USER     VERB    RESOURCE  NAME  STATUS",
         "7       2026-01-02 03:04:05Z  joe@pve  delete  /pools    dev   200",
         "",
       ].join("\n"),
     );
-    expect(ctl.api.requests[0]?.query.toString()).toBe("limit=50&actor=joe%40pve");
+    expect(ctl.api.requests[0]?.query.toString()).toBe("limit=50&user=joe%40pve");
     ctl.api.on("GET /api/v1/audit/verify", { body: { ok: true, entries: 7, issues: [] } });
     expect((await ctl.run(["audit", "verify"])).out).toBe(
       "The audit log is whole: 7 entries in one unbroken chain.\n",

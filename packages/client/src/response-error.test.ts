@@ -60,10 +60,17 @@ describe("PVE refusals", () => {
 describe("problem bodies", () => {
   const type = "application/problem+json";
   test("carry our code, the detail and the errors as map or list", async () => {
-    const map = JSON.stringify({ code: "store.full", title: "T", detail: "D", errors: { "/spec": "no" } });
+    const map = JSON.stringify({
+      code: "store.full",
+      title: "T",
+      detail: "D",
+      data: { x: 1 },
+      errors: { "/spec": "no" },
+    });
     expect(await responseError(answer(507, "", map, type), asked)).toMatchObject({
       code: "store.full",
       message: "D",
+      data: { x: 1, status: 507 },
       errors: { "/spec": "no" },
     });
     const list = JSON.stringify({ title: "T", errors: [{ path: "/spec/x", message: "no" }, 3, { path: 1 }] });

@@ -44,14 +44,19 @@ function problemError(
   return new AppError(
     isErrorCode(code) ? code : pveCode(response.status, message),
     message,
-    options(response.status, body["errors"], asked),
+    options(response.status, body["errors"], asked, isObject(body["data"]) ? body["data"] : {}),
   );
 }
 
-function options(status: number, errors: unknown, asked: Asked): AppErrorOptions {
+function options(
+  status: number,
+  errors: unknown,
+  asked: Asked,
+  data: Readonly<Record<string, unknown>> = {},
+): AppErrorOptions {
   const map = textMap(errors);
   return {
-    data: { status, method: asked.method, path: asked.path },
+    data: { ...data, status, method: asked.method, path: asked.path },
     pveStatus: status,
     ...(map === undefined ? {} : { errors: map }),
   };

@@ -150,6 +150,20 @@ describe("watching", () => {
     expect(api.requests[1]?.query.toString()).toBe("watch=1&labelSelector=a&resourceVersion=8");
   });
 
+  test("ends with the problem that an ERROR event is", async () => {
+    const problem = {
+      type: "urn:gpve:error:auth.required",
+      code: "auth.required",
+      detail: "no longer valid",
+    };
+    api.on("GET /api/v1/tenants", {
+      stream: (async function* () {
+        yield frame("ERROR", "", problem);
+      })(),
+    });
+    await expect(v1.watch("tenants").next()).rejects.toMatchObject({ code: "auth.required" });
+  });
+
   test("ends with the server's problem when it says ERROR, and with a refusal", async () => {
     const gone = {
       type: "ERROR",

@@ -211,7 +211,9 @@ function watchEvent(
   id: string,
 ): V1WatchEvent | { type: "BOOKMARK"; resourceVersion: string } {
   const data: unknown = JSON.parse(text);
-  const type = isObject(data) && typeof data["type"] === "string" ? data["type"] : name;
+  // The event's name says what it is; some servers put it into the data instead.
+  const inside = isObject(data) && typeof data["type"] === "string" ? data["type"] : name;
+  const type = name === "message" ? inside : name;
   if (type === "ERROR" || type === "error") {
     const problem = isObject(data) && isObject(data["object"]) ? data["object"] : data;
     const detail = isObject(problem) ? textOf(problem["detail"]) : undefined;

@@ -1,4 +1,4 @@
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { isErrorCode } from "@gpve/client/response-error.ts";
 import type { PlanItem } from "@gpve/client/object.ts";
 import type { CommandSpec } from "../../command.ts";
@@ -29,10 +29,14 @@ export const objectApply: CommandSpec = {
       refuse(plan.items);
       return;
     }
-    const result = await client.v1.apply(objects, { signal: cli.signal });
+    const result = await client.v1.apply(objects, { signal: cli.signal }).catch((err: unknown) => {
+      // A refusal tells about every object; the error itself names only the first.
+      const items = isAppError(err) ? err.data["items"] : undefined;
+      if (Array.isArray(items) && cli.out.forPeople) printPlan(cli.out, items as readonly PlanItem[]);
+      throw err;
+    });
     if (cli.out.forPeople) printPlan(cli.out, result.items);
     else cli.out.data(result);
-    refuse(result.items);
     if (result.task !== undefined && input.flag("wait")) {
       await client.requireTask(result.task, {
         signal: cli.signal,

@@ -204,6 +204,16 @@ describe("apply, diff and delete", () => {
       code: 4,
       out: "! Tenant x: refused\n    no Pool.Allocate\n",
     });
+    ctl.api.on("POST /api/v1/apply", {
+      status: 403,
+      headers: { "content-type": "application/problem+json" },
+      body: { code: "access.denied", detail: "nothing was changed", data: { items: [refused] } },
+    });
+    expect(await ctl.run(["apply", "-f", "-"], { stdin })).toMatchObject({
+      code: 4,
+      out: "! Tenant x: refused\n    no Pool.Allocate\n",
+      err: expect.stringContaining("nothing was changed"),
+    });
   });
 
   test("diff exits 1 when something differs and 0 when nothing does", async () => {
