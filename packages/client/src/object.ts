@@ -1,78 +1,11 @@
-// Objects of /api/v1 as a client sees them. The server's OpenAPI document is the full truth.
+// Objects of /api/v1 as a client handles them; their shape is declared in contracts.
+import type { ApplyResult, FieldChange, KindInfo, PlanItem, PlanResult } from "@gpve/contracts/v1/bodies.ts";
+import type { V1Object, V1ObjectInput } from "@gpve/contracts/v1/object.ts";
 
-export interface ObjectMeta {
-  readonly name: string;
-  readonly uid?: string;
-  readonly labels?: Readonly<Record<string, string>>;
-  readonly annotations?: Readonly<Record<string, string>>;
-  readonly resourceVersion?: string;
-  readonly creationTimestamp?: string;
-}
-
-export interface V1Object {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly metadata: ObjectMeta;
-  readonly spec?: Readonly<Record<string, unknown>>;
-  readonly status?: Readonly<Record<string, unknown>>;
-}
-
-/** What a client sends: read-only fields may be left out, and the name where it follows from spec. */
-export interface V1ObjectInput {
-  readonly apiVersion: string;
-  readonly kind: string;
-  readonly metadata?: Partial<ObjectMeta>;
-  readonly spec?: Readonly<Record<string, unknown>>;
-}
-
-export interface V1Column {
-  readonly header: string;
-  /** Path into the object, "status.health". */
-  readonly field: string;
-  readonly format?: string;
-  /** Shown only by wide tables. */
-  readonly wide?: boolean;
-}
+export type { ApplyResult, FieldChange, PlanItem, PlanResult, V1Object, V1ObjectInput };
 
 /** One kind as the server describes it at /api/v1. */
-export interface V1Kind {
-  readonly kind: string;
-  /** "tenants": the path below /api/v1. */
-  readonly plural: string;
-  readonly aliases: readonly string[];
-  readonly description: string;
-  readonly verbs: readonly string[];
-  readonly columns: readonly V1Column[];
-  readonly describe: readonly { readonly title: string; readonly fields: readonly string[] }[];
-  readonly appliable: boolean;
-}
-
-export interface FieldChange {
-  readonly path: string;
-  readonly op: "add" | "replace" | "remove";
-  readonly before?: unknown;
-  readonly after?: unknown;
-}
-
-export interface PlanItem {
-  readonly kind: string;
-  readonly name: string;
-  readonly action: "create" | "update" | "unchanged" | "refused";
-  readonly changes: readonly FieldChange[];
-  readonly problem?: { readonly code: string; readonly detail: string };
-}
-
-export interface PlanResult {
-  readonly items: readonly PlanItem[];
-  /** False: an item is refused, apply would do nothing at all. */
-  readonly applicable: boolean;
-}
-
-export interface ApplyResult {
-  readonly items: readonly PlanItem[];
-  /** UPID; absent when nothing had to change. */
-  readonly task?: string;
-}
+export type V1Kind = KindInfo;
 
 export interface V1Page {
   readonly items: readonly V1Object[];

@@ -247,23 +247,7 @@ function v1Object(value: unknown): V1Object {
 function parseKinds(body: unknown): readonly V1Kind[] {
   const list = isObject(body) ? body["kinds"] : undefined;
   if (!Array.isArray(list)) throw new AppError("internal.error", "/api/v1 does not list its kinds");
-  return (list as readonly unknown[]).flatMap((entry) => {
-    if (!isObject(entry)) return [];
-    const { kind, plural } = entry;
-    if (typeof kind !== "string" || typeof plural !== "string") return [];
-    return [
-      {
-        kind,
-        plural,
-        aliases: (entry["aliases"] as V1Kind["aliases"] | undefined) ?? [],
-        description: textOf(entry["description"]) ?? "",
-        verbs: (entry["verbs"] as V1Kind["verbs"] | undefined) ?? [],
-        columns: (entry["columns"] as V1Kind["columns"] | undefined) ?? [],
-        describe: (entry["describe"] as V1Kind["describe"] | undefined) ?? [],
-        appliable: entry["appliable"] === true,
-      },
-    ];
-  });
+  return list as readonly V1Kind[];
 }
 
 function objectPath(plural: string, name: string): string {
