@@ -35,11 +35,6 @@ export function checkPermission(
   evaluate(permission.check, params, { ...subject, actor }, false);
 }
 
-/** PVE's 403 for a token on a method that wants a ticket. */
-export function tokenNotAllowed(uri: string): AppError {
-  return permissionDenied(`URI '${uri}' not available with API token, need proper ticket.`);
-}
-
 /** Changing permissions on a path; guests, storages and pools also by who may allocate them. */
 export function requirePermissionModify(access: AccessView, path: string): void {
   access.require(path, permissionModifiers(path), "any");

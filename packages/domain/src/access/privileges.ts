@@ -75,6 +75,7 @@ function walker(model: AccessModel, authid: string): PrivilegeSource {
   const below = new Map<AclNode, Effective>();
   const exact = new Map<AclNode, Effective>();
   const privilegesOf = new Map<Effective, Effective>();
+  const mergedRoles = new Map<Effective, Map<string, Effective>>();
   const poolRoles = memoise((poolid) => roles(`/pool/${poolid}`));
 
   const decide = (node: AclNode, inherited: Effective, final: boolean): Effective =>
@@ -108,6 +109,11 @@ function walker(model: AccessModel, authid: string): PrivilegeSource {
     const direct = roles(path);
     const pools = model.poolsOf.get(path);
     if (pools === undefined || direct.has(NO_ACCESS)) return direct;
+    const known = remembered(mergedRoles, direct, () => new Map<string, Effective>());
+    return remembered(known, pools.join(" "), () => merge(direct, pools));
+  };
+
+  const merge = (direct: Effective, pools: readonly string[]): Effective => {
     const merged = new Map(direct);
     for (const poolid of pools) {
       for (const role of poolRoles(poolid).keys()) {

@@ -53,6 +53,7 @@ group:g:who@pve:
 role:r ole:VM.Audit:
 role:PVEAdmin:VM.Audit:
 role:r:VM.Fly:
+__proto__:x:
 pool:p q::100:
 pool:a::100,x:1bad:
 pool:b::100:
@@ -61,7 +62,7 @@ acl:1:/vms:ann@pve:nope:
 acl:1:/vms:@none,none@pve!x:r:
 nonsense
 `);
-    expect(warnings).toHaveLength(19);
+    expect(warnings).toHaveLength(20);
     expect(cfg.users.map((user) => user.userid)).toEqual(["ann@pve"]);
     expect(cfg.acl).toEqual([]);
     expect(cfg.pools.map((pool) => pool.vms)).toEqual([[100], []]);

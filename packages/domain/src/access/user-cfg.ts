@@ -33,9 +33,8 @@ export function parseUserCfg(text: string): ParsedUserCfg {
   for (const raw of text.split("\n")) {
     const line = raw.trim();
     if (line === "") continue;
-    const [kind = "", ...fields] = line.split(":").map((field) => field.trim());
-    // A line may start with the name of something every object has, such as valueOf.
-    const read = Object.hasOwn(readers, kind) ? readers[kind] : undefined;
+    const [kind, ...fields] = line.split(":").map((field) => field.trim());
+    const read = readers.get(kind ?? "");
     if (read === undefined) draft.warnings.push(`ignore config line: ${line}`);
     else read(draft, fields);
   }
@@ -123,14 +122,14 @@ function newDraft(): Draft {
 
 type Reader = (draft: Draft, fields: readonly string[]) => void;
 
-const readers: Readonly<Record<string, Reader | undefined>> = {
-  user: readUser,
-  token: readToken,
-  group: readGroup,
-  role: readRole,
-  pool: readPool,
-  acl: readAcl,
-};
+const readers: ReadonlyMap<string, Reader> = new Map([
+  ["user", readUser],
+  ["token", readToken],
+  ["group", readGroup],
+  ["role", readRole],
+  ["pool", readPool],
+  ["acl", readAcl],
+]);
 
 function readUser(draft: Draft, fields: readonly string[]): void {
   const [userid = "", enable, expire, firstname, lastname, email, comment, keys] = fields;

@@ -4,6 +4,7 @@ import { parseTokenid } from "@gpve/domain/access/ids.ts";
 import type { Sealer, TicketService, TokenSecrets } from "@gpve/domain/access/ports.ts";
 import { isActive } from "@gpve/domain/access/privileges.ts";
 import type { Actor } from "@gpve/domain/request/context.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import type { AccessDirectory } from "./access-directory.ts";
@@ -47,6 +48,7 @@ const OPEN = new Set([
 const UPLOAD = /^\/nodes\/[^/]+\/storage\/[^/]+\/upload$/;
 /** How often a credential nobody knows may make this server ask the store for news. */
 const REFRESH_EVERY_MS = 1_000;
+const REFRESH_TIMEOUT_MS = 2_000;
 
 export class Authenticator {
   readonly #deps: AuthenticatorDeps;
@@ -78,11 +80,19 @@ export class Authenticator {
   async #retried(find: () => Actor | undefined): Promise<Actor> {
     let actor = find();
     if (actor === undefined && this.#mayRefresh()) {
-      await this.#deps.records.fresh();
+      await this.#refresh();
       actor = find();
     }
     if (actor === undefined) throw new AppError("auth.failed", "Authentication failed!");
     return actor;
+  }
+
+  async #refresh(): Promise<void> {
+    try {
+      await this.#deps.records.fresh({ signal: AbortSignal.timeout(REFRESH_TIMEOUT_MS) });
+    } catch (err) {
+      ignore(err, "the store is away: what this server knows decides");
+    }
   }
 
   #mayRefresh(): boolean {

@@ -6,21 +6,21 @@ import type { AccessView } from "@gpve/domain/request/context.ts";
 
 export type Capabilities = Readonly<Record<string, Readonly<Record<string, 1>>>>;
 
-const AREAS: Readonly<Record<string, RegExp>> = {
-  vms: /^(?:VM\.|Permissions\.Modify)/,
-  access: /^(?:(?:User|Group)\.|Permissions\.Modify)/,
-  storage: /^(?:Datastore\.|Permissions\.Modify)/,
-  nodes: /^(?:Sys\.|Permissions\.Modify)/,
-  sdn: /^(?:SDN\.|Permissions\.Modify)/,
-  dc: /^(?:Sys\.Audit|Sys\.Modify|SDN\.)/,
-  mapping: /^(?:Mapping\.|Permissions\.Modify)/,
-};
+const AREAS: ReadonlyMap<string, RegExp> = new Map([
+  ["vms", /^(?:VM\.|Permissions\.Modify)/],
+  ["access", /^(?:(?:User|Group)\.|Permissions\.Modify)/],
+  ["storage", /^(?:Datastore\.|Permissions\.Modify)/],
+  ["nodes", /^(?:Sys\.|Permissions\.Modify)/],
+  ["sdn", /^(?:SDN\.|Permissions\.Modify)/],
+  ["dc", /^(?:Sys\.Audit|Sys\.Modify|SDN\.)/],
+  ["mapping", /^(?:Mapping\.|Permissions\.Modify)/],
+]);
 
 const ALWAYS = ["/", "/nodes", "/access/groups", "/vms", "/storage", "/sdn", "/mapping"];
 
 export function capabilities(model: AccessModel, access: AccessView): Capabilities {
   const cap: Record<string, Record<string, 1>> = Object.fromEntries(
-    Object.keys(AREAS).map((area) => [area, {}]),
+    [...AREAS.keys()].map((area) => [area, {}]),
   );
   const grant = (area: string, privilege: string): void => {
     const held = cap[area];
@@ -31,9 +31,9 @@ export function capabilities(model: AccessModel, access: AccessView): Capabiliti
     const area = /^\/(\w+)/.exec(path)?.[1] ?? "dc";
     for (const privilege of access.privileges(path).keys()) {
       if (area === "pool") {
-        if (AREAS["vms"]?.test(privilege) === true) grant("vms", privilege);
-        if (AREAS["storage"]?.test(privilege) === true) grant("storage", privilege);
-      } else if (AREAS[area]?.test(privilege) === true) {
+        if (AREAS.get("vms")?.test(privilege) === true) grant("vms", privilege);
+        if (AREAS.get("storage")?.test(privilege) === true) grant("storage", privilege);
+      } else if (AREAS.get(area)?.test(privilege) === true) {
         grant(area, privilege);
       }
     }

@@ -52,6 +52,24 @@ describe("logging in", () => {
     expect(answer).not.toHaveProperty("clustername");
   });
 
+  test("capabilities come from pools, too", async () => {
+    await fix.call("root@pam", "POST /access/roles", {
+      roleid: "tenant",
+      privs: "VM.Audit,Datastore.Audit,Permissions.Modify,Sys.Audit",
+    });
+    await fix.call("root@pam", "POST /pools", { poolid: "p1" });
+    await fix.call("root@pam", "PUT /access/acl", { path: "/pool/p1", roles: "tenant", users: "joe@pve" });
+    expect((await ticketOf("joe@pve", "secret-joe")).cap).toEqual({
+      vms: { "VM.Audit": 1, "Permissions.Modify": 1 },
+      storage: { "Datastore.Audit": 1, "Permissions.Modify": 1 },
+      access: {},
+      dc: {},
+      mapping: {},
+      nodes: {},
+      sdn: {},
+    });
+  });
+
   test("every failure looks the same; the log knows why", async () => {
     await fix.call("root@pam", "POST /access/users", { userid: "off@pve", password: "12345678", enable: 0 });
     await fix.call("root@pam", "POST /access/users", { userid: "old@pve", password: "12345678", expire: 1 });

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { AccessFixture } from "../../testing/access-fixture.ts";
 import { openAccessFixture } from "../../testing/access-fixture.ts";
 import { poolsDef } from "../access/collections.ts";
-import { addGuestToPool, removeGuestAccess } from "./pools.ts";
+import { addGuestToPool, removeGuestAccess, removeStorageAccess } from "./pools.ts";
 
 let fix: AccessFixture;
 beforeEach(async () => {
@@ -172,4 +172,20 @@ test("a guest enters a pool at birth and leaves nothing behind", async () => {
   await expect(fix.records.transact((tx) => addGuestToPool(tx, 100, "none"))).rejects.toThrow(
     "pool 'none' does not exist",
   );
+});
+
+test("a storage that goes leaves its pools and permissions", async () => {
+  for (const poolid of ["p1", "p2"]) {
+    await root("POST /pools", { poolid });
+    await root("PUT /pools", { poolid, storage: "local" });
+  }
+  await root("PUT /access/acl", { path: "/storage/local", roles: "PVEAuditor", users: "root@pam" });
+  await fix.records.transact((tx) => removeStorageAccess(tx, "local"));
+  expect(
+    fix.records
+      .collection(poolsDef)
+      .list()
+      .map((entry) => entry.value.storage),
+  ).toEqual([[], []]);
+  expect(await root("GET /access/acl")).toEqual([]);
 });

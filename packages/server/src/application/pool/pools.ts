@@ -153,6 +153,15 @@ export function removeGuestAccess(tx: Tx, vmid: number): void {
   removeAclEntries(tx, ({ path }) => path === `/vms/${vmid}`);
 }
 
+/** Part of removing a storage. */
+export function removeStorageAccess(tx: Tx, storage: string): void {
+  for (const { id, value } of tx.list(poolsDef)) {
+    if (!value.storage.includes(storage)) continue;
+    tx.put(poolsDef, id, { ...value, storage: value.storage.filter((other) => other !== storage) });
+  }
+  removeAclEntries(tx, ({ path }) => path === `/storage/${storage}`);
+}
+
 function addVm(
   tx: Tx,
   poolid: string,
