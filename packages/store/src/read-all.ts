@@ -3,16 +3,20 @@ import { keyAfter } from "./keys.ts";
 
 const PAGE = 1_000;
 
-/** Reads a whole range in pages, all at one revision; returns that revision. */
+/** Reads a whole range in pages, all at one revision, the newest or the one given; returns that revision. */
 export async function readAll(
   store: Store,
   span: { readonly key: Bytes; readonly end: Bytes },
   signal: AbortSignal | undefined,
   onPage: (kvs: readonly KeyValue[]) => void | Promise<void>,
+  at?: number,
 ): Promise<number> {
   const options = signal === undefined ? {} : { signal };
-  const first = await store.range({ ...span, limit: PAGE }, options);
-  const { revision } = first;
+  const first = await store.range(
+    { ...span, limit: PAGE, ...(at === undefined ? {} : { revision: at }) },
+    options,
+  );
+  const revision = at ?? first.revision;
   await onPage(first.kvs);
   let page = first;
   for (let last = page.kvs.at(-1); page.more && last !== undefined; last = page.kvs.at(-1)) {
