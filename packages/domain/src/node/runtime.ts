@@ -18,6 +18,7 @@ export interface NodeUsage {
     readonly avail: number;
   };
   readonly uptimeSeconds: number;
+  /** Bytes of all physical interfaces since boot. */
   readonly netIn: number;
   readonly netOut: number;
 }
