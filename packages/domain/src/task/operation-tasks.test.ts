@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { joinDirectories, operationTasks, upidNamer } from "./operation-tasks.ts";
 import type { OperationFacts, OperationSource } from "./operation-tasks.ts";
-import type { TaskChange } from "./ports.ts";
+import type { TaskChange, TaskRecord } from "./task-record.ts";
 import { TaskOutbox } from "./task-outbox.ts";
 
 const name = upidNamer("n1", () => 12.7);
@@ -69,7 +69,7 @@ describe("operations as tasks", () => {
 });
 
 describe("TaskOutbox", () => {
-  function outbox(over: { fail?: number; published?: string[] } = {}) {
+  function outbox(over: { fail?: number; published?: TaskRecord[] } = {}) {
     const batches: (readonly TaskChange[])[] = [];
     const failures: number[] = [];
     let left = over.fail ?? 0;
@@ -129,14 +129,30 @@ describe("TaskOutbox", () => {
     expect(told().at(-1)).toEqual([upid(1), "OK"]);
   });
 
-  it("reconciles after a start, leaving alone what is not ours", async () => {
-    const { box, told } = outbox({ published: [upid(1), upid(2), upid(900), "junk"] });
-    await box.reconcile("n1", [{ id: upid(2) }], ({ pid }) => pid < 500);
+  it("reconciles after a start, leaving alone what is not ours and what is known already", async () => {
+    const end = { endtime: 1, exitstatus: "OK" };
+    const published = [{ upid: upid(1) }, { upid: upid(2) }, { upid: upid(3), ...end }, { upid: upid(900) }];
+    const { box, told } = outbox({ published: [...published, { upid: "junk" }] });
+    const ended = { endedAt: 1_000, exitStatus: "OK" };
+    const operations = [{ id: upid(2), ...ended }, { id: upid(3), ...ended }, { id: upid(4) }];
+    await box.reconcile(
+      "n1",
+      () => operations,
+      ({ pid }) => pid < 500,
+    );
     await box.settled();
     expect(told()).toEqual([
-      [upid(2), undefined],
+      [upid(2), "OK"],
+      [upid(4), undefined],
       [upid(1), undefined],
     ]);
+    await box.close();
+    await box.reconcile(
+      "n1",
+      () => operations,
+      () => true,
+    );
+    expect(told()).toHaveLength(3);
   });
 
   it("closes with what it has not told", async () => {

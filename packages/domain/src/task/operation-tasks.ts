@@ -59,13 +59,12 @@ export function operationTasks(source: OperationSource, clock: Sleeper): TaskDir
       }
     },
     async stop(upid, by) {
-      if (!(await source.cancel(upid, by))) return;
       const enough = new AbortController();
       const given = (): undefined => undefined;
-      await Promise.race([
-        source.wait(upid, enough.signal).then(given, given),
-        clock.sleep(STOP_WAIT_MS, enough.signal).then(given, given),
-      ]);
+      const ended = source
+        .cancel(upid, by)
+        .then((isEnding) => (isEnding ? source.wait(upid, enough.signal).then(given, given) : undefined));
+      await Promise.race([ended, clock.sleep(STOP_WAIT_MS, enough.signal).then(given, given)]);
       enough.abort();
     },
   };

@@ -1,3 +1,4 @@
+import type { TaskChange, TaskRecord } from "./task-record.ts";
 import type { Task } from "./task.ts";
 
 /** Where the tasks of a process are known: an operation engine, seen as tasks. */
@@ -24,16 +25,10 @@ export interface TaskLogReader {
   stream(upid: string): AsyncIterable<Uint8Array> | undefined;
 }
 
-/** `task` undefined: its record and log are gone. */
-export interface TaskChange {
-  readonly upid: string;
-  readonly task: Task | undefined;
-}
-
 /** Tells the cluster about tasks: once when one is accepted, once when it has ended. */
 export interface TaskPublisher {
   /** All or nothing; may be told the same thing twice. */
   apply(changes: readonly TaskChange[]): Promise<void>;
   /** What the cluster knows of one node's tasks. */
-  published(node: string): Promise<readonly string[]>;
+  published(node: string): Promise<readonly TaskRecord[]>;
 }

@@ -42,20 +42,23 @@ export class TaskOutbox {
   }
 
   /**
-   * After a start: tells everything that is known and takes back what is known no more. `isOurs` says which of
-   * the node's published tasks this process answers for.
+   * After a start: tells what the cluster does not know yet and takes back what is known no more. `isOurs` says
+   * which of the node's published tasks this process answers for. Tries until it succeeds.
    */
   async reconcile(
     node: string,
-    operations: Iterable<OperationFacts>,
+    operations: () => Iterable<OperationFacts>,
     isOurs: (task: Task) => boolean,
   ): Promise<void> {
+    const published = await this.#patiently(() => this.#deps.publisher.published(node));
+    if (published === undefined) return;
+    const exits = new Map(published.map(({ upid, exitstatus }) => [upid, exitstatus]));
     const known = new Set<string>();
-    for (const operation of operations) {
+    for (const operation of operations()) {
       known.add(operation.id);
-      this.put(operation);
+      if (!exits.has(operation.id) || exits.get(operation.id) !== operation.exitStatus) this.put(operation);
     }
-    for (const upid of await this.#deps.publisher.published(node)) {
+    for (const { upid } of published) {
       const task = taskFromUpid(upid);
       if (task !== undefined && isOurs(task) && !known.has(upid)) this.#change(upid, undefined);
     }
@@ -80,13 +83,20 @@ export class TaskOutbox {
   }
 
   async #send(): Promise<void> {
-    let failures = 0;
     while (this.#pending.size > 0 && !this.#stop.signal.aborted) {
-      const batch = [...this.#pending].slice(0, BATCH);
-      try {
+      await this.#patiently(async () => {
+        const batch = [...this.#pending].slice(0, BATCH);
         await this.#deps.publisher.apply(batch.map(([upid, task]) => ({ upid, task })));
-        failures = 0;
         for (const [upid, task] of batch) if (this.#pending.get(upid) === task) this.#pending.delete(upid);
+      });
+    }
+  }
+
+  /** Tries until it succeeds; undefined when closed first. */
+  async #patiently<T>(attempt: () => Promise<T>): Promise<T | undefined> {
+    for (let failures = 0; !this.#stop.signal.aborted;) {
+      try {
+        return await attempt();
       } catch (error) {
         failures += 1;
         if (failures === 1) this.#deps.onFailure(error, this.#pending.size);
@@ -96,5 +106,6 @@ export class TaskOutbox {
         });
       }
     }
+    return undefined;
   }
 }

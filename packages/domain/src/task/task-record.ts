@@ -1,5 +1,4 @@
 // Task records in the cluster store: /gpve/tasks/<node>/<upid>. What every server shows of all nodes' tasks.
-import type { TaskChange } from "./ports.ts";
 import { taskFromUpid } from "./task.ts";
 import type { Task } from "./task.ts";
 
@@ -27,6 +26,12 @@ export function taskOfRecord(record: TaskRecord): Task | undefined {
   const { upid, endtime, exitstatus } = record;
   if (endtime === undefined || exitstatus === undefined) return taskFromUpid(upid);
   return taskFromUpid(upid, { endtime, exitstatus });
+}
+
+/** `task` undefined: its record and log are gone. */
+export interface TaskChange {
+  readonly upid: string;
+  readonly task: Task | undefined;
 }
 
 /** A transaction on the task records. */

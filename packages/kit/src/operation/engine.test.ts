@@ -182,6 +182,24 @@ describe("running", () => {
   });
 });
 
+describe("definitions", () => {
+  it("are refused when they contradict themselves", async () => {
+    const { engine } = testEngine();
+    const step = { name: "a", run: () => {} };
+    engine.register({ type: "good", steps: [step] });
+    expect(() => engine.register({ type: "good", steps: [step] })).toThrow("registered twice");
+    expect(() => engine.register({ type: "empty" })).toThrow("needs either steps or a plan");
+    expect(() => engine.register({ type: "both", steps: [step], plan: () => [step] })).toThrow(
+      "needs either",
+    );
+    engine.register({ type: "twins", steps: [step, step] });
+    await engine.start();
+    const { upid } = await engine.submit({ type: "twins", resources: [], actor: joe });
+    expect((await engine.wait(upid)).exitStatus).toContain("two steps of one name");
+    await engine.stop();
+  });
+});
+
 describe("queues", () => {
   it("runs hundreds on one resource in order and one at a time", async () => {
     const order: number[] = [];
@@ -449,6 +467,11 @@ describe("synchronous methods", () => {
     await engine.start();
     await engine.submit({ type: "clone", resources: ["vm/1"], args: { kind: "ct" }, actor: joe });
     await engine.submit({ type: "clone", resources: ["vm/2"], args: { kind: "vm" }, actor: joe });
+    expect([engine.lockOn("vm/1"), engine.lockOn("vm/2"), engine.lockOn("vm/3")]).toEqual([
+      "create",
+      undefined,
+      undefined,
+    ]);
     await expect(engine.withResource("vm/1", { noun: "CT" }, () => {})).rejects.toThrow(
       "CT is locked (create)",
     );
@@ -499,6 +522,18 @@ describe("events, metrics, pruning", () => {
     expect(events).toEqual(["accepted", "started", "step", "log one", "log two", "ended"]);
     expect(ended).toEqual([{ type: "talk", outcome: "done", warnings: 0, waitedMs: 0, ranMs: 20 }]);
     expect(depths.at(-1)).toBe(0);
+    await engine.stop();
+  });
+
+  it("survives an observer that throws", async () => {
+    const { engine } = testEngine();
+    engine.register(simple("quick", () => {}));
+    await engine.start();
+    engine.observe(() => {
+      throw new Error("observer");
+    });
+    const { upid } = await engine.submit({ type: "quick", resources: [], actor: joe });
+    expect((await engine.wait(upid)).state).toBe("done");
     await engine.stop();
   });
 

@@ -14,9 +14,11 @@ import type {
   OperationNameFacts,
   TaskLogSink,
 } from "./ports.ts";
+import { outlived } from "./record.ts";
 import type { OperationRecord, OperationView } from "./record.ts";
 import { isEnded } from "./states.ts";
 import { RequestIds } from "./request-ids.ts";
+import { Waiters } from "./waiters.ts";
 
 export interface SubmitRequest {
   readonly type: string;
@@ -76,6 +78,7 @@ export class OperationEngine {
   readonly #options: EngineOptions;
   readonly #registry = new OperationRegistry();
   readonly #requests = new RequestIds();
+  readonly #waiters = new Waiters();
   readonly #observers = new Set<(event: OperationEvent) => void>();
   readonly #stop = new AbortController();
   #execution: Execution | undefined;
@@ -128,24 +131,7 @@ export class OperationEngine {
   /** Resolves with the ended operation. */
   wait(id: string, signal?: AbortSignal): Promise<OperationView> {
     const now = this.#require(id);
-    if (isEnded(now.state)) return Promise.resolve(now);
-    return new Promise((resolve, reject) => {
-      const stop = (): void => {
-        unobserve();
-        signal?.removeEventListener("abort", onAbort);
-      };
-      const onAbort = (): void => {
-        stop();
-        reject(new AppError("operation.cancelled", "the wait for an operation was given up"));
-      };
-      const unobserve = this.observe((event) => {
-        if (event.operation.id !== id || event.kind !== "ended") return;
-        stop();
-        resolve(event.operation);
-      });
-      if (signal?.aborted === true) onAbort();
-      else signal?.addEventListener("abort", onAbort, { once: true });
-    });
+    return isEnded(now.state) ? Promise.resolve(now) : this.#waiters.wait(id, signal);
   }
 
   /** false = it had already ended or is being undone. */
@@ -165,7 +151,7 @@ export class OperationEngine {
     for (const operation of this.#execution?.operations.values() ?? []) yield operation.view();
   }
 
-  /** Called in order, synchronously; must not throw. Returns the unsubscribe. */
+  /** Called in order, synchronously. Returns the unsubscribe. */
   observe(listener: (event: OperationEvent) => void): () => void {
     this.#observers.add(listener);
     return () => this.#observers.delete(listener);
@@ -173,7 +159,8 @@ export class OperationEngine {
 
   /**
    * Runs a synchronous method on a resource: waits for the running step, at most `waitMs`, then fails with PVE's
-   * `VM is locked (<lock>)`; at once when an operation with a PVE lock runs. Goes before waiting operations.
+   * `VM is locked (<lock>)`; at once when an operation with a PVE lock runs. Goes before waiting operations. `work`
+   * must not wait for an operation on the same resource.
    */
   async withResource<T>(
     keys: string | readonly string[],
@@ -197,6 +184,12 @@ export class OperationEngine {
     }
   }
 
+  /** PVE's lock on a resource: that of the operation running on it, if it has one. */
+  lockOn(key: string): string | undefined {
+    const blocker = this.#execution?.blocker([key]);
+    return blocker?.isLocked === true ? blocker.name : undefined;
+  }
+
   counts(): { readonly waiting: number; readonly running: number } {
     return this.#execution?.counts ?? { waiting: 0, running: 0 };
   }
@@ -209,12 +202,7 @@ export class OperationEngine {
     const { type, resources, args, actor, requestId, traceparent, subject = "" } = request;
     const sequence = execution.nextSequence();
     const createdAt = this.#options.clock.now();
-    const victims = [...execution.operations.values()].filter(
-      ({ record }) =>
-        overtakes.includes(record.type) &&
-        !isEnded(record.state) &&
-        record.resources.some((key) => resources.includes(key)),
-    );
+    const victims = overtakes.length === 0 ? [] : execution.victims(overtakes, resources);
     const record: OperationRecord = {
       id: this.#options.nameOf({ sequence, type, subject, actor, createdAt }),
       sequence,
@@ -271,16 +259,31 @@ export class OperationEngine {
       undoAttempts,
       undoBackoffMs,
     });
+    try {
+      await execution.recover();
+    } catch (error) {
+      execution.halt("the journal could not be read");
+      await execution.settled();
+      await session.release();
+      throw error;
+    }
+    const before = this.#execution;
     this.#session = session;
     this.#execution = execution;
-    await execution.recover();
     this.#requests.load([...execution.operations.values()].map(({ record }) => record));
-    // Whoever waited for one that ended under another owner hears of it now.
-    for (const operation of execution.operations.values())
-      if (isEnded(operation.record.state)) operation.emit("ended");
+    this.#tellMissed(before, execution);
     await this.#prune(execution);
     this.#ready.resolve();
     return execution;
+  }
+
+  /** What ended under another owner while the journal was not ours. */
+  #tellMissed(before: Execution | undefined, now: Execution): void {
+    for (const { record } of before?.operations.values() ?? []) {
+      const operation = now.operations.get(record.id);
+      if (operation !== undefined && !isEnded(record.state) && isEnded(operation.record.state))
+        operation.emit("ended");
+    }
   }
 
   /** Takes the journal again whenever it was lost. */
@@ -288,8 +291,9 @@ export class OperationEngine {
     let execution = first;
     for (;;) {
       await aborted(execution.halted);
-      await execution.settled();
       if (this.#stop.signal.aborted) return;
+      // What was cut off must have let go before it may be taken up again.
+      await execution.settled();
       this.#ready = Promise.withResolvers<void>();
       this.#options.logger.warn({}, "the claim on the operation journal was lost; claiming it again");
       try {
@@ -323,7 +327,14 @@ export class OperationEngine {
   }
 
   #emit(event: OperationEvent): void {
-    for (const observer of this.#observers) observer(event);
+    if (event.kind === "ended") this.#waiters.ended(event.operation);
+    for (const observer of this.#observers) {
+      try {
+        observer(event);
+      } catch (error) {
+        this.#options.logger.error({ err: messageOf(error) }, "an observer of operations failed");
+      }
+    }
     if (event.kind === "removed") this.#requests.forget(event.operation);
     if (event.kind !== "ended" || this.#execution === undefined) return;
     if (this.#options.clock.now() - this.#prunedAt < PRUNE_EVERY_MS) return;
@@ -333,13 +344,9 @@ export class OperationEngine {
   async #prune(execution: Execution): Promise<void> {
     const { keepMs = 30 * 86_400_000, keepCount = 5_000, clock, logger } = this.#options;
     this.#prunedAt = clock.now();
-    const ended = [...execution.operations.values()]
-      .map(({ record }) => record)
-      .filter((record) => isEnded(record.state))
-      .toSorted((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0));
-    const old = ended.filter((record, at) => at >= keepCount || (record.endedAt ?? 0) < clock.now() - keepMs);
+    const records = [...execution.operations.values()].map(({ record }) => record);
     try {
-      await execution.forget(old);
+      await execution.forget(outlived(records, { keepCount, endedBefore: clock.now() - keepMs }));
     } catch (error) {
       logger.warn(
         { err: messageOf(error) },

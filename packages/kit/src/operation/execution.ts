@@ -1,7 +1,6 @@
 // One claim on the journal: the queues and everything that runs under it. When the claim is lost, this object is
 // finished and the engine makes another.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { ignore } from "../background.ts";
 import type { Clock } from "../clock.ts";
 import { lockOf } from "./definition.ts";
 import type { OperationRegistry } from "./definition.ts";
@@ -14,8 +13,9 @@ import type {
   OperationMetrics,
   TaskLogSink,
 } from "./ports.ts";
-import { lastLogLine, MAX_RECORD_BYTES } from "./record.ts";
+import { lastLogLine } from "./record.ts";
 import type { OperationRecord } from "./record.ts";
+import { RecordWriter } from "./record-writer.ts";
 import { ResourceQueues } from "./resource-queues.ts";
 import type { QueueEntry } from "./resource-queues.ts";
 import { Halted, runOperation } from "./runner.ts";
@@ -36,7 +36,7 @@ export interface ExecutionDeps {
   readonly undoBackoffMs: number;
 }
 
-const WRITE_RETRY_MS = [100, 250, 500, 1_000, 2_000] as const;
+const DEAF_STEP_MS = 2_000;
 /** The log of what ended this shortly before a crash may lack its last line. */
 const LOG_REPAIR_MS = 10_000;
 
@@ -46,13 +46,14 @@ export class Execution {
   readonly #queues: ResourceQueues;
   readonly #halt = new AbortController();
   readonly #running = new Map<string, Promise<void>>();
-  readonly #persisted = new Map<string, Readonly<Record<string, unknown>>>();
+  readonly #writer: RecordWriter;
   #isDraining = false;
   #sequence = 0;
 
   constructor(deps: ExecutionDeps) {
     this.#deps = deps;
     this.#queues = new ResourceQueues(() => this.#pump());
+    this.#writer = new RecordWriter({ ...deps, halt: this.#halt.signal });
     deps.session.lost.addEventListener("abort", () => this.#halt.abort(deps.session.lost.reason), {
       once: true,
     });
@@ -93,16 +94,7 @@ export class Execution {
   /** Durable when it resolves. */
   async accept(record: OperationRecord): Promise<LiveOperation> {
     if (this.#halt.signal.aborted || this.#isDraining) throw unavailable();
-    const bytes = Buffer.byteLength(JSON.stringify(record));
-    if (bytes > MAX_RECORD_BYTES)
-      throw new AppError("request.too_large", `operation '${record.type}' has arguments of ${bytes} bytes`);
-    try {
-      await this.#deps.session.write(record);
-    } catch (error) {
-      // The write may have happened all the same. The caller is told it failed, so it must not run later.
-      void this.#withdraw(record);
-      throw error;
-    }
+    await this.#writer.add(record);
     const operation = this.#adopt(record);
     operation.emit("accepted");
     if (this.#halt.signal.aborted) return operation;
@@ -121,7 +113,7 @@ export class Execution {
       this.#start(operation, async () => {
         operation.isFinishing = true;
         const end = { exitStatus: "received interrupt", endedAt: this.#deps.clock.now() };
-        await this.#persist(operation, { ...end, state: "cancelled" });
+        await this.#writer.persist(operation, { ...end, state: "cancelled" });
         operation.write(`${reason} (${by})`);
         await operation.log.finish(lastLogLine(end.exitStatus, "cancelled"));
         operation.become("cancelled", end);
@@ -132,7 +124,7 @@ export class Execution {
     }
     operation.cancel.abort(new AppError("operation.cancelled", reason));
     // Once the caller has its answer, a crash undoes the operation instead of resuming it.
-    await this.#persist(operation);
+    await this.#writer.persist(operation);
     return true;
   }
 
@@ -148,6 +140,16 @@ export class Execution {
     return undefined;
   }
 
+  /** Unfinished operations of these types on any of these keys. */
+  victims(types: readonly string[], keys: readonly string[]): readonly LiveOperation[] {
+    return [...this.operations.values()].filter(
+      ({ record }) =>
+        types.includes(record.type) &&
+        !isEnded(record.state) &&
+        record.resources.some((key) => keys.includes(key)),
+    );
+  }
+
   request(keys: readonly string[]): ReturnType<ResourceQueues["request"]> {
     return this.#queues.request(keys);
   }
@@ -155,9 +157,14 @@ export class Execution {
   /** Stops between steps; what is still inside a step after `graceMs` is cut off and recovered at the next start. */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true;
-    const cancelTimer = this.#deps.clock.after(graceMs, () => this.halt("the process is stopping"));
-    await this.settled();
-    cancelTimer();
+    // A step that does not listen to its signal cannot keep the process from ending.
+    const { promise: enough, resolve } = Promise.withResolvers<void>();
+    const cancelTimers = [
+      this.#deps.clock.after(graceMs, () => this.halt("the process is stopping")),
+      this.#deps.clock.after(graceMs + DEAF_STEP_MS, resolve),
+    ];
+    await Promise.race([this.settled(), enough]);
+    for (const cancelTimer of cancelTimers) cancelTimer();
     this.halt("the process is stopping");
   }
 
@@ -172,10 +179,11 @@ export class Execution {
 
   async forget(records: readonly OperationRecord[]): Promise<void> {
     if (records.length === 0) return;
+    // Logs first: a crash in between leaves a record, which leads here again, never a log that nobody knows.
+    for (const record of records) await this.#deps.logs.remove(record.id);
     await this.#deps.session.remove(records.map((record) => record.sequence));
     for (const record of records) {
       this.operations.delete(record.id);
-      await this.#deps.logs.remove(record.id);
       this.#deps.emit({ kind: "removed", operation: record });
     }
   }
@@ -190,7 +198,6 @@ export class Execution {
     });
     this.operations.set(record.id, operation);
     this.#sequence = Math.max(this.#sequence, record.sequence);
-    if (!isEnded(record.state)) this.#persisted.set(record.id, record.data);
     return operation;
   }
 
@@ -238,7 +245,6 @@ export class Execution {
   #ended(operation: LiveOperation): void {
     const { type, state, warnings, createdAt, startedAt, endedAt = createdAt } = operation.record;
     const begun = startedAt ?? endedAt;
-    this.#persisted.delete(operation.record.id);
     this.#deps.metrics?.ended({
       type,
       outcome: state as Outcome,
@@ -255,66 +261,12 @@ export class Execution {
       crash: this.#deps.crash,
       halt: this.#halt.signal,
       isDraining: () => this.#isDraining,
-      persist: (operation, change) => this.#persist(operation, change),
+      persist: (operation, change) => this.#writer.persist(operation, change),
       letThrough: (operation) =>
         operation.definition?.exclusive === true ? Promise.resolve() : this.#queues.letThrough(entry),
       undoAttempts: this.#deps.undoAttempts,
       undoBackoffMs: this.#deps.undoBackoffMs,
     };
-  }
-
-  /** One write at a time per operation, always of its newest state: a retried write never undoes a later one. */
-  #persist(operation: LiveOperation, change?: Partial<OperationRecord>): Promise<void> {
-    const write = operation.writes.then(() => this.#writeOut(operation, change));
-    operation.writes = write.catch((error: unknown) => ignore(error, "the caller of persist has it"));
-    return write;
-  }
-
-  async #writeOut(operation: LiveOperation, change?: Partial<OperationRecord>): Promise<void> {
-    const isEnd = change?.state !== undefined && isEnded(change.state);
-    for (let attempt = 0; ; attempt++) {
-      if (this.#halt.signal.aborted) throw new Halted("this process no longer owns the journal");
-      if (operation.isSealed && !isEnd) return;
-      operation.isSealed ||= isEnd;
-      const record = operation.snapshot(change);
-      const bytes = Buffer.byteLength(JSON.stringify(record));
-      if (bytes > MAX_RECORD_BYTES) {
-        operation.restoreData(this.#persisted.get(record.id) ?? {});
-        throw new AppError("request.too_large", `the state of operation '${record.type}' has ${bytes} bytes`);
-      }
-      try {
-        await this.#deps.session.write(record);
-        this.#persisted.set(record.id, record.data);
-        return;
-      } catch (error) {
-        if (this.#halt.signal.aborted) throw new Halted("this process no longer owns the journal");
-        this.#deps.logger.warn(
-          { err: messageOf(error), operation: record.id },
-          "the journal cannot be written, trying again",
-        );
-        await this.#pause(WRITE_RETRY_MS[Math.min(attempt, WRITE_RETRY_MS.length - 1)] ?? 1_000);
-      }
-    }
-  }
-
-  async #pause(ms: number): Promise<void> {
-    try {
-      await this.#deps.clock.sleep(ms, this.#halt.signal);
-    } catch {
-      throw new Halted("this process no longer owns the journal");
-    }
-  }
-
-  async #withdraw(record: OperationRecord): Promise<void> {
-    for (let attempt = 0; !this.#halt.signal.aborted; attempt++) {
-      try {
-        await this.#deps.session.remove([record.sequence]);
-        return;
-      } catch (error) {
-        this.#deps.logger.warn({ err: messageOf(error) }, "a refused operation is still in the journal");
-        await this.#deps.clock.sleep(Math.min(30_000, 500 * 2 ** attempt));
-      }
-    }
   }
 }
 

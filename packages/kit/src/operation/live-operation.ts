@@ -18,6 +18,8 @@ export class LiveOperation {
   isFinishing = false;
   /** Its end is on its way to the journal: nothing else may be written after it. */
   isSealed = false;
+  /** The steps' state that the journal has. */
+  writtenData: Readonly<Record<string, unknown>>;
   /** The end of the last write to the journal. */
   writes: Promise<void> = Promise.resolve();
   readonly #emit: (event: OperationEvent) => void;
@@ -37,6 +39,7 @@ export class LiveOperation {
     this.log = options.log;
     this.#emit = options.emit;
     this.data = structuredClone(options.record.data);
+    this.writtenData = options.record.data;
     if (options.record.cancelled !== undefined && !isEnded(options.record.state)) this.cancel.abort();
   }
 
@@ -55,9 +58,9 @@ export class LiveOperation {
   }
 
   /** Back to the steps' state that is in the journal. */
-  restoreData(data: Readonly<Record<string, unknown>>): void {
+  restoreData(): void {
     for (const key of Object.keys(this.data)) delete this.data[key];
-    Object.assign(this.data, structuredClone(data));
+    Object.assign(this.data, structuredClone(this.writtenData));
   }
 
   update(change: Partial<OperationRecord>): void {

@@ -1,4 +1,4 @@
-import { isEnded } from "./states.ts";
+import { isEnded, operationStates } from "./states.ts";
 import type { OperationState } from "./states.ts";
 
 export interface StepMark {
@@ -75,6 +75,17 @@ export function markStep(
   return { ...record, steps };
 }
 
+/** Ended records that are too old, or too many; never an unfinished one. */
+export function outlived(
+  records: readonly OperationRecord[],
+  limit: { readonly keepCount: number; readonly endedBefore: number },
+): readonly OperationRecord[] {
+  return records
+    .filter((record) => isEnded(record.state))
+    .toSorted((a, b) => (b.endedAt ?? 0) - (a.endedAt ?? 0))
+    .filter((record, at) => at >= limit.keepCount || (record.endedAt ?? 0) < limit.endedBefore);
+}
+
 /** Throws on a shape it does not know, so that a newer journal is never half-understood. */
 export function decodeRecord(json: unknown): OperationRecord {
   const record = json as Partial<OperationRecord> | null;
@@ -85,10 +96,10 @@ export function decodeRecord(json: unknown): OperationRecord {
     typeof record.sequence !== "number" ||
     typeof record.type !== "string" ||
     typeof record.state !== "string" ||
+    !Object.hasOwn(operationStates, record.state) ||
     !Array.isArray(record.resources) ||
     !Array.isArray(record.steps)
   )
     throw new TypeError("not an operation record");
-  isEnded(record.state);
   return record as OperationRecord;
 }

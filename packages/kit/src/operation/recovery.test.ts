@@ -272,3 +272,93 @@ it("two processes never own one journal, and a stop gives up a claim that still 
   expect(await starting).toBeInstanceOf(Error);
   await first.engine.stop();
 });
+
+it("names steps of another version that it cannot undo", async () => {
+  const disk = new JournalDisk();
+  const trace: string[] = [];
+  const journal = new MemoryJournal(disk);
+  const first = testEngine({ journal });
+  const hang: Step = { name: "hang", run: () => new Promise(() => {}) };
+  first.engine.register({ type: "changed", steps: [traced(trace, "a"), traced(trace, "gone"), hang] });
+  await first.engine.start();
+  const { upid } = await first.engine.submit({ type: "changed", resources: [], actor: joe });
+  await tick();
+  journal.die();
+  const second = testEngine({ journal: new MemoryJournal(disk) });
+  second.engine.register({ type: "changed", steps: [traced(trace, "a"), hang] });
+  await second.engine.start();
+  expect((await second.engine.wait(upid)).steps).toMatchObject([
+    { name: "a", state: "undone" },
+    { name: "gone", state: "undoFailed", undoError: "this version has no such step" },
+    { name: "hang", state: "undone" },
+  ]);
+  expect(trace).toEqual(["a", "gone", "-a"]);
+  await second.engine.stop();
+});
+
+it("a step that does not listen cannot keep the process from ending", async () => {
+  const clock = new FakeClock();
+  const { engine, journal } = testEngine({ clock });
+  engine.register({ type: "deaf", steps: [{ name: "a", run: () => new Promise(() => {}) }] });
+  await engine.start();
+  await engine.submit({ type: "deaf", resources: [], actor: joe });
+  const stopped = engine.stop(1_000);
+  await clock.advance(3_000);
+  await stopped;
+  expect(journal.disk.list()[0]?.state).toBe("running");
+  expect(journal.disk.owner).toBeUndefined();
+});
+
+it("does not start on a journal that it cannot read, and leaves it to others", async () => {
+  const disk = new JournalDisk();
+  disk.records.set(1, "no JSON");
+  const { engine } = testEngine({ journal: new MemoryJournal(disk) });
+  await expect(engine.start()).rejects.toThrow("JSON");
+  expect(disk.owner).toBeUndefined();
+  expect(engine.lockOn("x")).toBeUndefined();
+  await engine.stop();
+});
+
+it("tells its observers what another owner finished in the meantime", async () => {
+  const clock = new FakeClock();
+  const disk = new JournalDisk();
+  const journal = new MemoryJournal(disk);
+  const { engine } = testEngine({ journal, clock });
+  engine.register({
+    type: "long",
+    steps: [
+      {
+        name: "a",
+        run: (ctx) =>
+          new Promise((_, reject) => ctx.signal.addEventListener("abort", () => reject(new Error("x")))),
+      },
+    ],
+  });
+  await engine.start();
+  const { upid, operation } = await engine.submit({ type: "long", resources: [], actor: joe });
+  const ended = engine.wait(upid);
+  await tick();
+  journal.expire();
+  const rival = await new MemoryJournal(disk).claim("rival", new AbortController().signal);
+  await clock.advance(1_000);
+  const { progress: _progress, progressText: _text, ...record } = operation;
+  await rival.write({ ...record, state: "done", exitStatus: "OK", endedAt: 5 });
+  await rival.release();
+  await clock.advance(2_000);
+  expect((await ended).exitStatus).toBe("OK");
+  await engine.stop();
+});
+
+it("claims again until it can", async () => {
+  const clock = new FakeClock();
+  const journal = new MemoryJournal();
+  const { engine } = testEngine({ journal, clock });
+  await engine.start();
+  journal.disk.records.set(1, "no JSON");
+  journal.expire();
+  await clock.advance(3_000);
+  journal.disk.records.clear();
+  await clock.advance(1_000);
+  expect(await engine.withResource("x", {}, () => "mine")).toBe("mine");
+  await engine.stop();
+});

@@ -139,10 +139,15 @@ class OperationRun {
   async #undoAll(): Promise<void> {
     const operation = this.#operation;
     await this.#deps.persist(operation);
-    const begun = (operation.record.steps.length === 0 ? [] : operation.steps).filter((step) => {
+    const steps = operation.record.steps.length === 0 ? [] : operation.steps;
+    const begun = steps.filter((step) => {
       const state = operation.markOf(step.name)?.state;
       return state === "started" || state === "done";
     });
+    const known = new Set(steps.map((step) => step.name));
+    for (const { name, state } of operation.record.steps)
+      if (!known.has(name) && (state === "started" || state === "done"))
+        operation.mark(name, { state: "undoFailed", undoError: "this version has no such step" });
     for (const step of begun.toReversed()) {
       if (step.undo === undefined) operation.mark(step.name, { state: "undone" });
       else await this.#undoStep(step);

@@ -107,7 +107,10 @@ describe("crashes", () => {
   });
 
   it("writes the last line once, however often it is told", async () => {
-    await (await write(1)).open(upid).finish("TASK OK");
+    const late = (await write(1)).open(upid);
+    await late.finish("TASK OK");
+    late.append("too late");
+    await late.flush();
     await files().open(upid).finish("TASK OK");
     const logs = files();
     await logs.open(upid).finish("TASK OK");

@@ -19,6 +19,7 @@ export class TaskLogWriter implements TaskLog {
   #pending: string[] = [];
   #writing: Promise<void> = Promise.resolve();
   #isUsed = false;
+  #isFinished = false;
   #isScheduled = false;
 
   constructor(options: {
@@ -36,6 +37,8 @@ export class TaskLogWriter implements TaskLog {
   }
 
   append(line: string): void {
+    // Whoever still talks after the end is not heard: the last line stays the last.
+    if (this.#isFinished) return;
     this.#pending.push(clean(line));
     this.#schedule();
   }
@@ -46,6 +49,7 @@ export class TaskLogWriter implements TaskLog {
 
   async finish(lastLine: string): Promise<void> {
     await this.flush();
+    this.#isFinished = true;
     this.#use();
     this.#writing = this.#writing.then(() => this.#end(clean(lastLine)));
     await this.#writing;

@@ -79,5 +79,9 @@ export function openAgentOperations(options: AgentOperationsOptions): AgentOpera
 }
 
 function reconcile(engine: OperationEngine, outbox: TaskOutbox, node: string): Promise<void> {
-  return outbox.reconcile(node, engine.list(), (task) => !isServerTask(task));
+  return outbox.reconcile(
+    node,
+    () => engine.list(),
+    (task) => !isServerTask(task),
+  );
 }

@@ -1,11 +1,11 @@
-import type { TaskChange, TaskPublisher } from "@gpve/domain/task/ports.ts";
+import type { TaskPublisher } from "@gpve/domain/task/ports.ts";
 import {
   applyTaskChanges,
   decodeTaskRecord,
   TASK_PREFIX,
   taskRecordId,
 } from "@gpve/domain/task/task-record.ts";
-import type { TaskRecord } from "@gpve/domain/task/task-record.ts";
+import type { TaskChange, TaskRecord } from "@gpve/domain/task/task-record.ts";
 import { fromUtf8, prefixEnd, utf8 } from "@gpve/store/keys.ts";
 import type { Compare, Op, Store } from "@gpve/store/port.ts";
 import { readAll } from "@gpve/store/read-all.ts";
@@ -24,13 +24,13 @@ export class StoreTaskPublisher implements TaskPublisher {
     }
   }
 
-  async published(node: string): Promise<readonly string[]> {
+  async published(node: string): Promise<readonly TaskRecord[]> {
     const key = utf8(`${TASK_PREFIX}${node}/`);
-    const upids: string[] = [];
+    const records: TaskRecord[] = [];
     await readAll(this.#store, { key, end: prefixEnd(key) }, undefined, (kvs) => {
-      for (const kv of kvs) upids.push(decodeTaskRecord(JSON.parse(fromUtf8(kv.value))).upid);
+      for (const kv of kvs) records.push(decodeTaskRecord(JSON.parse(fromUtf8(kv.value))));
     });
-    return upids;
+    return records;
   }
 
   async #tryApply(changes: readonly TaskChange[]): Promise<boolean> {

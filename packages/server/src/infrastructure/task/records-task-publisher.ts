@@ -1,6 +1,6 @@
-import type { TaskChange, TaskPublisher } from "@gpve/domain/task/ports.ts";
+import type { TaskPublisher } from "@gpve/domain/task/ports.ts";
 import { applyTaskChanges, decodeTaskRecord, TASK_PREFIX } from "@gpve/domain/task/task-record.ts";
-import type { TaskRecord } from "@gpve/domain/task/task-record.ts";
+import type { TaskChange, TaskRecord } from "@gpve/domain/task/task-record.ts";
 import type { CollectionDef, Records } from "@gpve/store/records/port.ts";
 
 /** Publishes tasks as records of the cluster store, for every server's cache. */
@@ -31,9 +31,9 @@ export class RecordsTaskPublisher implements TaskPublisher {
     );
   }
 
-  async published(node: string): Promise<readonly string[]> {
+  async published(node: string): Promise<readonly TaskRecord[]> {
     await this.#records.fresh();
     const entries = this.#records.collection(this.#definition).list();
-    return entries.filter(({ id }) => id.startsWith(`${node}/`)).map(({ value }) => value.upid);
+    return entries.filter(({ id }) => id.startsWith(`${node}/`)).map(({ value }) => value);
   }
 }

@@ -71,7 +71,7 @@ describe("RecordsTaskPublisher", () => {
     const revision = records.collection(taskRecords).get(`n1/${one.upid}`)?.revision;
     await publisher.apply([...put(one), { upid: "junk", task: undefined }]);
     expect(records.collection(taskRecords).get(`n1/${one.upid}`)?.revision).toBe(revision);
-    expect(await publisher.published("n1")).toEqual([one.upid]);
+    expect(await publisher.published("n1")).toEqual([{ upid: one.upid }]);
     expect(await publisher.published("n2")).toEqual([]);
     await publisher.apply([
       { upid: one.upid, task: undefined },
