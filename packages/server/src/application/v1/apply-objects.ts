@@ -5,6 +5,8 @@ import { API_VERSION } from "@gpve/contracts/v1/object.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import type { AccessView, Actor, RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { cacheReader } from "./adapter.ts";
 import type { KindAdapter } from "./adapter.ts";
@@ -82,23 +84,6 @@ export async function applyObjects(
   return { items, task: await deps.submitApply(args, { actor, requestId, ...traceparent }) };
 }
 
-/** The part of an operation's step context that is used here. */
-export interface ApplyStepContext {
-  readonly args: ApplyArgs;
-  readonly state: ApplyState;
-  readonly signal: AbortSignal;
-  readonly id: string;
-  readonly actor: string;
-  log(line: string): void;
-  checkpoint(): Promise<void>;
-}
-
-export interface ApplyStep {
-  readonly name: string;
-  run(step: ApplyStepContext): Promise<void>;
-  undo(step: ApplyStepContext): Promise<void>;
-}
-
 /** For kit/operation's registry. A crash is undone: half of what belongs together helps nobody. */
 export function applyObjectsOperation(deps: {
   readonly records: Records;
@@ -106,12 +91,7 @@ export function applyObjectsOperation(deps: {
   readonly adapters: readonly KindAdapter[];
   readonly accessOf: (actor: Actor) => AccessView;
   readonly log: RequestLogger;
-}): {
-  readonly type: string;
-  readonly onCrash: "undo";
-  plan(args: ApplyArgs): readonly ApplyStep[];
-  initialState(): ApplyState;
-} {
+}): OperationDefinition<ApplyArgs, ApplyState> {
   const adapters = new Map(deps.adapters.map((adapter) => [adapter.kind.kind, adapter]));
   const adapterOf = (kind: string): KindAdapter => {
     const adapter = adapters.get(kind);
@@ -119,12 +99,12 @@ export function applyObjectsOperation(deps: {
       throw new AppError("feature.unsupported", `this server does not serve ${kind} objects`);
     return adapter;
   };
-  const contextOf = (step: ApplyStepContext): RequestContext => {
+  const contextOf = (step: StepContext<ApplyArgs, ApplyState>, access?: AccessView): RequestContext => {
     const actor = actorOf(step.actor);
     return {
       requestId: step.id,
       actor,
-      access: deps.accessOf(actor),
+      access: access ?? deps.accessOf(actor),
       signal: step.signal,
       log: deps.log,
       clientAddress: "",
@@ -174,13 +154,38 @@ export function applyObjectsOperation(deps: {
           undo: async (step) => {
             const before = step.state.before[key];
             if (before === undefined) return;
-            await restore(deps.records, adapterOf(item.kind), item.name, before, contextOf(step));
+            await restore(deps.records, adapterOf(item.kind), item.name, before, contextOf(step, RESTORING));
             step.log(`${item.kind} ${item.name}: ${before === null ? "removed again" : "put back"}`);
           },
         };
       }),
   };
 }
+
+/** Starts the operation on an engine. Objects of one name are changed one after the other. */
+export function submitApplyTo(engine: Pick<OperationEngine, "submit">): SubmitApply {
+  return async (args, { actor, requestId, traceparent }) => {
+    const { upid } = await engine.submit({
+      type: APPLY_OPERATION,
+      resources: args.items.map((item) => `object/${item.kind}/${item.name}`),
+      args,
+      actor: actor.authid,
+      requestId,
+      ...(traceparent === undefined ? {} : { traceparent }),
+    });
+    return upid;
+  };
+}
+
+/**
+ * Putting back what was there is not a change that needs permission: it was there with permission, and what is
+ * undone may be the very permission.
+ */
+const RESTORING: AccessView = {
+  privileges: () => new Map([["Permissions.Modify", true]]),
+  has: () => true,
+  require: () => undefined,
+};
 
 function beforeOf(adapter: KindAdapter, records: Records, name: string): Before | null {
   const reader = cacheReader(records);

@@ -1,0 +1,56 @@
+// Which happenings become events, and in which words.
+import type { NodeView } from "@gpve/domain/node/runtime.ts";
+import { statusTypeOf } from "@gpve/domain/task/task.ts";
+import type { Task } from "@gpve/domain/task/task.ts";
+import type { EventInput } from "./events.ts";
+
+/** undefined = nothing worth telling: the first report after a start, or no change of health. */
+export function nodeHealthEvent(view: NodeView, previous: NodeView | undefined): EventInput | undefined {
+  if (previous === undefined || previous.health === view.health) return undefined;
+  const { node } = view;
+  const object = { kind: "Node", name: node };
+  switch (view.health) {
+    case "online":
+      return { type: "Normal", reason: "NodeOnline", object, node, message: `node ${node} is online` };
+    case "offline":
+      return {
+        type: "Warning",
+        reason: "NodeOffline",
+        object,
+        node,
+        message: `node ${node} does not report any more; its guests go on running`,
+      };
+    case "unknown":
+      return {
+        type: "Warning",
+        reason: "NodeUnknown",
+        object,
+        node,
+        message: `the state of node ${node} is not known`,
+      };
+  }
+}
+
+/** undefined = it has not ended, or ended well: tasks are listed elsewhere, failures are news. */
+export function taskEndEvent(task: Task): EventInput | undefined {
+  if (task.exitstatus === undefined) return undefined;
+  const outcome = statusTypeOf(task.exitstatus);
+  if (outcome === "ok") return undefined;
+  const about = task.id === "" ? task.type : `${task.type} ${task.id}`;
+  return {
+    type: "Warning",
+    reason: outcome === "warning" ? "TaskWarnings" : "TaskFailed",
+    object: { kind: "Task", name: task.upid },
+    node: task.node,
+    message: `${about}: ${task.exitstatus}`,
+  };
+}
+
+export function loginFailedEvent(userid: string, clientAddress: string): EventInput {
+  return {
+    type: "Warning",
+    reason: "LoginFailed",
+    object: { kind: "User", name: userid.slice(0, 64) },
+    message: `a login as ${JSON.stringify(userid.slice(0, 64))} from ${clientAddress} failed`,
+  };
+}

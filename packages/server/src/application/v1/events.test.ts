@@ -1,0 +1,133 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { NodeView } from "@gpve/domain/node/runtime.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { MemoryRecords } from "../../testing/memory-records.ts";
+import { loginFailedEvent, nodeHealthEvent, taskEndEvent } from "./event-sources.ts";
+import { EventRecorder, eventCollection } from "./events.ts";
+import type { EventInput } from "./events.ts";
+
+const event = (message: string, more: Partial<EventInput> = {}): EventInput => ({
+  type: "Warning",
+  reason: "Test",
+  object: { kind: "Node", name: "n1" },
+  message,
+  ...more,
+});
+
+describe("the event recorder", () => {
+  let records: Records;
+  let clock: FakeClock;
+  let ids: number;
+  const errors: string[] = [];
+  const log = { error: (_fields: unknown, message: string) => void errors.push(message) };
+  beforeEach(() => {
+    records = new MemoryRecords();
+    clock = new FakeClock();
+    ids = 0;
+  });
+  afterEach(() => {
+    errors.length = 0;
+  });
+  const open = (options = {}) =>
+    new EventRecorder({ records, clock, log, newId: () => String(++ids).padStart(26, "0") }, options);
+  const all = () =>
+    records
+      .collection(eventCollection)
+      .list()
+      .map((entry) => entry.value);
+
+  it("writes soon and together, and counts alike events instead of repeating them", async () => {
+    const recorder = open();
+    for (let i = 0; i < 5; i++) recorder.recordEvent(event("same"));
+    recorder.recordEvent(event("other", { node: "n1" }));
+    expect(all()).toEqual([]);
+    await clock.advance(600);
+    expect(all()).toMatchObject([
+      { message: "same", count: 5 },
+      { message: "other", count: 1 },
+    ]);
+    await clock.advance(60_000);
+    recorder.recordEvent(event("same"));
+    await clock.advance(600);
+    expect(all()).toHaveLength(2);
+    expect(all()[0]).toMatchObject({ count: 6 });
+    await clock.advance(11 * 60_000);
+    recorder.recordEvent(event("same"));
+    await clock.advance(600);
+    expect(all()).toHaveLength(3);
+  });
+
+  it("drops the oldest beyond its bound", async () => {
+    const recorder = open({ maxEvents: 3 });
+    for (let i = 0; i < 8; i++) {
+      recorder.recordEvent(event(`m${i}`));
+      await clock.advance(600);
+    }
+    expect(all().map((one) => one.message)).toEqual(["m5", "m6", "m7"]);
+  });
+
+  it("cuts long messages, bounds what waits, and keeps it while the store is away", async () => {
+    const recorder = open();
+    let away = true;
+    const transact = records.transact.bind(records);
+    records.transact = (change, options) =>
+      away ? Promise.reject(new AppError("store.unavailable", "gone")) : transact(change, options);
+    for (let i = 0; i < 1_500; i++) recorder.recordEvent(event(`${i} ${"x".repeat(3000)}`));
+    await clock.advance(600);
+    expect(errors).toEqual(["events could not be written"]);
+    away = false;
+    await recorder.flush();
+    expect(all()).toHaveLength(1_000);
+    expect(all()[0]?.message).toHaveLength(1_024);
+  });
+
+  it("refuses records that are none", () => {
+    expect(() => eventCollection.decode({})).toThrow();
+    expect(() => eventCollection.decode(null)).toThrow();
+  });
+});
+
+describe("happenings", () => {
+  const view = (health: NodeView["health"]) => ({ node: "n1", health }) as NodeView;
+
+  it("of nodes are told when health changes", () => {
+    expect(nodeHealthEvent(view("online"), undefined)).toBeUndefined();
+    expect(nodeHealthEvent(view("online"), view("online"))).toBeUndefined();
+    expect(nodeHealthEvent(view("online"), view("offline"))).toMatchObject({
+      type: "Normal",
+      reason: "NodeOnline",
+    });
+    expect(nodeHealthEvent(view("offline"), view("online"))).toMatchObject({
+      type: "Warning",
+      reason: "NodeOffline",
+      node: "n1",
+    });
+    expect(nodeHealthEvent(view("unknown"), view("online"))?.reason).toBe("NodeUnknown");
+  });
+
+  it("of tasks are told when they did not end well", () => {
+    const task = {
+      upid: "UPID:x",
+      node: "n1",
+      pid: 1,
+      pstart: 1,
+      starttime: 1,
+      type: "qmstart",
+      id: "100",
+      authid: "a@pve",
+    };
+    expect(taskEndEvent(task)).toBeUndefined();
+    expect(taskEndEvent({ ...task, exitstatus: "OK" })).toBeUndefined();
+    expect(taskEndEvent({ ...task, exitstatus: "WARNINGS: 2" })?.reason).toBe("TaskWarnings");
+    expect(taskEndEvent({ ...task, id: "", exitstatus: "boom" })).toMatchObject({
+      reason: "TaskFailed",
+      message: "qmstart: boom",
+    });
+  });
+
+  it("of logins carry no line breaks of the client's making", () => {
+    expect(loginFailedEvent("a\nb", "10.0.0.1").message).toBe('a login as "a\\nb" from 10.0.0.1 failed');
+  });
+});
