@@ -41,6 +41,10 @@ import { version } from "./commands/server/version.ts";
 import { completionCommand } from "./commands/session/completion.ts";
 import { login } from "./commands/session/login.ts";
 import { logout } from "./commands/session/logout.ts";
+import { storeBackup } from "./commands/store/backup.ts";
+import { storeMigrate } from "./commands/store/migrate.ts";
+import { storeRestore } from "./commands/store/restore.ts";
+import { storeVerify } from "./commands/store/verify.ts";
 import { taskCancel } from "./commands/task/cancel.ts";
 import { taskFollow } from "./commands/task/follow.ts";
 import { taskList } from "./commands/task/list.ts";
@@ -98,6 +102,10 @@ export const allCommands: readonly CommandSpec[] = [
   roleCreate,
   roleSet,
   roleDelete,
+  storeBackup,
+  storeRestore,
+  storeVerify,
+  storeMigrate,
   taskList,
   taskShow,
   taskFollow,

@@ -22,6 +22,7 @@ export interface RunOptions {
   readonly terminal?: number;
   readonly env?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
+  readonly localDataDir?: string;
 }
 
 /** 2026-01-02T03:04:05Z */
@@ -64,6 +65,7 @@ export class Gpvectl implements AsyncDisposable {
         after: () => () => undefined,
       },
       signal: options.signal ?? new AbortController().signal,
+      ...(options.localDataDir === undefined ? {} : { localDataDir: options.localDataDir }),
       readStdin: async () => options.stdin ?? "",
       ask: async (question) => {
         this.asked.push(question);
