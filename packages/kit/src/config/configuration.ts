@@ -13,7 +13,7 @@ const url = text({ pattern: /^https:\/\/[^/\s]+\/?$/, says: 'must look like "htt
 const listenAddress = text({ pattern: /^.*:\d{1,5}$/, says: 'must look like "address:port" or ":port"' });
 
 const logging = record({
-  level: withDefault(choice("trace", "debug", "info", "warn", "error", "fatal"), "info"),
+  level: withDefault(choice("debug", "info", "warn", "error"), "info"),
   format: withDefault(choice("json", "text"), "json"),
   /** A file; absent = standard output. */
   output: optional(text()),

@@ -1,0 +1,184 @@
+// Wires one agent. The only file here that constructs adapters. Whether servers reach it in memory or over gRPC is the
+// business of whoever composes the process.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
+import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
+import { methodByKey } from "@gpve/domain/schema/method-table.ts";
+import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
+import { joinDirectories } from "@gpve/domain/task/operation-tasks.ts";
+import type { TaskDirectory, TaskPublisher } from "@gpve/domain/task/ports.ts";
+import { background } from "@gpve/kit/background.ts";
+import { systemClock, type Clock } from "@gpve/kit/clock.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
+import { exec } from "@gpve/kit/exec.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { Metrics } from "@gpve/kit/telemetry/metrics.ts";
+import { span } from "@gpve/kit/telemetry/span.ts";
+import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
+import { withTraceparent } from "@gpve/kit/telemetry/traceparent.ts";
+import { createAgent, type Agent } from "./application/agent.ts";
+import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts";
+import { createReporter, type Reporter } from "./application/report/reporter.ts";
+import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
+import { hostFiles } from "./infrastructure/facts/host-files.ts";
+import { UsageSampler } from "./infrastructure/facts/usage-sampler.ts";
+import { SystemdPower } from "./infrastructure/host/power.ts";
+import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
+import { SystemReport } from "./infrastructure/host/system-report.ts";
+import { HostTimezone } from "./infrastructure/host/timezone.ts";
+import { openAgentOperations } from "./infrastructure/operation/agent-operations.ts";
+import { keepNodeStatistics, nodeSources } from "./infrastructure/rrd/node-statistics.ts";
+import { RrdFile } from "./infrastructure/rrd/rrd-file.ts";
+import { createNodeHandlers } from "./presentation/pve/node-handlers.ts";
+import { createTaskHandlers } from "./presentation/pve/task-handlers.ts";
+
+export interface AgentSettings {
+  readonly data: DataDir;
+  readonly nodeName: string;
+  readonly accessOf: (actor: Actor | undefined) => AccessView;
+  readonly publisher: TaskPublisher;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly clock?: Clock;
+  readonly qemuBinary?: string;
+  /** In one process: tasks of the server under the same node name. */
+  readonly serverTasks?: TaskDirectory;
+}
+
+export interface RunningAgent {
+  readonly agent: Agent;
+  readonly reporter: Reporter;
+  readonly engine: OperationEngine;
+  close(): Promise<void>;
+}
+
+const FACTS_EVERY_MS = 60_000;
+const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
+/** Served beside PVE's methods, for /api/v1. */
+const PROBE_ROUTE = "POST /gpve/nodes/{node}/probe";
+
+export async function startAgent(settings: AgentSettings): Promise<RunningAgent> {
+  const { data, nodeName, log, metrics } = settings;
+  const clock = settings.clock ?? systemClock;
+  const runExec = tracedExec(exec);
+  const stop = new AbortController();
+
+  const facts = new FactsKeeper({
+    files: hostFiles,
+    exec: runExec,
+    log,
+    folder: data.file("agent"),
+    ...(settings.qemuBinary === undefined ? {} : { qemuBinary: settings.qemuBinary }),
+  });
+  await facts.load();
+  const known = () => facts.facts().facts;
+  const sampler = new UsageSampler({ files: hostFiles, clock });
+  const archive = RrdFile.open(data.file("agent", "node.rrd"), nodeSources);
+
+  const operations = openAgentOperations({
+    file: data.file,
+    node: nodeName,
+    clock,
+    logger: log,
+    publisher: settings.publisher,
+    metrics: {
+      queue: () => undefined,
+      ended: ({ type, outcome }) => metrics.countTask(type, TASK_OUTCOMES[outcome]),
+    },
+  });
+  const { engine, logs } = operations;
+  engine.register(probeNodeOperation({ refresh: (signal) => facts.refresh(signal), facts: known }));
+  metrics.watchQueue("agent", () => engine.counts().waiting + engine.counts().running);
+  const tasks =
+    settings.serverTasks === undefined
+      ? operations.tasks
+      : joinDirectories([operations.tasks, settings.serverTasks]);
+
+  const agent = createAgent({
+    node: nodeName,
+    handlers: [
+      createTaskHandlers({ tasks, logs }),
+      createNodeHandlers({
+        clock,
+        facts: known,
+        usage: () => sampler.sample(),
+        statistics: archive,
+        dns: new ResolvConf(),
+        time: new HostTimezone(),
+        power: new SystemdPower({ exec: runExec }),
+        report: new SystemReport({ exec: runExec, node: nodeName, version: PRODUCT_VERSION, facts: known }),
+      }),
+    ],
+    extensions: {
+      [PROBE_ROUTE]: async (params, ctx) => {
+        ctx.access.require(`/nodes/${nodeName}`, ["Sys.Modify"]);
+        const { requestId } = params;
+        const submitted = await engine.submit({
+          type: PROBE_OPERATION,
+          resources: [`node/${nodeName}/probe`],
+          actor: ctx.actor?.authid ?? "",
+          ...(typeof requestId === "string" ? { requestId } : {}),
+          ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+        });
+        return submitted.upid;
+      },
+    },
+    validate: (route, params) => {
+      const method = methodByKey(route);
+      if (method === undefined) throw new AppError("internal.error", `no such route: ${route}`);
+      return requireValidParams(method, params, { source: "json" });
+    },
+    accessOf: settings.accessOf,
+    logFor: (call) => log.child({ requestId: call.requestId }),
+  });
+  await operations.start();
+
+  const statistics = keepNodeStatistics(
+    {
+      archive,
+      usage: () => sampler.sample(),
+      cpus: () => known().cpu.cpus,
+      files: hostFiles,
+      clock,
+      onError: (err) => log.error({ err: String(err) }, "node statistics failed"),
+    },
+    stop.signal,
+  );
+  background(log, "node statistics", statistics);
+  let nextRefresh = (): void => undefined;
+  const refresh = (): void => {
+    background(log, "looking at this host", facts.refresh(stop.signal));
+    nextRefresh = clock.after(FACTS_EVERY_MS, refresh);
+  };
+  refresh();
+  return {
+    agent: traced(agent),
+    reporter: createReporter({
+      node: nodeName,
+      agentVersion: PRODUCT_VERSION,
+      clock,
+      usage: () => sampler.sample(),
+      facts: () => facts.facts(),
+    }),
+    engine,
+    async close() {
+      nextRefresh();
+      stop.abort(new AppError("operation.cancelled", "the agent stops"));
+      await statistics;
+      await operations.stop();
+      archive.close();
+    },
+  };
+}
+
+/** Spans of a call hang below the span of whoever made it, in this process or another. */
+function traced(agent: Agent): Agent {
+  return {
+    ...agent,
+    call: (call, signal) =>
+      withTraceparent(call.traceparent, () =>
+        span(`agent ${call.route}`, { "gpve.node": agent.node }, () => agent.call(call, signal), "server"),
+      ),
+  };
+}
