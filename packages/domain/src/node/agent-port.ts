@@ -6,6 +6,8 @@ export interface AgentCall {
   readonly route: string;
   /** Raw parameters, path parameters included; the agent validates. */
   readonly params: Readonly<Record<string, unknown>>;
+  /** How the client sent them; PVE reads forms and JSON a little differently. Default form. */
+  readonly source?: "form" | "json";
   readonly actor: Actor | undefined;
   readonly requestId: string;
   readonly clientAddress: string;

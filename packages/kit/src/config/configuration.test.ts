@@ -60,7 +60,7 @@ tracing: { otlpEndpoint: "http://c:4318/v1/traces" }
     expect(serverProblems("server:\n  adress: x\n  prot: 1\nlogging: { level: inof }")).toEqual([
       's.yaml:4: server.adress: unknown key, did you mean "address"?',
       's.yaml:5: server.prot: unknown key, did you mean "port"?',
-      's.yaml:6: logging.level: must be one of trace, debug, info, warn, error, fatal, did you mean "info"?',
+      's.yaml:6: logging.level: must be one of debug, info, warn, error, did you mean "info"?',
     ]);
     expect(serverProblems("zzz: 1")).toEqual(["s.yaml:3: zzz: unknown key"]);
   });

@@ -88,6 +88,7 @@ function decodeCall(request: CallRequest): AgentCall {
   return {
     route: request.route,
     params: parseObject(request.paramsJson),
+    source: request.source === "json" ? "json" : "form",
     actor:
       request.actor === undefined
         ? undefined

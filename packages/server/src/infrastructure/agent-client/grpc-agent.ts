@@ -170,6 +170,7 @@ function encodeCall(call: AgentCall): CallRequest {
     paramsJson: JSON.stringify(call.params),
     requestId: call.requestId,
     clientAddress: call.clientAddress,
+    source: call.source ?? "form",
     ...(call.actor === undefined ? {} : { actor: { ...call.actor } }),
     ...(call.traceparent === undefined ? {} : { traceparent: call.traceparent }),
   });

@@ -5,6 +5,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
+import type { Sealer } from "@gpve/domain/access/ports.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import {
@@ -29,15 +30,9 @@ import type { CollectionDef, Records } from "@gpve/store/records/port.ts";
 const SERVER_DAYS = 365;
 const AGENT_DAYS = 90;
 
-/** Encrypts small secrets with the cluster's master key. `label` is bound to the ciphertext. */
-export interface Secrets {
-  seal(plain: Uint8Array, label: string): Promise<Uint8Array> | Uint8Array;
-  open(sealed: Uint8Array, label: string): Promise<Uint8Array> | Uint8Array;
-}
-
 interface CaRecord {
   readonly certPem: string;
-  /** Sealed PKCS #8, base64. */
+  /** Sealed PKCS #8, PEM. */
   readonly sealedKey: string;
 }
 
@@ -63,7 +58,7 @@ export interface ServerTls {
 
 export interface ClusterPkiDeps {
   readonly records: Records;
-  readonly secrets: Secrets;
+  readonly sealer: Sealer;
   readonly clock: Clock;
   /** DIR/pki */
   readonly dir: string;
@@ -139,21 +134,23 @@ export class ClusterPki {
 
 /** Several servers may start at once on an empty store: the first to commit wins, the others take its CA. */
 async function openAuthority(deps: ClusterPkiDeps): Promise<CertificateAuthority> {
-  const { records, secrets, clock } = deps;
+  const { records, sealer, clock } = deps;
   await records.fresh();
   let stored = records.collection(caRecords).get("ca")?.value;
   if (stored === undefined) {
     const made = await createAuthority(`${deps.clusterName} CA`, clock.now());
-    const sealed = await secrets.seal(Buffer.from(await privateKeyPem(made.key)), "pki/ca");
-    const mine = { certPem: made.certPem, sealedKey: Buffer.from(sealed).toString("base64") };
+    const sealedKey = sealer.seal(await privateKeyPem(made.key), "pki/ca");
+    const mine = { certPem: made.certPem, sealedKey };
     stored = await records.transact((tx) => {
       const theirs = tx.get(caRecords, "ca")?.value;
       if (theirs === undefined) tx.put(caRecords, "ca", mine);
       return theirs ?? mine;
     });
   }
-  const keyPem = await secrets.open(Buffer.from(stored.sealedKey, "base64"), "pki/ca");
-  return { certPem: stored.certPem, key: await loadPrivateKey(Buffer.from(keyPem).toString("utf8")) };
+  return {
+    certPem: stored.certPem,
+    key: await loadPrivateKey(sealer.open(stored.sealedKey, "pki/ca")),
+  };
 }
 
 /** The certificate on disk, if it is still what this server needs. */

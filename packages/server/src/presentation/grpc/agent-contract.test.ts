@@ -28,6 +28,7 @@ import { Membership } from "../../application/node/membership.ts";
 import { GrpcAgent } from "../../infrastructure/agent-client/grpc-agent.ts";
 import { LocalAgent } from "../../infrastructure/agent-client/local-agent.ts";
 import { ClusterPki } from "../../infrastructure/pki/cluster-pki.ts";
+import { createSealer } from "../../infrastructure/secrets/sealer.ts";
 import { MemoryRecords } from "../../testing/memory-records.ts";
 import { createServerGrpcHandler } from "./handler.ts";
 
@@ -79,6 +80,7 @@ let membership: Membership;
 let board: MemoryNodeBoard;
 let stopBoard = (): void => undefined;
 const records = new MemoryRecords();
+const sealer = createSealer(randomBytes(32));
 const identities = (name: string): IdentityStore =>
   new IdentityStore({ dir: join(dir, name), clock: systemClock });
 const joinAs = async (node: string, token: string, store = node) =>
@@ -92,10 +94,7 @@ beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), "gpve-contract-"));
   pki = await ClusterPki.open({
     records,
-    secrets: {
-      seal: (plain) => plain.map((byte) => byte ^ 0x5a),
-      open: (sealed) => sealed.map((byte) => byte ^ 0x5a),
-    },
+    sealer,
     clock: systemClock,
     dir: join(dir, "pki"),
     clusterName: "test",
@@ -365,10 +364,7 @@ describe("the server's own certificate", () => {
   test("survives a restart, and is replaced when names change or its end is near", async () => {
     const deps = {
       records,
-      secrets: {
-        seal: (plain: Uint8Array) => plain.map((b) => b ^ 0x5a),
-        open: (s: Uint8Array) => s.map((b) => b ^ 0x5a),
-      },
+      sealer,
       clock: systemClock,
       dir: join(dir, "pki"),
       clusterName: "test",

@@ -42,7 +42,7 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
     async (traceparent) => {
       const node = params["node"];
       const runsOnNode = (route?.runs ?? (method.proxyto === "node" ? "node" : "server")) === "node";
-      if (runsOnNode && typeof node === "string") {
+      if (index === undefined && runsOnNode && typeof node === "string") {
         const connection = deps.agents.connection(node === "localhost" ? deps.localNode : node);
         if (connection === undefined) {
           throw new AppError(
@@ -54,6 +54,7 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
           {
             route: key,
             params: node === "localhost" ? { ...params, node: deps.localNode } : params,
+            source: request.source,
             actor: auth.actor,
             requestId: request.requestId,
             clientAddress: request.clientAddress,
