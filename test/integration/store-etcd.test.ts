@@ -3,6 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Store } from "@gpve/store/port.ts";
 import { fromUtf8, prefixEnd, utf8 } from "@gpve/store/keys.ts";
+import { campaign, leads } from "@gpve/store/election/election.ts";
+import { openSession } from "@gpve/store/election/session.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import type { CollectionDef } from "@gpve/store/records/port.ts";
 import { openWatch, storeConformance } from "@gpve/store/testing/conformance.ts";
@@ -127,6 +129,49 @@ describe.skipIf(etcdMissing !== undefined)("etcd store", () => {
       b?.start();
       await expect.poll(() => store.revision().catch(() => 0), { timeout: 30_000 }).toBeGreaterThan(0);
       await store.close();
+    });
+  });
+
+  describe("election on three members", () => {
+    it("never has two leaders, through the death of members and of leaders", async () => {
+      const cluster = await startEtcd({ members: 3 });
+      const stores = [cluster.open(), cluster.open(), cluster.open()];
+      const tokens: number[] = [];
+      let leading = 0;
+      const turn = async (store: Store, value: string): Promise<void> => {
+        const session = await openSession(store, { ttlSeconds: 5, log });
+        const leader = await campaign({ store, session, name: "/leaders/test/", value });
+        leading++;
+        expect(leading).toBe(1);
+        tokens.push(leader.token);
+        try {
+          const { succeeded } = await store.txn({
+            compare: [leads(leader)],
+            success: [{ type: "put", key: utf8("/work"), value: utf8(value) }],
+          });
+          expect(succeeded).toBe(true);
+          await sleep(100);
+        } finally {
+          leading--;
+          await session.close();
+        }
+      };
+      try {
+        const terms = Array.from({ length: 12 }, (_, i) => turn(stores[i % 3] ?? cluster.open(), String(i)));
+        await sleep(400);
+        await cluster.members[1]?.kill();
+        await sleep(300);
+        cluster.members[1]?.start();
+        const outcomes = await Promise.allSettled(terms);
+        const failures = outcomes.filter((outcome) => outcome.status === "rejected");
+        // The write in flight may lose its answer to the kill; nothing else may fail.
+        expect(failures.length).toBeLessThanOrEqual(1);
+        for (const { reason } of failures) expect(reason).toMatchObject({ code: "store.unavailable" });
+        expect(tokens).toEqual([...new Set(tokens)].toSorted((a, b) => a - b));
+      } finally {
+        for (const store of stores) await store.close();
+        await cluster.stop();
+      }
     });
   });
 

@@ -1,5 +1,6 @@
-// Runs one transaction's logic against the tables: comparisons, then one branch. The caller wraps it in a SQLite
-// savepoint and decides what a failure means.
+// Runs one transaction's logic against the tables, in etcd's order: all comparisons, those of nested transactions
+// too, see the state before the transaction and choose the branches; then the chosen operations are checked, first
+// puts, then ranges; then they run. The caller wraps it in a SQLite savepoint and decides what a failure means.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type {
   Bytes,
@@ -27,8 +28,11 @@ export interface ApplyContext {
 }
 
 export function applyTxn(ctx: ApplyContext, request: TxnRequest): TxnResponse {
-  const { succeeded, responses } = run(ctx, request);
-  return { succeeded, responses, revision: revisionNow(ctx) };
+  const plan = choose(ctx, request);
+  checkPuts(ctx, plan);
+  checkRanges(ctx, plan);
+  const responses = run(ctx, plan);
+  return settle(plan.succeeded, responses, revisionNow(ctx));
 }
 
 export function readRange(ctx: ApplyContext, request: RangeRequest): RangeResponse {
@@ -81,14 +85,69 @@ function revisionNow(ctx: ApplyContext): number {
   return ctx.events.length > 0 ? ctx.revision + 1 : ctx.revision;
 }
 
-function run(ctx: ApplyContext, request: TxnRequest): { succeeded: boolean; responses: OpResponse[] } {
-  // All comparisons of nested transactions see what earlier operations of the outer one wrote, as in etcd 3.4+.
-  const succeeded = request.compare.every((item) => holds(ctx, item));
-  const ops = succeeded ? request.success : (request.failure ?? []);
-  return { succeeded, responses: ops.map((op) => runOp(ctx, op)) };
+interface Plan {
+  readonly succeeded: boolean;
+  readonly steps: readonly (readonly [op: Op, nested: Plan | undefined])[];
 }
 
-function runOp(ctx: ApplyContext, op: Op): OpResponse {
+function choose(ctx: ApplyContext, request: TxnRequest): Plan {
+  const succeeded = request.compare.every((item) => holds(ctx, item));
+  const ops = succeeded ? request.success : (request.failure ?? []);
+  return { succeeded, steps: ops.map((op) => [op, op.type === "txn" ? choose(ctx, op) : undefined]) };
+}
+
+function checkPuts(ctx: ApplyContext, plan: Plan): void {
+  for (const [op, nested] of plan.steps) {
+    if (nested !== undefined) checkPuts(ctx, nested);
+    if (op.type !== "put") continue;
+    const keeps = op.ignoreValue === true || op.ignoreLease === true;
+    if (keeps && ctx.tables.get(op.key) === undefined) {
+      throw new AppError("object.not_found", "a put that keeps value or lease needs an existing key");
+    }
+    const lease = op.lease ?? 0n;
+    if (lease !== 0n && !ctx.leaseExists(lease)) {
+      throw new AppError("object.not_found", `lease ${lease} does not exist or has expired`);
+    }
+  }
+}
+
+function checkRanges(ctx: ApplyContext, plan: Plan): void {
+  for (const [op, nested] of plan.steps) {
+    if (nested !== undefined) checkRanges(ctx, nested);
+    if (op.type === "range") checkRange(ctx, op);
+  }
+}
+
+/** Against the revision before the transaction: what it is about to write is still the future. */
+function checkRange(ctx: ApplyContext, request: RangeRequest): void {
+  const wanted = request.revision ?? 0;
+  if (wanted > ctx.revision) {
+    throw new AppError(
+      "request.invalid",
+      `revision ${wanted} is in the future; the store is at ${ctx.revision}`,
+    );
+  }
+  if (wanted > 0 && wanted < ctx.compactRevision) throw compacted(wanted, ctx.compactRevision);
+}
+
+function run(ctx: ApplyContext, plan: Plan): OpResponse[] {
+  return plan.steps.map(([op, nested]) => runOp(ctx, op, nested));
+}
+
+/** Nested transactions answer with the revision of the whole, which is known only at its end. */
+function settle(succeeded: boolean, responses: readonly OpResponse[], revision: number): TxnResponse {
+  return {
+    succeeded,
+    revision,
+    responses: responses.map((response) =>
+      response.type === "txn"
+        ? { type: "txn", ...settle(response.succeeded, response.responses, revision) }
+        : response,
+    ),
+  };
+}
+
+function runOp(ctx: ApplyContext, op: Op, nested: Plan | undefined): OpResponse {
   switch (op.type) {
     case "range":
       return { type: "range", ...readRange(ctx, op) };
@@ -107,21 +166,15 @@ function runOp(ctx: ApplyContext, op: Op): OpResponse {
       return { type: "delete", deleted: found.length, prevKvs: op.prevKv === true ? found : [] };
     }
     case "txn": {
-      const nested = run(ctx, op);
-      return { type: "txn", ...nested, revision: revisionNow(ctx) };
+      const plan = nested ?? choose(ctx, op);
+      return { type: "txn", succeeded: plan.succeeded, responses: run(ctx, plan), revision: 0 };
     }
   }
 }
 
 function put(ctx: ApplyContext, op: Op & { type: "put" }): OpResponse {
   const previous = ctx.tables.get(op.key);
-  if (previous === undefined && (op.ignoreValue === true || op.ignoreLease === true)) {
-    throw new AppError("object.not_found", "a put that keeps value or lease needs an existing key");
-  }
   const lease = op.ignoreLease === true && previous !== undefined ? previous.lease : (op.lease ?? 0n);
-  if (lease !== 0n && !ctx.leaseExists(lease)) {
-    throw new AppError("object.not_found", `lease ${lease} does not exist or has expired`);
-  }
   const revision = ctx.revision + 1;
   const kv: KeyValue = {
     key: op.key,

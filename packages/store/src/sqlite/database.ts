@@ -1,5 +1,5 @@
 // Opens the database file: durability settings, sole ownership, schema version.
-import { mkdirSync } from "node:fs";
+import { chmodSync, closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -43,7 +43,7 @@ export function openDatabase(options: DatabaseOptions): DatabaseSync {
   const { path } = options;
   let db: DatabaseSync | undefined;
   try {
-    if (path !== ":memory:") mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    if (path !== ":memory:") prepareFile(path);
     db = new DatabaseSync(path);
     // One process owns the file: revision and watches live in its memory. The lock goes with the process.
     db.exec("PRAGMA locking_mode = EXCLUSIVE");
@@ -58,6 +58,13 @@ export function openDatabase(options: DatabaseOptions): DatabaseSync {
     db?.close();
     throw fromSqlite(err, path);
   }
+}
+
+/** Secrets live in there: for its owner only. SQLite gives the files beside it the same mode. */
+function prepareFile(path: string): void {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  closeSync(openSync(path, "a", 0o600));
+  chmodSync(path, 0o600);
 }
 
 export function pragma(db: DatabaseSync, name: string): number {

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -73,6 +73,13 @@ describe("SQLite store", () => {
     const watch = openWatch(second, { ...everything, startRevision: last });
     expect((await watch.events(1))[0]?.type).toBe("delete");
     await watch.stop();
+  });
+
+  it("keeps its files to their owner", async () => {
+    const path = tempFile();
+    await write(open(path), put("/a", "secret"));
+    for (const name of [path, `${path}-wal`]) expect(statSync(name).mode & 0o777).toBe(0o600);
+    expect(() => open("/dev/null/store.db")).toThrow(/store.db failed/);
   });
 
   it("never reuses a revision whose last trace was compacted away", async () => {

@@ -188,7 +188,25 @@ export function storeConformance(name: string, open: () => Promise<ConformanceTa
       expect(onEmpty.succeeded).toBe(true);
     });
 
-    it("runs nested transactions that see what came before them", async () => {
+    it("lets all comparisons, nested ones too, see the state before the transaction", async () => {
+      fresh();
+      const before: Op = {
+        type: "txn",
+        compare: [{ key: k("a"), target: "version", version: 0, result: "equal" }],
+        success: [put("b", "not there before")],
+        failure: [put("b", "there before")],
+      };
+      await write(put("a", "1"), before);
+      expect(fromUtf8((await get("b"))?.value ?? utf8(""))).toBe("not there before");
+      const { revision } = await store.range(all());
+      await fails(
+        write(put("a", "2"), { type: "range", key: k("a"), revision: revision + 1 }),
+        "request.invalid",
+      );
+      expect(await store.revision()).toBe(revision);
+    });
+
+    it("runs nested transactions whose reads see what came before them", async () => {
       fresh();
       const answer = await store.txn({
         compare: [{ key: k("a"), target: "version", version: 0, result: "equal" }],
