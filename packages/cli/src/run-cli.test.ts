@@ -277,10 +277,27 @@ describe("status, version, nodes and audit", () => {
       upid,
     });
     const join = await ctl.run(["node", "join-command", "--node", "n2", "--ttl", "15m"]);
-    expect(join.out).toContain("tok");
-    expect(join.out).toContain("https://fake:8006");
+    expect(join.out).toBe(
+      [
+        "(umask 077; cat > gpve-agent.yaml) <<EOF && ./gpve agent --config gpve-agent.yaml",
+        "apiVersion: gpve.io/v1",
+        "kind: AgentConfiguration",
+        "agent:",
+        '  nodeName: "n2"',
+        "  address: \"$(hostname -I | cut -d' ' -f1)\"",
+        "server:",
+        '  endpoint: "https://fake:8006"',
+        '  token: "tok"',
+        "EOF",
+        "",
+      ].join("\n"),
+    );
+    expect((await ctl.run(["node", "join-command", "--node", "a$(b)"])).code).toBe(2);
+    const local = await ctl.run(["node", "join-command", "--endpoint", "https://127.0.0.1:8006"]);
+    expect(local.err).toContain("name an address of this server with --endpoint");
     expect(join.err).toBe("Run it on the new machine before 2026-01-02T04:00:00Z; it works once.\n");
-    expect(JSON.parse(ctl.api.last("POST /api/v1/join-tokens").body)).toEqual({
+    const asked = ctl.api.requests.find((request) => request.path === "/api/v1/join-tokens");
+    expect(JSON.parse(asked?.body ?? "")).toEqual({
       node: "n2",
       ttlSeconds: 900,
     });

@@ -35,12 +35,16 @@ async function wanted(cli: Cli, input: Input): Promise<readonly { kind: string; 
   if (kind !== undefined || input.texts("file").length === 0) {
     throw new AppError("request.invalid", "name a kind and at least one object, or a file with -f");
   }
-  const objects = await readManifests(cli, input);
-  // What was applied last depends on what was applied first.
-  return objects.toReversed().map((object) => {
-    const name = object.metadata?.name;
-    if (name === undefined)
+  const { v1 } = await cli.client();
+  const targets: { kind: string; name: string }[] = [];
+  for (const object of await readManifests(cli, input)) {
+    // Where the name follows from spec, the server knows how.
+    const name = object.metadata.name ?? (await v1.plan([object])).items[0]?.name;
+    if (name === undefined || name === "") {
       throw new AppError("request.invalid", `a ${object.kind} in the files has no name`);
-    return { kind: object.kind, name };
-  });
+    }
+    targets.push({ kind: object.kind, name });
+  }
+  // What was applied last depends on what was applied first.
+  return targets.toReversed();
 }

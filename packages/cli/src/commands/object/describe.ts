@@ -47,6 +47,10 @@ function describe(cli: Cli, kind: V1Kind, object: V1Object): void {
     for (const field of present) {
       const format = kind.columns.find((column) => column.field === field)?.format;
       const name = titleOf(field.slice(field.lastIndexOf(".") + 1));
+      if (name === title && isTable(fieldOf(object, field))) {
+        printTable(cli, fieldOf(object, field) as readonly object[], 2);
+        continue;
+      }
       printField(cli, name, fieldOf(object, field), isCellFormat(format) ? format : "text", 2);
     }
   }
@@ -54,8 +58,12 @@ function describe(cli: Cli, kind: V1Kind, object: V1Object): void {
 
 function printField(cli: Cli, title: string, value: unknown, format: CellFormat, indent: number): void {
   const pad = " ".repeat(indent);
-  const nested = isObject(value) || (Array.isArray(value) && value.some((item) => isObject(item)));
-  if (nested) {
+  if (isTable(value)) {
+    cli.out.line(`${pad}${title}:`);
+    printTable(cli, value, indent + 2);
+    return;
+  }
+  if (isObject(value) || (Array.isArray(value) && value.some(isObject))) {
     cli.out.line(`${pad}${title}:`);
     const text = stringify(value).trimEnd();
     for (const line of text.split("\n")) cli.out.line(`${pad}  ${cellText(line, "text", 0)}`);
@@ -63,6 +71,24 @@ function printField(cli: Cli, title: string, value: unknown, format: CellFormat,
   }
   const text = cellText(value, Array.isArray(value) ? "list" : format, cli.io.clock.now());
   cli.out.line(`${pad}${`${title}:`.padEnd(18 - indent)} ${text}`);
+}
+
+/** Rows whose cells are plain values. */
+function isTable(value: unknown): value is readonly object[] {
+  return (
+    Array.isArray(value) &&
+    value.length > 0 &&
+    value.every((row) => isObject(row) && Object.values(row).every((cell) => typeof cell !== "object"))
+  );
+}
+
+function printTable(cli: Cli, rows: readonly object[], indent: number): void {
+  const keys = [...new Set(rows.flatMap((row) => Object.keys(row)))];
+  const table = cli.out.table(
+    rows,
+    keys.map((key) => ({ header: key.toUpperCase(), field: key })),
+  );
+  for (const line of table.trimEnd().split("\n")) cli.out.line(" ".repeat(indent) + line);
 }
 
 /** "qemuVersion" -> "Qemu version" */

@@ -50,7 +50,8 @@ function unpack(value: unknown, where: string, line: number): readonly V1ObjectI
   if (missing !== undefined) {
     throw new AppError("request.invalid", `${where} line ${line}: the object has no ${missing}`);
   }
-  return [value as unknown as V1ObjectInput];
+  // Where the name follows from spec, people leave metadata out.
+  return [{ metadata: {}, ...(value as object) } as unknown as V1ObjectInput];
 }
 
 function lineOf(text: string, offset: number): number {

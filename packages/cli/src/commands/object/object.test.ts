@@ -128,10 +128,12 @@ test("describe shows the groups the kind names, or spec and status", async () =>
     apiVersion: "gpve.io/v1",
     kind: "Thing",
     metadata: { name: "t" },
-    spec: { qemuVersion: 9 },
+    spec: { qemuVersion: 9, parts: [{ a: 1 }, { a: 2, b: "x" }], Spec: [{ c: 1 }] },
   };
   ctl.api.on("GET /api/v1/things/t", { body: thing });
-  expect((await ctl.run(["describe", "thing", "t"])).out).toContain("Spec:\n  Qemu version:    9\n");
+  expect((await ctl.run(["describe", "thing", "t"])).out).toContain(
+    "Spec:\n  Qemu version:    9\n  Parts:\n    A  B\n    1  -\n    2  x\n",
+  );
   expect(JSON.parse((await ctl.run(["describe", "thing", "t", "-o", "json"])).out)).toEqual(thing);
 });
 
@@ -253,7 +255,11 @@ describe("apply, diff and delete", () => {
       out: "tenant a is gone already.\n",
     });
     expect((await ctl.run(["delete"])).err).toContain("name a kind and at least one object");
+    // Only the server knows how a name follows from spec.
     const nameless = stringify({ apiVersion: "gpve.io/v1", kind: "Tenant" });
+    ctl.api.on("POST /api/v1/plan", { body: { items: [{ kind: "Tenant", name: "b" }], applicable: true } });
+    expect((await ctl.run(["delete", "-f", "-"], { stdin: nameless })).out).toBe("Deleted Tenant b.\n");
+    ctl.api.on("POST /api/v1/plan", { body: { items: [{ kind: "Tenant", name: "" }], applicable: false } });
     expect((await ctl.run(["delete", "-f", "-"], { stdin: nameless })).err).toContain("has no name");
   });
 });

@@ -9,7 +9,7 @@ export function printPlan(out: Printer, items: readonly PlanItem[]): void {
   const { green, yellow, red, dim } = out.colours;
   const paint = { create: green, update: yellow, unchanged: dim, refused: red };
   for (const item of items) {
-    const line = `${SIGNS[item.action]} ${item.kind} ${item.name}: ${item.action}`;
+    const line = `${SIGNS[item.action]} ${item.kind} ${item.name === "" ? "(no name)" : item.name}: ${item.action}`;
     out.line(paint[item.action](printable(line)));
     if (item.problem !== undefined) out.line(red(`    ${printable(item.problem.detail)}`));
     for (const change of item.changes) out.line(`    ${changeText(change)}`);
