@@ -40,6 +40,11 @@ export const errorCodes = {
   "request.timeout": "timeout",
   "config.invalid": "invalid",
   "data.newer_version": "unsupported",
+  "qmp.failed": "internal",
+  "qmp.disconnected": "unavailable",
+  "guest.start_failed": "internal",
+  "guest_agent.unavailable": "unavailable",
+  "guest_agent.failed": "internal",
   "internal.error": "internal",
 } as const satisfies Record<string, ErrorKind>;
 

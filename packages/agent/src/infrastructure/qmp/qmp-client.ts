@@ -1,0 +1,184 @@
+// The two monitors of one VM: one for commands, one for events, so that a slow command never delays an event. Both
+// come back after a lost connection. When nobody listens any more QEMU has ended, and the client ends too.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import { isNobodyListening } from "@gpve/kit/unix-socket.ts";
+import { type CallOptions, QmpConnection, type QmpGreeting } from "./qmp-connection.ts";
+import { qmpLost } from "./qmp-errors.ts";
+import { QmpEvents } from "./qmp-events.ts";
+import type { QmpArguments, QmpCommandName, QmpResult } from "./qmp-schema.ts";
+
+export interface QmpClientOptions {
+  readonly commandPath: string;
+  readonly eventPath: string;
+  readonly label: string;
+  readonly ownerUid?: number;
+  readonly clock?: Clock;
+  readonly connectTimeoutMs?: number;
+  readonly signal?: AbortSignal;
+  readonly maxLineBytes?: number;
+}
+
+/** What callers need of it; fakes implement this. */
+export interface Qmp {
+  readonly label: string;
+  readonly clock: Clock;
+  readonly events: QmpEvents;
+  execute<K extends QmpCommandName>(
+    command: K,
+    ...rest: QmpArguments<K> extends undefined
+      ? [args?: undefined, options?: CallOptions]
+      : [args: QmpArguments<K>, options?: CallOptions]
+  ): Promise<QmpResult<K>>;
+  /** Any command, unchecked: for `args` of users and for what the schema does not list. */
+  raw(command: string, args?: Readonly<Record<string, unknown>>, options?: CallOptions): Promise<unknown>;
+}
+
+const RECONNECT_DELAYS_MS = [0, 20, 100, 500, 1_000, 2_000];
+
+export class QmpClient implements Qmp {
+  readonly label: string;
+  readonly clock: Clock;
+  readonly events = new QmpEvents();
+  readonly #options: QmpClientOptions;
+  #commands: QmpConnection | undefined;
+  #connecting: Promise<QmpConnection> | undefined;
+  #eventLink: QmpConnection | undefined;
+  #ended = false;
+  #resolveEnded: () => void = () => undefined;
+  readonly #endSignal = new AbortController();
+  /** Resolves once QEMU has gone, or the client was closed. */
+  readonly ended: Promise<void>;
+
+  private constructor(options: QmpClientOptions) {
+    this.#options = options;
+    this.label = options.label;
+    this.clock = options.clock ?? systemClock;
+    this.ended = new Promise((resolve) => {
+      this.#resolveEnded = resolve;
+    });
+  }
+
+  /** Connects both monitors. */
+  static async open(options: QmpClientOptions): Promise<QmpClient> {
+    const client = new QmpClient(options);
+    try {
+      client.#watch(await client.#connectEvents(options.signal));
+      await client.#connection(options.signal);
+    } catch (err) {
+      client.close();
+      throw err;
+    }
+    return client;
+  }
+
+  get greeting(): QmpGreeting | undefined {
+    return this.#commands?.greeting ?? this.#eventLink?.greeting;
+  }
+
+  get hasEnded(): boolean {
+    return this.#ended;
+  }
+
+  async execute<K extends QmpCommandName>(
+    command: K,
+    ...[args, options]: QmpArguments<K> extends undefined
+      ? [args?: undefined, options?: CallOptions]
+      : [args: QmpArguments<K>, options?: CallOptions]
+  ): Promise<QmpResult<K>> {
+    return (await this.raw(
+      command,
+      args as Readonly<Record<string, unknown>> | undefined,
+      options,
+    )) as QmpResult<K>;
+  }
+
+  async raw(
+    command: string,
+    args?: Readonly<Record<string, unknown>>,
+    options?: CallOptions,
+  ): Promise<unknown> {
+    if (this.#ended) throw qmpLost(this.label, command);
+    // Only connecting is tried again, never the command: QEMU may have carried it out before the connection broke.
+    const connection = await this.#connection(options?.signal);
+    return await connection.execute(command, args, options);
+  }
+
+  close(): void {
+    this.#end();
+  }
+
+  #end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#endSignal.abort(new AppError("operation.cancelled", `the monitor of ${this.label} was closed`));
+    this.#commands?.close();
+    this.#eventLink?.close();
+    this.events.end();
+    this.#resolveEnded();
+  }
+
+  async #connection(signal?: AbortSignal): Promise<QmpConnection> {
+    if (this.#commands?.isOpen === true) return this.#commands;
+    this.#connecting ??= this.#open(this.#options.commandPath, signal)
+      .then((connection) => {
+        if (this.#ended) connection.close();
+        this.#commands = connection;
+        return connection;
+      })
+      .finally(() => {
+        this.#connecting = undefined;
+      });
+    return await this.#connecting;
+  }
+
+  #connectEvents(signal?: AbortSignal): Promise<QmpConnection> {
+    return this.#open(this.#options.eventPath, signal, true);
+  }
+
+  async #open(path: string, signal?: AbortSignal, withEvents = false): Promise<QmpConnection> {
+    const { label, ownerUid, connectTimeoutMs, maxLineBytes } = this.#options;
+    try {
+      return await QmpConnection.open({
+        path,
+        label,
+        clock: this.clock,
+        ...(ownerUid === undefined ? {} : { ownerUid }),
+        ...(connectTimeoutMs === undefined ? {} : { connectTimeoutMs }),
+        ...(maxLineBytes === undefined ? {} : { maxLineBytes }),
+        ...(signal === undefined ? {} : { signal }),
+        ...(withEvents ? { onEvent: (event) => this.events.emit(event) } : {}),
+      });
+    } catch (err) {
+      if (!isNobodyListening(err)) throw err;
+      throw new AppError("qmp.disconnected", `${label} not running`, {
+        cause: err,
+        pveStatus: 500,
+        data: { path },
+      });
+    }
+  }
+
+  #watch(link: QmpConnection): void {
+    this.#eventLink = link;
+    void link.closed.then(() => this.#comeBack());
+  }
+
+  async #comeBack(): Promise<void> {
+    for (const delay of RECONNECT_DELAYS_MS) {
+      if (this.#ended) return;
+      try {
+        if (delay > 0) await this.clock.sleep(delay, this.#endSignal.signal);
+        const link = await this.#connectEvents(this.#endSignal.signal);
+        this.#watch(link);
+        this.events.reset();
+        return;
+      } catch (err) {
+        // Nobody listens: QEMU is gone. Anything else may pass.
+        if (err instanceof AppError && err.code === "qmp.disconnected" && err.data["path"] !== undefined)
+          break;
+      }
+    }
+    this.#end();
+  }
+}

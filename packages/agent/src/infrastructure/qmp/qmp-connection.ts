@@ -1,0 +1,253 @@
+// One connection to one QMP monitor: greeting, capabilities, then commands matched to answers by id, and events.
+// Commands may overlap. A time-out or an abort gives up waiting; a late answer is dropped by its id.
+import type { Socket } from "node:net";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
+import { LineFraming } from "./line-framing.ts";
+import { qmpCancelled, qmpLost, qmpRefused, qmpTimeout } from "./qmp-errors.ts";
+
+export interface QmpEvent {
+  readonly name: string;
+  readonly data: Readonly<Record<string, unknown>>;
+  /** QEMU's own time, milliseconds since the epoch. */
+  readonly at: number;
+}
+
+export interface QmpGreeting {
+  readonly version: { readonly major: number; readonly minor: number; readonly micro: number };
+  readonly package: string;
+  readonly capabilities: readonly string[];
+}
+
+export interface CallOptions {
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+export interface QmpConnectOptions {
+  readonly path: string;
+  /** Who is spoken to, as error texts name it: "VM 100". */
+  readonly label: string;
+  /** The guest's uid, when QEMU made the socket itself. */
+  readonly ownerUid?: number;
+  readonly clock?: Clock;
+  /** For connecting and the greeting together; QEMU serves one client per monitor, others wait in line. */
+  readonly connectTimeoutMs?: number;
+  readonly signal?: AbortSignal;
+  readonly onEvent?: (event: QmpEvent) => void;
+  readonly maxLineBytes?: number;
+}
+
+export const DEFAULT_COMMAND_TIMEOUT_MS = 10_000;
+
+interface Waiting {
+  readonly command: string;
+  readonly settle: (outcome: { value: unknown } | { error: AppError }) => void;
+}
+
+export class QmpConnection {
+  readonly #socket: Socket;
+  readonly #options: QmpConnectOptions;
+  readonly #clock: Clock;
+  readonly #framing: LineFraming;
+  readonly #waiting = new Map<string, Waiting>();
+  #nextId = 1;
+  #greeting: QmpGreeting | undefined;
+  #onGreeting: (() => void) | undefined;
+  #end: { readonly reason: unknown } | undefined;
+  /** Resolves when the connection has ended, with the reason if there is one. Never rejects. */
+  readonly closed: Promise<unknown>;
+
+  private constructor(socket: Socket, options: QmpConnectOptions) {
+    this.#socket = socket;
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#framing = new LineFraming(options.maxLineBytes);
+    this.closed = new Promise((resolve) => {
+      socket.on("error", (err) => this.#finish(err));
+      socket.on("close", () => {
+        this.#finish(undefined);
+        resolve(this.#end?.reason);
+      });
+    });
+    socket.on("data", (chunk: Buffer) => this.#read(chunk));
+  }
+
+  static async open(options: QmpConnectOptions): Promise<QmpConnection> {
+    const timeoutMs = options.connectTimeoutMs ?? 5_000;
+    const socket = await connectUnixSocket(options.path, { ...options, timeoutMs });
+    const connection = new QmpConnection(socket, options);
+    try {
+      await connection.#greeted(timeoutMs);
+      await connection.execute("qmp_capabilities", undefined, { timeoutMs });
+    } catch (err) {
+      connection.close();
+      throw err;
+    }
+    return connection;
+  }
+
+  get greeting(): QmpGreeting {
+    if (this.#greeting === undefined) throw new AppError("internal.error", "QMP was not greeted yet");
+    return this.#greeting;
+  }
+
+  get isOpen(): boolean {
+    return this.#end === undefined;
+  }
+
+  execute(
+    command: string,
+    args?: Readonly<Record<string, unknown>>,
+    options: CallOptions = {},
+  ): Promise<unknown> {
+    const { label } = this.#options;
+    const { timeoutMs = DEFAULT_COMMAND_TIMEOUT_MS, signal } = options;
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted === true) {
+        reject(qmpCancelled(label, command));
+        return;
+      }
+      if (this.#end !== undefined) {
+        reject(qmpLost(label, command, this.#end.reason));
+        return;
+      }
+      const id = `gpve-${this.#nextId++}`;
+      const settle: Waiting["settle"] = (outcome) => {
+        this.#waiting.delete(id);
+        stopTimer();
+        signal?.removeEventListener("abort", onAbort);
+        if ("error" in outcome) reject(outcome.error);
+        else resolve(outcome.value);
+      };
+      const onAbort = (): void => settle({ error: qmpCancelled(label, command) });
+      const stopTimer = this.#clock.after(timeoutMs, () =>
+        settle({ error: qmpTimeout(label, command, timeoutMs) }),
+      );
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#waiting.set(id, { command, settle });
+      this.#socket.write(
+        `${JSON.stringify({ execute: command, ...(args === undefined ? {} : { arguments: args }), id })}\n`,
+      );
+    });
+  }
+
+  close(): void {
+    this.#socket.destroy();
+    this.#finish(undefined);
+  }
+
+  #greeted(timeoutMs: number): Promise<void> {
+    const { label, signal } = this.#options;
+    return new Promise((resolve, reject) => {
+      const finish = (error?: AppError): void => {
+        stopTimer();
+        signal?.removeEventListener("abort", onAbort);
+        if (error === undefined) resolve();
+        else reject(error);
+      };
+      const onAbort = (): void => finish(qmpCancelled(label, "greeting"));
+      const stopTimer = this.#clock.after(timeoutMs, () => finish(qmpTimeout(label, "greeting", timeoutMs)));
+      signal?.addEventListener("abort", onAbort, { once: true });
+      this.#onGreeting = () => finish();
+      void this.closed.then((reason) => finish(qmpLost(label, "greeting", reason)));
+      if (this.#greeting !== undefined) finish();
+    });
+  }
+
+  #read(chunk: Buffer): void {
+    try {
+      for (const line of this.#framing.push(chunk)) this.#take(line);
+    } catch (err) {
+      // After a line nobody understands the next one cannot be trusted either.
+      this.#socket.destroy();
+      this.#finish(err);
+    }
+  }
+
+  #take(line: string): void {
+    const message = parseMessage(line);
+    if ("event" in message) {
+      this.#options.onEvent?.(eventOf(message));
+      return;
+    }
+    if ("QMP" in message) {
+      this.#greeting = greetingOf(message["QMP"]);
+      this.#onGreeting?.();
+      return;
+    }
+    const id = message["id"];
+    if (typeof id !== "string")
+      throw new AppError("internal.error", "QEMU answered a command without its id");
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return; // given up before
+    if ("return" in message) waiting.settle({ value: message["return"] });
+    else {
+      const error = recordOf(message["error"]);
+      waiting.settle({
+        error: qmpRefused(
+          this.#options.label,
+          waiting.command,
+          textOf(error["class"], "GenericError"),
+          textOf(error["desc"], "unknown error"),
+        ),
+      });
+    }
+  }
+
+  #finish(reason: unknown): void {
+    if (this.#end !== undefined) return;
+    this.#end = { reason };
+    this.#framing.reset();
+    for (const { command, settle } of this.#waiting.values())
+      settle({ error: qmpLost(this.#options.label, command, reason) });
+  }
+}
+
+function parseMessage(line: string): Record<string, unknown> {
+  let message: unknown;
+  try {
+    message = JSON.parse(line);
+  } catch (cause) {
+    throw new AppError("internal.error", "QEMU sent a line that is not JSON", {
+      cause,
+      data: { line: line.slice(0, 200) },
+    });
+  }
+  const known = recordOf(message);
+  if (["QMP", "event", "return", "error"].some((key) => key in known)) return known;
+  throw new AppError("internal.error", "QEMU sent a line that is not QMP", {
+    data: { line: line.slice(0, 200) },
+  });
+}
+
+function eventOf(message: Record<string, unknown>): QmpEvent {
+  const time = recordOf(message["timestamp"]);
+  const at = Number(time["seconds"] ?? 0) * 1_000 + Math.floor(Number(time["microseconds"] ?? 0) / 1_000);
+  return { name: textOf(message["event"], ""), data: recordOf(message["data"]), at };
+}
+
+function greetingOf(value: unknown): QmpGreeting {
+  const greeting = recordOf(value);
+  const version = recordOf(greeting["version"]);
+  const qemu = recordOf(version["qemu"]);
+  const capabilities = greeting["capabilities"];
+  return {
+    version: {
+      major: Number(qemu["major"] ?? 0),
+      minor: Number(qemu["minor"] ?? 0),
+      micro: Number(qemu["micro"] ?? 0),
+    },
+    package: textOf(version["package"], ""),
+    capabilities: Array.isArray(capabilities) ? capabilities.map(String) : [],
+  };
+}
+
+function recordOf(value: unknown): Record<string, unknown> {
+  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function textOf(value: unknown, otherwise: string): string {
+  return typeof value === "string" ? value : otherwise;
+}

@@ -1,0 +1,120 @@
+// Commands that only begin something, together with the wait for its end.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Qmp } from "./qmp-client.ts";
+import type { CallOptions } from "./qmp-connection.ts";
+import { isQmpRefusal, qmpRefused } from "./qmp-errors.ts";
+import type { JobInfo, JobStatus } from "./qmp-types.ts";
+
+/** Names of the devices the VM has by id. */
+export async function deviceIds(qmp: Qmp): Promise<ReadonlySet<string>> {
+  const children = await qmp.execute("qom-list", { path: "/machine/peripheral" });
+  return new Set(children.filter(({ type }) => type.startsWith("child<")).map(({ name }) => name));
+}
+
+/**
+ * Unplugs a device and waits until the guest has let go of it. A device that is not there counts as unplugged.
+ * A guest that does not react leaves the request pending in QEMU and gives `request.timeout` here.
+ */
+export async function unplugDevice(qmp: Qmp, id: string, options: CallOptions = {}): Promise<void> {
+  const gone = qmp.events.waitFor(
+    `${qmp.label} unplugging device '${id}'`,
+    (event) => {
+      if (event.data["device"] !== id) return undefined;
+      if (event.name === "DEVICE_DELETED") return true;
+      if (event.name === "DEVICE_UNPLUG_GUEST_ERROR")
+        throw qmpRefused(
+          qmp.label,
+          "device_del",
+          "GenericError",
+          `the guest refused to unplug device '${id}'`,
+        );
+      return undefined;
+    },
+    qmp.clock,
+    { ...options, afterGap: async () => ((await deviceIds(qmp)).has(id) ? undefined : true) },
+  );
+  const result = gone.result.catch((err: unknown) => ({ err }));
+  try {
+    await qmp.execute("device_del", { id }, options);
+  } catch (err) {
+    gone.cancel();
+    await result;
+    if (isQmpRefusal(err, "DeviceNotFound")) return;
+    throw err;
+  }
+  const outcome = await result;
+  if (typeof outcome === "object") throw outcome.err;
+}
+
+const JOB_POLL_MS = 1_000;
+
+export interface JobWait extends CallOptions {
+  /** Called with every look at the job. */
+  readonly onProgress?: (job: JobInfo) => void;
+}
+
+/**
+ * Waits until a job has one of the states. A job that concluded with an error, or vanished, is a failure.
+ * Needs `auto-dismiss: false`, otherwise the job may be gone before anyone saw how it ended.
+ */
+export async function waitForJob(
+  qmp: Qmp,
+  id: string,
+  states: readonly JobStatus[],
+  options: JobWait = {},
+): Promise<JobInfo> {
+  const { timeoutMs = Number.POSITIVE_INFINITY, signal } = options;
+  const deadline = qmp.clock.monotonic() + timeoutMs;
+  let nudge: () => void = () => undefined;
+  const stop = qmp.events.listen({
+    onEvent: (event) => {
+      if (event.data["id"] === id || event.data["device"] === id) nudge();
+    },
+    onReset: () => nudge(),
+    onEnd: () => nudge(),
+  });
+  try {
+    for (;;) {
+      const changed = new Promise<void>((resolve) => {
+        nudge = resolve;
+      });
+      const job = (await qmp.execute("query-jobs", undefined, signal === undefined ? {} : { signal })).find(
+        (known) => known.id === id,
+      );
+      if (job === undefined) throw qmpRefused(qmp.label, "query-jobs", "GenericError", `job '${id}' is gone`);
+      options.onProgress?.(job);
+      if (job.error !== undefined) throw qmpRefused(qmp.label, `job ${id}`, "GenericError", job.error);
+      if (states.includes(job.status)) return job;
+      if (job.status === "concluded" || job.status === "null")
+        throw qmpRefused(qmp.label, `job ${id}`, "GenericError", `it ended without reaching ${states[0]}`);
+      if (qmp.clock.monotonic() >= deadline)
+        throw new AppError("request.timeout", `${qmp.label} job '${id}' did not finish in ${timeoutMs} ms`);
+      const pause = new AbortController();
+      const forward = (): void => pause.abort(signal?.reason);
+      signal?.addEventListener("abort", forward, { once: true });
+      try {
+        await Promise.race([changed, qmp.clock.sleep(JOB_POLL_MS, pause.signal).catch(() => undefined)]);
+      } finally {
+        signal?.removeEventListener("abort", forward);
+        pause.abort(new AppError("operation.cancelled", "no longer needed"));
+      }
+    }
+  } finally {
+    stop();
+  }
+}
+
+/** One line of the human monitor, for what has no QMP command. */
+export async function humanMonitor(qmp: Qmp, line: string, options: CallOptions = {}): Promise<string> {
+  return await qmp.execute("human-monitor-command", { "command-line": line }, options);
+}
+
+const KEY_NAME = /^[a-z0-9_]+$/;
+
+/** PVE's key syntax: names joined by '-', "ctrl-alt-delete". */
+export async function sendKeys(qmp: Qmp, keys: string, options: CallOptions = {}): Promise<void> {
+  const names = keys.split("-");
+  if (!names.every((name) => KEY_NAME.test(name)))
+    throw new AppError("request.invalid", `unable to parse key '${keys}'`, { pveStatus: 500 });
+  await qmp.execute("send-key", { keys: names.map((data) => ({ type: "qcode", data })) }, options);
+}
