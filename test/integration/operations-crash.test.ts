@@ -3,12 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { exec } from "@gpve/kit/exec.ts";
-import { spawnDetached } from "@gpve/kit/spawn.ts";
+import { startChild } from "@gpve/kit/testing/child.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
 const COUNT = 200;
 const KILLS = 6;
-const child = new URL("./operations-child.ts", import.meta.url).pathname;
+const child = new URL("./fixtures/operations-child.ts", import.meta.url).pathname;
 
 interface Ended {
   readonly id: string;
@@ -31,24 +31,11 @@ const effects = (): string[] => {
 /** Starts the process and kills it -9 once it has got `more` effects further. */
 async function killedLife(more: number): Promise<void> {
   const goal = effects().length + more;
-  const pid = spawnDetached(process.execPath, [child, directory, String(COUNT)], {
-    logFile: join(directory, "log"),
-    env: { PATH: process.env["PATH"] ?? "" },
-  });
+  const life = startChild(process.execPath, [child, directory, String(COUNT)]);
   const deadline = Date.now() + 60_000;
   while (effects().length < goal && Date.now() < deadline) await sleep(2);
-  process.kill(pid, "SIGKILL");
-  // Gone when the signal can no longer be delivered; our own zombie is reaped by the runtime.
-  while (isAlive(pid)) await sleep(5);
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
+  life.signal("SIGKILL");
+  expect(await life.exited).toBe("SIGKILL");
 }
 
 describe("kill -9 in the middle of 200 queued operations", () => {

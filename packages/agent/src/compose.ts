@@ -1,165 +1,184 @@
-// The agent as a process of its own: joins the cluster once, then serves servers and reports to them for ever.
-import { readFileSync } from "node:fs";
-import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+// Wires one agent. The only file here that constructs adapters. Whether servers reach it in memory or over gRPC is the
+// business of whoever composes the process.
+import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
+import { methodByKey } from "@gpve/domain/schema/method-table.ts";
+import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
+import { joinDirectories } from "@gpve/domain/task/operation-tasks.ts";
+import type { TaskDirectory, TaskPublisher } from "@gpve/domain/task/ports.ts";
 import { background } from "@gpve/kit/background.ts";
 import { systemClock, type Clock } from "@gpve/kit/clock.ts";
-import { serverEndpoints, type AgentConfiguration } from "@gpve/kit/config/configuration.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import { openRecords } from "@gpve/store/records/records.ts";
-import { RemoteStore } from "@gpve/store/remote/remote-store.ts";
-import { composeNode, type NodeOptions } from "./compose-node.ts";
-import { createClusterAccess } from "./infrastructure/access/cluster-access.ts";
-import { StoreTaskPublisher } from "./infrastructure/operation/store-task-publisher.ts";
-import { IdentityStore, type AgentIdentity } from "./infrastructure/server-link/identity.ts";
-import { ServerLink } from "./infrastructure/server-link/server-link.ts";
-import { listenForServers } from "./presentation/grpc/listener.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { Metrics } from "@gpve/kit/telemetry/metrics.ts";
+import { span } from "@gpve/kit/telemetry/span.ts";
+import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
+import { withTraceparent } from "@gpve/kit/telemetry/traceparent.ts";
+import { createAgent, type Agent } from "./application/agent.ts";
+import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts";
+import { createReporter, type Reporter } from "./application/report/reporter.ts";
+import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
+import { hostFiles } from "./infrastructure/facts/host-files.ts";
+import { UsageSampler } from "./infrastructure/facts/usage-sampler.ts";
+import { SystemdPower } from "./infrastructure/host/power.ts";
+import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
+import { SystemReport } from "./infrastructure/host/system-report.ts";
+import { HostTimezone } from "./infrastructure/host/timezone.ts";
+import { openAgentOperations } from "./infrastructure/operation/agent-operations.ts";
+import { keepNodeStatistics, nodeSources } from "./infrastructure/rrd/node-statistics.ts";
+import { RrdFile } from "./infrastructure/rrd/rrd-file.ts";
+import { createNodeHandlers } from "./presentation/pve/node-handlers.ts";
+import { createTaskHandlers } from "./presentation/pve/task-handlers.ts";
 
-export interface AgentProcessOptions {
-  readonly config: AgentConfiguration;
+export interface AgentSettings {
   readonly data: DataDir;
+  readonly nodeName: string;
+  readonly accessOf: (actor: Actor | undefined) => AccessView;
+  readonly publisher: TaskPublisher;
   readonly log: Logger;
+  readonly metrics: Metrics;
   readonly clock?: Clock;
-  /** Ends waiting for a server that cannot be reached at the first join. */
-  readonly signal: AbortSignal;
-  readonly areas?: NodeOptions["areas"];
+  readonly qemuBinary?: string;
+  /** In one process: tasks of the server under the same node name. */
+  readonly serverTasks?: TaskDirectory;
 }
 
 export interface RunningAgent {
-  readonly node: string;
-  readonly port: number;
+  readonly agent: Agent;
+  readonly reporter: Reporter;
+  readonly engine: OperationEngine;
   close(): Promise<void>;
 }
 
-export async function startAgent(options: AgentProcessOptions): Promise<RunningAgent> {
-  const { config, data, log, clock = systemClock } = options;
-  const { nodeName: node, address, port } = config.agent;
-  const endpoints = serverEndpoints(config);
-  if (endpoints.length === 0) {
-    throw new AppError("config.invalid", "server.endpoint is missing: the agent needs at least one server");
-  }
-  const identities = new IdentityStore({ dir: data.file("agent", "pki"), clock });
-  let identity = (await identities.load(node)) ?? (await joinCluster(options, identities, endpoints, clock));
+const FACTS_EVERY_MS = 60_000;
+const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
+/** Served beside PVE's methods, for /api/v1. */
+const PROBE_ROUTE = "POST /gpve/nodes/{node}/probe";
 
-  const links: ServerLink[] = [];
-  const linkInUse = (): ServerLink => {
-    const link = links.find((one) => one.connected()) ?? links[0];
-    if (link === undefined) throw new AppError("node.unavailable", "the agent has no line to a server yet");
-    return link;
-  };
-  const store = new RemoteStore({ transport: () => linkInUse().transport(), clock });
-  const access = lateAccess();
-  const composed = await composeNode({
-    node,
-    data,
-    clock,
-    exec,
+export async function startAgent(settings: AgentSettings): Promise<RunningAgent> {
+  const { data, nodeName, log, metrics } = settings;
+  const clock = settings.clock ?? systemClock;
+  const runExec = tracedExec(exec);
+  const stop = new AbortController();
+
+  const facts = new FactsKeeper({
+    files: hostFiles,
+    exec: runExec,
     log,
-    publisher: new StoreTaskPublisher(store),
-    accessOf: access.of,
-    ...(config.qemu.binaryPath === undefined ? {} : { qemuBinary: config.qemu.binaryPath }),
-    ...(options.areas === undefined ? {} : { areas: options.areas }),
+    folder: data.file("agent"),
+    ...(settings.qemuBinary === undefined ? {} : { qemuBinary: settings.qemuBinary }),
   });
-  const listener = await listenForServers({ agent: composed.agent, address, port, tls: identity });
-  for (const endpoint of endpoints) {
-    const link = new ServerLink({
-      endpoint,
-      node,
-      address,
-      port: listener.port,
-      agentVersion: PRODUCT_VERSION,
-      bootId: composed.facts.facts().facts.bootId,
-      clock,
-      log: log.child({ component: "server-link" }),
-      identity: () => identity,
-      onIdentity: (next) => {
-        identity = identities.save(next);
-        listener.setTls(identity);
+  await facts.load();
+  const known = () => facts.facts().facts;
+  const sampler = new UsageSampler({ files: hostFiles, clock });
+  const archive = RrdFile.open(data.file("agent", "node.rrd"), nodeSources);
+
+  const operations = openAgentOperations({
+    file: data.file,
+    node: nodeName,
+    clock,
+    logger: log,
+    publisher: settings.publisher,
+    metrics: {
+      queue: () => undefined,
+      ended: ({ type, outcome }) => metrics.countTask(type, TASK_OUTCOMES[outcome]),
+    },
+  });
+  const { engine, logs } = operations;
+  engine.register(probeNodeOperation({ refresh: (signal) => facts.refresh(signal), facts: known }));
+  metrics.watchQueue("agent", () => engine.counts().waiting + engine.counts().running);
+  const tasks =
+    settings.serverTasks === undefined
+      ? operations.tasks
+      : joinDirectories([operations.tasks, settings.serverTasks]);
+
+  const agent = createAgent({
+    node: nodeName,
+    handlers: [
+      createTaskHandlers({ tasks, logs }),
+      createNodeHandlers({
+        clock,
+        facts: known,
+        usage: () => sampler.sample(),
+        statistics: archive,
+        dns: new ResolvConf(),
+        time: new HostTimezone(),
+        power: new SystemdPower({ exec: runExec }),
+        report: new SystemReport({ exec: runExec, node: nodeName, version: PRODUCT_VERSION, facts: known }),
+      }),
+    ],
+    extensions: {
+      [PROBE_ROUTE]: async (params, ctx) => {
+        ctx.access.require(`/nodes/${nodeName}`, ["Sys.Modify"]);
+        const { requestId } = params;
+        const submitted = await engine.submit({
+          type: PROBE_OPERATION,
+          resources: [`node/${nodeName}/probe`],
+          actor: ctx.actor?.authid ?? "",
+          ...(typeof requestId === "string" ? { requestId } : {}),
+          ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+        });
+        return submitted.upid;
       },
-      report: (sent) => composed.reporter.report(sent),
-    });
-    links.push(link);
-    link.start();
-  }
-  const records = { stop: new AbortController() };
-  background(log, "reading the cluster's records", access.open(store, clock, log, records.stop.signal));
-  await composed.start();
-  log.info({ node, port: listener.port, endpoints }, "agent is ready");
+    },
+    validate: (route, params, source) => {
+      const method = methodByKey(route);
+      if (method === undefined) throw new AppError("internal.error", `no such route: ${route}`);
+      return requireValidParams(method, params, { source });
+    },
+    accessOf: settings.accessOf,
+    logFor: (call) => log.child({ requestId: call.requestId }),
+  });
+  await operations.start();
+
+  const statistics = keepNodeStatistics(
+    {
+      archive,
+      usage: () => sampler.sample(),
+      cpus: () => known().cpu.cpus,
+      files: hostFiles,
+      clock,
+      onError: (err) => log.error({ err: String(err) }, "node statistics failed"),
+    },
+    stop.signal,
+  );
+  background(log, "node statistics", statistics);
+  let nextRefresh = (): void => undefined;
+  const refresh = (): void => {
+    background(log, "looking at this host", facts.refresh(stop.signal));
+    nextRefresh = clock.after(FACTS_EVERY_MS, refresh);
+  };
+  refresh();
   return {
-    node,
-    port: listener.port,
+    agent: traced(agent),
+    reporter: createReporter({
+      node: nodeName,
+      agentVersion: PRODUCT_VERSION,
+      clock,
+      usage: () => sampler.sample(),
+      facts: () => facts.facts(),
+    }),
+    engine,
     async close() {
-      await listener.close();
-      records.stop.abort(new AppError("operation.cancelled", "the agent stops"));
-      await composed.close();
-      await Promise.all(links.map((link) => link.close()));
-      await store.close();
+      nextRefresh();
+      stop.abort(new AppError("operation.cancelled", "the agent stops"));
+      await statistics;
+      await operations.stop();
+      archive.close();
     },
   };
 }
 
-/** Waits for a server to be there; a refused token is final. */
-async function joinCluster(
-  options: AgentProcessOptions,
-  identities: IdentityStore,
-  endpoints: readonly string[],
-  clock: Clock,
-): Promise<AgentIdentity> {
-  const { config, log, signal } = options;
-  const { token, caFile } = config.server;
-  if (token === undefined) {
-    throw new AppError("config.invalid", "this node has not joined a cluster yet: server.token is missing");
-  }
-  for (let attempt = 0; ; attempt++) {
-    const endpoint = endpoints[attempt % endpoints.length] ?? "";
-    try {
-      return await identities.join({
-        endpoint,
-        token,
-        node: config.agent.nodeName,
-        address: config.agent.address,
-        port: config.agent.port,
-        agentVersion: PRODUCT_VERSION,
-        ...(caFile === undefined ? {} : { caPem: readFileSync(caFile, "utf8") }),
-      });
-    } catch (err) {
-      if (!isAppError(err, "node.unavailable")) throw err;
-      log.warn({ endpoint, err: messageOf(err) }, "no server to join yet");
-      await clock.sleep(1_000, signal);
-    }
-  }
-}
-
-/** Permissions need the cluster's records, which come with the first line to a server. Until then: no answers. */
-function lateAccess() {
-  let view: ((actor: Actor | undefined) => AccessView) | undefined;
+/** Spans of a call hang below the span of whoever made it, in this process or another. */
+function traced(agent: Agent): Agent {
   return {
-    of: (actor: Actor | undefined): AccessView => {
-      if (view === undefined) {
-        throw new AppError(
-          "node.unavailable",
-          "this node has not read the cluster's records yet: try again",
-          {
-            pveStatus: 596,
-          },
-        );
-      }
-      return view(actor);
-    },
-    async open(store: RemoteStore, clock: Clock, log: Logger, signal: AbortSignal): Promise<void> {
-      while (!signal.aborted && view === undefined) {
-        try {
-          const records = await openRecords(store, { prefix: "/gpve/", signal, log, clock });
-          view = createClusterAccess(records, clock);
-        } catch (err) {
-          if (signal.aborted) return;
-          log.warn({ err: messageOf(err) }, "the cluster's records cannot be read yet");
-          await clock.sleep(1_000, signal).catch(() => undefined);
-        }
-      }
-    },
+    ...agent,
+    call: (call, signal) =>
+      withTraceparent(call.traceparent, () =>
+        span(`agent ${call.route}`, { "gpve.node": agent.node }, () => agent.call(call, signal), "server"),
+      ),
   };
 }

@@ -8,6 +8,8 @@ export interface AgentDeps {
   readonly node: string;
   /** What each area offers. The same route from two areas is a mistake in the composition. */
   readonly handlers: readonly PveHandlers[];
+  /** Routes that are not PVE's: they check their parameters themselves. */
+  readonly extensions?: Readonly<Record<string, ExtensionHandler>>;
   /** Checks and types raw parameters; throws request.invalid with PVE's texts. */
   readonly validate: (
     route: PveRouteKey,
@@ -17,6 +19,8 @@ export interface AgentDeps {
   readonly accessOf: (actor: Actor | undefined) => AccessView;
   readonly logFor: (call: AgentCall) => RequestLogger;
 }
+
+export type ExtensionHandler = (params: AgentCall["params"], context: RequestContext) => unknown;
 
 export interface Agent extends AgentConnection {
   /** Route keys this agent can serve. */
@@ -32,7 +36,8 @@ export function createAgent(deps: AgentDeps): Agent {
     routes: new Set(table.keys()),
     async call(call, signal) {
       const handler = table.get(call.route);
-      if (handler === undefined) {
+      const extension = deps.extensions?.[call.route];
+      if (handler === undefined && extension === undefined) {
         throw new AppError("feature.unsupported", `Method '${shown(call)}' not implemented`, {
           pveStatus: 501,
         });
@@ -44,7 +49,6 @@ export function createAgent(deps: AgentDeps): Agent {
           `call for node ${JSON.stringify(stated)} arrived at node ${deps.node}`,
         );
       }
-      const params = deps.validate(call.route as PveRouteKey, call.params, call.source ?? "form");
       const context: RequestContext = {
         requestId: call.requestId,
         actor: call.actor,
@@ -54,6 +58,8 @@ export function createAgent(deps: AgentDeps): Agent {
         clientAddress: call.clientAddress,
         ...(call.traceparent === undefined ? {} : { traceparent: call.traceparent }),
       };
+      if (handler === undefined) return toReply(await extension?.(call.params, context));
+      const params = deps.validate(call.route as PveRouteKey, call.params, call.source ?? "form");
       return toReply(await handler(params, context));
     },
   };

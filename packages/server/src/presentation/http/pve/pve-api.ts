@@ -49,7 +49,7 @@ export function createPveApi(deps: PveApiDeps): PveApi {
     const [rawPath, query] = splitOnce(req.url ?? "", "?");
     const path = splitApiPath(rawPath);
     const requestId = deps.newRequestId();
-    let route = "unknown";
+    let route = "unmatched";
     let answer: Answer;
     try {
       checkTransport(req, method, path);

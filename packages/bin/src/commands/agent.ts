@@ -1,0 +1,193 @@
+// `gpve agent --config FILE`: the agent of one node, talking to servers elsewhere.
+import { readFileSync } from "node:fs";
+import { startAgent } from "@gpve/agent/compose.ts";
+import { IdentityStore, type AgentIdentity } from "@gpve/agent/infrastructure/server-link/identity.ts";
+import { ServerLink } from "@gpve/agent/infrastructure/server-link/server-link.ts";
+import { listenForServers } from "@gpve/agent/presentation/grpc/listener.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
+import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
+import type { TaskPublisher } from "@gpve/domain/task/ports.ts";
+import { background } from "@gpve/kit/background.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import {
+  parseAgentConfiguration,
+  serverEndpoints,
+  type AgentConfiguration,
+} from "@gpve/kit/config/configuration.ts";
+import { openDataDir } from "@gpve/kit/data-dir.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import { bootId } from "@gpve/kit/process-identity.ts";
+import { acquireProcessLock } from "@gpve/kit/process-lock.ts";
+import { AccessDirectory } from "@gpve/server/application/access/access-directory.ts";
+import { taskRecords } from "@gpve/server/application/task/recent-tasks.ts";
+import { RecordsTaskPublisher } from "@gpve/server/infrastructure/task/records-task-publisher.ts";
+import { openRecords } from "@gpve/store/records/records.ts";
+import { RemoteStore } from "@gpve/store/remote/remote-store.ts";
+import { readConfigFile } from "../config-file.ts";
+import type { Io } from "../io.ts";
+import { startObservability } from "../observability.ts";
+import { untilSignalled } from "../until-signalled.ts";
+import { commandOptions } from "./options.ts";
+
+const JOIN_RETRY_MS = 1_000;
+const JOIN_GIVE_UP_MS = 120_000;
+
+export async function agent(args: readonly string[], io: Io): Promise<number> {
+  const options = commandOptions("agent", args, { config: { type: "string" }, data: { type: "string" } });
+  const config = readConfigFile("agent", options.config, parseAgentConfiguration);
+  const data = openDataDir(options.data ?? config.dataDir);
+  const lock = acquireProcessLock(data.file("run", "agent.lock"));
+  try {
+    const clock = systemClock;
+    const { nodeName, address, port } = config.agent;
+    const observability = await startObservability({
+      component: "agent",
+      level: config.logging.level,
+      format: config.logging.format,
+      output: config.logging.output ?? "stdout",
+      otlpEndpoint: config.tracing.otlpEndpoint,
+      metrics: config.metrics.enabled ? config.metrics : undefined,
+      attributes: { "gpve.node": nodeName },
+    });
+    const { log, metrics } = observability;
+    const identities = new IdentityStore({ dir: data.file("pki"), clock });
+    let identity = (await identities.load(nodeName)) ?? (await join(identities, config, log));
+
+    const links: ServerLink[] = [];
+    const cluster = new ClusterView(() => links, log);
+    const running = await startAgent({
+      data,
+      nodeName,
+      accessOf: (actor) => cluster.accessOf(actor),
+      publisher: cluster,
+      log,
+      metrics,
+      ...(config.qemu.binaryPath === undefined ? {} : { qemuBinary: config.qemu.binaryPath }),
+    });
+    const listener = await listenForServers({ agent: running.agent, address, port, tls: identity });
+    for (const endpoint of serverEndpoints(config)) {
+      links.push(
+        new ServerLink({
+          endpoint,
+          node: nodeName,
+          address,
+          port,
+          agentVersion: PRODUCT_VERSION,
+          bootId: bootId(),
+          clock,
+          log,
+          identity: () => identity,
+          onIdentity: (renewed: AgentIdentity) => {
+            identity = identities.save(renewed);
+            listener.setTls(identity);
+          },
+          report: (sent) => running.reporter.report(sent),
+        }),
+      );
+    }
+    for (const link of links) link.start();
+    background(log, "following the cluster's records", cluster.open());
+    io.out(`gpve-agent ${PRODUCT_VERSION} runs node ${nodeName} on ${address}:${listener.port}`);
+    return await untilSignalled(async () => {
+      await Promise.all(links.map((link) => link.close()));
+      await listener.close();
+      await running.close();
+      await cluster.close();
+      await observability.close();
+    });
+  } finally {
+    lock.release();
+  }
+}
+
+async function join(
+  identities: IdentityStore,
+  config: AgentConfiguration,
+  log: Logger,
+): Promise<AgentIdentity> {
+  const { token, caFile } = config.server;
+  const [endpoint] = serverEndpoints(config);
+  if (token === undefined || endpoint === undefined) {
+    throw new AppError(
+      "config.invalid",
+      `node ${config.agent.nodeName} has not joined a cluster yet: set server.endpoint and server.token; a server makes the token with: gpvectl node join-command`,
+    );
+  }
+  const end = systemClock.monotonic() + JOIN_GIVE_UP_MS;
+  for (;;) {
+    try {
+      return await identities.join({
+        endpoint,
+        token,
+        node: config.agent.nodeName,
+        address: config.agent.address,
+        port: config.agent.port,
+        agentVersion: PRODUCT_VERSION,
+        ...(caFile === undefined ? {} : { caPem: readFileSync(caFile, "utf8") }),
+      });
+    } catch (err) {
+      if (!isAppError(err, "node.unavailable") || systemClock.monotonic() > end) throw err;
+      log.warn({ err: err.message, endpoint }, "cannot join yet");
+      await systemClock.sleep(JOIN_RETRY_MS);
+    }
+  }
+}
+
+/** The cluster's records as this agent sees them through any server; deny by default until they are there. */
+class ClusterView implements TaskPublisher {
+  readonly #links: () => readonly ServerLink[];
+  readonly #log: Logger;
+  readonly #store: RemoteStore;
+  #records: Awaited<ReturnType<typeof openRecords>> | undefined;
+  #access: AccessDirectory | undefined;
+  #tasks: RecordsTaskPublisher | undefined;
+
+  constructor(links: () => readonly ServerLink[], log: Logger) {
+    this.#links = links;
+    this.#log = log;
+    this.#store = new RemoteStore({ clock: systemClock, transport: () => this.#link().transport() });
+  }
+
+  async open(): Promise<void> {
+    const records = await openRecords(this.#store, {
+      prefix: "/gpve/",
+      log: this.#log,
+      startTimeoutMs: Number.MAX_SAFE_INTEGER,
+    });
+    this.#records = records;
+    this.#access = new AccessDirectory({ records, clock: systemClock });
+    this.#tasks = new RecordsTaskPublisher(records, taskRecords);
+  }
+
+  accessOf(actor: Actor | undefined): AccessView {
+    if (this.#access === undefined)
+      throw new AppError("store.unavailable", "this node has not reached a server yet");
+    return this.#access.view(actor);
+  }
+
+  apply(changes: Parameters<TaskPublisher["apply"]>[0]): Promise<void> {
+    return this.#publisher().apply(changes);
+  }
+
+  published(node: string): ReturnType<TaskPublisher["published"]> {
+    return this.#publisher().published(node);
+  }
+
+  async close(): Promise<void> {
+    await this.#records?.close();
+    await this.#store.close();
+  }
+
+  #publisher(): RecordsTaskPublisher {
+    if (this.#tasks === undefined)
+      throw new AppError("store.unavailable", "this node has not reached a server yet");
+    return this.#tasks;
+  }
+
+  #link(): ServerLink {
+    const link = this.#links().find((each) => each.connected()) ?? this.#links()[0];
+    if (link === undefined) throw new AppError("config.invalid", "no server endpoint is configured");
+    return link;
+  }
+}

@@ -1,0 +1,117 @@
+// `gpve up`: server and agent as one process on this machine.
+import { readFileSync } from "node:fs";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
+import { openDataDir, type DataDir } from "@gpve/kit/data-dir.ts";
+import { identify, isAlive } from "@gpve/kit/process-identity.ts";
+import { acquireProcessLock } from "@gpve/kit/process-lock.ts";
+import { spawnDetached } from "@gpve/kit/spawn.ts";
+import { startNode } from "../compose-node.ts";
+import type { Io } from "../io.ts";
+import { clearRunState, readRunState, writeRunState, type RunState } from "../run-state.ts";
+import { selfCommand } from "../self-command.ts";
+import { untilSignalled } from "../until-signalled.ts";
+import { commandOptions, dataDirOption, DEFAULT_LISTEN, formatUrl, parseListen } from "./options.ts";
+import { welcome } from "./welcome.ts";
+
+const START_TIMEOUT_MS = 60_000;
+
+export async function up(args: readonly string[], io: Io): Promise<number> {
+  const options = commandOptions("up", args, {
+    data: { type: "string" },
+    listen: { type: "string" },
+    detach: { type: "boolean" },
+    metrics: { type: "string" },
+    node: { type: "string" },
+    otlp: { type: "string" },
+  });
+  const listen = parseListen(options.listen ?? DEFAULT_LISTEN);
+  const data = openDataDir(dataDirOption(options.data));
+  const running = readRunState(data);
+  if (running !== undefined) {
+    if (options.listen !== undefined && running.url !== formatUrl(listen)) {
+      io.err(`gpve: already running at ${running.url}; run ./gpve down first to listen elsewhere`);
+    }
+    io.out(welcome(data, running));
+    return 0;
+  }
+  if (options.detach === true) return detach(data, args, io);
+
+  const lock = acquireProcessLock(data.file("run", "lock"));
+  try {
+    const node = await startNode({
+      data,
+      listen,
+      metrics: options.metrics === undefined ? undefined : parseListen(options.metrics),
+      nodeName: options.node,
+      otlpEndpoint: options.otlp,
+    });
+    const state = {
+      url: formatUrl({ host: listen.host, port: node.port }),
+      node: node.name,
+      startedAt: new Date().toISOString(),
+      version: PRODUCT_VERSION,
+      ...(node.metricsUrl === undefined ? {} : { metricsUrl: node.metricsUrl }),
+    };
+    writeRunState(data, state);
+    const self = readRunState(data);
+    if (self !== undefined) io.out(welcome(data, self));
+    const stopped = await untilSignalled(() => node.stop());
+    clearRunState(data);
+    return stopped;
+  } finally {
+    lock.release();
+  }
+}
+
+/** Starts this same command again in its own session and waits until it is ready. */
+async function detach(data: DataDir, args: readonly string[], io: Io): Promise<number> {
+  const logFile = data.file("log", "gpve.log");
+  const child = [...selfCommand(), "up", "--data", data.path, ...withoutOptions(args)];
+  const [file = "", ...rest] = child;
+  const pid = spawnDetached(file, rest, { logFile, cwd: "/", env: inheritedEnv() });
+  const identity = identify(pid);
+  const state = await untilReady(data, () => identity !== undefined && isAlive(identity));
+  if (state === undefined) {
+    throw new AppError(
+      "internal.error",
+      `gpve did not start; the last lines of ${logFile}:\n${lastLines(logFile, 15)}`,
+    );
+  }
+  io.out(welcome(data, state));
+  return 0;
+}
+
+async function untilReady(data: DataDir, alive: () => boolean): Promise<RunState | undefined> {
+  const end = performance.now() + START_TIMEOUT_MS;
+  while (performance.now() < end) {
+    const state = readRunState(data);
+    if (state !== undefined) return state;
+    if (!alive()) return undefined;
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+  return undefined;
+}
+
+/** The child's argv says --data itself and must not detach again. */
+function withoutOptions(args: readonly string[]): string[] {
+  const kept: string[] = [];
+  for (let at = 0; at < args.length; at++) {
+    const arg = args[at] ?? "";
+    if (arg === "--detach" || arg.startsWith("--data=")) continue;
+    if (arg === "--data") at++;
+    else kept.push(arg);
+  }
+  return kept;
+}
+
+function inheritedEnv(): Record<string, string> {
+  const names = ["PATH", "HOME", "LANG", "TZ"];
+  return Object.fromEntries(
+    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+  );
+}
+
+function lastLines(file: string, count: number): string {
+  return readFileSync(file, "utf8").trimEnd().split("\n").slice(-count).join("\n");
+}

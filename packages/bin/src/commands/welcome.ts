@@ -1,0 +1,42 @@
+// The one screen that `up` prints.
+import { readJsonFile } from "@gpve/kit/atomic-file.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
+import type { RunState } from "../run-state.ts";
+import { defaultDataDir } from "./options.ts";
+
+export interface CredentialsFile {
+  readonly url: string;
+  readonly fingerprint: string;
+  readonly caFile: string;
+  readonly username: string;
+  readonly password: string;
+  readonly token: string;
+}
+
+export function readCredentials(data: DataDir): CredentialsFile | undefined {
+  return readJsonFile(data.file("credentials.json")) as CredentialsFile | undefined;
+}
+
+export function welcome(data: DataDir, state: RunState): string {
+  const credentials = readCredentials(data);
+  const flag = data.path === defaultDataDir() ? "" : ` --data ${data.path}`;
+  const rows: [string, string][] = [
+    ["URL", state.url],
+    ["Fingerprint", credentials?.fingerprint ?? "unknown"],
+    ["Login", `${credentials?.username ?? "root@pam"} / ${credentials?.password ?? "(your own password)"}`],
+    ["Token", `in ${data.file("credentials.json")}`],
+    ["Data", data.path],
+  ];
+  const lines = rows.map(([name, value]) => `  ${name.padEnd(12)} ${value}`);
+  return [
+    `gpve ${state.version} is running, node ${state.node}`,
+    "",
+    ...lines,
+    "",
+    "Try next:",
+    `  ./gpve ctl${flag} node list`,
+    `  ./gpve ctl${flag} api get /cluster/resources`,
+    `  curl --cacert ${data.file("pki", "ca.crt")} ${state.url}/api2/json/access/domains`,
+    "",
+  ].join("\n");
+}

@@ -1,0 +1,110 @@
+// Server and agent as one process on one data directory: what `gpve up` runs. They talk through the same contract as
+// two machines would, in memory.
+import { reportLocally } from "@gpve/agent/application/report/reporter.ts";
+import { startAgent } from "@gpve/agent/compose.ts";
+import { background } from "@gpve/kit/background.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
+import { taskRecords } from "@gpve/server/application/task/recent-tasks.ts";
+import { openServer } from "@gpve/server/compose.ts";
+import { RecordsTaskPublisher } from "@gpve/server/infrastructure/task/records-task-publisher.ts";
+import { startCompaction } from "@gpve/store/compaction.ts";
+import { openStore } from "@gpve/store/open-store.ts";
+import { formatUrl, type ListenAddress } from "./commands/options.ts";
+import { rememberCredentials } from "./credentials.ts";
+import { certificateNames, machineName, reachableAddress } from "./machine-names.ts";
+import { startObservability } from "./observability.ts";
+
+export interface NodeSettings {
+  readonly data: DataDir;
+  readonly listen: ListenAddress;
+  readonly metrics: ListenAddress | undefined;
+  readonly nodeName: string | undefined;
+  readonly otlpEndpoint: string | undefined;
+}
+
+export interface RunningNode {
+  readonly name: string;
+  readonly port: number;
+  readonly metricsUrl: string | undefined;
+  stop(): Promise<void>;
+}
+
+/** In one process nobody dials the agent; the record needs a port all the same. */
+const LOCAL_AGENT_PORT = 8444;
+
+export async function startNode(settings: NodeSettings): Promise<RunningNode> {
+  const { data, listen } = settings;
+  const clock = systemClock;
+  const name = settings.nodeName ?? machineName();
+  const observability = await startObservability({
+    component: "gpve",
+    output: data.file("log", "gpve.jsonl"),
+    otlpEndpoint: settings.otlpEndpoint,
+    metrics:
+      settings.metrics === undefined
+        ? undefined
+        : { address: `${settings.metrics.host}:${settings.metrics.port}` },
+    attributes: { "gpve.node": name, "gpve.instance": data.instanceId },
+  });
+  const { log, metrics } = observability;
+  const store = await openStore(
+    { type: "sqlite", path: data.file("server", "store.db") },
+    { clock, observe: (operation, ok, seconds) => metrics.observeStore(operation, ok, seconds) },
+  );
+  const stopCompaction = startCompaction(store, { clock, log });
+  const server = await openServer({
+    data,
+    store,
+    host: listen.host,
+    port: listen.port,
+    nodeName: name,
+    clusterName: undefined,
+    names: certificateNames(name, listen.host),
+    log: log.child({ component: "server" }),
+    metrics,
+    shared: false,
+  });
+  const agent = await startAgent({
+    data,
+    nodeName: name,
+    accessOf: server.access.accessOf,
+    publisher: new RecordsTaskPublisher(server.records, taskRecords),
+    log: log.child({ component: "agent" }),
+    metrics,
+    serverTasks: server.tasks,
+  });
+  await server.membership.enrolLocal(
+    name,
+    reachableAddress(listen.host),
+    LOCAL_AGENT_PORT,
+    server.pki.serverTls().fingerprint,
+  );
+  const stopReports = new AbortController();
+  server.board.accept((await agent.reporter.report(-1)).report);
+  const reporting = reportLocally(agent.reporter, (report) => server.board.accept(report), {
+    clock,
+    signal: stopReports.signal,
+    onError: (err) => log.error({ err: String(err) }, "node report failed"),
+  });
+  background(log, "node reports", reporting);
+  const listener = await server.start({ agent: agent.agent });
+  const port = listener.address.port;
+  const url = formatUrl({ host: listen.host, port });
+  rememberCredentials(data, url, server);
+  log.info({ url, node: name }, "gpve is ready");
+  return {
+    name,
+    port,
+    metricsUrl: observability.metricsUrl,
+    async stop() {
+      log.info({}, "gpve stops");
+      stopReports.abort();
+      stopCompaction();
+      await agent.close();
+      await server.close();
+      await store.close();
+      await observability.close();
+    },
+  };
+}

@@ -1,0 +1,142 @@
+// Wires the /api/v1 face onto the same access, records, tasks and audit as /api2.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
+import type { AgentCall, AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { isImplemented } from "@gpve/domain/schema/method-index.ts";
+import { pveMethods } from "@gpve/domain/schema/method-table.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { Store } from "@gpve/store/port.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { taskRecords } from "./application/task/recent-tasks.ts";
+import type { KindAdapter } from "./application/v1/adapter.ts";
+import { APPLY_OPERATION, applyObjectsOperation } from "./application/v1/apply-objects.ts";
+import { objectsFromHistory } from "./application/v1/history.ts";
+import { createKindAdapters } from "./application/v1/kind-adapters.ts";
+import type { MemoryNodeBoard } from "./application/node/board.ts";
+import type { Membership } from "./application/node/membership.ts";
+import type { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
+import type { FileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
+import type { PveApiDeps } from "./presentation/http/pve/ports.ts";
+import { createV1Api } from "./presentation/v1/create-v1-api.ts";
+
+/** A node's own extension of PVE's methods: not in PVE's table, served by the agent all the same. */
+export const PROBE_ROUTE = "POST /gpve/nodes/{node}/probe";
+
+export interface V1Parts {
+  readonly shared: Pick<
+    PveApiDeps,
+    "authenticate" | "accessOf" | "audit" | "observe" | "trace" | "log" | "newRequestId" | "delay"
+  >;
+  readonly records: Records;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly engine: OperationEngine;
+  readonly board: MemoryNodeBoard;
+  readonly membership: Membership;
+  readonly pki: ClusterPki;
+  readonly audit: FileAuditLog;
+  readonly agents: AgentDirectory;
+  readonly adapters: readonly KindAdapter[];
+  readonly shutdown: AbortSignal;
+}
+
+/** Before the engine starts: recovery must know the operation. */
+export function registerV1Operations(
+  parts: Pick<V1Parts, "records" | "clock" | "engine" | "board"> & {
+    readonly shared: Pick<PveApiDeps, "accessOf" | "log">;
+  },
+): readonly KindAdapter[] {
+  const adapters = createKindAdapters({
+    board: parts.board,
+    tasks: taskRecords,
+    progress: (upid) => {
+      const operation = parts.engine.get(upid);
+      return operation === undefined
+        ? undefined
+        : {
+            progress: operation.progress,
+            ...(operation.progressText === undefined ? {} : { step: operation.progressText }),
+          };
+    },
+  });
+  parts.engine.register(
+    applyObjectsOperation({
+      records: parts.records,
+      clock: parts.clock,
+      adapters,
+      accessOf: parts.shared.accessOf,
+      log: parts.shared.log,
+    }),
+  );
+  return adapters;
+}
+
+export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
+  const { agents, engine } = parts;
+  const callNode = async (node: string, route: string, params: AgentCall["params"], ctx: RequestContext) => {
+    const connection = agents.connection(node);
+    if (connection === undefined) throw new AppError("object.not_found", `there is no node '${node}'`);
+    const call: AgentCall = {
+      route,
+      params: { ...params, node },
+      actor: ctx.actor,
+      requestId: ctx.requestId,
+      clientAddress: ctx.clientAddress,
+      ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+    };
+    return connection.call(call, ctx.signal);
+  };
+  return createV1Api({
+    ...parts.shared,
+    version: PRODUCT_VERSION,
+    records: parts.records,
+    clock: parts.clock,
+    adapters: parts.adapters,
+    history: objectsFromHistory(parts.store),
+    submitApply: async (args, { actor, requestId, traceparent }) => {
+      const resources = args.items.map((item) => `${item.kind}/${item.name}`);
+      const { upid } = await engine.submit({
+        type: APPLY_OPERATION,
+        resources: [...new Set(resources)],
+        args,
+        actor: actor.authid,
+        requestId,
+        ...(traceparent === undefined ? {} : { traceparent }),
+      });
+      return upid;
+    },
+    auditLog: parts.audit,
+    taskLog: async ({ upid, node }, { start, limit }, ctx) => {
+      const reply = await callNode(node, "GET /nodes/{node}/tasks/{upid}/log", { upid, start, limit }, ctx);
+      const lines = reply.data as readonly { n: number; t: string }[];
+      return { lines: [...lines], total: reply.total ?? lines.length };
+    },
+    cancelTask: async ({ upid, node }, ctx) => {
+      await callNode(node, "DELETE /nodes/{node}/tasks/{upid}", { upid }, ctx);
+    },
+    probeNode: async (node, ctx, requestId) => {
+      const reply = await callNode(node, PROBE_ROUTE, { requestId }, ctx);
+      return String(reply.data);
+    },
+    invite: (options) => parts.membership.invite(options),
+    caFingerprint: () => parts.pki.caFingerprint,
+    pve: { methods: pveMethods, implemented: isImplemented },
+    readiness: async (signal) => {
+      const check = async (name: string, work: () => Promise<unknown>) => {
+        try {
+          await work();
+          return { name, ok: true };
+        } catch (err) {
+          return { name, ok: false, detail: err instanceof Error ? err.message : String(err) };
+        }
+      };
+      return Promise.all([
+        check("store", () => parts.store.revision({ signal })),
+        check("cache", () => parts.records.fresh({ signal })),
+      ]);
+    },
+    shutdown: parts.shutdown,
+  });
+}

@@ -1,0 +1,341 @@
+// Wires one server. The only file here that constructs adapters.
+//
+//   openServer: store -> records -> secrets, PKI, access, board, operations    (nothing listens yet)
+//   start:      the agent of this process, if there is one, then the listener
+import { randomBytes, randomUUID } from "node:crypto";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { operationTasks, SERVER_TASKS_FROM, upidNamer } from "@gpve/domain/task/operation-tasks.ts";
+import { TaskOutbox } from "@gpve/domain/task/task-outbox.ts";
+import type { TaskDirectory } from "@gpve/domain/task/ports.ts";
+import { background } from "@gpve/kit/background.ts";
+import { systemClock, type Clock } from "@gpve/kit/clock.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
+import { exec } from "@gpve/kit/exec.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { TaskLogFiles } from "@gpve/kit/task-log/task-log-files.ts";
+import { span } from "@gpve/kit/telemetry/span.ts";
+import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
+import { traceparent } from "@gpve/kit/telemetry/traceparent.ts";
+import type { Metrics } from "@gpve/kit/telemetry/metrics.ts";
+import { StoreJournal } from "@gpve/store/journal/store-journal.ts";
+import type { Store } from "@gpve/store/port.ts";
+import { openRecords } from "@gpve/store/records/records.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { KeyGuard } from "@gpve/store/remote/key-guard.ts";
+import { serveStore } from "@gpve/store/remote/serve.ts";
+import { createAccess, type Access } from "./application/access/access.ts";
+import { bootstrapAccess, type BootstrapResult } from "./application/access/bootstrap.ts";
+import { composeV1, registerV1Operations } from "./compose-v1.ts";
+import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
+import { ListResources } from "./application/cluster/list-resources.ts";
+import { nextFreeId } from "./application/cluster/next-id.ts";
+import type { StorageDefinition } from "./application/cluster/resource-rows.ts";
+import { withServerTasks } from "./application/node/server-tasks.ts";
+import { recordAudit } from "./application/audit/record-audit.ts";
+import { MemoryNodeBoard } from "./application/node/board.ts";
+import { nodeRecords } from "./application/node/collections.ts";
+import { NodeDirectory } from "./application/node/directory.ts";
+import { Membership } from "./application/node/membership.ts";
+import { Pools } from "./application/pool/pools.ts";
+import { RecentTasks, taskRecords } from "./application/task/recent-tasks.ts";
+import { GrpcAgent } from "./infrastructure/agent-client/grpc-agent.ts";
+import { LocalAgent } from "./infrastructure/agent-client/local-agent.ts";
+import { openFileAuditLog, type FileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
+import { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
+import { createPamAccounts } from "./infrastructure/realm-pam/pam-accounts.ts";
+import { loadMasterKey } from "./infrastructure/secrets/master-key.ts";
+import { createPasswordHasher } from "./infrastructure/secrets/password-hasher.ts";
+import { createSealer } from "./infrastructure/secrets/sealer.ts";
+import { tokenSecrets } from "./infrastructure/secrets/token-secrets.ts";
+import { RecordsTaskPublisher } from "./infrastructure/task/records-task-publisher.ts";
+import { TicketKeys } from "./infrastructure/tickets/ticket-keys.ts";
+import { openTickets } from "./infrastructure/tickets/tickets.ts";
+import { agentKeyRules, createServerGrpcHandler } from "./presentation/grpc/handler.ts";
+import { createAccessHandlers } from "./presentation/http/access/access-handlers.ts";
+import { createClusterHandlers } from "./presentation/http/cluster/cluster-handlers.ts";
+import { createEntry } from "./presentation/http/entry.ts";
+import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
+import type { Credentials } from "./presentation/http/pve/ports.ts";
+import { createPveApi } from "./presentation/http/pve/pve-api.ts";
+import { createClusterTaskHandlers } from "./presentation/http/task/cluster-task-handlers.ts";
+import { refuseUpgrade } from "./presentation/http/upgrade.ts";
+import { listen, type Listener } from "./presentation/listener/listener.ts";
+import { nodeMetrics } from "./presentation/metrics/node-metrics.ts";
+
+export interface ServerSettings {
+  readonly data: DataDir;
+  readonly store: Store;
+  readonly host: string;
+  readonly port: number;
+  /** Name of the machine this server runs on; the node part of its own tasks. */
+  readonly nodeName: string;
+  /** undefined = one node, no cluster. */
+  readonly clusterName: string | undefined;
+  /** Names and addresses for the certificate. */
+  readonly names: readonly string[];
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly clock?: Clock;
+  /** Several servers may share the store: ownership is by lease. */
+  readonly shared: boolean;
+}
+
+/** What a process needs to know of the server it runs, before anything listens. */
+export interface OpenServer {
+  readonly records: Records;
+  readonly access: Access;
+  readonly pki: ClusterPki;
+  readonly membership: Membership;
+  readonly board: MemoryNodeBoard;
+  readonly engine: OperationEngine;
+  readonly tasks: TaskDirectory;
+  readonly taskLogs: TaskLogFiles;
+  readonly audit: FileAuditLog;
+  readonly bootstrapped: BootstrapResult;
+  readonly log: Logger;
+  start(local: LocalParts): Promise<Listener>;
+  close(): Promise<void>;
+}
+
+export interface LocalParts {
+  /** The agent of this very process. */
+  readonly agent?: AgentConnection;
+  /** Serves the tasks of this server itself, for nodes whose agent does not know them. */
+  readonly serverTasks?: AgentConnection;
+}
+
+const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
+const NO_STORAGES: readonly StorageDefinition[] = [];
+const ROTATE_CHECK_MS = 6 * 3600_000;
+
+export async function openServer(settings: ServerSettings): Promise<OpenServer> {
+  const { data, store, log, metrics, nodeName } = settings;
+  const clock = settings.clock ?? systemClock;
+  const stop = new AbortController();
+  const runExec = tracedExec(exec);
+  const records = await openRecords(store, { prefix: "/gpve/", log });
+
+  const masterKey = await loadMasterKey(data.file("secrets", "master.key"));
+  const sealer = createSealer(masterKey);
+  const hasher = createPasswordHasher();
+  const bootstrapped = await bootstrapAccess(
+    { records, hasher, sealer, secrets: tokenSecrets },
+    { createUpToken: true },
+  );
+  const tickets = await openTickets({ keys: new TicketKeys({ records, sealer, clock }), clock });
+  const access = createAccess({
+    records,
+    clock,
+    hasher,
+    sealer,
+    secrets: tokenSecrets,
+    tickets,
+    host: createPamAccounts({ exec: runExec }),
+    clusterName: () => settings.clusterName,
+  });
+  const pki = await ClusterPki.open({
+    records,
+    sealer,
+    clock,
+    dir: data.file("pki"),
+    clusterName: settings.clusterName ?? nodeName,
+    names: settings.names,
+  });
+  const membership = new Membership({ records, clock, issuer: pki, random: randomBytes });
+  const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
+  const audit = await openFileAuditLog({ dir: data.file("audit"), key: masterKey, clock, log });
+
+  const taskLogs = new TaskLogFiles({ directory: data.file("tasks"), logger: log });
+  const engine = new OperationEngine({
+    journal: new StoreJournal({
+      store,
+      clock,
+      prefix: `/gpve/operations/${nodeName}/`,
+      numberFrom: SERVER_TASKS_FROM,
+      ...(settings.shared ? { leaseSeconds: 10 } : {}),
+    }),
+    owner: `${nodeName}/${data.instanceId}`,
+    clock,
+    logs: taskLogs,
+    logger: log,
+    nameOf: upidNamer(nodeName, () => clock.monotonic() / 10),
+    metrics: {
+      queue: () => undefined,
+      ended: ({ type, outcome }) => metrics.countTask(type, TASK_OUTCOMES[outcome]),
+    },
+  });
+  const outbox = new TaskOutbox({
+    publisher: new RecordsTaskPublisher(records, taskRecords),
+    clock,
+    onFailure: (err, waiting) => log.warn({ err: String(err), waiting }, "task records wait for the store"),
+  });
+  engine.observe(outbox.hear);
+  metrics.watchQueue("server", () => engine.counts().waiting + engine.counts().running);
+
+  const shared = {
+    authenticate: (credentials: Credentials) => access.authenticator.authenticate(credentials),
+    accessOf: access.accessOf,
+    audit: recordAudit({
+      log: audit,
+      clock,
+      groupsOf: (user) => access.directory.model().users.get(user)?.groups ?? [],
+    }),
+    observe: (route: string, method: string, status: number, seconds: number) =>
+      metrics.observeRequest(method, route, status, seconds),
+    trace: <T>(
+      name: string,
+      attributes: Readonly<Record<string, string>>,
+      run: (parent: string | undefined) => Promise<T>,
+    ) => span(name, attributes, () => run(traceparent()), "server"),
+    log,
+    newRequestId: randomUUID,
+    delay: (ms: number) => clock.sleep(ms),
+  };
+  const adapters = registerV1Operations({ records, clock, engine, board, shared });
+
+  let listener: Listener | undefined;
+  let directory: NodeDirectory | undefined;
+  let rotation = (): void => undefined;
+  const stopBoard = board.start();
+
+  return {
+    records,
+    access,
+    pki,
+    membership,
+    board,
+    engine,
+    tasks: operationTasks(engine, clock),
+    taskLogs,
+    audit,
+    bootstrapped,
+    log,
+    async start(local) {
+      directory = new NodeDirectory({
+        nodes: records.collection(nodeRecords),
+        ...(local.agent === undefined ? {} : { local: new LocalAgent(local.agent) }),
+        connect: (record) =>
+          new GrpcAgent({
+            node: record.name,
+            address: record.address,
+            port: record.port,
+            tls: pki.serverTls(),
+            clock,
+          }),
+      });
+      await engine.start();
+      const agents = withServerTasks(directory, operationTasks(engine, clock), local.serverTasks);
+      const pve = createPveApi({
+        ...shared,
+        observe: (route, method, status, seconds) =>
+          metrics.observeRequest(method, route === "unmatched" ? route : `/api2${route}`, status, seconds),
+        authorize: access.authorize,
+        handlers: pveHandlers(),
+        agents,
+        localNode: nodeName,
+        fresh: (signal) => records.fresh({ signal }),
+      });
+      const v1 = composeV1({
+        shared,
+        records,
+        store,
+        clock,
+        engine,
+        board,
+        membership,
+        pki,
+        audit,
+        agents,
+        adapters,
+        shutdown: stop.signal,
+      });
+      const tls = pki.serverTls();
+      listener = await listen({
+        host: settings.host,
+        port: settings.port,
+        certificate: { cert: tls.certPem, key: tls.keyPem },
+        agentCa: pki.caPem,
+        onRequest: createEntry({ pve, v1, log }),
+        onUpgrade: refuseUpgrade,
+        onAgentRequest: createServerGrpcHandler({
+          membership,
+          board,
+          clock,
+          log,
+          serverVersion: PRODUCT_VERSION,
+          clusterName: settings.clusterName ?? nodeName,
+          caPem: () => pki.caPem,
+          storeService: (nodeOf) =>
+            serveStore(store, (context) => new KeyGuard(agentKeyRules(nodeOf(context)))),
+        }),
+      });
+      const open = listener;
+      pki.onRotate(({ certPem, keyPem }) => {
+        open.setCertificate({ cert: certPem, key: keyPem });
+        directory?.reset();
+      });
+      rotation = clock.after(ROTATE_CHECK_MS, keepRotating);
+      metrics.addCollector(() => nodeMetrics(board));
+      return listener;
+    },
+    async close() {
+      rotation();
+      stop.abort(new AppError("operation.cancelled", "the server stops"));
+      await listener?.close();
+      directory?.close();
+      stopBoard();
+      await engine.stop();
+      await outbox.close();
+      await audit.close();
+      await records.close();
+    },
+  };
+
+  function keepRotating(): void {
+    background(log, "certificate rotation", pki.rotateIfDue());
+    rotation = clock.after(ROTATE_CHECK_MS, keepRotating);
+  }
+
+  function pveHandlers(): PveHandlers {
+    const guests = records.collection(guestCollection);
+    const options = new DatacenterOptionsStore(records);
+    const resources = new ListResources({
+      guests,
+      board,
+      pools: {
+        ids: () => [...access.directory.model().pools.keys()],
+        ofGuest: (vmid) => access.directory.model().poolsOf.get(`/vms/${vmid}`)?.[0],
+        version: () => access.directory.model(),
+      },
+      storages: () => NO_STORAGES,
+    });
+    const pools = new Pools({
+      records,
+      directory: access.directory,
+      resourceRow: (kind, id) => (kind === "vm" ? resources.guest(Number(id)) : resources.storage(id)[0]),
+    });
+    return {
+      ...createAccessHandlers(access),
+      ...createPoolHandlers({ pools }),
+      ...createClusterTaskHandlers({ tasks: new RecentTasks(records.collection(taskRecords)) }),
+      ...createClusterHandlers({
+        options,
+        nextId: (wanted) => nextFreeId(guests, options.nextIdRange(), wanted),
+        board,
+        resources,
+        identity: {
+          name: settings.clusterName,
+          localNode: nodeName,
+          quorate: () => true,
+          version: () => records.collection(nodeRecords).list().length,
+        },
+        clusterLog: () => [],
+      }),
+    };
+  }
+}

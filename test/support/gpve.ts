@@ -1,0 +1,166 @@
+// Starts the product as a user does, in a scratch data directory, and takes it down again.
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { request } from "node:https";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+export const root = resolve(import.meta.dirname, "../..");
+export const nodeBinary = join(root, "node_modules/.bin/node");
+export const mainFile = join(root, "packages/bin/src/main.ts");
+
+export interface Credentials {
+  readonly url: string;
+  readonly fingerprint: string;
+  readonly caFile: string;
+  readonly username: string;
+  readonly password: string;
+  readonly token: string;
+}
+
+export interface Gpve {
+  readonly data: string;
+  readonly credentials: Credentials;
+  readonly process: ChildProcess;
+  readonly output: () => string;
+  readonly kill: () => Promise<void>;
+  /** Starts again on the same data, after a kill or stop. */
+  readonly restart: () => Promise<Gpve>;
+  readonly stop: () => Promise<void>;
+}
+
+export interface StartOptions {
+  readonly data?: string;
+  readonly args?: readonly string[];
+}
+
+export async function startGpve(options: StartOptions = {}): Promise<Gpve> {
+  const data = options.data ?? mkdtempSync(join(tmpdir(), "gpve-it-"));
+  const args = [mainFile, "up", "--data", data, "--listen", "127.0.0.1:0", ...(options.args ?? [])];
+  const child = spawn(nodeBinary, ["--disable-warning=ExperimentalWarning", ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let text = "";
+  child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  const end = Date.now() + 60_000;
+  while (!text.includes("Try next:")) {
+    if (child.exitCode !== null || Date.now() > end) throw new Error(`gpve did not start:\n${text}`);
+    await new Promise((done) => setTimeout(done, 25));
+  }
+  const ended = async (): Promise<void> => {
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+  };
+  const kill = async (): Promise<void> => {
+    child.kill("SIGKILL");
+    await ended();
+  };
+  return {
+    data,
+    credentials: JSON.parse(readFileSync(join(data, "credentials.json"), "utf8")) as Credentials,
+    process: child,
+    output: () => text,
+    kill,
+    restart: () => startGpve({ ...options, data }),
+    stop: async () => {
+      child.kill("SIGTERM");
+      const timer = setTimeout(() => child.kill("SIGKILL"), 15_000);
+      await ended();
+      clearTimeout(timer);
+      rmSync(data, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly reason: string;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+  /** `data` of a PVE envelope. */
+  readonly data: never;
+  readonly json: {
+    readonly data: unknown;
+    readonly message?: string;
+    readonly errors?: Record<string, string>;
+  };
+}
+
+export interface Api {
+  (
+    method: string,
+    path: string,
+    params?: Readonly<Record<string, string | number>>,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<Answer>;
+}
+
+/** A plain HTTPS client for /api2/json: form bodies, token by default, nothing hidden. */
+export function apiOf(
+  credentials: Pick<Credentials, "url" | "caFile" | "token">,
+  auth?: Readonly<Record<string, string>>,
+): Api {
+  const ca = readFileSync(credentials.caFile);
+  const base = new URL(credentials.url);
+  return (method, path, params = {}, headers = {}) => {
+    const encoded = new URLSearchParams(
+      Object.entries(params).map(([key, value]): [string, string] => [key, String(value)]),
+    ).toString();
+    const inQuery = method === "GET" || method === "DELETE";
+    const body = inQuery ? undefined : encoded;
+    const target = `/api2/json${path}${inQuery && encoded !== "" ? `${path.includes("?") ? "&" : "?"}${encoded}` : ""}`;
+    return new Promise((done, fail) => {
+      const req = request(
+        {
+          host: base.hostname,
+          port: base.port,
+          ca,
+          method,
+          path: target,
+          agent: false,
+          headers: {
+            ...(auth ?? { Authorization: `PVEAPIToken=${credentials.token}` }),
+            ...(body === undefined
+              ? {}
+              : {
+                  "Content-Type": "application/x-www-form-urlencoded",
+                  "Content-Length": String(Buffer.byteLength(body)),
+                }),
+            ...headers,
+          },
+        },
+        (res) => {
+          const chunks: Buffer[] = [];
+          res.on("data", (chunk: Buffer) => chunks.push(chunk));
+          res.on("end", () => {
+            const text = Buffer.concat(chunks).toString("utf8");
+            const json = text.startsWith("{") ? (JSON.parse(text) as Answer["json"]) : { data: undefined };
+            const reason = Buffer.from(res.statusMessage ?? "", "latin1").toString("utf8");
+            done({
+              status: res.statusCode ?? 0,
+              reason,
+              headers: res.headers,
+              text,
+              json,
+              data: json.data as never,
+            });
+          });
+        },
+      );
+      req.on("error", fail);
+      req.end(body);
+    });
+  };
+}
+
+/** Logs in with the password and returns headers for reads and writes. */
+export async function loginHeaders(credentials: Credentials): Promise<Record<string, string>> {
+  const api = apiOf(credentials, {});
+  const answer = await api("POST", "/access/ticket", {
+    username: credentials.username,
+    password: credentials.password,
+  });
+  const { ticket, CSRFPreventionToken } = answer.data as { ticket: string; CSRFPreventionToken: string };
+  return { Cookie: `PVEAuthCookie=${encodeURIComponent(ticket)}`, CSRFPreventionToken };
+}
