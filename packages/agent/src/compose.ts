@@ -84,7 +84,8 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     publisher: settings.publisher,
     metrics: {
       queue: () => undefined,
-      ended: ({ type, outcome }) => metrics.countTask(type, TASK_OUTCOMES[outcome]),
+      ended: ({ type, outcome, warnings }) =>
+        metrics.countTask(type, outcome === "done" && warnings > 0 ? "warnings" : TASK_OUTCOMES[outcome]),
     },
   });
   const { engine, logs } = operations;

@@ -8,7 +8,12 @@ import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { operationTasks, SERVER_TASKS_FROM, upidNamer } from "@gpve/domain/task/operation-tasks.ts";
+import {
+  isServerTask,
+  operationTasks,
+  SERVER_TASKS_FROM,
+  upidNamer,
+} from "@gpve/domain/task/operation-tasks.ts";
 import { TaskOutbox } from "@gpve/domain/task/task-outbox.ts";
 import type { TaskDirectory } from "@gpve/domain/task/ports.ts";
 import { background } from "@gpve/kit/background.ts";
@@ -166,7 +171,8 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     nameOf: upidNamer(nodeName, () => clock.monotonic() / 10),
     metrics: {
       queue: () => undefined,
-      ended: ({ type, outcome }) => metrics.countTask(type, TASK_OUTCOMES[outcome]),
+      ended: ({ type, outcome, warnings }) =>
+        metrics.countTask(type, outcome === "done" && warnings > 0 ? "warnings" : TASK_OUTCOMES[outcome]),
     },
   });
   const outbox = new TaskOutbox({
@@ -229,6 +235,11 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
           }),
       });
       await engine.start();
+      background(
+        log,
+        "telling the cluster of this server's tasks",
+        outbox.reconcile(nodeName, () => engine.list(), isServerTask),
+      );
       const agents = withServerTasks(directory, operationTasks(engine, clock), local.serverTasks);
       const pve = createPveApi({
         ...shared,

@@ -47,14 +47,23 @@ export interface Sleeper {
 }
 
 export function operationTasks(source: OperationSource, clock: Sleeper): TaskDirectory {
+  // An ended operation never changes: it is looked at once.
+  const ended = new WeakMap<OperationFacts, Task>();
+  const taskOf = (operation: OperationFacts): Task | undefined => {
+    const known = ended.get(operation);
+    if (known !== undefined) return known;
+    const task = taskOfOperation(operation);
+    if (task?.endtime !== undefined) ended.set(operation, task);
+    return task;
+  };
   return {
     get: (upid) => {
       const operation = source.get(upid);
-      return operation === undefined ? undefined : taskOfOperation(operation);
+      return operation === undefined ? undefined : taskOf(operation);
     },
     *list() {
       for (const operation of source.list()) {
-        const task = taskOfOperation(operation);
+        const task = taskOf(operation);
         if (task !== undefined) yield task;
       }
     },

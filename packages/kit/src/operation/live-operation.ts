@@ -27,6 +27,7 @@ export class LiveOperation {
   #stepFraction = 0;
   #progressText: string | undefined;
   #steps: readonly AnyStep[] | undefined;
+  #lastView: OperationView | undefined;
 
   constructor(options: {
     readonly record: OperationRecord;
@@ -108,8 +109,12 @@ export class LiveOperation {
     this.#emit({ kind, operation: this.view() });
   }
 
+  /** The same object each time once it has ended: lists of thousands are cheap, and readers may cache by it. */
   view(): OperationView {
-    return { ...this.#record, progress: this.#overall(), progressText: this.#progressText };
+    if (this.#lastView !== undefined) return this.#lastView;
+    const view = { ...this.#record, progress: this.#overall(), progressText: this.#progressText };
+    if (isEnded(this.#record.state)) this.#lastView = view;
+    return view;
   }
 
   #overall(): number {

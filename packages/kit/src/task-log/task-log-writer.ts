@@ -83,7 +83,7 @@ export class TaskLogWriter implements TaskLog {
     try {
       const { file, index } = await this.#opened();
       if (!(await hasLastLine(file, index))) await this.#write([lastLine]);
-      await file.sync();
+      // Not synced: the journal holds the truth, and writes the last line again should it be missing.
       await file.close();
     } catch (error) {
       this.#onFailure(error);

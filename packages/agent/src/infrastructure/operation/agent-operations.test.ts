@@ -74,6 +74,23 @@ describe("openAgentOperations", () => {
     await second.stop();
   });
 
+  it("gives a thousand tasks alike in one second a thousand UPIDs, durably", async () => {
+    const clock = new FakeClock();
+    const first = open(cluster, clock);
+    await first.start();
+    const alike = { type: "talk", resources: ["vm/7"], actor: "joe@pve", subject: "7" };
+    const all = await Promise.all(Array.from({ length: 1_000 }, () => first.engine.submit(alike)));
+    const upids = new Set(all.map(({ upid }) => upid));
+    expect(upids.size).toBe(1_000);
+    expect(new Set([...upids].map((upid) => parseUpid(upid)?.starttime)).size).toBe(1);
+    await Promise.all([...upids].map((upid) => first.engine.wait(upid)));
+    await first.stop();
+    const second = open(cluster, clock);
+    await second.start();
+    expect(new Set([...second.tasks.list()].map(({ upid }) => upid))).toEqual(upids);
+    await second.stop();
+  });
+
   it("takes back records of tasks that it no longer knows, and leaves the server's alone", async () => {
     const gone = "UPID:n1:00000009:00000001:00000001:old:1:joe@pve:";
     const servers = "UPID:n1:40000001:00000001:00000001:old:1:joe@pve:";
