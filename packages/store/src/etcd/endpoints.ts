@@ -3,7 +3,7 @@ import { type Client, type ConnectError, createClient } from "@connectrpc/connec
 import { Http2SessionManager, createGrpcTransport } from "@connectrpc/connect-node";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { KV, Lease, Maintenance, Watch } from "../gen/proto/etcdserverpb/rpc_pb.ts";
+import { KV, Lease, Watch } from "../gen/proto/etcdserverpb/rpc_pb.ts";
 import { judge } from "./etcd-errors.ts";
 
 export interface TlsFiles {
@@ -29,7 +29,6 @@ export interface Endpoint {
   readonly kv: Client<typeof KV>;
   readonly watch: Client<typeof Watch>;
   readonly lease: Client<typeof Lease>;
-  readonly maintenance: Client<typeof Maintenance>;
 }
 
 export interface AttemptOptions {
@@ -185,6 +184,5 @@ function connectTo(url: string, tls: TlsFiles): Endpoint {
     kv: createClient(KV, transport),
     watch: createClient(Watch, transport),
     lease: createClient(Lease, transport),
-    maintenance: createClient(Maintenance, transport),
   };
 }

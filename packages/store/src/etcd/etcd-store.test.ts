@@ -44,7 +44,7 @@ async function cluster(members: number): Promise<{ behind: Store; fakes: FakeEtc
   const store = openEtcdStore({
     endpoints: fakes.map((fake) => fake.url),
     attemptMs: 300,
-    deadlineMs: 1_500,
+    deadlineMs: 1_000,
   });
   closers.push(() => store.close());
   return { behind, fakes, store };

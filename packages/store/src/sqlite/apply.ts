@@ -193,6 +193,10 @@ const ABSENT = { version: 0, createRevision: 0, modRevision: 0, lease: 0n } as c
 
 function holds(ctx: ApplyContext, item: Compare): boolean {
   const { key, end } = item;
+  // "Nothing here changed since": what guards a listed collection. Looks at recent changes, not at all keys.
+  if (end !== undefined && item.target === "modRevision" && item.result === "less" && item.modRevision > 0) {
+    return !ctx.tables.changedSince({ key, end }, item.modRevision);
+  }
   const found =
     end === undefined
       ? [ctx.tables.get(key)].filter((kv) => kv !== undefined)

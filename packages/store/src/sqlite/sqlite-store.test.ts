@@ -93,6 +93,25 @@ describe("SQLite store", () => {
     expect(await write(second, put("/a", "1"))).toBe(gone + 1);
   });
 
+  it("removes exactly what compaction lets go, however often it is done", async () => {
+    const path = tempFile();
+    const store = open(path);
+    for (let i = 0; i < 30; i++) {
+      await write(store, put("/often", String(i)), put(`/once/${i}`, "x"));
+      if (i % 3 === 0) await write(store, { type: "delete", key: utf8(`/once/${i}`) });
+      if (i % 7 === 6) await store.compact((await store.revision()) - 3);
+    }
+    const revision = await store.revision();
+    await Promise.all([store.compact(revision - 1), store.compact(revision)]);
+    await store.close();
+    const raw = new DatabaseSync(path);
+    const count = (sql: string): unknown => raw.prepare(sql).get()?.["n"];
+    // Twenty that live and the one written often; deletions before the compacted revision are gone.
+    expect(count("SELECT count(*) AS n FROM history")).toBe(21);
+    expect(count("SELECT count(*) AS n FROM live")).toBe(21);
+    raw.close();
+  });
+
   it("gives a lease its full time again after a restart, then ends it", async () => {
     const path = tempFile();
     const clock = new FakeClock();

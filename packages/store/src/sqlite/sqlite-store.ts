@@ -34,7 +34,7 @@ export interface SqliteOptions {
   readonly maxBytes?: number;
 }
 
-const SCRUB_ROWS = 2_000;
+const SCRUB_REVISIONS = 500;
 const MAX_TTL_SECONDS = 9_000_000_000;
 
 interface Write {
@@ -112,12 +112,22 @@ class SqliteStore implements Store {
       this.#tables.setMeta("compacted", revision);
     });
     this.#compacted = Math.max(this.#compacted, revision);
-    // In small bites, so that other writes get their turn. A crash in between costs space only: the next
-    // compaction removes what was left.
-    for (;;) {
-      const removed = await this.#write(() => this.#tables.scrub(revision, SCRUB_ROWS));
-      if (removed < SCRUB_ROWS) return;
+    await this.#scrub(revision);
+  }
+
+  /**
+   * Looks only at what changed since the last time, in small bites, so that other writes get their turn. A crash in
+   * between costs space until the next compaction, which begins where this one did.
+   */
+  async #scrub(to: number): Promise<void> {
+    const from = this.#tables.meta("scrubbed");
+    for (let at = from; at < to; at += SCRUB_REVISIONS) {
+      await this.#write(() => this.#tables.removeReplaced(at, Math.min(at + SCRUB_REVISIONS, to)));
     }
+    for (let at = from; at < to; at += SCRUB_REVISIONS) {
+      await this.#write(() => this.#tables.removeTombstones(at, Math.min(at + SCRUB_REVISIONS, to)));
+    }
+    await this.#write(() => this.#tables.setMeta("scrubbed", Math.max(to, this.#tables.meta("scrubbed"))));
   }
 
   async leaseGrant(ttlSeconds: number, id?: bigint): Promise<{ id: bigint; ttlSeconds: number }> {

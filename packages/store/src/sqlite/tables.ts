@@ -18,7 +18,8 @@ export interface ReadOptions {
 }
 
 type Row = Record<string, SQLOutputValue>;
-type MetaName = "revision" | "compacted";
+/** scrubbed: what was compacted before has been removed up to here. */
+type MetaName = "revision" | "compacted" | "scrubbed";
 
 const EMPTY: Bytes = new Uint8Array(0);
 const COLUMNS = "h.key AS key, h.mod AS mod, h.created AS created, h.version AS version, h.lease AS lease";
@@ -36,7 +37,9 @@ export class Tables {
   }
 
   setMeta(name: MetaName, value: number): void {
-    this.#sql("UPDATE meta SET value = ? WHERE name = ?").run(value, name);
+    this.#sql(
+      "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+    ).run(name, value);
   }
 
   read(span: Span, options: ReadOptions): KeyValue[] {
@@ -76,6 +79,17 @@ export class Tables {
     return row === undefined ? undefined : toKeyValue(row);
   }
 
+  /** Whether any key of the range was put at or after `revision` and is still there. */
+  changedSince(span: Span, revision: number): boolean {
+    const { where, values } = condition(span, "h.key");
+    return (
+      this.#sql(
+        `SELECT 1 FROM history h INDEXED BY history_mod CROSS JOIN live l ON l.key = h.key AND l.id = h.id
+         WHERE h.mod >= ? AND ${where} LIMIT 1`,
+      ).get(revision, ...values) !== undefined
+    );
+  }
+
   /** What the key was just before `revision`. */
   before(key: Bytes, revision: number): KeyValue | undefined {
     const row = this.#sql(
@@ -112,15 +126,21 @@ export class Tables {
     return { events: single.map(toEvent), reached: cut };
   }
 
-  /** Removes up to `limit` versions that no read at or after `revision` can see; returns how many. */
-  scrub(revision: number, limit: number): number {
-    const result = this.#sql(
+  /** Removes the versions that were replaced by a change at a revision after `from`, up to and including `to`. */
+  removeReplaced(from: number, to: number): void {
+    this.#sql(
       `DELETE FROM history WHERE id IN (
-         SELECT h.id FROM history h WHERE h.mod < ? AND (h.version = 0 OR EXISTS (
-           SELECT 1 FROM history n WHERE n.key = h.key AND n.mod > h.mod AND n.mod <= ?))
-         LIMIT ?)`,
-    ).run(revision, revision, limit);
-    return Number(result.changes);
+         SELECT old.id FROM history new INDEXED BY history_mod CROSS JOIN history old INDEXED BY history_key
+         ON old.key = new.key AND old.mod < new.mod WHERE new.mod > ? AND new.mod <= ?)`,
+    ).run(from, to);
+  }
+
+  /** Removes the deletions from revision `from` on, before `to`: there is nothing left that they delete. */
+  removeTombstones(from: number, to: number): void {
+    this.#sql("DELETE FROM history INDEXED BY history_mod WHERE mod >= ? AND mod < ? AND version = 0").run(
+      from,
+      to,
+    );
   }
 
   leases(): { id: bigint; ttlSeconds: number }[] {
