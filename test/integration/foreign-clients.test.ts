@@ -1,8 +1,8 @@
 // Clients nobody here wrote, unmodified, against a real `gpve up`.
-import { execFileSync, spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { nodeBinary, root, startGpve, type Gpve } from "../support/gpve.ts";
 
 let gpve: Gpve;
@@ -11,7 +11,10 @@ beforeAll(async () => {
 });
 afterAll(() => gpve.stop());
 
-const hasProxmoxer = spawnSync("/usr/bin/python3", ["-c", "import proxmoxer, requests"]).status === 0;
+const hasProxmoxer = await exec("/usr/bin/python3", ["-c", "import proxmoxer, requests"]).then(
+  () => true,
+  () => false,
+);
 if (!hasProxmoxer)
   console.warn(
     "SKIPPED: proxmoxer is missing; get it with: apt-get install python3-proxmoxer python3-requests",
@@ -51,20 +54,17 @@ print(json.dumps(out))
 `;
 
 describe.skipIf(!hasProxmoxer)("proxmoxer (Debian)", () => {
-  const run = (how: "password" | "token"): Record<string, unknown> => {
+  const run = async (how: "password" | "token"): Promise<Record<string, unknown>> => {
     const { url, caFile, username, password, token } = gpve.credentials;
     const { hostname, port } = new URL(url);
     const [tokenId = "", secret = ""] = token.split("=");
     const [user, input] = how === "password" ? [username, password] : [tokenId, secret];
-    const text = execFileSync("/usr/bin/python3", ["-c", walk, hostname, port, caFile, how, user, "-"], {
-      input,
-      encoding: "utf8",
-    });
-    return JSON.parse(text) as Record<string, unknown>;
+    const { stdout } = await exec("/usr/bin/python3", ["-c", walk, hostname, port, caFile, how, user, "-"], { input });
+    return JSON.parse(stdout) as Record<string, unknown>;
   };
 
-  test.each(["password", "token"] as const)("logs in by %s and walks the tree, writes included", (how) => {
-    expect(run(how)).toMatchObject({
+  test.each(["password", "token"] as const)("logs in by %s and walks the tree, writes included", async (how) => {
+    expect(await run(how)).toMatchObject({
       version: expect.stringMatching(/^9\./),
       nodes: [expect.any(String)],
       status: expect.arrayContaining(["cpuinfo", "loadavg", "memory", "rootfs", "uptime"]),
@@ -103,19 +103,17 @@ console.log(JSON.stringify(out));
 process.exit(0);
 `;
 
-  test.each(["password", "token"] as const)("logs in by %s and walks the tree", (mode) => {
+  test.each(["password", "token"] as const)("logs in by %s and walks the tree", async (mode) => {
     const { url, caFile, username, password, token } = gpve.credentials;
     const { hostname, port } = new URL(url);
     const [tokenId = "", secret = ""] = token.split("=");
     const file = join(root, "node_modules", `.proxmox-api-${process.pid}.mjs`);
     writeFileSync(file, script);
     const [user, input] = mode === "password" ? [username, password] : [tokenId, secret];
-    const text = execFileSync(nodeBinary, [file, hostname, port, mode, user], {
-      input,
-      encoding: "utf8",
-      env: { ...process.env, NODE_EXTRA_CA_CERTS: caFile },
-    });
-    expect(JSON.parse(text)).toMatchObject({
+    const env = { ...MINIMAL_ENV, NODE_EXTRA_CA_CERTS: caFile };
+    const { stdout } = await exec(nodeBinary, [file, hostname, port, mode, user], { input, env });
+    rmSync(file);
+    expect(JSON.parse(stdout)).toMatchObject({
       version: expect.stringMatching(/^9\./),
       nodes: [expect.any(String)],
       uptime: "number",

@@ -1,10 +1,9 @@
 // Starts the product as a user does, in a scratch data directory, and takes it down again.
-import { spawn, type ChildProcess } from "node:child_process";
-import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 
 export const root = resolve(import.meta.dirname, "../..");
 export const nodeBinary = join(root, "node_modules/.bin/node");
@@ -22,8 +21,7 @@ export interface Credentials {
 export interface Gpve {
   readonly data: string;
   readonly credentials: Credentials;
-  readonly process: ChildProcess;
-  readonly output: () => string;
+  readonly process: Child;
   readonly kill: () => Promise<void>;
   /** Starts again on the same data, after a kill or stop. */
   readonly restart: () => Promise<Gpve>;
@@ -38,39 +36,40 @@ export interface StartOptions {
 export async function startGpve(options: StartOptions = {}): Promise<Gpve> {
   const data = options.data ?? mkdtempSync(join(tmpdir(), "gpve-it-"));
   const args = [mainFile, "up", "--data", data, "--listen", "127.0.0.1:0", ...(options.args ?? [])];
-  const child = spawn(nodeBinary, ["--disable-warning=ExperimentalWarning", ...args], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let text = "";
-  child.stdout.on("data", (chunk: Buffer) => (text += chunk.toString()));
-  child.stderr.on("data", (chunk: Buffer) => (text += chunk.toString()));
-  const end = Date.now() + 60_000;
-  while (!text.includes("Try next:")) {
-    if (child.exitCode !== null || Date.now() > end) throw new Error(`gpve did not start:\n${text}`);
-    await new Promise((done) => setTimeout(done, 25));
-  }
-  const ended = async (): Promise<void> => {
-    if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
-  };
-  const kill = async (): Promise<void> => {
-    child.kill("SIGKILL");
-    await ended();
-  };
+  const child = startChild(nodeBinary, ["--disable-warning=ExperimentalWarning", ...args]);
+  await untilPrinted(child, "Try next:");
   return {
     data,
-    credentials: JSON.parse(readFileSync(join(data, "credentials.json"), "utf8")) as Credentials,
+    credentials: readCredentials(data),
     process: child,
-    output: () => text,
-    kill,
+    kill: async () => {
+      child.signal("SIGKILL");
+      await child.exited;
+    },
     restart: () => startGpve({ ...options, data }),
     stop: async () => {
-      child.kill("SIGTERM");
-      const timer = setTimeout(() => child.kill("SIGKILL"), 15_000);
-      await ended();
+      child.signal("SIGTERM");
+      const timer = setTimeout(() => child.signal("SIGKILL"), 15_000);
+      await child.exited;
       clearTimeout(timer);
       rmSync(data, { recursive: true, force: true });
     },
   };
+}
+
+export function readCredentials(data: string): Credentials {
+  return JSON.parse(readFileSync(join(data, "credentials.json"), "utf8")) as Credentials;
+}
+
+/** Waits for a text in a child's output; a child that ends first is an error with everything it said. */
+export async function untilPrinted(child: Child, text: string, timeoutMs = 60_000): Promise<void> {
+  let ended = false;
+  void child.exited.then(() => (ended = true));
+  const end = Date.now() + timeoutMs;
+  while (!child.output().includes(text)) {
+    if (ended || Date.now() > end) throw new Error(`"${text}" was never printed:\n${child.output()}`);
+    await new Promise((done) => setTimeout(done, 25));
+  }
 }
 
 export interface Answer {
