@@ -59,23 +59,28 @@ describe.skipIf(!hasProxmoxer)("proxmoxer (Debian)", () => {
     const { hostname, port } = new URL(url);
     const [tokenId = "", secret = ""] = token.split("=");
     const [user, input] = how === "password" ? [username, password] : [tokenId, secret];
-    const { stdout } = await exec("/usr/bin/python3", ["-c", walk, hostname, port, caFile, how, user, "-"], { input });
+    const { stdout } = await exec("/usr/bin/python3", ["-c", walk, hostname, port, caFile, how, user, "-"], {
+      input,
+    });
     return JSON.parse(stdout) as Record<string, unknown>;
   };
 
-  test.each(["password", "token"] as const)("logs in by %s and walks the tree, writes included", async (how) => {
-    expect(await run(how)).toMatchObject({
-      version: expect.stringMatching(/^9\./),
-      nodes: [expect.any(String)],
-      status: expect.arrayContaining(["cpuinfo", "loadavg", "memory", "rootfs", "uptime"]),
-      resources: expect.arrayContaining(["node"]),
-      access: expect.arrayContaining(["users", "roles", "acl"]),
-      users: expect.arrayContaining(["root@pam", `px-${how}@pve`]),
-      roles: 17,
-      acl: expect.arrayContaining([`px-${how}@pve`]),
-      pool: "from proxmoxer",
-    });
-  });
+  test.each(["password", "token"] as const)(
+    "logs in by %s and walks the tree, writes included",
+    async (how) => {
+      expect(await run(how)).toMatchObject({
+        version: expect.stringMatching(/^9\./),
+        nodes: [expect.any(String)],
+        status: expect.arrayContaining(["cpuinfo", "loadavg", "memory", "rootfs", "uptime"]),
+        resources: expect.arrayContaining(["node"]),
+        access: expect.arrayContaining(["users", "roles", "acl"]),
+        users: expect.arrayContaining(["root@pam", `px-${how}@pve`]),
+        roles: 17,
+        acl: expect.arrayContaining([`px-${how}@pve`]),
+        pool: "from proxmoxer",
+      });
+    },
+  );
 });
 
 describe("proxmox-api (npm)", () => {

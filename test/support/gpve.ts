@@ -92,6 +92,8 @@ export interface Api {
     path: string,
     params?: Readonly<Record<string, string | number>>,
     headers?: Readonly<Record<string, string>>,
+    /** Instead of the parameters as a form. */
+    rawBody?: string,
   ): Promise<Answer>;
 }
 
@@ -99,16 +101,17 @@ export interface Api {
 export function apiOf(
   credentials: Pick<Credentials, "url" | "caFile" | "token">,
   auth?: Readonly<Record<string, string>>,
+  prefix = "/api2/json",
 ): Api {
   const ca = readFileSync(credentials.caFile);
   const base = new URL(credentials.url);
-  return (method, path, params = {}, headers = {}) => {
+  return (method, path, params = {}, headers = {}, rawBody) => {
     const encoded = new URLSearchParams(
       Object.entries(params).map(([key, value]): [string, string] => [key, String(value)]),
     ).toString();
     const inQuery = method === "GET" || method === "DELETE";
-    const body = inQuery ? undefined : encoded;
-    const target = `/api2/json${path}${inQuery && encoded !== "" ? `${path.includes("?") ? "&" : "?"}${encoded}` : ""}`;
+    const body = rawBody ?? (inQuery ? undefined : encoded);
+    const target = `${prefix}${path}${inQuery && encoded !== "" ? `${path.includes("?") ? "&" : "?"}${encoded}` : ""}`;
     return new Promise((done, fail) => {
       const req = request(
         {
