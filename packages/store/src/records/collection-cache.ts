@@ -34,6 +34,7 @@ export class CollectionCache<T> implements Collection<T>, CollectionFeed {
   readonly #log: FailureLog;
   readonly #slots = new Map<string, Slot<T>>();
   readonly #ordered: Slot<T>[];
+  readonly #leased = new Map<string, RawRecord>();
   readonly #listeners = new Set<Listener<T>>();
   #list: readonly Entry<T>[] | undefined;
 
@@ -44,6 +45,7 @@ export class CollectionCache<T> implements Collection<T>, CollectionFeed {
       if (!raw.key.startsWith(def.prefix)) continue;
       const id = raw.key.slice(def.prefix.length);
       this.#slots.set(id, { id, raw, entry: undefined });
+      if (raw.lease !== 0n) this.#leased.set(id, raw);
     }
     this.#ordered = [...this.#slots.values()].toSorted((a, b) => compareUtf8(a.id, b.id));
   }
@@ -67,8 +69,8 @@ export class CollectionCache<T> implements Collection<T>, CollectionFeed {
   }
 
   /** Records that may vanish without anyone deleting them. */
-  leased(): RawRecord[] {
-    return this.#ordered.map((slot) => slot.raw).filter((raw) => raw.lease !== 0n);
+  leased(): Iterable<RawRecord> {
+    return this.#leased.values();
   }
 
   onChange(listener: Listener<T>): () => void {
@@ -82,6 +84,8 @@ export class CollectionCache<T> implements Collection<T>, CollectionFeed {
     const slot = this.#slots.get(id);
     const previous = slot === undefined ? undefined : { ...slot };
     this.#list = undefined;
+    if (raw === undefined || raw.lease === 0n) this.#leased.delete(id);
+    else this.#leased.set(id, raw);
     if (raw === undefined) {
       if (slot === undefined) return () => undefined;
       this.#slots.delete(id);

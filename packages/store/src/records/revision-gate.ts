@@ -1,14 +1,10 @@
 // Waiting until the cache shows a revision.
 import type { Clock } from "@gpve/kit/clock.ts";
 
-interface Waiter {
-  readonly revision: number;
-  readonly resolve: () => void;
-}
-
 export class RevisionGate {
   #revision = 0;
-  #waiters: Waiter[] = [];
+  /** By the revision they wait for: thousands may wait while revisions come one by one. */
+  readonly #waiters = new Map<number, Set<() => void>>();
 
   get revision(): number {
     return this.#revision;
@@ -17,13 +13,18 @@ export class RevisionGate {
   /** May go back: a restored store starts lower than the one before it. */
   reset(revision: number): void {
     this.#revision = revision;
-    this.#release();
+    for (const wanted of this.#waiters.keys()) if (wanted <= revision) this.#release(wanted);
   }
 
   advance(revision: number): void {
-    if (revision <= this.#revision) return;
+    const before = this.#revision;
+    if (revision <= before) return;
     this.#revision = revision;
-    this.#release();
+    if (revision - before > this.#waiters.size) {
+      for (const wanted of this.#waiters.keys()) if (wanted <= revision) this.#release(wanted);
+    } else {
+      for (let wanted = before + 1; wanted <= revision; wanted++) this.#release(wanted);
+    }
   }
 
   /** True when `revision` was reached, false when `ms` passed first. Rejects when the signal aborts. */
@@ -31,8 +32,9 @@ export class RevisionGate {
     signal?.throwIfAborted();
     if (this.#revision >= revision) return true;
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
-    const waiter: Waiter = { revision, resolve: () => resolve(true) };
-    this.#waiters.push(waiter);
+    const waiter = (): void => resolve(true);
+    const together = this.#waiters.get(revision) ?? new Set();
+    this.#waiters.set(revision, together.add(waiter));
     const cancel = clock.after(ms, () => resolve(false));
     const onAbort = (): void => reject(signal?.reason);
     signal?.addEventListener("abort", onAbort, { once: true });
@@ -41,13 +43,15 @@ export class RevisionGate {
     } finally {
       cancel();
       signal?.removeEventListener("abort", onAbort);
-      this.#waiters = this.#waiters.filter((other) => other !== waiter);
+      together.delete(waiter);
+      if (together.size === 0 && this.#waiters.get(revision) === together) this.#waiters.delete(revision);
     }
   }
 
-  #release(): void {
-    if (this.#waiters.length === 0) return;
-    for (const waiter of this.#waiters) if (waiter.revision <= this.#revision) waiter.resolve();
-    this.#waiters = this.#waiters.filter((waiter) => waiter.revision > this.#revision);
+  #release(revision: number): void {
+    const together = this.#waiters.get(revision);
+    if (together === undefined) return;
+    this.#waiters.delete(revision);
+    for (const resolve of together) resolve();
   }
 }
