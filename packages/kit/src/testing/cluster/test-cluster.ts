@@ -1,0 +1,263 @@
+// Several nodes on one machine: a server and agents, each in its own network namespace with its own address, data
+// directory and real process. One call makes it, `close` leaves nothing behind.
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { request } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { createTestNetwork, type TestMachine, type TestNetwork } from "./test-network.ts";
+import { TestProcess, eventually } from "./test-process.ts";
+
+export const SERVER_PORT = 8006;
+export const AGENT_PORT = 8444;
+
+export interface TestClusterOptions {
+  readonly nodes?: number;
+  readonly store?: "sqlite" | "etcd";
+  /** Starts the product: followed by "server" or "agent" and "--config FILE". */
+  readonly command: readonly string[];
+  /** Start the agents too; default true. */
+  readonly startAgents?: boolean;
+}
+
+export interface TestMember {
+  readonly name: string;
+  readonly address: string;
+  readonly dataDir: string;
+  readonly logFile: string;
+  readonly machine: TestMachine;
+  readonly running: boolean;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** kill -9 */
+  kill(): Promise<void>;
+  cutOff(): Promise<void>;
+  heal(): Promise<void>;
+  output(): string;
+}
+
+export interface TestCredentials {
+  readonly url: string;
+  readonly caFile: string;
+  readonly username: string;
+  readonly password: string;
+  readonly token: string;
+}
+
+export interface TestApiAnswer {
+  readonly status: number;
+  readonly reason: string;
+  readonly body: unknown;
+}
+
+export interface TestCluster {
+  readonly server: TestMember;
+  readonly nodes: readonly TestMember[];
+  node(name: string): TestMember;
+  credentials(): TestCredentials;
+  /** JSON in and out, as root's token. The path starts at "/api2/json/…" or "/api/v1/…". */
+  api(method: string, path: string, body?: unknown): Promise<TestApiAnswer>;
+  close(): Promise<void>;
+}
+
+export async function startTestCluster(options: TestClusterOptions): Promise<TestCluster> {
+  const network = await createTestNetwork();
+  const folder = mkdtempSync(join(tmpdir(), "gpve-cluster-"));
+  const undo: (() => Promise<void>)[] = [];
+  const close = async (): Promise<void> => {
+    for (const step of undo.toReversed()) await step();
+    await network.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  try {
+    const build = new Builder(network, folder, options, undo);
+    const server = await build.server();
+    await server.start();
+    const dataDir = server.dataDir;
+    const credentials = (): TestCredentials =>
+      JSON.parse(readFileSync(join(dataDir, "credentials.json"), "utf8")) as TestCredentials;
+    await eventually("the server's credentials", 30_000, () => {
+      try {
+        return credentials().token !== "";
+      } catch {
+        return false;
+      }
+    });
+    const api: TestCluster["api"] = (method, path, body) =>
+      callApi(server.address, credentials(), method, path, body);
+    const nodes: TestMember[] = [];
+    for (let index = 1; index <= (options.nodes ?? 3); index++) {
+      const node = await build.agent(`n${index}`, server.address, await joinToken(api, `n${index}`));
+      nodes.push(node);
+    }
+    if (options.startAgents !== false) await Promise.all(nodes.map((node) => node.start()));
+    return {
+      server,
+      nodes,
+      node: (name) => {
+        const found = nodes.find((node) => node.name === name);
+        if (found === undefined) throw new AppError("object.not_found", `no test node ${name}`);
+        return found;
+      },
+      credentials,
+      api,
+      close,
+    };
+  } catch (err) {
+    await close();
+    throw err;
+  }
+}
+
+class Builder {
+  readonly #network: TestNetwork;
+  readonly #folder: string;
+  readonly #options: TestClusterOptions;
+  readonly #undo: (() => Promise<void>)[];
+
+  constructor(
+    network: TestNetwork,
+    folder: string,
+    options: TestClusterOptions,
+    undo: (() => Promise<void>)[],
+  ) {
+    this.#network = network;
+    this.#folder = folder;
+    this.#options = options;
+    this.#undo = undo;
+  }
+
+  async server(): Promise<TestMember> {
+    const machine = await this.#network.addMachine("srv");
+    const etcd = this.#options.store === "etcd" ? await this.#etcd(machine) : undefined;
+    return this.#member(machine, "server", SERVER_PORT, {
+      apiVersion: "gpve.io/v1",
+      kind: "ServerConfiguration",
+      dataDir: join(this.#folder, machine.name),
+      server: { address: machine.address, port: SERVER_PORT },
+      cluster: { name: "test", ...(etcd === undefined ? {} : { etcd: { endpoints: [etcd] } }) },
+      logging: { level: "debug", format: "json" },
+    });
+  }
+
+  async agent(name: string, serverAddress: string, token: string): Promise<TestMember> {
+    const machine = await this.#network.addMachine(name);
+    return this.#member(machine, "agent", AGENT_PORT, {
+      apiVersion: "gpve.io/v1",
+      kind: "AgentConfiguration",
+      dataDir: join(this.#folder, name),
+      agent: { nodeName: name, address: machine.address, port: AGENT_PORT },
+      server: { endpoint: `https://${serverAddress}:${SERVER_PORT}`, token },
+      logging: { level: "debug", format: "json" },
+    });
+  }
+
+  #member(
+    machine: TestMachine,
+    part: "server" | "agent",
+    port: number,
+    config: { dataDir: string; [key: string]: unknown },
+  ): TestMember {
+    const { name, address } = machine;
+    const configFile = join(this.#folder, `${name}.yaml`);
+    const logFile = join(this.#folder, `${name}.log`);
+    mkdirSync(config.dataDir, { recursive: true });
+    writeFileSync(configFile, stringify(config), { mode: 0o600 });
+    const argv = [...machine.enter, ...this.#options.command, part, "--config", configFile];
+    const process = new TestProcess({ argv, logFile, address, port });
+    this.#undo.push(() => process.kill());
+    return {
+      name,
+      address,
+      dataDir: config.dataDir,
+      logFile,
+      machine,
+      get running() {
+        return process.running;
+      },
+      start: () => process.start(),
+      stop: () => process.stop(),
+      kill: () => process.kill(),
+      cutOff: () => machine.cutOff(),
+      heal: () => machine.heal(),
+      output: () => process.output(),
+    };
+  }
+
+  async #etcd(machine: TestMachine): Promise<string> {
+    const url = `http://${machine.address}:2379`;
+    const peer = `http://${machine.address}:2380`;
+    const name = [
+      "--name",
+      "m1",
+      "--data-dir",
+      join(this.#folder, "etcd"),
+      "--initial-cluster",
+      `m1=${peer}`,
+    ];
+    const clients = ["--listen-client-urls", url, "--advertise-client-urls", url];
+    const peers = ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer];
+    const process = new TestProcess({
+      argv: [...machine.enter, "etcd", ...name, ...clients, ...peers],
+      logFile: join(this.#folder, "etcd.log"),
+      address: machine.address,
+      port: 2379,
+    });
+    this.#undo.push(() => process.kill());
+    await process.start();
+    return url;
+  }
+}
+
+async function joinToken(api: TestCluster["api"], node: string): Promise<string> {
+  const answer = await api("POST", "/api/v1/join-tokens", { node, ttlSeconds: 3_600 });
+  const { token } = answer.body as { token?: unknown };
+  if (typeof token === "string") return token;
+  throw new AppError("internal.error", `no join token: ${answer.status} ${JSON.stringify(answer.body)}`);
+}
+
+function callApi(
+  address: string,
+  credentials: TestCredentials,
+  method: string,
+  path: string,
+  body: unknown,
+): Promise<TestApiAnswer> {
+  const payload = body === undefined ? undefined : JSON.stringify(body);
+  return new Promise((resolve, reject) => {
+    const outgoing = request(
+      {
+        host: address,
+        port: SERVER_PORT,
+        ca: readFileSync(credentials.caFile),
+        method,
+        path,
+        agent: false,
+        timeout: 45_000,
+        headers: {
+          Authorization: `PVEAPIToken=${credentials.token}`,
+          ...(payload === undefined
+            ? {}
+            : { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(payload) }),
+        },
+      },
+      (answer) => {
+        const chunks: Buffer[] = [];
+        answer.on("data", (chunk: Buffer) => chunks.push(chunk));
+        answer.on("error", reject);
+        answer.on("end", () => {
+          const text = Buffer.concat(chunks).toString("utf8");
+          resolve({
+            status: answer.statusCode ?? 0,
+            reason: Buffer.from(answer.statusMessage ?? "", "latin1").toString("utf8"),
+            body: /^[[{]/.test(text) ? (JSON.parse(text) as unknown) : text,
+          });
+        });
+      },
+    );
+    outgoing.on("timeout", () => outgoing.destroy(new Error(`${method} ${path} got no answer`)));
+    outgoing.on("error", reject);
+    outgoing.end(payload);
+  });
+}

@@ -1,0 +1,100 @@
+// A server and three agents in four network namespaces: nodes die, are cut off and come back.
+import { rmSync } from "node:fs";
+import { networkProblem } from "@gpve/kit/testing/cluster/test-network.ts";
+import { startTestCluster, type TestCluster } from "@gpve/kit/testing/cluster/test-cluster.ts";
+import { eventually } from "@gpve/kit/testing/cluster/test-process.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { mainFile, nodeBinary } from "../support/gpve.ts";
+
+const problem = await networkProblem();
+if (problem !== undefined) console.warn(`SKIPPED three nodes: ${problem}`);
+
+const stores = ["sqlite", "etcd"] as const;
+
+describe.each(stores)("three nodes in namespaces, store %s", (store) => {
+  let cluster: TestCluster;
+  type NodeRow = { node: string; status: string; ssl_fingerprint?: string };
+  const statuses = async (): Promise<Record<string, string>> => {
+    const { body } = await cluster.api("GET", "/api2/json/nodes");
+    const rows = (body as { data: readonly NodeRow[] }).data;
+    return Object.fromEntries(
+      rows.filter(({ node }) => /^n\d$/.test(node)).map((row) => [row.node, row.status]),
+    );
+  };
+  const becomes = (node: string, status: string, withinMs = 10_000): Promise<void> =>
+    eventually(`${node} to be ${status}`, withinMs, async () => (await statuses())[node] === status);
+  const ask = (node: string, what = "status") => cluster.api("GET", `/api2/json/nodes/${node}/${what}`);
+
+  beforeAll(async () => {
+    if (problem !== undefined) return;
+    cluster = await startTestCluster({ nodes: 3, store, command: [nodeBinary, mainFile] });
+  }, 120_000);
+  afterAll(async () => {
+    await cluster?.close();
+  }, 60_000);
+
+  test.skipIf(problem !== undefined)("all join, are online and answer for themselves", async () => {
+    for (const node of cluster.nodes) await becomes(node.name, "online", 20_000);
+    for (const node of cluster.nodes) {
+      await eventually(`${node.name} to answer`, 20_000, async () => (await ask(node.name)).status === 200);
+      expect(await ask(node.name)).toMatchObject({
+        status: 200,
+        body: {
+          data: { pveversion: expect.stringMatching(/^pve-manager\//), cpuinfo: { hvm: expect.any(String) } },
+        },
+      });
+      expect(await ask(node.name, "rrddata?timeframe=hour")).toMatchObject({ status: 200 });
+      expect(await ask(node.name, "tasks")).toMatchObject({ status: 200 });
+    }
+  });
+
+  test.skipIf(problem !== undefined)(
+    "a killed agent is offline within 10 s, calls give 595, a start brings it back",
+    async () => {
+      const victim = cluster.node("n1");
+      await victim.kill();
+      await becomes("n1", "offline");
+      const refused = await ask("n1");
+      expect({ status: refused.status, reason: refused.reason }).toEqual({
+        status: 595,
+        reason: "Connection refused",
+      });
+      expect((await ask("n2")).status).toBe(200);
+      await victim.start();
+      await becomes("n1", "online");
+      await eventually("n1 to answer", 10_000, async () => (await ask("n1")).status === 200);
+    },
+  );
+
+  test.skipIf(problem !== undefined)(
+    "a node that is cut off is offline within 10 s, calls give 595, and it heals by itself",
+    async () => {
+      const lonely = cluster.node("n2");
+      expect((await ask("n2")).status).toBe(200);
+      await lonely.cutOff();
+      await becomes("n2", "offline");
+      const lost = await ask("n2");
+      expect(lost.status).toBe(595);
+      expect(lost.reason).toMatch(/No route to host|Connection timed out/);
+      expect(lonely.running).toBe(true);
+      await lonely.heal();
+      await becomes("n2", "online");
+      await eventually("n2 to answer", 10_000, async () => (await ask("n2")).status === 200);
+      expect(await statuses()).toEqual({ n1: "online", n2: "online", n3: "online" });
+    },
+  );
+
+  test.skipIf(problem !== undefined)("agents find a server that was killed and started again", async () => {
+    await cluster.server.kill();
+    await cluster.server.start();
+    for (const node of cluster.nodes) await becomes(node.name, "online", 15_000);
+    await eventually("n3 to answer", 10_000, async () => (await ask("n3")).status === 200);
+  });
+
+  test.skipIf(problem !== undefined)("a stranger with a used token does not get in", async () => {
+    const thief = cluster.node("n3");
+    await thief.stop();
+    rmSync(`${thief.dataDir}/pki`, { recursive: true });
+    await expect(thief.start()).rejects.toThrow(/unknown, used or expired/);
+  });
+});
