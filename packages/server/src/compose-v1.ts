@@ -1,17 +1,22 @@
 // Wires the /api/v1 face onto the same access, records, tasks and audit as /api2.
+import { ulid } from "ulid";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { AgentCall, AgentDirectory } from "@gpve/domain/node/agent-port.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
 import { isImplemented } from "@gpve/domain/schema/method-index.ts";
 import { pveMethods } from "@gpve/domain/schema/method-table.ts";
+import { taskOfRecord } from "@gpve/domain/task/task-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { taskRecords } from "./application/task/recent-tasks.ts";
 import type { KindAdapter } from "./application/v1/adapter.ts";
-import { APPLY_OPERATION, applyObjectsOperation } from "./application/v1/apply-objects.ts";
+import { applyObjectsOperation, submitApplyTo } from "./application/v1/apply-objects.ts";
+import { loginFailedEvent, recordHappenings } from "./application/v1/event-sources.ts";
+import { EventRecorder } from "./application/v1/events.ts";
+import type { RecordEvent } from "./application/v1/events.ts";
 import { objectsFromHistory } from "./application/v1/history.ts";
 import { createKindAdapters } from "./application/v1/kind-adapters.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
@@ -73,6 +78,42 @@ export function registerV1Operations(
   return adapters;
 }
 
+/** Records what happens: changes of nodes' health, tasks that fail, logins that fail. */
+export function composeEvents(
+  parts: Pick<V1Parts, "records" | "clock" | "board"> & { readonly log: RequestLogger },
+): {
+  readonly recordEvent: RecordEvent;
+  readonly ofAudit: (audit: PveApiDeps["audit"]) => PveApiDeps["audit"];
+  close(): Promise<void>;
+} {
+  const { records, clock, board, log } = parts;
+  const recorder = new EventRecorder({ records, clock, log, newId: ulid });
+  const stop = recordHappenings({
+    onNodeChange: (listener) => board.onChange(listener),
+    onTaskEnd: (listener) =>
+      records.collection(taskRecords).onChange((_id, entry, previous) => {
+        if (entry?.value.endtime === undefined || previous?.value.endtime !== undefined) return;
+        const task = taskOfRecord(entry.value);
+        if (task !== undefined) listener(task);
+      }),
+    now: () => clock.now(),
+    recordEvent: recorder.recordEvent,
+  });
+  return {
+    recordEvent: recorder.recordEvent,
+    ofAudit: (audit) => (event) => {
+      if (event?.resource === "/access/ticket" && event.statusCode === 401) {
+        recorder.recordEvent(loginFailedEvent(event.user, event.sourceIP));
+      }
+      return audit(event);
+    },
+    close: async () => {
+      stop();
+      await recorder.flush();
+    },
+  };
+}
+
 export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
   const { agents, engine } = parts;
   const callNode = async (node: string, route: string, params: AgentCall["params"], ctx: RequestContext) => {
@@ -95,18 +136,7 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     clock: parts.clock,
     adapters: parts.adapters,
     history: objectsFromHistory(parts.store),
-    submitApply: async (args, { actor, requestId, traceparent }) => {
-      const resources = args.items.map((item) => `${item.kind}/${item.name}`);
-      const { upid } = await engine.submit({
-        type: APPLY_OPERATION,
-        resources: [...new Set(resources)],
-        args,
-        actor: actor.authid,
-        requestId,
-        ...(traceparent === undefined ? {} : { traceparent }),
-      });
-      return upid;
-    },
+    submitApply: submitApplyTo(engine),
     auditLog: parts.audit,
     taskLog: async ({ upid, node }, { start, limit }, ctx) => {
       const reply = await callNode(node, "GET /nodes/{node}/tasks/{upid}/log", { upid, start, limit }, ctx);

@@ -35,7 +35,7 @@ import { KeyGuard } from "@gpve/store/remote/key-guard.ts";
 import { serveStore } from "@gpve/store/remote/serve.ts";
 import { createAccess, type Access } from "./application/access/access.ts";
 import { bootstrapAccess, type BootstrapResult } from "./application/access/bootstrap.ts";
-import { composeV1, registerV1Operations } from "./compose-v1.ts";
+import { composeEvents, composeV1, registerV1Operations } from "./compose-v1.ts";
 import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
 import { ListResources } from "./application/cluster/list-resources.ts";
 import { nextFreeId } from "./application/cluster/next-id.ts";
@@ -183,14 +183,17 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   engine.observe(outbox.hear);
   metrics.watchQueue("server", () => engine.counts().waiting + engine.counts().running);
 
+  const events = composeEvents({ records, clock, board, log });
   const shared = {
     authenticate: (credentials: Credentials) => access.authenticator.authenticate(credentials),
     accessOf: access.accessOf,
-    audit: recordAudit({
-      log: audit,
-      clock,
-      groupsOf: (user) => access.directory.model().users.get(user)?.groups ?? [],
-    }),
+    audit: events.ofAudit(
+      recordAudit({
+        log: audit,
+        clock,
+        groupsOf: (user) => access.directory.model().users.get(user)?.groups ?? [],
+      }),
+    ),
     observe: (route: string, method: string, status: number, seconds: number) =>
       metrics.observeRequest(method, route, status, seconds),
     trace: <T>(
@@ -300,6 +303,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       await listener?.close();
       directory?.close();
       stopBoard();
+      await events.close();
       await engine.stop();
       await outbox.close();
       await audit.close();

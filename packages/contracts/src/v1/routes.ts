@@ -253,8 +253,8 @@ export const fixedRoutes = [
     query: [
       count("limit", "Entries at most.", 10_000),
       text("before", "Only entries before this sequence number."),
-      text("actor", "Only this user or token."),
-      text("action", "Only this action: create, update, delete, read, login."),
+      text("user", "Only this user or token."),
+      text("verb", "Only this verb: create, update, delete, read, login."),
       text("resource", "Only this declared path and what is below it."),
       text("status", "Only this status, 403, or class, 4xx."),
       text("since", "Only entries from this time (ISO 8601) on."),

@@ -2,7 +2,34 @@
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { statusTypeOf } from "@gpve/domain/task/task.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
-import type { EventInput } from "./events.ts";
+import type { EventInput, RecordEvent } from "./events.ts";
+
+/** Servers notice the same change of a node's health within this time of each other. */
+const SAME_HEALTH_MS = 60_000;
+
+/** What a server listens to. Returns the unsubscribe. */
+export function recordHappenings(sources: {
+  readonly onNodeChange: (listener: (view: NodeView, previous: NodeView | undefined) => void) => () => void;
+  readonly onTaskEnd: (listener: (task: Task) => void) => () => void;
+  readonly now: () => number;
+  readonly recordEvent: RecordEvent;
+}): () => void {
+  const { recordEvent } = sources;
+  const stops = [
+    sources.onNodeChange((view, previous) => {
+      const event = nodeHealthEvent(view, previous);
+      if (event === undefined) return;
+      const at = Math.floor(sources.now() / SAME_HEALTH_MS) * SAME_HEALTH_MS;
+      recordEvent(event, { once: { at, text: `${view.node} ${view.health}` } });
+    }),
+    sources.onTaskEnd((task) => {
+      const event = taskEndEvent(task);
+      if (event !== undefined)
+        recordEvent(event, { once: { at: (task.endtime ?? 0) * 1000, text: task.upid } });
+    }),
+  ];
+  return () => stops.forEach((stop) => stop());
+}
 
 /** undefined = nothing worth telling: the first report after a start, or no change of health. */
 export function nodeHealthEvent(view: NodeView, previous: NodeView | undefined): EventInput | undefined {

@@ -4,7 +4,7 @@ import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { MemoryRecords } from "../../testing/memory-records.ts";
-import { loginFailedEvent, nodeHealthEvent, taskEndEvent } from "./event-sources.ts";
+import { loginFailedEvent, nodeHealthEvent, recordHappenings, taskEndEvent } from "./event-sources.ts";
 import { EventRecorder, eventCollection } from "./events.ts";
 import type { EventInput } from "./events.ts";
 
@@ -81,6 +81,51 @@ describe("the event recorder", () => {
     await recorder.flush();
     expect(all()).toHaveLength(1_000);
     expect(all()[0]?.message).toHaveLength(1_024);
+  });
+
+  it("writes what several servers see only once", async () => {
+    const task = {
+      upid: "UPID:x",
+      node: "n1",
+      pid: 1,
+      pstart: 1,
+      starttime: 1,
+      type: "qmstart",
+      id: "1",
+      authid: "a@pve",
+      endtime: 9,
+      exitstatus: "no",
+    };
+    const nodes: ((view: NodeView, previous: NodeView | undefined) => void)[] = [];
+    const tasks: ((ended: typeof task) => void)[] = [];
+    const servers = [open(), open()];
+    const stops = servers.map(({ recordEvent }) =>
+      recordHappenings({
+        onNodeChange: (listener) => (nodes.push(listener), () => void nodes.splice(0)),
+        onTaskEnd: (listener) => (tasks.push(listener), () => void tasks.splice(0)),
+        now: () => clock.now(),
+        recordEvent,
+      }),
+    );
+    const view = (health: NodeView["health"]) => ({ node: "n1", health }) as NodeView;
+    for (const tell of nodes) tell(view("offline"), view("online"));
+    for (const tell of nodes) tell(view("offline"), view("offline"));
+    for (const tell of tasks) tell(task);
+    for (const tell of tasks) tell({ ...task, exitstatus: "OK" });
+    await clock.advance(600);
+    expect(
+      all()
+        .map(({ reason, count }) => `${reason} ${count}`)
+        .toSorted(),
+    ).toEqual(["NodeOffline 1", "TaskFailed 1"]);
+    expect(
+      records
+        .collection(eventCollection)
+        .list()
+        .every(({ id }) => /^[0-9A-HJKMNP-TV-Z]{26}$/.test(id)),
+    ).toBe(true);
+    for (const stop of stops) stop();
+    expect([...nodes, ...tasks]).toEqual([]);
   });
 
   it("refuses records that are none", () => {

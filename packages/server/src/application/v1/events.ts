@@ -1,5 +1,6 @@
 // Recent events: /gpve/events/, a bounded ring. Events are news, not truth: recording one never fails its caller
 // and never holds it up; alike events are counted instead of repeated.
+import { createHash } from "node:crypto";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { FailureLog } from "@gpve/kit/background.ts";
@@ -13,6 +14,14 @@ export interface EventInput {
   readonly object: { readonly kind: string; readonly name: string };
   readonly message: string;
   readonly node?: string;
+}
+
+export interface RecordOptions {
+  /**
+   * What happened, told apart from everything else, and when: several servers that see the same thing then write
+   * the same event, once.
+   */
+  readonly once?: { readonly at: number; readonly text: string };
 }
 
 export interface EventRecord extends EventInput {
@@ -39,7 +48,7 @@ export const eventCollection: CollectionDef<EventRecord> = {
 };
 
 /** What others call. */
-export type RecordEvent = (event: EventInput) => void;
+export type RecordEvent = (event: EventInput, options?: RecordOptions) => void;
 
 export interface EventRecorderOptions {
   readonly maxEvents?: number;
@@ -51,6 +60,7 @@ export interface EventRecorderOptions {
 
 const MAX_PENDING = 1_000;
 const MAX_MESSAGE = 1_024;
+const MAX_BATCH = 40;
 
 export class EventRecorder {
   readonly #records: Records;
@@ -58,8 +68,8 @@ export class EventRecorder {
   readonly #log: FailureLog;
   readonly #newId: () => string;
   readonly #options: Required<EventRecorderOptions>;
-  /** By what makes events alike. */
-  readonly #pending = new Map<string, EventRecord>();
+  /** By what makes events alike; with the id where it is given by what happened. */
+  readonly #pending = new Map<string, Pending>();
   #flushing = false;
   #scheduled = false;
 
@@ -80,18 +90,22 @@ export class EventRecorder {
     this.#options = { maxEvents: 2_000, foldMs: 10 * 60_000, flushMs: 500, ...options };
   }
 
-  readonly recordEvent: RecordEvent = (event) => {
+  readonly recordEvent: RecordEvent = (event, { once } = {}) => {
     const now = this.#clock.now();
     const message = event.message.slice(0, MAX_MESSAGE);
-    const key = alike({ ...event, message });
-    const known = this.#pending.get(key);
+    const id = once === undefined ? undefined : eventId(once.at, once.text);
+    const key = id ?? alike({ ...event, message });
+    const known = this.#pending.get(key)?.event;
     if (known === undefined && this.#pending.size >= MAX_PENDING) return;
     this.#pending.set(key, {
-      ...event,
-      message,
-      count: (known?.count ?? 0) + 1,
-      firstAt: known?.firstAt ?? now,
-      lastAt: now,
+      id,
+      event: {
+        ...event,
+        message,
+        count: id === undefined ? (known?.count ?? 0) + 1 : 1,
+        firstAt: known?.firstAt ?? now,
+        lastAt: now,
+      },
     });
     if (this.#scheduled) return;
     this.#scheduled = true;
@@ -117,7 +131,7 @@ export class EventRecorder {
     }
   }
 
-  async #write(batch: readonly EventRecord[]): Promise<void> {
+  async #write(batch: readonly Pending[]): Promise<void> {
     const { maxEvents, foldMs } = this.#options;
     const collection = this.#records.collection(eventCollection);
     const recent = new Map<string, string>();
@@ -126,20 +140,58 @@ export class EventRecorder {
     }
     const surplus = collection.list().length + batch.length - maxEvents;
     const dropped = surplus > 0 ? collection.list().slice(0, surplus) : [];
-    const ids = batch.map((event) => recent.get(alike(event)) ?? this.#newId());
-    await this.#records.transact((tx) => {
-      batch.forEach((event, index) => {
-        const id = ids[index] ?? this.#newId();
-        const before = tx.get(eventCollection, id)?.value;
-        const folded =
-          before === undefined
-            ? event
-            : { ...event, count: before.count + event.count, firstAt: before.firstAt };
-        tx.put(eventCollection, id, folded);
+    const writes = batch.map(({ id, event }) => ({
+      id: id ?? recent.get(alike(event)) ?? this.#newId(),
+      isOnce: id !== undefined,
+      event,
+    }));
+    const written = new Set(writes.map(({ id }) => id));
+    // A store takes only so many changes at once.
+    for (const part of chunks(writes, MAX_BATCH)) {
+      await this.#records.transact((tx) => {
+        for (const { id, isOnce, event } of part) {
+          const before = tx.get(eventCollection, id)?.value;
+          if (before !== undefined && isOnce) continue;
+          const folded =
+            before === undefined
+              ? event
+              : { ...event, count: before.count + event.count, firstAt: before.firstAt };
+          tx.put(eventCollection, id, folded);
+        }
       });
-      for (const entry of dropped) if (!ids.includes(entry.id)) tx.delete(eventCollection, entry.id);
-    });
+    }
+    for (const part of chunks(
+      dropped.filter((entry) => !written.has(entry.id)),
+      MAX_BATCH,
+    )) {
+      await this.#records.transact((tx) => {
+        for (const entry of part) tx.delete(eventCollection, entry.id);
+      });
+    }
   }
+}
+
+interface Pending {
+  readonly id: string | undefined;
+  readonly event: EventRecord;
+}
+
+const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/** A ULID whose random part follows from what happened. */
+export function eventId(at: number, text: string): string {
+  let time = "";
+  for (let rest = Math.floor(at); time.length < 10; rest = Math.floor(rest / 32)) {
+    time = `${CROCKFORD.charAt(rest % 32)}${time}`;
+  }
+  const hash = createHash("sha256").update(text).digest();
+  return time + [...hash.subarray(0, 16)].map((byte) => CROCKFORD.charAt(byte % 32)).join("");
+}
+
+function chunks<T>(items: readonly T[], size: number): readonly (readonly T[])[] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_value, index) =>
+    items.slice(index * size, (index + 1) * size),
+  );
 }
 
 function alike(event: EventInput): string {

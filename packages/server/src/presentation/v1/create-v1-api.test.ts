@@ -3,6 +3,7 @@ import addFormats from "ajv-formats";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openApiOfV1 } from "@gpve/contracts/v1/openapi.ts";
 import { v1Routes } from "@gpve/contracts/v1/routes.ts";
+import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import { startV1 } from "./testing/v1-server.ts";
 import type { AnswerBody, V1TestServer } from "./testing/v1-server.ts";
 
@@ -447,9 +448,37 @@ describe("the server itself", () => {
     await v1.addUser("joe@pve");
     await v1.ask("GET", "/tenants/a", { as: "joe@pve" });
     expect(v1.audits).toMatchObject([
-      { user: "root@pam", verb: "POST", resource: "/api/v1/tenants", name: "a", statusCode: 201 },
-      { user: "joe@pve", verb: "GET", resource: "/api/v1/tenants/{name}", name: "a", statusCode: 403 },
+      {
+        user: "root@pam",
+        verb: "POST",
+        resource: "/api/v1/tenants",
+        name: "/api/v1/tenants",
+        statusCode: 201,
+      },
+      {
+        user: "joe@pve",
+        verb: "GET",
+        resource: "/api/v1/tenants/{name}",
+        name: "/api/v1/tenants/a",
+        statusCode: 403,
+      },
     ]);
-    expect(v1.audits[0]?.params).toMatchObject({ body: { spec: { comment: "x" } } });
+    expect(v1.audits[0]?.params).toMatchObject({ name: "a", body: { spec: { comment: "x" } } });
+  });
+
+  it("does not acknowledge what the audit log cannot keep", async () => {
+    const full = await startV1({ deps: { audit: () => Promise.reject(new Error("disk full")) } });
+    const answer = await full.ask("POST", "/tenants", { body: tenant("a") });
+    await full.close();
+    expect(answer.body).toMatchObject({ status: 500, detail: expect.stringContaining("audit log") });
+  });
+
+  it("says which node cannot be reached", async () => {
+    const away = await startV1({
+      deps: { readiness: () => Promise.reject(new AgentUnreachable(595, "No route to host")) },
+    });
+    const answer = await away.ask("GET", "/readyz");
+    await away.close();
+    expect(answer.body).toMatchObject({ status: 503, code: "node.unavailable", detail: "No route to host" });
   });
 });

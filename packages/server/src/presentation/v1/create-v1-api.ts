@@ -1,10 +1,9 @@
 // /api/v1: from an HTTP request to an object, a list, a stream of events or a problem. The order of the checks:
 // route (404, 405), authentication (401), permission (403), query and body (400, 413), then the work.
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
-import { PROBLEM_TYPE, problemOf } from "@gpve/contracts/v1/problem.ts";
-import type { Problem } from "@gpve/contracts/v1/problem.ts";
-import { fixedRoutes, V1_PREFIX, v1Routes } from "@gpve/contracts/v1/routes.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { problemOf } from "@gpve/contracts/v1/problem.ts";
+import { V1_PREFIX, v1Routes } from "@gpve/contracts/v1/routes.ts";
 import type { FixedOperation, V1Route } from "@gpve/contracts/v1/routes.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { Actor, RequestContext } from "@gpve/domain/request/context.ts";
@@ -12,9 +11,10 @@ import { requireMay } from "../../application/v1/authorisation.ts";
 import { Idempotency, idempotentRequest } from "../../application/v1/idempotency.ts";
 import type { IdempotentRequest } from "../../application/v1/idempotency.ts";
 import { notFound, ObjectService } from "../../application/v1/object-service.ts";
-import { secretFields, withoutSecrets } from "../../application/v1/secret-fields.ts";
 import { Validator } from "../../application/v1/validation.ts";
 import { AccessEpoch } from "./access-epoch.ts";
+import { audited, failure, send, withoutRouteSecrets } from "./answer.ts";
+import type { Answer, Progress } from "./answer.ts";
 import { fixedOperations } from "./fixed-operations.ts";
 import type { Call, FixedHandlers, Reply } from "./fixed-operations.ts";
 import { RouteTable, readQuery } from "./match-route.ts";
@@ -29,26 +29,6 @@ export type V1Api = (
   res: ServerResponse,
   info: { readonly clientAddress: string },
 ) => Promise<void>;
-
-/** Wrong credentials are answered this late, so that guessing stays slow. */
-const FAILURE_DELAY_MS = 3_000;
-
-/** Everything one request has gathered on its way, for its answer, its audit entry and its metrics. */
-interface Progress {
-  readonly requestId: string;
-  readonly clientAddress: string;
-  route: V1Route | undefined;
-  params: Readonly<Record<string, string>>;
-  actor: Actor | undefined;
-  body: unknown;
-}
-
-interface Answer {
-  readonly status: number;
-  readonly body: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly problem?: Problem;
-}
 
 export function createV1Api(deps: V1Deps): V1Api & { close(): void } {
   const validator = new Validator();
@@ -109,8 +89,8 @@ async function answerRequest(
   } catch (err) {
     answer = await failure(deps, err, progress, startedAt);
   }
+  answer = await audited(deps, req, progress, answer);
   const status = answer === "streamed" ? res.statusCode : answer.status;
-  await audit(deps, req, progress, status, answer === "streamed" ? undefined : answer.problem);
   if (answer !== "streamed") send(req, res, answer, progress.requestId);
   deps.observe(
     `${V1_PREFIX}${progress.route?.path ?? "/unknown"}`,
@@ -248,12 +228,6 @@ function onceOf(
   );
 }
 
-function withoutRouteSecrets(route: V1Route, body: unknown): unknown {
-  if (route.kind === undefined || typeof body !== "object" || body === null) return body;
-  const secrets = secretFields(route.kind.spec, "body.spec");
-  return secrets.size === 0 ? body : withoutSecrets(body, secrets, "body");
-}
-
 function credentialsOf(
   req: IncomingMessage,
   method: string,
@@ -270,81 +244,3 @@ function credentialsOf(
     clientAddress,
   };
 }
-
-async function failure(deps: V1Deps, err: unknown, progress: Progress, startedAt: number): Promise<Answer> {
-  if (!isAppError(err) || err.kind === "internal") {
-    deps.log.error(
-      { err: err instanceof Error ? (err.stack ?? err.message) : String(err), requestId: progress.requestId },
-      "a request of /api/v1 failed",
-    );
-  }
-  if (isAppError(err, "auth.failed")) {
-    await deps.delay(Math.max(0, FAILURE_DELAY_MS - (deps.clock.monotonic() - startedAt)));
-  }
-  const problem = problemOf(err, progress.requestId);
-  return { status: problem.status, body: problem, problem };
-}
-
-function send(req: IncomingMessage, res: ServerResponse, answer: Answer, requestId: string): void {
-  if (res.destroyed || res.headersSent) {
-    res.destroy();
-    return;
-  }
-  const body = Buffer.from(JSON.stringify(answer.body));
-  // An unread body would be taken for the next request.
-  const unread = !req.complete;
-  res.writeHead(answer.status, {
-    "Content-Type": answer.problem === undefined ? "application/json" : PROBLEM_TYPE,
-    "Content-Length": body.length,
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "X-Request-Id": requestId,
-    ...(unread ? { Connection: "close" } : {}),
-    ...answer.headers,
-  });
-  res.end(body);
-  if (unread) req.resume();
-}
-
-async function audit(
-  deps: V1Deps,
-  req: IncomingMessage,
-  progress: Progress,
-  status: number,
-  problem: Problem | undefined,
-): Promise<void> {
-  const { route } = progress;
-  if (route === undefined || (route.audit === "none" && status !== 403)) return;
-  const body = withoutRouteSecrets(route, progress.body);
-  try {
-    await deps.audit({
-      requestId: progress.requestId,
-      user: progress.actor?.authid ?? "",
-      verb: route.method,
-      resource: `${V1_PREFIX}${route.path}`,
-      name: progress.params["name"] ?? nameIn(body),
-      sourceIP: progress.clientAddress,
-      userAgent: req.headers["user-agent"] ?? "",
-      statusCode: status,
-      message: problem?.detail ?? "",
-      params:
-        route.audit === "write" && typeof body === "object" && body !== null
-          ? { ...progress.params, body }
-          : undefined,
-    });
-  } catch (err) {
-    // The change is made; hiding its answer would make the client repeat it.
-    deps.log.error(
-      { err: messageOf(err), requestId: progress.requestId },
-      "the audit log could not be written",
-    );
-  }
-}
-
-function nameIn(body: unknown): string {
-  const metadata = (body as { metadata?: { name?: unknown } } | undefined)?.metadata;
-  return typeof metadata?.name === "string" ? metadata.name : "";
-}
-
-/** The operations every server must have a handler for. */
-export const declaredOperations: readonly string[] = fixedRoutes.map((route) => route.operationId);

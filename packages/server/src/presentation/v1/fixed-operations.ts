@@ -125,7 +125,7 @@ export function fixedOperations(
 }
 
 function auditFilters(query: Readonly<Record<string, string>>): AuditFilters {
-  const { actor, action, resource, status, before } = query as Partial<Record<string, string>>;
+  const { user, verb, resource, status, before } = query as Partial<Record<string, string>>;
   const time = (name: string): number | undefined => {
     const text = query[name];
     if (text === undefined) return undefined;
@@ -145,8 +145,8 @@ function auditFilters(query: Readonly<Record<string, string>>): AuditFilters {
   return {
     newestFirst: true,
     limit: Number(query["limit"] ?? 100) || 100,
-    ...(actor === undefined ? {} : { user: actor }),
-    ...(action === undefined ? {} : { verb: action }),
+    ...(user === undefined ? {} : { user }),
+    ...(verb === undefined ? {} : { verb }),
     ...(resource === undefined ? {} : { resource }),
     ...(status === undefined ? {} : { status }),
     ...(before === undefined ? {} : { before: Number(before) }),

@@ -1,10 +1,11 @@
 import { taskKind } from "@gpve/contracts/v1/kinds/task.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
-import { decodeTaskRecord, TASK_PREFIX, taskOfRecord, taskRecordId } from "@gpve/domain/task/task-record.ts";
+import { taskOfRecord, taskRecordId } from "@gpve/domain/task/task-record.ts";
 import type { TaskRecord } from "@gpve/domain/task/task-record.ts";
 import { EXIT_INTERRUPTED, statusTypeOf } from "@gpve/domain/task/task.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
+import { taskRecords } from "../../task/recent-tasks.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
 
@@ -15,7 +16,6 @@ export interface TaskProgress {
 }
 
 export interface TaskAdapterDeps {
-  /** The process's one definition of this collection, so that its cache is shared. */
   readonly tasks?: CollectionDef<TaskRecord>;
   /** What this process knows about a task that runs in it. */
   readonly progress?: (upid: string) => TaskProgress | undefined;
@@ -23,7 +23,7 @@ export interface TaskAdapterDeps {
 
 /** Tasks of all nodes. */
 export function taskAdapter(deps: TaskAdapterDeps = {}): KindAdapter {
-  const tasks = deps.tasks ?? { prefix: TASK_PREFIX, decode: decodeTaskRecord };
+  const tasks = deps.tasks ?? taskRecords;
   const raw = (entry: Entry<TaskRecord>): RawObject | undefined => {
     const task = taskOfRecord(entry.value);
     if (task === undefined) return undefined;
