@@ -36,15 +36,11 @@ async function wanted(cli: Cli, input: Input): Promise<readonly { kind: string; 
     throw new AppError("request.invalid", "name a kind and at least one object, or a file with -f");
   }
   const { v1 } = await cli.client();
-  const targets: { kind: string; name: string }[] = [];
-  for (const object of await readManifests(cli, input)) {
-    // Where the name follows from spec, the server knows how.
-    const name = object.metadata.name ?? (await v1.plan([object])).items[0]?.name;
-    if (name === undefined || name === "") {
-      throw new AppError("request.invalid", `a ${object.kind} in the files has no name`);
-    }
-    targets.push({ kind: object.kind, name });
+  // The server knows the order in which objects are made, and names that follow from spec; last made goes first.
+  const { items } = await v1.plan(await readManifests(cli, input), { signal: cli.signal });
+  const nameless = items.find((item) => item.name === "");
+  if (nameless !== undefined) {
+    throw new AppError("request.invalid", `a ${nameless.kind} in the files has no name`);
   }
-  // What was applied last depends on what was applied first.
-  return targets.toReversed();
+  return items.toReversed();
 }

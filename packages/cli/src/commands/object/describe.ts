@@ -51,7 +51,13 @@ function describe(cli: Cli, kind: V1Kind, object: V1Object): void {
         printTable(cli, fieldOf(object, field) as readonly object[], 2);
         continue;
       }
-      printField(cli, name, fieldOf(object, field), isCellFormat(format) ? format : "text", 2);
+      printField(
+        cli,
+        name,
+        fieldOf(object, field),
+        isCellFormat(format) && format !== "age" ? format : "text",
+        2,
+      );
     }
   }
 }

@@ -46,7 +46,11 @@ export const login: CommandSpec = {
       : await cli.io.ask(`Password for ${username} on ${server}: `, { hidden: true });
     const client = await connect(cli, context, { kind: "password", username, password });
     try {
-      const ticket = await client.login();
+      const ticket = await client.login().catch((err: unknown) => {
+        if (!isAppError(err, "auth.failed")) throw err;
+        const next = "Check the name (-u NAME@REALM) and the password.";
+        throw new AppError("auth.failed", `${username}: ${err.message}`, { cause: err, data: { next } });
+      });
       const kept = { ...context, username: ticket.username, ticket };
       await saveConfig(cli.io, { ...withContext(config, name, kept), current: name });
       cli.out.done(`Logged in to ${client.origin} as ${ticket.username}; context ${name}.`);
@@ -86,7 +90,11 @@ async function trusted(cli: Cli, context: Context): Promise<Context> {
     if (!isAppError(err) || err.data["untrusted"] !== true || typeof seen !== "string" || pinned) throw err;
     cli.out.note(`The certificate of ${context.server} is not known here. Its SHA-256 fingerprint is`);
     cli.out.note(`  ${seen}`);
-    const answer = await cli.io.ask("Compare it with what `gpve up` printed. Trust it? (yes/no) ");
+    const question = "Compare it with what `gpve up` printed. Trust it? (yes/no) ";
+    const answer = await cli.io.ask(question).catch(() => {
+      const next = `If it is the one that \`gpve up\` printed, add: --fingerprint ${seen}`;
+      throw new AppError(err.code, err.message, { cause: err, data: { ...err.data, next } });
+    });
     if (answer.trim().toLowerCase() !== "yes") throw err;
     return { ...context, fingerprint: seen };
   } finally {

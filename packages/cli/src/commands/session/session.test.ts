@@ -51,6 +51,11 @@ test("login sends no password to a server that is not trusted", async () => {
     code: 11,
     err: expect.stringContaining("gpvectl login URL --fingerprint SHA256"),
   });
+  const scripted = await ctl.run(["login", "https://lab:8006", "--password-stdin"], { ...noEnv, stdin: "x" });
+  expect(scripted).toMatchObject({
+    code: 11,
+    err: expect.stringContaining(`add: --fingerprint ${FINGERPRINT}`),
+  });
   const pinned = await ctl.run(["login", "https://lab:8006", "--fingerprint", "CD".repeat(32)], {
     ...noEnv,
     answers: ["hunter22"],
@@ -78,6 +83,16 @@ test("login again needs no URL and keeps the trust; logout forgets the ticket", 
   );
   expect((await ctl.run(["login"], { ...noEnv, answers: ["hunter22"] })).code).toBe(0);
   expect((await ctl.run(["context", "list", "-o", "json"], noEnv)).out).not.toContain("PVE:t");
+});
+
+test("a wrong password says what to check", async () => {
+  await using ctl = await withLogin();
+  ctl.api.pveError("POST /access/ticket", 401, "authentication failure");
+  const argv = ["login", "https://lab:8006", "--fingerprint", FINGERPRINT, "--password-stdin"];
+  expect(await ctl.run(argv, { ...noEnv, stdin: "wrong" })).toMatchObject({
+    code: 3,
+    err: "gpvectl: cannot log in to https://lab:8006: root@pam: authentication failure. Check the name (-u NAME@REALM) and the password.\n",
+  });
 });
 
 test("login and logout without a server say what to do", async () => {
