@@ -328,7 +328,7 @@ describe("status, version, nodes and audit", () => {
         "",
       ].join("\n"),
     );
-    expect(ctl.api.requests[0]?.query.toString()).toBe("limit=50&user=joe%40pve");
+    expect(ctl.api.requests[0]?.query.toString()).toBe("limit=50&actor=joe%40pve");
     ctl.api.on("GET /api/v1/audit/verify", { body: { ok: true, entries: 7, issues: [] } });
     expect((await ctl.run(["audit", "verify"])).out).toBe(
       "The audit log is whole: 7 entries in one unbroken chain.\n",
