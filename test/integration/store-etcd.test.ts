@@ -9,6 +9,7 @@ import { openRecords } from "@gpve/store/records/records.ts";
 import type { CollectionDef } from "@gpve/store/records/port.ts";
 import { openWatch, storeConformance } from "@gpve/store/testing/conformance.ts";
 import { type EtcdCluster, etcdMissing, startEtcd } from "@gpve/store/testing/etcd-cluster.ts";
+import { networkMissing } from "@gpve/store/testing/member-network.ts";
 
 if (etcdMissing !== undefined) console.error(`SKIPPED store-etcd: ${etcdMissing}`);
 
@@ -129,6 +130,78 @@ describe.skipIf(etcdMissing !== undefined)("etcd store", () => {
       b?.start();
       await expect.poll(() => store.revision().catch(() => 0), { timeout: 30_000 }).toBeGreaterThan(0);
       await store.close();
+    });
+  });
+
+  if (networkMissing !== undefined) console.error(`SKIPPED store-etcd, members cut off: ${networkMissing}`);
+  describe.skipIf(networkMissing !== undefined)("three members, one cut off from the others", () => {
+    let cluster: EtcdCluster;
+    beforeAll(async () => {
+      cluster = await startEtcd({ members: 3, separate: true });
+    });
+    afterAll(async () => {
+      await cluster.stop();
+    });
+
+    it("leaves the lonely member, loses nothing and repeats nothing", async () => {
+      const prefix = utf8("/cut/");
+      const writer = cluster.open();
+      // Each watch begins at another member, so that one of them is at the member that is cut off.
+      const readers = cluster.endpoints.map((_, i) =>
+        cluster.open({ endpoints: [...cluster.endpoints.slice(i), ...cluster.endpoints.slice(0, i)] }),
+      );
+      const watches = readers.map((reader) => openWatch(reader, { key: prefix, end: prefixEnd(prefix) }));
+      for (const watch of watches) await watch.next();
+      const seen: { key: string; revision: number }[][] = watches.map(() => []);
+      const collecting = watches.map(async (watch, i) => {
+        for (let batch = await watch.next(); batch !== undefined; batch = await watch.next()) {
+          if (batch.type !== "events") continue;
+          for (const { kv } of batch.events) {
+            seen[i]?.push({ key: fromUtf8(kv.key), revision: kv.modRevision });
+          }
+        }
+      });
+      const acknowledged: string[] = [];
+      let over = false;
+      const writing = (async () => {
+        for (let i = 0; !over; i++) {
+          const key = `/cut/${String(i).padStart(6, "0")}`;
+          try {
+            await writer.txn({ compare: [], success: [{ type: "put", key: utf8(key), value: utf8(key) }] });
+            acknowledged.push(key);
+          } catch (err) {
+            expect(err).toMatchObject({ code: "store.unavailable" });
+          }
+          await sleep(2);
+        }
+      })();
+      for (const member of cluster.members) {
+        await sleep(500);
+        await member.cutOff();
+        await sleep(5_000);
+        // All watches are up to date, that of the lonely member too: it has moved to another one.
+        const known = acknowledged.length;
+        await expect
+          .poll(() => Math.min(...seen.map((events) => events.length)), { timeout: 3_000 })
+          .toBeGreaterThanOrEqual(known);
+        await member.rejoin();
+        await sleep(1_500);
+      }
+      over = true;
+      await writing;
+      const stored = await readKeys(writer, "/cut/");
+      expect(acknowledged.length).toBeGreaterThan(300);
+      expect(acknowledged.filter((key) => !stored.has(key))).toEqual([]);
+      await expect.poll(() => Math.min(...seen.map((events) => events.length))).toBe(stored.size);
+      for (const watch of watches) watch.controller.abort();
+      await Promise.all(collecting);
+      for (const events of seen) {
+        const revisions = events.map(({ revision }) => revision);
+        expect(revisions).toEqual([...new Set(revisions)].toSorted((x, y) => x - y));
+        expect(new Set(events.map(({ key }) => key))).toEqual(stored);
+      }
+      console.log(`cut off: ${acknowledged.length} acknowledged, ${stored.size} stored`);
+      for (const store of [writer, ...readers]) await store.close();
     });
   });
 

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { type Child, startChild } from "@gpve/kit/testing/child.ts";
 import { openEtcdStore } from "../etcd/etcd-store.ts";
 import type { Store } from "../port.ts";
+import { makeMemberNetwork } from "./member-network.ts";
 import { makeTestCertificates } from "./test-certificates.ts";
 
 export interface EtcdMember {
@@ -15,9 +16,12 @@ export interface EtcdMember {
   kill(): Promise<void>;
   /** Starts it again on the same data. */
   start(): void;
-  /** Cut off: the kernel keeps its connections, nothing answers. */
+  /** Stopped: the kernel keeps its connections, nothing answers. */
   pause(): void;
   resume(): void;
+  /** From the other members only; clients still reach it. Needs `separate`. */
+  cutOff(): Promise<void>;
+  rejoin(): Promise<void>;
 }
 
 export interface EtcdCluster {
@@ -42,27 +46,35 @@ const binary = ["/usr/bin/etcd", "/usr/local/bin/etcd", "/usr/sbin/etcd"].find((
 export const etcdMissing =
   binary === undefined ? "no etcd program found; install it with: apt-get install etcd-server" : undefined;
 
-export async function startEtcd(options: { members: number; tls?: boolean }): Promise<EtcdCluster> {
+export interface EtcdClusterOptions {
+  readonly members: number;
+  readonly tls?: boolean;
+  /** Each member in a network of its own, so that it can be cut off; see member-network.ts. Without TLS only. */
+  readonly separate?: boolean;
+}
+
+export async function startEtcd(options: EtcdClusterOptions): Promise<EtcdCluster> {
   if (binary === undefined) throw new Error(etcdMissing);
+  const network = options.separate === true ? await makeMemberNetwork(options.members) : undefined;
   const dir = mkdtempSync(join(tmpdir(), "gpve-etcd-"));
   const scheme = options.tls === true ? "https" : "http";
   const tls = options.tls === true ? await writeCertificates(dir) : undefined;
   const ports = await freePorts(options.members * 2);
   const specs = Array.from({ length: options.members }, (_, i) => ({
     name: `m${i}`,
-    client: `${scheme}://127.0.0.1:${ports[i * 2]}`,
-    peer: `${scheme}://127.0.0.1:${ports[i * 2 + 1]}`,
+    client: `${scheme}://${network?.address(i) ?? "127.0.0.1"}:${ports[i * 2]}`,
+    peer: `${scheme}://${network?.address(i) ?? "127.0.0.1"}:${ports[i * 2 + 1]}`,
   }));
   const initial = specs.map(({ name, peer }) => `${name}=${peer}`).join(",");
   const children: Child[] = [];
-  const members = specs.map(({ name, client, peer }): EtcdMember => {
+  const members = specs.map(({ name, client, peer }, index): EtcdMember => {
     let child: Child | undefined;
     const member: EtcdMember = {
       name,
       url: client,
       start() {
-        const args = { ...tls?.flags };
-        child = startChild(binary, [
+        const argv = [
+          binary,
           `--name=${name}`,
           `--data-dir=${join(dir, name)}`,
           `--listen-client-urls=${client}`,
@@ -76,8 +88,10 @@ export async function startEtcd(options: { members: number; tls?: boolean }): Pr
           "--election-timeout=500",
           "--logger=zap",
           "--log-level=error",
-          ...Object.entries(args).map(([flag, value]) => `--${flag}=${value}`),
-        ]);
+          ...Object.entries({ ...tls?.flags }).map(([flag, value]) => `--${flag}=${value}`),
+        ];
+        const [file = binary, ...args] = network?.inside(index, argv) ?? argv;
+        child = startChild(file, args);
         children.push(child);
       },
       async kill() {
@@ -85,6 +99,8 @@ export async function startEtcd(options: { members: number; tls?: boolean }): Pr
       },
       pause: () => child?.signal("SIGSTOP"),
       resume: () => child?.signal("SIGCONT"),
+      cutOff: async () => network?.cutOff(index),
+      rejoin: async () => network?.rejoin(index),
     };
     member.start();
     return member;
@@ -94,6 +110,7 @@ export async function startEtcd(options: { members: number; tls?: boolean }): Pr
     openEtcdStore({ endpoints, ...(tls === undefined ? {} : { tls: tls.texts }), ...extra });
   const stop = async (): Promise<void> => {
     for (const child of children) await child.stop();
+    await network?.remove();
     rmSync(dir, { recursive: true, force: true });
   };
   try {
