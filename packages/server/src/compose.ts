@@ -36,12 +36,15 @@ import { serveStore } from "@gpve/store/remote/serve.ts";
 import { createAccess, type Access } from "./application/access/access.ts";
 import { bootstrapAccess, type BootstrapResult } from "./application/access/bootstrap.ts";
 import { composeEvents, composeV1, registerV1Operations } from "./compose-v1.ts";
+import { clusterLog } from "./application/cluster/cluster-log.ts";
+import { eventCollection } from "./application/v1/events.ts";
 import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
 import { ListResources } from "./application/cluster/list-resources.ts";
 import { nextFreeId } from "./application/cluster/next-id.ts";
 import type { StorageDefinition } from "./application/cluster/resource-rows.ts";
 import { withServerTasks } from "./application/node/server-tasks.ts";
 import { recordAudit } from "./application/audit/record-audit.ts";
+import { ReadGuests } from "./application/guest/read-guests.ts";
 import { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
 import { NodeDirectory } from "./application/node/directory.ts";
@@ -64,6 +67,7 @@ import { agentKeyRules, createServerGrpcHandler } from "./presentation/grpc/hand
 import { createAccessHandlers } from "./presentation/http/access/access-handlers.ts";
 import { createClusterHandlers } from "./presentation/http/cluster/cluster-handlers.ts";
 import { createEntry } from "./presentation/http/entry.ts";
+import { createGuestReadHandlers } from "./presentation/http/guest/guest-read-handlers.ts";
 import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
 import type { Credentials } from "./presentation/http/pve/ports.ts";
 import { createPveApi } from "./presentation/http/pve/pve-api.ts";
@@ -318,6 +322,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
 
   function pveHandlers(): PveHandlers {
     const guests = records.collection(guestCollection);
+    const recentTasks = new RecentTasks(records.collection(taskRecords));
     const options = new DatacenterOptionsStore(records);
     const resources = new ListResources({
       guests,
@@ -337,7 +342,8 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     return {
       ...createAccessHandlers(access),
       ...createPoolHandlers({ pools }),
-      ...createClusterTaskHandlers({ tasks: new RecentTasks(records.collection(taskRecords)) }),
+      ...createGuestReadHandlers({ guests: new ReadGuests({ guests, board }) }),
+      ...createClusterTaskHandlers({ tasks: recentTasks }),
       ...createClusterHandlers({
         options,
         nextId: (wanted) => nextFreeId(guests, options.nextIdRange(), wanted),
@@ -349,7 +355,16 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
           quorate: () => true,
           version: () => records.collection(nodeRecords).list().length,
         },
-        clusterLog: () => [],
+        clusterLog: (max, auditor, userid) =>
+          clusterLog(
+            {
+              events: () => records.collection(eventCollection).list(),
+              tasks: () => recentTasks.list(),
+              localNode: nodeName,
+            },
+            { auditor, userid },
+            max,
+          ),
       }),
     };
   }

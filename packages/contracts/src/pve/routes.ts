@@ -14,6 +14,8 @@ export interface RouteDecl {
 
 const read: RouteDecl = { audit: "none" };
 const readOnNode: RouteDecl = { audit: "none", runs: "node" };
+/** PVE asks the node; here every server has it in memory, also while the node is away. */
+const readFromMemory: RouteDecl = { audit: "none", runs: "server" };
 const write: RouteDecl = { audit: "write" };
 const secret: RouteDecl = { audit: "secret" };
 
@@ -78,6 +80,10 @@ export const pveRoutes = {
   "GET /nodes": read,
   "GET /nodes/{node}/dns": readOnNode,
   "PUT /nodes/{node}/dns": write,
+  "GET /nodes/{node}/lxc": readFromMemory,
+  "GET /nodes/{node}/qemu": readFromMemory,
+  "GET /nodes/{node}/qemu/{vmid}/config": readFromMemory,
+  "GET /nodes/{node}/qemu/{vmid}/pending": readFromMemory,
   "GET /nodes/{node}/report": readOnNode,
   "GET /nodes/{node}/rrddata": readOnNode,
   "GET /nodes/{node}/status": readOnNode,

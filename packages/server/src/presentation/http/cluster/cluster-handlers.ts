@@ -10,6 +10,7 @@ import type {
   DatacenterOptions,
   DatacenterOptionsStore,
 } from "../../../application/cluster/datacenter-options.ts";
+import type { LogRow } from "../../../application/cluster/cluster-log.ts";
 import type { ListResources } from "../../../application/cluster/list-resources.ts";
 
 export interface ClusterHandlerDeps {
@@ -20,7 +21,7 @@ export interface ClusterHandlerDeps {
   readonly resources: ListResources;
   readonly identity: ClusterIdentity;
   /** Newest first, at most `max` rows the actor may see. */
-  readonly clusterLog: (max: number, mayAudit: boolean, userid: string) => readonly Record<string, unknown>[];
+  readonly clusterLog: (max: number, mayAudit: boolean, userid: string) => readonly LogRow[];
 }
 
 export function createClusterHandlers(deps: ClusterHandlerDeps): PveHandlers {

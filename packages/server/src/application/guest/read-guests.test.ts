@@ -1,0 +1,77 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
+import { openRecords } from "@gpve/store/records/records.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { ReadGuests } from "./read-guests.ts";
+
+const conf = [
+  "cores: 2",
+  "memory: 2048",
+  "name: web",
+  "onboot: 1",
+  "scsi0: local:100/vm-100-disk-0.qcow2,size=32G",
+  "",
+  "[PENDING]",
+  "delete: onboot",
+  "memory: 4096",
+  "",
+  "[snap1]",
+  "memory: 512",
+  "snaptime: 1700000000",
+  "",
+].join("\n");
+
+let records: Awaited<ReturnType<typeof openRecords>>;
+let guests: ReadGuests;
+beforeEach(async () => {
+  const store = openSqliteStore({ path: ":memory:" });
+  records = await openRecords(store, { prefix: "/gpve/", log: silentLogger });
+  const board = { list: () => [], get: () => undefined, generation: () => 1 };
+  guests = new ReadGuests({ guests: records.collection(guestCollection), board });
+  await records.transact((tx) => {
+    tx.put(guestCollection, "100", guestRecord({ vmid: 100, type: "qemu", node: "n1", conf }));
+    tx.put(
+      guestCollection,
+      "101",
+      guestRecord({ vmid: 101, type: "qemu", node: "n2", conf: "template: 1\n" }),
+    );
+  });
+});
+afterEach(() => records.close());
+
+test("merges pending changes into the configuration and keeps the bytes", () => {
+  const json = guests.configJson("n1", 100);
+  expect(JSON.parse(json.toString())).toMatchObject({
+    cores: 2,
+    memory: "4096",
+    name: "web",
+    digest: expect.stringMatching(/^[0-9a-f]{40}$/),
+  });
+  expect(JSON.parse(json.toString())).not.toHaveProperty("onboot");
+  expect(guests.configJson("n1", 100)).toBe(json);
+});
+
+test("shows the active configuration, a snapshot, and what is pending", () => {
+  expect(guests.configView("n1", 100, {})).toMatchObject({ memory: "2048", onboot: 1 });
+  expect(guests.configView("n1", 100, { snapshot: "snap1" })).toMatchObject({ memory: "512" });
+  expect(() => guests.configView("n1", 100, { snapshot: "nope" })).toThrow("snapshot 'nope' does not exist");
+  expect(guests.pending("n1", 100)).toEqual(
+    expect.arrayContaining([{ key: "memory", value: "2048", pending: "4096" }]),
+  );
+});
+
+test("names a missing guest as PVE does", () => {
+  const missing = "Configuration file 'nodes/n1/qemu-server/101.conf' does not exist";
+  expect(() => guests.configJson("n1", 101)).toThrow(missing);
+});
+
+test("lists the guests of a node that may be seen", () => {
+  expect(guests.list("n1", "qemu", () => true)).toEqual([
+    expect.objectContaining({ vmid: 100, name: "web", status: "stopped", cpus: 2 }),
+  ]);
+  expect(guests.list("n1", "qemu", () => true)[0]).not.toHaveProperty("template");
+  expect(guests.list("n2", "qemu", () => true)[0]).toMatchObject({ template: 1 });
+  expect(guests.list("n1", "qemu", () => false)).toEqual([]);
+  expect(guests.list("n1", "lxc", () => true)).toEqual([]);
+});

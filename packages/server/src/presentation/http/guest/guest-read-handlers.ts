@@ -1,0 +1,18 @@
+import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
+import type { ReadGuests } from "../../../application/guest/read-guests.ts";
+
+export function createGuestReadHandlers({ guests }: { readonly guests: ReadGuests }): PveHandlers {
+  return {
+    "GET /nodes/{node}/qemu": ({ node }, ctx) =>
+      guests.list(node, "qemu", (vmid) => ctx.access.has(`/vms/${vmid}`, ["VM.Audit"])),
+    "GET /nodes/{node}/lxc": ({ node }, ctx) =>
+      guests.list(node, "lxc", (vmid) => ctx.access.has(`/vms/${vmid}`, ["VM.Audit"])),
+    "GET /nodes/{node}/qemu/{vmid}/config": ({ node, vmid, current, snapshot }) => {
+      if (current !== true && snapshot === undefined) {
+        return new PveReply({ rawJson: guests.configJson(node, vmid) });
+      }
+      return guests.configView(node, vmid, snapshot === undefined ? {} : { snapshot });
+    },
+    "GET /nodes/{node}/qemu/{vmid}/pending": ({ node, vmid }) => guests.pending(node, vmid),
+  };
+}
