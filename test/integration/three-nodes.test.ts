@@ -49,6 +49,26 @@ describe.each(stores)("three nodes in namespaces, store %s", (store) => {
   });
 
   test.skipIf(problem !== undefined)(
+    "a node's task is told to the cluster, its log stays on the node",
+    async () => {
+      const made = await cluster.api("POST", "/api/v1/nodes/n3/probe");
+      expect(made.status, JSON.stringify(made.body)).toBe(202);
+      const find = async (): Promise<{ upid: string; status?: string } | undefined> => {
+        const { body } = await cluster.api("GET", "/api2/json/cluster/tasks");
+        const rows = (body as { data: readonly { upid: string; node: string; status?: string }[] }).data;
+        return rows.find(({ node }) => node === "n3");
+      };
+      await eventually("the task to end", 30_000, async () => (await find())?.status === "OK");
+      const upid = encodeURIComponent((await find())?.upid ?? "");
+      const log = await ask("n3", `tasks/${upid}/log`);
+      expect(log).toMatchObject({
+        status: 200,
+        body: { data: expect.arrayContaining([{ n: expect.any(Number), t: "TASK OK" }]) },
+      });
+    },
+  );
+
+  test.skipIf(problem !== undefined)(
     "a killed agent is offline within 10 s, calls give 595, a start brings it back",
     async () => {
       const victim = cluster.node("n1");

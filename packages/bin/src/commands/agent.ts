@@ -6,6 +6,7 @@ import { ServerLink } from "@gpve/agent/infrastructure/server-link/server-link.t
 import { listenForServers } from "@gpve/agent/presentation/grpc/listener.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
+import { agentCorner } from "@gpve/domain/node/record.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 import type { TaskPublisher } from "@gpve/domain/task/ports.ts";
 import { background } from "@gpve/kit/background.ts";
@@ -55,7 +56,7 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
     let identity = (await identities.load(nodeName)) ?? (await join(identities, config, log));
 
     const links: ServerLink[] = [];
-    const cluster = new ClusterView(() => links, log);
+    const cluster = new ClusterView(nodeName, () => links, log);
     const running = await startAgent({
       data,
       nodeName,
@@ -136,6 +137,7 @@ async function join(
 
 /** The cluster's records as this agent sees them through any server; deny by default until they are there. */
 class ClusterView implements TaskPublisher {
+  readonly #node: string;
   readonly #links: () => readonly ServerLink[];
   readonly #log: Logger;
   readonly #store: RemoteStore;
@@ -143,7 +145,8 @@ class ClusterView implements TaskPublisher {
   #access: AccessDirectory | undefined;
   #tasks: RecordsTaskPublisher | undefined;
 
-  constructor(links: () => readonly ServerLink[], log: Logger) {
+  constructor(node: string, links: () => readonly ServerLink[], log: Logger) {
+    this.#node = node;
     this.#links = links;
     this.#log = log;
     this.#store = new RemoteStore({ clock: systemClock, transport: () => this.#link().transport() });
@@ -152,6 +155,7 @@ class ClusterView implements TaskPublisher {
   async open(): Promise<void> {
     const records = await openRecords(this.#store, {
       prefix: "/gpve/",
+      corner: agentCorner(this.#node),
       log: this.#log,
       startTimeoutMs: Number.MAX_SAFE_INTEGER,
     });

@@ -86,6 +86,11 @@ export function plainFingerprint(fingerprint: string): string {
   return fingerprint.replaceAll(":", "").toLowerCase();
 }
 
+/** Where the records layer of a node's agent keeps its marks: a part of the key space only that node may write. */
+export function agentCorner(node: string): string {
+  return `node-${node}`;
+}
+
 function decodeUse(json: unknown): { node: string; keyFingerprint: string } {
   const row = asRow(json, "use of a join token");
   return { node: text(row, "node"), keyFingerprint: text(row, "keyFingerprint") };

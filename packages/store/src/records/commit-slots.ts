@@ -19,6 +19,8 @@ export interface CommitSlotsDeps {
   readonly clock: Clock;
   readonly root: string;
   readonly cached: (key: string) => RawRecord | undefined;
+  /** The part of the slots' key space this process may write; default all of it. */
+  readonly corner?: string;
 }
 
 interface Slot {
@@ -29,12 +31,13 @@ interface Slot {
 
 export class CommitSlots {
   readonly #deps: CommitSlotsDeps;
-  readonly #owner = randomUUID();
+  readonly #owner: string;
   readonly #free: Slot[] = [];
   #made = 0;
 
   constructor(deps: CommitSlotsDeps) {
     this.#deps = deps;
+    this.#owner = deps.corner === undefined ? randomUUID() : `${deps.corner}/${randomUUID()}`;
   }
 
   /** As `store.txn`, but an answer that was lost is found out. A request that did not happen counts as refused. */
@@ -67,7 +70,9 @@ export class CommitSlots {
 
   /** Keys of slots that nobody has used for a day: left behind by processes that are gone. */
   stale(records: Iterable<RawRecord>): string[] {
-    const prefix = `${this.#deps.root}.commit/`;
+    // A process that may write only in its own corner leaves the others' to them.
+    const { corner } = this.#deps;
+    const prefix = `${this.#deps.root}.commit/${corner === undefined ? "" : `${corner}/`}`;
     const limit = this.#deps.clock.now() - STALE_MS;
     const keys: string[] = [];
     for (const { key, value } of records) {

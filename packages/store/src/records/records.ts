@@ -21,6 +21,8 @@ export interface RecordsOptions {
   readonly clock?: Clock;
   /** How long to try for the first list before giving up. */
   readonly startTimeoutMs?: number;
+  /** Where this process may keep its marks for lost answers, when it may not write everywhere: "node-n1". */
+  readonly corner?: string;
 }
 
 /** A cache that lags longer than this is reported rather than waited for. */
@@ -68,6 +70,7 @@ class CachedRecords implements Records {
       clock: this.#clock,
       root: this.#root,
       cached: (key) => this.#records.get(key),
+      ...(options.corner === undefined ? {} : { corner: options.corner }),
     });
     this.#signal =
       options.signal === undefined ? this.#stop.signal : AbortSignal.any([options.signal, this.#stop.signal]);

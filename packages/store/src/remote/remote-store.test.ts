@@ -187,6 +187,33 @@ describe("a store reached over gRPC", () => {
     await records.close();
   });
 
+  test("a peer with few rights writes and deletes records in its own corner", async () => {
+    const mine = new KeyGuard({
+      read: ["/g/"],
+      hidden: ["/g/secrets/"],
+      write: ["/g/own/", "/g/.deleted/own/", "/g/.commit/node-n1/"],
+    });
+    const transport = transportWith(mine);
+    const store = new RemoteStore({ transport: () => transport, clock: systemClock });
+    const errors: string[] = [];
+    const records = await openRecords(store, {
+      prefix: "/g/",
+      corner: "node-n1",
+      log: { error: (_fields, message) => errors.push(message) },
+    });
+    const def = { prefix: "/g/own/", decode: (json: unknown) => json as number };
+    await records.transact((tx) => tx.put(def, "n", 5));
+    await records.transact((tx) => tx.delete(def, "n"));
+    expect(records.collection(def).list()).toEqual([]);
+    const foreign = { prefix: "/g/other/", decode: (json: unknown) => json as number };
+    await expect(records.transact((tx) => tx.put(foreign, "n", 5))).rejects.toMatchObject({
+      code: "access.denied",
+    });
+    expect(errors).toEqual([]);
+    await records.close();
+    await store.close();
+  });
+
   test("a line that is down is an unavailable store", async () => {
     const store = new RemoteStore({
       transport: () => createRouterTransport(() => undefined),

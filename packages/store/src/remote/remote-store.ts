@@ -26,6 +26,8 @@ export interface RemoteStoreDeps {
 }
 
 export class RemoteStore implements Store {
+  /** A line can break between a write and its answer. */
+  readonly answersMayBeLost = true;
   readonly #deps: RemoteStoreDeps;
   readonly #closed = new AbortController();
 
@@ -141,6 +143,7 @@ export class RemoteStore implements Store {
         appErrorOf(cause) ??
         new AppError("store.unavailable", `the cluster's store cannot be reached: ${rootMessage(cause)}`, {
           cause,
+          data: { ambiguous: true },
         })
       );
     }

@@ -20,7 +20,7 @@ import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
 import { createChannel } from "@gpve/kit/grpc/channel.ts";
-import { createKeyPair, createRequest } from "@gpve/kit/pki/x509.ts";
+import { createKeyPair, createRequest, readCertificate } from "@gpve/kit/pki/x509.ts";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { MemoryNodeBoard } from "../../application/node/board.ts";
 import { nodeRecords } from "../../application/node/collections.ts";
@@ -73,6 +73,8 @@ const forever = new AbortController().signal;
 const usage = { cpu: 0.5, memory: { total: 1 } } as NodeReport["usage"];
 
 let dir = "";
+/** How far the server's clock is ahead, to bring certificates near their end. */
+let ahead = 0;
 let server: Http2SecureServer;
 let endpoint = "";
 let pki: ClusterPki;
@@ -114,7 +116,7 @@ beforeAll(async () => {
   const handler = createServerGrpcHandler({
     membership,
     board,
-    clock: systemClock,
+    clock: { ...systemClock, now: () => systemClock.now() + ahead },
     log: quiet,
     serverVersion: "1",
     clusterName: "test",
@@ -225,6 +227,7 @@ describe("a joined node", () => {
       identity: () => identity,
       onIdentity: (next) => {
         identity = store.save(next);
+        listener.setTls(identity);
       },
       report: () =>
         Promise.resolve({
@@ -346,6 +349,23 @@ describe("a joined node", () => {
       message: "Connection refused",
     });
     for (const agentTo of [wrong, spy, none]) agentTo.close();
+  });
+
+  test("renews its certificate when a server says so, and goes on with the new one", async () => {
+    const fingerprint = (): string | undefined =>
+      records.collection(nodeRecords).get("n1")?.value.certFingerprint;
+    const before = fingerprint();
+    ahead = 70 * 86_400_000;
+    await vi.waitFor(() => expect(fingerprint()).not.toBe(before), { timeout: 5_000 });
+    ahead = 0;
+    await vi.waitFor(() => expect(link.connected()).toBe(true), { timeout: 5_000 });
+    const stored = await identities("n1").load("n1");
+    expect(stored === undefined ? undefined : readCertificate(stored.certPem).fingerprint).toBe(
+      fingerprint(),
+    );
+    expect((await remote.call(call("GET /nodes/{node}/version"), forever)).data).toMatchObject({
+      version: "9",
+    });
   });
 
   test("a renewed certificate is used, and the old one dies once the new one was seen", async () => {
