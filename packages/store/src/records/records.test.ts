@@ -259,6 +259,20 @@ describe("records", () => {
     expect(reads).toBe(1);
   });
 
+  it("lets one caller of a shared read give up while the others wait on", async () => {
+    const store = newStore();
+    const slow = Promise.withResolvers<number>();
+    const records = await open(withStore(store, { revision: () => slow.promise }));
+    const controller = new AbortController();
+    const impatient = records.fresh({ signal: controller.signal });
+    const patient = records.fresh();
+    controller.abort(new Error("enough"));
+    await expect(impatient).rejects.toThrow("enough");
+    await expect(records.fresh({ signal: controller.signal })).rejects.toThrow("enough");
+    slow.resolve(await store.revision());
+    await patient;
+  });
+
   it("asks the store when the watch stays silent, and believes only a matching answer", async () => {
     const store = newStore();
     // A watch that never tells of progress, as etcd's.

@@ -139,8 +139,7 @@ class CachedRecords implements Records {
   async fresh(options: { signal?: AbortSignal } = {}): Promise<void> {
     // A read that has begun may miss what was committed since: callers share the next one, not the running one.
     this.#nextRead ??= this.#planRead();
-    const revision = await this.#nextRead;
-    options.signal?.throwIfAborted();
+    const revision = await orAborted(this.#nextRead, options.signal);
     await this.#catchUp(revision, options.signal);
   }
 
@@ -314,6 +313,20 @@ class CachedRecords implements Records {
   #span(): { key: Uint8Array; end: Uint8Array } {
     const key = utf8(this.#root);
     return { key, end: prefixEnd(key) };
+  }
+}
+
+/** The shared read goes on for the others when one of its callers gives up. */
+async function orAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  const { promise, reject } = Promise.withResolvers<never>();
+  const onAbort = (): void => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
   }
 }
 

@@ -47,6 +47,8 @@ export function openDatabase(options: DatabaseOptions): DatabaseSync {
     db = new DatabaseSync(path);
     // One process owns the file: revision and watches live in its memory. The lock goes with the process.
     db.exec("PRAGMA locking_mode = EXCLUSIVE");
+    // Before anything is changed: a file that is not ours stays as it is.
+    checkIdentity(db, path);
     db.exec("PRAGMA journal_mode = WAL");
     db.exec("PRAGMA synchronous = FULL");
     db.exec("PRAGMA journal_size_limit = 67108864");

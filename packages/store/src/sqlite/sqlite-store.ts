@@ -34,6 +34,7 @@ export interface SqliteOptions {
   readonly maxBytes?: number;
 }
 
+const MAX_BATCH = 64;
 const SCRUB_REVISIONS = 500;
 const MAX_TTL_SECONDS = 9_000_000_000;
 
@@ -55,7 +56,7 @@ class SqliteStore implements Store {
   readonly #leases: LeaseClock;
   #revision: number;
   #compacted: number;
-  #queue: Write[] = [];
+  readonly #queue: Write[] = [];
   #scheduled = false;
   #closed = false;
 
@@ -178,7 +179,7 @@ class SqliteStore implements Store {
 
   async close(): Promise<void> {
     if (this.#closed) return;
-    this.#flush();
+    while (this.#queue.length > 0) this.#flush();
     this.#closed = true;
     this.#leases.stop();
     this.#hub.close(closedError(this.#path));
@@ -219,17 +220,23 @@ class SqliteStore implements Store {
         },
         fail: reject,
       });
-      if (this.#scheduled) return;
-      this.#scheduled = true;
-      setImmediate(() => this.#flush());
+      this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#queue.length === 0) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#flush();
     });
   }
 
   #flush(): void {
-    this.#scheduled = false;
-    const batch = this.#queue;
-    this.#queue = [];
-    if (batch.length === 0) return;
+    // Not all at once: SQLite works on this thread, and others want it too.
+    const batch = this.#queue.splice(0, MAX_BATCH);
+    this.#schedule();
     if (this.#closed) {
       for (const write of batch) write.fail(closedError(this.#path));
       return;
