@@ -81,9 +81,14 @@ export class KindCache {
     return this.#first + this.#changes.length;
   }
 
+  /** Whether every change after `revision` is still here. */
+  remembers(revision: number): boolean {
+    return revision >= this.#floor && revision <= this.#records.revision();
+  }
+
   /** Position of the first change after `revision`. Throws store.compacted when some of them are gone. */
   positionAfter(revision: number): number {
-    if (revision < this.#floor || revision > this.#records.revision()) throw gap(revision);
+    if (!this.remembers(revision)) throw gap(revision);
     const at = this.#changes.findIndex((change) => change.revision > revision);
     return at === -1 ? this.end() : this.#first + at;
   }

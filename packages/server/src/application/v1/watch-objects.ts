@@ -28,6 +28,8 @@ export interface WatchDeps {
   readonly records: Records;
   readonly clock: Clock;
   readonly cache: KindCache;
+  /** The objects as they were, for watchers that know more than this server's memory. Throws store.compacted. */
+  readonly past?: (revision: number, signal: AbortSignal) => Promise<readonly V1Object[]>;
   /** Grows whenever users, groups, roles, bindings or tenants change. */
   readonly accessEpoch: () => number;
   /** Calls back when accessEpoch has grown. Returns the unsubscribe. */
@@ -64,6 +66,27 @@ export async function* watchObjects(deps: WatchDeps, request: WatchRequest): Asy
     id = String(records.revision());
     // Until all are told, there is no version to resume from but the beginning.
     for (const object of objects) yield { type: "ADDED", object, id: "0" };
+    yield { type: "BOOKMARK", id };
+  } else if (
+    !cache.remembers(request.from) &&
+    deps.past !== undefined &&
+    request.from <= records.revision()
+  ) {
+    // Another server's watcher, or one from before a restart: tell the difference between then and now.
+    const before = new Map(
+      (await deps.past(request.from, ctx.signal)).map((object) => [object.metadata.name, object]),
+    );
+    const now = new Map(cache.list().map((object) => [object.metadata.name, object]));
+    position = cache.end();
+    id = String(records.revision());
+    yield { type: "HEARTBEAT" };
+    for (const name of new Set([...before.keys(), ...now.keys()])) {
+      const [then, after] = [before.get(name), now.get(name)];
+      if (then?.metadata.resourceVersion === after?.metadata.resourceVersion) continue;
+      const item = transition(then, after, sees);
+      // Until all is told, the old version is the one to resume from.
+      if (item !== undefined) yield { ...item, id: String(request.from) };
+    }
     yield { type: "BOOKMARK", id };
   } else {
     position = cache.positionAfter(request.from);

@@ -7,6 +7,7 @@ import { V1_PREFIX, v1Routes } from "@gpve/contracts/v1/routes.ts";
 import type { FixedOperation, V1Route } from "@gpve/contracts/v1/routes.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { Actor, RequestContext } from "@gpve/domain/request/context.ts";
+import { aclDef, poolsDef, rolesDef, tokensDef, usersDef } from "../../application/access/collections.ts";
 import { requireMay } from "../../application/v1/authorisation.ts";
 import { Idempotency, idempotentRequest } from "../../application/v1/idempotency.ts";
 import type { IdempotentRequest } from "../../application/v1/idempotency.ts";
@@ -41,7 +42,15 @@ export function createV1Api(deps: V1Deps): V1Api & { close(): void } {
     adapters: deps.adapters,
     ...(deps.history === undefined ? {} : { history: deps.history }),
   });
-  const epoch = new AccessEpoch(service, ["User", "Role", "Binding", "Tenant"]);
+  const { records } = deps;
+  // Groups are counted by their members' records.
+  const epoch = new AccessEpoch([
+    records.collection(usersDef),
+    records.collection(rolesDef),
+    records.collection(tokensDef),
+    records.collection(aclDef),
+    records.collection(poolsDef),
+  ]);
   const table = new RouteTable(v1Routes(deps.adapters.map((adapter) => adapter.kind)));
   const server: Server = {
     deps,
@@ -52,7 +61,12 @@ export function createV1Api(deps: V1Deps): V1Api & { close(): void } {
     fixed: fixedOperations(deps, { validator, idempotency }),
   };
   const api: V1Api = (req, res, info) => answerRequest(server, req, res, info.clientAddress);
-  return Object.assign(api, { close: () => service.close() });
+  return Object.assign(api, {
+    close: () => {
+      service.close();
+      epoch.close();
+    },
+  });
 }
 
 interface Server {

@@ -29,6 +29,7 @@ export async function watchOperation(
   },
 ): Promise<void> {
   const { deps, service, epoch } = parts;
+  const { history } = deps;
   const { ctx, query } = call;
   const cache = service.cache(call.route.kind?.kind ?? "");
   if (query["limit"] !== undefined || query["continue"] !== undefined) {
@@ -44,6 +45,9 @@ export async function watchOperation(
       records: deps.records,
       clock: deps.clock,
       cache,
+      ...(history === undefined
+        ? {}
+        : { past: (revision: number, signal: AbortSignal) => history(cache.adapter, revision, signal) }),
       accessEpoch: () => epoch.current(),
       onAccessChange: (listener) => epoch.onChange(listener),
       revalidate: async () => {

@@ -92,9 +92,10 @@ describe("a watch", () => {
     path: string,
     as = "root@pam",
     headers: Record<string, string> = {},
+    url = v1.url,
   ): Promise<EventReader> {
     const abort = new AbortController();
-    const response = await fetch(`${v1.url}/api/v1${path}`, {
+    const response = await fetch(`${url}/api/v1${path}`, {
       headers: { authorization: `Test ${as}`, ...headers },
       signal: abort.signal,
     });
@@ -130,6 +131,30 @@ describe("a watch", () => {
     expect(future.body).toMatchObject({ status: 410, code: "store.compacted" });
     expect((await v1.ask("GET", "/tenants?watch=1&resourceVersion=abc")).status).toBe(400);
     expect((await v1.ask("GET", "/tenants?watch=1&limit=2")).status).toBe(400);
+  });
+
+  it("is resumed at a server that was not there, by the difference between then and now", async () => {
+    await v1.ask("POST", "/tenants", { body: tenant("stays") });
+    await v1.ask("POST", "/tenants", { body: tenant("goes") });
+    await v1.ask("POST", "/tenants", { body: tenant("changes") });
+    const then = String(v1.records.revision());
+    await v1.ask("DELETE", "/tenants/goes");
+    await v1.ask("PATCH", "/tenants/changes", { body: { spec: { comment: "x" } } });
+    await v1.ask("POST", "/tenants", { body: tenant("comes") });
+    const other = await startV1({ store: v1.store });
+    const reader = await watch("/tenants?watch=1", "root@pam", { "last-event-id": then }, other.url);
+    expect((await reader.take(3)).toSorted()).toEqual(["ADDED comes", "DELETED goes", "MODIFIED changes"]);
+    expect(await reader.next()).toMatchObject({ event: "BOOKMARK", id: String(v1.records.revision()) });
+    await v1.ask("DELETE", "/tenants/stays");
+    expect(await reader.take(1)).toEqual(["DELETED stays"]);
+    await v1.store.compact(v1.records.revision());
+    expect((await other.ask("GET", `/tenants?watch=1&resourceVersion=${then}`)).body).toMatchObject({
+      status: 410,
+    });
+    const first = await v1.ask("POST", "/tenants", { body: tenant("zz") });
+    expect(first.status).toBe(201);
+    reader.close();
+    await other.close();
   });
 
   it("turns what enters and leaves a selection into ADDED and DELETED", async () => {

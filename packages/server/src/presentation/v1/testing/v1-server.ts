@@ -6,6 +6,7 @@ import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import type { Actor, RequestLogger } from "@gpve/domain/request/context.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import type { Store } from "@gpve/store/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
@@ -37,6 +38,7 @@ export interface AnswerBody {
 
 export interface V1TestServer {
   readonly url: string;
+  readonly store: Store;
   readonly records: Records;
   readonly audits: AuditEvent[];
   readonly adapters: readonly KindAdapter[];
@@ -54,10 +56,14 @@ export interface V1TestServer {
 }
 
 export async function startV1(
-  options: { clock?: Clock; deps?: Partial<V1Deps> | ((records: Records) => Partial<V1Deps>) } = {},
+  options: {
+    clock?: Clock;
+    store?: Store;
+    deps?: Partial<V1Deps> | ((records: Records) => Partial<V1Deps>);
+  } = {},
 ): Promise<V1TestServer> {
   const clock = options.clock ?? systemClock;
-  const store = openSqliteStore({ path: ":memory:" });
+  const store = options.store ?? openSqliteStore({ path: ":memory:" });
   const records = await openRecords(store, { prefix: "/gpve/", log: silent });
   const directory = new AccessDirectory({ records, clock });
   const views = new Map<string, NodeView>();
@@ -120,6 +126,7 @@ export async function startV1(
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return {
     url,
+    store,
     records,
     audits,
     adapters,
@@ -160,7 +167,7 @@ export async function startV1(
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
       await records.close();
-      await store.close();
+      if (options.store === undefined) await store.close();
     },
   };
 }
