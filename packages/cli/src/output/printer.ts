@@ -52,12 +52,13 @@ export class Printer {
     else this.text(this.table(rows, columns));
   }
 
-  table(rows: readonly unknown[], columns: readonly TableColumn[]): string {
+  table(rows: readonly unknown[], columns: readonly TableColumn[], memory?: number[]): string {
     const shown = columns.filter((column) => column.wide !== true || this.format === "wide");
     return renderTable(rows, shown, {
       colours: this.colours,
       width: this.#io.stdout.isTTY ? this.#io.stdout.columns : undefined,
       nowMs: this.#io.clock.now(),
+      ...(memory === undefined ? {} : { memory }),
     });
   }
 

@@ -17,6 +17,8 @@ export interface TableStyle {
   /** Terminal width; undefined = never cut. */
   readonly width: number | undefined;
   readonly nowMs: number;
+  /** Widths of the rows before; kept up to date, so that rows printed one by one line up. */
+  readonly memory?: number[];
 }
 
 const GAP = "  ";
@@ -31,8 +33,13 @@ export function renderTable(
     columns.map((column) => cellText(fieldOf(row, column.field), column.format ?? "text", style.nowMs)),
   );
   const natural = columns.map((column, at) =>
-    Math.max(displayWidth(column.header), ...texts.map((cells) => displayWidth(cells[at] ?? ""))),
+    Math.max(
+      displayWidth(column.header),
+      style.memory?.[at] ?? 0,
+      ...texts.map((cells) => displayWidth(cells[at] ?? "")),
+    ),
   );
+  style.memory?.splice(0, natural.length, ...natural);
   const widths = shrink(natural, columns, style.width);
   const right = columns.map((column) => rightAligned(column.format));
   const line = (cells: readonly string[], paint: (text: string, at: number) => string): string =>

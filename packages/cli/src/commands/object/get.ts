@@ -1,5 +1,6 @@
-import type { V1Kind, V1Object } from "@gpve/client/object.ts";
+import type { V1Kind, V1Object, V1WatchEvent } from "@gpve/client/object.ts";
 import type { V1Client } from "@gpve/client/v1-client.ts";
+import { isAppError } from "@gpve/contracts/errors.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { given, type Input, wholeNumber } from "../../input.ts";
 import { isCellFormat } from "../../output/cell.ts";
@@ -77,20 +78,30 @@ async function listObjects(v1: V1Client, kind: V1Kind, input: Input): Promise<re
   return objects;
 }
 
-/** Each change is one row (EVENT first), or one document. */
+/** Each change is one row (EVENT first), or one document. After a gap everything is shown again. */
 async function watchObjects(cli: Cli, v1: V1Client, kind: V1Kind, input: Input): Promise<void> {
   const names = new Set(input.args("names"));
   const columns = [{ header: "EVENT", field: "event" }, ...columnsOf(kind)];
+  const widths: number[] = [];
   let first = true;
-  for await (const event of v1.watch(kind.plural, { ...selectors(input), signal: cli.signal })) {
-    if (names.size > 0 && !names.has(event.object.metadata.name)) continue;
+  const show = (event: V1WatchEvent): void => {
+    if (names.size > 0 && !names.has(event.object.metadata.name)) return;
     if (!cli.out.forPeople) {
       cli.out.data({ type: event.type, object: event.object }, { compact: true });
-      continue;
+      return;
     }
-    const table = cli.out.table([{ event: event.type.padEnd(8), ...event.object }], columns);
+    const table = cli.out.table([{ event: event.type.padEnd(8), ...event.object }], columns, widths);
     cli.out.text(first ? table : table.slice(table.indexOf("\n") + 1));
     first = false;
+  };
+  while (!cli.signal.aborted) {
+    try {
+      for await (const event of v1.watch(kind.plural, { ...selectors(input), signal: cli.signal }))
+        show(event);
+    } catch (err) {
+      if (!isAppError(err, "store.compacted")) throw err;
+      cli.out.note("Some changes were missed; showing everything again.");
+    }
   }
 }
 

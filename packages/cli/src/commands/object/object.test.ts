@@ -97,13 +97,34 @@ describe("get", () => {
       return (await ctl.run(argv, { signal: abort.signal })).out;
     };
     expect(await watch(["get", "tenants", "-w"])).toBe(
-      "EVENT     NAME  GUESTS    AGE\nADDED     dev   100,101  4m5s\nDELETED   other  100,101    -\n",
+      "EVENT     NAME  GUESTS    AGE\nADDED     dev   100,101  4m5s\nDELETED   other  100,101     -\n",
     );
     expect(JSON.parse(await watch(["get", "tenants", "dev", "-w", "-o", "json"]))).toEqual({
       type: "ADDED",
       object: dev,
     });
   });
+});
+
+test("--watch shows everything again after a gap, and ends with any other failure", async () => {
+  await using ctl = await withKinds();
+  const gone = { code: "store.compacted", detail: "changes after 3 are not known any more" };
+  const streams = [
+    `id: 3\nevent: ADDED\ndata: ${JSON.stringify(dev)}\n\nevent: ERROR\ndata: ${JSON.stringify(gone)}\n\n`,
+    `id: 9\nevent: ADDED\ndata: ${JSON.stringify(dev)}\n\nevent: ERROR\ndata: {"code":"auth.required","detail":"over"}\n\n`,
+  ];
+  ctl.api.on("GET /api/v1/tenants", () => ({
+    stream: (async function* () {
+      yield streams.shift() ?? "";
+    })(),
+  }));
+  const ran = await ctl.run(["get", "tenants", "-w"]);
+  expect(ran.code).toBe(3);
+  expect(ran.out).toBe(
+    "EVENT     NAME  GUESTS    AGE\nADDED     dev   100,101  4m5s\nADDED     dev   100,101  4m5s\n",
+  );
+  expect(ran.err).toContain("Some changes were missed; showing everything again.\n");
+  expect(ctl.api.last("GET /api/v1/tenants").query.get("resourceVersion")).toBeNull();
 });
 
 test("describe shows the groups the kind names, or spec and status", async () => {
