@@ -67,6 +67,7 @@ export function encodeRange(request: RangeRequest): WireRangeRequest {
   if (request.end !== undefined) init.end = request.end;
   if (request.limit !== undefined) init.limit = BigInt(request.limit);
   if (request.revision !== undefined) init.revision = BigInt(request.revision);
+  if (request.minModRevision !== undefined) init.minModRevision = BigInt(request.minModRevision);
   return create(RangeRequestSchema, init);
 }
 
@@ -76,6 +77,7 @@ export function decodeRange(request: WireRangeRequest): RangeRequest {
     ...(request.end === undefined ? {} : { end: request.end }),
     ...(request.limit === undefined ? {} : { limit: Number(request.limit) }),
     ...(request.revision === undefined ? {} : { revision: Number(request.revision) }),
+    ...(request.minModRevision === undefined ? {} : { minModRevision: Number(request.minModRevision) }),
     keysOnly: request.keysOnly,
     countOnly: request.countOnly,
     descending: request.descending,

@@ -62,6 +62,20 @@ describe("a store reached over gRPC", () => {
     await expect(remote.range({ key: utf8("/h") })).rejects.toMatchObject({ code: "access.denied" });
   });
 
+  test("finds what is newer, and keeps a cache fresh past writes it cannot see", async () => {
+    const { revision } = await backing.txn({ compare: [], success: [put("/g/b", "2")] });
+    const newer = await remote.range({ ...all, minModRevision: revision });
+    expect(newer.kvs.map((kv) => fromUtf8(kv.key))).toEqual(["/g/b"]);
+    expect(newer.count).toBe(4);
+    const records = await openRecords(remote, { prefix: "/g/", log: { error: () => undefined } });
+    for (const key of ["/g/secrets/y", "/elsewhere"]) {
+      await backing.txn({ compare: [], success: [put(key)] });
+      await records.fresh();
+      expect(records.revision()).toBe(await backing.revision());
+    }
+    await records.close();
+  });
+
   test("runs transactions with every kind of comparison and answer", async () => {
     const key = utf8("/g/a");
     const kv = (await remote.range({ key })).kvs[0];

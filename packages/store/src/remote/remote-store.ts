@@ -56,6 +56,7 @@ export class RemoteStore implements Store {
           {
             key: request.key,
             prevKv: request.prevKv ?? false,
+            progress: request.progress ?? false,
             ...(request.end === undefined ? {} : { end: request.end }),
             ...(next === undefined ? {} : { startRevision: BigInt(next) }),
           },

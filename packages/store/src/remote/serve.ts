@@ -37,6 +37,7 @@ export function serveStore(store: Store, guardOf: GuardOf): ServiceImpl<typeof S
           ...(request.end === undefined ? {} : { end: request.end }),
           ...(request.startRevision === undefined ? {} : { startRevision: Number(request.startRevision) }),
           prevKv: request.prevKv,
+          progress: request.progress,
           signal: context.signal,
         });
         for await (const batch of batches) yield encodeBatch(withoutHidden(batch, guard));
