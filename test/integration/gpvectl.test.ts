@@ -258,6 +258,27 @@ describe("from elsewhere", () => {
     expect((await ctl(["pool", "list"])).code).toBe(3);
   });
 
+  test("on a terminal it asks, and does not show the password", async ({ skip }) => {
+    if (spawnSync("script", ["--version"]).status !== 0) {
+      skip("script is missing, which gives a terminal; get it with: apt-get install bsdutils");
+    }
+    const { url, password } = gpve.credentials;
+    const command = `"${nodeBinary}" "${mainFile}" ctl login ${url} --name terminal`;
+    const terminal = spawn("script", ["-qfec", command, "/dev/null"], {
+      env: { ...environment(), TERM: "xterm" },
+    });
+    let shown = "";
+    terminal.stdout.on("data", (chunk: Buffer) => (shown += chunk.toString()));
+    await expect.poll(() => shown, { timeout: 20_000 }).toContain("(yes/no)");
+    terminal.stdin.write("no\u007f\u007fyes\r");
+    await expect.poll(() => shown, { timeout: 20_000 }).toContain("Password for root@pam");
+    terminal.stdin.write(`${password}\r`);
+    const [code] = (await once(terminal, "exit")) as [number];
+    expect(code).toBe(0);
+    expect(shown).toContain("Logged in to");
+    expect(shown).not.toContain(password);
+  });
+
   test("a context with a token and the CA file works by name", async () => {
     const { url, token, caFile } = gpve.credentials;
     const name = url.replace("127.0.0.1", "localhost");

@@ -66,8 +66,9 @@ async function ask(
       },
     );
   }
-  stderr.write(question);
+  // First raw, then the question: what is typed at once must not be echoed.
   stdin.setRawMode(true);
+  stderr.write(question);
   stdin.resume();
   stdin.setEncoding("utf8");
   let answer = "";

@@ -246,7 +246,18 @@ describe("status, version, nodes and audit", () => {
     await using ctl = await Gpvectl.create();
     const upid = "UPID:n1:1:";
     ctl.api
-      .pve("GET /nodes", [{ node: "n1", status: "online", cpu: 0.25, maxcpu: 4, mem: 1024 ** 3, uptime: 60 }])
+      .pve("GET /nodes", [
+        {
+          node: "n1",
+          status: "online",
+          cpu: 0.25,
+          maxcpu: 4,
+          mem: 1024 ** 3,
+          maxmem: 4 * 1024 ** 3,
+          disk: 1,
+          uptime: 60,
+        },
+      ])
       .pve("GET /nodes/n1/status", {
         kversion: "Linux 6.1",
         cpuinfo: { cpus: 4 },
@@ -263,7 +274,7 @@ describe("status, version, nodes and audit", () => {
         body: { token: "tok", expiresAt: "2026-01-02T04:00:00Z", caFingerprint: "AB" },
       });
     expect((await ctl.run(["node", "list"])).out).toBe(
-      "NODE  STATUS     CPU  CPUS   MEMORY  OF  DISK  OF  UPTIME\nn1    online  25.0 %  4     1.0 GiB   -     -   -      1m\n",
+      "NODE  STATUS     CPU  CPUS  MEMORY       OF  DISK  OF  UPTIME\nn1    online  25.0 %  4     25.0 %  4.0 GiB     -   -      1m\n",
     );
     expect((await ctl.run(["node", "show", "n1"])).out).toBe(
       "Node:    n1\nKernel:  Linux 6.1\nCPUs:    4\nLoad:    0.1,0.2,0.3\n",

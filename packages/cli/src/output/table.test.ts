@@ -37,6 +37,18 @@ describe("a table", () => {
     expect(narrow.split("\n")[1]).toBe("short  xxxxxxx…");
   });
 
+  test("never cuts a number, and shows shares", () => {
+    const rows = [{ used: 512, all: 1024, text: "x".repeat(30) }];
+    const columns = [
+      { header: "USED", field: "used", of: "all", format: "percent" },
+      { header: "ALL", field: "all", format: "bytes" },
+      { header: "TEXT", field: "text" },
+    ] as const;
+    expect(renderTable(rows, columns, { ...style, width: 12 })).toBe(
+      "  USED      ALL  TEXT\n50.0 %  1.0 KiB  xxxxxxx…\n",
+    );
+  });
+
   test("lines up wide characters by cells", () => {
     const rows = [
       { a: "日本", b: 1 },

@@ -8,6 +8,8 @@ export interface TableColumn {
   /** A key of the row, or a path into it: "status.usage.cpu". */
   readonly field: string;
   readonly format?: CellFormat;
+  /** The cell is `field` divided by this field: how much of it is used. */
+  readonly of?: string;
   /** Only with --output wide. */
   readonly wide?: boolean;
 }
@@ -30,7 +32,7 @@ export function renderTable(
   style: TableStyle,
 ): string {
   const texts = rows.map((row) =>
-    columns.map((column) => cellText(fieldOf(row, column.field), column.format ?? "text", style.nowMs)),
+    columns.map((column) => cellText(valueOf(row, column), column.format ?? "text", style.nowMs)),
   );
   const natural = columns.map((column, at) =>
     Math.max(
@@ -77,7 +79,14 @@ function rightAligned(format: CellFormat | undefined): boolean {
   return format === "bytes" || format === "percent" || format === "duration" || format === "age";
 }
 
-/** Takes what is missing from the widest columns, never below their header. */
+function valueOf(row: unknown, column: TableColumn): unknown {
+  const value = fieldOf(row, column.field);
+  if (column.of === undefined) return value;
+  const whole = Number(fieldOf(row, column.of));
+  return typeof value === "number" && whole > 0 ? value / whole : undefined;
+}
+
+/** Takes what is missing from the widest columns of text, never below their header. Half a number is a wrong one. */
 function shrink(
   natural: readonly number[],
   columns: readonly TableColumn[],
@@ -85,7 +94,9 @@ function shrink(
 ): readonly number[] {
   const widths = [...natural];
   if (limit === undefined) return widths;
-  const floor = columns.map((column) => Math.max(MIN_WIDTH, displayWidth(column.header)));
+  const floor = columns.map((column, at) =>
+    rightAligned(column.format) ? (natural[at] ?? 0) : Math.max(MIN_WIDTH, displayWidth(column.header)),
+  );
   let excess = widths.reduce((sum, width) => sum + width, GAP.length * (widths.length - 1)) - limit;
   while (excess > 0) {
     let widest = -1;
