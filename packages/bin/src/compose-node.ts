@@ -11,7 +11,7 @@ import { RecordsTaskPublisher } from "@gpve/server/infrastructure/task/records-t
 import { startCompaction } from "@gpve/store/compaction.ts";
 import { openStore } from "@gpve/store/open-store.ts";
 import { formatUrl, type ListenAddress } from "./commands/options.ts";
-import { rememberCredentials } from "./credentials.ts";
+import { completeCredentials, prepareCredentials } from "./credentials.ts";
 import { certificateNames, machineName, reachableAddress } from "./machine-names.ts";
 import { startObservability } from "./observability.ts";
 
@@ -55,6 +55,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
   const stopCompaction = startCompaction(store, { clock, log });
   const server = await openServer({
     data,
+    bootstrap: prepareCredentials(data, "up"),
     store,
     host: listen.host,
     port: listen.port,
@@ -91,7 +92,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
   const listener = await server.start({ agent: agent.agent });
   const port = listener.address.port;
   const url = formatUrl({ host: listen.host, port });
-  rememberCredentials(data, url, server);
+  completeCredentials(data, url, server);
   log.info({ url, node: name }, "gpve is ready");
   return {
     name,

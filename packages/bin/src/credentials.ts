@@ -1,21 +1,50 @@
+// credentials.json: what a person or tool on this machine needs to log in. Secrets are written down before they come
+// into force: a start that fails halfway loses nothing, and a lost file gets a new token at the next start.
+import { randomBytes, randomUUID } from "node:crypto";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
+import type { BootstrapOptions } from "@gpve/server/application/access/bootstrap.ts";
 import type { OpenServer } from "@gpve/server/compose.ts";
-import { readCredentials } from "./commands/welcome.ts";
+import { ROOT_USER } from "@gpve/domain/request/context.ts";
+import { readCredentials, type CredentialsFile } from "./commands/welcome.ts";
 
-/** Secrets made at the first start are readable here and nowhere else; later starts keep what is written. */
-export function rememberCredentials(data: DataDir, url: string, server: OpenServer): void {
-  const { rootPassword, upToken } = server.bootstrapped;
-  const before = readCredentials(data);
-  // A further server of a cluster made no secrets and has none to tell.
-  if (before === undefined && rootPassword === undefined && upToken === undefined) return;
-  const credentials = {
+/** What the server is to make of the file; nothing when an earlier start has finished. Makes the file if need be. */
+export function prepareCredentials(data: DataDir, tokenName: string): BootstrapOptions {
+  let file = readCredentials(data);
+  if (file === undefined) {
+    file = {
+      url: "",
+      fingerprint: "",
+      caFile: data.file("pki", "ca.crt"),
+      username: ROOT_USER,
+      password: randomBytes(15).toString("base64url"),
+      token: `${ROOT_USER}!${tokenName}=${randomUUID()}`,
+    };
+    write(data, file);
+  }
+  if (isComplete(file)) return {};
+  const secret = file.token.slice(file.token.indexOf("=") + 1);
+  return { rootPassword: file.password, token: { name: tokenName, secret } };
+}
+
+/** Completes the file once the server listens. A password that was not taken, because root has another, is not kept. */
+export function completeCredentials(data: DataDir, url: string, server: OpenServer): void {
+  const file = readCredentials(data);
+  if (file === undefined) return;
+  const wasTaken = isComplete(file) || server.bootstrapped.rootPassword !== undefined;
+  write(data, {
+    ...file,
     url,
     fingerprint: server.pki.serverTls().fingerprint,
     caFile: server.pki.caFile,
-    username: "root@pam",
-    password: rootPassword ?? before?.password ?? "",
-    token: upToken === undefined ? (before?.token ?? "") : `${upToken.authid}=${upToken.secret}`,
-  };
+    password: wasTaken ? file.password : "",
+  });
+}
+
+function isComplete(file: CredentialsFile): boolean {
+  return file.url !== "";
+}
+
+function write(data: DataDir, credentials: CredentialsFile): void {
   writeFileAtomic(data.file("credentials.json"), `${JSON.stringify(credentials, undefined, 2)}\n`);
 }

@@ -34,7 +34,11 @@ import type { Records } from "@gpve/store/records/port.ts";
 import { KeyGuard } from "@gpve/store/remote/key-guard.ts";
 import { serveStore } from "@gpve/store/remote/serve.ts";
 import { createAccess, type Access } from "./application/access/access.ts";
-import { bootstrapAccess, type BootstrapResult } from "./application/access/bootstrap.ts";
+import {
+  bootstrapAccess,
+  type BootstrapOptions,
+  type BootstrapResult,
+} from "./application/access/bootstrap.ts";
 import { composeEvents, composeV1, registerV1Operations } from "./compose-v1.ts";
 import { clusterLog } from "./application/cluster/cluster-log.ts";
 import { eventCollection } from "./application/v1/events.ts";
@@ -90,6 +94,8 @@ export interface ServerSettings {
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly clock?: Clock;
+  /** Secrets for a first start, already written down by the caller. */
+  readonly bootstrap?: BootstrapOptions;
   /** Several servers may share the store: ownership is by lease. */
   readonly shared: boolean;
 }
@@ -134,7 +140,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const hasher = createPasswordHasher();
   const bootstrapped = await bootstrapAccess(
     { records, hasher, sealer, secrets: tokenSecrets },
-    { createUpToken: true },
+    settings.bootstrap ?? {},
   );
   const tickets = await openTickets({ keys: new TicketKeys({ records, sealer, clock }), clock });
   const access = createAccess({

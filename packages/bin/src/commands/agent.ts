@@ -28,6 +28,7 @@ import { RemoteStore } from "@gpve/store/remote/remote-store.ts";
 import { readConfigFile } from "../config-file.ts";
 import type { Io } from "../io.ts";
 import { startObservability } from "../observability.ts";
+import { showDataDir } from "../show-data-dir.ts";
 import { untilSignalled } from "../until-signalled.ts";
 import { commandOptions } from "./options.ts";
 
@@ -37,6 +38,7 @@ const JOIN_GIVE_UP_MS = 120_000;
 export async function agent(args: readonly string[], io: Io): Promise<number> {
   const options = commandOptions("agent", args, { config: { type: "string" }, data: { type: "string" } });
   const config = readConfigFile("agent", options.config, parseAgentConfiguration);
+  showDataDir("agent", args, config.dataDir);
   const data = openDataDir(options.data ?? config.dataDir);
   const lock = acquireProcessLock(data.file("run", "agent.lock"));
   try {

@@ -13,11 +13,12 @@ import { openServer, type OpenServer } from "@gpve/server/compose.ts";
 import { startCompaction } from "@gpve/store/compaction.ts";
 import { openStore, type StoreConfig } from "@gpve/store/open-store.ts";
 import { readConfigFile } from "../config-file.ts";
-import { rememberCredentials } from "../credentials.ts";
+import { completeCredentials, prepareCredentials } from "../credentials.ts";
 import type { Io } from "../io.ts";
 import { certificateNames, machineName } from "../machine-names.ts";
 import { startObservability } from "../observability.ts";
 import { clearRunState, writeRunState } from "../run-state.ts";
+import { showDataDir } from "../show-data-dir.ts";
 import { untilSignalled } from "../until-signalled.ts";
 import { commandOptions, formatUrl } from "./options.ts";
 
@@ -28,6 +29,7 @@ export async function server(args: readonly string[], io: Io): Promise<number> {
     node: { type: "string" },
   });
   const config = readConfigFile("server", options.config, parseServerConfiguration);
+  showDataDir("server", args, config.dataDir);
   const data = openDataDir(options.data ?? config.dataDir);
   const lock = acquireProcessLock(data.file("run", "lock"));
   try {
@@ -51,6 +53,7 @@ export async function server(args: readonly string[], io: Io): Promise<number> {
     const { address, port, names } = config.server;
     const opened = await openServer({
       data,
+      bootstrap: prepareCredentials(data, `server-${name}`),
       store,
       host: address,
       port,
@@ -63,7 +66,7 @@ export async function server(args: readonly string[], io: Io): Promise<number> {
     });
     const listener = await opened.start({ serverTasks: serverTasks(name, opened) });
     const url = formatUrl({ host: address, port: listener.address.port });
-    rememberCredentials(data, url, opened);
+    completeCredentials(data, url, opened);
     writeRunState(data, {
       url,
       node: name,

@@ -22,8 +22,11 @@ export function welcome(data: DataDir, state: RunState): string {
   const flag = data.path === defaultDataDir() ? "" : ` --data ${data.path}`;
   const rows: [string, string][] = [
     ["URL", state.url],
-    ["Fingerprint", credentials?.fingerprint ?? "unknown"],
-    ["Login", `${credentials?.username ?? "root@pam"} / ${credentials?.password ?? "(your own password)"}`],
+    ["Fingerprint", credentials?.fingerprint ?? ""],
+    [
+      "Login",
+      `${credentials?.username ?? "root@pam"} / ${credentials?.password || "(the password you know)"}`,
+    ],
     ["Token", `in ${data.file("credentials.json")}`],
     ["Data", data.path],
   ];

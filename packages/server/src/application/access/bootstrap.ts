@@ -14,8 +14,6 @@ import {
   usersDef,
 } from "./collections.ts";
 
-export const UP_TOKEN = `${ROOT_USER}!up`;
-
 export interface BootstrapDeps {
   readonly records: Records;
   readonly hasher: PasswordHasher;
@@ -24,28 +22,35 @@ export interface BootstrapDeps {
 }
 
 export interface BootstrapOptions {
-  /** Default: a generated one. */
+  /** For root@pam when it has none of ours yet. Default: a generated one. */
   readonly rootPassword?: string;
-  readonly createUpToken?: boolean;
+  /**
+   * A token of root@pam for tools on this machine, without privilege separation. Its secret is written down by the
+   * caller first, so that it cannot be lost; a token of that name gets the new secret.
+   */
+  readonly token?: { readonly name: string; readonly secret: string };
 }
 
-/** Each secret only when it was made by this call; it cannot be read again. */
+/** What this call changed; what had been there stays as it was. */
 export interface BootstrapResult {
+  /** Only when it is root@pam's password: it became so now, or an earlier call that did not get to its end made it so. */
   readonly rootPassword?: string;
-  readonly upToken?: { readonly authid: string; readonly secret: string };
 }
 
-/** Safe to run at every start and by several servers at once: what exists stays as it is. */
+/** Safe to run at every start and by several servers at once. */
 export async function bootstrapAccess(
   deps: BootstrapDeps,
   options: BootstrapOptions = {},
 ): Promise<BootstrapResult> {
   const { records, hasher, sealer, secrets } = deps;
   const password = options.rootPassword ?? randomBytes(15).toString("base64url");
-  const secret = secrets.generate();
-  const wantsToken = options.createUpToken === true;
-  const known = records.collection(passwordsDef).get(ROOT_USER) !== undefined;
-  const hash = known ? undefined : await hasher.hash(password);
+  const { token } = options;
+  const known = records.collection(passwordsDef).get(ROOT_USER)?.value;
+  const hash = known === undefined ? await hasher.hash(password) : undefined;
+  const isKnown =
+    known !== undefined &&
+    options.rootPassword !== undefined &&
+    (await hasher.verify(options.rootPassword, sealer.open(known.sealed, passwordContext(ROOT_USER))));
   const made = await records.transact((tx) => {
     for (const [id, realm] of BUILTIN_REALMS) {
       if (tx.get(realmsDef, id) === undefined) tx.put(realmsDef, id, realm);
@@ -55,23 +60,21 @@ export async function bootstrapAccess(
     if (needsPassword) {
       tx.put(passwordsDef, ROOT_USER, { sealed: sealer.seal(hash, passwordContext(ROOT_USER)) });
     }
-    const needsToken = wantsToken && tx.get(tokensDef, UP_TOKEN) === undefined;
-    if (needsToken) {
-      tx.put(tokensDef, UP_TOKEN, {
+    if (token !== undefined) {
+      const authid = `${ROOT_USER}!${token.name}`;
+      const made = {
         userid: ROOT_USER,
-        tokenid: "up",
+        tokenid: token.name,
         privsep: false,
         expire: 0,
-        comment: "made by gpve up",
-      });
-      tx.put(tokenSecretsDef, UP_TOKEN, {
-        sealed: sealer.seal(secrets.digest(secret), tokenSecretContext(UP_TOKEN)),
+        comment: "made by gpve",
+      };
+      tx.put(tokensDef, authid, tx.get(tokensDef, authid)?.value ?? made);
+      tx.put(tokenSecretsDef, authid, {
+        sealed: sealer.seal(secrets.digest(token.secret), tokenSecretContext(authid)),
       });
     }
-    return { password: needsPassword, token: needsToken };
+    return { password: needsPassword };
   });
-  return {
-    ...(made.password ? { rootPassword: password } : {}),
-    ...(made.token ? { upToken: { authid: UP_TOKEN, secret } } : {}),
-  };
+  return made.password || isKnown ? { rootPassword: password } : {};
 }

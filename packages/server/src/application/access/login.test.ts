@@ -306,19 +306,29 @@ describe("permissions shown", () => {
 describe("the first start", () => {
   test("makes a password and a token once", async () => {
     expect(await bootstrapAccess(fix.bootstrapDeps)).toEqual({});
-    const { upToken } = await bootstrapAccess(fix.bootstrapDeps, { createUpToken: true });
-    expect(upToken?.authid).toBe("root@pam!up");
-    expect(await bootstrapAccess(fix.bootstrapDeps, { createUpToken: true })).toEqual({});
+    const token = { name: "up", secret: "4f1c2c8e-3f62-4d1c-9d55-6f3a1b0c9e11" };
+    await bootstrapAccess(fix.bootstrapDeps, { token: { ...token, secret: "an older one" } });
+    await bootstrapAccess(fix.bootstrapDeps, { token });
     const { actor } = await fix.access.authenticator.authenticate({
       method: "POST",
       path: "/pools",
-      authorization: `PVEAPIToken=root@pam!up=${upToken?.secret}`,
+      authorization: `PVEAPIToken=root@pam!up=${token.secret}`,
       cookieTicket: undefined,
       csrfToken: undefined,
       clientAddress: "::1",
     });
     expect(actor?.authid).toBe("root@pam!up");
     expect(fix.access.accessOf(actor).has("/", ["Sys.Modify"])).toBe(true);
+  });
+
+  test("knows the password of an earlier call that was cut off", async () => {
+    await fix.records.transact((tx) =>
+      tx.delete({ prefix: "/gpve/secrets/passwords/", decode: (x) => x }, "root@pam"),
+    );
+    const rootPassword = "written down first";
+    expect(await bootstrapAccess(fix.bootstrapDeps, { rootPassword })).toEqual({ rootPassword });
+    expect(await bootstrapAccess(fix.bootstrapDeps, { rootPassword })).toEqual({ rootPassword });
+    expect(await bootstrapAccess(fix.bootstrapDeps, { rootPassword: "another" })).toEqual({});
   });
 
   test("generates a password nobody can guess", async () => {

@@ -4,6 +4,7 @@ import { isIPv6 } from "node:net";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import { background } from "@gpve/kit/background.ts";
+import { withTraceparent } from "@gpve/kit/telemetry/traceparent.ts";
 import type { PveApi } from "./pve/pve-api.ts";
 import { respond } from "./respond.ts";
 
@@ -31,7 +32,9 @@ export function createEntry(deps: EntryDeps): RequestListener {
   return (req, res) => {
     const clientAddress = plainAddress(req.socket.remoteAddress ?? "");
     res.on("error", () => req.socket.destroy());
-    background(deps.log, "request", handle(deps, req, res, clientAddress));
+    const parent = req.headers["traceparent"];
+    const work = () => handle(deps, req, res, clientAddress);
+    background(deps.log, "request", withTraceparent(typeof parent === "string" ? parent : undefined, work));
   };
 }
 
