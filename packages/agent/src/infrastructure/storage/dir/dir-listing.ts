@@ -1,0 +1,168 @@
+// Reads what lies in a directory storage, as rows. Headers are read, no process is started, except for VMDKs.
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import {
+  NOTES_SUFFIX,
+  PARENT_SUFFIX,
+  parseBackupName,
+  PROTECTED_SUFFIX,
+} from "@gpve/domain/storage/backup-name.ts";
+import {
+  IMPORT_NAME,
+  ISO_NAME,
+  SAFE_NAME,
+  TEMPLATE_NAME,
+  type VolumeType,
+} from "@gpve/domain/storage/content.ts";
+import { parseImageName } from "@gpve/domain/storage/dir-volume.ts";
+import type { VolumeInfo, VolumeSize } from "@gpve/domain/storage/plugin.ts";
+import { head } from "./inspect-image.ts";
+import { parseQcow2Header } from "./qcow2-header.ts";
+import { judgeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
+
+/** Enough for the header of every image our tools write; longer ones are read again. */
+const SHORT_HEAD = 4_096;
+
+/** Size of an image by its header. Throws when the file is not there or not what its name says. */
+export async function imageSize(
+  path: string,
+  format: string,
+): Promise<VolumeSize & { readonly ctime: number }> {
+  const facts = await stat(path);
+  const common = { used: facts.blocks * 512, ctime: Math.floor(facts.ctimeMs / 1000), format };
+  if (format === "subvol") return { ...common, size: 0, used: 0 };
+  if (format === "qcow2") {
+    const header = parseQcow2Header(await head(path, SHORT_HEAD));
+    if (header === undefined) throw new RangeError("Image is not in qcow2 format");
+    return {
+      ...common,
+      size: header.size,
+      ...(header.backingFile === undefined ? {} : { parent: header.backingFile }),
+    };
+  }
+  if (format === "vmdk") {
+    const verdict = judgeVmdk(await head(path, VMDK_HEAD_BYTES));
+    return { ...common, size: verdict.ok ? verdict.capacity : facts.size };
+  }
+  return { ...common, size: facts.size };
+}
+
+export async function listImages(directory: string, vmid: number | undefined): Promise<VolumeInfo[]> {
+  const owners = (await namesIn(directory)).filter((name) => /^[1-9]\d+$/.test(name));
+  const rows: VolumeInfo[] = [];
+  for (const owner of owners) {
+    if (vmid !== undefined && Number(owner) !== vmid) continue;
+    for (const name of await namesIn(join(directory, owner))) {
+      const row = await imageRow(directory, Number(owner), name);
+      if (row !== undefined) rows.push(row);
+    }
+  }
+  return rows;
+}
+
+async function imageRow(directory: string, owner: number, name: string): Promise<VolumeInfo | undefined> {
+  const image = parseImageName(name);
+  if (image === undefined) return undefined;
+  const path = join(directory, String(owner), name);
+  let facts: Awaited<ReturnType<typeof imageSize>>;
+  try {
+    facts = await imageSize(path, image.format);
+  } catch {
+    // It went away while we looked, is not finished yet, or is not what its name says: not a volume now.
+    return undefined;
+  }
+  const base = /^\.\.\/([1-9]\d*)\/([^/\s]+\.(?:raw|qcow2|vmdk))$/.exec(facts.parent ?? "");
+  const own = `${owner}/${name}`;
+  return {
+    ...facts,
+    volname: base === null ? own : `${base[1]}/${base[2]}/${own}`,
+    content: "images",
+    vmid: owner,
+  };
+}
+
+export async function listFiles(
+  directory: string,
+  type: Exclude<VolumeType, "images" | "rootdir">,
+  vmid: number | undefined,
+  backupTime: (name: string) => number | undefined,
+): Promise<VolumeInfo[]> {
+  const names = (await namesIn(directory)).filter((name) => !name.startsWith("."));
+  const all = new Set(names);
+  const rows: VolumeInfo[] = [];
+  for (const name of names) {
+    const format = formatOf(type, name);
+    if (format === undefined) continue;
+    const facts = await stat(join(directory, name)).catch(() => undefined);
+    if (facts === undefined || facts.isDirectory()) continue;
+    const row: VolumeInfo = {
+      volname: `${type}/${name}`,
+      content: type,
+      format,
+      size: facts.size,
+      used: facts.blocks * 512,
+      ctime: Math.floor(facts.ctimeMs / 1000),
+    };
+    if (type !== "backup") {
+      if (vmid === undefined) rows.push(row);
+      continue;
+    }
+    const backup = await backupRow(directory, name, row, all, backupTime);
+    if (vmid === undefined || backup.vmid === vmid) rows.push(backup);
+  }
+  return rows;
+}
+
+async function backupRow(
+  directory: string,
+  name: string,
+  row: VolumeInfo,
+  all: ReadonlySet<string>,
+  backupTime: (name: string) => number | undefined,
+): Promise<VolumeInfo> {
+  const parsed = parseBackupName(name);
+  const path = join(directory, name);
+  const notes = all.has(name + NOTES_SUFFIX) ? await firstLine(path + NOTES_SUFFIX) : undefined;
+  const parent = all.has(name + PARENT_SUFFIX) ? await firstLine(path + PARENT_SUFFIX) : undefined;
+  return {
+    ...row,
+    ctime: backupTime(name) ?? row.ctime,
+    subtype: parsed?.type ?? "unknown",
+    ...(parsed?.vmid === undefined ? {} : { vmid: parsed.vmid }),
+    ...(notes === undefined ? {} : { notes }),
+    ...(parent === undefined ? {} : { parent: `backup/${parent}` }),
+    ...(all.has(name + PROTECTED_SUFFIX) ? { protected: true } : {}),
+  };
+}
+
+/** The format a row shows; undefined = not of this type. */
+function formatOf(type: Exclude<VolumeType, "images" | "rootdir">, name: string): string | undefined {
+  switch (type) {
+    case "iso":
+      return ISO_NAME.test(name) ? "iso" : undefined;
+    case "vztmpl": {
+      const compression = TEMPLATE_NAME.exec(name)?.[1];
+      return compression === undefined ? undefined : `t${compression}`;
+    }
+    case "backup":
+      return parseBackupName(name)?.format;
+    case "snippets":
+      return "snippet";
+    case "import":
+      return SAFE_NAME.test(name) ? IMPORT_NAME.exec(name)?.[1]?.toLowerCase() : undefined;
+  }
+}
+
+export async function namesIn(directory: string): Promise<string[]> {
+  try {
+    return (await readdir(directory)).sort();
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code === "ENOENT" || (err as NodeJS.ErrnoException).code === "ENOTDIR")
+      return [];
+    throw err;
+  }
+}
+
+async function firstLine(path: string): Promise<string> {
+  return (await readFile(path, "utf8").catch(() => "")).split("\n", 1)[0] ?? "";
+}

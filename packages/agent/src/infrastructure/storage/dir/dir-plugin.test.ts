@@ -1,0 +1,256 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { newStorageDefinition } from "@gpve/domain/storage/definition.ts";
+import { exec, type Exec } from "@gpve/kit/exec.ts";
+import { readImage, writeImage } from "../../../testing/qemu-io.ts";
+import { storageConformance } from "../../../testing/storage-conformance.ts";
+import { DirPlugin, type DirPluginDeps } from "./dir-plugin.ts";
+
+const ALL = "images,rootdir,vztmpl,iso,backup,snippets,import";
+
+function pluginAt(
+  root: string,
+  options: Record<string, string | boolean> = {},
+  deps: Partial<DirPluginDeps> = {},
+): DirPlugin {
+  const definition = newStorageDefinition("s", "dir", { path: root, content: ALL, ...options });
+  return new DirPlugin({ definition, exec, ...deps });
+}
+
+storageConformance("dir", async () => {
+  const root = mkdtempSync(join(tmpdir(), "gpve-dir-"));
+  const plugin = pluginAt(root);
+  const formatOf = (volname: string): string => plugin.parse(volname).format;
+  return {
+    plugin,
+    formats: ["qcow2", "raw", "vmdk"],
+    write: (volname, offset, bytes) => writeImage(plugin.path(volname), formatOf(volname), offset, bytes),
+    read: (volname, offset, length) => readImage(plugin.path(volname), formatOf(volname), offset, length),
+    close: async () => rmSync(root, { recursive: true, force: true }),
+  };
+});
+
+describe("the directory storage", () => {
+  let root = "";
+  beforeEach(() => {
+    root = mkdtempSync(join(tmpdir(), "gpve-dir-"));
+  });
+  afterEach(() => {
+    rmSync(root, { recursive: true, force: true });
+  });
+  const put = (name: string, text = "x"): void => {
+    mkdirSync(dirname(join(root, name)), { recursive: true });
+    writeFileSync(join(root, name), text);
+  };
+
+  it("makes its directories, unless told not to", async () => {
+    await pluginAt(root).activate();
+    expect(existsSync(join(root, "template/iso"))).toBe(true);
+    const bare = join(root, "bare");
+    await expect(pluginAt(bare, { mkdir: false }).activate()).rejects.toThrow(
+      `unable to activate storage 's' - directory '${bare}' does not exist or is unreachable`,
+    );
+    mkdirSync(bare);
+    await pluginAt(bare, { "create-subdirs": false }).activate();
+    expect(existsSync(join(bare, "images"))).toBe(false);
+    await pluginAt(root).deactivate();
+  });
+
+  it("does not fill the disk below a mount point that is not mounted", async () => {
+    const mounts = async (): Promise<string> => "1 2 0:1 / /mnt/there rw - ext4 x rw\n";
+    await expect(pluginAt(root, { is_mountpoint: "yes" }, { mounts }).activate()).rejects.toThrow(
+      `directory is expected to be a mount point but is not mounted: '${root}'`,
+    );
+    await pluginAt(root, { is_mountpoint: "/mnt/there" }, { mounts }).activate();
+    await pluginAt(root, { is_mountpoint: "no" }).activate();
+  });
+
+  it("lists every kind of content as PVE shows it", async () => {
+    const plugin = pluginAt(root, {}, { backupTime: () => 42 });
+    await plugin.activate();
+    put("template/iso/a.iso", "12345");
+    put("template/iso/readme.txt");
+    put("template/iso/.hidden.iso");
+    put("template/cache/deb.tar.zst");
+    put("snippets/user.yml");
+    put("import/disk.qcow2");
+    put("import/bad name?.qcow2");
+    const archive = "dump/vzdump-qemu-100-2024_01_02-03_04_05.vma.zst";
+    put(archive);
+    put(`${archive}.notes`, "first line\nsecond");
+    put(`${archive}.protected`, "");
+    put("dump/vzdump-qemu-100-2024_01_03-03_04_05.gpvi.zst");
+    put(
+      "dump/vzdump-qemu-100-2024_01_03-03_04_05.gpvi.zst.parent",
+      "vzdump-qemu-100-2024_01_02-03_04_05.vma.zst\n",
+    );
+    mkdirSync(join(root, "template/iso/dir.iso"));
+    const rows = await plugin.list();
+    expect(rows.map(({ volname, format, content }) => [volname, format, content])).toEqual(
+      expect.arrayContaining([
+        ["iso/a.iso", "iso", "iso"],
+        ["vztmpl/deb.tar.zst", "tzst", "vztmpl"],
+        ["snippets/user.yml", "snippet", "snippets"],
+        ["import/disk.qcow2", "qcow2", "import"],
+        ["backup/vzdump-qemu-100-2024_01_02-03_04_05.vma.zst", "vma.zst", "backup"],
+        ["backup/vzdump-qemu-100-2024_01_03-03_04_05.gpvi.zst", "gpvi.zst", "backup"],
+      ]),
+    );
+    expect(rows).toHaveLength(6);
+    expect(rows.find(({ content }) => content === "iso")?.size).toBe(5);
+    const [full, increment] = await plugin.list({ content: ["backup"], vmid: 100 });
+    expect(full).toMatchObject({
+      vmid: 100,
+      ctime: 42,
+      notes: "first line",
+      protected: true,
+      subtype: "qemu",
+    });
+    expect(increment?.parent).toBe("backup/vzdump-qemu-100-2024_01_02-03_04_05.vma.zst");
+    expect(await plugin.list({ content: ["backup"], vmid: 101 })).toEqual([]);
+    expect(await plugin.list({ content: ["rootdir"] })).toEqual([]);
+  });
+
+  it("does not list half-made or false images", async () => {
+    const plugin = pluginAt(root);
+    put("images/100/vm-100-disk-0.qcow2", "not qcow2");
+    put("images/100/notes.txt");
+    put("images/x/vm-100-disk-0.raw");
+    put("images/100/vm-100-disk-1.raw", "raw");
+    expect((await plugin.list()).map(({ volname }) => volname)).toEqual(["100/vm-100-disk-1.raw"]);
+    await expect(plugin.info("100/vm-100-disk-0.qcow2")).rejects.toThrow("volume_size_info on");
+  });
+
+  it("keeps notes and protection of backups, and of nothing else", async () => {
+    const plugin = pluginAt(root);
+    const volname = "backup/vzdump-qemu-100-2024_01_02-03_04_05.vma";
+    put("dump/vzdump-qemu-100-2024_01_02-03_04_05.vma");
+    put("dump/vzdump-qemu-100-2024_01_02-03_04_05.log");
+    await plugin.setNotes(volname, "a\nb");
+    await plugin.setProtected(volname, true);
+    expect(await plugin.notes(volname)).toBe("a\nb");
+    expect(await plugin.isProtected(volname)).toBe(true);
+    await expect(plugin.free(volname)).rejects.toThrow(`cannot remove protected volume '${volname}' on 's'`);
+    await plugin.setProtected(volname, false);
+    await plugin.setNotes(volname, "");
+    expect(await plugin.notes(volname)).toBe("");
+    await plugin.setNotes(volname, "again");
+    expect((await plugin.info(volname)).format).toBe("vma");
+    expect(await plugin.free(volname)).toBe(true);
+    expect(existsSync(join(root, "dump/vzdump-qemu-100-2024_01_02-03_04_05.log"))).toBe(false);
+    expect(existsSync(join(root, "dump/vzdump-qemu-100-2024_01_02-03_04_05.vma.notes"))).toBe(false);
+    put("template/iso/a.iso");
+    await expect(plugin.setNotes("iso/a.iso", "x")).rejects.toThrow("attribute 'notes' is not supported");
+    await expect(plugin.setProtected("iso/a.iso", true)).rejects.toThrow(
+      "attribute 'protected' is not supported",
+    );
+  });
+
+  it("keeps subvolumes as directories without a size", async () => {
+    const plugin = pluginAt(root);
+    await expect(plugin.alloc({ vmid: 100, format: "subvol", size: 1 })).rejects.toThrow("subvol quotas");
+    const volname = await plugin.alloc({ vmid: 100, format: "subvol", size: 0 });
+    expect(volname).toBe("100/subvol-100-disk-0.subvol");
+    expect(statSync(plugin.path(volname)).isDirectory()).toBe(true);
+    expect(() => plugin.block(volname)).toThrow("is no block device");
+    await expect(plugin.createBase(volname)).rejects.toThrow("subvolumes");
+    const moved = await plugin.rename(volname, 101);
+    expect(moved).toBe("101/subvol-101-disk-0.subvol");
+    expect(await plugin.free(moved)).toBe(true);
+    expect(existsSync(join(root, "images/101"))).toBe(false);
+  });
+
+  it("takes back what was made when the disk is full, and says so", async () => {
+    const full: Exec = async (file, args, options) => {
+      if (args[0] !== "create") return exec(file, args, options);
+      throw new AppError("internal.error", "qemu-img failed with exit code 1: No space left on device");
+    };
+    const plugin = pluginAt(root, {}, { exec: full });
+    const failed = plugin.alloc({ vmid: 100, format: "raw", size: 1 });
+    await expect(failed).rejects.toMatchObject({ code: "capacity.exceeded" });
+    expect(existsSync(join(root, "images/100"))).toBe(false);
+  });
+
+  it("allocates as the storage's preallocation says", async () => {
+    const seen: string[][] = [];
+    const spy: Exec = (file, args, options) => {
+      seen.push([...args]);
+      return exec(file, args, options);
+    };
+    await pluginAt(root, { preallocation: "falloc" }, { exec: spy }).alloc({
+      vmid: 100,
+      format: "raw",
+      size: 4096,
+    });
+    await pluginAt(root, {}, { exec: spy }).alloc({ vmid: 100, format: "qcow2", size: 4096 });
+    expect(seen.map((args) => args[args.indexOf("-o") + 1])).toEqual([
+      "preallocation=falloc",
+      "preallocation=metadata",
+    ]);
+  });
+
+  it("gives new files to the guest's own user", async () => {
+    const given: [string, number][] = [];
+    const plugin = pluginAt(root, {}, { ownership: (path, vmid) => void given.push([path, vmid]) });
+    const volname = await plugin.alloc({ vmid: 100, format: "raw", size: 512 });
+    expect(given).toEqual([[plugin.path(volname), 100]]);
+    expect(statSync(plugin.path(volname)).mode & 0o777).toBe(0o600);
+  });
+
+  it("refuses snapshots of formats without them", async () => {
+    const plugin = pluginAt(root);
+    const raw = await plugin.alloc({ vmid: 100, format: "raw", size: 512 });
+    await expect(plugin.snapshot(raw, "a1")).rejects.toThrow("can't snapshot this image format");
+    expect(await plugin.snapshots(raw)).toEqual([]);
+    const vmdk = await plugin.alloc({ vmid: 100, format: "vmdk", size: 512 });
+    await expect(plugin.resize(vmdk, 1024)).rejects.toThrow("can't resize this image format");
+  });
+
+  it("refuses to open a guest's disk that was made to name a file of the host", async () => {
+    const plugin = pluginAt(root);
+    const volname = await plugin.alloc({ vmid: 100, format: "qcow2", size: 1024 * 1024 });
+    writeFileSync(join(root, "secret"), "secret");
+    await exec("qemu-img", [
+      "rebase",
+      "-u",
+      "-f",
+      "qcow2",
+      "-F",
+      "raw",
+      "-b",
+      join(root, "secret"),
+      plugin.path(volname),
+    ]);
+    await expect(plugin.snapshot(volname, "a1")).rejects.toThrow("it builds on a backing file");
+    await expect(plugin.exportStream(volname)).rejects.toThrow("it builds on a backing file");
+    await expect(
+      plugin.importFrom(
+        { path: plugin.path(volname), format: "qcow2", trusted: false },
+        { vmid: 101, format: "raw" },
+      ),
+    ).rejects.toThrow("it builds on a backing file");
+    expect(existsSync(join(root, "images/101"))).toBe(false);
+  });
+
+  it("imports an untrusted image after looking at it confined", async () => {
+    const plugin = pluginAt(root);
+    await plugin.activate();
+    const path = join(root, "import/disk.qcow2");
+    await exec("qemu-img", ["create", "-q", "-f", "qcow2", path, "1M"]);
+    const made = await plugin.importFrom(
+      { path, format: "qcow2", trusted: false },
+      { vmid: 100, format: "raw" },
+    );
+    expect(statSync(plugin.path(made)).size).toBe(1024 * 1024);
+    writeFileSync(path, Buffer.concat([readFileSync(path).subarray(0, 80), Buffer.alloc(20)]));
+    await expect(
+      plugin.importFrom({ path, format: "qcow2", trusted: false }, { vmid: 100, format: "raw" }),
+    ).rejects.toThrow("the image is refused");
+    await expect(
+      plugin.importFrom({ path, format: "qcow2", trusted: false }, { vmid: 100, format: "subvol" }),
+    ).rejects.toThrow("subvolume");
+  });
+});

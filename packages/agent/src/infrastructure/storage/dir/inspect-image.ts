@@ -1,0 +1,115 @@
+// Looks at an image that came from outside, before anything of ours opens it for real. First our own reading of the
+// header refuses everything that names another file; then qemu-img looks at it in a process without network,
+// capabilities or the right to write, with bounded memory and time.
+import { open } from "node:fs/promises";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import { parseQcow2Header, QCOW2_HEADER_BYTES } from "./qcow2-header.ts";
+import { judgeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
+
+export interface InspectedImage {
+  readonly format: "raw" | "qcow2" | "vmdk";
+  readonly virtualSize: number;
+}
+
+/** Larger disks exist nowhere; a header that claims one wants to fill something. */
+export const MAX_VIRTUAL_SIZE = 64 * 1024 ** 4;
+const LIMITS = ["--as=1073741824", "--cpu=20", "--fsize=0", "--core=0", "--nofile=64"];
+
+export async function inspectImage(
+  path: string,
+  format: "raw" | "qcow2" | "vmdk",
+  deps: { readonly exec: Exec; readonly signal?: AbortSignal },
+): Promise<InspectedImage> {
+  await refuseReferences(path, format, { allowBacking: undefined });
+  const { stdout } = await deps
+    .exec("unshare", confined(["qemu-img", "info", "--output=json", "-f", format, path]), {
+      timeoutMs: 60_000,
+      maxOutputBytes: 1024 * 1024,
+      ...(deps.signal === undefined ? {} : { signal: deps.signal }),
+    })
+    .catch((cause: unknown) => {
+      throw refused(`qemu-img cannot read it as ${format}: ${messageOf(cause)}`, cause);
+    });
+  const facts = parseInfo(stdout);
+  if (facts.format !== format) throw refused(`it is ${facts.format}, not ${format}`);
+  if (facts.backing) throw refused("it builds on a backing file");
+  if (facts.virtualSize > MAX_VIRTUAL_SIZE) {
+    throw refused(`its virtual size of ${facts.virtualSize} bytes is absurd`);
+  }
+  return { format, virtualSize: facts.virtualSize };
+}
+
+/**
+ * Throws when the image names other files. `allowBacking` is the one name that is expected (a linked clone's base).
+ * Guests can write into their own images, so this runs before every tool of ours opens one.
+ */
+export async function refuseReferences(
+  path: string,
+  format: "raw" | "qcow2" | "vmdk",
+  { allowBacking }: { readonly allowBacking: string | undefined },
+): Promise<void> {
+  if (format === "raw") return;
+  if (format === "vmdk") {
+    const verdict = judgeVmdk(await head(path, VMDK_HEAD_BYTES));
+    if (!verdict.ok) throw refused(verdict.why);
+    return;
+  }
+  let header: ReturnType<typeof parseQcow2Header>;
+  try {
+    header = parseQcow2Header(await head(path, QCOW2_HEADER_BYTES));
+  } catch (cause) {
+    if (!(cause instanceof RangeError)) throw cause;
+    throw refused(cause.message, cause);
+  }
+  if (header === undefined) throw refused("Image is not in qcow2 format");
+  if (header.externalData) throw refused("it keeps its data in another file");
+  if (header.backingFile !== undefined && header.backingFile !== allowBacking) {
+    throw refused(`it builds on a backing file (${JSON.stringify(header.backingFile)})`);
+  }
+  if (header.size > MAX_VIRTUAL_SIZE) throw refused(`its virtual size of ${header.size} bytes is absurd`);
+}
+
+export async function head(path: string, bytes: number): Promise<Uint8Array> {
+  const handle = await open(path, "r");
+  try {
+    const buffer = Buffer.alloc(bytes);
+    const { bytesRead } = await handle.read(buffer, 0, bytes, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await handle.close();
+  }
+}
+
+/** No network, no other processes' IPC, no capabilities, no files written, bounded memory and CPU time. */
+export function confined(argv: readonly string[]): string[] {
+  return [
+    "--net",
+    "--ipc",
+    "--",
+    "prlimit",
+    ...LIMITS,
+    "--",
+    "setpriv",
+    "--no-new-privs",
+    "--bounding-set=-all",
+    "--inh-caps=-all",
+    "--",
+    ...argv,
+  ];
+}
+
+function parseInfo(stdout: string): { format: string; virtualSize: number; backing: boolean } {
+  const info = JSON.parse(stdout) as Record<string, unknown>;
+  const size = info["virtual-size"];
+  if (typeof info["format"] !== "string" || typeof size !== "number")
+    throw refused("qemu-img says nothing of it");
+  return { format: info["format"], virtualSize: size, backing: info["backing-filename"] !== undefined };
+}
+
+function refused(why: string, cause?: unknown): AppError {
+  return new AppError("request.invalid", `the image is refused: ${why}`, {
+    pveStatus: 500,
+    ...(cause === undefined ? {} : { cause }),
+  });
+}

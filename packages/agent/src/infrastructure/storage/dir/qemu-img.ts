@@ -1,0 +1,141 @@
+// qemu-img by argv. Formats are always named: an image is never asked what it is.
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { StorageWork } from "@gpve/domain/storage/plugin.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+
+export type DiskFormat = "raw" | "qcow2" | "vmdk";
+export type Preallocation = "off" | "metadata" | "falloc" | "full";
+
+/** Copying a large disk takes as long as it takes; cancelling goes through the signal. */
+const NO_TIMEOUT_MS = 2 ** 31 - 1;
+
+export class QemuImg {
+  readonly #exec: Exec;
+
+  constructor(exec: Exec) {
+    this.#exec = exec;
+  }
+
+  create(
+    path: string,
+    format: DiskFormat,
+    size: number,
+    preallocation: Preallocation | undefined,
+    work: StorageWork = {},
+  ): Promise<void> {
+    const mode = preallocationFor(format, preallocation);
+    return this.#run(
+      [
+        "create",
+        "-q",
+        "-f",
+        format,
+        ...(mode === undefined ? [] : ["-o", `preallocation=${mode}`]),
+        path,
+        `${size}`,
+      ],
+      work,
+    );
+  }
+
+  createLinked(
+    directory: string,
+    name: string,
+    base: { readonly file: string; readonly format: DiskFormat },
+    work: StorageWork = {},
+  ): Promise<void> {
+    return this.#run(
+      ["create", "-q", "-f", "qcow2", "-b", base.file, "-F", base.format, name],
+      work,
+      directory,
+    );
+  }
+
+  /** Reports progress; the target is a new file or is overwritten. */
+  convert(
+    source: { readonly path: string; readonly format: DiskFormat; readonly snapshot?: string },
+    target: { readonly path: string; readonly format: DiskFormat },
+    work: StorageWork = {},
+  ): Promise<void> {
+    return this.#run(
+      [
+        "convert",
+        "-p",
+        "-f",
+        source.format,
+        "-O",
+        target.format,
+        ...(source.snapshot === undefined ? [] : ["-l", `snapshot.name=${source.snapshot}`]),
+        source.path,
+        target.path,
+      ],
+      work,
+    );
+  }
+
+  resize(path: string, format: DiskFormat, size: number, work: StorageWork = {}): Promise<void> {
+    return this.#run(["resize", "-q", "-f", format, path, `${size}`], work);
+  }
+
+  snapshot(verb: "-c" | "-a" | "-d", name: string, path: string, work: StorageWork = {}): Promise<void> {
+    return this.#run(["snapshot", "-q", verb, name, path], work);
+  }
+
+  async info(path: string, format: DiskFormat): Promise<Record<string, unknown>> {
+    const { stdout } = await this.#exec("qemu-img", [
+      "info",
+      "-U",
+      "--output=json",
+      "-f",
+      format,
+      path,
+    ]).catch((err: unknown) => {
+      throw clearer(err);
+    });
+    return JSON.parse(stdout) as Record<string, unknown>;
+  }
+
+  async #run(argv: readonly string[], work: StorageWork, cwd?: string): Promise<void> {
+    try {
+      await this.#exec("qemu-img", argv, {
+        timeoutMs: NO_TIMEOUT_MS,
+        ...(work.signal === undefined ? {} : { signal: work.signal }),
+        ...(cwd === undefined ? {} : { cwd }),
+        onLine: (line) => {
+          const fraction = progressOf(line);
+          if (fraction !== undefined) work.progress?.(fraction);
+        },
+      });
+    } catch (err) {
+      throw clearer(err);
+    }
+  }
+}
+
+/** "    (12.34/100%)" -> 0.1234 */
+export function progressOf(line: string): number | undefined {
+  const percent = /\((\d+(?:\.\d+)?)\/100%\)/.exec(line)?.[1];
+  return percent === undefined ? undefined : Math.min(1, Number(percent) / 100);
+}
+
+/** qcow2 gets its metadata ahead of time unless told otherwise; raw has none. */
+export function preallocationFor(
+  format: DiskFormat,
+  wanted: Preallocation | undefined,
+): Preallocation | undefined {
+  if (format === "qcow2") return wanted ?? "metadata";
+  if (format === "raw") return wanted === undefined || wanted === "metadata" ? "off" : wanted;
+  return undefined;
+}
+
+/** A full disk is told apart: it is the one failure a person can do something about at once. */
+function clearer(err: unknown): unknown {
+  if (!isAppError(err, "internal.error")) return err;
+  if (/No space left on device|Disk quota exceeded/i.test(messageOf(err))) {
+    return new AppError("capacity.exceeded", `not enough space on the storage: ${messageOf(err)}`, {
+      cause: err,
+      pveStatus: 500,
+    });
+  }
+  return err;
+}

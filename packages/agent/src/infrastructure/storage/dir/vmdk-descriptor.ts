@@ -1,0 +1,46 @@
+// What a VMDK says of other files. A descriptor is text that may name any path of the host as an extent or parent,
+// so only images that carry everything in one file are taken.
+
+export type VmdkVerdict =
+  | { readonly ok: true; readonly capacity: number }
+  | { readonly ok: false; readonly why: string };
+
+const SPARSE_MAGIC = 0x564d444b; // "KDMV", little endian
+const SECTOR = 512;
+/** Bytes of the file's beginning that a verdict needs at most. */
+export const VMDK_HEAD_BYTES = 1024 * 1024;
+
+export function judgeVmdk(head: Uint8Array): VmdkVerdict {
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  if (head.length < SECTOR || view.getUint32(0, true) !== SPARSE_MAGIC) {
+    return {
+      ok: false,
+      why: "it is no self-contained VMDK: descriptor files that name other files are refused",
+    };
+  }
+  const capacity = Number(view.getBigUint64(12, true)) * SECTOR;
+  const offset = Number(view.getBigUint64(28, true)) * SECTOR;
+  const length = Number(view.getBigUint64(36, true)) * SECTOR;
+  if (offset === 0 || length === 0) return { ok: false, why: "it carries no descriptor" };
+  if (offset + length > head.length) return { ok: false, why: "its descriptor lies outside the header" };
+  const bytes = head.subarray(offset, offset + length);
+  const end = bytes.indexOf(0);
+  const text = new TextDecoder("latin1").decode(end < 0 ? bytes : bytes.subarray(0, end));
+  const why = judgeDescriptor(text);
+  return why === undefined ? { ok: true, capacity } : { ok: false, why };
+}
+
+/** undefined = nothing in it reaches outside the file. */
+export function judgeDescriptor(text: string): string | undefined {
+  const kind = /^\s*createType\s*=\s*"([^"]*)"/im.exec(text)?.[1];
+  if (kind !== "monolithicSparse" && kind !== "streamOptimized") {
+    return `its kind ${JSON.stringify(kind ?? "")} is not one of monolithicSparse, streamOptimized`;
+  }
+  if (/^\s*parentFileNameHint\s*=/im.test(text)) return "it builds on a parent image";
+  const extents = text.split(/\r?\n/).filter((line) => /^\s*(?:RW|RDONLY|NOACCESS)\s/i.test(line));
+  if (extents.length !== 1) return `it has ${extents.length} extents instead of one`;
+  const [, type = "", file = ""] = /^\s*\w+\s+\d+\s+(\w+)\s+"([^"]*)"/.exec(extents[0] ?? "") ?? [];
+  if (type.toUpperCase() !== "SPARSE") return `its extent is of type ${JSON.stringify(type)}`;
+  if (file.includes("/") || file.includes("\\")) return "its extent lies in another directory";
+  return undefined;
+}

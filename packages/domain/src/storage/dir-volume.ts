@@ -1,0 +1,175 @@
+// Volume names of storages that are directories, and where the files lie.
+//
+//   100/vm-100-disk-0.qcow2                        images/100/vm-100-disk-0.qcow2
+//   9000/base-9000-disk-0.qcow2/100/vm-100-…       images/100/vm-100-…   (a linked clone)
+//   iso/x.iso  vztmpl/x.tar.zst  backup/vzdump-…  snippets/x  import/x.qcow2  import/x.ova/disk.vmdk
+import {
+  BACKUP_NAME,
+  IMPORT_NAME,
+  ISO_NAME,
+  OVA_MEMBER,
+  TEMPLATE_NAME,
+  type ImageFormat,
+  type VolumeType,
+} from "./content.ts";
+import { storageRefused } from "./failures.ts";
+
+export interface DirVolume {
+  readonly type: VolumeType;
+  /** File name; of an OVA's member "x.ova/disk.vmdk". */
+  readonly name: string;
+  readonly vmid?: number;
+  /** What a linked clone builds on. */
+  readonly base?: { readonly vmid: number; readonly name: string };
+  readonly isBase: boolean;
+  /** "raw" for everything that is no disk image; "ova+vmdk" for a disk inside an OVA. */
+  readonly format: string;
+}
+
+const IMAGE_NAME = /^((?:(vm-|base-|subvol-)(?:\d+)-[^/\s]+|[^/\s]+)\.(raw|qcow2|vmdk|subvol))$/;
+
+export interface ImageName {
+  readonly name: string;
+  readonly format: ImageFormat;
+  readonly isBase: boolean;
+}
+
+export function parseImageName(name: string): ImageName | undefined {
+  const match = IMAGE_NAME.exec(name);
+  // A name like ".." would leave the directory; one like "-o" would be an option to a tool.
+  if (match === null || name.startsWith(".") || name.startsWith("-") || hasControl(name)) return undefined;
+  return { name, format: match[3] as ImageFormat, isBase: name.startsWith("base-") };
+}
+
+export function parseDirVolume(volname: string): DirVolume | undefined {
+  const linked = /^([1-9]\d*)\/([^/\s]+)\/([1-9]\d*)\/([^/\s]+)$/.exec(volname);
+  if (linked !== null) {
+    const [, baseVmid = "", baseName = "", vmid = "", name = ""] = linked;
+    const base = parseImageName(baseName);
+    const image = parseImageName(name);
+    if (base === undefined || image === undefined) return undefined;
+    return {
+      type: "images",
+      ...image,
+      vmid: Number(vmid),
+      base: { vmid: Number(baseVmid), name: baseName },
+    };
+  }
+  const single = /^([1-9]\d*)\/([^/\s]+)$/.exec(volname);
+  if (single !== null) {
+    const image = parseImageName(single[2] ?? "");
+    return image === undefined ? undefined : { type: "images", ...image, vmid: Number(single[1]) };
+  }
+  const slash = volname.indexOf("/");
+  const name = volname.slice(slash + 1);
+  if (slash < 0 || name.startsWith(".") || hasControl(name)) return undefined;
+  switch (volname.slice(0, slash)) {
+    case "iso":
+      return ISO_NAME.test(name) ? file("iso", name) : undefined;
+    case "vztmpl":
+      return TEMPLATE_NAME.test(name) ? file("vztmpl", name) : undefined;
+    case "snippets":
+      return name === "" || name.includes("/") ? undefined : file("snippets", name);
+    case "rootdir":
+      return /^[1-9]\d*$/.test(name)
+        ? { type: "rootdir", name, vmid: Number(name), isBase: false, format: "subvol" }
+        : undefined;
+    case "backup":
+      return parseBackup(name);
+    case "import":
+      return parseImport(name);
+    default:
+      return undefined;
+  }
+}
+
+export function requireDirVolume(volname: string): DirVolume {
+  const parsed = parseDirVolume(volname);
+  if (parsed === undefined) throw storageRefused(`unable to parse directory volume name '${volname}'`);
+  return parsed;
+}
+
+export function formatDirVolume(volume: DirVolume): string {
+  if (volume.type === "images") {
+    const base = volume.base === undefined ? "" : `${volume.base.vmid}/${volume.base.name}/`;
+    return `${base}${volume.vmid}/${volume.name}`;
+  }
+  return `${volume.type}/${volume.name}`;
+}
+
+/** Directory of each content type below the storage's path, unless `content-dirs` says otherwise. */
+export const contentDirectories: Readonly<Record<VolumeType, string>> = {
+  images: "images",
+  rootdir: "private",
+  vztmpl: "template/cache",
+  iso: "template/iso",
+  backup: "dump",
+  snippets: "snippets",
+  import: "import",
+};
+
+/** Path of a volume's file below the storage's path. */
+export function relativePathOf(
+  volume: DirVolume,
+  directories: Readonly<Partial<Record<VolumeType, string>>> = {},
+): string {
+  const directory = directories[volume.type] ?? contentDirectories[volume.type];
+  if (volume.type === "images") return `${directory}/${volume.vmid}/${volume.name}`;
+  // The disk of an OVA lies in the OVA's file.
+  const name = volume.format.startsWith("ova+")
+    ? volume.name.slice(0, volume.name.indexOf("/"))
+    : volume.name;
+  return `${directory}/${name}`;
+}
+
+const MAX_DISKS = 1024;
+
+/** vm-100-disk-N.qcow2 with the lowest N that no name in use has, whatever its extension. */
+export function freeDiskName(
+  vmid: number,
+  inUse: Iterable<string>,
+  suffix: string,
+  prefix: "vm" | "base" | "subvol" = "vm",
+): string {
+  const taken = new Set<number>();
+  const pattern = new RegExp(`^(?:vm|base|subvol|basevol)-${vmid}-disk-(\\d+)(?:\\.|$)`);
+  for (const name of inUse) {
+    const number = pattern.exec(name)?.[1];
+    if (number !== undefined) taken.add(Number(number));
+  }
+  for (let number = 0; number < MAX_DISKS; number++) {
+    if (!taken.has(number)) return `${prefix}-${vmid}-disk-${number}${suffix}`;
+  }
+  throw storageRefused(
+    `unable to allocate an image name for VM ${vmid} in storage: all ${MAX_DISKS} names are used`,
+  );
+}
+
+function parseBackup(name: string): DirVolume | undefined {
+  if (!BACKUP_NAME.test(name)) return undefined;
+  const vmid = /^vzdump-(?:openvz|lxc|qemu)-(\d+)-.+/.exec(name)?.[1];
+  return vmid === undefined ? file("backup", name) : { ...file("backup", name), vmid: Number(vmid) };
+}
+
+function parseImport(name: string): DirVolume | undefined {
+  const member = OVA_MEMBER.exec(name)?.[1];
+  if (member !== undefined) {
+    return { type: "import", name, isBase: false, format: `ova+${member.toLowerCase()}` };
+  }
+  const extension = IMPORT_NAME.exec(name)?.[1];
+  return extension === undefined
+    ? undefined
+    : { type: "import", name, isBase: false, format: extension.toLowerCase() };
+}
+
+function file(type: VolumeType, name: string): DirVolume {
+  return { type, name, isBase: false, format: "raw" };
+}
+
+function hasControl(name: string): boolean {
+  for (let at = 0; at < name.length; at++) {
+    const code = name.charCodeAt(at);
+    if (code < 0x20 || code === 0x7f) return true;
+  }
+  return false;
+}

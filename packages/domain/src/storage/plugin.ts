@@ -1,0 +1,150 @@
+// What every storage backend must do. One plugin object serves one storage on one node. All sizes are bytes.
+// A plugin never decides who may do something and never queues: operations do. Every method that allocates either
+// returns the new volume or leaves nothing behind.
+import type { ContentType, ImageFormat, VolumeType } from "./content.ts";
+import type { DirVolume } from "./dir-volume.ts";
+
+/** What a volume's name says. */
+export type VolumeName = DirVolume;
+
+export interface StorageWork {
+  readonly signal?: AbortSignal;
+  readonly log?: (line: string) => void;
+  /** 0 to 1. */
+  readonly progress?: (fraction: number) => void;
+}
+
+export interface StorageStatus {
+  readonly active: boolean;
+  readonly total: number;
+  readonly used: number;
+  readonly avail: number;
+}
+
+export interface VolumeSize {
+  readonly size: number;
+  /** Bytes really taken. */
+  readonly used: number;
+  readonly format: string;
+  /** As stored in the image: "../9000/base-9000-disk-0.qcow2". */
+  readonly parent?: string;
+}
+
+export interface VolumeInfo extends VolumeSize {
+  readonly volname: string;
+  readonly content: VolumeType;
+  readonly vmid?: number;
+  /** Seconds since 1970. */
+  readonly ctime: number;
+  readonly notes?: string;
+  readonly protected?: boolean;
+  /** Of backups: "qemu", "lxc", … */
+  readonly subtype?: string;
+}
+
+export interface AllocRequest {
+  readonly vmid: number;
+  readonly format: ImageFormat;
+  /** File name or volume name as the backend has it; absent = the next free disk name. */
+  readonly name?: string;
+  readonly size: number;
+}
+
+/** Where QEMU finds the bytes of a volume. */
+export interface BlockDescription {
+  readonly driver: "file" | "host_device";
+  readonly filename: string;
+  readonly format: "raw" | "qcow2" | "vmdk";
+}
+
+export interface ImageSource {
+  readonly path: string;
+  readonly format: "raw" | "qcow2" | "vmdk";
+  /** Came from outside (upload, download, import): nothing it says is believed before it was inspected. */
+  readonly trusted: boolean;
+  /** Read as it was in this internal snapshot. */
+  readonly snapshot?: string;
+}
+
+export type StorageFeature =
+  | "snapshot"
+  | "clone"
+  | "copy"
+  | "template"
+  | "sparseinit"
+  | "resize"
+  | "rename"
+  | "replicate";
+
+export interface StorageSnapshot {
+  readonly name: string;
+  /** Seconds since 1970. */
+  readonly ctime: number;
+}
+
+export interface VolumeStream {
+  readonly format: ImageFormat;
+  readonly size: number;
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+export interface StoragePlugin {
+  readonly storage: string;
+  readonly type: string;
+
+  /** Makes the storage usable on this node; cheap when it already is. */
+  activate(work?: StorageWork): Promise<void>;
+  deactivate(): Promise<void>;
+  status(): Promise<StorageStatus>;
+
+  /** Throws on names this backend cannot have. */
+  parse(volname: string): VolumeName;
+  /** Path on this node; the file need not exist. */
+  path(volname: string): string;
+  block(volname: string): BlockDescription;
+  has(feature: StorageFeature, volname: string, of?: { readonly snapshot?: string }): boolean;
+
+  alloc(request: AllocRequest, work?: StorageWork): Promise<string>;
+  /** A volume that is not there is no error: false. */
+  free(volname: string, work?: StorageWork): Promise<boolean>;
+  list(filter?: { readonly content?: readonly ContentType[]; readonly vmid?: number }): Promise<VolumeInfo[]>;
+  info(volname: string): Promise<VolumeSize>;
+  resize(volname: string, size: number, work?: StorageWork): Promise<void>;
+
+  /** Offline; while a guest runs, its QEMU makes them. */
+  snapshot(volname: string, name: string, work?: StorageWork): Promise<void>;
+  rollback(volname: string, name: string, work?: StorageWork): Promise<void>;
+  deleteSnapshot(volname: string, name: string, work?: StorageWork): Promise<void>;
+  snapshots(volname: string): Promise<StorageSnapshot[]>;
+
+  /** The volume becomes read-only, under its new name. */
+  createBase(volname: string, work?: StorageWork): Promise<string>;
+  cloneLinked(volname: string, vmid: number, work?: StorageWork): Promise<string>;
+  /** Gives the volume to another guest; without a name, the next free one. */
+  rename(volname: string, vmid: number, name?: string): Promise<string>;
+  /** A new volume with the content of an image file, at least `size` bytes large. */
+  importFrom(
+    source: ImageSource,
+    target: {
+      readonly vmid: number;
+      readonly format: ImageFormat;
+      readonly name?: string;
+      readonly size?: number;
+    },
+    work?: StorageWork,
+  ): Promise<string>;
+  exportStream(volname: string): Promise<VolumeStream>;
+  importStream(
+    stream: VolumeStream,
+    target: { readonly vmid: number; readonly name?: string },
+    work?: StorageWork,
+  ): Promise<string>;
+
+  notes(volname: string): Promise<string>;
+  setNotes(volname: string, notes: string): Promise<void>;
+  isProtected(volname: string): Promise<boolean>;
+  setProtected(volname: string, on: boolean): Promise<void>;
+}
+
+/** Called for every file a plugin made for a guest, so that it can be given to the guest's own user. */
+export type VolumeOwnership = (path: string, vmid: number) => Promise<void> | void;
