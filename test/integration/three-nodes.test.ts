@@ -118,3 +118,38 @@ describe.each(stores)("three nodes in namespaces, store %s", (store) => {
     await expect(thief.start()).rejects.toThrow(/unknown, used or expired/);
   });
 });
+
+describe("two servers on one etcd", () => {
+  let cluster: TestCluster;
+  beforeAll(async () => {
+    if (problem !== undefined) return;
+    cluster = await startTestCluster({
+      nodes: 1,
+      servers: 2,
+      store: "etcd",
+      command: [nodeBinary, mainFile],
+    });
+  }, 120_000);
+  afterAll(async () => {
+    await cluster?.close();
+  }, 60_000);
+
+  test.skipIf(problem !== undefined)(
+    "both see the node and reach it, also when the other is gone",
+    async () => {
+      const status = async (at: TestCluster["server"]): Promise<number> =>
+        (await cluster.apiAt(at, "GET", "/api2/json/nodes/n1/status")).status;
+      for (const server of cluster.servers) {
+        await eventually(`${server.name} to reach n1`, 30_000, async () => (await status(server)) === 200);
+      }
+      const [first, second] = cluster.servers;
+      if (first === undefined || second === undefined) throw new Error("two servers were asked for");
+      await first.kill();
+      await cluster.node("n1").kill();
+      await cluster.node("n1").start();
+      await eventually("the second server to reach n1", 30_000, async () => (await status(second)) === 200);
+      await first.start();
+      await eventually("the first server to reach n1", 30_000, async () => (await status(first)) === 200);
+    },
+  );
+});

@@ -1,6 +1,6 @@
 // Several nodes on one machine: a server and agents, each in its own network namespace with its own address, data
 // directory and real process. One call makes it, `close` leaves nothing behind.
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,6 +14,8 @@ export const AGENT_PORT = 8444;
 
 export interface TestClusterOptions {
   readonly nodes?: number;
+  /** More than one need etcd. */
+  readonly servers?: number;
   readonly store?: "sqlite" | "etcd";
   /** Starts the product: followed by "server" or "agent" and "--config FILE". */
   readonly command: readonly string[];
@@ -52,12 +54,15 @@ export interface TestApiAnswer {
 }
 
 export interface TestCluster {
+  /** The first server. */
   readonly server: TestMember;
+  readonly servers: readonly TestMember[];
   readonly nodes: readonly TestMember[];
   node(name: string): TestMember;
   credentials(): TestCredentials;
-  /** JSON in and out, as root's token. The path starts at "/api2/json/…" or "/api/v1/…". */
+  /** JSON in and out, as root's token, at the first server. The path starts at "/api2/json/…" or "/api/v1/…". */
   api(method: string, path: string, body?: unknown): Promise<TestApiAnswer>;
+  apiAt(server: TestMember, method: string, path: string, body?: unknown): Promise<TestApiAnswer>;
   close(): Promise<void>;
 }
 
@@ -72,11 +77,10 @@ export async function startTestCluster(options: TestClusterOptions): Promise<Tes
   };
   try {
     const build = new Builder(network, folder, options, undo);
-    const server = await build.server();
+    const server = await build.server(1);
     await server.start();
-    const dataDir = server.dataDir;
     const credentials = (): TestCredentials =>
-      JSON.parse(readFileSync(join(dataDir, "credentials.json"), "utf8")) as TestCredentials;
+      JSON.parse(readFileSync(join(server.dataDir, "credentials.json"), "utf8")) as TestCredentials;
     await eventually("the server's credentials", 30_000, () => {
       try {
         return credentials().token !== "";
@@ -84,16 +88,32 @@ export async function startTestCluster(options: TestClusterOptions): Promise<Tes
         return false;
       }
     });
-    const api: TestCluster["api"] = (method, path, body) =>
-      callApi(server.address, credentials(), method, path, body);
+    const servers = [server];
+    for (let index = 2; index <= (options.servers ?? 1); index++) {
+      const further = await build.server(index);
+      mkdirSync(join(further.dataDir, "secrets"), { mode: 0o700 });
+      copyFileSync(join(server.dataDir, "secrets/master.key"), join(further.dataDir, "secrets/master.key"));
+      await further.start();
+      servers.push(further);
+    }
+    const apiAt: TestCluster["apiAt"] = (at, method, path, body) =>
+      callApi(at.address, credentials(), method, path, body);
+    const api: TestCluster["api"] = (method, path, body) => apiAt(server, method, path, body);
     const nodes: TestMember[] = [];
     for (let index = 1; index <= (options.nodes ?? 3); index++) {
-      const node = await build.agent(`n${index}`, server.address, await joinToken(api, `n${index}`));
-      nodes.push(node);
+      const name = `n${index}`;
+      nodes.push(
+        await build.agent(
+          name,
+          servers.map(({ address }) => address),
+          await joinToken(api, name),
+        ),
+      );
     }
     if (options.startAgents !== false) await Promise.all(nodes.map((node) => node.start()));
     return {
       server,
+      servers,
       nodes,
       node: (name) => {
         const found = nodes.find((node) => node.name === name);
@@ -102,6 +122,7 @@ export async function startTestCluster(options: TestClusterOptions): Promise<Tes
       },
       credentials,
       api,
+      apiAt,
       close,
     };
   } catch (err) {
@@ -128,9 +149,14 @@ class Builder {
     this.#undo = undo;
   }
 
-  async server(): Promise<TestMember> {
-    const machine = await this.#network.addMachine("srv");
-    const etcd = this.#options.store === "etcd" ? await this.#etcd(machine) : undefined;
+  #etcdUrl: string | undefined;
+
+  async server(index: number): Promise<TestMember> {
+    const machine = await this.#network.addMachine(`srv${index}`);
+    // On a machine of its own: servers can then be cut off without it.
+    if (this.#options.store === "etcd")
+      this.#etcdUrl ??= await this.#etcd(await this.#network.addMachine("etcd"));
+    const etcd = this.#etcdUrl;
     return this.#member(machine, "server", SERVER_PORT, {
       apiVersion: "gpve.io/v1",
       kind: "ServerConfiguration",
@@ -141,14 +167,14 @@ class Builder {
     });
   }
 
-  async agent(name: string, serverAddress: string, token: string): Promise<TestMember> {
+  async agent(name: string, servers: readonly string[], token: string): Promise<TestMember> {
     const machine = await this.#network.addMachine(name);
     return this.#member(machine, "agent", AGENT_PORT, {
       apiVersion: "gpve.io/v1",
       kind: "AgentConfiguration",
       dataDir: join(this.#folder, name),
       agent: { nodeName: name, address: machine.address, port: AGENT_PORT },
-      server: { endpoint: `https://${serverAddress}:${SERVER_PORT}`, token },
+      server: { endpoints: servers.map((address) => `https://${address}:${SERVER_PORT}`), token },
       logging: { level: "debug", format: "json" },
     });
   }
@@ -164,7 +190,9 @@ class Builder {
     const logFile = join(this.#folder, `${name}.log`);
     mkdirSync(config.dataDir, { recursive: true });
     writeFileSync(configFile, stringify(config), { mode: 0o600 });
-    const argv = [...machine.enter, ...this.#options.command, part, "--config", configFile];
+    // All share one host name, and servers are told apart by it.
+    const own = part === "server" ? ["--node", name] : [];
+    const argv = [...machine.enter, ...this.#options.command, part, "--config", configFile, ...own];
     const process = new TestProcess({ argv, logFile, address, port });
     this.#undo.push(() => process.kill());
     return {

@@ -2,7 +2,7 @@
 import { appendFileSync } from "node:fs";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { MINIMAL_ENV } from "../../exec.ts";
 import { startChild, type Child } from "../child.ts";
 
@@ -39,15 +39,17 @@ export class TestProcess {
       ended = how;
       if (this.#child === child) this.#child = undefined;
     });
-    await eventually(`${this.#argv.join(" ")} to listen`, 60_000, async () => {
-      if (ended !== undefined) {
-        throw new AppError(
-          "internal.error",
-          `${this.#argv.join(" ")} ended with ${ended}:\n${child.output()}`,
-        );
-      }
-      return accepts(this.#target.address, this.#target.port);
-    });
+    const name = this.#argv.join(" ");
+    try {
+      await eventually("its port", 60_000, async () => {
+        if (ended !== undefined) throw new AppError("internal.error", `it ended with ${ended}`);
+        return accepts(this.#target.address, this.#target.port);
+      });
+    } catch (cause) {
+      const said = child.output().slice(-4_000);
+      await this.kill();
+      throw new AppError("internal.error", `${name} does not start: ${messageOf(cause)}\n${said}`, { cause });
+    }
   }
 
   /** As a service manager does: TERM, then KILL. */

@@ -25,20 +25,29 @@ export interface PeerSource {
   readonly now: () => number;
 }
 
+/** Judging a chain costs a signature check; a connection keeps its certificate, so once is enough. */
+const judged = new WeakMap<object, AgentPeer | "nobody">();
+
 export function peerValues(socket: unknown, source: PeerSource): ContextValues {
   const values = createContextValues();
-  const tls = socket as Partial<TLSSocket> | undefined;
-  values.set(addressKey, tls?.remoteAddress ?? "");
-  values.set(peerKey, agentPeer(tls?.getPeerX509Certificate?.()?.toString(), source));
+  const tls = socket as Partial<TLSSocket> & object;
+  let peer = judged.get(tls);
+  if (peer === undefined) {
+    peer = agentPeer(tls.getPeerX509Certificate?.()?.toString(), source.caPem()) ?? "nobody";
+    judged.set(tls, peer);
+  }
+  const now = source.now();
+  const inTime = peer !== "nobody" && peer.notBefore <= now && now < peer.notAfter;
+  values.set(peerKey, inTime ? peer : undefined);
+  values.set(addressKey, tls.remoteAddress ?? "");
   return values;
 }
 
-/** undefined: no certificate, or not one of an agent of this cluster, or out of its time. */
-export function agentPeer(certPem: string | undefined, source: PeerSource): AgentPeer | undefined {
+/** undefined: no certificate, or not one of an agent of this cluster. */
+function agentPeer(certPem: string | undefined, caPem: string): AgentPeer | undefined {
   if (certPem === undefined) return undefined;
   const facts = readCertificate(certPem);
-  const inTime = facts.notBefore <= source.now() && source.now() < facts.notAfter;
-  if (facts.role !== AGENT_ROLE || !inTime || !isSignedBy(certPem, source.caPem())) return undefined;
+  if (facts.role !== AGENT_ROLE || !isSignedBy(certPem, caPem)) return undefined;
   return {
     node: facts.commonName,
     fingerprint: facts.fingerprint,
