@@ -1,8 +1,11 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterEach, describe, expect, it } from "vitest";
+import { systemClock } from "@gpve/kit/clock.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { testRecord } from "@gpve/kit/testing/journal-conformance.ts";
 import type { Op, Store } from "../port.ts";
 import { prefixEnd, utf8 } from "../keys.ts";
+import { StoreJournal } from "../journal/store-journal.ts";
 import { openRecords } from "../records/records.ts";
 import type { CollectionDef } from "../records/port.ts";
 import { openSqliteStore } from "../sqlite/sqlite-store.ts";
@@ -182,6 +185,35 @@ describe("etcd store", () => {
   });
 });
 
+/** Every third answer is lost after the write, every fourth request before it. */
+function loseAnswers(fakes: readonly FakeEtcd[]): void {
+  let calls = 0;
+  for (const fake of fakes) {
+    fake.intercept = async (method) => {
+      if (method === "txn" && ++calls % 4 === 0) throw new ConnectError("stream reset", Code.Unavailable);
+    };
+    fake.beforeAnswer = async (method) => {
+      if (method === "txn" && calls % 3 === 0) throw new ConnectError("stream reset", Code.Unavailable);
+    };
+  }
+}
+
+describe("a journal whose store loses answers", () => {
+  it("writes every record and keeps its claim", async () => {
+    const { behind, fakes, store } = await cluster(2);
+    const journal = new StoreJournal({ store, clock: systemClock, prefix: "/j/", leaseSeconds: 60 });
+    await write(behind, put("/j/.commit/gone/0", "token 1"));
+    loseAnswers(fakes);
+    const session = await journal.claim("me", new AbortController().signal);
+    for (let i = 1; i <= 20; i++) await session.write(testRecord(i));
+    expect(session.lost.aborted).toBe(false);
+    const { records, lastSequence } = await session.load();
+    expect([records.length, lastSequence]).toEqual([20, 20]);
+    expect((await behind.range({ key: utf8("/j/.commit/gone/0") })).count).toBe(0);
+    await session.release();
+  });
+});
+
 describe("records whose store loses answers", () => {
   const numbers: CollectionDef<number> = { prefix: "/gpve/n/", decode: Number };
   const log = { error: () => undefined };
@@ -190,16 +222,7 @@ describe("records whose store loses answers", () => {
     const { fakes, store } = await cluster(2);
     const records = await openRecords(store, { prefix: "/gpve/", log });
     closers.push(() => records.close());
-    let calls = 0;
-    for (const fake of fakes) {
-      // Every third answer is lost after the write, every fourth request before it.
-      fake.intercept = async (method) => {
-        if (method === "txn" && ++calls % 4 === 0) throw new ConnectError("stream reset", Code.Unavailable);
-      };
-      fake.beforeAnswer = async (method) => {
-        if (method === "txn" && calls % 3 === 0) throw new ConnectError("stream reset", Code.Unavailable);
-      };
-    }
+    loseAnswers(fakes);
     for (let i = 1; i <= 30; i++) {
       await records.transact((tx) => tx.put(numbers, "x", (tx.get(numbers, "x")?.value ?? 0) + 1));
       expect(records.collection(numbers).get("x")?.value).toBe(i);

@@ -3,6 +3,7 @@
 //   <prefix>owner         who may write: {owner, token}; under a lease where several processes compete
 //   <prefix>sequence      the highest number ever given
 //   <prefix>op/<number>   one record each
+//   <prefix>.commit/…     where answers can be lost: how the fate of each write is found out
 //
 // Every write compares the owner key's revision, so a former owner is refused whatever it believes.
 import { randomUUID } from "node:crypto";
@@ -12,6 +13,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Journal, JournalSession } from "@gpve/kit/operation/journal.ts";
 import { decodeRecord } from "@gpve/kit/operation/record.ts";
 import type { OperationRecord } from "@gpve/kit/operation/record.ts";
+import { CommitSlots } from "../commit-slots.ts";
 import { fromUtf8, prefixEnd, utf8 } from "../keys.ts";
 import type { Bytes, Compare, Op, Store } from "../port.ts";
 import { readAll } from "../read-all.ts";
@@ -46,9 +48,11 @@ const RETRY_MS = 1_000;
 export class StoreJournal implements Journal {
   readonly #options: StoreJournalOptions;
   readonly #ownerKey: Bytes;
+  readonly #slots: CommitSlots;
 
   constructor(options: StoreJournalOptions) {
     this.#options = options;
+    this.#slots = new CommitSlots({ store: options.store, clock: options.clock, root: options.prefix });
     this.#ownerKey = utf8(`${options.prefix}owner`);
   }
 
@@ -56,7 +60,8 @@ export class StoreJournal implements Journal {
     for (;;) {
       signal.throwIfAborted();
       const claim = await this.#tryClaim(owner);
-      if (claim !== undefined) return new StoreJournalSession(this.#options, this.#ownerKey, claim);
+      if (claim !== undefined)
+        return new StoreJournalSession(this.#options, this.#slots, this.#ownerKey, claim);
       await this.#options.clock.sleep(RETRY_MS, signal);
     }
   }
@@ -69,7 +74,7 @@ export class StoreJournal implements Journal {
     const granted = leaseSeconds === undefined ? undefined : await store.leaseGrant(leaseSeconds);
     const value = utf8(JSON.stringify({ owner, token: randomUUID() }));
     const lease = granted === undefined ? {} : { lease: granted.id };
-    const { succeeded, revision } = await store.txn({
+    const { succeeded, revision } = await this.#slots.txn({
       compare: [unchanged(this.#ownerKey, current?.modRevision ?? 0)],
       success: [{ type: "put", key: this.#ownerKey, value, ...lease }],
     });
@@ -83,6 +88,7 @@ class StoreJournalSession implements JournalSession {
   readonly #options: StoreJournalOptions;
   readonly #ownerKey: Bytes;
   readonly #claim: Claim;
+  readonly #slots: CommitSlots;
   readonly #lost = new AbortController();
   readonly #writer: BatchWriter;
   #cancelTimer: () => void = () => {};
@@ -91,8 +97,9 @@ class StoreJournalSession implements JournalSession {
   /** Monotonic time until which the lease surely holds. */
   #holdsUntil = Number.POSITIVE_INFINITY;
 
-  constructor(options: StoreJournalOptions, ownerKey: Bytes, claim: Claim) {
+  constructor(options: StoreJournalOptions, slots: CommitSlots, ownerKey: Bytes, claim: Claim) {
     this.#options = options;
+    this.#slots = slots;
     this.#ownerKey = ownerKey;
     this.#claim = claim;
     this.#writer = new BatchWriter((ops) => this.#commit(ops));
@@ -112,10 +119,21 @@ class StoreJournalSession implements JournalSession {
     await readAll(store, { key, end: prefixEnd(key) }, undefined, (kvs) => {
       for (const kv of kvs) records.push(decodeRecord(JSON.parse(fromUtf8(kv.value))));
     });
+    await this.#tidy();
     const { kvs } = await store.range({ key: this.#sequenceKey });
     const stored = kvs[0] === undefined ? 0 : Number(fromUtf8(kvs[0].value));
     this.#highest = Math.max(numberFrom, stored, this.#highest);
     return { records, lastSequence: this.#highest };
+  }
+
+  /** Removes what earlier processes left to find out the fate of their writes. */
+  async #tidy(): Promise<void> {
+    const key = utf8(`${this.#options.prefix}.commit/`);
+    const { kvs } = await this.#options.store.range({ key, end: prefixEnd(key), limit: 100 });
+    const slots = kvs.map((kv) => ({ key: fromUtf8(kv.key), value: kv.value }));
+    const stale = this.#slots.stale(slots);
+    if (stale.length === 0) return;
+    await this.#writer.write(stale.map((name) => ({ type: "delete", key: utf8(name) })));
   }
 
   write(record: OperationRecord): Promise<void> {
@@ -150,7 +168,7 @@ class StoreJournalSession implements JournalSession {
 
   async #commit(ops: readonly Op[]): Promise<void> {
     this.#lost.signal.throwIfAborted();
-    const { succeeded, revision } = await this.#options.store.txn({
+    const { succeeded, revision } = await this.#slots.txn({
       compare: [unchanged(this.#ownerKey, this.#claim.revision)],
       success: ops,
     });

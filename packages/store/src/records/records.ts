@@ -6,7 +6,7 @@ import { KeyedQueue } from "@gpve/kit/keyed-queue.ts";
 import type { KeyValue, Store } from "../port.ts";
 import { prefixEnd, utf8 } from "../keys.ts";
 import { readAll } from "../read-all.ts";
-import { CommitSlots } from "./commit-slots.ts";
+import { CommitSlots } from "../commit-slots.ts";
 import { CollectionCache, type CollectionFeed, type RawRecord } from "./collection-cache.ts";
 import type { CollectionDef, Records, Tx } from "./port.ts";
 import { RevisionGate } from "./revision-gate.ts";
@@ -69,7 +69,6 @@ class CachedRecords implements Records {
       store,
       clock: this.#clock,
       root: this.#root,
-      cached: (key) => this.#records.get(key),
       ...(options.corner === undefined ? {} : { corner: options.corner }),
     });
     this.#signal =

@@ -7,9 +7,8 @@
 import { randomUUID } from "node:crypto";
 import { type AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { CallOptions, Store, TxnRequest, TxnResponse } from "../port.ts";
-import { fromUtf8, utf8 } from "../keys.ts";
-import type { RawRecord } from "./collection-cache.ts";
+import type { Bytes, CallOptions, KeyValue, Store, TxnRequest, TxnResponse } from "./port.ts";
+import { fromUtf8, utf8 } from "./keys.ts";
 
 const DECIDE_MS = 20_000;
 const STALE_MS = 86_400_000;
@@ -17,15 +16,15 @@ const STALE_MS = 86_400_000;
 export interface CommitSlotsDeps {
   readonly store: Store;
   readonly clock: Clock;
+  /** Slots live at <root>.commit/…; ends with "/". */
   readonly root: string;
-  readonly cached: (key: string) => RawRecord | undefined;
   /** The part of the slots' key space this process may write; default all of it. */
   readonly corner?: string;
 }
 
 interface Slot {
   readonly key: string;
-  /** Its newest revision where we know it before the cache does; 0 = ask the cache. */
+  /** Its mod revision, 0 = not there. */
   revision: number;
 }
 
@@ -40,36 +39,52 @@ export class CommitSlots {
     this.#owner = deps.corner === undefined ? randomUUID() : `${deps.corner}/${randomUUID()}`;
   }
 
-  /** As `store.txn`, but an answer that was lost is found out. A request that did not happen counts as refused. */
-  async txn(request: TxnRequest, options: CallOptions): Promise<TxnResponse> {
-    const { store, root, cached } = this.#deps;
-    if (store.answersMayBeLost !== true) return store.txn(request, options);
-    const key = (): string => `${root}.commit/${this.#owner}/${this.#made++}`;
-    const slot = this.#free.pop() ?? { key: key(), revision: 0 };
-    const before = Math.max(slot.revision, cached(slot.key)?.revision ?? 0);
-    slot.revision = 0;
+  /** As `store.txn`, but an answer that was lost is found out, and a request that was lost is sent again. */
+  async txn(request: Omit<TxnRequest, "failure">, options: CallOptions = {}): Promise<TxnResponse> {
+    if (this.#deps.store.answersMayBeLost !== true) return this.#deps.store.txn(request, options);
+    const slot = this.#free.pop() ?? {
+      key: `${this.#deps.root}.commit/${this.#owner}/${this.#made++}`,
+      revision: 0,
+    };
+    // A slot whose state we do not know is not used again: it only comes back at a regular end.
+    for (;;) {
+      const answer = await this.#attempt(slot, request, options);
+      if (answer === undefined) continue;
+      this.#free.push(slot);
+      return answer;
+    }
+  }
+
+  /** Undefined when it has not happened and never will, for no fault of the request. */
+  async #attempt(
+    slot: Slot,
+    { compare, success }: Omit<TxnRequest, "failure">,
+    options: CallOptions,
+  ): Promise<TxnResponse | undefined> {
     const token = this.#token();
+    const before = slot.revision;
     try {
-      const { compare, success } = request;
-      const answer = await store.txn(
+      const answer = await this.#deps.store.txn(
         {
           compare: [...compare, unchanged(slot.key, before)],
           success: [...success, { type: "put", key: utf8(slot.key), value: utf8(token) }],
+          failure: [{ type: "range", key: utf8(slot.key) }],
         },
         options,
       );
-      if (answer.succeeded) slot.revision = answer.revision;
-      return answer;
+      slot.revision = answer.succeeded ? answer.revision : (slotIn(answer)?.modRevision ?? 0);
+      if (answer.succeeded) return answer;
+      // Somebody tidied up our slot: that says nothing about the request.
+      if (slot.revision !== before) return undefined;
+      return { ...answer, responses: [] };
     } catch (err) {
       if (!isAppError(err) || err.data["ambiguous"] !== true) throw err;
-      return await this.#decide(slot.key, before, token, err);
-    } finally {
-      this.#free.push(slot);
+      return await this.#decide(slot, before, token, err);
     }
   }
 
   /** Keys of slots that nobody has used for a day: left behind by processes that are gone. */
-  stale(records: Iterable<RawRecord>): string[] {
+  stale(records: Iterable<{ readonly key: string; readonly value: Bytes }>): string[] {
     // A process that may write only in its own corner leaves the others' to them.
     const { corner } = this.#deps;
     const prefix = `${this.#deps.root}.commit/${corner === undefined ? "" : `${corner}/`}`;
@@ -81,26 +96,23 @@ export class CommitSlots {
     return keys;
   }
 
-  async #decide(slot: string, before: number, token: string, lost: AppError): Promise<TxnResponse> {
+  async #decide(slot: Slot, before: number, token: string, lost: AppError): Promise<TxnResponse | undefined> {
     const { store, clock } = this.#deps;
     const fence = this.#token();
     const until = clock.monotonic() + DECIDE_MS;
     while (clock.monotonic() < until) {
       try {
         const answer = await store.txn({
-          compare: [unchanged(slot, before)],
-          success: [{ type: "put", key: utf8(slot), value: utf8(fence) }],
-          failure: [{ type: "range", key: utf8(slot) }],
+          compare: [unchanged(slot.key, before)],
+          success: [{ type: "put", key: utf8(slot.key), value: utf8(fence) }],
+          failure: [{ type: "range", key: utf8(slot.key) }],
         });
-        const refused = { succeeded: false, responses: [], revision: answer.revision };
-        if (answer.succeeded) return refused;
-        const [found] = answer.responses;
-        const kv = found?.type === "range" ? found.kvs[0] : undefined;
+        const kv = slotIn(answer);
+        slot.revision = answer.succeeded ? answer.revision : (kv?.modRevision ?? 0);
+        if (answer.succeeded) return undefined;
         const value = kv === undefined ? undefined : fromUtf8(kv.value);
-        if (kv !== undefined && value === token) {
-          return { succeeded: true, responses: [], revision: kv.modRevision };
-        }
-        if (value === fence) return refused;
+        if (value === token) return { succeeded: true, responses: [], revision: slot.revision };
+        if (value === fence) return undefined;
         throw lost;
       } catch (err) {
         if (!isAppError(err, "store.unavailable") || err === lost) throw err;
@@ -113,6 +125,11 @@ export class CommitSlots {
   #token(): string {
     return `${randomUUID()} ${this.#deps.clock.now()}`;
   }
+}
+
+function slotIn(answer: TxnResponse): KeyValue | undefined {
+  const [found] = answer.responses;
+  return !answer.succeeded && found?.type === "range" ? found.kvs[0] : undefined;
 }
 
 function unchanged(key: string, modRevision: number): TxnRequest["compare"][number] {
