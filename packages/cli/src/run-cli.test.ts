@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { AppError, errorKinds } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
@@ -78,6 +79,31 @@ describe("the command line", () => {
     ctl.api.pve("GET /pools", []);
     expect((await ctl.run(["-o", "json", "pool", "list"])).out).toBe("[]\n");
     expect((await ctl.run(["pool", "list", "-o", "json"])).out).toBe("[]\n");
+  });
+
+  test("no words crash it: each line ends with a documented exit code", async () => {
+    await using ctl = await Gpvectl.create();
+    // Offline commands and paths out of the test's folder stay out of a random walk.
+    const online = allCommands.filter((spec) => !spec.name.startsWith("store "));
+    const words = online.flatMap((spec) => [
+      ...spec.name.split(" "),
+      ...(spec.options ?? []).map((option) => /--[a-z-]+/.exec(option.flags)?.[0] ?? ""),
+    ]);
+    const word = fc.oneof(
+      fc.constantFrom(...new Set(words)),
+      fc.string().filter((text) => !/^\.|\//.test(text)),
+      fc.constantFrom("-o", "json", "--", "-", "--data"),
+    );
+    const abort = new AbortController();
+    abort.abort();
+    const exits = new Set<number>([0, 130, ...Object.values(errorKinds).map((kind) => kind.exit)]);
+    await fc.assert(
+      fc.asyncProperty(fc.array(word, { maxLength: 6 }), async (argv) => {
+        const ran = await ctl.run(argv, { signal: abort.signal });
+        expect(exits).toContain(ran.code);
+      }),
+      { numRuns: 300 },
+    );
   });
 
   test("numbers and durations are strict", () => {

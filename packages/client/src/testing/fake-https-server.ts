@@ -16,10 +16,21 @@ export interface FakeHttpsServer {
   close(): Promise<void>;
 }
 
-export async function startFakeHttpsServer(api: FakeApi): Promise<FakeHttpsServer> {
+/** `requestsPerConnection`: a connection that has served so many is cut when the next request comes. */
+export async function startFakeHttpsServer(
+  api: FakeApi,
+  options: { requestsPerConnection?: number } = {},
+): Promise<FakeHttpsServer> {
+  const served = new WeakMap<object, number>();
   const { certificatePem, keyPem, fingerprint } = await selfSigned();
   let connections = 0;
   const server: Server = createServer({ cert: certificatePem, key: keyPem }, (incoming, outgoing) => {
+    const count = served.get(incoming.socket) ?? 0;
+    served.set(incoming.socket, count + 1);
+    if (count >= (options.requestsPerConnection ?? Number.POSITIVE_INFINITY)) {
+      incoming.socket.destroy();
+      return;
+    }
     void (async () => {
       const chunks: Buffer[] = [];
       for await (const chunk of incoming) chunks.push(chunk as Buffer);
