@@ -3,10 +3,12 @@
 //   unbind DST                  -> ok | error ...
 //   tap NAME BRIDGE MTU QUEUES VHOST QMP-SOCKET COMMAND  -> QEMU's answer | error ...
 //     descriptors are named NAME-0.. and, with VHOST 1, NAME-vhost-0..
+//   kill SIGNAL                 -> ok | error ...   (never the wrong process: the guest is our child until reaped)
 //   ping                        -> ok PID
 #include "supervisor.h"
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +20,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int control_open(const char *path) {
+// Only we, or those we hand the descriptor to, can make or replace it: its folder is the agent's.
+int socket_listen(const char *path) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  if (strlen(path) >= sizeof address.sun_path) { fail("the control socket's path is too long: %s", path); return -1; }
+  if (strlen(path) >= sizeof address.sun_path) { fail("the path of a socket is too long: %s", path); return -1; }
   strcpy(address.sun_path, path);
   unlink(path);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -61,6 +64,7 @@ static void answer_one(int client, pid_t child) {
   char *values[8] = {0};
   int count = 0;
   size_t have = 0;
+  failure_clear();
   struct timeval patience = {.tv_sec = 5};
   setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   for (;;) {
@@ -74,6 +78,7 @@ static void answer_one(int client, pid_t child) {
   if (count == 1 && strcmp(values[0], "ping") == 0) snprintf(answer, sizeof answer, "ok %d", (int)child);
   else if (count == 4 && strcmp(values[0], "bind") == 0) mount_into(child, values[1], values[2], strcmp(values[3], "ro") == 0, answer, sizeof answer);
   else if (count == 2 && strcmp(values[0], "unbind") == 0) unmount_from(child, values[1], answer, sizeof answer);
+  else if (count == 2 && strcmp(values[0], "kill") == 0) snprintf(answer, sizeof answer, kill(child, atoi(values[1])) == 0 ? "ok" : "error cannot signal the guest");
   else if (count == 8 && strcmp(values[0], "tap") == 0) plug_tap(values, answer, sizeof answer);
   if (write(client, answer, strlen(answer)) < 0) return;
 }

@@ -99,6 +99,14 @@ bool tap_open_all(const struct spec *spec) {
   return true;
 }
 
+bool sockets_open_all(const struct spec *spec) {
+  for (int i = 0; i < spec->socket_count; i++) {
+    int fd = socket_listen(spec->sockets[i].path);
+    if (fd < 0 || !descriptor_keep(fd, spec->sockets[i].fd)) return false;
+  }
+  return true;
+}
+
 bool files_open_all(const struct spec *spec) {
   for (int i = 0; i < spec->file_count; i++) {
     const struct opened_file *file = &spec->files[i];

@@ -31,3 +31,5 @@ bool fail_errno(const char *format, ...) {
 }
 
 const char *failure(void) { return message; }
+
+void failure_clear(void) { message[0] = '\0'; }

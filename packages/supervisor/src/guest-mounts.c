@@ -56,6 +56,8 @@ static void in_namespace(pid_t child, int tree, const char *target, bool folder,
         if (mount(NULL, target, NULL, flags, NULL) != 0) error = "cannot restrict the mount";
       }
     } else if (umount2(target, MNT_DETACH) != 0 && errno != EINVAL && errno != ENOENT) error = "cannot unmount";
+    // The empty file or folder the mount lay on; a guest must not find an empty disk in its place.
+    else if (unlink(target) != 0) rmdir(target);
     if (error != NULL) dprintf(result[1], "error %s: %s", error, strerror(errno));
     _exit(0);
   }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -30,14 +31,21 @@ static void child_main(int report, int log) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
+  // Ignored signals would stay ignored in the guest.
+  signal(SIGHUP, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGPIPE, SIG_DFL);
   setsid();
-  if (sandbox_enter(&spec) && (dup2(open("/dev/null", O_RDWR), 0) == 0 || fail_errno("cannot open /dev/null"))) {
+  umask(0077);
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if ((null >= 0 && dup2(null, 0) == 0) || fail_errno("cannot open /dev/null")) {
     dup2(log, 1);
     dup2(log, 2);
     // The report pipe goes out of the way of the guest's descriptors; it vanishes on a successful exec.
     int kept = fcntl(report, F_DUPFD_CLOEXEC, 900);
     if (kept >= 0) report = kept;
-    if (descriptors_place()) {
+    if (sandbox_enter(&spec) && descriptors_place()) {
       spec.args[spec.arg_count] = NULL;
       spec.env[spec.env_count] = NULL;
       execve(spec.program, spec.args, spec.env);
@@ -65,6 +73,7 @@ int main(int argc, char **argv) {
     else if (strcmp(argv[i], "--data") != 0) return quit("usage: gpve-supervisor --data DIR --spec FILE");
   }
   if (spec_path == NULL) return quit("usage: gpve-supervisor --data DIR --spec FILE");
+  syscall(SYS_close_range, 3u, ~0u, 0u);
   signal(SIGHUP, SIG_IGN);
   signal(SIGINT, SIG_IGN);
   signal(SIGTERM, SIG_IGN);
@@ -76,8 +85,12 @@ int main(int argc, char **argv) {
   unlink(spec.exit_file);
   int log = spec.log == NULL ? open("/dev/null", O_WRONLY | O_CLOEXEC) : open(spec.log, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600);
   if (log < 0) return quit("cannot open the guest's log");
-  if (!tap_open_all(&spec) || !files_open_all(&spec)) return quit(failure());
-  int listener = spec.control == NULL ? -1 : control_open(spec.control);
+  char self[32];
+  snprintf(self, sizeof self, "%d", (int)getpid());
+  for (int i = 0; i < spec.hold_count; i++)
+    if (!write_text(spec.holds[i], self)) return quit(failure());
+  if (!tap_open_all(&spec) || !sockets_open_all(&spec) || !files_open_all(&spec)) return quit(failure());
+  int listener = spec.control == NULL ? -1 : socket_listen(spec.control);
   if (spec.control != NULL && listener < 0) return quit(failure());
 
   sigset_t watched;

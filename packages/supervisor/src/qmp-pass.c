@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 static bool send_line(int socket_fd, const char *line, int passed) {
@@ -26,10 +27,14 @@ static bool send_line(int socket_fd, const char *line, int passed) {
   return sendmsg(socket_fd, &message, MSG_NOSIGNAL) == (ssize_t)data.iov_len;
 }
 
-// Reads lines until one is an answer; events in between are not ours.
+// Reads lines until one is an answer; events in between are not ours. A guest that dribbles does not hold us for ever.
 static bool read_answer(int socket_fd, char *line, size_t size) {
   size_t have = 0;
+  struct timespec now, start;
+  clock_gettime(CLOCK_MONOTONIC, &start);
   for (;;) {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec - start.tv_sec > 20) return false;
     ssize_t got = recv(socket_fd, line + have, 1, 0);
     if (got <= 0) return false;
     if (line[have] != '\n') {
@@ -69,8 +74,8 @@ void qmp_pass(const char *socket_path, const int *fds, char *const *names, int c
   }
   if (ok) {
     char line[8192];
-    snprintf(line, sizeof line, "%s\n", command);
-    step(socket_fd, line, -1, answer, size);
+    if (snprintf(line, sizeof line, "%s\n", command) >= (int)sizeof line) snprintf(answer, size, "error the command is too long");
+    else step(socket_fd, line, -1, answer, size);
   }
   close(socket_fd);
 }

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool write_text(const char *path, const char *text) {
+bool write_text(const char *path, const char *text) {
   int fd = open(path, O_WRONLY | O_CLOEXEC);
   if (fd < 0) return fail_errno("cannot open %s", path);
   ssize_t want = (ssize_t)strlen(text);

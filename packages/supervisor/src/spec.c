@@ -63,6 +63,7 @@ static bool apply(struct spec *spec, const char *name, char **values) {
   if (strcmp(name, "group") == 0) { if (!ROOM(spec->group_count, spec->groups) || !number(values[0], &n)) return false; spec->groups[spec->group_count++] = (gid_t)n; return true; }
   if (strcmp(name, "oom") == 0) { spec->has_oom = true; return number_int(values[0], &spec->oom); }
   if (strcmp(name, "cgroup") == 0) return ROOM(spec->cgroup_count, spec->cgroups) && (spec->cgroups[spec->cgroup_count++] = values[0], true);
+  if (strcmp(name, "hold") == 0) return ROOM(spec->hold_count, spec->holds) && (spec->holds[spec->hold_count++] = values[0], true);
   if (strcmp(name, "limit") == 0) {
     if (!ROOM(spec->limit_count, spec->limit_name)) return false;
     spec->limit_name[spec->limit_count] = values[0];
@@ -94,6 +95,11 @@ static bool apply(struct spec *spec, const char *name, char **values) {
     return number_int(values[2], &tap->mtu) && number_int(values[3], &tap->queues) && number_int(values[4], &tap->first_fd);
   }
   if (strcmp(name, "vhost") == 0) return number_int(values[0], &spec->vhost_count) && number_int(values[1], &spec->vhost_first_fd);
+  if (strcmp(name, "listen") == 0) {
+    if (!ROOM(spec->socket_count, spec->sockets)) return false;
+    spec->sockets[spec->socket_count].path = values[0];
+    return number_int(values[1], &spec->sockets[spec->socket_count++].fd);
+  }
   if (strcmp(name, "open") == 0) {
     if (!ROOM(spec->file_count, spec->files)) return false;
     struct opened_file *file = &spec->files[spec->file_count++];
@@ -106,7 +112,7 @@ static bool apply(struct spec *spec, const char *name, char **values) {
 
 static int values_of(const char *name) {
   static const struct { const char *name; int values; } table[] = {
-      {"bind", 3}, {"tap", 5}, {"open", 3}, {"tmpfs", 2}, {"symlink", 2}, {"limit", 2}, {"vhost", 2}};
+      {"bind", 3}, {"tap", 5}, {"open", 3}, {"tmpfs", 2}, {"symlink", 2}, {"limit", 2}, {"vhost", 2}, {"listen", 2}};
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
     if (strcmp(name, table[i].name) == 0) return table[i].values;
   return 1;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { MAX_LIST = 512 };
+enum { MAX_LIST = 2048 };
 
 struct bind_mount {
   const char *source, *target, *mode; // mode: ro, rw
@@ -22,6 +22,12 @@ struct bind_mount {
 struct tap_device {
   const char *name, *bridge; // bridge "" = none
   int mtu, queues, first_fd;
+};
+
+// A unix socket that the guest serves but cannot replace: it gets the listening descriptor, not the path.
+struct listening_socket {
+  const char *path;
+  int fd;
 };
 
 struct opened_file {
@@ -33,6 +39,7 @@ struct spec {
   char *args[MAX_LIST + 1];
   char *env[MAX_LIST + 1];
   const char *program, *root, *control, *state, *exit_file, *log, *affinity, *chdir_to;
+  const char *holds[16]; // cgroups of the supervisor itself: whoever stops the agent's cgroup must not stop guests
   const char *cgroups[16];
   struct bind_mount binds[MAX_LIST];
   const char *tmpfs[16], *tmpfs_size[16];
@@ -40,9 +47,10 @@ struct spec {
   const char *limit_name[16], *limit_value[16];
   struct tap_device taps[64];
   struct opened_file files[64];
+  struct listening_socket sockets[64];
   int vhost_count, vhost_first_fd;
   gid_t groups[32];
-  int arg_count, env_count, cgroup_count, bind_count, tmpfs_count, link_count, limit_count, tap_count, file_count, group_count;
+  int arg_count, env_count, cgroup_count, bind_count, tmpfs_count, link_count, limit_count, tap_count, file_count, group_count, hold_count, socket_count;
   uid_t uid;
   gid_t gid;
   bool has_uid, has_gid, has_oom;
@@ -53,6 +61,7 @@ struct spec {
 bool fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool fail_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *failure(void);
+void failure_clear(void);
 
 bool spec_read(const char *path, struct spec *spec);
 
@@ -60,18 +69,20 @@ bool spec_read(const char *path, struct spec *spec);
 bool tap_open_all(const struct spec *spec);
 int tap_open(const char *name, const char *bridge, int mtu, bool multi_queue);
 bool files_open_all(const struct spec *spec);
+bool sockets_open_all(const struct spec *spec);
 bool descriptor_keep(int fd, int wanted);
 bool descriptors_place(void);
 void descriptors_close(void);
 
 // In the child, after fork, before exec.
 bool sandbox_enter(const struct spec *spec);
+bool write_text(const char *path, const char *text);
 
 bool durable_write(const char *path, const char *text);
 uint64_t process_start_time(pid_t pid);
 
 // Serves the control socket and waits for the child; returns when it has ended.
-int control_open(const char *path);
+int socket_listen(const char *path);
 void control_serve(int listener, int signals, pid_t child);
 void mount_into(pid_t child, const char *source, const char *target, bool read_only, char *answer, size_t size);
 void unmount_from(pid_t child, const char *target, char *answer, size_t size);

@@ -2,7 +2,13 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { FakeQmpServer, FakeRefusal, NO_ANSWER } from "../../testing/fake-qmp-server.ts";
 import { QmpClient } from "./qmp-client.ts";
-import { deviceIds, humanMonitor, sendKeys, unplugDevice, waitForJob } from "./qmp-waits.ts";
+import {
+  deviceIds,
+  humanMonitor,
+  sendKeys,
+  unplugDevice,
+  waitForJob,
+} from "@gpve/domain/vm/qmp/qmp-waits.ts";
 
 describe("the two monitors of a VM", () => {
   let commands: FakeQmpServer;
@@ -131,8 +137,8 @@ describe("the two monitors of a VM", () => {
 
   it("ends waits for events when QEMU ends or the caller gives up", async () => {
     const abort = new AbortController();
-    const first = client.events.waitFor("x", () => undefined, client.clock, { signal: abort.signal });
-    const second = client.events.waitFor("x", () => undefined, client.clock);
+    const first = client.events.waitFor("x", () => undefined, { signal: abort.signal });
+    const second = client.events.waitFor("x", () => undefined);
     const outcomes = Promise.allSettled([first.result, second.result]);
     abort.abort();
     await events.stop();
@@ -140,7 +146,7 @@ describe("the two monitors of a VM", () => {
       "operation.cancelled",
       "qmp.disconnected",
     ]);
-    const third = client.events.waitFor("x", () => undefined, client.clock, { signal: abort.signal });
+    const third = client.events.waitFor("x", () => undefined, { signal: abort.signal });
     await expect(third.result).rejects.toBeInstanceOf(AppError);
   });
 

@@ -3,10 +3,11 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { isNobodyListening } from "@gpve/kit/unix-socket.ts";
-import { type CallOptions, QmpConnection, type QmpGreeting } from "./qmp-connection.ts";
-import { qmpLost } from "./qmp-errors.ts";
+import type { CallOptions, Qmp, QmpCall } from "@gpve/domain/vm/qmp/qmp.ts";
+import { QmpConnection, type QmpGreeting } from "./qmp-connection.ts";
+import { qmpLost } from "@gpve/domain/vm/qmp/qmp-errors.ts";
 import { QmpEvents } from "./qmp-events.ts";
-import type { QmpArguments, QmpCommandName, QmpResult } from "./qmp-schema.ts";
+import type { QmpCommandName, QmpResult } from "@gpve/domain/vm/qmp/qmp-schema.ts";
 
 export interface QmpClientOptions {
   readonly commandPath: string;
@@ -19,27 +20,12 @@ export interface QmpClientOptions {
   readonly maxLineBytes?: number;
 }
 
-/** What callers need of it; fakes implement this. */
-export interface Qmp {
-  readonly label: string;
-  readonly clock: Clock;
-  readonly events: QmpEvents;
-  execute<K extends QmpCommandName>(
-    command: K,
-    ...rest: QmpArguments<K> extends undefined
-      ? [args?: undefined, options?: CallOptions]
-      : [args: QmpArguments<K>, options?: CallOptions]
-  ): Promise<QmpResult<K>>;
-  /** Any command, unchecked: for `args` of users and for what the schema does not list. */
-  raw(command: string, args?: Readonly<Record<string, unknown>>, options?: CallOptions): Promise<unknown>;
-}
-
 const RECONNECT_DELAYS_MS = [0, 20, 100, 500, 1_000, 2_000];
 
 export class QmpClient implements Qmp {
   readonly label: string;
   readonly clock: Clock;
-  readonly events = new QmpEvents();
+  readonly events: QmpEvents;
   readonly #options: QmpClientOptions;
   #commands: QmpConnection | undefined;
   #connecting: Promise<QmpConnection> | undefined;
@@ -54,6 +40,7 @@ export class QmpClient implements Qmp {
     this.#options = options;
     this.label = options.label;
     this.clock = options.clock ?? systemClock;
+    this.events = new QmpEvents(this.clock);
     this.ended = new Promise((resolve) => {
       this.#resolveEnded = resolve;
     });
@@ -80,12 +67,7 @@ export class QmpClient implements Qmp {
     return this.#ended;
   }
 
-  async execute<K extends QmpCommandName>(
-    command: K,
-    ...[args, options]: QmpArguments<K> extends undefined
-      ? [args?: undefined, options?: CallOptions]
-      : [args: QmpArguments<K>, options?: CallOptions]
-  ): Promise<QmpResult<K>> {
+  async execute<K extends QmpCommandName>(command: K, ...[args, options]: QmpCall<K>): Promise<QmpResult<K>> {
     return (await this.raw(
       command,
       args as Readonly<Record<string, unknown>> | undefined,

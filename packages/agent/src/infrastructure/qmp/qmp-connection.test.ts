@@ -1,8 +1,9 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { FakeQmpServer, FakeRefusal, NO_ANSWER } from "../../testing/fake-qmp-server.ts";
-import { type QmpConnectOptions, QmpConnection, type QmpEvent } from "./qmp-connection.ts";
-import { isQmpRefusal } from "./qmp-errors.ts";
+import type { QmpEvent } from "@gpve/domain/vm/qmp/qmp.ts";
+import { isQmpRefusal } from "@gpve/domain/vm/qmp/qmp-errors.ts";
+import { type QmpConnectOptions, QmpConnection } from "./qmp-connection.ts";
 
 describe("a QMP connection", () => {
   let server: FakeQmpServer;

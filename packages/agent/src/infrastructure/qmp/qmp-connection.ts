@@ -5,24 +5,13 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import { LineFraming } from "./line-framing.ts";
-import { qmpCancelled, qmpLost, qmpRefused, qmpTimeout } from "./qmp-errors.ts";
-
-export interface QmpEvent {
-  readonly name: string;
-  readonly data: Readonly<Record<string, unknown>>;
-  /** QEMU's own time, milliseconds since the epoch. */
-  readonly at: number;
-}
+import type { CallOptions, QmpEvent } from "@gpve/domain/vm/qmp/qmp.ts";
+import { qmpCancelled, qmpLost, qmpRefused, qmpTimeout } from "@gpve/domain/vm/qmp/qmp-errors.ts";
 
 export interface QmpGreeting {
   readonly version: { readonly major: number; readonly minor: number; readonly micro: number };
   readonly package: string;
   readonly capabilities: readonly string[];
-}
-
-export interface CallOptions {
-  readonly timeoutMs?: number;
-  readonly signal?: AbortSignal;
 }
 
 export interface QmpConnectOptions {

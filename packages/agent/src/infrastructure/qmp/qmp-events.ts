@@ -2,28 +2,23 @@
 // `reset` so that they ask for the state instead of waiting for an event that has passed.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { CallOptions, QmpEvent } from "./qmp-connection.ts";
+import type { CallOptions, QmpEvent, QmpEventListener, QmpEventSource } from "@gpve/domain/vm/qmp/qmp.ts";
 
-export interface EventListener {
-  readonly onEvent: (event: QmpEvent) => void;
-  /** The connection is back after a gap: events may have been missed. */
-  readonly onReset?: () => void;
-  /** QEMU is gone for good. */
-  readonly onEnd?: () => void;
-}
-
-export class QmpEvents {
-  readonly #listeners = new Set<EventListener>();
+export class QmpEvents implements QmpEventSource {
+  readonly #clock: Clock;
+  readonly #listeners = new Set<QmpEventListener>();
   #ended = false;
 
-  /** Returns the function that stops listening. */
-  listen(listener: EventListener): () => void {
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  listen(listener: QmpEventListener): () => void {
     if (this.#ended) listener.onEnd?.();
     else this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Events from now on; ends when QEMU does or the signal says so. Slow readers keep a queue. */
   async *stream(signal?: AbortSignal): AsyncGenerator<QmpEvent, void, undefined> {
     const queue: QmpEvent[] = [];
     let done = signal?.aborted ?? false;
@@ -56,14 +51,9 @@ export class QmpEvents {
     }
   }
 
-  /**
-   * Resolves with what `match` makes of an event. Start listening before the command that causes it.
-   * `afterGap` is asked when events may have been missed.
-   */
   waitFor<T>(
     what: string,
     match: (event: QmpEvent) => T | undefined,
-    clock: Clock,
     options: CallOptions & { readonly afterGap?: () => Promise<T | undefined> } = {},
   ): { readonly result: Promise<T>; readonly cancel: () => void } {
     const { timeoutMs = 30_000, signal } = options;
@@ -85,7 +75,7 @@ export class QmpEvents {
       };
       const onAbort = (): void =>
         fail(new AppError("operation.cancelled", `waiting for ${what} was cancelled`));
-      const stopTimer = clock.after(timeoutMs, () =>
+      const stopTimer = this.#clock.after(timeoutMs, () =>
         fail(
           new AppError("request.timeout", `${what} did not happen within ${timeoutMs} ms`, {
             pveStatus: 500,

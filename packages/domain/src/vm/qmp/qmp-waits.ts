@@ -1,7 +1,6 @@
 // Commands that only begin something, together with the wait for its end.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { Qmp } from "./qmp-client.ts";
-import type { CallOptions } from "./qmp-connection.ts";
+import type { CallOptions, Qmp } from "./qmp.ts";
 import { isQmpRefusal, qmpRefused } from "./qmp-errors.ts";
 import type { JobInfo, JobStatus } from "./qmp-types.ts";
 
@@ -30,7 +29,6 @@ export async function unplugDevice(qmp: Qmp, id: string, options: CallOptions = 
         );
       return undefined;
     },
-    qmp.clock,
     { ...options, afterGap: async () => ((await deviceIds(qmp)).has(id) ? undefined : true) },
   );
   const result = gone.result.catch((err: unknown) => ({ err }));
