@@ -1,6 +1,7 @@
 // Long-lived processes of ours that outlive whoever starts them. Everything that ends by itself uses exec.ts.
 import { spawn } from "node:child_process";
 import { openSync, closeSync } from "node:fs";
+import { MINIMAL_ENV } from "./exec.ts";
 
 export interface DetachedOptions {
   /** Output goes here, appended. */
@@ -29,4 +30,48 @@ export function spawnDetached(file: string, args: readonly string[], options: De
   } finally {
     closeSync(log);
   }
+}
+
+/**
+ * Starts a process that outlives us and says one line on stdout when it is ready or has failed.
+ * Resolves with that line; rejects when it ends without one or is silent for too long.
+ */
+export function spawnReporting(
+  file: string,
+  args: readonly string[],
+  options: { readonly timeoutMs: number; readonly env?: Readonly<Record<string, string>> },
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(file, args, {
+      detached: true,
+      stdio: ["ignore", "pipe", "ignore"],
+      shell: false,
+      env: { ...(options.env ?? MINIMAL_ENV) },
+    });
+    let text = "";
+    const finish = (): void => {
+      clearTimeout(timer);
+      child.stdout.destroy();
+      child.unref();
+    };
+    const timer = setTimeout(() => {
+      finish();
+      reject(new Error(`${file} said nothing within ${options.timeoutMs} ms`));
+    }, options.timeoutMs);
+    child.on("error", (err) => {
+      finish();
+      reject(err);
+    });
+    child.stdout.on("data", (chunk: Buffer) => {
+      text += chunk.toString("utf8");
+      const end = text.indexOf("\n");
+      if (end < 0) return;
+      finish();
+      resolve(text.slice(0, end));
+    });
+    child.stdout.on("end", () => {
+      finish();
+      reject(new Error(`${file} ended without a word`));
+    });
+  });
 }

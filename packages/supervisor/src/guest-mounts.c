@@ -45,6 +45,7 @@ static void in_namespace(pid_t child, int tree, const char *target, bool folder,
   if (pipe2(result, O_CLOEXEC) != 0) { snprintf(answer, size, "error no pipe"); return; }
   pid_t helper = fork();
   if (helper == 0) {
+    umask(0022);
     int space = open(path, O_RDONLY | O_CLOEXEC);
     const char *error = NULL;
     if (space < 0 || setns(space, CLONE_NEWNS) != 0) error = "cannot enter the guest's namespace";

@@ -37,7 +37,7 @@ static void child_main(int report, int log) {
   signal(SIGTERM, SIG_DFL);
   signal(SIGPIPE, SIG_DFL);
   setsid();
-  umask(0077);
+  umask(0022); // for the folders of its root
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   if ((null >= 0 && dup2(null, 0) == 0) || fail_errno("cannot open /dev/null")) {
     dup2(log, 1);
@@ -45,7 +45,7 @@ static void child_main(int report, int log) {
     // The report pipe goes out of the way of the guest's descriptors; it vanishes on a successful exec.
     int kept = fcntl(report, F_DUPFD_CLOEXEC, 900);
     if (kept >= 0) report = kept;
-    if (sandbox_enter(&spec) && descriptors_place()) {
+    if (sandbox_enter(&spec) && (umask(0077), descriptors_place())) {
       spec.args[spec.arg_count] = NULL;
       spec.env[spec.env_count] = NULL;
       execve(spec.program, spec.args, spec.env);
@@ -78,7 +78,10 @@ int main(int argc, char **argv) {
   signal(SIGINT, SIG_IGN);
   signal(SIGTERM, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
-  struct rlimit files = {1024, 4096};
+  // The hard limit stays: it may be one that nobody here could raise again.
+  struct rlimit files;
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max < 4096 ? files.rlim_max : 4096;
   setrlimit(RLIMIT_NOFILE, &files);
 
   if (!spec_read(spec_path, &spec)) return quit(failure());

@@ -30,7 +30,10 @@ static bool set_limit(const char *name, const char *value) {
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     if (strcmp(name, table[i].name) != 0) continue;
     rlim_t amount = strcmp(value, "unlimited") == 0 ? RLIM_INFINITY : (rlim_t)strtoull(value, NULL, 10);
-    struct rlimit limit = {amount, amount};
+    struct rlimit limit;
+    // As many descriptors as may be had; the other limits are promises.
+    if (table[i].resource == RLIMIT_NOFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0 && amount > limit.rlim_max) amount = limit.rlim_max;
+    limit = (struct rlimit){amount, amount};
     return setrlimit((__rlimit_resource_t)table[i].resource, &limit) == 0 || fail_errno("cannot set limit %s", name);
   }
   return fail("unknown limit %s", name);

@@ -1,0 +1,204 @@
+// One cgroup per guest, `gpve-<instance>/guest-<id>`, in every hierarchy that matters.
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { GuestLimits, GuestUsage } from "@gpve/domain/guest/guest-processes.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import { readTextFile } from "@gpve/kit/atomic-file.ts";
+import { type CgroupHierarchies, hostHierarchies } from "./hierarchies.ts";
+
+const CPU_PERIOD_US = 100_000;
+
+export class GuestCgroups {
+  readonly #hierarchies: CgroupHierarchies;
+  readonly #parent: string;
+  readonly #clock: Clock;
+
+  constructor(instanceId: string, hierarchies = hostHierarchies(), clock: Clock = systemClock) {
+    this.#hierarchies = hierarchies;
+    this.#parent = `gpve-${instanceId}`;
+    this.#clock = clock;
+  }
+
+  get version(): 1 | 2 {
+    return this.#hierarchies.version;
+  }
+
+  /** Makes the guest's groups; returns the cgroup.procs files to join. */
+  create(id: string): string[] {
+    return this.#make(`guest-${id}`);
+  }
+
+  /** Where supervisors stay: outside the agent's own group, which may be stopped as a whole. */
+  holdFiles(): string[] {
+    return this.#make("supervisors");
+  }
+
+  apply(id: string, limits: GuestLimits): void {
+    const { cpuUnits, cpuLimit, memoryMaxBytes, ioWeight } = limits;
+    const two = this.version === 2;
+    if (cpuUnits !== undefined)
+      this.#write(
+        id,
+        two ? "cpu.weight" : "cpu.shares",
+        "cpu",
+        String(two ? clamp(cpuUnits, 1, 10_000) : clamp(cpuUnits, 2, 262_144)),
+      );
+    if (cpuLimit !== undefined) {
+      const quota = cpuLimit === 0 ? undefined : Math.max(1_000, Math.round(cpuLimit * CPU_PERIOD_US));
+      if (two) this.#write(id, "cpu.max", "cpu", `${quota ?? "max"} ${CPU_PERIOD_US}`);
+      else {
+        this.#write(id, "cpu.cfs_period_us", "cpu", String(CPU_PERIOD_US));
+        this.#write(id, "cpu.cfs_quota_us", "cpu", String(quota ?? -1));
+      }
+    }
+    if (memoryMaxBytes !== undefined)
+      this.#write(
+        id,
+        two ? "memory.max" : "memory.limit_in_bytes",
+        "memory",
+        memoryMaxBytes === 0 ? (two ? "max" : "-1") : String(memoryMaxBytes),
+      );
+    if (ioWeight !== undefined) this.#writeIoWeight(id, clamp(ioWeight, 1, 10_000));
+    for (const limit of limits.io ?? [])
+      if (two)
+        this.#write(
+          id,
+          "io.max",
+          "io",
+          `${limit.device} rbps=${limit.readBytesPerSecond ?? "max"} wbps=${limit.writeBytesPerSecond ?? "max"}`,
+        );
+      else {
+        const rate = (value: number | undefined): string => `${limit.device} ${value ?? 0}`;
+        this.#write(id, "blkio.throttle.read_bps_device", "blkio", rate(limit.readBytesPerSecond));
+        this.#write(id, "blkio.throttle.write_bps_device", "blkio", rate(limit.writeBytesPerSecond));
+      }
+  }
+
+  usage(id: string): GuestUsage {
+    const two = this.version === 2;
+    const memory = parsePairs(this.#read(id, "memory.stat", "memory"));
+    const cpuNs = two
+      ? (parsePairs(this.#read(id, "cpu.stat", "cpu")).get("usage_usec") ?? 0) * 1_000
+      : Number(this.#read(id, "cpuacct.usage", "cpuacct").trim() || 0);
+    const current = Number(
+      this.#read(id, two ? "memory.current" : "memory.usage_in_bytes", "memory").trim() || 0,
+    );
+    const anonymous = two
+      ? (memory.get("anon") ?? 0) + (memory.get("shmem") ?? 0)
+      : (memory.get("total_rss") ?? memory.get("rss") ?? 0) + (memory.get("total_shmem") ?? 0);
+    return { cpuNs, memoryBytes: current, memoryAnonBytes: anonymous };
+  }
+
+  /** How often the kernel killed something here for lack of memory. */
+  oomKills(id: string): number {
+    const text =
+      this.version === 2
+        ? this.#read(id, "memory.events", "memory")
+        : this.#read(id, "memory.oom_control", "memory");
+    return parsePairs(text).get("oom_kill") ?? 0;
+  }
+
+  /** The group can only go once its last process has; a killed one may take a moment. */
+  async remove(id: string): Promise<void> {
+    for (let attempt = 0; attempt < 50; attempt++) {
+      const left = this.#folders(`guest-${id}`).filter((folder) => !removeFolder(folder));
+      if (left.length === 0) return;
+      await this.#clock.sleep(20);
+    }
+    throw new AppError("resource.busy", `the cgroup of guest ${id} still has processes`);
+  }
+
+  /** Takes the instance's own groups away once no guest is left; whatever is in use stays. */
+  removeAll(): void {
+    for (const folder of [...this.#folders("supervisors"), ...this.#folders("")]) removeFolder(folder);
+  }
+
+  #make(name: string): string[] {
+    if (this.#hierarchies.v2 !== undefined) {
+      const parent = join(this.#hierarchies.v2, this.#parent);
+      enableControllers(this.#hierarchies.v2);
+      mkdirSync(parent, { recursive: true });
+      enableControllers(parent);
+    }
+    return this.#folders(name).map((folder) => {
+      mkdirSync(folder, { recursive: true });
+      return join(folder, "cgroup.procs");
+    });
+  }
+
+  #folders(name: string): string[] {
+    const { v1, v2 } = this.#hierarchies;
+    const mounts = v2 === undefined ? [...new Set(v1.values())] : [v2];
+    return mounts.map((mount) => join(mount, this.#parent, name));
+  }
+
+  #file(id: string, file: string, controller: string): string | undefined {
+    const mount = this.#hierarchies.v2 ?? this.#hierarchies.v1.get(controller);
+    return mount === undefined ? undefined : join(mount, this.#parent, `guest-${id}`, file);
+  }
+
+  #read(id: string, file: string, controller: string): string {
+    const path = this.#file(id, file, controller);
+    return path === undefined ? "" : (readTextFile(path) ?? "");
+  }
+
+  #write(id: string, file: string, controller: string, text: string): void {
+    const path = this.#file(id, file, controller);
+    if (path === undefined)
+      throw new AppError("feature.unsupported", `this host has no ${controller} cgroup: ${file} not set`);
+    try {
+      writeFileSync(path, text);
+    } catch (cause) {
+      throw new AppError("internal.error", `cannot set ${file} of guest ${id}: ${messageOf(cause)}`, {
+        cause,
+      });
+    }
+  }
+
+  #writeIoWeight(id: string, weight: number): void {
+    const names = this.version === 2 ? ["io.weight", "io.bfq.weight"] : ["blkio.weight", "blkio.bfq.weight"];
+    const name = names.find((file) => {
+      const path = this.#file(id, file, this.version === 2 ? "io" : "blkio");
+      return path !== undefined && existsSync(path);
+    });
+    if (name === undefined)
+      throw new AppError("feature.unsupported", "this kernel cannot weigh disk access between guests");
+    this.#write(id, name, this.version === 2 ? "io" : "blkio", String(weight));
+  }
+}
+
+function enableControllers(folder: string): void {
+  const known = readFileSync(join(folder, "cgroup.controllers"), "utf8").trim().split(/\s+/);
+  for (const name of ["cpu", "memory", "io", "pids"]) {
+    if (!known.includes(name)) continue;
+    try {
+      writeFileSync(join(folder, "cgroup.subtree_control"), `+${name}`);
+    } catch (err) {
+      ignore(err, "without the controller its figures are missing, which usage() shows as 0");
+    }
+  }
+}
+
+function removeFolder(folder: string): boolean {
+  try {
+    rmdirSync(folder);
+    return true;
+  } catch (err) {
+    return (err as NodeJS.ErrnoException).code === "ENOENT";
+  }
+}
+
+function parsePairs(text: string): Map<string, number> {
+  const pairs = new Map<string, number>();
+  for (const line of text.split("\n")) {
+    const [name, value] = line.split(" ");
+    if (name !== undefined && value !== undefined) pairs.set(name, Number(value));
+  }
+  return pairs;
+}
+
+function clamp(value: number, least: number, most: number): number {
+  return Math.min(most, Math.max(least, Math.round(value)));
+}

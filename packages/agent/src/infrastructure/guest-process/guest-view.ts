@@ -1,0 +1,78 @@
+// What a confined guest sees of the host: its own files, and read-only the program, its libraries and firmware.
+import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { chmod, chown, stat } from "node:fs/promises";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
+import type { SupervisorSpec } from "../supervisor/spec-file.ts";
+
+/** Only these folders of libraries and firmware; /usr/lib as a whole holds more than a guest needs. */
+const READ_ONLY_FOLDERS = [
+  "/usr/lib/x86_64-linux-gnu",
+  "/usr/lib/aarch64-linux-gnu",
+  "/usr/lib64",
+  "/usr/lib/ipxe",
+  "/usr/share/qemu",
+  "/usr/share/seabios",
+  "/usr/share/OVMF",
+  "/usr/share/ovmf",
+  "/usr/share/AAVMF",
+  "/usr/share/qemu-efi-aarch64",
+  "/usr/share/vgabios",
+  "/etc/ld.so.cache",
+];
+const DEVICES = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"];
+/** Merged-usr systems link these into /usr. */
+const TOP_LINKS = ["/lib", "/lib64"];
+
+export type GuestView = Pick<SupervisorSpec, "binds" | "links" | "tmpfs">;
+
+export function guestView(
+  program: string,
+  files: readonly GuestFile[],
+  options: { readonly ioFolder: string; readonly kvm: boolean },
+): GuestView {
+  const binds: GuestView["binds"][number][] = [];
+  const links: GuestView["links"][number][] = [];
+  const add = (source: string, access: "ro" | "rw"): void => {
+    binds.push({ source, target: source, access });
+  };
+  for (const path of READ_ONLY_FOLDERS) if (existsSync(path)) add(path, "ro");
+  for (const path of TOP_LINKS) {
+    if (!existsSync(path)) continue;
+    if (lstatSync(path).isSymbolicLink()) links.push({ target: readlinkSync(path), path });
+    else add(path, "ro");
+  }
+  binds.push({ source: realpathSync(program), target: program, access: "ro" });
+  for (const path of DEVICES) add(path, "rw");
+  if (options.kvm) add("/dev/kvm", "rw");
+  add(options.ioFolder, "rw");
+  for (const file of files) add(file.path, file.access);
+  return { binds, links, tmpfs: [{ path: "/tmp", size: "64m" }] };
+}
+
+/** The group that may use /dev/kvm, which the guest joins. */
+export function kvmGroups(): number[] {
+  return existsSync("/dev/kvm") ? [statSync("/dev/kvm").gid] : [];
+}
+
+/** Gives the guest's own files to its uid and makes shared ones readable. */
+export async function prepareFile(file: GuestFile, uid: number): Promise<void> {
+  try {
+    const info = await stat(file.path);
+    if (file.owned ?? (file.access === "rw" || info.isBlockDevice())) {
+      if (info.uid !== uid) await chown(file.path, uid, info.gid);
+      const wanted = file.access === "rw" ? 0o600 : 0o400;
+      if ((info.mode & wanted) !== wanted) await chmod(file.path, (info.mode & 0o777) | wanted);
+      return;
+    }
+    const wanted = info.isDirectory() ? 0o005 : 0o004;
+    if ((info.mode & wanted) === wanted) return;
+    await chmod(file.path, (info.mode & 0o777) | wanted);
+  } catch (cause) {
+    throw new AppError(
+      "guest.start_failed",
+      `cannot make ${file.path} accessible to the guest: ${messageOf(cause)}`,
+      { cause, pveStatus: 500 },
+    );
+  }
+}

@@ -1,0 +1,61 @@
+import { basename } from "node:path";
+import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import type { SupervisorSpec } from "../supervisor/spec-file.ts";
+import type { GuestFolder } from "./guest-folder.ts";
+import { guestView, kvmGroups } from "./guest-view.ts";
+import { monitorArgs, monitorSockets } from "./monitors.ts";
+
+export interface StartPlace {
+  /** undefined = not root: no confinement. */
+  readonly uid: number | undefined;
+  readonly cgroupFiles: readonly string[];
+  readonly holdFiles: readonly string[];
+}
+
+/** Everything the supervisor must know to start this guest. */
+export function specOf(start: GuestStart, folder: GuestFolder, place: StartPlace): SupervisorSpec {
+  const kvm = start.needsKvm ?? false;
+  const view = guestView(start.program, start.files, { ioFolder: folder.io, kvm });
+  return {
+    program: start.program,
+    args: [basename(start.program), ...start.args, ...(start.monitors ? monitorArgs() : [])],
+    env: start.env ?? { ...MINIMAL_ENV, HOME: "/", TMPDIR: "/tmp" },
+    stateFile: folder.file("state"),
+    exitFile: folder.file("exit"),
+    logFile: folder.file("log"),
+    controlSocket: folder.socket("control"),
+    holdFiles: place.holdFiles,
+    cgroupFiles: place.cgroupFiles,
+    limits:
+      place.uid === undefined
+        ? { core: "0" }
+        : {
+            core: "0",
+            nofile: "1048576",
+            ...(start.memlock === undefined ? {} : { memlock: start.memlock }),
+          },
+    ...(start.affinity === undefined ? {} : { affinity: start.affinity }),
+    ...(start.oomScoreAdj === undefined ? {} : { oomScoreAdj: start.oomScoreAdj }),
+    ...(place.uid === undefined
+      ? { tmpfs: [], binds: [], links: [] }
+      : {
+          root: folder.root,
+          identity: { uid: place.uid, gid: place.uid, groups: kvm ? kvmGroups() : [] },
+          ...view,
+        }),
+    taps: (start.taps ?? []).map(({ name, bridge, mtu = 0, queues = 1, firstFd }) => ({
+      name,
+      bridge,
+      mtu,
+      queues,
+      firstFd,
+    })),
+    ...(start.vhost === undefined ? {} : { vhost: start.vhost }),
+    sockets: [
+      ...(start.monitors ? monitorSockets(folder) : []),
+      ...(start.sockets ?? []).map(({ name, fd }) => ({ path: folder.socket(name), fd })),
+    ],
+    openFiles: [],
+  };
+}

@@ -1,0 +1,251 @@
+// One running guest as its users see it.
+import { kill as sendSignal } from "node:process";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type {
+  GuestExit,
+  GuestFile,
+  GuestLimits,
+  GuestProcess,
+  GuestTap,
+  GuestUsage,
+} from "@gpve/domain/guest/guest-processes.ts";
+import type { CallOptions, Qmp } from "@gpve/domain/vm/qmp/qmp.ts";
+import { qmpRefused } from "@gpve/domain/vm/qmp/qmp-errors.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { bootId } from "@gpve/kit/process-identity.ts";
+import type { GuestCgroups } from "../cgroup/guest-cgroups.ts";
+import type { QmpClient } from "../qmp/qmp-client.ts";
+import { askSupervisor } from "../supervisor/control.ts";
+import { causeOf } from "./exit-cause.ts";
+import { ExitWatch, isRunning } from "./exit-watch.ts";
+import type { ExitRecord, GuestCard, GuestFolder, GuestState } from "./guest-folder.ts";
+import { prepareFile } from "./guest-view.ts";
+
+export interface SupervisedGuestParts {
+  readonly folder: GuestFolder;
+  readonly card: GuestCard;
+  readonly state: GuestState;
+  readonly client: QmpClient | undefined;
+  readonly cgroups: GuestCgroups | undefined;
+  readonly clock: Clock;
+}
+
+const QUIT_PATIENCE_MS = 5_000;
+
+export class SupervisedGuest implements GuestProcess {
+  readonly id: string;
+  readonly label: string;
+  readonly pid: number;
+  readonly startedAt: number;
+  readonly uid: number | undefined;
+  readonly note: unknown;
+  readonly exited: Promise<GuestExit>;
+  readonly #parts: SupervisedGuestParts;
+  readonly #watch: ExitWatch;
+  #hasExited = false;
+
+  constructor(parts: SupervisedGuestParts) {
+    this.#parts = parts;
+    this.id = parts.card.id;
+    this.label = parts.card.label;
+    this.pid = parts.state.pid;
+    this.startedAt = parts.card.startedAt;
+    this.uid = parts.card.uid;
+    this.note = parts.card.note;
+    this.#watch = new ExitWatch(parts.folder, parts.state, parts.clock);
+    this.exited = this.#watch.ended.then((record) => this.#end(record));
+    const { client } = parts;
+    if (client === undefined) return;
+    void client.ended.then(() => this.#watch.look());
+    client.events.listen({
+      onEvent: (event) => {
+        if (event.name === "SHUTDOWN") this.#noteShutdown(event.data);
+      },
+      onReset: () => void this.finishShutdown(),
+    });
+  }
+
+  get hasExited(): boolean {
+    return this.#hasExited;
+  }
+
+  get qmp(): Qmp {
+    const { client } = this.#parts;
+    if (client === undefined) throw new AppError("internal.error", `${this.label} has no monitor`);
+    return client;
+  }
+
+  get ioFolder(): string {
+    return this.#parts.folder.io;
+  }
+
+  socketPath(name: string): string {
+    return this.#parts.folder.socket(name);
+  }
+
+  async allowFile(file: GuestFile): Promise<void> {
+    const { card } = this.#parts;
+    if (!card.confined) return;
+    if (card.uid !== undefined) await prepareFile(file, card.uid);
+    await this.#ask(["bind", file.path, file.path, file.access]);
+  }
+
+  async forbidFile(path: string): Promise<void> {
+    if (this.#parts.card.confined) await this.#ask(["unbind", path]);
+  }
+
+  async plugTap(netdevId: string, tap: GuestTap & { readonly vhost: boolean }): Promise<void> {
+    const { queues = 1, mtu = 0, vhost } = tap;
+    const names = (kind: string): string =>
+      Array.from({ length: queues }, (_, index) => `${tap.name}${kind}-${index}`).join(":");
+    const many = queues > 1 ? "s" : "";
+    const command = {
+      execute: "netdev_add",
+      arguments: {
+        type: "tap",
+        id: netdevId,
+        [`fd${many}`]: names(""),
+        vhost,
+        ...(vhost ? { [`vhostfd${many}`]: names("-vhost") } : {}),
+      },
+    };
+    const answer = await this.#ask([
+      "tap",
+      tap.name,
+      tap.bridge,
+      String(mtu),
+      String(queues),
+      vhost ? "1" : "0",
+      this.#parts.folder.socket("qmp-fd"),
+      JSON.stringify(command),
+    ]);
+    const { error } = JSON.parse(answer) as { error?: { class: string; desc: string } };
+    if (error !== undefined) throw qmpRefused(this.label, "netdev_add", error.class, error.desc);
+  }
+
+  usage(): GuestUsage {
+    return (
+      this.#parts.cgroups?.usage(this.id) ?? {
+        cpuNs: 0,
+        memoryBytes: 0,
+        memoryAnonBytes: 0,
+      }
+    );
+  }
+
+  setLimits(limits: GuestLimits): void {
+    if (this.#parts.cgroups === undefined)
+      throw new AppError("feature.unsupported", "without root a guest's share of the host cannot be set");
+    this.#parts.cgroups.apply(this.id, limits);
+  }
+
+  async stop(options: CallOptions = {}): Promise<GuestExit> {
+    const { clock, client } = this.#parts;
+    const patience = options.timeoutMs ?? QUIT_PATIENCE_MS;
+    this.#noteOurs();
+    if (client !== undefined) {
+      await client.execute("quit", undefined, { ...options, timeoutMs: patience }).catch((err: unknown) => {
+        ignore(err, "it may end before it answers, or not answer at all: signals follow");
+      });
+    } else await this.#signal(15);
+    const ended = await Promise.race([
+      this.exited,
+      clock.sleep(patience, options.signal).then(
+        () => undefined,
+        () => undefined,
+      ),
+    ]);
+    return ended ?? (await this.kill());
+  }
+
+  async kill(): Promise<GuestExit> {
+    this.#noteOurs();
+    await this.#signal(9);
+    return await this.exited;
+  }
+
+  /** With -no-shutdown QEMU stays after the guest has switched itself off, also while nobody looks. */
+  async finishShutdown(): Promise<void> {
+    const { client } = this.#parts;
+    if (client === undefined) return;
+    try {
+      const { status } = await client.execute("query-status");
+      if (status === "shutdown") this.#noteShutdown({ guest: true, reason: "guest-shutdown" });
+    } catch (err) {
+      ignore(err, "gone meanwhile: the exit record tells");
+    }
+  }
+
+  /** Stops looking; the guest runs on. */
+  release(): void {
+    this.#watch.close();
+    this.#parts.client?.close();
+  }
+
+  #noteShutdown(data: Readonly<Record<string, unknown>>): void {
+    if (data["guest"] !== true || this.#hasExited) return;
+    const reason = typeof data["reason"] === "string" ? data["reason"] : "guest-shutdown";
+    if (this.#parts.folder.readEndNote() === undefined)
+      this.#parts.folder.writeEndNote({ by: "guest", reason });
+    this.#parts.client?.execute("quit").catch((err: unknown) => {
+      ignore(err, "without -no-shutdown it ends by itself");
+    });
+  }
+
+  #noteOurs(): void {
+    if (!this.#hasExited && this.#parts.folder.readEndNote() === undefined)
+      this.#parts.folder.writeEndNote({ by: "us" });
+  }
+
+  async #signal(number: number): Promise<void> {
+    try {
+      await this.#ask(["kill", String(number)]);
+    } catch (err) {
+      ignore(err, "without its supervisor the process is named by number and start time");
+      if (isRunning(this.#parts.state)) sendSignal(this.pid, number);
+    }
+    this.#watch.look();
+  }
+
+  async #ask(words: readonly string[]): Promise<string> {
+    const { folder, clock } = this.#parts;
+    return await askSupervisor(folder.socket("control"), words, { clock });
+  }
+
+  async #end(record: ExitRecord | undefined): Promise<GuestExit> {
+    const { folder, card, clock, cgroups } = this.#parts;
+    this.#hasExited = true;
+    const exit = exitOf(folder, card, record, clock, cgroups);
+    this.#parts.client?.close();
+    try {
+      await cgroups?.remove(this.id);
+    } catch (err) {
+      ignore(err, "an empty cgroup does no harm; `forget` tries again");
+    }
+    return exit;
+  }
+}
+
+export function exitOf(
+  folder: GuestFolder,
+  card: GuestCard,
+  record: ExitRecord | undefined,
+  clock: Clock,
+  cgroups: GuestCgroups | undefined,
+): GuestExit {
+  const note = folder.readEndNote();
+  const lastWords = folder.lastWords();
+  const sameBoot = card.bootId === bootId();
+  const ended = record === undefined ? {} : { exitCode: record.exitCode, signal: record.signal };
+  const outOfMemory = record?.signal === 9 && (cgroups?.oomKills(card.id) ?? 0) > 0;
+  return {
+    cause: causeOf({ ...ended, sameBoot, lastWords, ...(note === undefined ? {} : { note }) }),
+    ...(record === undefined || record.exitCode < 0 ? {} : { exitCode: record.exitCode }),
+    ...(record === undefined || record.signal === 0 ? {} : { signal: record.signal }),
+    ...(note?.reason === undefined ? {} : { reason: note.reason }),
+    at: record?.at ?? clock.now(),
+    outOfMemory,
+    lastWords,
+  };
+}

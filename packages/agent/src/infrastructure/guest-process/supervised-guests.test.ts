@@ -1,0 +1,201 @@
+// Without root and without QEMU: the real supervisor, a process that speaks QMP, no confinement.
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
+import { supervisorBinary } from "../supervisor/build.ts";
+import { GuestFolder } from "./guest-folder.ts";
+import { SupervisedGuests } from "./supervised-guests.ts";
+
+const root = join(import.meta.dirname, "../../../../..");
+const hasCompiler = existsSync("/usr/bin/cc");
+const needs = hasCompiler ? "" : " (SKIPPED, no C compiler: apt-get install gcc libc6-dev)";
+
+describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
+  let folder: string;
+  let supervisor: string;
+  const made: SupervisedGuests[] = [];
+
+  function open(): SupervisedGuests {
+    const guests = new SupervisedGuests({
+      dataFolder: folder,
+      instanceId: "abcdef",
+      supervisor,
+      log: silentLogger,
+      isRoot: false,
+    });
+    made.push(guests);
+    return guests;
+  }
+
+  function fakeVm(id: string, more: readonly string[] = []): GuestStart {
+    const uuid = `00000000-0000-4000-8000-000000000${id}`;
+    return {
+      id,
+      label: `VM ${id}`,
+      program: process.execPath,
+      args: [
+        "--disable-warning=ExperimentalWarning",
+        join(root, "packages/agent/src/testing/fake-qemu.ts"),
+        "-uuid",
+        uuid,
+        ...more,
+      ],
+      uuid,
+      monitors: true,
+      files: [],
+      note: { id },
+    };
+  }
+
+  beforeAll(async () => {
+    supervisor = await supervisorBinary({
+      sourceFolder: join(root, "packages/supervisor"),
+      cacheFolder: join(root, ".cache"),
+    });
+  });
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "gpve-supervised-"));
+    mkdirSync(join(folder, "run"));
+  });
+
+  afterEach(async () => {
+    const last = open();
+    await last.adopt();
+    for (const guest of made.splice(0).flatMap((guests) => guests.list())) await guest.kill();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  afterAll(() => {
+    for (const guests of made) guests.close();
+  });
+
+  it("says that nothing is confined without root", () => {
+    expect(open().confinement).toMatchObject({ level: "none" });
+  });
+
+  it("starts, serves monitors and stops", async () => {
+    const guests = open();
+    const guest = await guests.start(fakeVm("100"));
+    expect(guests.get("100")).toBe(guest);
+    expect(await guest.qmp.execute("query-status")).toEqual({ status: "running", running: true });
+    expect(guest.usage()).toEqual({ cpuNs: 0, memoryBytes: 0, memoryAnonBytes: 0 });
+    expect(() => guest.setLimits({ cpuUnits: 1 })).toThrow("without root");
+    await guest.allowFile({ path: "/etc/hostname", access: "ro" });
+    await guest.forbidFile("/etc/hostname");
+    expect(guest.socketPath("qmp")).toContain("/run/guests/100/qmp.sock");
+    expect(guest.ioFolder).toContain("/run/guests/100/io");
+    await expect(guests.start(fakeVm("100"))).rejects.toThrow("VM 100 already running");
+    await expect(guests.forget("100")).rejects.toThrow("still running");
+    expect(await guest.stop()).toMatchObject({ cause: "stopped", exitCode: 0 });
+    await guests.forget("100");
+    expect(existsSync(join(folder, "run/guests/100"))).toBe(false);
+  });
+
+  it("reports a guest that switched itself off", async () => {
+    const guests = open();
+    const ends: string[] = [];
+    const stop = guests.onExit(({ id, exit }) => ends.push(`${id} ${exit.cause}`));
+    const guest = await guests.start(fakeVm("101"));
+    await guest.qmp.raw("x-power-off");
+    expect(await guest.exited).toMatchObject({ cause: "shutdown", reason: "guest-shutdown" });
+    await expect.poll(() => ends).toEqual(["101 shutdown"]);
+    stop();
+  });
+
+  it("gives the program's own words when it does not start", async () => {
+    const guests = open();
+    await expect(guests.start(fakeVm("102", ["-fail", "bad option"]))).rejects.toMatchObject({
+      code: "guest.start_failed",
+      message: "start of VM 102 failed: bad option",
+    });
+    await expect(guests.start({ ...fakeVm("102"), program: "/no/such" })).rejects.toMatchObject({
+      code: "guest.start_failed",
+    });
+    await expect(guests.start({ ...fakeVm("102"), uuid: "other" })).rejects.toThrow("another guest");
+    expect(existsSync(join(folder, "run/guests/102"))).toBe(false);
+  });
+
+  it("finds its guests again, with those that ended meanwhile", async () => {
+    const before = open();
+    const one = await before.start(fakeVm("103"));
+    const two = await before.start(fakeVm("104"));
+    const three = await before.start(fakeVm("105"));
+    before.close();
+    process.kill(two.pid, "SIGKILL");
+    await expect.poll(() => existsSync(join(folder, "run/guests/104/exit"))).toBe(true);
+    const after = open();
+    const found = await after.adopt();
+    expect(found.running.map(({ pid }) => pid).toSorted((a, b) => a - b)).toEqual(
+      [one.pid, three.pid].toSorted((a, b) => a - b),
+    );
+    expect(found.ended).toMatchObject([
+      { id: "104", note: { id: "104" }, exit: { cause: "killed", signal: 9 } },
+    ]);
+    expect((await after.adopt()).running).toEqual([]);
+  });
+
+  it("takes remains of an unfinished start away, and knows what a reboot ended", async () => {
+    const guests = open();
+    const half = new GuestFolder(join(folder, "run/guests"), "106");
+    half.create();
+    const unstarted = new GuestFolder(join(folder, "run/guests"), "107");
+    unstarted.create();
+    const card = { label: "x", bootId: "", monitors: false, startedAt: 0, confined: false };
+    unstarted.writeCard({
+      ...card,
+      id: "107",
+      bootId: (await import("@gpve/kit/process-identity.ts")).bootId(),
+    });
+    const old = new GuestFolder(join(folder, "run/guests"), "108");
+    old.create();
+    old.writeCard({ ...card, id: "108" });
+    const found = await guests.adopt();
+    expect(found.ended).toMatchObject([{ id: "108", exit: { cause: "hostReboot" } }]);
+    expect(existsSync(half.path)).toBe(false);
+    expect(existsSync(unstarted.path)).toBe(false);
+  });
+
+  it("does not take a foreign process at the monitor for its guest", async () => {
+    const before = open();
+    const guest = await before.start(fakeVm("109"));
+    before.close();
+    const place = new GuestFolder(join(folder, "run/guests"), "109");
+    const card = place.readCard();
+    if (card === undefined) throw new Error("no card");
+    writeFileSync(place.file("guest.json"), JSON.stringify({ ...card, uuid: "something-else" }));
+    const found = await open().adopt();
+    expect(found.unreachable).toMatchObject([{ id: "109" }]);
+    process.kill(guest.pid, "SIGKILL");
+  });
+
+  it("hands a tap over through the supervisor, with QEMU's refusal as error", async () => {
+    const guest = await open().start(fakeVm("110"));
+    await expect(
+      guest.plugTap("net0", { name: "x".repeat(20), bridge: "", vhost: false }),
+    ).rejects.toBeInstanceOf(Error);
+  });
+
+  it("holds programs without monitors, killed by whomever", async () => {
+    const guests = open();
+    const helper = await guests.start({
+      id: "111-tpm",
+      label: "TPM of VM 111",
+      program: "/usr/bin/sleep",
+      args: ["100"],
+      monitors: false,
+      files: [],
+    });
+    expect(() => helper.qmp).toThrow("has no monitor");
+    expect(helper.hasExited).toBe(false);
+    expect(await helper.stop()).toMatchObject({ cause: "stopped", signal: 15 });
+    expect(helper.hasExited).toBe(true);
+  });
+
+  it("refuses names that are no folder names", () => {
+    expect(() => new GuestFolder(folder, "../x")).toThrow("cannot name");
+  });
+});

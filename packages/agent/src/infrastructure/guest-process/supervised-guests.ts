@@ -1,0 +1,313 @@
+// Starting guests under supervisors of their own, and finding them again after a restart of ours.
+//
+//   start:  folder, files, cgroup -> guest.json -> spec -> supervisor -> "started" -> QMP, uuid -> running
+//   adopt:  guest.json + state + exit say who it is and how it ended; QMP's uuid proves it
+import { chownSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type {
+  Adoption,
+  Confinement,
+  EndedGuest,
+  GuestProcess,
+  GuestProcesses,
+  GuestStart,
+} from "@gpve/domain/guest/guest-processes.ts";
+import type { CallOptions } from "@gpve/domain/vm/qmp/qmp.ts";
+import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { background, ignore } from "@gpve/kit/background.ts";
+import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import { bootId } from "@gpve/kit/process-identity.ts";
+import { spawnReporting } from "@gpve/kit/spawn.ts";
+import { GuestCgroups } from "../cgroup/guest-cgroups.ts";
+import { QmpClient } from "../qmp/qmp-client.ts";
+import { renderSpec } from "../supervisor/spec-file.ts";
+import { isRunning, recordOf } from "./exit-watch.ts";
+import { type GuestCard, GuestFolder, type GuestState } from "./guest-folder.ts";
+import { guestUid } from "./guest-uid.ts";
+import { prepareFile } from "./guest-view.ts";
+import { exitOf, SupervisedGuest } from "./supervised-guest.ts";
+import { specOf } from "./start-spec.ts";
+
+export interface SupervisedGuestsOptions {
+  /** Shown in the process list; DIR/run/guests is below it. */
+  readonly dataFolder: string;
+  readonly instanceId: string;
+  /** The supervisor's binary. */
+  readonly supervisor: string;
+  readonly log: Logger;
+  readonly clock?: Clock;
+  /** Default: what we are. Without root there is no confinement. */
+  readonly isRoot?: boolean;
+}
+
+const START_TIMEOUT_MS = 30_000;
+const ADOPT_AT_ONCE = 32;
+
+export class SupervisedGuests implements GuestProcesses {
+  readonly confinement: Confinement;
+  readonly #options: SupervisedGuestsOptions;
+  readonly #clock: Clock;
+  readonly #guestsFolder: string;
+  readonly #cgroups: GuestCgroups | undefined;
+  readonly #running = new Map<string, SupervisedGuest>();
+  readonly #starting = new Set<string>();
+  readonly #uids = new Map<string, number>();
+  readonly #exitListeners = new Set<(ended: EndedGuest) => void>();
+
+  constructor(options: SupervisedGuestsOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? systemClock;
+    this.#guestsFolder = `${options.dataFolder}/run/guests`;
+    const isRoot = options.isRoot ?? process.getuid?.() === 0;
+    this.confinement = isRoot
+      ? { level: "full", detail: "each guest has its own uid, cgroup, mount namespace and seccomp filter" }
+      : {
+          level: "none",
+          detail:
+            "not root: guests run as this user, without cgroup and mount namespace of their own. Run the agent as root to confine them",
+        };
+    this.#cgroups = isRoot ? new GuestCgroups(options.instanceId, undefined, this.#clock) : undefined;
+    if (!isRoot) options.log.warn({ confinement: "none" }, this.confinement.detail);
+  }
+
+  get(id: string): GuestProcess | undefined {
+    return this.#running.get(id);
+  }
+
+  list(): readonly GuestProcess[] {
+    return [...this.#running.values()];
+  }
+
+  onExit(listener: (ended: EndedGuest) => void): () => void {
+    this.#exitListeners.add(listener);
+    return () => this.#exitListeners.delete(listener);
+  }
+
+  async start(start: GuestStart, options: CallOptions = {}): Promise<GuestProcess> {
+    const { id, label } = start;
+    const folder = new GuestFolder(this.#guestsFolder, id);
+    if (this.#running.has(id) || this.#starting.has(id))
+      throw new AppError("object.conflict", `${label} already running`, { pveStatus: 500 });
+    const before = folder.readState();
+    if (before !== undefined && folder.readCard()?.bootId === bootId() && isRunning(before))
+      throw new AppError("object.conflict", `${label} already running`, { pveStatus: 500 });
+    this.#starting.add(id);
+    try {
+      await this.forget(id);
+      return this.#register(await this.#start(start, folder, options));
+    } catch (err) {
+      await this.forget(id);
+      if (err instanceof AppError) throw err;
+      throw new AppError("guest.start_failed", `start of ${label} failed: ${messageOf(err)}`, {
+        cause: err,
+        pveStatus: 500,
+      });
+    } finally {
+      this.#starting.delete(id);
+    }
+  }
+
+  async adopt(): Promise<Adoption> {
+    const running: GuestProcess[] = [];
+    const ended: EndedGuest[] = [];
+    const unreachable: { id: string; label: string; error: Error }[] = [];
+    const waiting = GuestFolder.list(this.#guestsFolder).filter(
+      ({ id }) => !this.#running.has(id) && !this.#starting.has(id),
+    );
+    const worker = async (): Promise<void> => {
+      for (let folder = waiting.pop(); folder !== undefined; folder = waiting.pop()) {
+        const card = folder.readCard();
+        if (card === undefined) {
+          await this.forget(folder.id);
+          continue;
+        }
+        try {
+          const found = await this.#adoptOne(folder, card);
+          if (found instanceof SupervisedGuest) running.push(this.#register(found));
+          else if (found !== undefined) ended.push(found);
+        } catch (err) {
+          const error = err instanceof Error ? err : new Error(String(err));
+          this.#options.log.warn({ resource: card.label, err: error.message }, "cannot adopt a guest");
+          unreachable.push({ id: card.id, label: card.label, error });
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: ADOPT_AT_ONCE }, worker));
+    return { running, ended, unreachable };
+  }
+
+  async forget(id: string): Promise<void> {
+    if (this.#running.has(id)) throw new AppError("object.conflict", `guest ${id} is still running`);
+    await this.#cgroups?.remove(id);
+    this.#uids.delete(id);
+    new GuestFolder(this.#guestsFolder, id).remove();
+  }
+
+  close(): void {
+    for (const guest of this.#running.values()) guest.release();
+    this.#running.clear();
+  }
+
+  async #start(start: GuestStart, folder: GuestFolder, options: CallOptions): Promise<SupervisedGuest> {
+    const cgroups = this.#cgroups;
+    const uid = cgroups === undefined ? undefined : this.#uidOf(start.id);
+    folder.create();
+    if (uid !== undefined) {
+      chownSync(folder.io, uid, uid);
+      for (const file of start.files) await prepareFile(file, uid);
+    }
+    const card: GuestCard = {
+      id: start.id,
+      label: start.label,
+      bootId: bootId(),
+      monitors: start.monitors,
+      startedAt: this.#clock.now(),
+      confined: cgroups !== undefined,
+      ...(start.uuid === undefined ? {} : { uuid: start.uuid }),
+      ...(uid === undefined ? {} : { uid }),
+      ...(start.note === undefined ? {} : { note: start.note }),
+    };
+    folder.writeCard(card);
+    const cgroupFiles = cgroups?.create(start.id) ?? [];
+    if (start.limits !== undefined) cgroups?.apply(start.id, start.limits);
+    const specFile = folder.file("spec");
+    const holdFiles = cgroups?.holdFiles() ?? [];
+    writeFileAtomic(specFile, renderSpec(specOf(start, folder, { uid, cgroupFiles, holdFiles })), 0o600);
+    const line = await spawnReporting(
+      this.#options.supervisor,
+      ["--data", this.#options.dataFolder, "--spec", specFile],
+      { timeoutMs: options.timeoutMs ?? START_TIMEOUT_MS },
+    );
+    rmSync(specFile, { force: true });
+    if (!line.startsWith("started ")) throw startFailure(start.label, line.replace(/^failed /, ""), folder);
+    const state = folder.readState();
+    if (state === undefined) throw startFailure(start.label, "its supervisor left no state", folder);
+    try {
+      return await this.#connect(folder, card, state, options);
+    } catch (err) {
+      await this.#endHalfStarted(folder, card, state);
+      throw startFailure(start.label, messageOf(err), folder, err);
+    }
+  }
+
+  async #connect(
+    folder: GuestFolder,
+    card: GuestCard,
+    state: GuestState,
+    options: CallOptions = {},
+  ): Promise<SupervisedGuest> {
+    const parts = { folder, card, state, cgroups: this.#cgroups, clock: this.#clock };
+    if (!card.monitors) return new SupervisedGuest({ ...parts, client: undefined });
+    const client = await QmpClient.open({
+      commandPath: folder.socket("qmp"),
+      eventPath: folder.socket("qmp-event"),
+      label: card.label,
+      clock: this.#clock,
+      connectTimeoutMs: options.timeoutMs ?? START_TIMEOUT_MS,
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
+    });
+    try {
+      const { UUID: uuid } = await client.execute("query-uuid");
+      if (card.uuid !== undefined && uuid.toLowerCase() !== card.uuid.toLowerCase())
+        throw new AppError(
+          "internal.error",
+          `the process at the monitor of ${card.label} is another guest (uuid ${uuid})`,
+        );
+      const guest = new SupervisedGuest({ ...parts, client });
+      return guest;
+    } catch (err) {
+      client.close();
+      throw err;
+    }
+  }
+
+  async #endHalfStarted(folder: GuestFolder, card: GuestCard, state: GuestState): Promise<void> {
+    const parts = { folder, card, state, cgroups: this.#cgroups, clock: this.#clock, client: undefined };
+    await new SupervisedGuest(parts).kill();
+  }
+
+  async #adoptOne(folder: GuestFolder, card: GuestCard): Promise<SupervisedGuest | EndedGuest | undefined> {
+    const ended = (record: ReturnType<GuestFolder["readExit"]>): EndedGuest => ({
+      id: card.id,
+      label: card.label,
+      note: card.note,
+      exit: exitOf(folder, card, record, this.#clock, this.#cgroups),
+    });
+    if (card.bootId !== bootId()) return ended(undefined);
+    const state = folder.readState() ?? (await this.#stateOfUnfinished(folder));
+    if (state === undefined) {
+      // Whoever started it ended before its supervisor did anything: there never was a guest.
+      await this.forget(card.id);
+      return undefined;
+    }
+    if (card.uid !== undefined) this.#uids.set(card.id, card.uid);
+    if (isRunning(state)) {
+      const guest = await this.#connect(folder, card, state, { timeoutMs: 10_000 });
+      background(this.#options.log, "looking at an adopted guest", guest.finishShutdown());
+      return guest;
+    }
+    for (let attempt = 0; attempt < 20; attempt++) {
+      const record = recordOf(folder, state);
+      if (record !== undefined) return ended(record);
+      if (!supervises(folder.file("spec"), this.#options.dataFolder)) break;
+      await this.#clock.sleep(100);
+    }
+    return ended(recordOf(folder, state));
+  }
+
+  /** We may have died while a supervisor was starting its guest. */
+  async #stateOfUnfinished(folder: GuestFolder): Promise<GuestState | undefined> {
+    for (let attempt = 0; attempt < 100; attempt++) {
+      const alive = supervises(folder.file("spec"), this.#options.dataFolder);
+      const state = folder.readState();
+      if (state !== undefined || !alive) return state;
+      await this.#clock.sleep(100);
+    }
+    return undefined;
+  }
+
+  #register(guest: SupervisedGuest): SupervisedGuest {
+    this.#running.set(guest.id, guest);
+    void guest.exited.then((exit) => {
+      if (this.#running.get(guest.id) === guest) this.#running.delete(guest.id);
+      const { id, label, note } = guest;
+      for (const listener of this.#exitListeners) listener({ id, label, note, exit });
+    });
+    return guest;
+  }
+
+  #uidOf(id: string): number {
+    const owner = id.split("-")[0];
+    const taken = new Set(
+      [...this.#uids].filter(([other]) => other.split("-")[0] !== owner).map(([, uid]) => uid),
+    );
+    const uid = guestUid(this.#options.instanceId, id, taken);
+    this.#uids.set(id, uid);
+    return uid;
+  }
+}
+
+function startFailure(label: string, why: string, folder: GuestFolder, cause?: unknown): AppError {
+  const words = folder.lastWords();
+  const own = words === "" ? why : words;
+  return new AppError("guest.start_failed", `start of ${label} failed: ${own}`, {
+    pveStatus: 500,
+    data: { lastWords: words, reason: why },
+    ...(cause === undefined ? {} : { cause }),
+  });
+}
+
+/** Is there a supervisor with this spec? Seen in the process list. */
+function supervises(specFile: string, dataFolder: string): boolean {
+  for (const entry of readdirSync("/proc")) {
+    if (!/^\d+$/.test(entry)) continue;
+    try {
+      const args = readFileSync(`/proc/${entry}/cmdline`, "utf8").split("\0");
+      if (args.includes(specFile) && args.includes(dataFolder)) return true;
+    } catch (err) {
+      ignore(err, "it ended while we looked");
+    }
+  }
+  return false;
+}

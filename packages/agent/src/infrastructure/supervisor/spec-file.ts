@@ -1,0 +1,80 @@
+// What a supervisor is told: directives with their values, each word ended by NUL. spec.c reads it.
+import { AppError } from "@gpve/contracts/errors.ts";
+
+export interface SupervisorSpec {
+  readonly program: string;
+  /** Including argv[0]. */
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly stateFile: string;
+  readonly exitFile: string;
+  readonly logFile: string;
+  readonly controlSocket: string;
+  /** Files the supervisor writes itself into, so that it leaves the agent's cgroup. */
+  readonly holdFiles: readonly string[];
+  /** cgroup.procs files the guest joins. */
+  readonly cgroupFiles: readonly string[];
+  readonly limits: Readonly<Record<string, string>>;
+  readonly affinity?: string;
+  readonly oomScoreAdj?: number;
+  readonly identity?: { readonly uid: number; readonly gid: number; readonly groups: readonly number[] };
+  /** An empty folder that becomes `/`. */
+  readonly root?: string;
+  readonly tmpfs: readonly { readonly path: string; readonly size: string }[];
+  readonly binds: readonly {
+    readonly source: string;
+    readonly target: string;
+    readonly access: "ro" | "rw";
+  }[];
+  readonly links: readonly { readonly target: string; readonly path: string }[];
+  readonly taps: readonly {
+    readonly name: string;
+    readonly bridge: string;
+    readonly mtu: number;
+    readonly queues: number;
+    readonly firstFd: number;
+  }[];
+  readonly vhost?: { readonly count: number; readonly firstFd: number };
+  readonly sockets: readonly { readonly path: string; readonly fd: number }[];
+  readonly openFiles: readonly { readonly path: string; readonly access: "ro" | "rw"; readonly fd: number }[];
+}
+
+export function renderSpec(spec: SupervisorSpec): string {
+  const words: (string | number)[] = [];
+  words.push("exec", spec.program);
+  for (const arg of spec.args) words.push("arg", arg);
+  for (const [name, value] of Object.entries(spec.env)) words.push("env", `${name}=${value}`);
+  words.push(
+    "state",
+    spec.stateFile,
+    "exit",
+    spec.exitFile,
+    "log",
+    spec.logFile,
+    "control",
+    spec.controlSocket,
+  );
+  for (const file of spec.holdFiles) words.push("hold", file);
+  for (const file of spec.cgroupFiles) words.push("cgroup", file);
+  for (const [name, value] of Object.entries(spec.limits)) words.push("limit", name, value);
+  if (spec.affinity !== undefined) words.push("affinity", spec.affinity);
+  if (spec.oomScoreAdj !== undefined) words.push("oom", spec.oomScoreAdj);
+  if (spec.identity !== undefined) {
+    words.push("uid", spec.identity.uid, "gid", spec.identity.gid);
+    for (const group of spec.identity.groups) words.push("group", group);
+  }
+  if (spec.root !== undefined) words.push("root", spec.root);
+  for (const { path, size } of spec.tmpfs) words.push("tmpfs", path, size);
+  for (const { source, target, access } of spec.binds) words.push("bind", source, target, access);
+  for (const { target, path } of spec.links) words.push("symlink", target, path);
+  for (const tap of spec.taps) words.push("tap", tap.name, tap.bridge, tap.mtu, tap.queues, tap.firstFd);
+  if (spec.vhost !== undefined) words.push("vhost", spec.vhost.count, spec.vhost.firstFd);
+  for (const { path, fd } of spec.sockets) words.push("listen", path, fd);
+  for (const { path, access, fd } of spec.openFiles) words.push("open", path, access, fd);
+  return words.map((word) => `${checked(String(word))}\0`).join("");
+}
+
+function checked(word: string): string {
+  if (!word.includes("\0")) return word;
+  throw new AppError("request.invalid", "a NUL byte cannot be part of a command line");
+}

@@ -1,0 +1,165 @@
+// Processes that outlive the agent: QEMU, and its helpers (swtpm, virtiofsd). Each has a supervisor of its own.
+import type { CallOptions, Qmp } from "../vm/qmp/qmp.ts";
+
+/** A file or device the guest may open. Nothing else of the host is there for it. */
+export interface GuestFile {
+  readonly path: string;
+  readonly access: "ro" | "rw";
+  /**
+   * The file belongs to this guest alone: it is given to the guest's uid. Default: true for "rw". A shared "ro" file
+   * (ISO image, base of linked clones) is made readable for everybody instead.
+   */
+  readonly owned?: boolean;
+}
+
+export interface GuestTap {
+  /** Kernel interface name, at most 15 characters. */
+  readonly name: string;
+  /** "" = on no bridge. */
+  readonly bridge: string;
+  readonly mtu?: number;
+  readonly queues?: number;
+}
+
+export interface GuestLimits {
+  /** As PVE's cpuunits: cpu.shares (cgroup v1) or cpu.weight (v2). */
+  readonly cpuUnits?: number;
+  /** In CPUs; 0 = no limit. */
+  readonly cpuLimit?: number;
+  /** 0 = no limit. */
+  readonly memoryMaxBytes?: number;
+  readonly ioWeight?: number;
+  readonly io?: readonly {
+    /** "major:minor" */
+    readonly device: string;
+    readonly readBytesPerSecond?: number;
+    readonly writeBytesPerSecond?: number;
+  }[];
+}
+
+export interface GuestUsage {
+  /** CPU time used since the start. */
+  readonly cpuNs: number;
+  /** With page cache. */
+  readonly memoryBytes: number;
+  /** Without. */
+  readonly memoryAnonBytes: number;
+}
+
+export interface GuestStart {
+  /** Folder, cgroup and log go by it: "100", "100-tpm". */
+  readonly id: string;
+  /** Whom errors name: "VM 100". */
+  readonly label: string;
+  readonly program: string;
+  /** Without argv[0]. */
+  readonly args: readonly string[];
+  /** QEMU's -uuid: proof, over QMP, that a process is this guest. Required with monitors. */
+  readonly uuid?: string;
+  /** QEMU with its three monitors, whose arguments are added. false = another program. */
+  readonly monitors: boolean;
+  readonly files: readonly GuestFile[];
+  /** Given to the program as descriptors, in order, from `firstFd` on: all queues of all taps, then vhost. */
+  readonly taps?: readonly (GuestTap & { readonly firstFd: number })[];
+  readonly vhost?: { readonly count: number; readonly firstFd: number };
+  /** Listening unix sockets handed over as descriptors: the guest serves them but cannot replace them. */
+  readonly sockets?: readonly { readonly name: string; readonly fd: number }[];
+  readonly needsKvm?: boolean;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly limits?: GuestLimits;
+  /** "unlimited" or bytes; for hugepages, passthrough and io_uring. */
+  readonly memlock?: string;
+  /** CPU list, "0-3,8". */
+  readonly affinity?: string;
+  readonly oomScoreAdj?: number;
+  /** What the caller wants to find again when the guest is adopted. */
+  readonly note?: unknown;
+}
+
+/**
+ * shutdown: the guest switched itself off. stopped: we ended it. killed: somebody else did (signal, out of memory).
+ * crashed: it failed by itself. hostReboot: the machine went down with it. unknown: nobody was there to see.
+ */
+export type GuestExitCause = "shutdown" | "stopped" | "killed" | "crashed" | "hostReboot" | "unknown";
+
+export interface GuestExit {
+  readonly cause: GuestExitCause;
+  readonly exitCode?: number;
+  readonly signal?: number;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  /** QEMU's reason ("guest-shutdown", "guest-reset", "host-qmp-quit", ...), where it was heard. */
+  readonly reason?: string;
+  readonly outOfMemory: boolean;
+  /** The end of what the program printed. */
+  readonly lastWords: string;
+}
+
+export interface GuestProcess {
+  readonly id: string;
+  readonly label: string;
+  readonly pid: number;
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+  /** undefined = ours, not confined. */
+  readonly uid: number | undefined;
+  readonly note: unknown;
+  /** Throws when the program has no monitors. */
+  readonly qmp: Qmp;
+  /** Resolves when it has ended; never rejects. */
+  readonly exited: Promise<GuestExit>;
+  readonly hasExited: boolean;
+  /** Path of one of `sockets`. What the guest makes itself is in `ioFolder`: connect with the guest's uid as owner. */
+  socketPath(name: string): string;
+  /** The folder the guest may write into, same path inside and outside. */
+  readonly ioFolder: string;
+  /** Makes a file reachable for the running guest; before blockdev-add. */
+  allowFile(file: GuestFile): Promise<void>;
+  /** Takes it away; after blockdev-del. */
+  forbidFile(path: string): Promise<void>;
+  /** Makes a tap and gives it to QEMU as netdev `netdevId`. */
+  plugTap(netdevId: string, tap: GuestTap & { readonly vhost: boolean }): Promise<void>;
+  usage(): GuestUsage;
+  setLimits(limits: GuestLimits): void;
+  /** QMP quit, then SIGTERM, then SIGKILL; resolves when it has ended. */
+  stop(options?: CallOptions): Promise<GuestExit>;
+  /** SIGKILL now. */
+  kill(): Promise<GuestExit>;
+}
+
+export interface EndedGuest {
+  readonly id: string;
+  readonly label: string;
+  readonly note: unknown;
+  readonly exit: GuestExit;
+}
+
+export interface Adoption {
+  readonly running: readonly GuestProcess[];
+  /** Ended while nobody looked. Kept until `forget`. */
+  readonly ended: readonly EndedGuest[];
+  /** Alive, but their monitor does not answer or is not theirs; `adopt` again later. */
+  readonly unreachable: readonly { readonly id: string; readonly label: string; readonly error: Error }[];
+}
+
+export interface Confinement {
+  readonly level: "full" | "none";
+  /** What holds or why not; shown in node status. */
+  readonly detail: string;
+}
+
+export interface GuestProcesses {
+  readonly confinement: Confinement;
+  /** Rejects with guest.start_failed and the program's own words; then nothing of it is left. */
+  start(start: GuestStart, options?: CallOptions): Promise<GuestProcess>;
+  /** Finds everything that runs, once at agent start and again for what was unreachable. */
+  adopt(): Promise<Adoption>;
+  get(id: string): GuestProcess | undefined;
+  list(): readonly GuestProcess[];
+  /** Every exit of a started or adopted guest, once. Returns the function that stops listening. */
+  onExit(listener: (ended: EndedGuest) => void): () => void;
+  /** Removes what is left of an ended guest, once its end is recorded elsewhere. */
+  forget(id: string): Promise<void>;
+  /** Stops looking after the guests, which run on. */
+  close(): void;
+}

@@ -1,0 +1,115 @@
+// Law 7: told over QMP to open what is not its own, a guest gets an error, while its own new disk works.
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
+import { bootable, type GuestWorld, guestWorld, missingForGuests } from "./guest-world.ts";
+
+const missing = missingForGuests();
+if (missing !== undefined) console.warn(`SKIPPED guest confinement: ${missing}`);
+
+describe.skipIf(missing !== undefined)("a confined guest", () => {
+  let world: GuestWorld;
+  let guest: GuestProcess;
+  let otherDisk: string;
+
+  beforeAll(async () => {
+    world = await guestWorld();
+    const guests = world.guests();
+    otherDisk = world.disk("other.raw", "halt");
+    guest = await guests.start(bootable("100", world.disk("100.raw", "halt"), { note: { vmid: 100 } }));
+    await guests.start(bootable("101", otherDisk));
+  });
+
+  afterAll(async () => {
+    await world?.clean();
+  });
+
+  const add = (path: string, node: string): Promise<unknown> =>
+    guest.qmp.execute("blockdev-add", {
+      driver: "raw",
+      "node-name": node,
+      "read-only": true,
+      file: { driver: "file", filename: path },
+    });
+
+  it("runs under a uid and cgroup of its own, without root's rights", () => {
+    const status = readFileSync(`/proc/${guest.pid}/status`, "utf8");
+    const uid = Number(/^Uid:\s+(\d+)/m.exec(status)?.[1]);
+    expect(uid).toBeGreaterThanOrEqual(0x4000_0000);
+    expect(/^CapEff:\s+0+$/m.test(status)).toBe(true);
+    expect(/^NoNewPrivs:\s+1$/m.test(status)).toBe(true);
+    expect(/^Seccomp:\s+2$/m.test(status)).toBe(true);
+    expect(readFileSync(`/proc/${guest.pid}/cgroup`, "utf8")).toContain(
+      `/gpve-${world.data.instanceId}/guest-100`,
+    );
+    expect(guest.usage().cpuNs).toBeGreaterThan(0);
+    expect(guest.usage().memoryBytes).toBeGreaterThan(1_000_000);
+  });
+
+  it("cannot open another guest's disk, the store, credentials or host files", async () => {
+    for (const folder of ["server", "secrets", "pki", "agent"])
+      writeFileSync(world.data.file(folder, "private"), "x".repeat(512), { mode: 0o666 });
+    const forbidden = [
+      otherDisk,
+      world.data.file("server", "private"),
+      world.data.file("secrets", "private"),
+      world.data.file("pki", "private"),
+      world.data.file("instance.json"),
+      world.data.file("run", "guests", "100", "guest.json"),
+      world.data.file("run", "guests", "101", "log"),
+      "/etc/passwd",
+      "/etc/shadow",
+      "/etc/hostname",
+      "/proc/1/environ",
+      "/sys/class/dmi/id/product_uuid",
+      "/usr/bin/env",
+      `/proc/${process.pid}/cwd/package.json`,
+    ];
+    for (const [index, path] of forbidden.entries()) {
+      await expect(add(path, `bad${index}`), path).rejects.toMatchObject({ code: "qmp.failed" });
+    }
+    await expect(
+      guest.qmp.execute("human-monitor-command", { "command-line": "logfile /etc/gpve-owned" }),
+    ).resolves.not.toBe("");
+    expect(existsSync("/etc/gpve-owned")).toBe(false);
+  });
+
+  it("gets its own new disk while it runs, and loses it again", async () => {
+    const path = world.disk("100-new.raw", "halt");
+    await expect(add(path, "new")).rejects.toThrow("No such file");
+    await guest.allowFile({ path, access: "rw" });
+    await guest.qmp.execute("blockdev-add", {
+      driver: "raw",
+      "node-name": "new",
+      file: { driver: "file", filename: path },
+    });
+    await guest.qmp.execute("device_add", { driver: "virtio-scsi-pci", id: "scsihw0" });
+    await guest.qmp.execute("device_add", { driver: "scsi-hd", id: "scsi1", bus: "scsihw0.0", drive: "new" });
+    await unplugDevice(guest.qmp, "scsi1");
+    await guest.qmp.execute("blockdev-del", { "node-name": "new" });
+    await guest.forbidFile(path);
+    await expect(add(path, "new")).rejects.toThrow("No such file");
+    expect(statSync(path).uid).toBe(statSync(join(guest.ioFolder)).uid);
+  });
+
+  it("reads a shared image but cannot write to it", async () => {
+    const path = world.disk("base.raw", "halt");
+    await guest.allowFile({ path, access: "ro" });
+    await add(path, "base");
+    await guest.qmp.execute("blockdev-del", { "node-name": "base" });
+    await expect(
+      guest.qmp.execute("blockdev-add", {
+        driver: "raw",
+        "node-name": "base",
+        file: { driver: "file", filename: path },
+      }),
+    ).rejects.toMatchObject({ code: "qmp.failed" });
+  });
+
+  it("changes its share of the host while it runs", () => {
+    guest.setLimits({ cpuUnits: 200, cpuLimit: 0.5, memoryMaxBytes: 512 * 1024 * 1024 });
+    guest.setLimits({ cpuLimit: 0, memoryMaxBytes: 0 });
+  });
+});
