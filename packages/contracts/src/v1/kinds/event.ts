@@ -37,5 +37,8 @@ export const eventKind: KindDeclaration = {
     { header: "COUNT", field: "status.count" },
     { header: "MESSAGE", field: "spec.message" },
   ],
-  describe: [{ title: "Seen", fields: ["status.count", "status.firstAt", "status.lastAt"] }],
+  describe: [
+    { title: "What", fields: ["spec.type", "spec.reason", "spec.message", "spec.object", "spec.node"] },
+    { title: "Seen", fields: ["status.count", "status.firstAt", "status.lastAt"] },
+  ],
 };

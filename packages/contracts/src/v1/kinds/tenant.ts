@@ -35,6 +35,9 @@ export const tenantKind: KindDeclaration = {
     { header: "COMMENT", field: "spec.comment" },
     { header: "AGE", field: "metadata.creationTimestamp", format: "age" },
   ],
-  describe: [{ title: "Members", fields: ["status.guests", "status.storages", "status.parent"] }],
+  describe: [
+    { title: "Tenant", fields: ["spec.comment"] },
+    { title: "Members", fields: ["status.guests", "status.storages", "status.parent"] },
+  ],
   applyOrder: 30,
 };

@@ -52,17 +52,37 @@ describe("pages", () => {
           const seen: V1Object[] = [];
           let after: string | undefined;
           for (let guard = 0; guard <= names.length; guard++) {
-            const { items, remaining } = pageOf(all, after, limit);
+            const { items, more, remaining = 0 } = pageOf(all, after, limit, () => true);
             seen.push(...items);
             expect(remaining).toBe(all.length - seen.length);
-            if (remaining === 0) break;
+            expect(more).toBe(remaining > 0);
+            if (!more) break;
             after = items.at(-1)?.metadata.name;
           }
           expect(seen).toEqual(all);
         },
       ),
     );
-    expect(pageOf([named("a"), named("b")], "a", 0).items).toHaveLength(1);
+    expect(pageOf([named("a"), named("b")], "a", 0, () => true).items).toHaveLength(1);
+    expect(
+      pageOf([named("a"), named("b"), named("c")], undefined, 1, ({ metadata }) => metadata.name !== "a"),
+    ).toEqual({
+      items: [named("b")],
+      more: true,
+      remaining: 1,
+    });
+  });
+});
+
+describe("a page of a long list", () => {
+  it("looks at no more objects than it must, and then does not count the rest", () => {
+    const all = Array.from({ length: 5_000 }, (_value, n) => named(String(n).padStart(5, "0")));
+    let looks = 0;
+    const page = pageOf(all, "00099", 10, () => ++looks > 0);
+    expect(page.items[0]?.metadata.name).toBe("00100");
+    expect(page).toMatchObject({ more: true });
+    expect(page.remaining).toBeUndefined();
+    expect(looks).toBe(11);
   });
 });
 

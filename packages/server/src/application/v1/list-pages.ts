@@ -78,15 +78,47 @@ export class ListSnapshots {
   }
 }
 
-/** Splits off the objects of one page. */
+/** Counting what is left costs a look at all of it; beyond this many objects it is not told. */
+const COUNT_LIMIT = 2_000;
+
+export interface Page {
+  readonly items: readonly V1Object[];
+  readonly more: boolean;
+  readonly remaining?: number;
+}
+
+/** Splits off the objects of one page, looking at no more of them than it must. `limit` 0 = all. */
 export function pageOf(
   objects: readonly V1Object[],
   after: string | undefined,
   limit: number,
-): { readonly items: readonly V1Object[]; readonly remaining: number } {
-  const start = after === undefined ? 0 : objects.findIndex((object) => object.metadata.name > after);
-  const rest = start === -1 ? [] : objects.slice(start);
-  return limit === 0
-    ? { items: rest, remaining: 0 }
-    : { items: rest.slice(0, limit), remaining: Math.max(0, rest.length - limit) };
+  visible: (object: V1Object) => boolean,
+): Page {
+  const start = after === undefined ? 0 : firstAfter(objects, after);
+  if (limit === 0)
+    return { items: (start === 0 ? objects : objects.slice(start)).filter(visible), more: false };
+  const items: V1Object[] = [];
+  let more = false;
+  let at = start;
+  for (; at < objects.length && !more; at++) {
+    const object = objects[at];
+    if (object === undefined || !visible(object)) continue;
+    if (items.length < limit) items.push(object);
+    else more = true;
+  }
+  if (!more) return { items, more };
+  if (objects.length > COUNT_LIMIT) return { items, more };
+  return { items, more, remaining: 1 + objects.slice(at).filter(visible).length };
+}
+
+/** Binary search: lists are sorted by name. */
+function firstAfter(objects: readonly V1Object[], name: string): number {
+  let low = 0;
+  let high = objects.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((objects[middle]?.metadata.name ?? "") <= name) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

@@ -99,24 +99,23 @@ export class ObjectService {
       objects =
         this.#snapshots.find(kind, revision) ?? (await this.#past(cache.adapter, revision, ctx.signal));
     }
-    const visible = objects.filter(
+    const { items, more, remaining } = pageOf(
+      objects,
+      after,
+      query.limit,
       (object) => selected(object, query) && mayDo(permission, ctx, { current: object }),
     );
-    const { items, remaining } = pageOf(visible, after, query.limit);
-    const last = items.at(-1);
-    const more = remaining > 0 && last !== undefined;
+    const last = items.at(-1)?.metadata.name;
     if (more) this.#snapshots.save(kind, revision, objects);
     return {
       apiVersion: API_VERSION,
       kind: `${kind}List`,
       metadata: {
         resourceVersion: String(revision),
-        ...(more
-          ? {
-              continue: encodeContinue({ kind, revision, after: last.metadata.name, selectors }),
-              remainingItemCount: remaining,
-            }
+        ...(more && last !== undefined
+          ? { continue: encodeContinue({ kind, revision, after: last, selectors }) }
           : {}),
+        ...(remaining === undefined ? {} : { remainingItemCount: remaining }),
       },
       items,
     };

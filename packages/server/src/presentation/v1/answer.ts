@@ -8,6 +8,7 @@ import type { V1Route } from "@gpve/contracts/v1/routes.ts";
 import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import type { Actor } from "@gpve/domain/request/context.ts";
 import { secretFields, withoutSecrets } from "../../application/v1/secret-fields.ts";
+import { ReadyJson } from "./object-json.ts";
 import type { V1Deps } from "./ports.ts";
 
 /** Wrong credentials are answered this late, so that guessing stays slow. */
@@ -98,7 +99,7 @@ export function send(req: IncomingMessage, res: ServerResponse, answer: Answer, 
     res.destroy();
     return;
   }
-  const body = Buffer.from(JSON.stringify(answer.body));
+  const body = Buffer.from(answer.body instanceof ReadyJson ? answer.body.text : JSON.stringify(answer.body));
   // An unread body would be taken for the next request.
   const unread = !req.complete;
   res.writeHead(answer.status, {

@@ -4,6 +4,7 @@ import { parseSelection } from "../../application/v1/object-service.ts";
 import type { ObjectService } from "../../application/v1/object-service.ts";
 import type { Outcome } from "../../application/v1/write-object.ts";
 import type { Call, Reply } from "./fixed-operations.ts";
+import { listJson, objectJson, ReadyJson } from "./object-json.ts";
 
 /** The verbs of a kind. */
 export async function objectOperation(
@@ -18,18 +19,22 @@ export async function objectOperation(
     case "list":
     case "watch":
       return {
-        body: await service.list(
-          kind.kind,
-          {
-            ...parseSelection(service.cache(kind.kind).adapter, query),
-            limit: Number(query["limit"] ?? 0),
-            ...(query["continue"] === undefined ? {} : { continue: query["continue"] }),
-          },
-          ctx,
+        body: new ReadyJson(
+          listJson(
+            await service.list(
+              kind.kind,
+              {
+                ...parseSelection(service.cache(kind.kind).adapter, query),
+                limit: Number(query["limit"] ?? 0),
+                ...(query["continue"] === undefined ? {} : { continue: query["continue"] }),
+              },
+              ctx,
+            ),
+          ),
         ),
       };
     case "get":
-      return { body: await service.get(kind.kind, name, ctx) };
+      return { body: new ReadyJson(objectJson(await service.get(kind.kind, name, ctx))) };
     case "create": {
       const outcome = await service.create(kind.kind, body, ctx, once);
       const location = `${V1_PREFIX}/${kind.plural}/${encodeURIComponent(outcome.object.metadata.name)}`;

@@ -2,6 +2,7 @@
 import type { ServerResponse } from "node:http";
 import type { Problem } from "@gpve/contracts/v1/problem.ts";
 import type { WatchItem } from "../../application/v1/watch-objects.ts";
+import { objectJson } from "./object-json.ts";
 
 /**
  * Answers with a stream of events. What fails before the first of them is thrown, so that it gets an HTTP status;
@@ -44,7 +45,7 @@ export function eventText(item: WatchItem): string {
     case "ADDED":
     case "MODIFIED":
     case "DELETED":
-      return `event: ${item.type}\nid: ${item.id}\ndata: ${JSON.stringify(item.object)}\n\n`;
+      return `event: ${item.type}\nid: ${item.id}\ndata: ${objectJson(item.object)}\n\n`;
   }
 }
 
