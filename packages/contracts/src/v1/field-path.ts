@@ -28,6 +28,21 @@ export function fillTemplate(template: string, object: unknown): string | undefi
   return complete ? text : undefined;
 }
 
+/** The other way round: what the fields of a template must have been. Undefined when the text does not fit. */
+export function readTemplate(template: string, text: string): ReadonlyMap<string, string> | undefined {
+  const fields: string[] = [];
+  const pattern = template
+    .split(/(\{[^}]+\})/)
+    .map((part) => {
+      if (!part.startsWith("{")) return part.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
+      fields.push(part.slice(1, -1));
+      return "(.+?)";
+    })
+    .join("");
+  const match = new RegExp(`^${pattern}$`, "s").exec(text);
+  return match === null ? undefined : new Map(fields.map((field, index) => [field, match[index + 1] ?? ""]));
+}
+
 function templateField(object: unknown, field: string): string | undefined {
   if (field === "name") return fieldText(object, "metadata.name");
   if (field !== "realm") return fieldText(object, field);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isAppError } from "../errors.ts";
-import { fieldAt, fieldText, fillTemplate } from "./field-path.ts";
+import { fieldAt, fieldText, fillTemplate, readTemplate } from "./field-path.ts";
 import { findKind } from "./kinds.ts";
 import { formatSelector, matches, parseFieldSelector, parseLabelSelector } from "./selector.ts";
 import type { Requirement } from "./selector.ts";
@@ -97,6 +97,25 @@ describe("field paths", () => {
   it("fills templates only completely", () => {
     expect(fillTemplate("/p/{name}{spec.path}", object)).toBe("/p/a/x");
     expect(fillTemplate("/p/{spec.nothing}", object)).toBeUndefined();
+  });
+});
+
+describe("templates", () => {
+  it("are read back where they fit", () => {
+    expect(readTemplate("{spec.role}@{spec.path}", "PVEAdmin@/pool/a@b")).toEqual(
+      new Map([
+        ["spec.role", "PVEAdmin"],
+        ["spec.path", "/pool/a@b"],
+      ]),
+    );
+    expect(readTemplate("{spec.role}@{spec.path}", "nothing")).toBeUndefined();
+  });
+
+  it("know the realm of a user", () => {
+    expect(fillTemplate("/access/realm/{realm}", { metadata: { name: "a@b@pve" } })).toBe(
+      "/access/realm/pve",
+    );
+    expect(fillTemplate("/access/realm/{realm}", { metadata: { name: "a" } })).toBeUndefined();
   });
 });
 

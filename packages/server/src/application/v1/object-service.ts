@@ -1,8 +1,8 @@
 // List, read and change objects of every kind: permission, validation, optimistic concurrency and idempotency in
 // one place. Adapters only know where the records are.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { fieldText } from "@gpve/contracts/v1/field-path.ts";
-import type { Verb } from "@gpve/contracts/v1/kind.ts";
+import { fieldText, readTemplate } from "@gpve/contracts/v1/field-path.ts";
+import type { KindDeclaration, Verb } from "@gpve/contracts/v1/kind.ts";
 import { API_VERSION } from "@gpve/contracts/v1/object.ts";
 import type { V1List, V1Object } from "@gpve/contracts/v1/object.ts";
 import type { V1Permission } from "@gpve/contracts/v1/permission.ts";
@@ -201,7 +201,7 @@ export class ObjectService {
     const cache = this.cache(kind);
     await this.#deps.records.fresh({ signal: ctx.signal });
     // Who may not know about an object learns nothing from its absence either.
-    const current = cache.get(name) ?? { metadata: { name } };
+    const current = cache.get(name) ?? absentObject(cache.adapter.kind, name);
     requireMay(permissionOf(cache.adapter, verb), ctx, { current });
   }
 
@@ -266,6 +266,13 @@ export function selected(object: V1Object, selection: Selection): boolean {
       Object.hasOwn(object.metadata.labels, key) ? object.metadata.labels[key] : undefined,
     ) && matches(selection.fields, (field) => fieldText(object, field))
   );
+}
+
+/** What can be known of an object that is not there: its name, and what the name is made of. */
+function absentObject(kind: KindDeclaration, name: string): unknown {
+  const fields = kind.nameTemplate === undefined ? undefined : readTemplate(kind.nameTemplate, name);
+  const spec = [...(fields ?? [])].map(([field, value]) => [field.replace(/^spec\./, ""), value] as const);
+  return { metadata: { name }, spec: Object.fromEntries(spec) };
 }
 
 export function notFound(kind: string, name: string): AppError {

@@ -244,6 +244,9 @@ describe("users, roles and bindings", () => {
     expect(
       (await v1.ask("POST", "/bindings", { as: "owner@pve", body: binding("PVEPoolUser") })).status,
     ).toBe(201);
+    const missing = (path: string) =>
+      v1.ask("GET", `/bindings/${encodeURIComponent(`NoAccess@${path}`)}`, { as: "owner@pve" });
+    expect([(await missing("/pool/web")).status, (await missing("/pool/db")).status]).toEqual([404, 403]);
     expect(
       (await v1.ask("POST", "/bindings", { as: "owner@pve", body: binding("Administrator") })).status,
     ).toBe(400);

@@ -19,6 +19,7 @@ import type { Answer, Progress } from "./answer.ts";
 import { fixedOperations } from "./fixed-operations.ts";
 import type { Call, FixedHandlers, Reply } from "./fixed-operations.ts";
 import { RouteTable, readQuery } from "./match-route.ts";
+import type { RouteMatch } from "./match-route.ts";
 import { objectOperation } from "./object-operations.ts";
 import type { V1Deps } from "./ports.ts";
 import { readJson } from "./read-json.ts";
@@ -97,8 +98,12 @@ async function answerRequest(
   };
   let answer: Answer | "streamed";
   try {
-    answer = await deps.trace(`${method} ${V1_PREFIX}`, { "http.request.method": method }, (traceparent) =>
-      handle(server, req, res, progress, traceparent),
+    const match = server.table.match(method, pathOf(req.url ?? ""));
+    const route = match.kind === "found" ? `${V1_PREFIX}${match.route.path}` : V1_PREFIX;
+    answer = await deps.trace(
+      `${method} ${route}`,
+      { "http.request.method": method, "http.route": route },
+      (traceparent) => handle(server, req, res, { progress, match, traceparent }),
     );
   } catch (err) {
     answer = await failure(deps, err, progress, startedAt);
@@ -118,15 +123,17 @@ async function handle(
   server: Server,
   req: IncomingMessage,
   res: ServerResponse,
-  progress: Progress,
-  traceparent: string | undefined,
+  begun: {
+    readonly progress: Progress;
+    readonly match: RouteMatch;
+    readonly traceparent: string | undefined;
+  },
 ): Promise<Answer | "streamed"> {
   const { deps } = server;
+  const { progress, match, traceparent } = begun;
   const method = req.method ?? "";
   const url = req.url ?? "";
-  const cut = url.indexOf("?");
-  const path = cut === -1 ? url : url.slice(0, cut);
-  const match = server.table.match(method, path);
+  const path = pathOf(url);
   if (match.kind === "unknown")
     throw new AppError("object.not_found", `there is nothing at ${method} ${path}`);
   if (match.kind === "wrong-method") {
@@ -156,7 +163,7 @@ async function handle(
     ...(traceparent === undefined ? {} : { traceparent }),
   };
   const object = await permittedObject(server, route, params, ctx);
-  const query = readQuery(route, cut === -1 ? "" : url.slice(cut + 1));
+  const query = readQuery(route, url.slice(path.length + 1));
   if (route.kind !== undefined && (query["watch"] === "1" || query["watch"] === "true")) {
     await watchOperation({ ...server, credentials }, { route, query, ctx, req, res });
     return "streamed";
@@ -170,6 +177,11 @@ async function handle(
     body: reply.body,
     ...(reply.headers ? { headers: reply.headers } : {}),
   };
+}
+
+function pathOf(url: string): string {
+  const cut = url.indexOf("?");
+  return cut === -1 ? url : url.slice(0, cut);
 }
 
 function run(server: Server, route: V1Route, call: Call): Promise<Reply> | Reply {
