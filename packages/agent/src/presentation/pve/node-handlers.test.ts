@@ -208,6 +208,9 @@ describe("node methods", () => {
     await expect(guest.run("reboot")).rejects.toThrow(/network namespace/);
     const bare = new SystemdPower({ exec, hasSystemd: () => false, ownsMachine: () => true });
     await expect(bare.run("shutdown")).rejects.toThrow(/systemd does not run/);
+    // On the machine of the test itself: done by the made-up systemctl, or refused for a good reason.
+    const here = new SystemdPower({ exec });
+    await here.run("reboot").catch((err: unknown) => expect(String(err)).toMatch(/cannot reboot/));
   });
 
   test("the report shows capabilities and says which commands failed", async () => {
