@@ -56,13 +56,16 @@ export interface GuestStart {
   readonly args: readonly string[];
   /** QEMU's -uuid: proof, over QMP, that a process is this guest. Required with monitors. */
   readonly uuid?: string;
-  /** QEMU with its three monitors, whose arguments are added. false = another program. */
+  /** QEMU with its three monitors; their arguments are added unless `qmp` is there. false = another program. */
   readonly monitors: boolean;
   readonly files: readonly GuestFile[];
   /** Given to the program as descriptors, in order, from `firstFd` on: all queues of all taps, then vhost. */
   readonly taps?: readonly (GuestTap & { readonly firstFd: number })[];
   readonly vhost?: { readonly count: number; readonly firstFd: number };
-  /** Listening unix sockets handed over as descriptors: the guest serves them but cannot replace them. */
+  /**
+   * Listening unix sockets handed over as descriptors: the guest serves them but cannot replace them. Character
+   * devices in the arguments whose path is `socketPath(name)` are handed over in this way without being listed.
+   */
   readonly sockets?: readonly { readonly name: string; readonly fd: number }[];
   readonly needsKvm?: boolean;
   readonly env?: Readonly<Record<string, string>>;
@@ -93,6 +96,13 @@ export interface GuestExit {
   readonly outOfMemory: boolean;
   /** The end of what the program printed. */
   readonly lastWords: string;
+}
+
+export interface GuestPlace {
+  /** A socket the guest serves and cannot replace: monitors, serial ports, guest agent. */
+  socketPath(name: string): string;
+  /** The folder the guest may write into, same path inside and outside: VNC socket, screenshots. */
+  readonly ioFolder: string;
 }
 
 export interface GuestProcess {
@@ -154,6 +164,8 @@ export interface GuestProcesses {
   start(start: GuestStart, options?: CallOptions): Promise<GuestProcess>;
   /** Finds everything that runs, once at agent start and again for what was unreachable. */
   adopt(): Promise<Adoption>;
+  /** Where a guest's sockets and its own folder are, before and after it is started. */
+  placeOf(id: string): GuestPlace;
   get(id: string): GuestProcess | undefined;
   list(): readonly GuestProcess[];
   /** Every exit of a started or adopted guest, once. Returns the function that stops listening. */

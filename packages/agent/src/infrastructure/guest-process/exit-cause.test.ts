@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { causeOf } from "./exit-cause.ts";
 import { FIRST_GUEST_UID, guestUid } from "./guest-uid.ts";
-import { monitorArgs } from "./monitors.ts";
+import { GuestFolder } from "./guest-folder.ts";
+import { handOverSockets, withMonitors } from "./monitors.ts";
 
 describe("how a guest ended", () => {
   const facts = { sameBoot: true, lastWords: "" };
@@ -38,11 +39,37 @@ describe("the uid of a guest", () => {
 
 describe("QEMU's monitors", () => {
   it("are given as listening descriptors", () => {
-    expect(monitorArgs().slice(0, 4)).toEqual([
+    const folder = new GuestFolder("/run/a,b", "100");
+    const { args, sockets } = handOverSockets(withMonitors(["-nodefaults"], folder), folder);
+    expect(args.slice(0, 5)).toEqual([
+      "-nodefaults",
       "-chardev",
       "socket,id=qmp,fd=10,server=on,wait=off",
       "-mon",
       "chardev=qmp,mode=control",
     ]);
+    expect(sockets.map(({ fd }) => fd)).toEqual([10, 11, 12]);
+    expect(sockets[0]?.path).toBe("/run/a,b/100/qmp.sock");
+  });
+
+  it("are found in the arguments, as is every other socket the guest serves in its folder", () => {
+    const folder = new GuestFolder("/run/g", "100");
+    const given = [
+      "-chardev",
+      "socket,id=qmp,path=/run/g/100/qmp.sock,server=on,wait=off",
+      "-chardev",
+      "socket,id=serial0,path=/run/g/100/serial0.sock,server=on,wait=off",
+      "-chardev",
+      "socket,id=tpm,path=/run/g/100/io/swtpm",
+      "-name",
+      "socket,id=x,path=/run/g/100/x,server=on",
+    ];
+    const { args, sockets } = handOverSockets(withMonitors(given, folder), folder);
+    expect(sockets).toEqual([
+      { path: "/run/g/100/qmp.sock", fd: 10 },
+      { path: "/run/g/100/serial0.sock", fd: 201 },
+    ]);
+    expect(args[3]).toBe("socket,id=serial0,fd=201,server=on,wait=off");
+    expect(args.slice(4)).toEqual(given.slice(4));
   });
 });

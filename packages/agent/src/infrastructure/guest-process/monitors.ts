@@ -1,5 +1,6 @@
 // QEMU's three monitors: commands, events, and one for the supervisor, which passes descriptors of new network cards.
 // QEMU gets them as listening descriptors: the sockets are there before it starts, and it cannot replace them.
+import { dirname } from "node:path";
 import type { GuestFolder } from "./guest-folder.ts";
 
 export const MONITORS = [
@@ -10,16 +11,43 @@ export const MONITORS = [
 
 /** Descriptors from here on are the caller's: taps, vhost, sockets. */
 export const FIRST_FREE_FD = 32;
+/** Sockets found in the arguments get these. */
+const FIRST_SOCKET_FD = 200;
 
-export function monitorArgs(): string[] {
-  return MONITORS.flatMap(({ name, fd }) => [
+function monitorArgs(folder: GuestFolder): string[] {
+  return MONITORS.flatMap(({ name }) => [
     "-chardev",
-    `socket,id=${name},fd=${fd},server=on,wait=off`,
+    `socket,id=${name},path=${folder.socket(name).replaceAll(",", ",,")},server=on,wait=off`,
     "-mon",
     `chardev=${name},mode=control`,
   ]);
 }
 
-export function monitorSockets(folder: GuestFolder): { path: string; fd: number }[] {
-  return MONITORS.map(({ name, fd }) => ({ path: folder.socket(name), fd }));
+const SERVED_SOCKET = /^(socket,id=[^,]+),path=((?:[^,]|,,)+),server=on\b/;
+
+/**
+ * Character devices that listen in the guest's folder (`-chardev socket,id=…,path=…,server=on`): QEMU cannot reach
+ * that folder, so they are opened for it and its arguments name the descriptor instead.
+ */
+export function handOverSockets(
+  args: readonly string[],
+  folder: GuestFolder,
+): { readonly args: string[]; readonly sockets: { path: string; fd: number }[] } {
+  const sockets: { path: string; fd: number }[] = [];
+  const rewritten = args.map((arg, index) => {
+    const match = args[index - 1] === "-chardev" ? SERVED_SOCKET.exec(arg) : null;
+    const path = match?.[2]?.replaceAll(",,", ",");
+    if (match === null || path === undefined || dirname(path) !== folder.path) return arg;
+    const fd =
+      MONITORS.find(({ name }) => folder.socket(name) === path)?.fd ?? FIRST_SOCKET_FD + sockets.length;
+    sockets.push({ path, fd });
+    return `${match[1]},fd=${fd},server=on${arg.slice(match[0].length)}`;
+  });
+  return { args: rewritten, sockets };
+}
+
+/** With the three monitors, whether the arguments name them already or not. */
+export function withMonitors(args: readonly string[], folder: GuestFolder): string[] {
+  const hasThem = args.some((arg) => arg.startsWith("socket,id=qmp,"));
+  return hasThem ? [...args] : [...args, ...monitorArgs(folder)];
 }

@@ -4,7 +4,7 @@ import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import type { SupervisorSpec } from "../supervisor/spec-file.ts";
 import type { GuestFolder } from "./guest-folder.ts";
 import { guestView, kvmGroups } from "./guest-view.ts";
-import { monitorArgs, monitorSockets } from "./monitors.ts";
+import { handOverSockets, withMonitors } from "./monitors.ts";
 
 export interface StartPlace {
   /** undefined = not root: no confinement. */
@@ -17,9 +17,13 @@ export interface StartPlace {
 export function specOf(start: GuestStart, folder: GuestFolder, place: StartPlace): SupervisorSpec {
   const kvm = start.needsKvm ?? false;
   const view = guestView(start.program, start.files, { ioFolder: folder.io, kvm });
+  const { args, sockets } = handOverSockets(
+    start.monitors ? withMonitors(start.args, folder) : start.args,
+    folder,
+  );
   return {
     program: start.program,
-    args: [basename(start.program), ...start.args, ...(start.monitors ? monitorArgs() : [])],
+    args: [basename(start.program), ...args],
     env: start.env ?? { ...MINIMAL_ENV, HOME: "/", TMPDIR: "/tmp" },
     stateFile: folder.file("state"),
     exitFile: folder.file("exit"),
@@ -53,7 +57,7 @@ export function specOf(start: GuestStart, folder: GuestFolder, place: StartPlace
     })),
     ...(start.vhost === undefined ? {} : { vhost: start.vhost }),
     sockets: [
-      ...(start.monitors ? monitorSockets(folder) : []),
+      ...sockets,
       ...(start.sockets ?? []).map(({ name, fd }) => ({ path: folder.socket(name), fd })),
     ],
     openFiles: [],

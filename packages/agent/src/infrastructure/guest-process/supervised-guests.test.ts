@@ -86,6 +86,8 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     expect(() => guest.setLimits({ cpuUnits: 1 })).toThrow("without root");
     await guest.allowFile({ path: "/etc/hostname", access: "ro" });
     await guest.forbidFile("/etc/hostname");
+    expect(guests.placeOf("100").socketPath("qmp")).toBe(guest.socketPath("qmp"));
+    expect(guests.placeOf("100").ioFolder).toBe(guest.ioFolder);
     expect(guest.socketPath("qmp")).toContain("/run/guests/100/qmp.sock");
     expect(guest.ioFolder).toContain("/run/guests/100/io");
     await expect(guests.start(fakeVm("100"))).rejects.toThrow("VM 100 already running");

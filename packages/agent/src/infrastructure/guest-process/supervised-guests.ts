@@ -8,6 +8,7 @@ import type {
   Adoption,
   Confinement,
   EndedGuest,
+  GuestPlace,
   GuestProcess,
   GuestProcesses,
   GuestStart,
@@ -69,6 +70,11 @@ export class SupervisedGuests implements GuestProcesses {
         };
     this.#cgroups = isRoot ? new GuestCgroups(options.instanceId, undefined, this.#clock) : undefined;
     if (!isRoot) options.log.warn({ confinement: "none" }, this.confinement.detail);
+  }
+
+  placeOf(id: string): GuestPlace {
+    const folder = new GuestFolder(this.#guestsFolder, id);
+    return { socketPath: (name) => folder.socket(name), ioFolder: folder.io };
   }
 
   get(id: string): GuestProcess | undefined {
