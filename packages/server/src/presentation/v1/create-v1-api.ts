@@ -7,13 +7,12 @@ import { V1_PREFIX, v1Routes } from "@gpve/contracts/v1/routes.ts";
 import type { FixedOperation, V1Route } from "@gpve/contracts/v1/routes.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { Actor, RequestContext } from "@gpve/domain/request/context.ts";
-import { aclDef, poolsDef, rolesDef, tokensDef, usersDef } from "../../application/access/collections.ts";
+import { AccessEpoch } from "../../application/v1/access-epoch.ts";
 import { requireMay } from "../../application/v1/authorisation.ts";
 import { Idempotency, idempotentRequest } from "../../application/v1/idempotency.ts";
 import type { IdempotentRequest } from "../../application/v1/idempotency.ts";
 import { notFound, ObjectService } from "../../application/v1/object-service.ts";
 import { Validator } from "../../application/v1/validation.ts";
-import { AccessEpoch } from "./access-epoch.ts";
 import { audited, failure, send, withoutRouteSecrets } from "./answer.ts";
 import type { Answer, Progress } from "./answer.ts";
 import { fixedOperations } from "./fixed-operations.ts";
@@ -43,15 +42,7 @@ export function createV1Api(deps: V1Deps): V1Api & { close(): void } {
     adapters: deps.adapters,
     ...(deps.history === undefined ? {} : { history: deps.history }),
   });
-  const { records } = deps;
-  // Groups are counted by their members' records.
-  const epoch = new AccessEpoch([
-    records.collection(usersDef),
-    records.collection(rolesDef),
-    records.collection(tokensDef),
-    records.collection(aclDef),
-    records.collection(poolsDef),
-  ]);
+  const epoch = new AccessEpoch(deps.records);
   const table = new RouteTable(v1Routes(deps.adapters.map((adapter) => adapter.kind)));
   const server: Server = {
     deps,

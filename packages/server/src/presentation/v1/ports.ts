@@ -4,10 +4,10 @@ import type { Health, TaskLog } from "@gpve/contracts/v1/bodies.ts";
 import type { AuditLog } from "@gpve/domain/audit/audit-log.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { Records } from "@gpve/store/records/port.ts";
 import type { KindAdapter } from "../../application/v1/adapter.ts";
 import type { SubmitApply } from "../../application/v1/apply-objects.ts";
 import type { ObjectsAt } from "../../application/v1/history.ts";
+import type { ObjectServiceDeps } from "../../application/v1/object-service.ts";
 import type { PveApiDeps } from "../http/pve/ports.ts";
 
 export interface TaskRef {
@@ -21,7 +21,7 @@ export interface V1Deps extends Pick<
   "authenticate" | "accessOf" | "audit" | "observe" | "trace" | "log" | "newRequestId" | "delay"
 > {
   readonly version: string;
-  readonly records: Records;
+  readonly records: ObjectServiceDeps["records"];
   readonly clock: Clock;
   /** From createKindAdapters, and of the modules. */
   readonly adapters: readonly KindAdapter[];

@@ -3,11 +3,11 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { problemOf } from "@gpve/contracts/v1/problem.ts";
 import type { V1Route } from "@gpve/contracts/v1/routes.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { AccessEpoch } from "../../application/v1/access-epoch.ts";
 import { parseSelection } from "../../application/v1/object-service.ts";
 import type { ObjectService } from "../../application/v1/object-service.ts";
 import { watchObjects } from "../../application/v1/watch-objects.ts";
 import type { Credentials } from "../http/pve/ports.ts";
-import type { AccessEpoch } from "./access-epoch.ts";
 import type { V1Deps } from "./ports.ts";
 import { sendEvents } from "./send-events.ts";
 
