@@ -59,6 +59,19 @@ import { userPassword } from "./commands/user/password.ts";
 import { userPermissions } from "./commands/user/permissions.ts";
 import { userSet } from "./commands/user/set.ts";
 import { userShow } from "./commands/user/show.ts";
+import { vmClone } from "./commands/vm/clone.ts";
+import { vmConfig } from "./commands/vm/config.ts";
+import { vmCreate } from "./commands/vm/create.ts";
+import { vmDeleteSnapshot } from "./commands/vm/delete-snapshot.ts";
+import { vmDelete } from "./commands/vm/delete.ts";
+import { vmExec } from "./commands/vm/exec.ts";
+import { vmList } from "./commands/vm/list.ts";
+import { vmPowerCommands } from "./commands/vm/power.ts";
+import { vmRollback } from "./commands/vm/rollback.ts";
+import { vmSet } from "./commands/vm/set.ts";
+import { vmShow } from "./commands/vm/show.ts";
+import { vmSnapshot } from "./commands/vm/snapshot.ts";
+import { vmSnapshots } from "./commands/vm/snapshots.ts";
 
 export const allCommands: readonly CommandSpec[] = [
   status,
@@ -120,4 +133,17 @@ export const allCommands: readonly CommandSpec[] = [
   userDelete,
   userPassword,
   userPermissions,
+  vmList,
+  vmShow,
+  vmConfig,
+  vmCreate,
+  vmSet,
+  ...vmPowerCommands,
+  vmDelete,
+  vmClone,
+  vmSnapshots,
+  vmSnapshot,
+  vmRollback,
+  vmDeleteSnapshot,
+  vmExec,
 ];

@@ -35,6 +35,7 @@ export const nouns: Readonly<Record<string, string>> = {
   task: "running and finished work",
   token: "API tokens",
   user: "users",
+  vm: "virtual machines",
 };
 
 export interface Chosen {

@@ -1,0 +1,67 @@
+// start, stop, shutdown, reboot, reset, suspend, resume: the same command with other words.
+import type { CommandSpec, OptionSpec } from "../../command.ts";
+import { finishWork, noWaitOption } from "../../follow-result.ts";
+import { durationSeconds, given, type Input } from "../../input.ts";
+import { findVm } from "./find-vm.ts";
+
+interface Power {
+  readonly verb: "start" | "stop" | "shutdown" | "reboot" | "reset" | "suspend" | "resume";
+  readonly summary: string;
+  readonly done: string;
+  readonly options?: readonly OptionSpec[];
+  readonly params?: (input: Input) => Readonly<Record<string, number | boolean | undefined>>;
+}
+
+const timeout: OptionSpec = {
+  flags: "--wait-for <duration>",
+  about: "how long the guest may take (60s)",
+  parse: durationSeconds,
+};
+
+const POWERS: readonly Power[] = [
+  { verb: "start", summary: "start virtual machines", done: "Started" },
+  { verb: "stop", summary: "cut the power of virtual machines at once", done: "Stopped" },
+  {
+    verb: "shutdown",
+    summary: "ask guests to shut down",
+    done: "Shut down",
+    options: [timeout, { flags: "--force", about: "cut the power when the guest does not obey in time" }],
+    params: (input) => ({ timeout: input.number("waitFor"), forceStop: input.flag("force") || undefined }),
+  },
+  {
+    verb: "reboot",
+    summary: "ask guests to reboot, and apply waiting changes",
+    done: "Rebooted",
+    options: [timeout],
+    params: (input) => ({ timeout: input.number("waitFor") }),
+  },
+  { verb: "reset", summary: "reset virtual machines as by the reset button", done: "Reset" },
+  {
+    verb: "suspend",
+    summary: "pause virtual machines",
+    done: "Suspended",
+    options: [{ flags: "--to-disk", about: "save the memory on disk and stop" }],
+    params: (input) => ({ todisk: input.flag("toDisk") || undefined }),
+  },
+  { verb: "resume", summary: "let paused virtual machines go on", done: "Resumed" },
+];
+
+export const vmPowerCommands: readonly CommandSpec[] = POWERS.map(
+  ({ verb, summary, done, options, params }) => ({
+    name: `vm ${verb}`,
+    summary,
+    arguments: [{ name: "<vms...>", about: "VMIDs or names" }],
+    options: [...(options ?? []), noWaitOption],
+    examples: [`vm ${verb} 100 web`],
+    doing: (input) => `${verb} VM ${input.args("vms").join(" ")}`.trim(),
+    run: async (cli, input) => {
+      const client = await cli.client();
+      for (const name of input.args("vms")) {
+        const place = await findVm(client, name);
+        const all = { ...place, ...given(params?.(input) ?? {}) };
+        const { data } = await client.pve.call("POST", `/nodes/{node}/qemu/{vmid}/status/${verb}`, all);
+        await finishWork(cli, input, data, `${done} VM ${place.vmid}.`);
+      }
+    },
+  }),
+);

@@ -1,0 +1,249 @@
+import { describe, expect, test } from "vitest";
+import { Gpvectl, type RunOptions } from "../../testing/run-gpvectl.ts";
+
+const GiB = 1024 ** 3;
+const upid = "UPID:n1:1:";
+const base = "/nodes/n1/qemu/100";
+const rows = [
+  { type: "qemu", vmid: 101, name: "twin", node: "n2", status: "stopped", maxcpu: 1, maxmem: GiB },
+  {
+    type: "qemu",
+    vmid: 100,
+    name: "web",
+    node: "n1",
+    status: "running",
+    cpu: 0.5,
+    maxcpu: 2,
+    mem: GiB,
+    maxmem: 2 * GiB,
+    uptime: 60,
+    pool: "dev",
+  },
+  { type: "qemu", vmid: 102, name: "twin", node: "n1", status: "stopped", maxmem: GiB },
+  { type: "lxc", vmid: 200, name: "ct", node: "n1" },
+];
+
+async function withVms(): Promise<Gpvectl> {
+  const ctl = await Gpvectl.create();
+  ctl.api
+    .pve("GET /cluster/resources", rows)
+    .pve("GET /cluster/nextid", "103")
+    .pve("GET /nodes", [
+      { node: "n1", status: "online", mem: 3 * GiB, maxmem: 4 * GiB },
+      { node: "n2", status: "online", mem: GiB, maxmem: 4 * GiB },
+      { node: "n3", status: "offline", mem: 0, maxmem: 64 * GiB },
+    ])
+    .pve(`GET /nodes/n1/tasks/${upid}/status`, { status: "stopped", exitstatus: "OK" })
+    .pve(`GET /nodes/n1/tasks/${upid}/log`, [{ n: 1, t: "step" }], 1);
+  return ctl;
+}
+
+describe("reads", () => {
+  test("vm list shows VMs in order, filtered", async () => {
+    await using ctl = await withVms();
+    expect((await ctl.run(["vm", "list"])).out).toBe(
+      [
+        "VMID  NAME  NODE  STATUS      CPU  CPUS  MEMORY       OF  UPTIME",
+        "100   web   n1    running  50.0 %  2     50.0 %  2.0 GiB      1m",
+        "101   twin  n2    stopped       -  1          -  1.0 GiB       -",
+        "102   twin  n1    stopped       -  -          -  1.0 GiB       -",
+        "",
+      ].join("\n"),
+    );
+    const ids = async (...flags: string[]): Promise<number[]> =>
+      (JSON.parse((await ctl.run(["vm", "list", "-o", "json", ...flags])).out) as { vmid: number }[]).map(
+        (row) => row.vmid,
+      );
+    expect(await ids("--running")).toEqual([100]);
+    expect(await ids("--node", "n2")).toEqual([101]);
+    expect(await ids("--pool", "dev")).toEqual([100]);
+  });
+
+  test("a VM is found by VMID or by a name that only it has", async () => {
+    await using ctl = await withVms();
+    ctl.api.pve(`GET ${base}/status/current`, {
+      name: "web",
+      status: "running",
+      qmpstatus: "running",
+      maxmem: GiB,
+    });
+    for (const vm of ["100", "web"]) {
+      expect((await ctl.run(["vm", "show", vm])).out).toBe(
+        "VMID:        100\nName:        web\nNode:        n1\nStatus:      running\nQEMU state:  running\nMemory:      1.0 GiB\n",
+      );
+    }
+    expect(await ctl.run(["vm", "show", "twin"])).toMatchObject({
+      code: 2,
+      err: expect.stringContaining("several VMs are called twin: 101, 102. Name one by its VMID."),
+    });
+    expect(await ctl.run(["vm", "show", "200"])).toMatchObject({
+      code: 5,
+      err: expect.stringContaining("there is no VM 200. See what there is: gpvectl vm list."),
+    });
+  });
+
+  test("configuration and snapshots", async () => {
+    await using ctl = await withVms();
+    ctl.api
+      .pve(`GET ${base}/config`, { name: "web", cores: 2, boot: "order=scsi0" })
+      .pve(`GET ${base}/snapshot`, [
+        { name: "s1", snaptime: 0, vmstate: 1 },
+        { name: "current", parent: "s1", description: "You are here!" },
+      ]);
+    expect((await ctl.run(["vm", "config", "100"])).out).toBe("boot: order=scsi0\ncores: 2\nname: web\n");
+    expect(
+      JSON.parse((await ctl.run(["vm", "config", "100", "--current", "-o", "json"])).out),
+    ).toHaveProperty("cores", 2);
+    expect(ctl.api.last(`GET /api2/json${base}/config`).query.toString()).toBe("current=1");
+    expect((await ctl.run(["vm", "snapshots", "web"])).out).toBe(
+      [
+        "NAME     PARENT  TAKEN                 WITH MEMORY  DESCRIPTION",
+        "s1       -       1970-01-01 00:00:00Z  yes          -",
+        "current  s1      -                     -            You are here!",
+        "",
+      ].join("\n"),
+    );
+  });
+});
+
+describe("writes", () => {
+  test.each([
+    [`POST ${base}/status/start`, ["vm", "start", "100"], "Started VM 100.", ""],
+    [
+      `POST ${base}/status/shutdown`,
+      ["vm", "shutdown", "web", "--wait-for", "2m", "--force"],
+      "Shut down VM 100.",
+      "timeout=120&forceStop=1",
+    ],
+    [`POST ${base}/status/suspend`, ["vm", "suspend", "100", "--to-disk"], "Suspended VM 100.", "todisk=1"],
+    [`POST ${base}/status/reboot`, ["vm", "reboot", "100"], "Rebooted VM 100.", ""],
+    [
+      `POST ${base}/config`,
+      ["vm", "set", "100", "cores=4", "--delete", "ide2"],
+      "Changed VM 100.",
+      "cores=4&delete=ide2",
+    ],
+    [
+      `DELETE ${base}`,
+      ["vm", "delete", "100", "--purge", "--unreferenced-disks"],
+      "Deleted VM 100.",
+      "purge=1&destroy-unreferenced-disks=1",
+    ],
+    [
+      `POST ${base}/clone`,
+      ["vm", "clone", "web", "--name", "w2", "--full"],
+      "Cloned VM 100 as 103.",
+      "newid=103&name=w2&full=1",
+    ],
+    [
+      `POST ${base}/snapshot`,
+      ["vm", "snapshot", "100", "s1", "--memory"],
+      "Took snapshot s1 of VM 100.",
+      "snapname=s1&vmstate=1",
+    ],
+    [
+      `POST ${base}/snapshot/s1/rollback`,
+      ["vm", "rollback", "100", "s1", "--start"],
+      "VM 100 is back at s1.",
+      "start=1",
+    ],
+    [
+      `DELETE ${base}/snapshot/s1`,
+      ["vm", "delete-snapshot", "100", "s1", "--force"],
+      "Deleted snapshot s1 of VM 100.",
+      "force=1",
+    ],
+  ] as const)("%s", async (route, argv, done, params) => {
+    await using ctl = await withVms();
+    ctl.api.pve(route, upid);
+    expect(await ctl.run(argv)).toEqual({ code: 0, out: `${done}\n`, err: "  step\n" });
+    const [verb, path] = route.split(" ");
+    const request = ctl.api.last(`${verb} /api2/json${path}`);
+    expect(request.body + request.query.toString()).toBe(params);
+    expect((await ctl.run([...argv, "--no-wait"])).out).toBe(`${upid}\n`);
+  });
+
+  test("several VMs are started one after another; a failed task stops and is explained", async () => {
+    await using ctl = await withVms();
+    ctl.api.pve(`POST ${base}/status/start`, upid).pve("POST /nodes/n2/qemu/101/status/start", upid);
+    expect((await ctl.run(["vm", "start", "100", "101"])).out).toBe("Started VM 100.\nStarted VM 101.\n");
+    ctl.api.pve(`GET /nodes/n1/tasks/${upid}/status`, {
+      status: "stopped",
+      exitstatus: "VM 100 already running",
+    });
+    expect(await ctl.run(["vm", "start", "100"])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining("VM 100 already running. Its log: gpvectl task follow"),
+    });
+    expect((await ctl.run(["vm", "set", "100"])).err).toContain("nothing to change");
+  });
+
+  test("create takes the next VMID and the node with most room, and has defaults", async () => {
+    await using ctl = await withVms();
+    ctl.api.pve("POST /nodes/n2/qemu", upid).pve("POST /nodes/n1/qemu", upid);
+    expect((await ctl.run(["vm", "create"])).out).toBe("Created VM 103 on n2.\n");
+    expect(ctl.api.last("POST /api2/json/nodes/n2/qemu").body).toBe("vmid=103&cores=1&memory=1024");
+    const argv = [
+      "vm",
+      "create",
+      "--vmid",
+      "300",
+      "--node",
+      "n1",
+      "--name",
+      "db",
+      "--disk",
+      "8",
+      "--bridge",
+      "vmbr0",
+    ];
+    await ctl.run([...argv, "--iso", "local:iso/x.iso", "--start", "memory=4096"]);
+    expect(decodeURIComponent(ctl.api.last("POST /api2/json/nodes/n1/qemu").body)).toBe(
+      "vmid=300&cores=1&memory=4096&name=db&scsihw=virtio-scsi-single&scsi0=local:8,iothread=1&net0=virtio,bridge=vmbr0&ide2=local:iso/x.iso,media=cdrom&start=1",
+    );
+    ctl.api.pve("GET /nodes", []);
+    expect((await ctl.run(["vm", "create"])).code).toBe(11);
+  });
+});
+
+describe("exec", () => {
+  const run = async (
+    status: object,
+    argv: readonly string[] = [],
+    options: RunOptions = {},
+  ): Promise<unknown> => {
+    await using ctl = await withVms();
+    let polls = 0;
+    ctl.api.pve(`POST ${base}/agent/exec`, { pid: 7 });
+    ctl.api.on(`GET /api2/json${base}/agent/exec-status`, () => {
+      polls += 1;
+      return { body: { data: polls > 1 ? status : { exited: 0 } } };
+    });
+    const ran = await ctl.run(["vm", "exec", "100", ...argv, "--", "sh", "-c", "echo hi"], options);
+    const sent = ctl.api.last(`POST /api2/json${base}/agent/exec`).form;
+    return { ...ran, command: sent.getAll("command"), input: sent.get("input-data") };
+  };
+  const command = ["sh", "-c", "echo hi"];
+
+  test("prints what the program printed and ends with its exit code", async () => {
+    expect(await run({ exited: 1, exitcode: 3, "out-data": "hi\n", "err-data": "oh\n" })).toEqual({
+      code: 3,
+      out: "hi\n",
+      err: "oh\n",
+      command,
+      input: null,
+    });
+    expect(await run({ exited: 1, signal: 9 }, ["--stdin"], { stdin: "in" })).toMatchObject({
+      code: 137,
+      input: "in",
+    });
+    expect(await run({ exited: 1 }, ["-o", "json"])).toMatchObject({ code: 0, out: '{\n  "exited": 1\n}\n' });
+  });
+
+  test("stops waiting in time", async () => {
+    expect(await run({ exited: 0 }, ["--wait-for", "1s"])).toMatchObject({
+      code: 12,
+      err: expect.stringContaining("still runs in the guest as process 7. Allow more time with --wait-for."),
+    });
+  });
+});
