@@ -53,7 +53,9 @@ export interface RunningAgent {
   close(): Promise<void>;
 }
 
-const FACTS_EVERY_MS = 60_000;
+const BRIDGES_EVERY_MS = 60_000;
+/** Trying everything starts some twenty processes: often enough to see new packages, seldom enough to stay idle. */
+const FACTS_EVERY_MS = 15 * 60_000;
 const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
 /** Served beside PVE's methods, for /api/v1. */
 const PROBE_ROUTE = "POST /gpve/nodes/{node}/probe";
@@ -148,9 +150,12 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   );
   background(log, "node statistics", statistics);
   let nextRefresh = (): void => undefined;
+  let triedAt = Number.NEGATIVE_INFINITY;
   const refresh = (): void => {
-    background(log, "looking at this host", facts.refresh(stop.signal));
-    nextRefresh = clock.after(FACTS_EVERY_MS, refresh);
+    const due = clock.monotonic() - triedAt >= FACTS_EVERY_MS;
+    if (due) triedAt = clock.monotonic();
+    background(log, "looking at this host", due ? facts.refresh(stop.signal) : facts.refreshBridges());
+    nextRefresh = clock.after(BRIDGES_EVERY_MS, refresh);
   };
   refresh();
   return {

@@ -77,6 +77,9 @@ describe("node facts", () => {
       gpus: [{ uuid: "0000:01:00.0", model: "0x10de:0x20b0", driver: "vfio-pci" }],
       cpu: { userHz: 250 },
     });
+    const calls = exec.calls.length;
+    await keeper.refreshBridges();
+    expect(exec.calls.slice(calls)).toEqual(["ip -j -d link"]);
     const again = keeperWith(tools);
     await again.keeper.load();
     expect(again.keeper.facts().facts.accelerator).toBe("kvm");

@@ -97,6 +97,12 @@ export class FactsKeeper {
     this.#compose();
   }
 
+  /** Only what changes often and is cheap to see. */
+  async refreshBridges(): Promise<void> {
+    this.#looked = { ...this.#looked, bridges: await this.#bridges() };
+    this.#compose();
+  }
+
   #compose(): void {
     if (this.#static === undefined) return;
     const { qemu, userHz, bridges, gpus } = this.#looked;

@@ -1,16 +1,26 @@
 // Several nodes on one machine: a server and agents, each in its own network namespace with its own address, data
 // directory and real process. One call makes it, `close` leaves nothing behind.
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { createTestNetwork, type TestMachine, type TestNetwork } from "./test-network.ts";
+import { identify } from "../../process-identity.ts";
+import { createTestNetwork, sweepTestNetworks, type TestMachine, type TestNetwork } from "./test-network.ts";
 import { TestProcess, eventually } from "./test-process.ts";
 
 export const SERVER_PORT = 8006;
 export const AGENT_PORT = 8444;
+const FOLDER_PREFIX = "gpve-cluster-";
 
 export interface TestClusterOptions {
   readonly nodes?: number;
@@ -66,9 +76,21 @@ export interface TestCluster {
   close(): Promise<void>;
 }
 
+/** Removes what tests that were killed left behind: namespaces, processes, data. */
+export async function sweepTestClusters(): Promise<void> {
+  await sweepTestNetworks();
+  for (const name of readdirSync(tmpdir())) {
+    const owner = /^gpve-cluster-(\d+)-/.exec(name)?.[1];
+    if (owner !== undefined && identify(Number(owner)) === undefined) {
+      rmSync(join(tmpdir(), name), { recursive: true, force: true });
+    }
+  }
+}
+
 export async function startTestCluster(options: TestClusterOptions): Promise<TestCluster> {
+  await sweepTestClusters();
   const network = await createTestNetwork();
-  const folder = mkdtempSync(join(tmpdir(), "gpve-cluster-"));
+  const folder = mkdtempSync(join(tmpdir(), `${FOLDER_PREFIX}${process.pid}-`));
   const undo: (() => Promise<void>)[] = [];
   const close = async (): Promise<void> => {
     for (const step of undo.toReversed()) await step();

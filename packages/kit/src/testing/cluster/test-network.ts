@@ -51,7 +51,6 @@ export async function sweepTestNetworks(): Promise<void> {
 let counter = 0;
 
 export async function createTestNetwork(): Promise<TestNetwork> {
-  await sweepTestNetworks();
   const id = `${process.pid}x${counter++}`;
   const subnet = await freeSubnet();
   const gateway = `${PREFIX}${id}-sw`;
