@@ -1,0 +1,208 @@
+// Block nodes of a drive, from the top: throttle filter `drive-<key>`, format node, protocol node. Start and hotplug
+// both take them from here.
+import type { Drive, DriveThrottle } from "../property-types.ts";
+import { isCdrom } from "../drive.ts";
+import type { CommandInput, ProtocolNode, ResolvedVolume } from "./command-input.ts";
+import { refuse, type JsonObject, type JsonValue } from "./option-text.ts";
+
+/** What block nodes depend on besides the drive. */
+export interface BlockContext {
+  readonly sha256Hex: (text: string) => string;
+  readonly volumes: CommandInput["volumes"];
+  readonly ioUring: boolean;
+  readonly discardNoUnref: boolean;
+}
+
+export interface BlockOptions {
+  readonly readOnly?: boolean;
+  /** Cut the node to this many bytes; raw images only. */
+  readonly bytes?: number;
+  readonly cache?: NonNullable<Drive["cache"]>;
+}
+
+export interface DriveNodes {
+  /** Arguments of `blockdev-add`, or the value of `-blockdev`. */
+  readonly blockdev: JsonObject;
+  /** Arguments of `object-add`; needed before the node. */
+  readonly throttleGroup: JsonObject;
+  readonly volume: ResolvedVolume;
+}
+
+export function driveNodes(
+  context: BlockContext,
+  key: string,
+  given: Drive,
+  options: BlockOptions = {},
+): DriveNodes {
+  const drive = options.cache === undefined ? given : { ...given, cache: given.cache ?? options.cache };
+  if (drive.snapshot === true) throw refuse("'snapshot' option is not yet supported for '-blockdev'");
+  const volume = findVolume(context, key, drive);
+  const shared = commonOptions(drive, options);
+  const layer = (node: ProtocolNode, snapshot?: string) =>
+    imageNodes(context, key, drive, volume, node, shared, snapshot);
+  const image: JsonObject = {
+    ...layer(volume.node),
+    ...backing(volume, layer),
+    ...(options.bytes !== undefined && volume.format === "raw" ? { size: options.bytes } : {}),
+  };
+  const top = topNodeName(key);
+  // A throttle filter cannot pass SCSI commands through to a device.
+  const blockdev =
+    drive.scsiblock === true || volume.scsi === "tape"
+      ? { ...image, "node-name": top }
+      : {
+          driver: "throttle",
+          "node-name": top,
+          "throttle-group": throttleGroupId(key),
+          file: image,
+          ...shared,
+        };
+  return { blockdev, throttleGroup: throttleGroup(key, drive), volume };
+}
+
+export function topNodeName(key: string): string {
+  return `drive-${key}`;
+}
+
+export function throttleGroupId(key: string): string {
+  return `throttle-drive-${key}`;
+}
+
+/** `f` for the format layer, `e` for the protocol layer; the hash keeps names short and stable. */
+export function nodeName(
+  prefix: "f" | "e" | "a" | "z",
+  key: string,
+  file: string,
+  sha256Hex: (text: string) => string,
+  snapshot?: string,
+): string {
+  const snap = snapshot === undefined ? "" : `snap=${snapshot},`;
+  return `${prefix}${sha256Hex(`drive=${key},${snap}volid=${file}`).slice(0, 30)}`;
+}
+
+/** The throttle group of a drive; also the value to set when limits change while it runs. */
+export function throttleGroup(key: string, drive: DriveThrottle): JsonObject {
+  return { id: throttleGroupId(key), limits: throttleLimits(drive), "qom-type": "throttle-group" };
+}
+
+const MIB = 1024 * 1024;
+
+export function throttleLimits(drive: DriveThrottle): Readonly<Record<string, number>> {
+  const limits: Record<string, number> = {};
+  const values = drive as Readonly<Record<string, number | undefined>>;
+  for (const [suffix, name] of [
+    ["", "total"],
+    ["_rd", "read"],
+    ["_wr", "write"],
+  ] as const) {
+    const set = (limit: string, value: number | undefined, unit = 1) => {
+      if (value !== undefined && value !== 0) limits[limit] = Math.trunc(value * unit);
+    };
+    set(`bps-${name}`, values[`mbps${suffix}`], MIB);
+    set(`bps-${name}-max`, values[`mbps${suffix}_max`], MIB);
+    set(`bps-${name}-max-length`, values[`bps${suffix}_max_length`]);
+    set(`iops-${name}`, values[`iops${suffix}`]);
+    set(`iops-${name}-max`, values[`iops${suffix}_max`]);
+    set(`iops-${name}-max-length`, values[`iops${suffix}_max_length`]);
+  }
+  return limits;
+}
+
+/** Finds the volume and refuses what its storage is not for. */
+export function findVolume(
+  { volumes }: Pick<BlockContext, "volumes">,
+  key: string,
+  drive: Drive,
+): ResolvedVolume {
+  const volume = volumes(drive.file, { key, drive });
+  if (volume.contentType === "iso" && drive.media === undefined)
+    throw refuse(`${key}: explicit media parameter is required for iso images`);
+  const { storage } = volume;
+  if (
+    storage !== undefined &&
+    volume.contentType !== "other" &&
+    !storage.content.includes(volume.contentType)
+  )
+    throw refuse(`storage '${storage.id}' does not support content-type '${volume.contentType}'`);
+  if (storage !== undefined && drive.format !== undefined && drive.format !== volume.format) {
+    throw refuse(
+      `drive '${key}' - volume '${drive.file}' - 'format=${drive.format}' option different from storage format '${volume.format}'`,
+    );
+  }
+  return volume;
+}
+
+export function usesDirectCache(drive: Drive, volume: ResolvedVolume | undefined): boolean {
+  if (drive.cache !== undefined) return drive.cache === "none" || drive.cache === "directsync";
+  if (isCdrom(drive)) return false;
+  // O_DIRECT on copy-on-write files of btrfs breaks their checksums.
+  return !(volume?.storage?.type === "btrfs" && volume.storage.nocow !== true);
+}
+
+/** io_uring where nothing is known to hang with it. */
+export function aioMode(
+  drive: Drive,
+  volume: ResolvedVolume | undefined,
+  direct: boolean,
+  ioUring: boolean,
+): string {
+  if (drive.aio !== undefined && (drive.aio !== "io_uring" || ioUring)) return drive.aio;
+  const storage = volume?.storage;
+  const hangs = storage?.type === "lvm" || storage?.type === "cifs" || (storage?.krbd === true && !direct);
+  if (ioUring && !hangs) return "io_uring";
+  return direct ? "native" : "threads";
+}
+
+export function detectZeroes(drive: Drive): "off" | "on" | "unmap" {
+  if (drive.detect_zeroes === false) return "off";
+  return drive.discard === "on" ? "unmap" : "on";
+}
+
+const AIO_DRIVERS = new Set(["file", "host_device", "host_cdrom"]);
+
+function imageNodes(
+  context: BlockContext,
+  key: string,
+  drive: Drive,
+  volume: ResolvedVolume,
+  node: ProtocolNode,
+  shared: JsonObject,
+  snapshot?: string,
+): Record<string, JsonValue> {
+  // Firmware rewrites its variables in tiny pieces: without a write cache on RBD that takes minutes.
+  const direct = !(node.driver === "rbd" && key === "efidisk0") && usesDirectCache(drive, volume);
+  const cache = { direct, "no-flush": drive.cache === "unsafe" };
+  const name = (prefix: "e" | "f") => nodeName(prefix, key, drive.file, context.sha256Hex, snapshot);
+  const file: Record<string, JsonValue> = { ...node, cache, "node-name": name("e"), ...shared };
+  if (AIO_DRIVERS.has(node.driver)) file["aio"] = aioMode(drive, volume, direct, context.ioUring);
+  const chained = volume.storage?.snapshotAsVolumeChain === true && volume.format === "qcow2";
+  return {
+    driver: volume.format,
+    "node-name": name("f"),
+    file,
+    cache,
+    ...shared,
+    ...(chained && context.discardNoUnref ? { "discard-no-unref": true } : {}),
+  };
+}
+
+function backing(
+  volume: ResolvedVolume,
+  layer: (node: ProtocolNode, snapshot: string) => JsonObject,
+): { readonly backing?: JsonObject } {
+  let below: JsonObject | undefined;
+  for (const { snapshot, node } of volume.chain?.toReversed() ?? []) {
+    below = below === undefined ? layer(node, snapshot) : { ...layer(node, snapshot), backing: below };
+  }
+  return below === undefined ? {} : { backing: below };
+}
+
+function commonOptions(drive: Drive, options: BlockOptions): Record<string, JsonValue> {
+  const cdrom = isCdrom(drive);
+  return {
+    ...(cdrom
+      ? {}
+      : { discard: drive.discard === "on" ? "unmap" : "ignore", "detect-zeroes": detectZeroes(drive) }),
+    "read-only": drive.ro === true || cdrom || options.readOnly === true,
+  };
+}

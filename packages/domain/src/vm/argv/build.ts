@@ -1,0 +1,132 @@
+// The state of one command line while it is put together. `cmd` holds what comes before the devices.
+import { readHotplug } from "../vm-properties.ts";
+import { bootIndexes } from "../boot-order.ts";
+import { driveKeys } from "../keys.ts";
+import type { VmValues } from "../vm-config.ts";
+import type { CommandInput, CommandOptions, Dialect } from "./command-input.ts";
+import type { GuestArch, HostFacts } from "./host-facts.ts";
+import { chooseMachine, type MachineChoice } from "./machine.ts";
+import { deviceText, refuse, type DeviceOptions } from "./option-text.ts";
+import { PciBuses } from "./pci-address.ts";
+import type { QemuFeature } from "./qemu-features.ts";
+import { atLeast, PVE_REVISIONS, windowsVersion } from "./versions.ts";
+
+export class Build {
+  readonly input: CommandInput;
+  readonly values: VmValues;
+  readonly options: CommandOptions;
+  readonly dialect: Dialect;
+  readonly isTemplate: boolean;
+  readonly arch: GuestArch;
+  readonly native: boolean;
+  readonly kvm: boolean;
+  readonly windows: number;
+  readonly machine: MachineChoice;
+  readonly pci: PciBuses;
+  readonly bootIndexes: ReadonlyMap<string, number>;
+  readonly hotplug: ReadonlySet<string>;
+  readonly cmd: string[] = [];
+  readonly devices: string[] = [];
+  readonly machineFlags: string[] = [];
+  readonly rtcFlags: string[] = [];
+  readonly warnings: string[] = [];
+  readonly notes: string[] = [];
+  #requiredRevision = 0;
+
+  constructor(input: CommandInput) {
+    this.input = input;
+    this.options = input.options ?? {};
+    this.dialect = this.options.dialect ?? "stock";
+    this.isTemplate = input.config["template"] === "1";
+    this.values = this.isTemplate ? templateValues(input.config) : input.config;
+    this.arch = (this.values["arch"] as GuestArch | undefined) ?? input.host.arch;
+    this.native = this.arch === input.host.arch;
+    this.windows = windowsVersion(this.values["ostype"]);
+    this.machine = chooseMachine(this.values, this.arch, input.host, this.options, this.dialect);
+    this.kvm = this.#chooseKvm();
+    this.pci = new PciBuses(this.arch);
+    this.bootIndexes = bootIndexes(this.values);
+    this.hotplug = readHotplug(this.values["hotplug"]);
+  }
+
+  get host(): HostFacts {
+    return this.input.host;
+  }
+
+  get vmid(): number {
+    return this.input.vmid;
+  }
+
+  get q35(): boolean {
+    return this.machine.base === "q35";
+  }
+
+  get stock(): boolean {
+    return this.dialect === "stock";
+  }
+
+  /** Real guests always use `-blockdev`; PVE's older machine versions still use `-drive`. */
+  get usesBlockdev(): boolean {
+    return this.stock || this.since(10, 0);
+  }
+
+  /** Whether the guest's hardware layout is of this version or newer. */
+  since(major: number, minor: number, pve = 0): boolean {
+    return atLeast(this.machine.layout, major, minor, pve);
+  }
+
+  /** The same, and the machine type must then say so with its `+pveN`. */
+  guard(major: number, minor: number, pve = 0): boolean {
+    if (!this.since(major, minor, pve)) return false;
+    const highest = PVE_REVISIONS[`${major}.${minor}`] ?? 0;
+    if (!this.since(major, minor, highest + 1))
+      this.#requiredRevision = Math.max(this.#requiredRevision, pve);
+    return true;
+  }
+
+  get requiredRevision(): number {
+    return this.#requiredRevision;
+  }
+
+  /** PVE's own QEMU is always new enough; ours may not be. */
+  knows(feature: QemuFeature): boolean {
+    return !this.stock || this.host.features.has(feature);
+  }
+
+  flag(key: string): boolean | undefined {
+    const value = this.values[key];
+    return value === undefined ? undefined : value === "1";
+  }
+
+  count(key: string, otherwise: number): number {
+    const value = Number(this.values[key] ?? 0);
+    return value === 0 ? otherwise : value;
+  }
+
+  addDevice(options: DeviceOptions): void {
+    this.devices.push("-device", deviceText(options));
+  }
+
+  #chooseKvm(): boolean {
+    const wanted = this.flag("kvm") ?? this.native;
+    if (!wanted) return false;
+    if (this.host.kvmUsable) return true;
+    if (!this.stock || this.flag("kvm") === true)
+      throw refuse(
+        "KVM virtualisation configured, but not available. Either disable in VM configuration or enable in BIOS.",
+      );
+    this.notes.push("KVM does not work on this node: the guest is emulated by TCG and runs slowly");
+    return false;
+  }
+}
+
+/** A template starts only for backups: nothing but its disks matters. */
+function templateValues(config: VmValues): VmValues {
+  const kept = ["scsihw", "bios", "name", ...driveKeys];
+  return {
+    template: "1",
+    kvm: "0",
+    vga: "none",
+    ...Object.fromEntries(Object.entries(config).filter(([key]) => kept.includes(key))),
+  };
+}

@@ -1,0 +1,116 @@
+// Input of the command line: configuration, host, volumes, paths and what this start is for.
+import type { VmValues } from "../vm-config.ts";
+import type { Drive } from "../property-types.ts";
+import type { HostFacts } from "./host-facts.ts";
+import type { JsonObject } from "./option-text.ts";
+
+/**
+ * `stock`: what runs on our hosts, for any QEMU from 7.2 on. `pve`: the exact line PVE would run on its patched QEMU;
+ * it exists to compare with PVE's own expectations, and to tell a user what a PVE node would do.
+ */
+export type Dialect = "stock" | "pve";
+
+export interface CommandInput {
+  readonly vmid: number;
+  /** The effective configuration: pending changes that apply at this start are already in. */
+  readonly config: VmValues;
+  readonly host: HostFacts;
+  readonly volumes: VolumeLookup;
+  /** SHA-256 in hex; the domain has no crypto of its own. */
+  readonly sha256Hex: (text: string) => string;
+  readonly paths: GuestPaths;
+  readonly options?: CommandOptions;
+}
+
+export interface CommandOptions {
+  readonly dialect?: Dialect;
+  /** Run exactly this machine type: rollback to RAM state, incoming migration. */
+  readonly machine?: string;
+  /** QEMU machine version kept for this VM since it was created, as `7.2`; the host's newest without. */
+  readonly machineVersion?: string;
+  /** Use exactly this `-cpu` value: rollback to RAM state, incoming migration. */
+  readonly cpu?: string;
+  /** Create, but do not run the CPUs. */
+  readonly paused?: boolean;
+  /** Wait for `migrate-incoming`. */
+  readonly incoming?: boolean;
+  /** QEMU stays after the guest has powered off, until it is told to quit. */
+  readonly stayAfterShutdown?: boolean;
+  readonly vncPassword?: boolean;
+  /** Descriptors of NICs, as the process that starts QEMU passes them. */
+  readonly netDescriptors?: Readonly<Record<string, NetDescriptors>>;
+  /** netN -> MTU that the guest coming in by migration has. */
+  readonly netHostMtu?: Readonly<Record<string, number>>;
+  /** microvm is no machine type of PVE's API; only our own API sets this. */
+  readonly microvm?: boolean;
+}
+
+/** One descriptor per queue. */
+export interface NetDescriptors {
+  readonly tap: readonly number[];
+  readonly vhost?: readonly number[];
+}
+
+/** Sockets and helpers of one guest. */
+export interface GuestPaths {
+  readonly binary: string;
+  readonly qmp: string;
+  readonly qmpEvents: string;
+  /** Third monitor: descriptors are passed to QEMU here, so that the first two need no SCM_RIGHTS. */
+  readonly qmpDescriptors: string;
+  readonly agent: string;
+  readonly vnc: string;
+  readonly spice: string;
+  readonly swtpm: string;
+  /** Temporary variable store of an OVMF guest without efidisk0. */
+  readonly efiVars: string;
+  readonly serial: (index: number) => string;
+  readonly virtiofs: (index: number) => string;
+  readonly sharedMemory: (name: string) => string;
+  readonly hugepages: (sizeMiB: number) => string;
+}
+
+/** Options of the layer that reads bytes: `{driver: "file", filename}`, `host_device`, `rbd`, `iscsi`, … */
+export type ProtocolNode = JsonObject & { readonly driver: string; readonly filename?: string };
+
+/** How QEMU reaches a volume. */
+export interface ResolvedVolume {
+  readonly node: ProtocolNode;
+  readonly format: string;
+  /** What PVE's `-drive` calls it; needed for the `pve` dialect with machine versions before 10.0. */
+  readonly legacyPath?: string;
+  readonly contentType: "images" | "iso" | "import" | "other";
+  readonly storage?: VolumeStorage;
+  /** Snapshots below the current image, nearest first, where snapshots are a chain of volumes. */
+  readonly chain?: readonly { readonly snapshot: string; readonly node: ProtocolNode }[];
+  /** What a SCSI inquiry of a passed-through device says. */
+  readonly scsi?: "disk" | "tape";
+}
+
+export interface VolumeStorage {
+  readonly id: string;
+  readonly type: string;
+  /** Content types the storage is for. */
+  readonly content: readonly string[];
+  readonly krbd?: boolean;
+  readonly nocow?: boolean;
+  readonly snapshotAsVolumeChain?: boolean;
+}
+
+/** Finds the volume or path of a drive; throws when there is none. */
+export interface VolumeLookup {
+  (file: string, drive: { readonly key: string; readonly drive: Drive }): ResolvedVolume;
+}
+
+export interface QemuCommand {
+  readonly argv: readonly string[];
+  /** Said in the task log, in PVE's words where PVE says it too. */
+  readonly warnings: readonly string[];
+  /** For status: where this host makes the guest differ from its configuration. */
+  readonly notes: readonly string[];
+  readonly machine: string;
+  readonly cpu: string;
+  readonly accelerator: "kvm" | "tcg";
+  /** Devices chosen for hostpciN, to be bound and reserved. */
+  readonly pciDevices: Readonly<Record<string, readonly string[]>>;
+}

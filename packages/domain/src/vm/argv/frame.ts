@@ -1,0 +1,78 @@
+// What surrounds the guest's hardware: name, monitors, sandbox. This is where our hosts differ most from PVE's.
+import { decodeBase64Text } from "./base64-text.ts";
+import type { Build } from "./build.ts";
+import { escapeComma } from "./option-text.ts";
+import type { Smbios1 } from "../property-types.ts";
+import { readVmProperty } from "../vm-properties.ts";
+
+/** No new processes, no new privileges, no scheduler games: a guest that breaks out of QEMU finds little. */
+const SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+
+const SMBIOS_FIELDS = ["uuid", "version", "serial", "manufacturer", "product", "sku", "family"] as const;
+
+export function addFrame(build: Build): void {
+  if (build.stock) addStockFrame(build);
+  else addPveFrame(build);
+  addSmbios(build);
+}
+
+function addStockFrame(build: Build): void {
+  const { cmd, input, options } = build;
+  const { paths } = input;
+  const name = escapeComma(build.values["name"] ?? `vm${build.vmid}`);
+  cmd.push(paths.binary, "-name", `guest=${name},debug-threads=on`);
+  const uuid = readSmbios(build)?.uuid;
+  if (uuid !== undefined) cmd.push("-uuid", uuid);
+  cmd.push("-no-user-config", "-sandbox", SANDBOX);
+  if (options.stayAfterShutdown === true) cmd.push("-no-shutdown");
+  for (const [id, path] of [
+    ["qmp", paths.qmp],
+    ["qmp-event", paths.qmpEvents],
+    ["qmp-fd", paths.qmpDescriptors],
+  ] as const) {
+    cmd.push("-chardev", `socket,id=${id},path=${escapeComma(path)},server=on,wait=off`);
+    cmd.push("-mon", `chardev=${id},mode=control`);
+  }
+}
+
+function addPveFrame(build: Build): void {
+  const { cmd, vmid } = build;
+  const { paths } = build.input;
+  const affinity = build.values["affinity"];
+  if (affinity !== undefined) cmd.push("/usr/bin/taskset", "--cpu-list", "--all-tasks", affinity);
+  cmd.push(build.native ? "/usr/bin/kvm" : `/usr/bin/qemu-system-${build.arch}`);
+  cmd.push("-id", String(vmid), "-name", build.values["name"] ?? `vm${vmid}`, "-no-shutdown");
+  cmd.push(
+    "-chardev",
+    `socket,id=qmp,path=${paths.qmp},server=on,wait=off`,
+    "-mon",
+    "chardev=qmp,mode=control",
+  );
+  const reconnect = build.host.features.has("reconnect-ms") ? "reconnect-ms=5000" : "reconnect=5";
+  cmd.push("-chardev", `socket,id=qmp-event,path=${paths.qmpEvents},${reconnect}`);
+  cmd.push("-mon", "chardev=qmp-event,mode=control");
+  cmd.push("-pidfile", `/var/run/qemu-server/${vmid}.pid`, "-daemonize");
+}
+
+function addSmbios(build: Build): void {
+  const text = build.values["smbios1"];
+  const smbios = readSmbios(build);
+  if (text === undefined || smbios === undefined) return;
+  if (smbios.base64 !== true && !build.stock) {
+    build.cmd.push("-smbios", `type=1,${text}`);
+    return;
+  }
+  const parts = ["type=1"];
+  for (const field of SMBIOS_FIELDS) {
+    const value = smbios[field];
+    if (value === undefined || value === "") continue;
+    const plain = field === "uuid" || smbios.base64 !== true ? value : decodeBase64Text(value);
+    parts.push(`${field}=${escapeComma(plain)}`);
+  }
+  build.cmd.push("-smbios", parts.join(","));
+}
+
+function readSmbios(build: Build): Smbios1 | undefined {
+  const text = build.values["smbios1"];
+  return text === undefined ? undefined : readVmProperty("smbios1", text, "smbios1");
+}

@@ -1,0 +1,41 @@
+// The `-drive` form, which PVE keeps for machine versions before 10.0. Only the `pve` dialect uses it.
+import type { Drive } from "../property-types.ts";
+import { isCdrom } from "../drive.ts";
+import {
+  aioMode,
+  detectZeroes,
+  findVolume,
+  throttleLimits,
+  usesDirectCache,
+  type BlockContext,
+} from "./block-node.ts";
+import type { ResolvedVolume } from "./command-input.ts";
+
+export function legacyDrive(context: BlockContext, key: string, drive: Drive, readOnly: boolean): string {
+  const volume = drive.file === "none" ? undefined : findVolume(context, key, drive);
+  const parts = [`if=none,id=drive-${key}`];
+  for (const name of ["media", "cache", "rerror", "werror", "discard"] as const) {
+    if (drive[name] !== undefined) parts.push(`${name}=${drive[name]}`);
+  }
+  if (drive.snapshot !== undefined) parts.push(`snapshot=${drive.snapshot ? "on" : "off"}`);
+  if (drive.ro !== undefined) parts.push(`readonly=${drive.ro ? "on" : "off"}`);
+  parts.push(...throttling(drive));
+  // QEMU finds out the format of a CD image by itself.
+  if (volume !== undefined && !(isCdrom(drive) && volume.contentType === "iso"))
+    parts.push(`format=${volume.format}`);
+  const direct = usesDirectCache(drive, volume);
+  if (drive.cache === undefined && direct) parts.push("cache=none");
+  parts.push(`aio=${aioMode(drive, volume, direct, context.ioUring)}`);
+  if (!isCdrom(drive)) parts.push(`detect-zeroes=${detectZeroes(drive)}`);
+  if (readOnly) parts.push("readonly=on");
+  const path = volume === undefined ? "" : `file=${legacyPath(volume)},`;
+  return `${path}${parts.join(",")}`;
+}
+
+export function legacyPath(volume: ResolvedVolume): string {
+  return volume.legacyPath ?? volume.node.filename ?? "";
+}
+
+function throttling(drive: Drive): string[] {
+  return Object.entries(throttleLimits(drive)).map(([name, value]) => `throttling.${name}=${value}`);
+}

@@ -1,0 +1,223 @@
+// Configuration and host facts -> the command line of QEMU, as one pure function.
+import { Build } from "./build.ts";
+import type { CommandInput, QemuCommand } from "./command-input.ts";
+import { addConfidential, confidentialKind } from "./confidential.ts";
+import { cpuDevice, cpuOption } from "./cpu.ts";
+import { addDisplay, addSpice, chooseDisplay, isSerialDisplay, type Display } from "./display.ts";
+import { addDrives } from "./drives.ts";
+import { addFirmware } from "./firmware.ts";
+import { addFrame } from "./frame.ts";
+import { addHostPci, type HostPciResult } from "./host-pci.ts";
+import { addMemory } from "./memory.ts";
+import { addMicrovm } from "./microvm.ts";
+import { addNets } from "./network.ts";
+import { device, deviceText, refuse } from "./option-text.ts";
+import { addressProperties } from "./pci-address.ts";
+import {
+  addAgent,
+  addAudio,
+  addBalloon,
+  addParallelPorts,
+  addPointer,
+  addRng,
+  addSerialPorts,
+  addSharedMemory,
+  addTpm,
+  addVirtiofs,
+  addWatchdog,
+  hasVirtiofs,
+} from "./peripherals.ts";
+import { Q35_DEVICES } from "./q35-devices.ts";
+import { splitArguments } from "./split-arguments.ts";
+import { addTimers } from "./timer.ts";
+import { addUsbControllers, addUsbDevices } from "./usb.ts";
+import { atLeast, parseVersion } from "./versions.ts";
+import { readVmProperty } from "../vm-properties.ts";
+
+export function qemuCommand(input: CommandInput): QemuCommand {
+  const build = new Build(input);
+  if (build.machine.base === "microvm") return addMicrovm(build);
+  const confidential = confidentialKind(build);
+  addFrame(build);
+  addFirmware(build, confidential);
+  if (build.q35) addQ35Devices(build);
+  addVersionFixups(build);
+  const vmgenid = build.values["vmgenid"];
+  // 0 switches it off.
+  if (vmgenid !== undefined && vmgenid !== "0") build.devices.push("-device", `vmgenid,guid=${vmgenid}`);
+  addUsbControllers(build);
+  const configured = chooseDisplay(build);
+  addPointer(build, configured);
+  const pci = addHostPci(build);
+  // A passed-through graphics card replaces the emulated one nobody asked for.
+  const display =
+    pci.gpuPassthrough && build.values["vga"] === undefined ? { ...configured, type: "none" } : configured;
+  addUsbDevices(build);
+  addSerialPorts(build);
+  addParallelPorts(build);
+  addAudio(build);
+  addTpm(build);
+  addCpus(build);
+  build.cmd.push("-nodefaults", "-boot", bootOption(build));
+  if (build.flag("acpi") === false) build.machineFlags.push("acpi=off");
+  if (build.flag("reboot") === false) build.cmd.push("-no-reboot");
+  addDisplay(build, display);
+  addTimers(build);
+  const cpu = build.options.cpu ?? cpuOption(build, pci);
+  build.cmd.push("-cpu", cpu);
+  addMemory(build, hasVirtiofs(build));
+  if (build.flag("freeze") === true || build.options.paused === true) build.cmd.push("-S");
+  const keyboard = build.values["keyboard"];
+  if (keyboard !== undefined) build.cmd.push("-k", keyboard);
+  addAgent(build);
+  addRng(build);
+  addSpice(build, display);
+  addBalloon(build);
+  addWatchdog(build);
+  addIscsi(build);
+  addDrives(build);
+  addNets(build);
+  addSharedMemory(build);
+  addBridges(build, pci.legacyIgd);
+  const machine = addMachine(build, display);
+  addConfidential(build);
+  addVirtiofs(build);
+  return finish(build, { machine, cpu, pci });
+}
+
+function finish(
+  build: Build,
+  { machine, cpu, pci }: { readonly machine: string; readonly cpu: string; readonly pci: HostPciResult },
+): QemuCommand {
+  const { cmd } = build;
+  cmd.push(...build.devices);
+  if (build.rtcFlags.length > 0) cmd.push("-rtc", build.rtcFlags.join(","));
+  cmd.push("-machine", build.machineFlags.join(","));
+  const vmstate = build.values["vmstate"];
+  if (vmstate !== undefined && !build.stock) cmd.push("-loadstate", vmstate);
+  if (build.isTemplate && !build.stock) cmd.push("-snapshot");
+  if (build.options.incoming === true) cmd.push("-incoming", "defer");
+  cmd.push(...splitArguments(build.values["args"] ?? ""));
+  return {
+    argv: cmd,
+    warnings: build.warnings,
+    notes: build.notes,
+    machine,
+    cpu,
+    accelerator: build.kvm ? "kvm" : "tcg",
+    pciDevices: pci.chosen,
+  };
+}
+
+function bootOption(build: Build): string {
+  const base = "menu=on,strict=on,reboot-timeout=1000";
+  return build.stock ? base : `${base},splash=/usr/share/qemu-server/bootsplash.jpg`;
+}
+
+function addQ35Devices(build: Build): void {
+  if (build.stock) for (const each of Q35_DEVICES) build.addDevice(each);
+  else
+    build.devices.push("-readconfig", `/usr/share/qemu-server/pve-q35${build.since(4, 0) ? "-4.0" : ""}.cfg`);
+}
+
+/**
+ * QEMU 6.1 moved PCI hotplug of q35 to ACPI, which renumbers slots and so renames a Linux guest's NICs. VMs made
+ * before that keep the old way.
+ */
+function addVersionFixups(build: Build): void {
+  const type = build.machine.options.type;
+  const unversioned = type === undefined || /^(?:pc|q35|virt)$/.test(type);
+  if (!unversioned || !build.q35 || build.values["ostype"] !== "l26") return;
+  const meta = build.values["meta"];
+  const created = parseVersion(
+    (meta === undefined ? undefined : readVmProperty("meta", meta, "meta")["creation-qemu"]) ?? "",
+  );
+  if (created !== undefined && atLeast(created, 6, 1)) return;
+  if (!build.since(6, 1)) return;
+  build.cmd.push("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off");
+}
+
+function addCpus(build: Build): void {
+  const sockets = build.count("sockets", 1);
+  const cores = build.count("cores", 1);
+  const most = sockets * cores;
+  const vcpus = build.count("vcpus", most);
+  if (most > build.host.cpus) throw refuse(`MAX ${build.host.cpus} vcpus allowed per VM on this node`);
+  const topology = `sockets=${sockets},cores=${cores},maxcpus=${most}`;
+  if (!build.hotplug.has("cpu") || !build.since(2, 7)) {
+    build.cmd.push("-smp", `${vcpus},${topology}`);
+    return;
+  }
+  build.cmd.push("-smp", `1,${topology}`);
+  for (let id = 2; id <= vcpus; id++) build.cmd.push("-device", deviceText(cpuDevice(build, id)));
+}
+
+function addIscsi(build: Build): void {
+  const initiator = build.host.iscsiInitiator;
+  if (initiator !== undefined) build.devices.push("-iscsi", `initiator-name=${initiator}`);
+}
+
+/** Bridges go in front of the devices on them; the highest number last, as it may hang on a lower one. */
+function addBridges(build: Build, legacyIgd: boolean): void {
+  const used = new Set(build.pci.used);
+  if (used.has(4)) used.add(1);
+  if (!build.q35) {
+    if (build.since(2, 3)) for (const bus of [1, 2]) used.add(bus);
+    if (build.values["scsihw"] === "virtio-scsi-single") used.add(3);
+  }
+  const bridges: string[] = [];
+  for (const bus of [...used].toSorted((a, b) => a - b)) {
+    if (bus === 0 || (build.q35 && bus < 4)) continue;
+    const slot = bus === 2 && legacyIgd ? "pci.2-igd" : `pci.${bus}`;
+    bridges.push(
+      "-device",
+      deviceText(
+        device(
+          "pci-bridge",
+          ["id", `pci.${bus}`],
+          ["chassis_nr", build.q35 && build.stock ? bus + 1 : bus],
+          ...addressProperties(build.pci.addressOf(slot)),
+        ),
+      ),
+    );
+  }
+  const after = build.q35 ? (build.stock ? Q35_DEVICES.length * 2 : 2) : 0;
+  build.devices.splice(after, 0, ...bridges);
+}
+
+/** Flags of `-machine` and what belongs to them; returns the machine type. */
+function addMachine(build: Build, display: Display): string {
+  const { machineFlags, machine } = build;
+  if (!build.kvm) machineFlags.push("accel=tcg");
+  else if (build.stock) machineFlags.push("accel=kvm");
+  addPowerStates(build);
+  // SeaBIOS with SMM hangs without a graphics card.
+  const seabios = (build.values["bios"] ?? "seabios") === "seabios";
+  if (seabios && machine.base !== "virt" && (display.type === "none" || isSerialDisplay(display)))
+    machineFlags.push("smm=off");
+  const plain = machine.type.replace(/\+pve\d+$/, "");
+  const type = build.stock ? plain : `${plain}+pve${build.requiredRevision}`;
+  machineFlags.push(`type=${type}`);
+  const { viommu, "aw-bits": bits } = machine.options;
+  const width =
+    bits === undefined || (viommu === "virtio" && !build.knows("viommu-aw-bits")) ? undefined : bits;
+  if (viommu === "intel") {
+    const iommu = device("intel-iommu", ["intremap", true], ["caching-mode", true], ["aw-bits", width]);
+    build.devices.unshift("-device", deviceText(iommu));
+    machineFlags.push("kernel-irqchip=split");
+  } else if (viommu === "virtio") {
+    build.addDevice(device("virtio-iommu-pci", ["aw-bits", width]));
+  }
+  return type;
+}
+
+/** Sleep states are off since 9.2+pve1: guests that went to sleep looked hung. */
+function addPowerStates(build: Build): void {
+  if (build.machine.base === "virt") return;
+  const object = build.q35 ? "ICH9-LPC" : "PIIX4_PM";
+  const enabled = !build.guard(9, 2, 1);
+  const options = build.machine.options;
+  for (const state of ["s3", "s4"] as const) {
+    if (!(options[`enable-${state}`] ?? enabled)) build.cmd.push("-global", `${object}.disable_${state}=1`);
+  }
+}

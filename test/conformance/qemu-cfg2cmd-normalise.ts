@@ -1,0 +1,72 @@
+// Takes out of a command line what our hosts must do differently from PVE's. The classes are those of
+// docs/reference/qemu-command-line.md; every rule here is a row there.
+import { deviceText } from "@gpve/domain/vm/argv/option-text.ts";
+import { EHCI_COMPANIONS, Q35_DEVICES } from "@gpve/domain/vm/argv/q35-devices.ts";
+
+const FRAME =
+  /^-(?:id|name|uuid|no-shutdown|pidfile|daemonize|sandbox|no-user-config|chardev socket,id=qmp|mon)\b|^\/usr\/bin\//;
+const TEMPLATE = /^-snapshot$/;
+const READCONFIG = /^-readconfig\b/;
+
+const fixedDevices = new Set(
+  [...Q35_DEVICES, ...EHCI_COMPANIONS].map((each) => `-device ${deviceText(each)}`),
+);
+
+/** One option with its value per line, in and out. */
+export function normalise(lines: readonly string[]): string[] {
+  const oldMachine = lines.some((line) => /^-machine .*type=(?:pc-(?:i440fx|q35)|virt)-\d\./.test(line));
+  return lines.flatMap((line) => {
+    if (FRAME.test(line) || TEMPLATE.test(line)) return [];
+    if (READCONFIG.test(line) || fixedDevices.has(line)) return [];
+    if (oldMachine && isBlockOption(line)) return [];
+    return [rewrite(line, oldMachine)];
+  });
+}
+
+/** With machine versions before 10.0 PVE still uses -drive. */
+function isBlockOption(line: string): boolean {
+  return /^-(?:drive|blockdev)\b|^-object \{"id":"throttle-drive-/.test(line);
+}
+
+function rewrite(line: string, oldMachine: boolean): string {
+  const [option = ""] = line.split(" ", 1);
+  switch (option) {
+    case "-boot":
+      return line.replace(/,splash=[^,]*/, "");
+    case "-machine":
+      return machine(line, oldMachine);
+    case "-netdev":
+      return `-netdev ${/\bid=(net\d+)/.exec(line)?.[1] ?? ""}`;
+    case "-vnc":
+    case "-spice":
+      return option;
+    case "-nographic":
+      return "-display none";
+    case "-device":
+      return oldMachine ? oldDevice(line) : bridge(line);
+    default:
+      return line;
+  }
+}
+
+function machine(line: string, oldMachine: boolean): string {
+  const plain = line
+    .replace("accel=kvm,", "")
+    .replace(/type=pc-i440fx[^,]*/, "type=pc")
+    .replace(/type=pc-q35[^,]*/, "type=q35")
+    .replace(/type=(pc|q35|virt)(?:[-+][^,]*)?/, "type=$1");
+  return oldMachine ? plain.replace(/pflash[01]=[^,]*,/g, "") : plain;
+}
+
+/** A bridge behind the fixed ones counts on from theirs. */
+function bridge(line: string): string {
+  return /^-device pci-bridge,id=pci\.4,/.test(line) ? line.replace(/chassis_nr=\d+/, "chassis_nr=") : line;
+}
+
+function oldDevice(line: string): string {
+  return bridge(line)
+    .replace(/,romfile=pxe-[^,]*/, "")
+    .replace(/,drive=drive-[^,]*/, "")
+    .replace(/,device_id=drive-[^,]*/, "")
+    .replace(/,write-cache=(?:on|off)/, "");
+}
