@@ -60,7 +60,9 @@ function machine(line: string, oldMachine: boolean): string {
 
 /** A bridge behind the fixed ones counts on from theirs. */
 function bridge(line: string): string {
-  return /^-device pci-bridge,id=pci\.4,/.test(line) ? line.replace(/chassis_nr=\d+/, "chassis_nr=") : line;
+  return line.startsWith("-device pci-bridge,id=pci.4,")
+    ? line.replace(/chassis_nr=\d+/, "chassis_nr=")
+    : line;
 }
 
 function oldDevice(line: string): string {
