@@ -333,10 +333,13 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     const resources = new ListResources({
       guests,
       board,
-      pools: {
-        ids: () => [...access.directory.model().pools.keys()],
-        ofGuest: (vmid) => access.directory.model().poolsOf.get(`/vms/${vmid}`)?.[0],
-        version: () => access.directory.model(),
+      pools: () => {
+        const model = access.directory.model();
+        return {
+          ids: () => [...model.pools.keys()],
+          ofGuest: (vmid) => model.poolsOf.get(`/vms/${vmid}`)?.[0],
+          version: model,
+        };
       },
       storages: () => NO_STORAGES,
     });
@@ -348,7 +351,9 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     return {
       ...createAccessHandlers(access),
       ...createPoolHandlers({ pools }),
-      ...createGuestReadHandlers({ guests: new ReadGuests({ guests, board }) }),
+      ...createGuestReadHandlers({
+        guests: new ReadGuests({ guests, board, permissions: () => access.directory.model() }),
+      }),
       ...createClusterTaskHandlers({ tasks: recentTasks }),
       ...createClusterHandlers({
         options,

@@ -45,6 +45,8 @@ const OPEN = new Set([
   "POST /access/openid/login",
   "POST /access/openid/auth-url",
 ]);
+const TICKET_HEADER = /(?:^|\s)PVEAuthCookie[= ]([^;]*)/;
+const TOKEN_HEADER = /(?:^|\s)PVEAPIToken[= ]([^;]*)/;
 const UPLOAD = /^\/nodes\/[^/]+\/storage\/[^/]+\/upload$/;
 /** How often a credential nobody knows may make this server ask the store for news. */
 const REFRESH_EVERY_MS = 1_000;
@@ -60,9 +62,8 @@ export class Authenticator {
   }
 
   async authenticate(credentials: Credentials): Promise<Authenticated> {
-    const ticket =
-      decoded(credentials.cookieTicket) ?? fromHeader(credentials.authorization, "PVEAuthCookie");
-    const token = ticket === undefined ? fromHeader(credentials.authorization, "PVEAPIToken") : undefined;
+    const ticket = decoded(credentials.cookieTicket) ?? fromHeader(credentials.authorization, TICKET_HEADER);
+    const token = ticket === undefined ? fromHeader(credentials.authorization, TOKEN_HEADER) : undefined;
     if (OPEN.has(`${credentials.method} ${credentials.path}`)) {
       return { actor: undefined, via: token === undefined ? "none" : "token" };
     }
@@ -141,14 +142,15 @@ export class Authenticator {
 }
 
 /** `NAME=value` or `NAME value`, up to a semicolon. */
-function fromHeader(header: string | undefined, name: string): string | undefined {
+function fromHeader(header: string | undefined, pattern: RegExp): string | undefined {
   if (header === undefined) return undefined;
-  return decoded(new RegExp(`(?:^|\\s)${name}[= ]([^;]*)`).exec(header)?.[1]);
+  return decoded(pattern.exec(header)?.[1]);
 }
 
 /** Percent-decoded; what cannot be decoded is taken as it is and will match nothing. Empty counts as absent. */
 function decoded(value: string | undefined): string | undefined {
   if (value === undefined || value === "") return undefined;
+  if (!value.includes("%")) return value;
   try {
     return decodeURIComponent(value);
   } catch {

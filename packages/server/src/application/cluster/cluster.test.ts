@@ -84,10 +84,15 @@ function lister(): ListResources {
   return new ListResources({
     guests: records.collection(guestCollection),
     board,
-    pools: { ids: () => ["p1"], ofGuest: (vmid) => (vmid === 100 ? "p1" : undefined), version: () => 1 },
+    pools: () => ({
+      ids: () => ["p1"],
+      ofGuest: (vmid) => (vmid === 100 ? "p1" : undefined),
+      version: permissions,
+    }),
     storages: () => storages,
   });
 }
+let permissions = {};
 const storages = [{ storage: "local", type: "dir", content: "images", shared: false }];
 
 test("lists every resource to root and keeps the bytes until something changes", async () => {
@@ -135,6 +140,20 @@ test("shows others only what they may audit", async () => {
   ) as { id: string; cpu?: number }[];
   expect(rows.map((row) => row.id)).toEqual(["qemu/101", "node/n1", "node/n2"]);
   expect(rows[1]).not.toHaveProperty("cpu");
+});
+
+test("forgets what someone may see when permissions change", async () => {
+  await addGuest(100);
+  const list = lister();
+  const joe = { ...root, authid: "joe@pve" };
+  const shown = (may: boolean): number =>
+    (JSON.parse(list.json("vm", { actor: joe, access: see(() => may) }).toString()) as unknown[]).length;
+  expect(shown(true)).toBe(1);
+  permissions = {};
+  expect(shown(false)).toBe(0);
+  generation++;
+  permissions = {};
+  expect(shown(true)).toBe(1);
 });
 
 test("finds single guests and storages, and forgets deleted ones", async () => {

@@ -2,6 +2,7 @@ import type { Collection, Entry } from "@gpve/store/records/port.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { isRoot, type AccessView, type Actor } from "@gpve/domain/request/context.ts";
+import { Kept } from "../kept.ts";
 import { guestRow, nodeRow, poolRow, storageRow, type Row, type StorageDefinition } from "./resource-rows.ts";
 
 export type ResourceType = "vm" | "storage" | "node" | "sdn";
@@ -9,14 +10,17 @@ export type ResourceType = "vm" | "storage" | "node" | "sdn";
 export interface ListResourcesDeps {
   readonly guests: Collection<GuestRecord>;
   readonly board: NodeBoard;
-  /** Pool that holds a guest or storage. */
-  readonly pools: {
-    readonly ids: () => readonly string[];
-    readonly ofGuest: (vmid: number) => string | undefined;
-    /** Changes whenever membership does. */
-    readonly version: () => unknown;
-  };
+  readonly pools: () => PoolMembership;
   readonly storages: () => readonly StorageDefinition[];
+}
+
+/** The pools of one moment. */
+export interface PoolMembership {
+  readonly ids: () => readonly string[];
+  /** Pool that holds a guest. */
+  readonly ofGuest: (vmid: number) => string | undefined;
+  /** Another object whenever membership or anyone's permissions changed. */
+  readonly version: unknown;
 }
 
 export interface Viewer {
@@ -39,12 +43,18 @@ type Runtimes = ReadonlyMap<
 >;
 
 const VM_PRIVILEGES = ["VM.Audit"];
+const KEPT_BYTES = 64 * 1024 * 1024;
+const KEPT_ENTRIES = 1_000_000;
 
 /** The platform's inventory as one list, from memory. */
 export class ListResources {
   readonly #deps: ListResourcesDeps;
   readonly #ready = new Map<string, ReadyRow>();
-  #rootList: { key: readonly unknown[]; type: ResourceType | undefined; json: Buffer }[] = [];
+  readonly #lists = new Kept<Buffer>({ limit: KEPT_BYTES, weigh: (json) => json.length });
+  readonly #visible = new Kept<readonly Entry<GuestRecord>[]>({
+    limit: KEPT_ENTRIES,
+    weigh: (entries) => 1 + entries.length,
+  });
 
   constructor(deps: ListResourcesDeps) {
     this.#deps = deps;
@@ -53,42 +63,38 @@ export class ListResources {
     });
   }
 
-  /** JSON text of the list. Bytes for root, who sees everything, are kept until something changes. */
+  /** JSON text of the list. The bytes are kept for everyone who asks again before something changes. */
   json(type: ResourceType | undefined, viewer: Viewer): Buffer {
-    if (viewer.actor === undefined || !isRoot(viewer.actor))
-      return Buffer.from(`[${this.#parts(type, viewer).join(",")}]`);
-    const { board, guests, pools, storages } = this.#deps;
-    const key = [board.generation(), guests.list(), pools.version(), storages()];
-    const kept = this.#rootList.find(
-      (list) => list.type === type && list.key.every((part, at) => part === key[at]),
+    const { board, guests, storages } = this.#deps;
+    const pools = this.#deps.pools();
+    const facts = [board.generation(), guests.list(), pools.version, storages()];
+    return this.#lists.get(facts, `${viewer.actor?.authid ?? ""} ${type ?? ""}`, () =>
+      Buffer.from(`[${this.#parts(type, viewer, pools).join(",")}]`),
     );
-    if (kept !== undefined) return kept.json;
-    const json = Buffer.from(`[${this.#parts(type, viewer).join(",")}]`);
-    this.#rootList = [...this.#rootList.filter((list) => list.type !== type), { key, type, json }];
-    return json;
   }
 
   /** One guest's row, for pool members and searches. */
   guest(vmid: number): Row | undefined {
     const entry = this.#deps.guests.get(String(vmid));
-    return entry === undefined ? undefined : this.#guestRow(entry, this.#runtimes()).row;
+    return entry === undefined ? undefined : this.#guestRow(entry, this.#runtimes(), this.#deps.pools()).row;
   }
 
   storage(storage: string): readonly Row[] {
     return this.#storageRows().filter((row) => row["storage"] === storage);
   }
 
-  #parts(type: ResourceType | undefined, { access }: Viewer): string[] {
+  #parts(type: ResourceType | undefined, viewer: Viewer, pools: PoolMembership): string[] {
+    const { access } = viewer;
     const parts: string[] = [];
     if (type === undefined) {
-      for (const pool of this.#deps.pools.ids()) {
+      for (const pool of pools.ids()) {
         if (access.has(`/pool/${pool}`, ["Pool.Audit"])) parts.push(JSON.stringify(poolRow(pool)));
       }
     }
     if (type === undefined || type === "vm") {
       const runtimes = this.#runtimes();
-      for (const entry of this.#deps.guests.list()) {
-        if (access.has(`/vms/${entry.id}`, VM_PRIVILEGES)) parts.push(this.#guestRow(entry, runtimes).json);
+      for (const entry of this.#visibleGuests(viewer, pools)) {
+        parts.push(this.#guestRow(entry, runtimes, pools).json);
       }
     }
     if (type === undefined || type === "node") {
@@ -110,6 +116,15 @@ export class ListResources {
       }
     }
     return parts;
+  }
+
+  /** Who may see what changes far less often than what runs. */
+  #visibleGuests({ actor, access }: Viewer, pools: PoolMembership): readonly Entry<GuestRecord>[] {
+    const all = this.#deps.guests.list();
+    if (actor !== undefined && isRoot(actor)) return all;
+    return this.#visible.get([all, pools.version], actor?.authid ?? "", () =>
+      all.filter((entry) => access.has(`/vms/${entry.id}`, VM_PRIVILEGES)),
+    );
   }
 
   #storageRows(): Row[] {
@@ -137,11 +152,11 @@ export class ListResources {
     );
   }
 
-  #guestRow(entry: Entry<GuestRecord>, runtimes: Runtimes): ReadyRow {
+  #guestRow(entry: Entry<GuestRecord>, runtimes: Runtimes, pools: PoolMembership): ReadyRow {
     const node = runtimes.get(entry.value.node);
     const runtime = node?.guests.get(entry.value.vmid);
     const online = node?.online ?? false;
-    const pool = this.#deps.pools.ofGuest(entry.value.vmid);
+    const pool = pools.ofGuest(entry.value.vmid);
     const kept = this.#ready.get(entry.id);
     if (
       kept !== undefined &&

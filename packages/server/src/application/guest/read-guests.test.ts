@@ -28,7 +28,7 @@ beforeEach(async () => {
   const store = openSqliteStore({ path: ":memory:" });
   records = await openRecords(store, { prefix: "/gpve/", log: silentLogger });
   const board = { list: () => [], get: () => undefined, generation: () => 1 };
-  guests = new ReadGuests({ guests: records.collection(guestCollection), board });
+  guests = new ReadGuests({ guests: records.collection(guestCollection), board, permissions: () => 1 });
   await records.transact((tx) => {
     tx.put(guestCollection, "100", guestRecord({ vmid: 100, type: "qemu", node: "n1", conf }));
     tx.put(
@@ -66,12 +66,30 @@ test("names a missing guest as PVE does", () => {
   expect(() => guests.configJson("n1", 101)).toThrow(missing);
 });
 
+const rows = (node: string, type: "qemu" | "lxc", may = true): Record<string, unknown>[] => {
+  const access = { privileges: () => new Map(), has: () => may, require: () => undefined };
+  const authid = may ? "root@pam" : "joe@pve";
+  const json = guests.listJson(node, type, { actor: { userid: authid, authid }, access });
+  return JSON.parse(json.toString()) as Record<string, unknown>[];
+};
+
 test("lists the guests of a node that may be seen", () => {
-  expect(guests.list("n1", "qemu", () => true)).toEqual([
+  expect(rows("n1", "qemu")).toEqual([
     expect.objectContaining({ vmid: 100, name: "web", status: "stopped", cpus: 2 }),
   ]);
-  expect(guests.list("n1", "qemu", () => true)[0]).not.toHaveProperty("template");
-  expect(guests.list("n2", "qemu", () => true)[0]).toMatchObject({ template: 1 });
-  expect(guests.list("n1", "qemu", () => false)).toEqual([]);
-  expect(guests.list("n1", "lxc", () => true)).toEqual([]);
+  expect(rows("n1", "qemu")[0]).not.toHaveProperty("template");
+  expect(rows("n2", "qemu")[0]).toMatchObject({ template: 1 });
+  expect(rows("n1", "qemu", false)).toEqual([]);
+  expect(rows("n1", "lxc")).toEqual([]);
+});
+
+test("keeps a node's list until a guest changes", async () => {
+  const viewer = {
+    actor: { userid: "root@pam", authid: "root@pam" },
+    access: { privileges: () => new Map(), has: () => true, require: () => undefined },
+  };
+  const first = guests.listJson("n1", "qemu", viewer);
+  expect(guests.listJson("n1", "qemu", viewer)).toBe(first);
+  await records.transact((tx) => tx.delete(guestCollection, "100"));
+  expect(guests.listJson("n1", "qemu", viewer).toString()).toBe("[]");
 });

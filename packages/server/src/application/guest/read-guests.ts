@@ -3,11 +3,28 @@ import { createHash } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestRecord, GuestType } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
+import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 import { apiConfig } from "@gpve/domain/vm/api-config.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
 import { effectiveValues, pendingRows, type PendingRow } from "@gpve/domain/vm/pending.ts";
 import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
 import type { Collection, Entry } from "@gpve/store/records/port.ts";
+import { Kept } from "../kept.ts";
+
+export interface ReadGuestsDeps {
+  readonly guests: Collection<GuestRecord>;
+  readonly board: NodeBoard;
+  /** Another object whenever anyone's permissions changed. */
+  readonly permissions: () => unknown;
+}
+
+export interface GuestViewer {
+  readonly actor: Actor | undefined;
+  readonly access: AccessView;
+}
+
+const KEPT_BYTES = 32 * 1024 * 1024;
+const SEE = ["VM.Audit"];
 
 export class ReadGuests {
   readonly #guests: Collection<GuestRecord>;
@@ -15,10 +32,17 @@ export class ReadGuests {
   /** Parsed once per stored version. */
   readonly #parsed = new WeakMap<Entry<GuestRecord>, VmConfig>();
   readonly #shown = new WeakMap<Entry<GuestRecord>, Buffer>();
+  readonly #permissions: () => unknown;
+  readonly #onNode = new Kept<readonly Entry<GuestRecord>[]>({
+    limit: 1_000_000,
+    weigh: (all) => 1 + all.length,
+  });
+  readonly #lists = new Kept<Buffer>({ limit: KEPT_BYTES, weigh: (json) => json.length });
 
-  constructor(deps: { readonly guests: Collection<GuestRecord>; readonly board: NodeBoard }) {
+  constructor(deps: ReadGuestsDeps) {
     this.#guests = deps.guests;
     this.#board = deps.board;
+    this.#permissions = deps.permissions;
   }
 
   /** Throws PVE's text when the guest does not exist on that node. */
@@ -70,15 +94,28 @@ export class ReadGuests {
     return pendingRows(this.config(this.find(node, "qemu", vmid)));
   }
 
-  /** Rows of GET /nodes/{node}/qemu. A key that says "no" is left out where clients read its presence as "yes". */
-  list(node: string, type: GuestType, maySee: (vmid: string) => boolean): readonly Record<string, unknown>[] {
-    const running = new Map(
-      (this.#board.get(node)?.report?.guests ?? []).map((guest) => [guest.vmid, guest]),
+  /**
+   * JSON text of GET /nodes/{node}/qemu, kept until something changes. A key that says "no" is left out where clients
+   * read its presence as "yes".
+   */
+  listJson(node: string, type: GuestType, { actor, access }: GuestViewer): Buffer {
+    const all = this.#guests.list();
+    const facts = [all, this.#board.generation(), this.#permissions()];
+    return this.#lists.get(facts, `${type} ${node} ${actor?.authid ?? ""}`, () => {
+      const running = new Map(
+        (this.#board.get(node)?.report?.guests ?? []).map((guest) => [guest.vmid, guest]),
+      );
+      const rows = this.#of(node, type, all)
+        .filter(({ id }) => access.has(`/vms/${id}`, SEE))
+        .map(({ value }) => guestListRow(value, running.get(value.vmid)));
+      return Buffer.from(JSON.stringify(rows));
+    });
+  }
+
+  #of(node: string, type: GuestType, all: readonly Entry<GuestRecord>[]): readonly Entry<GuestRecord>[] {
+    return this.#onNode.get([all], `${type} ${node}`, () =>
+      all.filter(({ value }) => value.node === node && value.type === type),
     );
-    return this.#guests
-      .list()
-      .filter(({ value, id }) => value.node === node && value.type === type && maySee(id))
-      .map(({ value }) => guestListRow(value, running.get(value.vmid)));
   }
 }
 

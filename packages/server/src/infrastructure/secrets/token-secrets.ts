@@ -1,4 +1,4 @@
-import { createHash, randomUUID, timingSafeEqual } from "node:crypto";
+import { hash, randomUUID, timingSafeEqual } from "node:crypto";
 import type { TokenSecrets } from "@gpve/domain/access/ports.ts";
 
 /** A token's secret has 122 random bits, so one fast hash is enough to keep it from being read back. */
@@ -13,5 +13,5 @@ export const tokenSecrets: TokenSecrets = {
 };
 
 function sha256(text: string): Buffer {
-  return createHash("sha256").update(text, "utf8").digest();
+  return hash("sha256", text, "buffer");
 }

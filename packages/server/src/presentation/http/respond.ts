@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 const gzipAsync = promisify(gzip);
 const deflateAsync = promisify(deflate);
 const COMPRESS_FROM_BYTES = 1024;
+const ONE_WRITE_BYTES = 15 * 1024;
 
 export const JSON_TYPE = "application/json;charset=UTF-8";
 
@@ -21,6 +22,7 @@ export interface Answer {
 
 /** One line that fits a status line; Node takes it as latin1, so UTF-8 bytes are passed one by one. */
 export function reasonPhrase(text: string): string {
+  if (text === "OK") return text;
   const line = text.split(/[\r\n]/, 1)[0]?.trim() ?? "";
   const safe = line.replaceAll(/\p{Cc}/gu, " ");
   return Buffer.from(safe.slice(0, 1024), "utf8").toString("latin1");
@@ -49,8 +51,10 @@ export async function respond(req: IncomingMessage, res: ServerResponse, answer:
   if (answer.status >= 400) headers["Connection"] = "close";
   if (res.destroyed) return;
   res.writeHead(answer.status, reasonPhrase(answer.reason ?? defaultReason(answer.status)), headers);
-  // A Buffer, never a string: with a string Node would encode status line and body together.
-  res.end(body);
+  // Never a UTF-8 string: Node would encode the status line with it. As latin1 every byte stays what it is, and a small
+  // answer leaves in one write together with its head.
+  if (body.length <= ONE_WRITE_BYTES) res.end(body.toString("latin1"), "latin1");
+  else res.end(body);
 }
 
 function acceptedCoding(req: IncomingMessage): "gzip" | "deflate" | undefined {

@@ -4,9 +4,8 @@ import type { ReadGuests } from "../../../application/guest/read-guests.ts";
 export function createGuestReadHandlers({ guests }: { readonly guests: ReadGuests }): PveHandlers {
   return {
     "GET /nodes/{node}/qemu": ({ node }, ctx) =>
-      guests.list(node, "qemu", (vmid) => ctx.access.has(`/vms/${vmid}`, ["VM.Audit"])),
-    "GET /nodes/{node}/lxc": ({ node }, ctx) =>
-      guests.list(node, "lxc", (vmid) => ctx.access.has(`/vms/${vmid}`, ["VM.Audit"])),
+      new PveReply({ rawJson: guests.listJson(node, "qemu", ctx) }),
+    "GET /nodes/{node}/lxc": ({ node }, ctx) => new PveReply({ rawJson: guests.listJson(node, "lxc", ctx) }),
     "GET /nodes/{node}/qemu/{vmid}/config": ({ node, vmid, current, snapshot }) => {
       if (current !== true && snapshot === undefined) {
         return new PveReply({ rawJson: guests.configJson(node, vmid) });

@@ -51,7 +51,7 @@ const htmljs: Formatter = (result) => ({
 const html: Formatter = (result, path) => {
   const title = escapeHtml(path === "" ? "/" : path);
   const content = result.ok
-    ? escapeHtml(JSON.stringify(result.data ?? null, undefined, 2))
+    ? escapeHtml(JSON.stringify(dataOf(result), undefined, 2))
     : escapeHtml(`${result.status} ${result.message}`);
   return {
     status: result.ok ? 200 : result.status,
@@ -75,10 +75,26 @@ function successBody(result: PveSuccess, tail: string): Buffer {
   const total = result.total === undefined || result.total === 0 ? "" : `,"total":${result.total}`;
   const changes = result.changes === undefined ? "" : `,"changes":${JSON.stringify(result.changes)}`;
   const end = `${total}${changes}${tail}}`;
-  if (result.rawJson instanceof Uint8Array) {
-    return Buffer.concat([Buffer.from('{"data":'), result.rawJson, Buffer.from(end)]);
-  }
+  if (result.rawJson instanceof Uint8Array) return enveloped(result.rawJson, end);
   return Buffer.from(`{"data":${result.rawJson ?? JSON.stringify(result.data ?? null)}${end}`);
+}
+
+const HEAD = Buffer.from('{"data":');
+const envelopes = new WeakMap<Uint8Array, { readonly end: string; readonly body: Buffer }>();
+
+/** Bytes that a cache keeps ready are asked for again: their envelope is kept as long as they are. */
+function enveloped(rawJson: Uint8Array, end: string): Buffer {
+  const known = envelopes.get(rawJson);
+  if (known?.end === end) return known.body;
+  const body = Buffer.concat([HEAD, rawJson, Buffer.from(end)]);
+  envelopes.set(rawJson, { end, body });
+  return body;
+}
+
+function dataOf(result: PveSuccess): unknown {
+  if (result.rawJson === undefined) return result.data ?? null;
+  const text = typeof result.rawJson === "string" ? result.rawJson : Buffer.from(result.rawJson).toString();
+  return JSON.parse(text);
 }
 
 function extjsBody(result: PveResult): Buffer {

@@ -58,9 +58,11 @@ export function createPveApi(deps: PveApiDeps): PveApi {
       const formatter = formatters.get(path.format ?? "");
       if (formatter === undefined) throw new Error("checked by readParams");
       const abort = new AbortController();
-      res.on("close", () =>
-        abort.abort(new AppError("operation.cancelled", "the client closed the connection")),
-      );
+      res.on("close", () => {
+        // Also comes after every complete answer, when there is nothing left to cancel.
+        if (res.writableEnded) return;
+        abort.abort(new AppError("operation.cancelled", "the client closed the connection"));
+      });
       const call = { auth, requestId, clientAddress, signal: abort.signal };
       const { result, resolved } = await run(deps, method, path, raw, call);
       if (resolved !== undefined) route = resolved.method.path;
