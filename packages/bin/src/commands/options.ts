@@ -6,8 +6,12 @@ import { AppError } from "@gpve/contracts/errors.ts";
 
 export const DEFAULT_LISTEN = "127.0.0.1:8006";
 
+/** As the launcher script has it. */
 export function defaultDataDir(): string {
-  return process.getuid?.() === 0 ? "/var/lib/gpve" : join(homedir(), ".local/share/gpve");
+  const { GPVE_DATA: chosen, XDG_DATA_HOME: share } = process.env as Partial<Record<string, string>>;
+  if (chosen !== undefined && chosen !== "") return chosen;
+  if (process.getuid?.() === 0) return "/var/lib/gpve";
+  return join(share === undefined || share === "" ? join(homedir(), ".local/share") : share, "gpve");
 }
 
 export interface ListenAddress {

@@ -23,6 +23,9 @@ export interface Target {
 
 export async function findTarget(io: CliIo, global: GlobalOptions): Promise<Target> {
   if (global.data !== undefined) {
+    if (global.context !== undefined) {
+      throw new AppError("request.invalid", "--data and --context name two servers; give one of them");
+    }
     const dir = resolve(io.cwd, global.data);
     const local = await readCredentials(dir);
     if (local !== undefined) return localTarget(local, dir);

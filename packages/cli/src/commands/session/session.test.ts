@@ -167,6 +167,8 @@ test("--data reads credentials.json, and the CA file it names", async () => {
   expect((await ctl.run(["node", "list", "--data", "data"])).code).toBe(0);
   await write({ url: "https://x", username: "root@pam" });
   expect((await ctl.run(["node", "list", "--data", "data"])).code).toBe(0);
+  expect((await ctl.run(["node", "list", "--data", "data", "--context", "x"])).code).toBe(2);
+  expect((await ctl.run(["node", "list"], { ...noEnv, localDataDir: dir })).code).toBe(0);
   await write("{");
   expect((await ctl.run(["node", "list", "--data", "data"])).err).toContain("is not JSON");
   await write({});
