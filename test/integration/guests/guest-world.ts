@@ -68,7 +68,7 @@ export async function guestWorld(path = mkdtempSync(join(tmpdir(), "gpve-guests-
       for (const guests of made) guests.close();
       for (const pid of processesOf(data.path)) process.kill(pid, "SIGKILL");
       while (processesOf(data.path).length > 0) await new Promise((resolve) => setTimeout(resolve, 20));
-      removeCgroups(`gpve-${data.instanceId}`);
+      await removeCgroups(`gpve-${data.instanceId}`);
       rmSync(data.path, { recursive: true, force: true });
     },
   };
@@ -109,12 +109,25 @@ export function processesOf(folder: string): number[] {
   });
 }
 
-function removeCgroups(name: string): void {
+async function removeCgroups(name: string): Promise<void> {
   for (const hierarchy of ["", ...readdirSync("/sys/fs/cgroup")]) {
     const folder = join("/sys/fs/cgroup", hierarchy, name);
     if (!existsSync(folder)) continue;
-    for (const child of readdirSync(folder, { withFileTypes: true }))
-      if (child.isDirectory()) rmdirSync(join(folder, child.name));
-    rmdirSync(folder);
+    const children = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    for (const child of children) await removeWhenEmpty(join(folder, child.name));
+    await removeWhenEmpty(folder);
+  }
+}
+
+/** The last process may be gone from the process list a moment before it leaves its group. */
+async function removeWhenEmpty(folder: string): Promise<void> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      rmdirSync(folder);
+      return;
+    } catch (err) {
+      if (attempt === 200) throw err;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
   }
 }
