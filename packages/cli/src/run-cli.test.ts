@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { AppError, errorKinds } from "@gpve/contracts/errors.ts";
+import { fixedRoutes } from "@gpve/contracts/v1/routes.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { allCommands } from "./commands.ts";
 import { completeWords } from "./completion-words.ts";
@@ -365,7 +366,13 @@ describe("status, version, nodes and audit", () => {
         "",
       ].join("\n"),
     );
-    expect(ctl.api.requests[0]?.query.toString()).toBe("limit=50&actor=joe%40pve");
+    expect(ctl.api.requests[0]?.query.toString()).toBe("limit=50&user=joe%40pve");
+    const flags = ["--before", "9", "--user", "u", "--verb", "v", "--resource", "r", "--status", "4xx"];
+    await ctl.run(["audit", "list", ...flags, "--since", "2026-01-01", "--until", "2026-01-02"]);
+    const declared = fixedRoutes.find((route) => route.operationId === "listAudit")?.query ?? [];
+    expect([...ctl.api.last("GET /api/v1/audit").query.keys()].toSorted()).toEqual(
+      declared.map((parameter) => parameter.name).toSorted(),
+    );
     ctl.api.on("GET /api/v1/audit/verify", { body: { ok: true, entries: 7, issues: [] } });
     expect((await ctl.run(["audit", "verify"])).out).toBe(
       "The audit log is whole: 7 entries in one unbroken chain.\n",

@@ -25,8 +25,8 @@ export const auditList: CommandSpec = {
     const query = encodeParams({
       limit: input.number("limit") ?? 50,
       before: input.number("before"),
-      actor: input.text("user"),
-      action: input.text("verb"),
+      user: input.text("user"),
+      verb: input.text("verb"),
       resource: input.text("resource"),
       status: input.text("status"),
       since: input.text("since"),
