@@ -4,7 +4,13 @@ import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { given, type Input } from "../../input.ts";
 import { passwordStdinOption, readSecretLine } from "../../secret-input.ts";
-import { type Context, loadConfig, saveConfig, withContext } from "../../session/config-file.ts";
+import {
+  type ClientConfig,
+  type Context,
+  loadConfig,
+  saveConfig,
+  withContext,
+} from "../../session/config-file.ts";
 import { transportOptions } from "../../session/target.ts";
 
 export const login: CommandSpec = {
@@ -33,7 +39,8 @@ export const login: CommandSpec = {
     const config = await loadConfig(cli.io);
     const url = input.optionalArg("url");
     const name =
-      input.text("name") ?? (url === undefined ? (cli.global.context ?? config.current) : contextName(url));
+      input.text("name") ??
+      (url === undefined ? (cli.global.context ?? config.current) : freeName(config, url));
     const known = name === undefined ? undefined : config.contexts[name];
     const server = url ?? known?.server;
     if (server === undefined || name === undefined) {
@@ -62,6 +69,14 @@ export const login: CommandSpec = {
 
 export function contextName(url: string): string {
   return URL.canParse(url) ? new URL(url).hostname.replace(/^\[|\]$/g, "") : url;
+}
+
+/** The host's name; with the port when that name already means another server. */
+function freeName(config: ClientConfig, url: string): string {
+  const name = contextName(url);
+  const taken = config.contexts[name];
+  if (taken === undefined || taken.server === url || !URL.canParse(url)) return name;
+  return `${name}-${new URL(url).port === "" ? "443" : new URL(url).port}`;
 }
 
 /** What was trusted before is kept, unless the context now means another server. */

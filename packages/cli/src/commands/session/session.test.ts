@@ -95,6 +95,21 @@ test("a wrong password says what to check", async () => {
   });
 });
 
+test("two servers on one host are two contexts", async () => {
+  await using ctl = await withLogin();
+  const login = async (url: string): Promise<string> =>
+    (
+      await ctl.run(["login", url, "--fingerprint", FINGERPRINT, "--password-stdin"], {
+        ...noEnv,
+        stdin: "x",
+      })
+    ).out;
+  expect(await login("https://lab:8006")).toContain("context lab.");
+  expect(await login("https://lab:9006")).toContain("context lab-9006.");
+  expect(await login("https://lab")).toContain("context lab-443.");
+  expect(await login("https://lab:8006")).toContain("context lab.");
+});
+
 test("login and logout without a server say what to do", async () => {
   await using ctl = await Gpvectl.create();
   expect((await ctl.run(["login"], noEnv)).err).toContain("no server is named; give its URL");
