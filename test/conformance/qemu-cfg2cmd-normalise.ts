@@ -15,12 +15,16 @@ const fixedDevices = new Set(
 /** One option with its value per line, in and out. */
 export function normalise(lines: readonly string[]): string[] {
   const oldMachine = lines.some((line) => /^-machine .*type=(?:pc-(?:i440fx|q35)|virt)-\d\./.test(line));
-  return lines.flatMap((line) => {
+  const result = lines.flatMap((line) => {
+    if (line.startsWith("-accel ")) return [];
     if (FRAME.test(line) || TEMPLATE.test(line)) return [];
     if (READCONFIG.test(line) || fixedDevices.has(line)) return [];
     if (oldMachine && isBlockOption(line)) return [];
     return [rewrite(line, oldMachine)];
   });
+  // Wherever it stands: an option of its own, or among the machine's flags.
+  const tcg = lines.some((line) => line === "-accel tcg" || /^-machine .*\baccel=tcg,/.test(line));
+  return tcg ? [...result, "tcg"] : result;
 }
 
 /** With machine versions before 10.0 PVE still uses -drive. */
@@ -40,6 +44,8 @@ function rewrite(line: string, oldMachine: boolean): string {
     case "-vnc":
     case "-spice":
       return option;
+    case "-chardev":
+      return line.replace(/^-chardev socket,(.*),id=qga0$/, "-chardev socket,id=qga0,$1");
     case "-nographic":
       return "-display none";
     case "-device":
@@ -51,7 +57,7 @@ function rewrite(line: string, oldMachine: boolean): string {
 
 function machine(line: string, oldMachine: boolean): string {
   const plain = line
-    .replace("accel=kvm,", "")
+    .replace("accel=tcg,", "")
     .replace(/type=pc-i440fx[^,]*/, "type=pc")
     .replace(/type=pc-q35[^,]*/, "type=q35")
     .replace(/type=(pc|q35|virt)(?:[-+][^,]*)?/, "type=$1");

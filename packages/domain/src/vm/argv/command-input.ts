@@ -34,8 +34,12 @@ export interface CommandOptions {
   readonly paused?: boolean;
   /** Wait for `migrate-incoming`. */
   readonly incoming?: boolean;
-  /** QEMU stays after the guest has powered off, until it is told to quit. */
-  readonly stayAfterShutdown?: boolean;
+  /** QEMU ends when the guest powers off; otherwise it stays until it is told to quit, so that the cause is known. */
+  readonly exitOnShutdown?: boolean;
+  /** `-uuid` of a VM whose smbios1 has none. */
+  readonly uuid?: string;
+  /** Most memory for translated code under TCG; QEMU's default is an eighth of the host's. */
+  readonly tcgBufferMiB?: number;
   readonly vncPassword?: boolean;
   /** Descriptors of NICs, as the process that starts QEMU passes them. */
   readonly netDescriptors?: Readonly<Record<string, NetDescriptors>>;
@@ -110,6 +114,8 @@ export interface QemuCommand {
   readonly notes: readonly string[];
   readonly machine: string;
   readonly cpu: string;
+  /** What QMP `query-uuid` will say; undefined when neither smbios1 nor the options name one. */
+  readonly uuid: string | undefined;
   readonly accelerator: "kvm" | "tcg";
   /** Devices chosen for hostpciN, to be bound and reserved. */
   readonly pciDevices: Readonly<Record<string, readonly string[]>>;

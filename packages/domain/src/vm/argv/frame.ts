@@ -16,15 +16,30 @@ export function addFrame(build: Build): void {
   addSmbios(build);
 }
 
+export function guestUuid(build: Build): string | undefined {
+  return readSmbios(build)?.uuid ?? build.options.uuid;
+}
+
+/** The accelerator as an option of its own: PVE has it among the machine's flags. */
+export function addAccelerator(build: Build): void {
+  if (!build.stock) {
+    if (!build.kvm) build.machineFlags.push("accel=tcg");
+    return;
+  }
+  const buffer = build.options.tcgBufferMiB;
+  const tcg = buffer === undefined ? "tcg" : `tcg,tb-size=${buffer}`;
+  build.cmd.push("-accel", build.kvm ? "kvm" : tcg);
+}
+
 function addStockFrame(build: Build): void {
   const { cmd, input, options } = build;
   const { paths } = input;
   const name = escapeComma(build.values["name"] ?? `vm${build.vmid}`);
   cmd.push(paths.binary, "-name", `guest=${name},debug-threads=on`);
-  const uuid = readSmbios(build)?.uuid;
+  const uuid = guestUuid(build);
   if (uuid !== undefined) cmd.push("-uuid", uuid);
   cmd.push("-no-user-config", "-sandbox", SANDBOX);
-  if (options.stayAfterShutdown === true) cmd.push("-no-shutdown");
+  if (options.exitOnShutdown !== true) cmd.push("-no-shutdown");
   for (const [id, path] of [
     ["qmp", paths.qmp],
     ["qmp-event", paths.qmpEvents],

@@ -8,7 +8,7 @@ import type { QemuCommand } from "./command-input.ts";
 import { cpuOption } from "./cpu.ts";
 import { splitDriveKey } from "./drive-device.ts";
 import { blockContext } from "./drives.ts";
-import { addFrame } from "./frame.ts";
+import { addAccelerator, addFrame, guestUuid } from "./frame.ts";
 import { netdevText, netKeys } from "./network.ts";
 import { canonicalJson, device, refuse } from "./option-text.ts";
 import { addSerialPorts } from "./peripherals.ts";
@@ -26,8 +26,9 @@ export function addMicrovm(build: Build): QemuCommand {
   if (build.values["balloon"] !== "0") build.addDevice(device("virtio-balloon-device", ["id", "balloon0"]));
   addDisks(build);
   addNics(build);
+  addAccelerator(build);
   build.cmd.push(...build.devices);
-  build.cmd.push("-machine", `accel=${build.kvm ? "kvm" : "tcg"},isa-serial=on,type=microvm`);
+  build.cmd.push("-machine", "isa-serial=on,type=microvm");
   if (build.options.incoming === true) build.cmd.push("-incoming", "defer");
   return {
     argv: build.cmd,
@@ -35,6 +36,7 @@ export function addMicrovm(build: Build): QemuCommand {
     notes: build.notes,
     machine: "microvm",
     cpu,
+    uuid: guestUuid(build),
     accelerator: build.kvm ? "kvm" : "tcg",
     pciDevices: {},
   };

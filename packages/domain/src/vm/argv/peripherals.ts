@@ -91,10 +91,8 @@ export function addAgent(build: Build): void {
   if (text === undefined) return;
   const agent = readVmProperty("agent", text, "agent");
   if (!agent.enabled) return;
-  build.devices.push(
-    "-chardev",
-    `socket,path=${escapeComma(build.input.paths.agent)},server=on,wait=off,id=qga0`,
-  );
+  const path = `path=${escapeComma(build.input.paths.agent)},server=on,wait=off`;
+  build.devices.push("-chardev", build.stock ? `socket,id=qga0,${path}` : `socket,${path},id=qga0`);
   if (agent.type === "isa") {
     build.devices.push("-device", "isa-serial,chardev=qga0");
     return;

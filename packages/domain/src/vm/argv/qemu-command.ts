@@ -6,7 +6,7 @@ import { cpuDevice, cpuOption } from "./cpu.ts";
 import { addDisplay, addSpice, chooseDisplay, isSerialDisplay, type Display } from "./display.ts";
 import { addDrives } from "./drives.ts";
 import { addFirmware } from "./firmware.ts";
-import { addFrame } from "./frame.ts";
+import { addAccelerator, addFrame, guestUuid } from "./frame.ts";
 import { addHostPci, type HostPciResult } from "./host-pci.ts";
 import { addMemory } from "./memory.ts";
 import { addMicrovm } from "./microvm.ts";
@@ -104,6 +104,7 @@ function finish(
     notes: build.notes,
     machine,
     cpu,
+    uuid: guestUuid(build),
     accelerator: build.kvm ? "kvm" : "tcg",
     pciDevices: pci.chosen,
   };
@@ -188,8 +189,7 @@ function addBridges(build: Build, legacyIgd: boolean): void {
 /** Flags of `-machine` and what belongs to them; returns the machine type. */
 function addMachine(build: Build, display: Display): string {
   const { machineFlags, machine } = build;
-  if (!build.kvm) machineFlags.push("accel=tcg");
-  else if (build.stock) machineFlags.push("accel=kvm");
+  addAccelerator(build);
   addPowerStates(build);
   // SeaBIOS with SMM hangs without a graphics card.
   const seabios = (build.values["bios"] ?? "seabios") === "seabios";
