@@ -196,10 +196,13 @@ describe.skipIf(!present)("the installed QEMU accepts", () => {
     const state = join(folder, "tpm-state");
     mkdirSync(state, { recursive: true });
     children.push(
-      startChild(SWTPM, [
-        ...["socket", "--tpm2", "--tpmstate", `dir=${state}`],
-        ...["--ctrl", `type=unixio,path=${input.paths.swtpm}`],
-      ]),
+      startChild(
+        SWTPM,
+        ["socket", "--tpm2", "--tpmstate", `dir=${state}`].concat(
+          "--ctrl",
+          `type=unixio,path=${input.paths.swtpm}`,
+        ),
+      ),
     );
     await vi.waitFor(() => expect(existsSync(input.paths.swtpm)).toBe(true), { timeout: 10_000 });
     await quit(await start(input));
