@@ -67,6 +67,8 @@ export interface GuestStart {
    * devices in the arguments whose path is `socketPath(name)` are handed over in this way without being listed.
    */
   readonly sockets?: readonly { readonly name: string; readonly fd: number }[];
+  /** Copied into the guest's io folder before it starts: variable stores of firmware, for one. */
+  readonly ioFiles?: readonly { readonly name: string; readonly copyOf: string }[];
   readonly needsKvm?: boolean;
   readonly env?: Readonly<Record<string, string>>;
   readonly limits?: GuestLimits;

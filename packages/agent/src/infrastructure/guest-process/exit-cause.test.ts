@@ -60,6 +60,8 @@ describe("QEMU's monitors", () => {
       "-chardev",
       "socket,id=serial0,path=/run/g/100/serial0.sock,server=on,wait=off",
       "-chardev",
+      "socket,path=/run/g/100/qga.sock,server=on,wait=off,id=qga0",
+      "-chardev",
       "socket,id=tpm,path=/run/g/100/io/swtpm",
       "-name",
       "socket,id=x,path=/run/g/100/x,server=on",
@@ -68,8 +70,10 @@ describe("QEMU's monitors", () => {
     expect(sockets).toEqual([
       { path: "/run/g/100/qmp.sock", fd: 10 },
       { path: "/run/g/100/serial0.sock", fd: 201 },
+      { path: "/run/g/100/qga.sock", fd: 202 },
     ]);
     expect(args[3]).toBe("socket,id=serial0,fd=201,server=on,wait=off");
-    expect(args.slice(4)).toEqual(given.slice(4));
+    expect(args[5]).toBe("socket,fd=202,server=on,wait=off,id=qga0");
+    expect(args.slice(6)).toEqual(given.slice(6));
   });
 });

@@ -23,8 +23,6 @@ function monitorArgs(folder: GuestFolder): string[] {
   ]);
 }
 
-const SERVED_SOCKET = /^(socket,id=[^,]+),path=((?:[^,]|,,)+),server=on\b/;
-
 /**
  * Character devices that listen in the guest's folder (`-chardev socket,id=…,path=…,server=on`): QEMU cannot reach
  * that folder, so they are opened for it and its arguments name the descriptor instead.
@@ -35,13 +33,16 @@ export function handOverSockets(
 ): { readonly args: string[]; readonly sockets: { path: string; fd: number }[] } {
   const sockets: { path: string; fd: number }[] = [];
   const rewritten = args.map((arg, index) => {
-    const match = args[index - 1] === "-chardev" ? SERVED_SOCKET.exec(arg) : null;
-    const path = match?.[2]?.replaceAll(",,", ",");
-    if (match === null || path === undefined || dirname(path) !== folder.path) return arg;
+    if (args[index - 1] !== "-chardev") return arg;
+    const parts: readonly string[] = arg.match(/(?:[^,]|,,)+/g) ?? [];
+    const at = parts.findIndex((part) => part.startsWith("path="));
+    const path = parts[at]?.slice("path=".length).replaceAll(",,", ",");
+    if (parts[0] !== "socket" || !parts.includes("server=on")) return arg;
+    if (path === undefined || dirname(path) !== folder.path) return arg;
     const fd =
       MONITORS.find(({ name }) => folder.socket(name) === path)?.fd ?? FIRST_SOCKET_FD + sockets.length;
     sockets.push({ path, fd });
-    return `${match[1]},fd=${fd},server=on${arg.slice(match[0].length)}`;
+    return parts.with(at, `fd=${fd}`).join(",");
   });
   return { args: rewritten, sockets };
 }

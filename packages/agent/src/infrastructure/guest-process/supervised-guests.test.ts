@@ -79,7 +79,11 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
 
   it("starts, serves monitors and stops", async () => {
     const guests = open();
-    const guest = await guests.start(fakeVm("100"));
+    const guest = await guests.start({
+      ...fakeVm("100"),
+      ioFiles: [{ name: "copy", copyOf: supervisor }],
+    });
+    expect(existsSync(join(guest.ioFolder, "copy"))).toBe(true);
     expect(guests.get("100")).toBe(guest);
     expect(await guest.qmp.execute("query-status")).toEqual({ status: "running", running: true });
     expect(guest.usage()).toEqual({ cpuNs: 0, memoryBytes: 0, memoryAnonBytes: 0 });

@@ -3,6 +3,8 @@
 //   start:  folder, files, cgroup -> guest.json -> spec -> supervisor -> "started" -> QMP, uuid -> running
 //   adopt:  guest.json + state + exit say who it is and how it ended; QMP's uuid proves it
 import { chownSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { copyFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
   Adoption,
@@ -159,6 +161,11 @@ export class SupervisedGuests implements GuestProcesses {
     const cgroups = this.#cgroups;
     const uid = cgroups === undefined ? undefined : this.#uidOf(start.id);
     folder.create();
+    for (const { name, copyOf } of start.ioFiles ?? []) {
+      const target = join(folder.io, basename(name));
+      await copyFile(copyOf, target);
+      if (uid !== undefined) await prepareFile({ path: target, access: "rw" }, uid);
+    }
     if (uid !== undefined) {
       chownSync(folder.io, uid, uid);
       for (const file of start.files) await prepareFile(file, uid);

@@ -1,0 +1,139 @@
+// Everything the command line of a guest depends on besides its configuration, found by looking and trying.
+import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { featuresOf } from "@gpve/domain/vm/argv/qemu-features.ts";
+import { firmwareTable, type GuestArch, type HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { type Exec, exec as systemExec } from "@gpve/kit/exec.ts";
+import type { HostFiles } from "../facts/host-files.ts";
+import { parseCpuInfo } from "../facts/proc-cpuinfo.ts";
+import { listBridges } from "../net/interfaces.ts";
+import type { QemuKnowledge } from "./qemu-probe.ts";
+
+export interface HostFactsDeps {
+  readonly node: string;
+  readonly files: HostFiles;
+  readonly exec?: Exec;
+  readonly qemu: QemuKnowledge;
+  /** From the facts of the node: a guest really ran under it. */
+  readonly kvmUsable: boolean;
+  /** For files that are tried on; DIR/agent. */
+  readonly folder: string;
+  /** Tries that touch devices; tests replace them. */
+  readonly tries?: HostTries;
+}
+
+export interface HostTries {
+  readonly vhostNet: () => boolean;
+  readonly ioUring: () => Promise<boolean>;
+}
+
+/** What the cluster knows rather than the host: mappings and CPU models. */
+export type ClusterFacts = Pick<
+  HostFacts,
+  "pciMappings" | "usbMappings" | "directoryMappings" | "customCpuModels"
+>;
+
+export const NO_CLUSTER_FACTS: ClusterFacts = {
+  pciMappings: {},
+  usbMappings: {},
+  directoryMappings: new Set(),
+  customCpuModels: {},
+};
+
+const ROM_FOLDERS = ["/usr/share/qemu", "/usr/lib/ipxe/qemu", "/usr/share/qemu-efi", "/usr/share/ipxe"];
+const FIRMWARE_FOLDERS: Readonly<Record<GuestArch, string>> = {
+  x86_64: "/usr/share/OVMF",
+  aarch64: "/usr/share/AAVMF",
+};
+
+export async function readHostFacts(
+  deps: HostFactsDeps,
+  cluster: ClusterFacts = NO_CLUSTER_FACTS,
+): Promise<HostFacts> {
+  const { files, qemu, exec = systemExec } = deps;
+  const tries = deps.tries ?? hostTries(deps.folder, exec);
+  const cpuText = (await files.read("/proc/cpuinfo")) ?? "";
+  const cpu = parseCpuInfo(cpuText);
+  const physBits = /^address sizes\s*:\s*(\d+) bits physical/m.exec(cpuText)?.[1];
+  const arch: GuestArch = process.arch === "arm64" ? "aarch64" : "x86_64";
+  const firmware = firmwareTable(FIRMWARE_FOLDERS[arch], (file) =>
+    sizeOf(`${FIRMWARE_FOLDERS[arch]}/${file}`),
+  );
+  const initiator = /^InitiatorName=(\S+)/m.exec(
+    (await files.read("/etc/iscsi/initiatorname.iscsi")) ?? "",
+  )?.[1];
+  const devices = await files.list("/dev");
+  const numbered = async (folder: string, pattern: RegExp): Promise<number[]> =>
+    (await files.list(folder)).flatMap((name) => {
+      const match = pattern.exec(name);
+      return match === null ? [] : [Number(match[1])];
+    });
+  return {
+    ...cluster,
+    nodeName: deps.node,
+    arch,
+    cpuVendor: cpu.vendor,
+    cpuFlags: new Set(cpu.flags.split(" ").filter((flag) => flag !== "")),
+    cpus: cpu.cpus,
+    ...(physBits === undefined ? {} : { physBits: Number(physBits) }),
+    qemuVersion: qemu.version,
+    features: featuresOf(qemu.version),
+    kvmUsable: deps.kvmUsable,
+    vhostNet: tries.vhostNet(),
+    ioUring: await tries.ioUring(),
+    netBootRoms: await hasNetBootRoms(files),
+    hugepageSizesMiB: (await numbered("/sys/kernel/mm/hugepages", /^hugepages-(\d+)kB$/)).map(
+      (kib) => kib / 1024,
+    ),
+    numaNodes: await numbered("/sys/devices/system/node", /^node(\d+)$/),
+    bridgeMtu: Object.fromEntries((await listBridges(exec)).map(({ name, mtu }) => [name, mtu])),
+    firmware,
+    hwCapabilities: {},
+    pciDevices: await files.list("/sys/bus/pci/devices"),
+    characterDevices: new Set(
+      devices.filter((name) => /^(ttyS|ttyUSB|ttyACM|parport)\d+$/.test(name)).map((name) => `/dev/${name}`),
+    ),
+    renderNode: (await files.list("/dev/dri")).some((name) => name.startsWith("renderD")),
+    ...(initiator === undefined ? {} : { iscsiInitiator: initiator }),
+  };
+}
+
+/** QEMU's NICs load these at start and refuse to exist without. */
+async function hasNetBootRoms(files: HostFiles): Promise<boolean> {
+  const names = (await Promise.all(ROM_FOLDERS.map((folder) => files.list(folder)))).flat();
+  return names.includes("efi-virtio.rom") && names.includes("efi-e1000.rom");
+}
+
+/** Opening /dev/vhost-net loads its module where there is one; an I/O by qemu-img shows whether io_uring works. */
+export function hostTries(folder: string, exec: Exec): HostTries {
+  return {
+    vhostNet: () => {
+      try {
+        closeSync(openSync("/dev/vhost-net", "r+"));
+        return true;
+      } catch (err) {
+        ignore(err, "this kernel has none");
+        return false;
+      }
+    },
+    ioUring: async () => {
+      const file = join(folder, `io-uring-try-${process.pid}`);
+      try {
+        writeFileSync(file, Buffer.alloc(65_536));
+        await exec("qemu-img", ["bench", "-c", "1", "-d", "1", "-i", "io_uring", "-f", "raw", file]);
+        return true;
+      } catch (err) {
+        ignore(err, "the kernel, its settings or this QEMU forbid it");
+        return false;
+      } finally {
+        await rm(file, { force: true });
+      }
+    },
+  };
+}
+
+function sizeOf(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.size;
+}
