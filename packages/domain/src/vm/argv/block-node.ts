@@ -118,13 +118,11 @@ export function findVolume(
   if (volume.contentType === "iso" && drive.media === undefined)
     throw refuse(`${key}: explicit media parameter is required for iso images`);
   const { storage } = volume;
-  if (
-    storage !== undefined &&
-    volume.contentType !== "other" &&
-    !storage.content.includes(volume.contentType)
-  )
+  // What no storage looks after is what the drive says it is; QEMU must never guess.
+  if (storage === undefined) return { ...volume, format: drive.format ?? volume.format };
+  if (volume.contentType !== "other" && !storage.content.includes(volume.contentType))
     throw refuse(`storage '${storage.id}' does not support content-type '${volume.contentType}'`);
-  if (storage !== undefined && drive.format !== undefined && drive.format !== volume.format) {
+  if (drive.format !== undefined && drive.format !== volume.format) {
     throw refuse(
       `drive '${key}' - volume '${drive.file}' - 'format=${drive.format}' option different from storage format '${volume.format}'`,
     );

@@ -83,6 +83,11 @@ describe("disks", () => {
     );
   });
 
+  test("that no storage looks after are what they say they are", () => {
+    expect(sampleCommand({ scsi0: "/tmp/x,format=qcow2" }).one("-blockdev")).toContain('"driver":"qcow2"');
+    expect(sampleCommand({ scsi0: "/tmp/x" }).one("-blockdev")).toContain('"driver":"raw"');
+  });
+
   test("of the host can be passed through as SCSI devices", () => {
     const context = {
       sha256Hex: fakeHash,

@@ -11,6 +11,8 @@ export interface DriveDeviceContext {
   readonly q35: boolean;
   readonly template: boolean;
   readonly blockdev: boolean;
+  /** Before 4.1 iSCSI disks were passed through as they are. */
+  readonly iscsiGeneric: boolean;
   readonly place: (id: string) => PciAddress | undefined;
   readonly bootIndex?: number;
 }
@@ -122,7 +124,7 @@ function virtioDevice({ context, key, drive, node }: DriveParts): DevicePart {
 function scsiDevice({ context, key, index, drive, volume, node }: DriveParts): DevicePart {
   const { scsihw } = context;
   const { id, unit } = scsiController(scsihw, index);
-  const kind = scsiKind(drive, volume);
+  const kind = context.iscsiGeneric && volume?.node.driver === "iscsi" ? "generic" : scsiKind(drive, volume);
   const byTarget = scsihw === undefined || scsihw.startsWith("lsi") || scsihw === "pvscsi";
   const image = kind === "hd" || kind === "cd";
   return {

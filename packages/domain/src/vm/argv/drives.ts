@@ -1,7 +1,7 @@
 // All drives of a guest but the firmware's: their nodes, controllers and devices, in PVE's order.
 import type { Drive } from "../property-types.ts";
 import { listDrives } from "../drive.ts";
-import { driveNodes, type BlockContext } from "./block-node.ts";
+import { driveNodes, findVolume, type BlockContext } from "./block-node.ts";
 import type { Build } from "./build.ts";
 import type { ResolvedVolume } from "./command-input.ts";
 import {
@@ -34,6 +34,7 @@ export function deviceContext(build: Build, key: string): DriveDeviceContext {
     q35: build.q35,
     template: build.isTemplate,
     blockdev: build.usesBlockdev,
+    iscsiGeneric: !build.since(4, 1),
     place: (id) => build.pci.place(id),
     ...(bootIndex === undefined ? {} : { bootIndex }),
   };
@@ -87,8 +88,9 @@ function addNode(build: Build, key: string, drive: Drive): ResolvedVolume | unde
   if (!build.usesBlockdev) {
     const { bus } = splitDriveKey(key);
     const readOnly = build.isTemplate && bus !== "ide" && bus !== "sata";
-    build.devices.push("-drive", legacyDrive(context, key, drive, readOnly));
-    return undefined;
+    const volume = drive.file === "none" ? undefined : findVolume(context, key, drive);
+    build.devices.push("-drive", legacyDrive(context, key, drive, volume, readOnly));
+    return volume;
   }
   if (drive.file === "none") return undefined;
   const nodes = driveNodes(context, key, drive, { readOnly: build.isTemplate });

@@ -16,6 +16,8 @@ export interface HostFacts {
   readonly physBits?: number;
   readonly qemuVersion: string;
   readonly features: ReadonlySet<QemuFeature>;
+  /** Machine types QEMU lists; newer QEMU drops old ones. Not checked when it is not known. */
+  readonly machineTypes?: ReadonlySet<string>;
   /** KVM runs guests here: found by running one, not by looking for /dev/kvm. */
   readonly kvmUsable: boolean;
   readonly vhostNet: boolean;

@@ -1,18 +1,16 @@
 // The `-drive` form, which PVE keeps for machine versions before 10.0. Only the `pve` dialect uses it.
 import type { Drive } from "../property-types.ts";
 import { isCdrom } from "../drive.ts";
-import {
-  aioMode,
-  detectZeroes,
-  findVolume,
-  throttleLimits,
-  usesDirectCache,
-  type BlockContext,
-} from "./block-node.ts";
+import { aioMode, detectZeroes, throttleLimits, usesDirectCache, type BlockContext } from "./block-node.ts";
 import type { ResolvedVolume } from "./command-input.ts";
 
-export function legacyDrive(context: BlockContext, key: string, drive: Drive, readOnly: boolean): string {
-  const volume = drive.file === "none" ? undefined : findVolume(context, key, drive);
+export function legacyDrive(
+  context: BlockContext,
+  key: string,
+  drive: Drive,
+  volume: ResolvedVolume | undefined,
+  readOnly: boolean,
+): string {
   const parts = [`if=none,id=drive-${key}`];
   for (const name of ["media", "cache", "rerror", "werror", "discard"] as const) {
     if (drive[name] !== undefined) parts.push(`${name}=${drive[name]}`);
@@ -20,9 +18,7 @@ export function legacyDrive(context: BlockContext, key: string, drive: Drive, re
   if (drive.snapshot !== undefined) parts.push(`snapshot=${drive.snapshot ? "on" : "off"}`);
   if (drive.ro !== undefined) parts.push(`readonly=${drive.ro ? "on" : "off"}`);
   parts.push(...throttling(drive));
-  // QEMU finds out the format of a CD image by itself.
-  if (volume !== undefined && !(isCdrom(drive) && volume.contentType === "iso"))
-    parts.push(`format=${volume.format}`);
+  if (volume !== undefined) parts.push(`format=${volume.format}`);
   const direct = usesDirectCache(drive, volume);
   if (drive.cache === undefined && direct) parts.push("cache=none");
   parts.push(`aio=${aioMode(drive, volume, direct, context.ioUring)}`);

@@ -48,6 +48,7 @@ export function chooseMachine(
   const version = machineVersion(withRevision);
   const layout = version ?? { ...qemu, pve: pveRevisionOf(qemu) };
   checkRunnable(withRevision, layout, host, qemu);
+  if (dialect === "stock") checkKnown(withRevision.replace(/\+pve.*$/, ""), host);
   // Windows that nobody pinned was installed elsewhere, on the layout of its machine version.
   const oldWindows = options.machineVersion === undefined && windowsVersion(values["ostype"]) > 0;
   return {
@@ -124,6 +125,13 @@ function checkRunnable(type: string, layout: Version, host: HostFacts, qemu: Ver
       `Installed qemu-server (max feature level for ${layout.major}.${layout.minor} is pve${highest}) is too old to run machine type '${type}', please upgrade node '${host.nodeName}'`,
     );
   }
+}
+
+function checkKnown(type: string, host: HostFacts): void {
+  if (host.machineTypes === undefined || host.machineTypes.has(type)) return;
+  throw refuse(
+    `machine type '${type}' is not known to QEMU ${host.qemuVersion} on node '${host.nodeName}': choose another version in 'machine'`,
+  );
 }
 
 function qemuVersion(host: HostFacts): Version {

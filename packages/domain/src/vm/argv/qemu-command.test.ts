@@ -77,6 +77,9 @@ describe("machine types", () => {
     expect(() => sampleCommand({ machine: "pc-q35-9.2+pve7" })).toThrow("max feature level for 9.2 is pve1");
     expect(() => sampleCommand({}, { qemuVersion: "5.2.0" })).toThrow("Detected old QEMU binary ('5.2.0'");
     expect(sampleCommand({ machine: "pc-q35-9.2" }, { qemuVersion: "9.1.93" }).machine).toBe("pc-q35-9.2");
+    expect(() => sampleCommand({ machine: "pc-q35-2.4" }, { machineTypes: new Set(["pc-q35-9.2"]) })).toThrow(
+      "machine type 'pc-q35-2.4' is not known to QEMU 11.0.0 on node 'node1'",
+    );
   });
 
   test("carry the vIOMMU", () => {
@@ -226,7 +229,7 @@ describe("PVE's own form", () => {
     expect(text).toContain("romfile=pxe-e1000.rom");
     expect(text).toContain("-readconfig /usr/share/qemu-server/pve-q35-4.0.cfg");
     expect(text).toContain("if=pflash,unit=1,id=drive-efidisk0,format=raw,file=/store/e.raw,size=131072");
-    expect(text).toContain("file=/isos/iso/x.iso,if=none,id=drive-ide0,media=cdrom,aio=io_uring");
+    expect(text).toContain("file=/isos/iso/x.iso,if=none,id=drive-ide0,media=cdrom,format=raw,aio=io_uring");
   });
 
   test("reads saved RAM with PVE's option and has a QEMU of the right name", () => {
