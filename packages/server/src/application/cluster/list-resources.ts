@@ -129,14 +129,17 @@ export class ListResources {
 
   #storageRows(): Row[] {
     return this.#deps.board.list().flatMap((view) =>
-      this.#deps.storages().map((definition) =>
-        storageRow(
-          view.node,
-          definition,
-          view.report?.storages.find((storage) => storage.storage === definition.storage),
-          view.health === "online",
+      this.#deps
+        .storages()
+        .filter(({ nodes }) => nodes === undefined || nodes.includes(view.node))
+        .map((definition) =>
+          storageRow(
+            view.node,
+            definition,
+            view.report?.storages.find((storage) => storage.storage === definition.storage),
+            view.health === "online",
+          ),
         ),
-      ),
     );
   }
 

@@ -61,6 +61,8 @@ export interface StorageDefinition {
   readonly type: string;
   readonly content: string;
   readonly shared: boolean;
+  /** Absent: every node has it. */
+  readonly nodes?: readonly string[];
 }
 
 export function storageRow(

@@ -1,0 +1,163 @@
+// The storages as this node has them: definitions of the cluster, joined with what is really there.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { StorageRuntime } from "@gpve/domain/node/runtime.ts";
+import type { VolumeType } from "@gpve/domain/storage/content.ts";
+import {
+  contentOf,
+  implementedTypes,
+  isDisabled,
+  servesNode,
+  type StorageDefinition,
+} from "@gpve/domain/storage/definition.ts";
+import { storageMissing, storageRefused } from "@gpve/domain/storage/failures.ts";
+import type { StoragePlugin, StorageStatus, VolumeName } from "@gpve/domain/storage/plugin.ts";
+import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+
+export interface NodeStoragesDeps {
+  readonly node: string;
+  readonly definitions: () => readonly StorageDefinition[];
+  readonly pluginFor: (definition: StorageDefinition) => StoragePlugin;
+  readonly clock: Clock;
+  readonly onProblem: (storage: string, problem: string) => void;
+}
+
+export interface OpenStorage {
+  readonly definition: StorageDefinition;
+  readonly plugin: StoragePlugin;
+}
+
+export interface OpenVolume extends OpenStorage {
+  readonly volid: string;
+  readonly volname: string;
+  readonly name: VolumeName;
+}
+
+interface Known {
+  readonly definition: StorageDefinition;
+  readonly plugin: StoragePlugin;
+  status: StorageStatus;
+  checkedAt: number;
+  problem: string | undefined;
+}
+
+const INACTIVE: StorageStatus = { active: false, total: 0, used: 0, avail: 0 };
+const FRESH_MS = 10_000;
+
+export class NodeStorages {
+  readonly #deps: NodeStoragesDeps;
+  readonly #known = new Map<string, Known>();
+
+  constructor(deps: NodeStoragesDeps) {
+    this.#deps = deps;
+  }
+
+  get node(): string {
+    return this.#deps.node;
+  }
+
+  definitions(): readonly StorageDefinition[] {
+    return this.#deps.definitions();
+  }
+
+  isEnabled(definition: StorageDefinition): boolean {
+    return !isDisabled(definition) && servesNode(definition, this.#deps.node);
+  }
+
+  /** An enabled storage of this node, activated. Throws with PVE's texts. */
+  async open(storage: string, content?: VolumeType): Promise<OpenStorage> {
+    const found = this.find(storage, content);
+    await found.plugin.activate();
+    return found;
+  }
+
+  /** The same without touching the storage. */
+  find(storage: string, content?: VolumeType): OpenStorage {
+    const definition = this.definitions().find((each) => each.storage === storage);
+    if (definition === undefined) throw storageMissing(`storage '${storage}' does not exist`);
+    if (isDisabled(definition)) throw storageRefused(`storage '${storage}' is disabled`);
+    if (!servesNode(definition, this.#deps.node)) {
+      throw storageRefused(`storage '${storage}' is not available on node '${this.#deps.node}'`);
+    }
+    if (content !== undefined && !contentOf(definition).has(content)) {
+      throw storageRefused(`storage '${storage}' does not support content-type '${content}'`);
+    }
+    return { definition, plugin: this.#remember(definition).plugin };
+  }
+
+  volume(volid: string): OpenVolume {
+    const { storage, volname } = requireVolumeId(volid);
+    const found = this.find(storage);
+    return { ...found, volid, volname, name: found.plugin.parse(volname) };
+  }
+
+  /** From memory while it is fresh. A storage that cannot be used is inactive, never an error. */
+  async status(definition: StorageDefinition): Promise<StorageStatus> {
+    if (!this.isEnabled(definition) || !implementedTypes.has(definition.type)) return INACTIVE;
+    const known = this.#remember(definition);
+    const now = this.#deps.clock.now();
+    if (now - known.checkedAt >= FRESH_MS) await this.#check(known, now);
+    return known.status;
+  }
+
+  async refresh(): Promise<void> {
+    const definitions = this.definitions();
+    for (const storage of this.#known.keys()) {
+      if (!definitions.some((each) => each.storage === storage)) this.#known.delete(storage);
+    }
+    await Promise.all(definitions.map((definition) => this.status(definition)));
+  }
+
+  /** What the last look at each enabled storage found. */
+  runtimes(): StorageRuntime[] {
+    return this.definitions()
+      .filter((definition) => this.isEnabled(definition))
+      .map((definition) => {
+        const known = this.#known.get(definition.storage);
+        const status = known?.definition === definition ? known.status : INACTIVE;
+        return {
+          storage: definition.storage,
+          active: status.active,
+          totalBytes: status.total,
+          usedBytes: status.used,
+          availBytes: status.avail,
+        };
+      });
+  }
+
+  #remember(definition: StorageDefinition): Known {
+    const known = this.#known.get(definition.storage);
+    if (known?.definition === definition) return known;
+    const fresh: Known = {
+      definition,
+      plugin: this.#pluginFor(definition),
+      status: INACTIVE,
+      checkedAt: Number.NEGATIVE_INFINITY,
+      problem: undefined,
+    };
+    this.#known.set(definition.storage, fresh);
+    return fresh;
+  }
+
+  #pluginFor(definition: StorageDefinition): StoragePlugin {
+    if (implementedTypes.has(definition.type)) return this.#deps.pluginFor(definition);
+    throw new AppError(
+      "feature.unsupported",
+      `storage '${definition.storage}' has type '${definition.type}', which this version does not support`,
+    );
+  }
+
+  async #check(known: Known, now: number): Promise<void> {
+    known.checkedAt = now;
+    try {
+      await known.plugin.activate();
+      known.status = await known.plugin.status();
+      known.problem = undefined;
+    } catch (err) {
+      known.status = INACTIVE;
+      const problem = messageOf(err);
+      if (problem !== known.problem) this.#deps.onProblem(known.definition.storage, problem);
+      known.problem = problem;
+    }
+  }
+}

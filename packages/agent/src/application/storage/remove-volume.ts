@@ -1,0 +1,99 @@
+// Removing a volume, and removing the backups that the keep-* rules no longer keep.
+import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
+import type { KeepOptions, PruneCandidate, Pruned } from "@gpve/domain/storage/prune.ts";
+import { markBackups } from "@gpve/domain/storage/prune.ts";
+import { storageRefused } from "@gpve/domain/storage/failures.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
+import type { StoragePlugin, VolumeInfo } from "@gpve/domain/storage/plugin.ts";
+import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { civilTime } from "./local-time.ts";
+import type { NodeStorages } from "./node-storages.ts";
+
+export const REMOVE_VOLUME = "imgdel";
+export const PRUNE_BACKUPS = "prunebackups";
+
+export interface RemoveVolumeArgs {
+  readonly volid: string;
+}
+
+export function removeVolumeOperation(storages: NodeStorages): OperationDefinition<RemoveVolumeArgs> {
+  return {
+    type: REMOVE_VOLUME,
+    onCrash: "resume",
+    steps: [
+      {
+        name: "remove",
+        run: async (ctx) => {
+          const { plugin, volname } = storages.volume(ctx.args.volid);
+          const wasThere = await plugin.free(volname, { signal: ctx.signal });
+          if (!wasThere) ctx.log(`disk image '${plugin.path(volname)}' does not exist`);
+          ctx.log(`Removed volume '${ctx.args.volid}'`);
+        },
+      },
+    ],
+  };
+}
+
+export interface PruneArgs {
+  readonly storage: string;
+  readonly keep: KeepOptions;
+  readonly vmid?: number;
+  readonly type?: string;
+}
+
+export type PruneRow = Pruned<PruneCandidate>;
+
+/** What would stay and what would go. */
+export async function planPrune(plugin: StoragePlugin, args: PruneArgs): Promise<PruneRow[]> {
+  const backups = await plugin.list({
+    content: ["backup"],
+    ...(args.vmid === undefined ? {} : { vmid: args.vmid }),
+  });
+  const candidates = backups
+    .map((backup) => candidate(plugin.storage, backup))
+    .filter(({ type }) => args.type === undefined || type === args.type);
+  return markBackups(candidates, args.keep, civilTime);
+}
+
+function candidate(storage: string, backup: VolumeInfo): PruneCandidate {
+  const name = parseBackupName(backup.volname.slice("backup/".length));
+  const vmid = name?.vmid ?? backup.vmid;
+  return {
+    volid: `${storage}:${backup.volname}`,
+    ctime: backup.ctime,
+    type: name?.type ?? "unknown",
+    standard: name?.standard ?? false,
+    protected: backup.protected === true,
+    ...(vmid === undefined ? {} : { vmid }),
+    ...(backup.parent === undefined ? {} : { parent: `${storage}:${backup.parent}` }),
+  };
+}
+
+export function pruneBackupsOperation(storages: NodeStorages): OperationDefinition<PruneArgs> {
+  return {
+    type: PRUNE_BACKUPS,
+    onCrash: "resume",
+    steps: [
+      {
+        name: "prune",
+        run: async (ctx) => {
+          const { plugin } = await storages.open(ctx.args.storage, "backup");
+          const rows = (await planPrune(plugin, ctx.args)).filter(({ mark }) => mark === "remove");
+          // Children first: a crash in between never leaves an archive without what it builds on.
+          let failed = false;
+          for (const { volid } of rows.toSorted((a, b) => b.ctime - a.ctime)) {
+            ctx.signal.throwIfAborted();
+            ctx.log(`removing backup '${volid}'`);
+            try {
+              await plugin.free(volid.slice(plugin.storage.length + 1));
+            } catch (err) {
+              failed = true;
+              ctx.log(`error when removing backup '${volid}' - ${messageOf(err)}`);
+            }
+          }
+          if (failed) throw storageRefused("error pruning backups - check log");
+        },
+      },
+    ],
+  };
+}

@@ -1,0 +1,129 @@
+// Fetches files by HTTP(S) for storages.
+import { createWriteStream } from "node:fs";
+import { statfs } from "node:fs/promises";
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { request as httpsRequest } from "node:https";
+import { dirname } from "node:path";
+import { Transform } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+
+export interface HttpFetchOptions {
+  readonly verifyCertificates: boolean;
+  readonly signal: AbortSignal;
+}
+
+const MAX_REDIRECTS = 10;
+const IDLE_MS = 60_000;
+
+export class HttpFetcher {
+  readonly #userAgent: string;
+
+  constructor(deps: { readonly userAgent: string }) {
+    this.#userAgent = deps.userAgent;
+  }
+
+  /** Name, size and type of what a URL leads to, without fetching it. */
+  async facts(
+    url: string,
+    options: HttpFetchOptions,
+  ): Promise<{ filename?: string; size?: number; mimetype?: string }> {
+    const response = await this.#follow("HEAD", url, options);
+    response.destroy();
+    const filename = fileNameOf(url, response.headers["content-disposition"]);
+    const size = Number(response.headers["content-length"] ?? 0);
+    const mimetype = response.headers["content-type"]?.split(";", 1)[0]?.trim();
+    return {
+      ...(filename === undefined || filename === "" ? {} : { filename }),
+      ...(size > 0 ? { size } : {}),
+      ...(mimetype === undefined || mimetype === "" ? {} : { mimetype }),
+    };
+  }
+
+  /** Writes the body to a new file; returns its length. */
+  async download(
+    url: string,
+    path: string,
+    options: HttpFetchOptions & { readonly progress: (fraction: number) => void },
+  ): Promise<number> {
+    const response = await this.#follow("GET", url, options);
+    const total = Number(response.headers["content-length"] ?? 0);
+    const facts = await statfs(dirname(path));
+    if (total > facts.bavail * facts.bsize) {
+      response.destroy();
+      throw new AppError("capacity.exceeded", `not enough space on the storage for ${total} bytes`, {
+        pveStatus: 500,
+      });
+    }
+    let received = 0;
+    const meter = new Transform({
+      transform(chunk: Buffer, _encoding, next) {
+        received += chunk.length;
+        if (total > 0) options.progress(Math.min(1, received / total));
+        next(null, chunk);
+      },
+    });
+    await pipeline(response, meter, createWriteStream(path, { flags: "w", mode: 0o600 }), {
+      signal: options.signal,
+    });
+    if (total > 0 && received !== total) {
+      throw failed(`the download of '${shown(url)}' ended after ${received} of ${total} bytes`);
+    }
+    return received;
+  }
+
+  async #follow(method: "GET" | "HEAD", start: string, options: HttpFetchOptions): Promise<IncomingMessage> {
+    let url = new URL(start);
+    for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
+      const response = await this.#ask(method, url, options);
+      const { statusCode = 0, statusMessage = "" } = response;
+      const { location } = response.headers;
+      if (statusCode >= 300 && statusCode < 400 && location !== undefined) {
+        response.destroy();
+        url = new URL(location, url);
+        if (url.protocol !== "http:" && url.protocol !== "https:") {
+          throw failed(`'${shown(start)}' leads to an address that is neither http nor https`);
+        }
+        continue;
+      }
+      if (statusCode === 200) return response;
+      response.destroy();
+      throw failed(`invalid server response: '${statusCode} ${statusMessage}'`);
+    }
+    throw failed(`'${shown(start)}' leads to too many other addresses`);
+  }
+
+  #ask(method: string, url: URL, options: HttpFetchOptions): Promise<IncomingMessage> {
+    return new Promise((resolve, reject) => {
+      const settings = {
+        method,
+        headers: { "user-agent": this.#userAgent, accept: "*/*" },
+        signal: options.signal,
+      };
+      const request =
+        url.protocol === "https:"
+          ? httpsRequest(url, { ...settings, rejectUnauthorized: options.verifyCertificates })
+          : httpRequest(url, settings);
+      request.setTimeout(IDLE_MS, () => request.destroy(failed(`'${shown(url.href)}' does not answer`)));
+      request.on("response", resolve);
+      request.on("error", (err) =>
+        reject(err instanceof AppError ? err : failed(`cannot fetch '${shown(url.href)}': ${messageOf(err)}`, err)),
+      );
+      request.end();
+    });
+  }
+}
+
+export function fileNameOf(url: string, disposition: string | undefined): string | undefined {
+  const stated = /filename="([^"]*)"/.exec(disposition ?? "")?.[1] ?? /filename=([^;]*)/.exec(disposition ?? "")?.[1];
+  return stated ?? /^[^?]+\/([^?/]*)(?:\?.*)?$/.exec(url)?.[1];
+}
+
+function failed(message: string, cause?: unknown): AppError {
+  return new AppError("operation.failed", message, { pveStatus: 500, ...(cause === undefined ? {} : { cause }) });
+}
+
+/** Queries and passwords may be secret. */
+function shown(url: string): string {
+  return url.replace(/\?.*$/, "").replace(/^(https?:\/\/)[^/@]*@/, "$1");
+}

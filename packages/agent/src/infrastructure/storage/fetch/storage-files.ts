@@ -1,0 +1,180 @@
+// Files of storages that are no disks of guests.
+import { createHash } from "node:crypto";
+import { createReadStream, createWriteStream } from "node:fs";
+import { chmod, mkdir, open, rename, rm, stat, statfs } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { Transform } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { createGunzip, createZstdDecompress } from "node:zlib";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { storageRefused } from "@gpve/domain/storage/failures.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import { inspectImage } from "../dir/inspect-image.ts";
+import { inspectOva } from "./ova.ts";
+
+export type HashName = "md5" | "sha1" | "sha224" | "sha256" | "sha384" | "sha512";
+
+/** As PVE leaves uploads: others may read templates and media. */
+const SHARED_FILE = 0o644;
+const NO_TIMEOUT_MS = 2 ** 31 - 1;
+/** Kept free when something is unpacked. */
+const RESERVE_BYTES = 64 * 1024 * 1024;
+
+export class HostStorageFiles {
+  readonly #exec: Exec;
+
+  constructor(deps: { readonly exec: Exec }) {
+    this.#exec = deps.exec;
+  }
+
+  async exists(path: string): Promise<boolean> {
+    return (await stat(path).catch(() => undefined)) !== undefined;
+  }
+
+  async size(path: string): Promise<number> {
+    return (await stat(path)).size;
+  }
+
+  async remove(path: string): Promise<void> {
+    await rm(path, { force: true });
+  }
+
+  async makeDirectory(path: string): Promise<void> {
+    await mkdir(path, { recursive: true, mode: 0o711 });
+  }
+
+  async install(from: string, to: string, signal: AbortSignal): Promise<void> {
+    await this.makeDirectory(dirname(to));
+    await chmod(from, SHARED_FILE);
+    try {
+      await rename(from, to);
+      return;
+    } catch (err) {
+      if ((err as NodeJS.ErrnoException).code !== "EXDEV") throw err;
+    }
+    const beside = join(dirname(to), `.install-${process.pid}-${Date.now().toString(36)}`);
+    try {
+      await this.copy(from, beside, { signal, progress: () => undefined });
+      await rename(beside, to);
+    } finally {
+      await rm(beside, { force: true });
+    }
+    await rm(from, { force: true });
+  }
+
+  async copy(
+    from: string,
+    to: string,
+    work: { readonly signal: AbortSignal; readonly progress: (fraction: number) => void },
+  ): Promise<void> {
+    await this.makeDirectory(dirname(to));
+    const total = Math.max(1, await this.size(from));
+    let done = 0;
+    const meter = new Transform({
+      transform(chunk: Buffer, _encoding, next) {
+        done += chunk.length;
+        work.progress(Math.min(1, done / total));
+        next(null, chunk);
+      },
+    });
+    try {
+      await pipeline(
+        createReadStream(from, { highWaterMark: 1024 * 1024 }),
+        meter,
+        createWriteStream(to, { flags: "wx", mode: SHARED_FILE }),
+        { signal: work.signal },
+      );
+      await syncFile(to);
+    } catch (err) {
+      if ((err as NodeJS.ErrnoException).code !== "EEXIST") await rm(to, { force: true });
+      throw clearer(err);
+    }
+  }
+
+  async hash(path: string, algorithm: HashName, signal: AbortSignal): Promise<string> {
+    const hash = createHash(algorithm);
+    for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024, signal })) {
+      hash.update(chunk as Buffer);
+    }
+    return hash.digest("hex");
+  }
+
+  async decompress(path: string, method: string, signal: AbortSignal): Promise<void> {
+    const unpacked = `${path}.unpacked`;
+    const facts = await statfs(dirname(path));
+    const limit = Math.max(0, facts.bavail * facts.bsize - RESERVE_BYTES);
+    try {
+      if (method === "gz") await unpack(path, createGunzip(), unpacked, limit, signal);
+      else if (method === "zst") await unpack(path, createZstdDecompress(), unpacked, limit, signal);
+      else if (method === "lzo") {
+        await this.#tool(["lzop", "-d", "-f", "-o", unpacked, path], limit, signal);
+      } else if (method === "bz2") {
+        await rename(path, `${unpacked}.bz2`);
+        await this.#tool(["bzip2", "-d", "-f", `${unpacked}.bz2`], limit, signal);
+      } else throw storageRefused(`unknown decompression method '${method}'`);
+      await rename(unpacked, path);
+    } catch (err) {
+      throw clearer(err);
+    } finally {
+      await rm(unpacked, { force: true });
+      await rm(`${unpacked}.bz2`, { force: true });
+    }
+  }
+
+  async inspect(path: string, name: string, signal: AbortSignal): Promise<void> {
+    const extension = /\.(\w+)$/.exec(name)?.[1]?.toLowerCase();
+    if (extension === "ova") {
+      await inspectOva(path);
+      return;
+    }
+    if (extension !== "qcow2" && extension !== "vmdk" && extension !== "raw") return;
+    await inspectImage(path, extension, { exec: this.#exec, signal });
+  }
+
+  /** A tool may write no more than there is room for. */
+  async #tool(argv: readonly string[], limit: number, signal: AbortSignal): Promise<void> {
+    await this.#exec("prlimit", [`--fsize=${limit}`, "--core=0", "--", ...argv], {
+      signal,
+      timeoutMs: NO_TIMEOUT_MS,
+    });
+  }
+}
+
+async function unpack(
+  from: string,
+  decoder: NodeJS.ReadWriteStream,
+  to: string,
+  limit: number,
+  signal: AbortSignal,
+): Promise<void> {
+  let written = 0;
+  const meter = new Transform({
+    transform(chunk: Buffer, _encoding, next) {
+      written += chunk.length;
+      if (written > limit) next(storageRefused("the unpacked file does not fit on the storage"));
+      else next(null, chunk);
+    },
+  });
+  await pipeline(createReadStream(from), decoder, meter, createWriteStream(to, { mode: 0o600 }), { signal });
+  await syncFile(to);
+}
+
+async function syncFile(path: string): Promise<void> {
+  const handle = await open(path, "r");
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+function clearer(err: unknown): unknown {
+  const { code } = err as NodeJS.ErrnoException;
+  if (code === "ENOSPC" || code === "EDQUOT") {
+    return new AppError("capacity.exceeded", `not enough space on the storage: ${messageOf(err)}`, {
+      cause: err,
+      pveStatus: 500,
+    });
+  }
+  return err;
+}

@@ -1,0 +1,147 @@
+// The cluster's storage definitions: create, change, remove, show.
+import { createHash } from "node:crypto";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import {
+  changedStorageDefinition,
+  contentText,
+  defaultStorage,
+  isDisabled,
+  isShared,
+  newStorageDefinition,
+  splitStorageList,
+  storageCollection,
+  type StorageDefinition,
+  type StorageOptionValue,
+} from "@gpve/domain/storage/definition.ts";
+import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import type { Entry, Records } from "@gpve/store/records/port.ts";
+import { alreadyThere, conflict, missing, prefixed } from "../access/failures.ts";
+import type { StorageDefinition as StorageListing } from "../cluster/resource-rows.ts";
+import { removeStorageAccess } from "../pool/pools.ts";
+
+export type StorageOptions = Readonly<Record<string, StorageOptionValue | undefined>>;
+
+const SEEN_WITH = ["Datastore.Audit", "Datastore.AllocateSpace"];
+
+export class StorageDefinitions {
+  readonly #records: Records;
+  #listing: { from: readonly Entry<StorageDefinition>[]; rows: readonly StorageListing[] } | undefined;
+
+  constructor(records: Records) {
+    this.#records = records;
+  }
+
+  /** A cluster without any storage gets `local`. */
+  async ensureDefault(path: string): Promise<void> {
+    await this.#records.transact((tx) => {
+      if (tx.list(storageCollection).length > 0) return;
+      tx.put(storageCollection, "local", defaultStorage(path));
+    });
+  }
+
+  list(ctx: RequestContext, type: string | undefined): Record<string, unknown>[] {
+    const digest = this.digest();
+    return this.#entries()
+      .filter(({ id, value }) => {
+        if (type !== undefined && value.type !== type) return false;
+        return ctx.access.has(`/storage/${id}`, SEEN_WITH, "any");
+      })
+      .map(({ value }) => shown(value, digest));
+  }
+
+  get(storage: string): Record<string, unknown> {
+    const entry = this.#records.collection(storageCollection).get(storage);
+    if (entry === undefined) throw noSuchStorage(storage);
+    return shown(entry.value, this.digest());
+  }
+
+  create(storage: string, type: string, options: StorageOptions): Promise<{ storage: string; type: string }> {
+    return prefixed("create storage failed", () =>
+      this.#records.transact((tx) => {
+        if (tx.get(storageCollection, storage) !== undefined) {
+          throw alreadyThere(`storage ID '${storage}' already defined`);
+        }
+        tx.put(storageCollection, storage, newStorageDefinition(storage, type, given(options)));
+        return { storage, type };
+      }),
+    );
+  }
+
+  update(
+    storage: string,
+    change: { readonly set: StorageOptions; readonly delete: string | undefined; readonly digest: string | undefined },
+  ): Promise<{ storage: string; type: string }> {
+    return prefixed("update storage failed", () =>
+      this.#records.transact((tx) => {
+        const entries = tx.list(storageCollection);
+        if (change.digest !== undefined && change.digest !== digestOf(entries)) {
+          throw conflict("detected modified configuration - file changed by other user? Try again.");
+        }
+        const before = tx.get(storageCollection, storage)?.value;
+        if (before === undefined) throw noSuchStorage(storage);
+        const after = changedStorageDefinition(before, given(change.set), splitStorageList(change.delete));
+        tx.put(storageCollection, storage, after);
+        return { storage, type: before.type };
+      }),
+    );
+  }
+
+  /** The files stay; only the definition and the rights on it go. */
+  remove(storage: string): Promise<void> {
+    return prefixed("delete storage failed", () =>
+      this.#records.transact((tx) => {
+        if (tx.get(storageCollection, storage) === undefined) throw noSuchStorage(storage);
+        tx.delete(storageCollection, storage);
+        removeStorageAccess(tx, storage);
+      }),
+    );
+  }
+
+  /** Enabled storages for lists of resources; the same array until something changes. */
+  listing(): readonly StorageListing[] {
+    const from = this.#entries();
+    if (this.#listing?.from !== from) this.#listing = { from, rows: from.flatMap(({ value }) => listed(value)) };
+    return this.#listing.rows;
+  }
+
+  digest(): string {
+    return digestOf(this.#entries());
+  }
+
+  #entries(): readonly Entry<StorageDefinition>[] {
+    return this.#records.collection(storageCollection).list();
+  }
+}
+
+function listed(definition: StorageDefinition): StorageListing[] {
+  if (isDisabled(definition)) return [];
+  const nodes = splitStorageList(String(definition.options["nodes"] ?? ""));
+  return [
+    {
+      storage: definition.storage,
+      type: definition.type,
+      content: contentText(definition),
+      shared: isShared(definition),
+      ...(nodes.length === 0 ? {} : { nodes }),
+    },
+  ];
+}
+
+function shown({ storage, type, options }: StorageDefinition, digest: string): Record<string, unknown> {
+  return { ...options, storage, type, digest };
+}
+
+function digestOf(entries: readonly Entry<StorageDefinition>[]): string {
+  const text = canonicalJson(entries.map(({ value }) => value));
+  return createHash("sha1").update(text).digest("hex");
+}
+
+function given(options: StorageOptions): Record<string, StorageOptionValue> {
+  return Object.fromEntries(
+    Object.entries(options).filter((pair): pair is [string, StorageOptionValue] => pair[1] !== undefined),
+  );
+}
+
+function noSuchStorage(storage: string): Error {
+  return missing(`storage '${storage}' does not exist`);
+}
