@@ -3,6 +3,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
+import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { joinDirectories } from "@gpve/domain/task/operation-tasks.ts";
@@ -20,6 +21,7 @@ import { withTraceparent } from "@gpve/kit/telemetry/traceparent.ts";
 import { createAgent, type Agent } from "./application/agent.ts";
 import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts";
 import { createReporter, type Reporter } from "./application/report/reporter.ts";
+import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { UsageSampler } from "./infrastructure/facts/usage-sampler.ts";
@@ -44,12 +46,17 @@ export interface AgentSettings {
   readonly qemuBinary?: string;
   /** In one process: tasks of the server under the same node name. */
   readonly serverTasks?: TaskDirectory;
+  /** The cluster's storages; the same object for the same definition. */
+  readonly storages: () => readonly StorageDefinition[];
+  /** Whether a guest is a container. */
+  readonly isContainer?: (vmid: number) => boolean;
 }
 
 export interface RunningAgent {
   readonly agent: Agent;
   readonly reporter: Reporter;
   readonly engine: OperationEngine;
+  readonly storage: AgentStorage;
   close(): Promise<void>;
 }
 
@@ -92,6 +99,16 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   });
   const { engine, logs } = operations;
   engine.register(probeNodeOperation({ refresh: (signal) => facts.refresh(signal), facts: known }));
+  const storage = composeStorage({
+    data,
+    node: nodeName,
+    definitions: settings.storages,
+    ...(settings.isContainer === undefined ? {} : { isContainer: settings.isContainer }),
+    engine,
+    clock,
+    exec: runExec,
+    log,
+  });
   metrics.watchQueue("agent", () => engine.counts().waiting + engine.counts().running);
   const tasks =
     settings.serverTasks === undefined
@@ -102,6 +119,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     node: nodeName,
     handlers: [
       createTaskHandlers({ tasks, logs }),
+      storage.handlers,
       createNodeHandlers({
         clock,
         facts: known,
@@ -136,6 +154,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     logFor: (call) => log.child({ requestId: call.requestId }),
   });
   await operations.start();
+  await storage.start();
 
   const statistics = keepNodeStatistics(
     {
@@ -166,13 +185,16 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       clock,
       usage: () => sampler.sample(),
       facts: () => facts.facts(),
+      storages: () => storage.storages.runtimes(),
     }),
     engine,
+    storage,
     async close() {
       nextRefresh();
       stop.abort(new AppError("operation.cancelled", "the agent stops"));
       await statistics;
       await operations.stop();
+      storage.close();
       archive.close();
     },
   };

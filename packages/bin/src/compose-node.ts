@@ -2,6 +2,8 @@
 // two machines would, in memory.
 import { reportLocally } from "@gpve/agent/application/report/reporter.ts";
 import { startAgent } from "@gpve/agent/compose.ts";
+import { uploadDirectory } from "@gpve/agent/compose-storage.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { background } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
@@ -74,6 +76,8 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     log: log.child({ component: "agent" }),
     metrics,
     serverTasks: server.tasks,
+    storages: () => server.storages.definitions(),
+    isContainer: (vmid) => server.records.collection(guestCollection).get(String(vmid))?.value.type === "lxc",
   });
   await server.membership.enrolLocal(
     name,
@@ -89,7 +93,10 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     onError: (err) => log.error({ err: String(err) }, "node report failed"),
   });
   background(log, "node reports", reporting);
-  const listener = await server.start({ agent: agent.agent });
+  const listener = await server.start({
+    uploads: uploadDirectory(data),
+    agent: agent.agent,
+  });
   const port = listener.address.port;
   const url = formatUrl({ host: listen.host, port });
   completeCredentials(data, url, server);

@@ -45,7 +45,6 @@ import { eventCollection } from "./application/v1/events.ts";
 import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
 import { ListResources } from "./application/cluster/list-resources.ts";
 import { nextFreeId } from "./application/cluster/next-id.ts";
-import type { StorageDefinition } from "./application/cluster/resource-rows.ts";
 import { withServerTasks } from "./application/node/server-tasks.ts";
 import { recordAudit } from "./application/audit/record-audit.ts";
 import { ReadGuests } from "./application/guest/read-guests.ts";
@@ -53,6 +52,7 @@ import { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
 import { NodeDirectory } from "./application/node/directory.ts";
 import { Membership } from "./application/node/membership.ts";
+import { StorageDefinitions } from "./application/storage/storage-definitions.ts";
 import { Pools } from "./application/pool/pools.ts";
 import { RecentTasks, taskRecords } from "./application/task/recent-tasks.ts";
 import { GrpcAgent } from "./infrastructure/agent-client/grpc-agent.ts";
@@ -65,6 +65,7 @@ import { createPasswordHasher } from "./infrastructure/secrets/password-hasher.t
 import { createSealer } from "./infrastructure/secrets/sealer.ts";
 import { tokenSecrets } from "./infrastructure/secrets/token-secrets.ts";
 import { RecordsTaskPublisher } from "./infrastructure/task/records-task-publisher.ts";
+import { LocalUploads } from "./infrastructure/upload/local-uploads.ts";
 import { TicketKeys } from "./infrastructure/tickets/ticket-keys.ts";
 import { openTickets } from "./infrastructure/tickets/tickets.ts";
 import { agentKeyRules, createServerGrpcHandler } from "./presentation/grpc/handler.ts";
@@ -75,6 +76,7 @@ import { createGuestReadHandlers } from "./presentation/http/guest/guest-read-ha
 import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
 import type { Credentials } from "./presentation/http/pve/ports.ts";
 import { createPveApi } from "./presentation/http/pve/pve-api.ts";
+import { createStorageHandlers } from "./presentation/http/storage/storage-handlers.ts";
 import { createClusterTaskHandlers } from "./presentation/http/task/cluster-task-handlers.ts";
 import { refuseUpgrade } from "./presentation/http/upgrade.ts";
 import { listen, type Listener } from "./presentation/listener/listener.ts";
@@ -104,6 +106,7 @@ export interface ServerSettings {
 export interface OpenServer {
   readonly records: Records;
   readonly access: Access;
+  readonly storages: StorageDefinitions;
   readonly pki: ClusterPki;
   readonly membership: Membership;
   readonly board: MemoryNodeBoard;
@@ -118,6 +121,8 @@ export interface OpenServer {
 }
 
 export interface LocalParts {
+  /** Directory in which the agent of this process expects the bodies of uploads. */
+  readonly uploads?: string;
   /** The agent of this very process. */
   readonly agent?: AgentConnection;
   /** Serves the tasks of this server itself, for nodes whose agent does not know them. */
@@ -125,7 +130,6 @@ export interface LocalParts {
 }
 
 const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
-const NO_STORAGES: readonly StorageDefinition[] = [];
 const ROTATE_CHECK_MS = 6 * 3600_000;
 
 export async function openServer(settings: ServerSettings): Promise<OpenServer> {
@@ -162,6 +166,8 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     names: settings.names,
   });
   const membership = new Membership({ records, clock, issuer: pki, random: randomBytes });
+  const storages = new StorageDefinitions(records);
+  await storages.ensureDefault(data.file("storage", "local"));
   const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
   const audit = await openFileAuditLog({ dir: data.file("audit"), key: masterKey, clock, log });
 
@@ -225,6 +231,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   return {
     records,
     access,
+    storages,
     pki,
     membership,
     board,
@@ -262,6 +269,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         handlers: pveHandlers(),
         agents,
         localNode: nodeName,
+        uploads: new LocalUploads({ directory: local.uploads, localNode: nodeName }),
         fresh: (signal) => records.fresh({ signal }),
       });
       const v1 = composeV1({
@@ -341,7 +349,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
           version: model,
         };
       },
-      storages: () => NO_STORAGES,
+      storages: () => storages.listing(),
     });
     const pools = new Pools({
       records,
@@ -351,6 +359,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     return {
       ...createAccessHandlers(access),
       ...createPoolHandlers({ pools }),
+      ...createStorageHandlers({ storages }),
       ...createGuestReadHandlers({
         guests: new ReadGuests({ guests, board, permissions: () => access.directory.model() }),
       }),

@@ -6,8 +6,10 @@ import { ServerLink } from "@gpve/agent/infrastructure/server-link/server-link.t
 import { listenForServers } from "@gpve/agent/presentation/grpc/listener.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { agentCorner } from "@gpve/domain/node/record.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
+import { storageCollection, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { TaskPublisher } from "@gpve/domain/task/ports.ts";
 import { background } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -64,6 +66,8 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
       nodeName,
       accessOf: (actor) => cluster.accessOf(actor),
       publisher: cluster,
+      storages: () => cluster.storages(),
+      isContainer: (vmid) => cluster.isContainer(vmid),
       log,
       metrics,
       ...(config.qemu.binaryPath === undefined ? {} : { qemuBinary: config.qemu.binaryPath }),
@@ -170,6 +174,20 @@ class ClusterView implements TaskPublisher {
     if (this.#access === undefined)
       throw new AppError("store.unavailable", "this node has not reached a server yet");
     return this.#access.view(actor);
+  }
+
+  /** None until a server was reached: nothing is done with storages nobody knows. */
+  storages(): readonly StorageDefinition[] {
+    return (
+      this.#records
+        ?.collection(storageCollection)
+        .list()
+        .map(({ value }) => value) ?? []
+    );
+  }
+
+  isContainer(vmid: number): boolean {
+    return this.#records?.collection(guestCollection).get(String(vmid))?.value.type === "lxc";
   }
 
   apply(changes: Parameters<TaskPublisher["apply"]>[0]): Promise<void> {

@@ -17,6 +17,7 @@ const readOnNode: RouteDecl = { audit: "none", runs: "node" };
 /** PVE asks the node; here every server has it in memory, also while the node is away. */
 const readFromMemory: RouteDecl = { audit: "none", runs: "server" };
 const write: RouteDecl = { audit: "write" };
+const writeOnNode: RouteDecl = { audit: "write", runs: "node" };
 const secret: RouteDecl = { audit: "secret" };
 
 export const pveRoutes = {
@@ -86,8 +87,23 @@ export const pveRoutes = {
   "GET /nodes/{node}/qemu/{vmid}/pending": readFromMemory,
   "GET /nodes/{node}/report": readOnNode,
   "GET /nodes/{node}/rrddata": readOnNode,
+  "GET /nodes/{node}/query-url-metadata": readOnNode,
   "GET /nodes/{node}/status": readOnNode,
   "POST /nodes/{node}/status": write,
+  "GET /nodes/{node}/storage": readOnNode,
+  "GET /nodes/{node}/storage/{storage}/content": readOnNode,
+  "POST /nodes/{node}/storage/{storage}/content": writeOnNode,
+  "GET /nodes/{node}/storage/{storage}/content/{volume}": readOnNode,
+  "POST /nodes/{node}/storage/{storage}/content/{volume}": writeOnNode,
+  "PUT /nodes/{node}/storage/{storage}/content/{volume}": writeOnNode,
+  "DELETE /nodes/{node}/storage/{storage}/content/{volume}": writeOnNode,
+  "POST /nodes/{node}/storage/{storage}/download-url": writeOnNode,
+  "GET /nodes/{node}/storage/{storage}/identity": readOnNode,
+  "GET /nodes/{node}/storage/{storage}/prunebackups": readOnNode,
+  "DELETE /nodes/{node}/storage/{storage}/prunebackups": writeOnNode,
+  "GET /nodes/{node}/storage/{storage}/rrddata": readOnNode,
+  "GET /nodes/{node}/storage/{storage}/status": readOnNode,
+  "POST /nodes/{node}/storage/{storage}/upload": writeOnNode,
   "GET /nodes/{node}/tasks": readOnNode,
   "GET /nodes/{node}/tasks/{upid}/log": readOnNode,
   "GET /nodes/{node}/tasks/{upid}/status": readOnNode,
@@ -95,6 +111,12 @@ export const pveRoutes = {
   "GET /nodes/{node}/time": readOnNode,
   "PUT /nodes/{node}/time": write,
   "GET /nodes/{node}/version": readOnNode,
+
+  "GET /storage": read,
+  "POST /storage": secret,
+  "GET /storage/{storage}": read,
+  "PUT /storage/{storage}": secret,
+  "DELETE /storage/{storage}": write,
 } as const satisfies Record<string, RouteDecl>;
 
 export type DeclaredRoute = keyof typeof pveRoutes;

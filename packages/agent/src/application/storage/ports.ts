@@ -37,5 +37,9 @@ export interface FileWork {
 
 export interface UrlFetcher {
   facts(url: string, options: FetchOptions): Promise<UrlFacts>;
-  download(url: string, path: string, options: FetchOptions & { progress: (fraction: number) => void }): Promise<number>;
+  download(
+    url: string,
+    path: string,
+    options: FetchOptions & { progress: (fraction: number) => void },
+  ): Promise<number>;
 }

@@ -148,7 +148,8 @@ export function downloadOperation(
             await files.decompress(temporary, args.compression, ctx.signal);
           }
           if (name.type === "import") await files.inspect(temporary, name.name, ctx.signal);
-          if (await files.exists(target)) throw storageExists(`refusing to override existing file '${target}'`);
+          if (await files.exists(target))
+            throw storageExists(`refusing to override existing file '${target}'`);
           await files.install(temporary, target, ctx.signal);
           ctx.log(`download of '${withoutPassword(args.url)}' to '${target}' finished`);
         },

@@ -1,18 +1,7 @@
-// /nodes/{node}/storage: the storages of this node and what they hold.
-import { dirname } from "node:path";
-import { AppError } from "@gpve/contracts/errors.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+// /nodes/{node}/storage: the storages of this node.
+import type { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import {
-  imageFormats,
-  isContentType,
-  ISO_NAME,
-  normalizeFileName,
-  TEMPLATE_NAME,
-  UPLOAD_IMPORT_NAME,
-  type ImageFormat,
-  type VolumeType,
-} from "@gpve/domain/storage/content.ts";
+import { imageFormats, isContentType } from "@gpve/domain/storage/content.ts";
 import {
   contentOf,
   contentText,
@@ -21,67 +10,19 @@ import {
   splitStorageList,
   type StorageDefinition,
 } from "@gpve/domain/storage/definition.ts";
-import {
-  badStorageParameter,
-  storageExists,
-  storageRefused,
-  storageUnsupported,
-} from "@gpve/domain/storage/failures.ts";
-import type { VolumeInfo } from "@gpve/domain/storage/plugin.ts";
+import { badStorageParameter, storageRefused } from "@gpve/domain/storage/failures.ts";
 import { parseKeepOptions, type KeepOptions } from "@gpve/domain/storage/prune.ts";
-import {
-  mayUseVolume,
-  requireVolumeAccess,
-  requireVolumeRemoval,
-  type VolumeFacts,
-} from "@gpve/domain/storage/volume-access.ts";
-import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import type { Clock } from "@gpve/kit/clock.ts";
-import type { OperationEngine, SubmitRequest } from "@gpve/kit/operation/engine.ts";
-import type { NodeStorages, OpenVolume } from "../../application/storage/node-storages.ts";
-import type { ChecksumAlgorithm, StorageFiles, UrlFetcher } from "../../application/storage/ports.ts";
-import {
-  COPY_IMAGE,
-  DOWNLOAD,
-  type Checksum,
-  type CopyArgs,
-  type DownloadArgs,
-  type UploadArgs,
-} from "../../application/storage/receive-file.ts";
-import {
-  planPrune,
-  PRUNE_BACKUPS,
-  REMOVE_VOLUME,
-  type PruneArgs,
-} from "../../application/storage/remove-volume.ts";
-
-export interface StorageStatistics {
-  rows(
-    storage: string,
-    timeframe: "hour" | "day" | "week" | "month" | "year",
-    consolidation: "AVERAGE" | "MAX",
-    nowMs: number,
-  ): readonly Readonly<Record<string, number>>[];
-}
-
-export interface StorageHandlerDeps {
-  readonly storages: NodeStorages;
-  readonly files: StorageFiles;
-  readonly fetcher: UrlFetcher;
-  readonly engine: OperationEngine;
-  readonly clock: Clock;
-  readonly statistics: StorageStatistics;
-  /** Bodies of uploads lie here, and nowhere else. */
-  readonly uploads: string;
-  /** Whether a guest is a container, whose disks are shown as `rootdir`. */
-  readonly isContainer?: (vmid: number) => boolean;
-}
+import { planPrune, PRUNE_BACKUPS, type PruneArgs } from "../../application/storage/remove-volume.ts";
+import { createStorageContentHandlers } from "./storage-content-handlers.ts";
+import { submit, type StorageHandlerDeps } from "./storage-requests.ts";
 
 const SEEN_WITH = ["Datastore.Audit", "Datastore.AllocateSpace"];
 
 export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
-  const { storages, engine, clock } = deps;
+  const { storages, clock } = deps;
   return {
+    ...createStorageContentHandlers(deps),
+
     "GET /nodes/{node}/storage": async ({ content, enabled, format, storage, target }, ctx) => {
       const wanted = splitStorageList(content);
       const rows = [];
@@ -118,162 +59,15 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
 
     "GET /nodes/{node}/storage/{storage}/identity": ({ storage }) => {
       const { definition } = storages.find(storage);
-      return { id: `${definition.type}:${String(definition.options["path"] ?? storage)}`, type: definition.type };
+      return {
+        id: `${definition.type}:${String(definition.options["path"] ?? storage)}`,
+        type: definition.type,
+      };
     },
 
     "GET /nodes/{node}/storage/{storage}/rrddata": ({ storage, timeframe, cf }) => {
       storages.find(storage);
       return deps.statistics.rows(storage, timeframe, cf ?? "AVERAGE", clock.now());
-    },
-
-    "GET /nodes/{node}/storage/{storage}/content": async ({ storage, content, vmid }, ctx) => {
-      const { plugin, definition } = await storages.open(storage);
-      if (content !== undefined && !isContentType(content)) return [];
-      const rows = await plugin.list({
-        ...(content === undefined ? {} : { content: listedAs(content, contentOf(definition)) }),
-        ...(vmid === undefined ? {} : { vmid }),
-      });
-      return rows
-        .map((row) => ({ ...row, content: shownContent(deps, row) }))
-        .filter((row) => content === undefined || row.content === content)
-        .filter((row) => mayUseVolume(ctx.access, factsOf(storage, row)))
-        .map(({ volname, ...row }) => ({ volid: `${storage}:${volname}`, ...row }));
-    },
-
-    "POST /nodes/{node}/storage/{storage}/content": async ({ storage, vmid, filename, size, format }, ctx) => {
-      const bytes = sizeInBytes(size);
-      const named = /\.(raw|qcow2|vmdk|subvol)$/.exec(filename)?.[1] as ImageFormat | undefined;
-      if (named !== undefined && format !== undefined && named !== format) {
-        throw badStorageParameter("format", `different storage formats (${format} != ${named})`);
-      }
-      const { plugin, definition } = await storages.open(storage);
-      const chosen = named ?? format ?? (definition.options["format"] as ImageFormat | undefined) ?? "raw";
-      const volname = await engine.withResource(`volume/${storage}:${vmid}/${filename}`, {}, () =>
-        plugin.alloc({ vmid, format: chosen, name: filename, size: bytes }, { signal: ctx.signal }),
-      );
-      return `${storage}:${volname}`;
-    },
-
-    "GET /nodes/{node}/storage/{storage}/content/{volume}": async ({ storage, volume }, ctx) => {
-      const found = volumeOf(deps, storage, volume);
-      requireVolumeAccess(ctx.access, found.facts);
-      const { plugin, volname } = found;
-      const { size, used, format } = await plugin.info(volname);
-      const backup = found.name.type === "backup";
-      const notes = backup ? await plugin.notes(volname) : "";
-      return {
-        path: plugin.path(volname),
-        size,
-        used,
-        format,
-        ...(notes === "" ? {} : { notes }),
-        ...(backup && (await plugin.isProtected(volname)) ? { protected: true } : {}),
-      };
-    },
-
-    "PUT /nodes/{node}/storage/{storage}/content/{volume}": async (params, ctx) => {
-      const found = volumeOf(deps, params.storage, params.volume);
-      requireVolumeAccess(ctx.access, found.facts);
-      const { plugin, volname } = found;
-      if (params.notes !== undefined) await plugin.setNotes(volname, params.notes);
-      if (params.protected !== undefined) {
-        if (params.protected) await requireRoomForProtected(found);
-        await plugin.setProtected(volname, params.protected);
-      }
-      return null;
-    },
-
-    "DELETE /nodes/{node}/storage/{storage}/content/{volume}": async ({ storage, volume, delay }, ctx) => {
-      const found = volumeOf(deps, storage, volume);
-      requireVolumeRemoval(ctx.access, found.facts);
-      const owner = found.name.vmid === undefined ? "" : `${found.name.vmid}@`;
-      const upid = await submit(deps, ctx, {
-        type: REMOVE_VOLUME,
-        resources: [`volume/${found.volid}`],
-        args: { volid: found.volid },
-        subject: `${owner}${found.plugin.storage}`,
-      });
-      return delay === undefined || delay === 0 ? upid : endedWithin(deps, upid, delay * 1000);
-    },
-
-    "POST /nodes/{node}/storage/{storage}/content/{volume}": ({ storage, volume, target, target_node }, ctx) => {
-      if (target_node !== undefined && target_node !== storages.node) {
-        throw storageUnsupported(`copying a volume to another node ('${target_node}') is not supported by this version`);
-      }
-      const source = volumeOf(deps, storage, volume);
-      const goal = volumeOf(deps, storage, target);
-      const args: CopyArgs = { kind: "copy", source: source.volid, target: goal.volid };
-      return submit(deps, ctx, {
-        type: COPY_IMAGE,
-        resources: [`volume/${source.volid}`, `volume/${goal.volid}`],
-        args,
-        subject: "",
-      });
-    },
-
-    "POST /nodes/{node}/storage/{storage}/upload": async (params, ctx) => {
-      const { tmpfilename } = params;
-      if (tmpfilename === undefined || dirname(tmpfilename) !== deps.uploads) {
-        throw storageRefused("missing temporary file name");
-      }
-      try {
-        const volid = receivedVolume(deps, params.storage, params.content, params.filename);
-        const checksum = checksumOf(params.checksum, params["checksum-algorithm"]);
-        const args: UploadArgs = {
-          kind: "upload",
-          volid,
-          spooled: tmpfilename,
-          ...(checksum === undefined ? {} : { checksum }),
-        };
-        return await submit(deps, ctx, {
-          type: COPY_IMAGE,
-          resources: [`volume/${volid}`],
-          args,
-          subject: "",
-        });
-      } catch (err) {
-        await deps.files.remove(tmpfilename);
-        throw err;
-      }
-    },
-
-    "POST /nodes/{node}/storage/{storage}/download-url": async (params, ctx) => {
-      const { storage, content, compression } = params;
-      const { definition } = storages.find(storage);
-      if (!contentOf(definition).has(content)) {
-        throw badStorageParameter(
-          "content",
-          `storage '${storage}' is not configured for content-type '${content}'`,
-        );
-      }
-      if (/^https?:\/\/[^/]*@/.test(params.url)) {
-        throw badStorageParameter("url", "user name and password in a URL are not accepted");
-      }
-      if (compression !== undefined && !["gz", "lzo", "zst", "bz2"].includes(compression)) {
-        throw badStorageParameter("compression", `unknown compression '${compression}'`);
-      }
-      if (compression !== undefined && content === "vztmpl") {
-        throw storageRefused(`decompression not supported for ${content}`);
-      }
-      const volid = receivedVolume(deps, storage, content, params.filename);
-      const checksum = checksumOf(params.checksum, params["checksum-algorithm"]);
-      const { plugin, volname } = storages.volume(volid);
-      if (checksum === undefined && (await deps.files.exists(plugin.path(volname)))) {
-        throw storageExists(`refusing to override existing file '${normalizeFileName(params.filename)}'`);
-      }
-      const args: DownloadArgs = {
-        volid,
-        url: params.url,
-        verifyCertificates: params["verify-certificates"] ?? true,
-        ...(compression === undefined ? {} : { compression }),
-        ...(checksum === undefined ? {} : { checksum }),
-      };
-      return submit(deps, ctx, {
-        type: DOWNLOAD,
-        resources: [`volume/${volid}`],
-        args,
-        subject: normalizeFileName(params.filename),
-      });
     },
 
     "GET /nodes/{node}/query-url-metadata": ({ url, ...options }, ctx) =>
@@ -330,92 +124,6 @@ function formatsOf(definition: StorageDefinition): Record<string, unknown> {
   return { formats: { default: preferred, supported: imageFormats }, select_existing: false };
 }
 
-/** Disks of containers lie among the images; which they are is known by their owner. */
-function shownContent(deps: StorageHandlerDeps, row: VolumeInfo): VolumeType {
-  if (row.content !== "images" || row.vmid === undefined) return row.content;
-  return row.format === "subvol" || deps.isContainer?.(row.vmid) === true ? "rootdir" : "images";
-}
-
-function listedAs(content: string, has: ReadonlySet<VolumeType>): VolumeType[] {
-  if (content === "rootdir" || content === "images") {
-    return (["images", "rootdir"] as const).filter((each) => has.has(each));
-  }
-  return content === "none" ? [] : [content as VolumeType];
-}
-
-function factsOf(storage: string, row: VolumeInfo): VolumeFacts {
-  return {
-    storage,
-    volid: `${storage}:${row.volname}`,
-    type: row.content,
-    ...(row.vmid === undefined ? {} : { vmid: row.vmid }),
-  };
-}
-
-/** A volume as a path names it: with its storage, or without where the path has one. */
-function volumeOf(
-  deps: StorageHandlerDeps,
-  storage: string | undefined,
-  volume: string,
-): OpenVolume & { facts: VolumeFacts } {
-  const found = deps.storages.volume(realVolumeId(storage, volume));
-  const { volid, name, plugin } = found;
-  const facts = {
-    storage: plugin.storage,
-    volid,
-    type: name.type,
-    ...(name.vmid === undefined ? {} : { vmid: name.vmid }),
-  };
-  return { ...found, facts };
-}
-
-function realVolumeId(storage: string | undefined, volume: string): string {
-  if (!volume.includes(":")) {
-    if (storage === undefined) {
-      throw badStorageParameter("volume", "no storage specified - incomplete volume ID");
-    }
-    return `${storage}:${volume}`;
-  }
-  const parsed = parseVolumeId(volume);
-  if (parsed === undefined) throw badStorageParameter("volume", `unable to parse volume ID '${volume}'\n`);
-  if (storage !== undefined && parsed.storage !== storage) {
-    throw badStorageParameter("volume", "storage ID mismatch\n");
-  }
-  return volume;
-}
-
-/** The volume that an upload or download will become. */
-function receivedVolume(
-  deps: StorageHandlerDeps,
-  storage: string,
-  content: "iso" | "vztmpl" | "import",
-  given: string,
-): string {
-  const name = normalizeFileName(given);
-  const fits = { iso: ISO_NAME, vztmpl: TEMPLATE_NAME, import: UPLOAD_IMPORT_NAME }[content].test(name);
-  if (!fits || name.startsWith(".")) {
-    const text = content === "import" ? "invalid filename or wrong extension" : "wrong file extension";
-    throw badStorageParameter("filename", text);
-  }
-  const { definition } = deps.storages.find(storage);
-  if (!contentOf(definition).has(content)) {
-    throw storageRefused(`storage '${storage}' does not support '${content}' content`);
-  }
-  return `${storage}:${content}/${name}`;
-}
-
-function checksumOf(value: string | undefined, algorithm: ChecksumAlgorithm | undefined): Checksum | undefined {
-  return value === undefined || algorithm === undefined ? undefined : { value, algorithm };
-}
-
-/** A plain number is KiB. */
-function sizeInBytes(size: string): number {
-  const match = /^(\d+)([MG]?)$/.exec(size);
-  if (match === null) throw badStorageParameter("size", `unable to parse size '${size}'`);
-  const unit = { "": 1024, M: 1024 ** 2, G: 1024 ** 3 }[match[2] ?? ""] ?? 1024;
-  return Number(match[1]) * unit;
-}
-
 function pruneArgs(
   deps: StorageHandlerDeps,
   params: {
@@ -427,7 +135,8 @@ function pruneArgs(
 ): PruneArgs {
   const { storage, vmid, type } = params;
   const { definition } = deps.storages.find(storage);
-  if (!contentOf(definition).has("backup")) throw storageRefused(`storage '${storage}' does not support backups`);
+  if (!contentOf(definition).has("backup"))
+    throw storageRefused(`storage '${storage}' does not support backups`);
   return {
     storage,
     keep: keepOptions(storage, params["prune-backups"] ?? definition.options["prune-backups"]),
@@ -441,47 +150,6 @@ function keepOptions(storage: string, text: unknown): KeepOptions {
     throw storageRefused(`no prune-backups options configured for storage '${storage}'`);
   }
   return parseKeepOptions(text);
-}
-
-async function requireRoomForProtected({ plugin, definition, name, volname }: OpenVolume): Promise<void> {
-  const limit = definition.options["max-protected-backups"];
-  if (typeof limit !== "number" || limit < 0 || name.vmid === undefined) return;
-  if (await plugin.isProtected(volname)) return;
-  const backups = await plugin.list({ content: ["backup"], vmid: name.vmid });
-  if (backups.filter((backup) => backup.protected === true).length >= limit) {
-    throw storageRefused(
-      `The number of protected backups per guest is limited to ${limit} on storage '${plugin.storage}'`,
-    );
-  }
-}
-
-async function submit(
-  deps: StorageHandlerDeps,
-  ctx: RequestContext,
-  request: Omit<SubmitRequest, "actor">,
-): Promise<string> {
-  const { upid } = await deps.engine.submit({
-    ...request,
-    actor: ctx.actor?.authid ?? "",
-    ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
-  });
-  return upid;
-}
-
-/** null when the work ended well in time, the task's name while it still runs. */
-async function endedWithin(deps: StorageHandlerDeps, upid: string, ms: number): Promise<string | null> {
-  const stop = new AbortController();
-  const cancel = deps.clock.after(ms, () => stop.abort(new AppError("request.timeout", "not ended yet")));
-  try {
-    const { state, exitStatus } = await deps.engine.wait(upid, stop.signal);
-    if (state === "done") return null;
-    throw new AppError("operation.failed", exitStatus ?? "unexpected status", { pveStatus: 500 });
-  } catch (err) {
-    if (stop.signal.aborted) return upid;
-    throw err;
-  } finally {
-    cancel();
-  }
 }
 
 function known(deps: StorageHandlerDeps, storage: string): boolean {

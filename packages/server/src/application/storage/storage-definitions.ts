@@ -39,6 +39,11 @@ export class StorageDefinitions {
     });
   }
 
+  /** As stored; the same object for the same definition. */
+  definitions(): readonly StorageDefinition[] {
+    return this.#entries().map(({ value }) => value);
+  }
+
   list(ctx: RequestContext, type: string | undefined): Record<string, unknown>[] {
     const digest = this.digest();
     return this.#entries()
@@ -69,7 +74,11 @@ export class StorageDefinitions {
 
   update(
     storage: string,
-    change: { readonly set: StorageOptions; readonly delete: string | undefined; readonly digest: string | undefined },
+    change: {
+      readonly set: StorageOptions;
+      readonly delete: string | undefined;
+      readonly digest: string | undefined;
+    },
   ): Promise<{ storage: string; type: string }> {
     return prefixed("update storage failed", () =>
       this.#records.transact((tx) => {
@@ -100,7 +109,8 @@ export class StorageDefinitions {
   /** Enabled storages for lists of resources; the same array until something changes. */
   listing(): readonly StorageListing[] {
     const from = this.#entries();
-    if (this.#listing?.from !== from) this.#listing = { from, rows: from.flatMap(({ value }) => listed(value)) };
+    if (this.#listing?.from !== from)
+      this.#listing = { from, rows: from.flatMap(({ value }) => listed(value)) };
     return this.#listing.rows;
   }
 

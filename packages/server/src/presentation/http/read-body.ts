@@ -4,6 +4,9 @@ export type BodyRead =
   | { readonly ok: true; readonly body: Buffer }
   | { readonly ok: false; readonly why: "too-large" | "aborted" };
 
+/** A small body that is not there by then is not coming. */
+const BODY_TIMEOUT_MS = 60_000;
+
 /** Reads a whole request body, never more than `limit` bytes. */
 export function readBody(req: IncomingMessage, limit: number): Promise<BodyRead> {
   const declared = Number(req.headers["content-length"] ?? 0);
@@ -11,7 +14,15 @@ export function readBody(req: IncomingMessage, limit: number): Promise<BodyRead>
   if (declared === 0 && req.headers["transfer-encoding"] === undefined) {
     return Promise.resolve({ ok: true, body: Buffer.alloc(0) });
   }
-  return new Promise((resolve) => {
+  return new Promise((settle) => {
+    const timer = setTimeout(() => {
+      req.socket.destroy();
+      resolve({ ok: false, why: "aborted" });
+    }, BODY_TIMEOUT_MS);
+    const resolve = (read: BodyRead): void => {
+      clearTimeout(timer);
+      settle(read);
+    };
     const chunks: Buffer[] = [];
     let size = 0;
     req.on("data", (chunk: Buffer) => {

@@ -50,7 +50,8 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: 20_000,
-      requestTimeout: 300_000,
+      // Uploads take as long as they take; whoever reads a body bounds the time for it.
+      requestTimeout: 0,
       keepAliveTimeout: 10_000,
       connectionsCheckingInterval: 5_000,
       insecureHTTPParser: false,

@@ -1,29 +1,7 @@
 // Storage type `dir`: volumes are files below one directory.
-import { createReadStream, createWriteStream } from "node:fs";
-import {
-  chmod,
-  mkdir,
-  open,
-  readFile,
-  rename,
-  rm,
-  rmdir,
-  stat,
-  statfs,
-  unlink,
-  utimes,
-} from "node:fs/promises";
+import { chmod, mkdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
-import { AppError } from "@gpve/contracts/errors.ts";
-import {
-  logNameOf,
-  NOTES_SUFFIX,
-  PARENT_SUFFIX,
-  parseBackupName,
-  PROTECTED_SUFFIX,
-} from "@gpve/domain/storage/backup-name.ts";
+import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
 import type { ContentType, ImageFormat, VolumeType } from "@gpve/domain/storage/content.ts";
 import {
   contentDirs,
@@ -55,10 +33,20 @@ import type {
   VolumeSize,
   VolumeStream,
 } from "@gpve/domain/storage/plugin.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import {
+  isMarkedProtected,
+  markProtected,
+  readNotes,
+  removeSideFiles,
+  writeNotes,
+} from "./backup-attributes.ts";
+import { activateDirectory, directoryStatus, type DirectoryPlace } from "./dir-activation.ts";
+import { dirHas } from "./dir-features.ts";
 import { imageSize, listFiles, listImages, namesIn } from "./dir-listing.ts";
 import { inspectImage, refuseReferences } from "./inspect-image.ts";
+import { fillFromStream, readImageStream } from "./image-stream.ts";
+import { DIRECTORY_MODE, makeImage, removeIfEmpty } from "./make-image.ts";
 import { QemuImg, type DiskFormat, type Preallocation } from "./qemu-img.ts";
 
 export interface DirPluginDeps {
@@ -70,9 +58,6 @@ export interface DirPluginDeps {
   readonly mounts?: () => Promise<string>;
 }
 
-const PRIVATE_FILE = 0o600;
-/** Guests run under their own users and must be able to pass through to their files. */
-const DIRECTORY = 0o711;
 const SNAPSHOT_NAME = /^[a-zA-Z][a-zA-Z0-9_-]*$/;
 
 export class DirPlugin implements StoragePlugin {
@@ -93,38 +78,16 @@ export class DirPlugin implements StoragePlugin {
     this.#qemuImg = new QemuImg(deps.exec);
   }
 
-  async activate(): Promise<void> {
-    const { options } = this.#deps.definition;
-    await this.#requireMounted(options["is_mountpoint"]);
-    const mayMake = (name: string): boolean => (options[name] ?? options["mkdir"] ?? true) === true;
-    if (mayMake("create-base-path")) await mkdir(this.#root, { recursive: true, mode: DIRECTORY });
-    const facts = await stat(this.#root).catch(() => undefined);
-    if (facts?.isDirectory() !== true) {
-      throw new AppError(
-        "node.unavailable",
-        `unable to activate storage '${this.storage}' - directory '${this.#root}' does not exist or is unreachable`,
-        { pveStatus: 500 },
-      );
-    }
-    if (!mayMake("create-subdirs")) return;
-    for (const type of contentOf(this.#deps.definition)) {
-      await mkdir(this.directory(type), { recursive: true, mode: DIRECTORY });
-    }
+  activate(): Promise<void> {
+    return activateDirectory(this.#place());
   }
 
   async deactivate(): Promise<void> {
     // A directory needs no letting go.
   }
 
-  async status(): Promise<StorageStatus> {
-    await this.#requireMounted(this.#deps.definition.options["is_mountpoint"]);
-    const facts = await statfs(this.#root);
-    return {
-      active: true,
-      total: facts.blocks * facts.bsize,
-      used: (facts.blocks - facts.bfree) * facts.bsize,
-      avail: facts.bavail * facts.bsize,
-    };
+  status(): Promise<StorageStatus> {
+    return directoryStatus(this.#place());
   }
 
   /** Where the files of a content type lie. */
@@ -150,25 +113,7 @@ export class DirPlugin implements StoragePlugin {
   }
 
   has(feature: StorageFeature, volname: string, of: { readonly snapshot?: string } = {}): boolean {
-    const { type, format, isBase } = this.parse(volname);
-    if (type !== "images") return feature === "copy" && of.snapshot === undefined;
-    switch (feature) {
-      case "snapshot":
-        return format === "qcow2" && of.snapshot === undefined && !isBase;
-      case "clone":
-        return isBase && format !== "subvol" && of.snapshot === undefined;
-      case "copy":
-        return of.snapshot === undefined ? true : format === "qcow2" && !isBase;
-      case "template":
-        return format !== "subvol" && !isBase && of.snapshot === undefined;
-      case "sparseinit":
-        return format !== "subvol" && of.snapshot === undefined;
-      case "resize":
-      case "rename":
-        return of.snapshot === undefined && !isBase && (feature === "rename" || format !== "vmdk");
-      case "replicate":
-        return false;
-    }
+    return dirHas(feature, this.parse(volname), of.snapshot);
   }
 
   async alloc(request: AllocRequest, work: StorageWork = {}): Promise<string> {
@@ -191,7 +136,7 @@ export class DirPlugin implements StoragePlugin {
     const facts = await stat(path).catch(() => undefined);
     if (facts?.isDirectory() === true) await rm(path, { recursive: true, force: true });
     else await rm(path, { force: true });
-    if (volume.type === "backup") await this.#removeSideFiles(path);
+    if (volume.type === "backup") await removeSideFiles(path);
     if (volume.type === "images") await removeIfEmpty(dirname(path));
     return facts !== undefined;
   }
@@ -300,7 +245,7 @@ export class DirPlugin implements StoragePlugin {
     if (volume.isBase) throw storageRefused("renaming a base image is not supported");
     await this.info(volname);
     const directory = join(this.directory("images"), String(vmid));
-    await mkdir(directory, { recursive: true, mode: DIRECTORY });
+    await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE });
     const prefix = volume.format === "subvol" ? "subvol" : "vm";
     const wanted = name ?? freeDiskName(vmid, await namesIn(directory), `.${volume.format}`, prefix);
     if (parseImageName(wanted)?.format !== volume.format) {
@@ -346,8 +291,7 @@ export class DirPlugin implements StoragePlugin {
     if (volume.base !== undefined) {
       throw storageRefused(`cannot export '${volname}' as it is: it builds on '${volume.base.name}'`);
     }
-    const { size } = await stat(path);
-    return { format, size, body: createReadStream(path, { highWaterMark: 1024 * 1024 }) };
+    return readImageStream(path, format);
   }
 
   async importStream(
@@ -357,116 +301,38 @@ export class DirPlugin implements StoragePlugin {
   ): Promise<string> {
     const { format } = stream;
     if (format === "subvol") throw storageRefused("cannot import a subvolume from a stream");
-    return this.#make(target.vmid, format, target.name, async (path) => {
-      const file = createWriteStream(path, { flags: "r+", mode: PRIVATE_FILE });
-      await pipeline(
-        Readable.from(stream.body),
-        file,
-        work.signal === undefined ? {} : { signal: work.signal },
-      );
-      const { size } = await stat(path);
-      if (size !== stream.size) {
-        throw storageRefused(`the stream ended after ${size} of ${stream.size} bytes`);
-      }
-      await refuseReferences(path, format, { allowBacking: undefined });
-    });
+    return this.#make(target.vmid, format, target.name, (path) =>
+      fillFromStream(path, { ...stream, format }, work),
+    );
   }
 
-  async notes(volname: string): Promise<string> {
-    this.#requireBackup(volname, "notes");
-    const text = await readFile(this.path(volname) + NOTES_SUFFIX, "utf8").catch(() => "");
-    return text;
+  notes(volname: string): Promise<string> {
+    return readNotes(this.#backupPath(volname, "notes"));
   }
 
   async setNotes(volname: string, notes: string): Promise<void> {
-    this.#requireBackup(volname, "notes");
+    const path = this.#backupPath(volname, "notes");
     await this.info(volname);
-    const path = this.path(volname) + NOTES_SUFFIX;
-    if (notes === "") {
-      await rm(path, { force: true });
-      return;
-    }
-    const temporary = `${path}.new`;
-    const handle = await open(temporary, "w", PRIVATE_FILE);
-    try {
-      await handle.writeFile(notes);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(temporary, path);
+    await writeNotes(path, notes);
   }
 
   async isProtected(volname: string): Promise<boolean> {
-    if (this.parse(volname).type !== "backup") return false;
-    return (await stat(this.path(volname) + PROTECTED_SUFFIX).catch(() => undefined)) !== undefined;
+    return this.parse(volname).type === "backup" && isMarkedProtected(this.path(volname));
   }
 
   async setProtected(volname: string, on: boolean): Promise<void> {
-    this.#requireBackup(volname, "protected");
+    const path = this.#backupPath(volname, "protected");
     await this.info(volname);
-    const path = this.path(volname) + PROTECTED_SUFFIX;
-    if (!on) {
-      await rm(path, { force: true });
-      return;
-    }
-    await (await open(path, "a", PRIVATE_FILE)).close();
-    const now = new Date();
-    await utimes(path, now, now);
+    await markProtected(path, on);
   }
 
-  /** Reserves a name with an empty file, fills it, and takes everything back when that fails. */
-  async #make(
+  #make(
     vmid: number,
     format: ImageFormat,
     name: string | undefined,
     fill: (path: string) => Promise<void>,
   ): Promise<string> {
-    const directory = join(this.directory("images"), String(vmid));
-    await mkdir(directory, { recursive: true, mode: DIRECTORY });
-    const reserved = await this.#reserve(directory, vmid, format, name);
-    const path = join(directory, reserved);
-    try {
-      await fill(path);
-      if (format !== "subvol") await chmod(path, PRIVATE_FILE);
-      await this.#deps.ownership?.(path, vmid);
-    } catch (err) {
-      await rm(path, { recursive: true, force: true });
-      await removeIfEmpty(directory);
-      throw err;
-    }
-    return `${vmid}/${reserved}`;
-  }
-
-  async #reserve(
-    directory: string,
-    vmid: number,
-    format: ImageFormat,
-    given: string | undefined,
-  ): Promise<string> {
-    if (given !== undefined) {
-      const parsed = parseImageName(given);
-      if (parsed === undefined) throw storageRefused(`unable to parse volume filename '${given}'`);
-      if (parsed.format !== format) {
-        throw storageRefused(
-          `illegal name '${given}' - wrong extension for format ('${parsed.format} != '${format}')`,
-        );
-      }
-    }
-    for (;;) {
-      const prefix = format === "subvol" ? "subvol" : "vm";
-      const name = given ?? freeDiskName(vmid, await namesIn(directory), `.${format}`, prefix);
-      const path = join(directory, name);
-      try {
-        if (format === "subvol") await mkdir(path, { mode: 0o755 });
-        else await (await open(path, "wx", PRIVATE_FILE)).close();
-        return name;
-      } catch (err) {
-        if ((err as NodeJS.ErrnoException).code !== "EEXIST") throw err;
-        // With a free choice somebody else took that name just now: the next look finds another.
-        if (given !== undefined) throw storageExists(`disk image '${path}' already exists`);
-      }
-    }
+    return makeImage(this.directory("images"), { vmid, format, name, ownership: this.#deps.ownership }, fill);
   }
 
   async #snapshotWork(
@@ -508,19 +374,8 @@ export class DirPlugin implements StoragePlugin {
     await rename(from, to);
   }
 
-  async #removeSideFiles(path: string): Promise<void> {
-    const log = logNameOf(basename(path));
-    const files = [
-      path + NOTES_SUFFIX,
-      path + PARENT_SUFFIX,
-      ...(log === undefined ? [] : [join(dirname(path), log)]),
-    ];
-    for (const file of files)
-      await unlink(file).catch((err: unknown) => ignore(err, "a side file need not exist"));
-  }
-
-  #requireBackup(volname: string, attribute: string): void {
-    if (this.parse(volname).type === "backup") return;
+  #backupPath(volname: string, attribute: string): string {
+    if (this.parse(volname).type === "backup") return this.path(volname);
     throw storageRefused(`attribute '${attribute}' is not supported for volume '${this.storage}:${volname}'`);
   }
 
@@ -528,25 +383,12 @@ export class DirPlugin implements StoragePlugin {
     return this.#deps.definition.options["preallocation"] as Preallocation | undefined;
   }
 
-  async #requireMounted(setting: unknown): Promise<void> {
-    if (typeof setting !== "string" || /^(?:no|off|false|0)$/i.test(setting)) return;
-    const point = /^(?:yes|on|true|1)$/i.test(setting) ? this.#root : setting;
-    const text = await (this.#deps.mounts?.() ?? readFile("/proc/self/mountinfo", "utf8"));
-    const mounted = text.split("\n").some((line) => line.split(" ")[4] === point);
-    if (!mounted) {
-      throw new AppError(
-        "node.unavailable",
-        `unable to activate storage '${this.storage}' - directory is expected to be a mount point but is not mounted: '${point}'`,
-        { pveStatus: 500 },
-      );
-    }
+  #place(): DirectoryPlace {
+    const { definition, mounts } = this.#deps;
+    return { definition, root: this.#root, directory: (type) => this.directory(type), mounts };
   }
 }
 
 function wantsImages(asked: readonly ContentType[] | undefined, definition: StorageDefinition): boolean {
   return contentOf(definition).has("images") && (asked === undefined || asked.includes("images"));
-}
-
-async function removeIfEmpty(directory: string): Promise<void> {
-  await rmdir(directory).catch((err: unknown) => ignore(err, "other volumes of the guest may be there"));
 }

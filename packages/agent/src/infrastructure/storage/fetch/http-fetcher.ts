@@ -107,7 +107,9 @@ export class HttpFetcher {
       request.setTimeout(IDLE_MS, () => request.destroy(failed(`'${shown(url.href)}' does not answer`)));
       request.on("response", resolve);
       request.on("error", (err) =>
-        reject(err instanceof AppError ? err : failed(`cannot fetch '${shown(url.href)}': ${messageOf(err)}`, err)),
+        reject(
+          err instanceof AppError ? err : failed(`cannot fetch '${shown(url.href)}': ${messageOf(err)}`, err),
+        ),
       );
       request.end();
     });
@@ -115,12 +117,16 @@ export class HttpFetcher {
 }
 
 export function fileNameOf(url: string, disposition: string | undefined): string | undefined {
-  const stated = /filename="([^"]*)"/.exec(disposition ?? "")?.[1] ?? /filename=([^;]*)/.exec(disposition ?? "")?.[1];
+  const stated =
+    /filename="([^"]*)"/.exec(disposition ?? "")?.[1] ?? /filename=([^;]*)/.exec(disposition ?? "")?.[1];
   return stated ?? /^[^?]+\/([^?/]*)(?:\?.*)?$/.exec(url)?.[1];
 }
 
 function failed(message: string, cause?: unknown): AppError {
-  return new AppError("operation.failed", message, { pveStatus: 500, ...(cause === undefined ? {} : { cause }) });
+  return new AppError("operation.failed", message, {
+    pveStatus: 500,
+    ...(cause === undefined ? {} : { cause }),
+  });
 }
 
 /** Queries and passwords may be secret. */

@@ -41,14 +41,16 @@ export async function inspectOva(path: string): Promise<OvaMember[]> {
 /** One header block of a ustar archive; refuses everything but plain files with harmless names. */
 export function parseTarHeader(block: Uint8Array, offset: number): OvaMember {
   const bytes = Buffer.from(block.buffer, block.byteOffset, BLOCK);
-  if (bytes.toString("latin1", 257, 262) !== "ustar") throw storageRefused("the file is no OVA: not a tar archive");
+  if (bytes.toString("latin1", 257, 262) !== "ustar")
+    throw storageRefused("the file is no OVA: not a tar archive");
   let sum = 0;
   for (let at = 0; at < BLOCK; at++) sum += at >= 148 && at < 156 ? 0x20 : (bytes[at] ?? 0);
   if (octal(bytes, 148, 8) !== sum) throw storageRefused("the OVA is broken: wrong checksum in its table");
   const name = text(bytes, 0, 100);
   const prefix = text(bytes, 345, 155);
   const type = String.fromCharCode(bytes[156] ?? 0);
-  if (type !== "0" && type !== "\0") throw storageRefused(`the OVA holds something that is no plain file: '${name}'`);
+  if (type !== "0" && type !== "\0")
+    throw storageRefused(`the OVA holds something that is no plain file: '${name}'`);
   if (prefix !== "" || !SAFE_NAME.test(name.replaceAll(" ", "_")) || name.startsWith(".")) {
     throw storageRefused(`the OVA holds a file with a forbidden name: '${name}'`);
   }

@@ -32,6 +32,19 @@ export interface AuditEvent {
   readonly params: Readonly<Record<string, unknown>> | undefined;
 }
 
+/** Where the body of an upload waits for its node. */
+export interface Uploads {
+  /** Throws when the node cannot be given files from here, or has no room for so many bytes. */
+  open(node: string, length: number): Promise<UploadPlace>;
+}
+
+export interface UploadPlace {
+  readonly path: string;
+  write(bytes: Buffer): Promise<void>;
+  finish(): Promise<void>;
+  discard(): Promise<void>;
+}
+
 export interface PveApiDeps {
   /** Throws AppError auth.* with PVE's texts. */
   readonly authenticate: (credentials: Credentials) => Promise<Authenticated>;
@@ -46,6 +59,7 @@ export interface PveApiDeps {
   readonly handlers: PveHandlers;
   readonly agents: AgentDirectory;
   readonly localNode: string;
+  readonly uploads: Uploads;
   /** Resolves when memory shows everything committed before. */
   readonly fresh: (signal: AbortSignal) => Promise<void>;
   readonly audit: (event: AuditEvent | undefined) => Promise<void>;

@@ -62,6 +62,7 @@ const fakeDeps: PveApiDeps = {
         : undefined,
   },
   localNode: "n1",
+  uploads: { open: () => Promise.reject(new Error("no uploads here")) },
   fresh: async () => undefined,
   audit: async (event) => void audited.push(event),
   observe: () => undefined,

@@ -14,6 +14,7 @@ import { toFailure } from "./failure.ts";
 import { formatters, type PveResult } from "./formats.ts";
 import { splitApiPath, type ApiPath } from "./path.ts";
 import type { Authenticated, PveApiDeps } from "./ports.ts";
+import { receiveUpload, uploadTarget, UploadFailed, type ReceivedUpload } from "./upload.ts";
 import { bodyKind, collectParams, mergePathParams, type RawParams } from "./request-params.ts";
 
 export const MAX_BODY_BYTES = 512 * 1024;
@@ -54,7 +55,14 @@ export function createPveApi(deps: PveApiDeps): PveApi {
     try {
       checkTransport(req, method, path);
       const auth = await authenticate(deps, req, method, path, clientAddress);
-      const raw = await readParams(req, method, path, query);
+      const upload = await readUpload(deps, req, method, path, auth);
+      const raw =
+        upload === undefined
+          ? await readParams(req, method, path, query)
+          : { params: upload.params, source: "form" as const };
+      // Only this server names files of the node: a client's own would be a file of somebody else.
+      if (upload === undefined && uploadTarget(method, path.segments) !== undefined)
+        delete raw.params["tmpfilename"];
       const formatter = formatters.get(path.format ?? "");
       if (formatter === undefined) throw new Error("checked by readParams");
       const abort = new AbortController();
@@ -72,6 +80,7 @@ export function createPveApi(deps: PveApiDeps): PveApi {
         return;
       }
       const outcome = asResult(result);
+      if (!outcome.ok) await upload?.discard();
       await deps.audit(auditOf({ req, method, path, resolved, outcome, auth, requestId, clientAddress }));
       if (!outcome.ok && outcome.status === 401) {
         await deps.delay(Math.max(0, FAILURE_DELAY_MS - (performance.now() - startedAt)));
@@ -131,6 +140,35 @@ async function authenticate(
   } catch (err) {
     const failure = toFailure(err);
     throw new TransportError(failure.status, failure.message, { withBody: false, delayMs: FAILURE_DELAY_MS });
+  }
+}
+
+/** The one method that takes a form of files. Its permission is checked before the body is read. */
+async function readUpload(
+  deps: PveApiDeps,
+  req: IncomingMessage,
+  method: string,
+  path: ApiPath,
+  auth: Authenticated,
+): Promise<ReceivedUpload | undefined> {
+  const target = uploadTarget(method, path.segments);
+  if (target === undefined || bodyKind(req.headers["content-type"]) !== "multipart") return undefined;
+  const found = findMethod(method, path.segments);
+  const length = Number(req.headers["content-length"] ?? Number.NaN);
+  if (found.kind !== "found" || !formatters.has(path.format ?? "")) return undefined;
+  try {
+    deps.authorize(found.method.permissions, target, auth.actor, deps.accessOf(auth.actor));
+  } catch (err) {
+    const { status, message } = toFailure(err);
+    throw new TransportError(status, message, { withBody: false, delayMs: FAILURE_DELAY_MS });
+  }
+  if (!Number.isSafeInteger(length)) throw new TransportError(411, "Length Required");
+  try {
+    return await receiveUpload(req, deps.uploads, target.node, length);
+  } catch (err) {
+    if (err instanceof UploadFailed) throw new TransportError(500, err.message);
+    const { status, message } = toFailure(err);
+    throw new TransportError(status, message);
   }
 }
 

@@ -1,0 +1,125 @@
+// Wires the storages of one agent.
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import type { VolumeOwnership } from "@gpve/domain/storage/plugin.ts";
+import { background } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { isEnded } from "@gpve/kit/operation/states.ts";
+import { backupTime } from "./application/storage/local-time.ts";
+import { NodeStorages } from "./application/storage/node-storages.ts";
+import {
+  COPY_IMAGE,
+  copyImageOperation,
+  downloadOperation,
+  type UploadArgs,
+} from "./application/storage/receive-file.ts";
+import { pruneBackupsOperation, removeVolumeOperation } from "./application/storage/remove-volume.ts";
+import { StorageStatisticsFiles } from "./infrastructure/rrd/storage-statistics.ts";
+import { DirPlugin } from "./infrastructure/storage/dir/dir-plugin.ts";
+import { HttpFetcher } from "./infrastructure/storage/fetch/http-fetcher.ts";
+import { HostStorageFiles } from "./infrastructure/storage/fetch/storage-files.ts";
+import { createStorageHandlers } from "./presentation/pve/storage-handlers.ts";
+
+export interface StorageSettings {
+  readonly data: DataDir;
+  readonly node: string;
+  readonly definitions: () => readonly StorageDefinition[];
+  readonly isContainer?: (vmid: number) => boolean;
+  readonly ownership?: VolumeOwnership;
+  readonly engine: OperationEngine;
+  readonly clock: Clock;
+  readonly exec: Exec;
+  readonly log: Logger;
+}
+
+export interface AgentStorage {
+  readonly storages: NodeStorages;
+  readonly handlers: PveHandlers;
+  /** After operations were recovered. */
+  start(): Promise<void>;
+  close(): void;
+}
+
+/** Where a server of the same process leaves the bodies of uploads. */
+export function uploadDirectory(data: DataDir): string {
+  return data.file("agent", "upload");
+}
+
+const SAMPLE_EVERY_MS = 10_000;
+
+export function composeStorage(settings: StorageSettings): AgentStorage {
+  const { data, engine, clock, log } = settings;
+  const uploads = uploadDirectory(data);
+  mkdirSync(uploads, { recursive: true, mode: 0o700 });
+  const storages = new NodeStorages({
+    node: settings.node,
+    definitions: settings.definitions,
+    pluginFor: (definition) =>
+      new DirPlugin({
+        definition,
+        exec: settings.exec,
+        backupTime,
+        ...(settings.ownership === undefined ? {} : { ownership: settings.ownership }),
+      }),
+    clock,
+    onProblem: (storage, problem) => log.warn({ storage, problem }, "storage cannot be used"),
+  });
+  const files = new HostStorageFiles({ exec: settings.exec });
+  const fetcher = new HttpFetcher({ userAgent: `gpve/${PRODUCT_VERSION}` });
+  const statistics = new StorageStatisticsFiles(data.file("agent"));
+  engine.register(removeVolumeOperation(storages));
+  engine.register(pruneBackupsOperation(storages));
+  engine.register(copyImageOperation({ storages, files }));
+  engine.register(downloadOperation({ storages, files, fetcher }));
+
+  let next = (): void => undefined;
+  const look = async (): Promise<void> => {
+    await storages.refresh();
+    statistics.sample(clock.now(), storages.runtimes());
+  };
+  const keepLooking = (): void => {
+    background(log, "looking at storages", look());
+    next = clock.after(SAMPLE_EVERY_MS, keepLooking);
+  };
+  return {
+    storages,
+    handlers: createStorageHandlers({
+      storages,
+      files,
+      fetcher,
+      engine,
+      clock,
+      statistics,
+      uploads,
+      ...(settings.isContainer === undefined ? {} : { isContainer: settings.isContainer }),
+    }),
+    async start() {
+      removeOrphans(uploads, engine);
+      await look();
+      next = clock.after(SAMPLE_EVERY_MS, keepLooking);
+    },
+    close() {
+      next();
+      statistics.close();
+    },
+  };
+}
+
+/** Bodies that no unfinished operation waits for: their upload was cut off by a crash. */
+function removeOrphans(uploads: string, engine: OperationEngine): void {
+  const wanted = new Set<string>();
+  for (const { type, state, args } of engine.list()) {
+    if (type === COPY_IMAGE && !isEnded(state)) wanted.add((args as UploadArgs).spooled);
+  }
+  for (const name of readdirSync(uploads)) {
+    const path = join(uploads, name);
+    if (!wanted.has(path)) rmSync(path, { force: true });
+  }
+}

@@ -1,0 +1,26 @@
+import { createReadStream, createWriteStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { storageRefused } from "@gpve/domain/storage/failures.ts";
+import type { StorageWork, VolumeStream } from "@gpve/domain/storage/plugin.ts";
+import { refuseReferences } from "./inspect-image.ts";
+import type { DiskFormat } from "./qemu-img.ts";
+
+export async function readImageStream(path: string, format: DiskFormat): Promise<VolumeStream> {
+  const { size } = await stat(path);
+  return { format, size, body: createReadStream(path, { highWaterMark: 1024 * 1024 }) };
+}
+
+/** Fills an existing empty file; refuses streams that are cut off or name other files. */
+export async function fillFromStream(
+  path: string,
+  stream: VolumeStream & { readonly format: DiskFormat },
+  work: StorageWork,
+): Promise<void> {
+  const file = createWriteStream(path, { flags: "r+" });
+  await pipeline(Readable.from(stream.body), file, work.signal === undefined ? {} : { signal: work.signal });
+  const { size } = await stat(path);
+  if (size !== stream.size) throw storageRefused(`the stream ended after ${size} of ${stream.size} bytes`);
+  await refuseReferences(path, stream.format, { allowBacking: undefined });
+}

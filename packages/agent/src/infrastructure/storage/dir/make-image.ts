@@ -1,0 +1,79 @@
+// Making a guest's image: a name is reserved with an empty file, the file is filled, and everything is taken back when
+// that fails.
+import { chmod, mkdir, open, rm, rmdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { ImageFormat } from "@gpve/domain/storage/content.ts";
+import { freeDiskName, parseImageName } from "@gpve/domain/storage/dir-volume.ts";
+import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts";
+import type { VolumeOwnership } from "@gpve/domain/storage/plugin.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { namesIn } from "./dir-listing.ts";
+
+export const PRIVATE_FILE_MODE = 0o600;
+/** Guests run under their own users and must be able to pass through to their files. */
+export const DIRECTORY_MODE = 0o711;
+
+export interface NewImage {
+  readonly vmid: number;
+  readonly format: ImageFormat;
+  readonly name: string | undefined;
+  readonly ownership: VolumeOwnership | undefined;
+}
+
+/** Returns the volume's name, "100/vm-100-disk-0.qcow2". */
+export async function makeImage(
+  images: string,
+  { vmid, format, name, ownership }: NewImage,
+  fill: (path: string) => Promise<void>,
+): Promise<string> {
+  const directory = join(images, String(vmid));
+  await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE });
+  const reserved = await reserve(directory, vmid, format, name);
+  const path = join(directory, reserved);
+  try {
+    await fill(path);
+    if (format !== "subvol") await chmod(path, PRIVATE_FILE_MODE);
+    await ownership?.(path, vmid);
+  } catch (err) {
+    await rm(path, { recursive: true, force: true });
+    await removeIfEmpty(directory);
+    throw err;
+  }
+  return `${vmid}/${reserved}`;
+}
+
+export async function removeIfEmpty(directory: string): Promise<void> {
+  await rmdir(directory).catch((err: unknown) => ignore(err, "other volumes of the guest may be there"));
+}
+
+async function reserve(
+  directory: string,
+  vmid: number,
+  format: ImageFormat,
+  given: string | undefined,
+): Promise<string> {
+  if (given !== undefined) requireFitting(given, format);
+  for (;;) {
+    const prefix = format === "subvol" ? "subvol" : "vm";
+    const name = given ?? freeDiskName(vmid, await namesIn(directory), `.${format}`, prefix);
+    const path = join(directory, name);
+    try {
+      if (format === "subvol") await mkdir(path, { mode: 0o755 });
+      else await (await open(path, "wx", PRIVATE_FILE_MODE)).close();
+      return name;
+    } catch (err) {
+      if ((err as NodeJS.ErrnoException).code !== "EEXIST") throw err;
+      // With a free choice somebody else took that name just now: the next look finds another.
+      if (given !== undefined) throw storageExists(`disk image '${path}' already exists`);
+    }
+  }
+}
+
+function requireFitting(name: string, format: ImageFormat): void {
+  const parsed = parseImageName(name);
+  if (parsed === undefined) throw storageRefused(`unable to parse volume filename '${name}'`);
+  if (parsed.format === format) return;
+  throw storageRefused(
+    `illegal name '${name}' - wrong extension for format ('${parsed.format} != '${format}')`,
+  );
+}

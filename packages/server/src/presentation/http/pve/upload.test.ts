@@ -1,0 +1,204 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { createServer, request, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { AgentCall } from "@gpve/domain/node/agent-port.ts";
+import { LocalUploads } from "../../../infrastructure/upload/local-uploads.ts";
+import { createEntry } from "../entry.ts";
+import type { PveApiDeps } from "./ports.ts";
+import { createPveApi } from "./pve-api.ts";
+
+let directory = "";
+let server: Server;
+let mayUpload = true;
+let agentAnswer: () => unknown = () => "UPID:x";
+const calls: AgentCall[] = [];
+const delays: number[] = [];
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), "gpve-upload-"));
+  const log = {
+    debug: () => undefined,
+    info: () => undefined,
+    warn: () => undefined,
+    error: () => undefined,
+  };
+  const deps: PveApiDeps = {
+    authenticate: async () => ({ actor: { userid: "joe@pve", authid: "joe@pve" }, via: "token" }),
+    accessOf: () => ({ privileges: () => new Map(), has: () => mayUpload, require: () => undefined }),
+    authorize: (_permission, params) => {
+      if (!mayUpload) {
+        throw new AppError(
+          "access.denied",
+          `Permission check failed (/storage/${String(params["storage"])}, x)`,
+        );
+      }
+    },
+    handlers: {},
+    agents: {
+      connection: (node) => ({
+        node,
+        call: async (call) => {
+          calls.push(call);
+          return { data: agentAnswer() };
+        },
+      }),
+    },
+    localNode: "n1",
+    uploads: new LocalUploads({ directory, localNode: "n1", reserveBytes: 0 }),
+    fresh: async () => undefined,
+    audit: async () => undefined,
+    observe: () => undefined,
+    trace: (_name, _attributes, run) => run(undefined),
+    log,
+    newRequestId: () => "r1",
+    delay: async (ms) => void delays.push(ms),
+  };
+  const pve = createPveApi(deps);
+  server = createServer(createEntry({ pve, v1: async () => undefined, log }));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+});
+afterAll(() => {
+  server.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+beforeEach(() => {
+  mayUpload = true;
+  agentAnswer = () => "UPID:x";
+  calls.length = 0;
+  delays.length = 0;
+});
+
+function send(
+  body: Buffer,
+  {
+    node = "n1",
+    headers = {},
+    length = body.length,
+  }: { node?: string; headers?: Record<string, string>; length?: number } = {},
+): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const req = request(
+      {
+        port: (server.address() as AddressInfo).port,
+        method: "POST",
+        path: `/api2/json/nodes/${node}/storage/local/upload`,
+        headers: { "content-type": "multipart/form-data; boundary=b", "content-length": length, ...headers },
+      },
+      (res) => {
+        const chunks: Buffer[] = [];
+        res.on("data", (chunk: Buffer) => chunks.push(chunk));
+        res.on("end", () => resolve({ status: res.statusCode ?? 0, text: Buffer.concat(chunks).toString() }));
+      },
+    );
+    req.on("error", reject);
+    req.end(body);
+  });
+}
+
+function form(fields: Readonly<Record<string, string>>, file?: { name: string; body: string }): Buffer {
+  let text = "";
+  for (const [name, value] of Object.entries(fields)) {
+    text += `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+  }
+  if (file !== undefined) {
+    text += `--b\r\nContent-Disposition: form-data; name="filename"; filename="${file.name}"\r\nContent-Type: application/octet-stream\r\n\r\n${file.body}\r\n`;
+  }
+  return Buffer.from(`${text}--b--\r\n`);
+}
+
+describe("uploading", () => {
+  it("hands the stored body and its fields to the node", async () => {
+    const sent = form(
+      { content: "iso", "checksum-algorithm": "md5", checksum: "1" },
+      { name: "a.iso", body: "bytes" },
+    );
+    expect(await send(sent)).toEqual({ status: 200, text: '{"data":"UPID:x"}' });
+    const params = calls[0]?.params ?? {};
+    expect(calls[0]?.route).toBe("POST /nodes/{node}/storage/{storage}/upload");
+    expect(params).toMatchObject({
+      content: "iso",
+      filename: "a.iso",
+      checksum: "1",
+      storage: "local",
+      node: "n1",
+    });
+    const path = String(calls[0]?.params["tmpfilename"]);
+    expect(readFileSync(path, "utf8")).toBe("bytes");
+    rmSync(path);
+  });
+
+  it("keeps nothing when the node refuses", async () => {
+    agentAnswer = () => {
+      throw new AppError("request.invalid", "Parameter verification failed.", {
+        errors: { filename: "wrong file extension" },
+      });
+    };
+    const answer = await send(form({ content: "iso" }, { name: "a.txt", body: "x" }));
+    expect(answer.status).toBe(400);
+    expect(JSON.parse(answer.text)).toMatchObject({ errors: { filename: "wrong file extension" } });
+    expect(readdirSync(directory)).toEqual([]);
+  });
+
+  it("checks the permission before it reads, slowly and without a word", async () => {
+    mayUpload = false;
+    expect(await send(form({ content: "iso" }, { name: "a.iso", body: "x" }))).toEqual({
+      status: 403,
+      text: "",
+    });
+    expect(delays).toEqual([3000]);
+    expect(calls).toEqual([]);
+  });
+
+  it.each([
+    ["an unknown field", form({ content: "iso", foo: "1" }, { name: "a.iso", body: "x" })],
+    [
+      "a field of its own about where the file lies",
+      form({ tmpfilename: "/etc/passwd" }, { name: "a.iso", body: "x" }),
+    ],
+    ["a field twice", Buffer.concat([form({ content: "iso" }).subarray(0, -7), form({ content: "iso" })])],
+    ["an endless field", form({ content: "x".repeat(5000) })],
+    ["a file without a name", form({ filename: "x" })],
+    ["a cut body", form({ content: "iso" }).subarray(0, -6)],
+  ])("says only `upload failed` to %s", async (_what, body) => {
+    expect(await send(body)).toEqual({ status: 500, text: "upload failed" });
+    expect(readdirSync(directory)).toEqual([]);
+    expect(calls).toEqual([]);
+  });
+
+  it("needs a boundary", async () => {
+    const answer = await send(form({}), { headers: { "content-type": "multipart/form-data" } });
+    expect(answer).toEqual({ status: 500, text: "upload failed" });
+  });
+
+  it("refuses nodes it cannot reach with files, and bodies that do not fit", async () => {
+    const body = form({ content: "iso" }, { name: "a.iso", body: "x" });
+    const elsewhere = await send(body, { node: "n2" });
+    expect(elsewhere.status).toBe(501);
+    expect(elsewhere.text).toContain("cannot pass uploads on to node 'n2'");
+    const uploads = new LocalUploads({ directory, localNode: "n1" });
+    await expect(uploads.open("n1", 2 ** 52)).rejects.toThrow("not enough space for an upload");
+    await expect(new LocalUploads({ directory: undefined, localNode: "n1" }).open("n1", 1)).rejects.toThrow(
+      "cannot pass",
+    );
+  });
+
+  it("lets no client name a file of the node in a plain form", async () => {
+    const answer = await send(Buffer.from("content=iso&filename=a.iso&tmpfilename=/etc/passwd"), {
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+    });
+    expect(answer.status).toBe(200);
+    expect(calls[0]?.params["tmpfilename"]).toBeUndefined();
+  });
+
+  it("takes a body larger than any other request may have", async () => {
+    const body = form({ content: "iso" }, { name: "a.iso", body: "x".repeat(3_000_000) });
+    expect((await send(body)).status).toBe(200);
+    const path = String(calls[0]?.params["tmpfilename"]);
+    expect(existsSync(path) && readFileSync(path).length).toBe(3_000_000);
+    rmSync(path);
+  });
+});
