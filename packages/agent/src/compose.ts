@@ -3,7 +3,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
-import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import { contentOf, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { joinDirectories } from "@gpve/domain/task/operation-tasks.ts";
@@ -18,10 +18,12 @@ import type { Metrics } from "@gpve/kit/telemetry/metrics.ts";
 import { span } from "@gpve/kit/telemetry/span.ts";
 import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
 import { withTraceparent } from "@gpve/kit/telemetry/traceparent.ts";
+import type { Records } from "@gpve/store/records/port.ts";
 import { createAgent, type Agent } from "./application/agent.ts";
 import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts";
 import { createReporter, type Reporter } from "./application/report/reporter.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
+import { composeVms } from "./compose-vm.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { UsageSampler } from "./infrastructure/facts/usage-sampler.ts";
@@ -50,6 +52,8 @@ export interface AgentSettings {
   readonly storages: () => readonly StorageDefinition[];
   /** Whether a guest is a container. */
   readonly isContainer?: (vmid: number) => boolean;
+  /** The cluster's records; throws store.unavailable while no server is in reach. */
+  readonly records: () => Records;
 }
 
 export interface RunningAgent {
@@ -60,6 +64,7 @@ export interface RunningAgent {
   close(): Promise<void>;
 }
 
+const DEFAULT_QEMU = "/usr/bin/qemu-system-x86_64";
 const BRIDGES_EVERY_MS = 60_000;
 /** Trying everything starts some twenty processes: often enough to see new packages, seldom enough to stay idle. */
 const FACTS_EVERY_MS = 15 * 60_000;
@@ -115,11 +120,32 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       ? operations.tasks
       : joinDirectories([operations.tasks, settings.serverTasks]);
 
+  const vms = await composeVms({
+    data,
+    node: nodeName,
+    records: settings.records,
+    facts: known,
+    storages: {
+      plugin: (id) => storage.storages.find(id).plugin,
+      definition: (id) => storage.storages.find(id).definition,
+      imageStorages: () =>
+        storage.storages
+          .definitions()
+          .filter((each) => storage.storages.isEnabled(each) && contentOf(each).has("images"))
+          .map((each) => each.storage),
+    },
+    engine,
+    exec: runExec,
+    log,
+    clock,
+    qemuBinary: settings.qemuBinary ?? DEFAULT_QEMU,
+  });
   const agent = createAgent({
     node: nodeName,
     handlers: [
       createTaskHandlers({ tasks, logs }),
       storage.handlers,
+      vms.handlers,
       createNodeHandlers({
         clock,
         facts: known,
@@ -153,6 +179,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     accessOf: settings.accessOf,
     logFor: (call) => log.child({ requestId: call.requestId }),
   });
+  await vms.adopt();
   await operations.start();
   await storage.start();
 
@@ -186,6 +213,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       usage: () => sampler.sample(),
       facts: () => facts.facts(),
       storages: () => storage.storages.runtimes(),
+      guests: () => vms.sample(),
     }),
     engine,
     storage,
@@ -195,6 +223,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       await statistics;
       await operations.stop();
       storage.close();
+      vms.close();
       archive.close();
     },
   };

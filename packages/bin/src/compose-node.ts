@@ -78,6 +78,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     serverTasks: server.tasks,
     storages: () => server.storages.definitions(),
     isContainer: (vmid) => server.records.collection(guestCollection).get(String(vmid))?.value.type === "lxc",
+    records: () => server.records,
   });
   await server.membership.enrolLocal(
     name,

@@ -25,6 +25,7 @@ import { acquireProcessLock } from "@gpve/kit/process-lock.ts";
 import { AccessDirectory } from "@gpve/server/application/access/access-directory.ts";
 import { taskRecords } from "@gpve/server/application/task/recent-tasks.ts";
 import { RecordsTaskPublisher } from "@gpve/server/infrastructure/task/records-task-publisher.ts";
+import type { Records } from "@gpve/store/records/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { RemoteStore } from "@gpve/store/remote/remote-store.ts";
 import { readConfigFile } from "../config-file.ts";
@@ -68,6 +69,7 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
       publisher: cluster,
       storages: () => cluster.storages(),
       isContainer: (vmid) => cluster.isContainer(vmid),
+      records: () => cluster.records(),
       log,
       metrics,
       ...(config.qemu.binaryPath === undefined ? {} : { qemuBinary: config.qemu.binaryPath }),
@@ -168,6 +170,12 @@ class ClusterView implements TaskPublisher {
     this.#records = records;
     this.#access = new AccessDirectory({ records, clock: systemClock });
     this.#tasks = new RecordsTaskPublisher(records, taskRecords);
+  }
+
+  records(): Records {
+    if (this.#records === undefined)
+      throw new AppError("store.unavailable", "this node has not reached a server yet");
+    return this.#records;
   }
 
   accessOf(actor: Actor | undefined): AccessView {

@@ -31,7 +31,7 @@ export function guestRecord(input: {
   node: string;
   conf: string;
 }): GuestRecord {
-  return { ...input, summary: summarise(input.vmid, input.type, input.conf) };
+  return { ...input, summary: summarise(input.vmid, input.type, currentSection(input.conf)) };
 }
 
 export function decodeGuest(json: unknown): GuestRecord {
@@ -72,8 +72,8 @@ export function currentSection(conf: string): ReadonlyMap<string, string> {
   return keys;
 }
 
-function summarise(vmid: number, type: GuestType, conf: string): GuestSummary {
-  const keys = currentSection(conf);
+/** What lists show, from the keys of the current section. */
+export function summarise(vmid: number, type: GuestType, keys: ReadonlyMap<string, string>): GuestSummary {
   const tags = keys.get("tags");
   const lock = keys.get("lock");
   const fallback = type === "qemu" ? `VM ${vmid}` : `CT${vmid}`;

@@ -22,7 +22,10 @@ export interface ConfigUpdate {
 }
 
 /** Reads validated parameters of the call; throws what PVE answers to contradictions. */
-export function readConfigUpdate(params: Readonly<Record<string, unknown>>): ConfigUpdate {
+export function readConfigUpdate(
+  params: Readonly<Record<string, unknown>>,
+  options: { readonly mayBeEmpty?: boolean } = {},
+): ConfigUpdate {
   const set: Record<string, string> = {};
   for (const [key, value] of Object.entries(params)) {
     if (vmKeySchema(key) === undefined) continue;
@@ -46,7 +49,7 @@ export function readConfigUpdate(params: Readonly<Record<string, unknown>>): Con
     backgroundDelaySeconds:
       typeof params["background_delay"] === "number" ? params["background_delay"] : undefined,
   };
-  checkAgainstItself(update);
+  checkAgainstItself(update, options.mayBeEmpty ?? false);
   return update;
 }
 
@@ -60,7 +63,7 @@ function keyList(params: Readonly<Record<string, unknown>>, name: "delete" | "re
   });
 }
 
-function checkAgainstItself(update: ConfigUpdate): void {
+function checkAgainstItself(update: ConfigUpdate, mayBeEmpty: boolean): void {
   for (const key of update.delete) {
     if (Object.hasOwn(update.set, key))
       throw parameterError({ delete: `you can't use '-${key}' and -delete ${key}' at the same time` });
@@ -74,7 +77,8 @@ function checkAgainstItself(update: ConfigUpdate): void {
       throw parameterError({ revert: `you can't use '-${key}' and '-revert ${key}' at the same time` });
   }
   const nothing = Object.keys(update.set).length + update.delete.length + update.revert.length === 0;
-  if (nothing) throw new AppError("request.invalid", "no options specified", { pveStatus: 500 });
+  if (nothing && !mayBeEmpty)
+    throw new AppError("request.invalid", "no options specified", { pveStatus: 500 });
 }
 
 /** Refuses to build on a configuration that another client changed meanwhile. */

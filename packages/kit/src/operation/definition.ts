@@ -15,13 +15,13 @@ export interface StepContext<Args = unknown, State extends object = Record<strin
   readonly actor: string;
   readonly traceparent: string | undefined;
   readonly clock: Clock;
-  log(line: string): void;
+  readonly log: (line: string) => void;
   /** A log line that also counts: the task ends with `WARNINGS: n`. */
-  warn(line: string): void;
+  readonly warn: (line: string) => void;
   /** Fraction of this step, 0 to 1. */
-  progress(fraction: number, text?: string): void;
+  readonly progress: (fraction: number, text?: string) => void;
   /** Journals `state` now, so that an undo after a crash inside this step knows what was begun. */
-  checkpoint(): Promise<void>;
+  readonly checkpoint: () => Promise<void>;
 }
 
 export interface Step<Args = unknown, State extends object = Record<string, unknown>> {

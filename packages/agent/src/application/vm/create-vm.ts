@@ -1,0 +1,91 @@
+// Creating a VM: its id is taken first, then its disks are made, then it is there. A crash in between leaves nothing.
+import { defaultBootDevices } from "@gpve/domain/vm/boot-order.ts";
+import { isDriveKey } from "@gpve/domain/vm/keys.ts";
+import { newVmValues } from "@gpve/domain/vm/new-vm.ts";
+import { printBootDevices } from "@gpve/domain/vm/vm-properties.ts";
+import { emptyVmConfig, without, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import { freeVolume, listVolumes } from "./free-volumes.ts";
+import { makeDrive, storagesFor } from "./new-disks.ts";
+import { startVm } from "./start-vm.ts";
+import { runningVm, type VmHost } from "./vm-host.ts";
+
+export interface CreateArgs {
+  readonly vmid: number;
+  readonly values: VmValues;
+  readonly start: boolean;
+}
+
+interface CreateState {
+  /** Volumes that were there before; an undo leaves them alone. */
+  existing?: readonly string[];
+  drives: Record<string, string>;
+}
+
+export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs, CreateState> {
+  return {
+    type: "qmcreate",
+    lock: "create",
+    initialState: () => ({ drives: {} }),
+    plan: ({ start }) => [
+      {
+        name: "reserve",
+        run: async ({ args, state }) => {
+          state.existing ??= await listVolumes(host, args.vmid, storagesFor(args.values));
+          if (!host.configs.has(args.vmid)) {
+            await host.configs.create(args.vmid, { ...emptyVmConfig, values: { lock: "create" } });
+          }
+        },
+        undo: async ({ args, state }) => {
+          if (state.existing !== undefined) await host.configs.remove(args.vmid);
+        },
+      },
+      {
+        name: "disks",
+        weight: 8,
+        run: async ({ args, state, signal, log, progress, checkpoint }) => {
+          for (const [key, text] of Object.entries(args.values)) {
+            if (!isDriveKey(key) || state.drives[key] !== undefined) continue;
+            state.drives[key] = await makeDrive(host, args.vmid, key, text, { signal, log, progress });
+            await checkpoint();
+          }
+        },
+        undo: async ({ args, state, log }) => {
+          const before = new Set(state.existing);
+          for (const volid of await listVolumes(host, args.vmid, storagesFor(args.values))) {
+            if (!before.has(volid)) await freeVolume(host, volid, log);
+          }
+        },
+      },
+      {
+        name: "configuration",
+        run: async ({ args, state, clock }) => {
+          const values = newVmValues(
+            { ...without(args.values, "lock"), ...state.drives },
+            {
+              newUuid: host.newUuid,
+              newMac: host.newMac,
+              qemuVersion: host.facts().qemuVersion,
+              now: Math.floor(clock.now() / 1000),
+            },
+          );
+          const boot = values["boot"] ?? printBootDevices(defaultBootDevices(values));
+          await host.configs.change(args.vmid, (config) =>
+            config.values["lock"] === "create" ? { ...config, values: { ...values, boot } } : config,
+          );
+        },
+      },
+      ...(start
+        ? [
+            {
+              name: "start",
+              run: async (ctx: StepContext<CreateArgs, CreateState>) => {
+                if (runningVm(host, ctx.args.vmid) === undefined) await startVm(host, ctx.args, ctx);
+              },
+              // A VM that was made but does not start is still there, as on PVE.
+            },
+          ]
+        : []),
+    ],
+  };
+}

@@ -1,0 +1,63 @@
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { freeVolume, listVolumes, ownedVolumes } from "./free-volumes.ts";
+import { runningVm, type VmHost } from "./vm-host.ts";
+
+export interface DestroyArgs {
+  readonly vmid: number;
+  readonly destroyUnreferenced: boolean;
+  readonly skiplock: boolean;
+  /** Storages to search for disks that no configuration names. */
+  readonly storages: readonly string[];
+}
+
+/** What PVE finds before it forks. */
+export function checkDestroyable(host: VmHost, vmid: number): VmConfig {
+  const config = host.configs.get(vmid);
+  if (config.values["protection"] === "1") {
+    throw new AppError("object.conflict", `can't remove VM ${vmid} - protection mode enabled`, {
+      pveStatus: 500,
+    });
+  }
+  requireStopped(host, vmid);
+  return config;
+}
+
+export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArgs> {
+  return {
+    type: "qmdestroy",
+    // Once a disk is gone there is no way back: a crash goes on where it was.
+    onCrash: "resume",
+    steps: [
+      {
+        name: "destroy",
+        run: async ({ args, log }) => {
+          const { vmid } = args;
+          const config = host.configs.find(vmid);
+          if (config === undefined) return;
+          const lock = config.values["lock"];
+          if (lock !== undefined && lock !== "destroyed" && !args.skiplock) {
+            throw new AppError("resource.busy", `VM is locked (${lock})`, { pveStatus: 500 });
+          }
+          requireStopped(host, vmid);
+          await host.configs.change(vmid, (current) => ({
+            ...current,
+            values: { ...current.values, lock: "destroyed" },
+          }));
+          const referenced = ownedVolumes(host, vmid, config);
+          const more = args.destroyUnreferenced ? await listVolumes(host, vmid, args.storages) : [];
+          for (const volid of new Set([...referenced, ...more])) await freeVolume(host, volid, log);
+          await host.processes.forget(String(vmid));
+          await host.configs.remove(vmid);
+        },
+      },
+    ],
+  };
+}
+
+function requireStopped(host: VmHost, vmid: number): void {
+  if (runningVm(host, vmid) !== undefined) {
+    throw new AppError("object.conflict", `VM ${vmid} is running - destroy failed`, { pveStatus: 500 });
+  }
+}

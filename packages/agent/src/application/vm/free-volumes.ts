@@ -1,0 +1,48 @@
+import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { listDrives } from "@gpve/domain/vm/drive.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { volumeOf, type VmHost } from "./vm-host.ts";
+
+/** Volumes of a VM on the given storages, by name: what an undo may compare with later. */
+export async function listVolumes(
+  host: VmHost,
+  vmid: number,
+  storages: readonly string[],
+): Promise<string[]> {
+  const found: string[] = [];
+  for (const storage of storages) {
+    const plugin = host.storages.plugin(storage);
+    await plugin.activate();
+    for (const { volname } of await plugin.list({ content: ["images"], vmid }))
+      found.push(formatVolumeId({ storage, volname }));
+  }
+  return found;
+}
+
+export async function freeVolume(host: VmHost, volid: string, log: (line: string) => void): Promise<void> {
+  const { plugin, volname } = volumeOf(host, volid);
+  await plugin.activate();
+  if (await plugin.free(volname)) log(`removed volume '${volid}'`);
+}
+
+/** Volumes named for this VM: its disks, unused ones and saved RAM, in every section. */
+export function ownedVolumes(host: VmHost, vmid: number, config: VmConfig): string[] {
+  const sections = [config.values, config.pending, ...Object.values(config.snapshots)];
+  const all = sections.flatMap((values) => [
+    ...listDrives(values).map(({ drive }) => drive.file),
+    ...unusedVolumes(values),
+    ...(values["vmstate"] === undefined ? [] : [values["vmstate"]]),
+  ]);
+  return [...new Set(all)].filter((volid) => isOwned(host, vmid, volid));
+}
+
+export function isOwned(host: VmHost, vmid: number, volid: string): boolean {
+  if (parseVolumeId(volid) === undefined) return false;
+  const { plugin, volname } = volumeOf(host, volid);
+  const parsed = plugin.parse(volname);
+  return parsed.type === "images" && parsed.vmid === vmid;
+}
+
+function unusedVolumes(values: VmValues): string[] {
+  return Object.entries(values).flatMap(([key, value]) => (/^unused\d+$/.test(key) ? [value] : []));
+}

@@ -1,0 +1,140 @@
+// Disks that a request asks for: `store:SIZE` allocates, `import-from` copies, anything else must be there already.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { ImageFormat } from "@gpve/domain/storage/content.ts";
+import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { isCdrom, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
+import { isDriveKey } from "@gpve/domain/vm/keys.ts";
+import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import { volumeOf, type VmHost } from "./vm-host.ts";
+
+const NEW_DISK = /^(?:([^/:\s]+):)?(\d+(?:\.\d+)?)$/;
+const GIB = 1024 ** 3;
+const EFI_VARS_BYTES = 540_672;
+const TPM_STATE_BYTES = 4 * 1024 * 1024;
+
+export interface DiskWork {
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  readonly progress?: (fraction: number) => void;
+}
+
+/** Whether making this drive takes more than a look at it. */
+export function isNewDisk(key: string, text: string): boolean {
+  if (!isDriveKey(key)) return false;
+  const drive = requireDrive(key, text);
+  return NEW_DISK.test(drive.file) || drive["import-from"] !== undefined;
+}
+
+/** Storages on which a request will allocate, so that an undo knows where to look. */
+export function storagesFor(values: Readonly<Record<string, string>>): string[] {
+  const found = Object.entries(values).flatMap(([key, text]) => {
+    if (!isDriveKey(key)) return [];
+    const file = requireDrive(key, text).file;
+    const name = NEW_DISK.exec(file)?.[1] ?? parseVolumeId(file)?.storage;
+    return name === undefined ? [] : [name];
+  });
+  return [...new Set(found)];
+}
+
+/** The drive as it is stored: a real volume and its size. */
+export async function makeDrive(
+  host: VmHost,
+  vmid: number,
+  key: string,
+  text: string,
+  work: DiskWork,
+): Promise<string> {
+  const drive = requireDrive(key, text);
+  if (drive.file === "none" || drive.file === "cdrom" || drive.file.startsWith("/"))
+    return printDrive(key, drive);
+  const source = drive["import-from"];
+  if (source !== undefined) return printDrive(key, await importDisk(host, vmid, drive, source, work));
+  const wanted = NEW_DISK.exec(drive.file);
+  if (wanted !== null) return printDrive(key, await allocateDisk(host, vmid, key, drive, wanted, work));
+  return printDrive(key, await existingDisk(host, drive));
+}
+
+async function allocateDisk(
+  host: VmHost,
+  vmid: number,
+  key: string,
+  drive: Drive,
+  wanted: RegExpExecArray,
+  work: DiskWork,
+): Promise<Drive> {
+  const storage = wanted[1];
+  if (storage === undefined) {
+    throw new AppError("request.invalid", "Parameter verification failed.", {
+      errors: { [key]: "no storage given for a new disk" },
+    });
+  }
+  const plugin = host.storages.plugin(storage);
+  await plugin.activate();
+  const size = sizeFor(key, Number(wanted[2]) * GIB);
+  const format = formatFor(host, storage, drive);
+  work.log(`${key}: allocating ${size} bytes as ${format} on storage '${storage}'`);
+  const volname = await plugin.alloc({ vmid, format, size }, { signal: work.signal, log: work.log });
+  const { format: _asked, ...rest } = drive;
+  return { ...rest, file: formatVolumeId({ storage, volname }), size };
+}
+
+function sizeFor(key: string, asked: number): number {
+  if (key === "efidisk0") return EFI_VARS_BYTES;
+  if (key === "tpmstate0") return TPM_STATE_BYTES;
+  return Math.max(1024 * 1024, Math.round(asked / 1024) * 1024);
+}
+
+async function importDisk(
+  host: VmHost,
+  vmid: number,
+  drive: Drive,
+  from: string,
+  work: DiskWork,
+): Promise<Drive> {
+  const storage = NEW_DISK.exec(drive.file)?.[1] ?? parseVolumeId(drive.file)?.storage ?? "";
+  const plugin = host.storages.plugin(storage);
+  await plugin.activate();
+  const source = await importSource(host, from);
+  work.log(`importing ${from} to storage '${storage}'`);
+  const volname = await plugin.importFrom(
+    source,
+    { vmid, format: formatFor(host, storage, drive) },
+    {
+      signal: work.signal,
+      log: work.log,
+      ...(work.progress === undefined ? {} : { progress: work.progress }),
+    },
+  );
+  const { size } = await plugin.info(volname);
+  const { format: _asked, "import-from": _from, ...rest } = drive;
+  return { ...rest, file: formatVolumeId({ storage, volname }), size };
+}
+
+async function importSource(
+  host: VmHost,
+  from: string,
+): Promise<{ path: string; format: "raw" | "qcow2" | "vmdk"; trusted: boolean }> {
+  if (from.startsWith("/")) return { path: from, format: formatOfName(from), trusted: false };
+  const { plugin, volname } = volumeOf(host, from);
+  await plugin.activate();
+  const { filename, format } = plugin.block(volname);
+  return { path: filename, format, trusted: plugin.parse(volname).type === "images" };
+}
+
+function formatOfName(path: string): "raw" | "qcow2" | "vmdk" {
+  const extension = path.slice(path.lastIndexOf(".") + 1).toLowerCase();
+  return extension === "qcow2" || extension === "vmdk" ? extension : "raw";
+}
+
+async function existingDisk(host: VmHost, drive: Drive): Promise<Drive> {
+  const { plugin, volname } = volumeOf(host, drive.file);
+  await plugin.activate();
+  const { size } = await plugin.info(volname);
+  // A CD shows the size of its image too; one that is empty has none.
+  return isCdrom(drive) && size === 0 ? drive : { ...drive, size };
+}
+
+function formatFor(host: VmHost, storage: string, drive: Drive): ImageFormat {
+  const preferred = drive.format ?? host.storages.definition(storage).options["format"] ?? "raw";
+  return preferred === "qcow2" || preferred === "vmdk" ? preferred : "raw";
+}

@@ -1,0 +1,224 @@
+// From a configuration to everything a start needs: QEMU's command line, the files it may open, its network devices.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { GuestFile, GuestStart, GuestTap } from "@gpve/domain/guest/guest-processes.ts";
+import type {
+  CommandOptions,
+  NetDescriptors,
+  QemuCommand,
+  ResolvedVolume,
+} from "@gpve/domain/vm/argv/command-input.ts";
+import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
+import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
+import type { Drive, NetDevice, Smbios1 } from "@gpve/domain/vm/property-types.ts";
+import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { contentOf } from "@gpve/domain/storage/definition.ts";
+import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { processId, volumeOf, type VmHost } from "./vm-host.ts";
+
+/** Descriptors below are the supervisor's own and the monitors'. */
+const FIRST_FD = 32;
+const MAX_CHAIN = 64;
+
+export interface StartPlan {
+  readonly start: GuestStart;
+  readonly command: QemuCommand;
+}
+
+export async function planStart(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  options: CommandOptions = {},
+): Promise<StartPlan> {
+  const volumes = await resolveVolumes(host, values);
+  const network = planNetwork(host, vmid, values);
+  const io = host.ioFolder(processId(vmid));
+  const command = qemuCommand({
+    vmid,
+    config: values,
+    host: host.facts(),
+    sha256Hex: host.sha256Hex,
+    volumes: (file) => {
+      const found = volumes.resolved.get(file);
+      if (found === undefined) throw new AppError("internal.error", `volume '${file}' was not looked up`);
+      return found;
+    },
+    paths: {
+      binary: host.qemuBinary,
+      qmp: "",
+      qmpEvents: "",
+      qmpDescriptors: "",
+      spice: `${io}/spice`,
+      agent: `${io}/qga`,
+      vnc: `${io}/vnc`,
+      swtpm: `${host.ioFolder(`${vmid}-tpm`)}/swtpm`,
+      efiVars: `${io}/efivars`,
+      serial: (index) => `${io}/serial${index}`,
+      virtiofs: (index) => `${host.ioFolder(`${vmid}-fs${index}`)}/virtiofs`,
+      sharedMemory: (name) => `/dev/shm/${name}`,
+      hugepages: (sizeMiB) => `/run/hugepages/kvm/${sizeMiB * 1024}kB`,
+    },
+    options: { ...options, netDescriptors: network.descriptors },
+  });
+  const uuid = readUuid(values);
+  return {
+    command,
+    start: {
+      id: processId(vmid),
+      label: `VM ${vmid}`,
+      program: host.qemuBinary,
+      args: withoutMonitors(command.argv.slice(1)),
+      monitors: true,
+      ...(uuid === undefined ? {} : { uuid }),
+      files: volumes.files,
+      taps: network.taps,
+      ...(network.vhost === undefined ? {} : { vhost: network.vhost }),
+      needsKvm: command.accelerator === "kvm",
+      limits: limitsOf(values),
+      ...(values["affinity"] === undefined ? {} : { affinity: values["affinity"] }),
+      note: {
+        machine: command.machine,
+        cpu: command.cpu,
+        accelerator: command.accelerator,
+        notes: command.notes,
+      },
+    },
+  };
+}
+
+/** Monitors come as listening descriptors from whoever starts the process; by path QEMU could replace them. */
+function withoutMonitors(args: readonly string[]): string[] {
+  const kept: string[] = [];
+  for (let at = 0; at < args.length; at++) {
+    const value = args[at + 1] ?? "";
+    const isMonitor =
+      (args[at] === "-chardev" && /^socket,id=qmp(?:-\w+)?,/.test(value)) ||
+      (args[at] === "-mon" && value.startsWith("chardev=qmp"));
+    if (isMonitor) at++;
+    else kept.push(args[at] ?? "");
+  }
+  return kept;
+}
+
+interface Volumes {
+  readonly resolved: ReadonlyMap<string, ResolvedVolume>;
+  readonly files: readonly GuestFile[];
+}
+
+async function resolveVolumes(host: VmHost, values: VmValues): Promise<Volumes> {
+  const resolved = new Map<string, ResolvedVolume>();
+  const files = new Map<string, GuestFile>();
+  for (const { drive } of listDrives(values)) {
+    if (drive.file === "none" || drive.file === "cdrom" || resolved.has(drive.file)) continue;
+    const volume = await resolveVolume(host, drive);
+    resolved.set(drive.file, volume.resolved);
+    for (const file of volume.files) files.set(file.path, file);
+  }
+  return { resolved, files: [...files.values()] };
+}
+
+async function resolveVolume(
+  host: VmHost,
+  drive: Drive,
+): Promise<{ resolved: ResolvedVolume; files: GuestFile[] }> {
+  const access = isCdrom(drive) || drive.ro === true ? "ro" : "rw";
+  if (parseVolumeId(drive.file) === undefined) {
+    const driver = drive.file.startsWith("/dev/") ? "host_device" : "file";
+    const node = { driver, filename: drive.file };
+    return {
+      resolved: { node, format: drive.format ?? "raw", contentType: "other" },
+      files: [{ path: drive.file, access, owned: false }],
+    };
+  }
+  const { plugin, volname, storage } = volumeOf(host, drive.file);
+  await plugin.activate();
+  const block = plugin.block(volname);
+  const definition = host.storages.definition(storage);
+  const parsed = plugin.parse(volname);
+  return {
+    resolved: {
+      node: { driver: block.driver, filename: block.filename },
+      format: block.format,
+      contentType: parsed.type === "iso" ? "iso" : parsed.type === "import" ? "import" : "images",
+      storage: { id: storage, type: definition.type, content: [...contentOf(definition)] },
+    },
+    files: [{ path: block.filename, access, owned: access === "rw" }, ...basesOf(host, drive.file)],
+  };
+}
+
+/** Images below a linked clone: opened by QEMU by name, so the guest must be able to read them. */
+function basesOf(host: VmHost, volid: string): GuestFile[] {
+  const files: GuestFile[] = [];
+  const { plugin, volname } = volumeOf(host, volid);
+  let base = plugin.parse(volname).base;
+  while (base !== undefined && files.length < MAX_CHAIN) {
+    const name = `${base.vmid}/${base.name}`;
+    files.push({ path: plugin.path(name), access: "ro", owned: false });
+    base = plugin.parse(name).base;
+  }
+  return files;
+}
+
+interface Network {
+  readonly descriptors: Readonly<Record<string, NetDescriptors>>;
+  readonly taps: readonly (GuestTap & { firstFd: number })[];
+  readonly vhost: { count: number; firstFd: number } | undefined;
+}
+
+/** Queues of all taps first, then vhost: that is the order in which descriptors are passed. */
+function planNetwork(host: VmHost, vmid: number, values: VmValues): Network {
+  const nets = Object.keys(values)
+    .filter((key) => /^net\d+$/.test(key))
+    .toSorted((a, b) => Number(a.slice(3)) - Number(b.slice(3)))
+    .map((key) => ({ key, net: readVmProperty("net", values[key] ?? "", key) as NetDevice }))
+    .filter(({ net }) => net.bridge !== undefined);
+  let fd = FIRST_FD;
+  const taps: (GuestTap & { firstFd: number })[] = [];
+  const queuesOf = new Map<string, number[]>();
+  for (const { key, net } of nets) {
+    const queues = Math.max(1, net.queues ?? 1);
+    taps.push({
+      name: tapName(vmid, key),
+      bridge: net.bridge ?? "",
+      queues,
+      ...(net.mtu !== undefined && net.mtu > 1 ? { mtu: net.mtu } : {}),
+      firstFd: fd,
+    });
+    queuesOf.set(key, range(fd, queues));
+    fd += queues;
+  }
+  const vhostFirst = fd;
+  const descriptors: Record<string, NetDescriptors> = {};
+  for (const { key, net } of nets) {
+    const tap = queuesOf.get(key) ?? [];
+    const usesVhost = host.facts().vhostNet && net.model === "virtio";
+    descriptors[key] = { tap, ...(usesVhost ? { vhost: range(fd, tap.length) } : {}) };
+    if (usesVhost) fd += tap.length;
+  }
+  return {
+    descriptors,
+    taps,
+    vhost: fd > vhostFirst ? { count: fd - vhostFirst, firstFd: vhostFirst } : undefined,
+  };
+}
+
+export function tapName(vmid: number, key: string): string {
+  return `tap${vmid}i${key.slice(3)}`;
+}
+
+function range(first: number, count: number): number[] {
+  return Array.from({ length: count }, (_, index) => first + index);
+}
+
+function readUuid(values: VmValues): string | undefined {
+  const text = values["smbios1"];
+  return text === undefined ? undefined : (readVmProperty("smbios1", text, "smbios1") as Smbios1).uuid;
+}
+
+export function limitsOf(values: VmValues): NonNullable<GuestStart["limits"]> {
+  return {
+    ...(values["cpuunits"] === undefined ? {} : { cpuUnits: Number(values["cpuunits"]) }),
+    ...(values["cpulimit"] === undefined ? {} : { cpuLimit: Number(values["cpulimit"]) }),
+  };
+}

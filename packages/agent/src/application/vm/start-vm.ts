@@ -1,0 +1,81 @@
+// Starting a VM: pending changes take effect, then QEMU runs.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
+import { applyAllPending } from "@gpve/domain/vm/pending.ts";
+import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { planStart } from "./start-plan.ts";
+import { runningVm, type VmHost } from "./vm-host.ts";
+
+export interface StartArgs {
+  readonly vmid: number;
+  readonly skiplock?: boolean;
+  readonly paused?: boolean;
+}
+
+interface StartWork {
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  readonly warn: (line: string) => void;
+}
+
+interface StartState {
+  /** Everything was checked and QEMU is about to be started: from here on an undo has something to end. */
+  begun?: boolean;
+}
+
+export function startVmOperation(host: VmHost): OperationDefinition<StartArgs, StartState> {
+  return {
+    type: "qmstart",
+    steps: [
+      {
+        name: "start",
+        run: async (ctx) =>
+          startVm(host, ctx.args, ctx, async () => {
+            ctx.state.begun = true;
+            await ctx.checkpoint();
+          }),
+        undo: async ({ args, state }) => {
+          // A VM that ran before this operation came is none of its business.
+          if (state.begun === true) await runningVm(host, args.vmid)?.kill();
+        },
+      },
+    ],
+  };
+}
+
+export async function startVm(
+  host: VmHost,
+  args: StartArgs,
+  work: StartWork,
+  beforeStart: () => Promise<void> = async () => undefined,
+): Promise<void> {
+  const { vmid } = args;
+  const before = host.configs.get(vmid);
+  if (args.skiplock !== true) checkLock(before);
+  if (isTemplate(before)) throw refused("you can't start a vm if it's a template");
+  if (runningVm(host, vmid) !== undefined) throw refused(`VM ${vmid} already running`);
+  const config = await host.configs.change(vmid, applyAllPending);
+  const machineVersion = pinnedVersion(config.values);
+  const { start, command } = await planStart(host, vmid, config.values, {
+    paused: args.paused ?? false,
+    ...(machineVersion === undefined ? {} : { machineVersion }),
+  });
+  for (const line of command.warnings) work.warn(`WARN: ${line}`);
+  for (const line of command.notes) work.log(line);
+  await beforeStart();
+  await host.processes.start(start, { signal: work.signal });
+}
+
+/** A VM keeps the machine of the QEMU that made it: an upgrade of QEMU changes no guest's hardware. */
+export function pinnedVersion(values: VmValues): string | undefined {
+  const text = values["meta"];
+  if (text === undefined) return undefined;
+  const made = readVmProperty("meta", text, "meta")["creation-qemu"];
+  return typeof made === "string" ? /^\d+\.\d+/.exec(made)?.[0] : undefined;
+}
+
+function refused(message: string): AppError {
+  return new AppError("object.conflict", message, { pveStatus: 500 });
+}

@@ -1,0 +1,161 @@
+// Ending, resetting and pausing a VM.
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { checkLock } from "@gpve/domain/vm/lock.ts";
+import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { startVm } from "./start-vm.ts";
+import { requireRunning, runningVm, type VmHost } from "./vm-host.ts";
+
+export interface StopArgs {
+  readonly vmid: number;
+  readonly skiplock?: boolean;
+}
+
+export interface ShutdownArgs extends StopArgs {
+  readonly timeoutSeconds: number;
+  readonly forceStop: boolean;
+}
+
+const GIVES_WAY = ["qmshutdown", "qmreboot"] as const;
+
+export function stopVmOperation(host: VmHost): OperationDefinition<StopArgs> {
+  return {
+    type: "qmstop",
+    overtakes: GIVES_WAY,
+    onCrash: "resume",
+    steps: [
+      {
+        name: "stop",
+        run: async ({ args, signal }) => {
+          requireUnlocked(host, args);
+          await runningVm(host, args.vmid)?.stop({ signal });
+        },
+      },
+    ],
+  };
+}
+
+export function resetVmOperation(host: VmHost): OperationDefinition<StopArgs> {
+  return {
+    type: "qmreset",
+    overtakes: GIVES_WAY,
+    steps: [
+      {
+        name: "reset",
+        run: async ({ args, signal }) => {
+          requireUnlocked(host, args);
+          await requireRunning(host, args.vmid).qmp.execute("system_reset", undefined, { signal });
+        },
+      },
+    ],
+  };
+}
+
+export function shutdownVmOperation(host: VmHost): OperationDefinition<ShutdownArgs> {
+  return {
+    type: "qmshutdown",
+    onCrash: "resume",
+    steps: [
+      {
+        name: "shutdown",
+        run: async ({ args, signal, log }) => {
+          requireUnlocked(host, args);
+          const process = runningVm(host, args.vmid);
+          if (process !== undefined) await shutDown(host, process, args, { signal, log });
+        },
+      },
+    ],
+  };
+}
+
+/** A reboot through the API takes pending changes into force: it is a shutdown and a start. It never kills. */
+export function rebootVmOperation(host: VmHost): OperationDefinition<ShutdownArgs> {
+  return {
+    type: "qmreboot",
+    onCrash: "resume",
+    steps: [
+      {
+        name: "shutdown",
+        run: async ({ args, signal, log }) => {
+          const process = runningVm(host, args.vmid);
+          if (process !== undefined)
+            await shutDown(host, process, { ...args, forceStop: false }, { signal, log });
+        },
+      },
+      {
+        name: "start",
+        run: async (ctx) => {
+          if (runningVm(host, ctx.args.vmid) === undefined) await startVm(host, ctx.args, ctx);
+        },
+      },
+    ],
+  };
+}
+
+export function pauseVmOperation(host: VmHost): OperationDefinition<StopArgs> {
+  return {
+    type: "qmpause",
+    steps: [
+      {
+        name: "pause",
+        run: async ({ args, signal }) => {
+          requireUnlocked(host, args);
+          await requireRunning(host, args.vmid).qmp.execute("stop", undefined, { signal });
+        },
+      },
+    ],
+  };
+}
+
+export function resumeVmOperation(host: VmHost): OperationDefinition<StopArgs> {
+  return {
+    type: "qmresume",
+    steps: [
+      {
+        name: "resume",
+        run: async ({ args, signal }) => {
+          requireUnlocked(host, args);
+          await requireRunning(host, args.vmid).qmp.execute("cont", undefined, { signal });
+        },
+      },
+    ],
+  };
+}
+
+async function shutDown(
+  host: VmHost,
+  process: GuestProcess,
+  args: ShutdownArgs,
+  work: { readonly signal: AbortSignal; readonly log: (line: string) => void },
+): Promise<void> {
+  const { status } = await process.qmp.execute("query-status", undefined, { signal: work.signal });
+  if (status === "paused" && !args.forceStop) {
+    throw new AppError("object.conflict", "VM is paused - cannot shutdown", { pveStatus: 500 });
+  }
+  await askToPowerDown(process, work);
+  const limit = new AbortController();
+  const signal = AbortSignal.any([work.signal, limit.signal]);
+  const outcome = await Promise.race([
+    process.exited.then(() => "ended" as const),
+    host.clock.sleep(args.timeoutSeconds * 1000, signal).then(() => "timeout" as const),
+  ]).finally(() => limit.abort());
+  if (outcome === "ended") return;
+  if (!args.forceStop) {
+    throw new AppError("request.timeout", "VM quit/powerdown failed - got timeout", { pveStatus: 500 });
+  }
+  work.log("VM still running - terminating now with SIGTERM");
+  await process.stop({ signal: work.signal });
+}
+
+async function askToPowerDown(process: GuestProcess, work: { readonly signal: AbortSignal }): Promise<void> {
+  try {
+    await process.qmp.execute("system_powerdown", undefined, { signal: work.signal });
+  } catch (err) {
+    // It may have gone down by itself just now.
+    if (!process.hasExited || !isAppError(err)) throw err;
+  }
+}
+
+function requireUnlocked(host: VmHost, args: StopArgs): void {
+  if (args.skiplock !== true) checkLock(host.configs.get(args.vmid));
+}

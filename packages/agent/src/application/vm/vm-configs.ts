@@ -1,0 +1,105 @@
+// VM configurations of this node, kept in the cluster's store. Every change is compare-and-swap on the stored text.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { guestCollection, guestRecord, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
+import { emptyVmConfig, type VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import { writeVmConfig } from "@gpve/domain/vm/write-config.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
+
+export interface VmConfigsDeps {
+  readonly node: string;
+  /** Throws store.unavailable while no server is in reach. */
+  readonly records: () => Records;
+  readonly sha1Hex: (text: string) => string;
+}
+
+export class VmConfigs {
+  readonly #deps: VmConfigsDeps;
+
+  constructor(deps: VmConfigsDeps) {
+    this.#deps = deps;
+  }
+
+  /** Throws PVE's text when this node has no such VM. */
+  get(vmid: number): VmConfig {
+    const record = this.#deps.records().collection(guestCollection).get(String(vmid))?.value;
+    return this.#parse(vmid, record);
+  }
+
+  find(vmid: number): VmConfig | undefined {
+    return this.has(vmid) ? this.get(vmid) : undefined;
+  }
+
+  has(vmid: number): boolean {
+    const record = this.#deps.records().collection(guestCollection).get(String(vmid))?.value;
+    return this.#isOurs(record);
+  }
+
+  /** VMIDs of this node's VMs. */
+  list(): readonly number[] {
+    return this.#deps
+      .records()
+      .collection(guestCollection)
+      .list()
+      .flatMap(({ value }) => (this.#isOurs(value) ? [value.vmid] : []));
+  }
+
+  async create(vmid: number, config: VmConfig): Promise<void> {
+    const { node, records } = this.#deps;
+    await records().transact((tx) => {
+      const taken = tx.get(guestCollection, String(vmid))?.value;
+      if (taken !== undefined) throw alreadyExists(vmid, taken);
+      tx.put(
+        guestCollection,
+        String(vmid),
+        guestRecord({ vmid, type: "qemu", node, conf: writeVmConfig(config) }),
+      );
+    });
+  }
+
+  /** `change` may run several times; what it throws aborts. Returns the configuration as stored. */
+  async change(vmid: number, change: (config: VmConfig) => VmConfig): Promise<VmConfig> {
+    return this.#deps.records().transact((tx) => this.#changeIn(tx, vmid, change));
+  }
+
+  /** No error when it is gone already: deleting may run again after a crash. */
+  async remove(vmid: number): Promise<void> {
+    await this.#deps.records().transact((tx) => {
+      const record = tx.get(guestCollection, String(vmid))?.value;
+      if (this.#isOurs(record)) tx.delete(guestCollection, String(vmid));
+    });
+  }
+
+  #changeIn(tx: Tx, vmid: number, change: (config: VmConfig) => VmConfig): VmConfig {
+    const record = tx.get(guestCollection, String(vmid))?.value;
+    const before = this.#parse(vmid, record);
+    const conf = writeVmConfig(change(before));
+    if (conf !== record?.conf) {
+      tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node: this.#deps.node, conf }));
+    }
+    return parseVmConfig(conf, { vmid, digestOf: this.#deps.sha1Hex });
+  }
+
+  #parse(vmid: number, record: GuestRecord | undefined): VmConfig {
+    if (record === undefined || !this.#isOurs(record)) {
+      const file = `nodes/${this.#deps.node}/qemu-server/${vmid}.conf`;
+      throw new AppError("object.not_found", `Configuration file '${file}' does not exist`);
+    }
+    return parseVmConfig(record.conf, { vmid, digestOf: this.#deps.sha1Hex });
+  }
+
+  #isOurs(record: GuestRecord | undefined): boolean {
+    return record?.type === "qemu" && record.node === this.#deps.node;
+  }
+}
+
+export const newConfig: VmConfig = emptyVmConfig;
+
+export function alreadyExists(vmid: number, taken: GuestRecord): AppError {
+  const kind = taken.type === "qemu" ? "VM" : "CT";
+  return new AppError(
+    "object.exists",
+    `unable to create VM ${vmid} - ${kind} ${vmid} already exists on node '${taken.node}'`,
+    { pveStatus: 500 },
+  );
+}

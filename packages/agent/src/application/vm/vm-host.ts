@@ -1,0 +1,55 @@
+// What VM use cases need of the node they run on.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
+import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { VmConfigs } from "./vm-configs.ts";
+
+export interface VmStorages {
+  /** Throws `storage 'x' does not exist`, or why it cannot be used on this node. */
+  plugin(storage: string): StoragePlugin;
+  definition(storage: string): StorageDefinition;
+}
+
+export interface VmHost {
+  readonly node: string;
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+  readonly storages: VmStorages;
+  readonly facts: () => HostFacts;
+  readonly qemuBinary: string;
+  /** The folder in which a guest makes its sockets. */
+  readonly ioFolder: (id: string) => string;
+  readonly clock: Clock;
+  readonly sha256Hex: (text: string) => string;
+  readonly newUuid: () => string;
+  readonly newMac: () => string;
+}
+
+export function processId(vmid: number): string {
+  return String(vmid);
+}
+
+export function runningVm(host: VmHost, vmid: number): GuestProcess | undefined {
+  const process = host.processes.get(processId(vmid));
+  return process === undefined || process.hasExited ? undefined : process;
+}
+
+/** Throws PVE's text for methods that need a running VM. */
+export function requireRunning(host: VmHost, vmid: number): GuestProcess {
+  const process = runningVm(host, vmid);
+  if (process === undefined)
+    throw new AppError("object.conflict", `VM ${vmid} not running`, { pveStatus: 500 });
+  return process;
+}
+
+export function volumeOf(
+  host: VmHost,
+  volid: string,
+): { plugin: StoragePlugin; volname: string; storage: string } {
+  const { storage, volname } = requireVolumeId(volid);
+  return { plugin: host.storages.plugin(storage), volname, storage };
+}

@@ -1,0 +1,43 @@
+import type { ConfigUpdate } from "@gpve/domain/vm/config-update.ts";
+import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { createVmOperation } from "./create-vm.ts";
+import { destroyVmOperation } from "./destroy-vm.ts";
+import { startVmOperation } from "./start-vm.ts";
+import {
+  pauseVmOperation,
+  rebootVmOperation,
+  resetVmOperation,
+  resumeVmOperation,
+  shutdownVmOperation,
+  stopVmOperation,
+} from "./stop-vm.ts";
+import { updateVmConfig } from "./update-config.ts";
+import type { VmHost } from "./vm-host.ts";
+
+/** Everything that can happen to a VM, known to the engine before it recovers what a crash left. */
+export function registerVmOperations(engine: OperationEngine, host: VmHost): void {
+  engine.register(createVmOperation(host));
+  engine.register(destroyVmOperation(host));
+  engine.register(startVmOperation(host));
+  engine.register(stopVmOperation(host));
+  engine.register(shutdownVmOperation(host));
+  engine.register(rebootVmOperation(host));
+  engine.register(resetVmOperation(host));
+  engine.register(pauseVmOperation(host));
+  engine.register(resumeVmOperation(host));
+  engine.register(configureVmOperation(host));
+}
+
+function configureVmOperation(host: VmHost): OperationDefinition<{ vmid: number; update: ConfigUpdate }> {
+  return {
+    type: "qmconfig",
+    steps: [
+      {
+        name: "configure",
+        run: ({ args, signal, log, progress }) =>
+          updateVmConfig(host, args.vmid, args.update, { signal, log, progress }),
+      },
+    ],
+  };
+}

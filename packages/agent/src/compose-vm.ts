@@ -1,0 +1,107 @@
+// Wires virtual machines into an agent: processes, storages, operations, methods.
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { fileURLToPath } from "node:url";
+import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { alreadyExists, VmConfigs } from "./application/vm/vm-configs.ts";
+import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
+import { registerVmOperations } from "./application/vm/vm-operations.ts";
+import { VmSampler } from "./application/vm/vm-sampler.ts";
+import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
+import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
+import { qemuHostFacts } from "./infrastructure/vm/qemu-host-facts.ts";
+import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
+import { createVmHandlers } from "./presentation/pve/vm-handlers.ts";
+
+export interface VmParts {
+  readonly data: DataDir;
+  readonly node: string;
+  readonly records: () => Records;
+  readonly facts: () => NodeFacts;
+  readonly storages: VmStorages & { imageStorages(): readonly string[] };
+  readonly engine: OperationEngine;
+  readonly exec: Exec;
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly qemuBinary: string;
+}
+
+export interface ComposedVms {
+  readonly handlers: PveHandlers;
+  /** Live figures for reports. */
+  readonly sample: () => readonly GuestRuntime[];
+  /** Finds what runs already; before operations recover. */
+  adopt(): Promise<void>;
+  close(): void;
+}
+
+export async function composeVms(parts: VmParts): Promise<ComposedVms> {
+  const { data, node, records, clock, log } = parts;
+  const processes = new SupervisedGuests({
+    dataFolder: data.path,
+    instanceId: data.instanceId,
+    supervisor: await supervisorBinary({
+      sourceFolder: fileURLToPath(new URL("../../supervisor", import.meta.url)),
+      cacheFolder: data.file("agent"),
+      exec: parts.exec,
+    }),
+    log,
+    clock,
+  });
+  const configs = new VmConfigs({ node, records, sha1Hex: (text) => hash("sha1", text) });
+  const host: VmHost = {
+    node,
+    configs,
+    processes,
+    storages: parts.storages,
+    facts: () => qemuHostFacts(node, parts.facts()),
+    qemuBinary: parts.qemuBinary,
+    ioFolder: (id) => data.file("run", "guests", id, "io"),
+    clock,
+    sha256Hex: (text) => hash("sha256", text),
+    newUuid: randomUUID,
+    newMac,
+  };
+  registerVmOperations(parts.engine, host);
+  const sampler = new VmSampler({ processes, configs, clock, traffic: tapTraffic });
+  let sampled: readonly GuestRuntime[] = [];
+  return {
+    handlers: createVmHandlers({
+      host,
+      engine: parts.engine,
+      sampled: (vmid) => sampled.find((row) => row.vmid === vmid),
+      imageStorages: () => parts.storages.imageStorages(),
+      checkFreeVmid: (vmid) => {
+        const taken = records().collection(guestCollection).get(String(vmid))?.value;
+        if (taken !== undefined) throw alreadyExists(vmid, taken);
+      },
+    }),
+    sample: () => (sampled = sampler.sample()),
+    async adopt() {
+      const { running, ended, unreachable } = await processes.adopt();
+      for (const { label, error } of unreachable)
+        log.error({ err: error.message, resource: label }, "a guest runs but cannot be reached");
+      for (const { label, exit } of ended)
+        log.warn({ resource: label, cause: exit.cause }, "a guest ended while no agent ran");
+      if (running.length > 0) log.info({ guests: running.length }, "adopted running guests");
+    },
+    close: () => processes.close(),
+  };
+}
+
+function hash(algorithm: string, text: string): string {
+  return createHash(algorithm).update(text).digest("hex");
+}
+
+/** Within PVE's own range; locally administered addresses would do as well, but tools know this one. */
+function newMac(): string {
+  const tail = [...randomBytes(3)].map((byte) => byte.toString(16).padStart(2, "0").toUpperCase());
+  return ["BC", "24", "11", ...tail].join(":");
+}

@@ -1,0 +1,178 @@
+// PVE's methods for the life of a VM. Checks that PVE makes before it forks are made here; the rest is the task's.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change-privileges.ts";
+import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
+import { checkLock } from "@gpve/domain/vm/lock.ts";
+import { effectiveValues } from "@gpve/domain/vm/pending.ts";
+import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { checkDestroyable } from "../../application/vm/destroy-vm.ts";
+import { updateVmConfig } from "../../application/vm/update-config.ts";
+import { requireRunning, type VmHost } from "../../application/vm/vm-host.ts";
+import { vmStatus } from "../../application/vm/vm-status.ts";
+
+export interface VmHandlerDeps {
+  readonly host: VmHost;
+  readonly engine: OperationEngine;
+  readonly sampled: (vmid: number) => GuestRuntime | undefined;
+  /** Storages on which a VM's disks may lie. */
+  readonly imageStorages: () => readonly string[];
+  readonly checkFreeVmid: (vmid: number) => void;
+}
+
+const SHUTDOWN_SECONDS = 60;
+
+export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
+  const { host, engine } = deps;
+
+  const submit = async (type: string, vmid: number, args: object, ctx: RequestContext): Promise<string> => {
+    const { upid } = await engine.submit({
+      type,
+      resources: [vmKey(vmid)],
+      args: { vmid, ...args },
+      actor: ctx.actor?.authid ?? "",
+      subject: String(vmid),
+      ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+    });
+    return upid;
+  };
+
+  return {
+    "POST /nodes/{node}/qemu": async ({ vmid, start, archive, ...params }, ctx) => {
+      if (archive !== undefined)
+        throw new AppError("feature.unsupported", "restoring a backup is not implemented yet");
+      deps.checkFreeVmid(vmid);
+      const update = readConfigUpdate(params, { mayBeEmpty: true });
+      checkPrivileges(vmid, {}, update.set, [], ctx);
+      return submit("qmcreate", vmid, { values: update.set, start: start ?? false }, ctx);
+    },
+
+    "DELETE /nodes/{node}/qemu/{vmid}": (
+      { vmid, skiplock, "destroy-unreferenced-disks": unreferenced },
+      ctx,
+    ) => {
+      requireRootFor("skiplock", skiplock, ctx);
+      checkDestroyable(host, vmid);
+      const args = {
+        skiplock: skiplock ?? false,
+        destroyUnreferenced: unreferenced ?? false,
+        storages: deps.imageStorages(),
+      };
+      return submit("qmdestroy", vmid, args, ctx);
+    },
+
+    "PUT /nodes/{node}/qemu/{vmid}/config": async ({ vmid, ...params }, ctx) => {
+      const update = checkedUpdate(host, vmid, params, ctx);
+      const log = (line: string): void => ctx.log.info({ resource: `qemu/${vmid}` }, line);
+      await engine.withResource(vmKey(vmid), { signal: ctx.signal }, () =>
+        updateVmConfig(host, vmid, update, { signal: ctx.signal, log }),
+      );
+      return null;
+    },
+
+    "POST /nodes/{node}/qemu/{vmid}/config": ({ vmid, background_delay: _delay, ...params }, ctx) => {
+      const update = checkedUpdate(host, vmid, params, ctx);
+      checkLock(host.configs.get(vmid));
+      return submit("qmconfig", vmid, { update }, ctx);
+    },
+
+    "GET /nodes/{node}/qemu/{vmid}/status/current": ({ vmid }) => vmStatus(host, vmid, deps.sampled(vmid)),
+
+    "POST /nodes/{node}/qemu/{vmid}/status/start": ({ vmid, skiplock }, ctx) => {
+      requireRootFor("skiplock", skiplock, ctx);
+      return submit("qmstart", vmid, { skiplock: skiplock ?? false }, ctx);
+    },
+    "POST /nodes/{node}/qemu/{vmid}/status/stop": ({ vmid, skiplock }, ctx) => {
+      requireRootFor("skiplock", skiplock, ctx);
+      return submit("qmstop", vmid, { skiplock: skiplock ?? false }, ctx);
+    },
+    "POST /nodes/{node}/qemu/{vmid}/status/shutdown": async ({ vmid, skiplock, timeout, forceStop }, ctx) => {
+      requireRootFor("skiplock", skiplock, ctx);
+      await refusePaused(host, vmid, forceStop ?? false);
+      const args = {
+        skiplock: skiplock ?? false,
+        timeoutSeconds: timeout ?? SHUTDOWN_SECONDS,
+        forceStop: forceStop ?? false,
+      };
+      return submit("qmshutdown", vmid, args, ctx);
+    },
+    "POST /nodes/{node}/qemu/{vmid}/status/reboot": ({ vmid, timeout }, ctx) => {
+      requireRunning(host, vmid);
+      return submit("qmreboot", vmid, { timeoutSeconds: timeout ?? SHUTDOWN_SECONDS, forceStop: false }, ctx);
+    },
+    "POST /nodes/{node}/qemu/{vmid}/status/reset": ({ vmid, skiplock }, ctx) => {
+      requireRootFor("skiplock", skiplock, ctx);
+      requireRunning(host, vmid);
+      return submit("qmreset", vmid, { skiplock: skiplock ?? false }, ctx);
+    },
+    "POST /nodes/{node}/qemu/{vmid}/status/suspend": ({ vmid, skiplock, todisk }, ctx) => {
+      requireRootFor("skiplock", skiplock, ctx);
+      if (todisk === true)
+        throw new AppError("feature.unsupported", "suspending to disk is not implemented yet");
+      requireRunning(host, vmid);
+      return submit("qmpause", vmid, { skiplock: skiplock ?? false }, ctx);
+    },
+    "POST /nodes/{node}/qemu/{vmid}/status/resume": ({ vmid, skiplock }, ctx) => {
+      requireRootFor("skiplock", skiplock, ctx);
+      requireRunning(host, vmid);
+      return submit("qmresume", vmid, { skiplock: skiplock ?? false }, ctx);
+    },
+  };
+}
+
+export function vmKey(vmid: number): string {
+  return `vm/${vmid}`;
+}
+
+function checkedUpdate(
+  host: VmHost,
+  vmid: number,
+  params: Readonly<Record<string, unknown>>,
+  ctx: RequestContext,
+) {
+  const config = host.configs.get(vmid);
+  const update = readConfigUpdate(params);
+  requireRootFor("skiplock", update.skiplock, ctx);
+  checkPrivileges(vmid, effectiveValues(config), update.set, [...update.delete, ...update.revert], ctx);
+  return update;
+}
+
+/** Every key has its own privilege; the first that is missing is named. */
+function checkPrivileges(
+  vmid: number,
+  before: Readonly<Record<string, string>>,
+  set: Readonly<Record<string, string>>,
+  removed: readonly string[],
+  ctx: RequestContext,
+): void {
+  if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
+  for (const key of [...Object.keys(set), ...removed]) {
+    const value = set[key];
+    const oldValue = before[key];
+    const needs = privilegesForChange(key, {
+      vmid,
+      ...(value === undefined ? {} : { value }),
+      ...(oldValue === undefined ? {} : { oldValue }),
+    });
+    if (needs.kind === "root-only") throw rootOnlyError(needs.message);
+    for (const { path, privileges, mode } of needs.needs) ctx.access.require(path, privileges, mode);
+  }
+}
+
+function requireRootFor(name: string, given: boolean | undefined, ctx: RequestContext): void {
+  if (given !== true || (ctx.actor !== undefined && isRoot(ctx.actor))) return;
+  throw new AppError("request.invalid", "Parameter verification failed.", {
+    errors: { [name]: `Only root may use this option.` },
+  });
+}
+
+async function refusePaused(host: VmHost, vmid: number, forceStop: boolean): Promise<void> {
+  host.configs.get(vmid);
+  const process = host.processes.get(String(vmid));
+  if (process === undefined || process.hasExited || forceStop) return;
+  const { status } = await process.qmp.execute("query-status");
+  if (status === "paused")
+    throw new AppError("object.conflict", "VM is paused - cannot shutdown", { pveStatus: 500 });
+}
