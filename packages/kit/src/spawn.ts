@@ -56,6 +56,7 @@ export function spawnReporting(
     };
     const timer = setTimeout(() => {
       finish();
+      child.kill("SIGKILL");
       reject(new Error(`${file} said nothing within ${options.timeoutMs} ms`));
     }, options.timeoutMs);
     child.on("error", (err) => {

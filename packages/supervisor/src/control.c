@@ -20,16 +20,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// A socket's path has room for 107 bytes; a longer one is named through its open folder.
+int socket_address(const char *path, struct sockaddr_un *address) {
+  *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+  if (strlen(path) < sizeof address->sun_path) {
+    strcpy(address->sun_path, path);
+    return -1;
+  }
+  char folder[4096];
+  snprintf(folder, sizeof folder, "%s", path);
+  char *slash = strrchr(folder, '/');
+  if (slash != NULL) *slash = '\0';
+  int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0 && slash != NULL) snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/%.64s", fd, slash + 1);
+  return fd;
+}
+
 // Only we, or those we hand the descriptor to, can make or replace it: its folder is the agent's.
 int socket_listen(const char *path) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  if (strlen(path) >= sizeof address.sun_path) { fail("the path of a socket is too long: %s", path); return -1; }
-  strcpy(address.sun_path, path);
+  struct sockaddr_un address;
+  int folder = socket_address(path, &address);
   unlink(path);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   mode_t before = umask(0177);
   bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 8) == 0;
   umask(before);
+  if (folder >= 0) close(folder);
   if (!ok) { fail_errno("cannot listen on %s", path); return -1; }
   return fd;
 }

@@ -56,9 +56,13 @@ static void in_namespace(pid_t child, int tree, const char *target, bool folder,
         unsigned long flags = MS_BIND | MS_REMOUNT | MS_NOSUID | (read_only ? MS_RDONLY : 0ul);
         if (mount(NULL, target, NULL, flags, NULL) != 0) error = "cannot restrict the mount";
       }
-    } else if (umount2(target, MNT_DETACH) != 0 && errno != EINVAL && errno != ENOENT) error = "cannot unmount";
+    } else {
+      // A file that was given twice, first to read and then to write, is mounted twice.
+      while (umount2(target, MNT_DETACH) == 0) continue;
+      if (errno != EINVAL && errno != ENOENT) error = "cannot unmount";
+    }
     // The empty file or folder the mount lay on; a guest must not find an empty disk in its place.
-    else if (unlink(target) != 0) rmdir(target);
+    if (tree < 0 && error == NULL && unlink(target) != 0) rmdir(target);
     if (error != NULL) dprintf(result[1], "error %s: %s", error, strerror(errno));
     _exit(0);
   }

@@ -56,16 +56,18 @@ static bool step(int socket_fd, const char *line, int passed, char *answer, size
 }
 
 void qmp_pass(const char *socket_path, const int *fds, char *const *names, int count, const char *command, char *answer, size_t size) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  strncpy(address.sun_path, socket_path, sizeof address.sun_path - 1);
+  struct sockaddr_un address;
+  int folder = socket_address(socket_path, &address);
   int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   struct timeval patience = {.tv_sec = 10};
   if (socket_fd >= 0) setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   if (socket_fd < 0 || connect(socket_fd, (struct sockaddr *)&address, sizeof address) != 0) {
     snprintf(answer, size, "error cannot reach %s: %s", socket_path, strerror(errno));
     if (socket_fd >= 0) close(socket_fd);
+    if (folder >= 0) close(folder);
     return;
   }
+  if (folder >= 0) close(folder);
   bool ok = read_answer(socket_fd, answer, size) && step(socket_fd, "{\"execute\":\"qmp_capabilities\"}\n", -1, answer, size);
   for (int i = 0; ok && i < count; i++) {
     char line[256];

@@ -83,6 +83,8 @@ uint64_t process_start_time(pid_t pid);
 
 // Serves the control socket and waits for the child; returns when it has ended.
 int socket_listen(const char *path);
+struct sockaddr_un;
+int socket_address(const char *path, struct sockaddr_un *address); // an open folder to close afterwards, or -1
 void control_serve(int listener, int signals, pid_t child);
 void mount_into(pid_t child, const char *source, const char *target, bool read_only, char *answer, size_t size);
 void unmount_from(pid_t child, const char *target, char *answer, size_t size);

@@ -108,6 +108,16 @@ describe.skipIf(missing !== undefined)("a confined guest", () => {
     ).rejects.toMatchObject({ code: "qmp.failed" });
   });
 
+  it("loses a file that it was given twice, first to read and then to write", async () => {
+    const path = world.disk("twice.raw", "halt");
+    await guest.allowFile({ path, access: "ro" });
+    await guest.allowFile({ path, access: "rw" });
+    await add(path, "twice");
+    await guest.qmp.execute("blockdev-del", { "node-name": "twice" });
+    await guest.forbidFile(path);
+    await expect(add(path, "twice")).rejects.toThrow("No such file");
+  });
+
   it("changes its share of the host while it runs", () => {
     guest.setLimits({ cpuUnits: 200, cpuLimit: 0.5, memoryMaxBytes: 512 * 1024 * 1024 });
     guest.setLimits({ cpuLimit: 0, memoryMaxBytes: 0 });

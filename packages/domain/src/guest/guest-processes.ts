@@ -174,6 +174,8 @@ export interface GuestProcesses {
   onExit(listener: (ended: EndedGuest) => void): () => void;
   /** Removes what is left of an ended guest, once its end is recorded elsewhere. */
   forget(id: string): Promise<void>;
+  /** Once every guest is stopped for good: leaves no empty cgroup behind. */
+  sweep(): void;
   /** Stops looking after the guests, which run on. */
   close(): void;
 }

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { startChild } from "@gpve/kit/testing/child.ts";
 import { GuestCgroups } from "./guest-cgroups.ts";
 import { hostHierarchies, parseHierarchies } from "./hierarchies.ts";
 
@@ -114,6 +115,16 @@ describe("a guest's cgroup", () => {
     expect(() => groups.apply("100", { cpuUnits: 1 })).toThrow("no cpu cgroup");
     expect(() => groups.apply("100", { ioWeight: 1 })).toThrow("cannot weigh");
     expect(groups.usage("100")).toEqual({ cpuNs: 0, memoryBytes: 0, memoryAnonBytes: 0 });
+  });
+
+  it("is emptied by force", async () => {
+    const groups = new GuestCgroups("abcdef", { version: 1, v1: new Map([["cpu", mount]]), v2: undefined });
+    groups.create("100");
+    groups.killAll("100");
+    const child = startChild("/usr/bin/sleep", ["100"]);
+    fill({ "cgroup.procs": `${child.pid}\n` });
+    groups.killAll("100");
+    expect(await child.exited).toBe("SIGKILL");
   });
 
   it("is removed, with the instance's own when nothing is left", async () => {

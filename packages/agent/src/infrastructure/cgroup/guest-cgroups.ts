@@ -1,6 +1,7 @@
 // One cgroup per guest, `gpve-<instance>/guest-<id>`, in every hierarchy that matters.
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { kill as sendSignal } from "node:process";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestLimits, GuestUsage } from "@gpve/domain/guest/guest-processes.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -98,6 +99,13 @@ export class GuestCgroups {
         ? this.#read(id, "memory.events", "memory")
         : this.#read(id, "memory.oom_control", "memory");
     return parsePairs(text).get("oom_kill") ?? 0;
+  }
+
+  /** Whatever is left of a start that failed half-way. */
+  killAll(id: string): void {
+    for (const folder of this.#folders(`guest-${id}`))
+      for (const pid of (readTextFile(join(folder, "cgroup.procs")) ?? "").split("\n"))
+        if (pid !== "") sendSignal(Number(pid), "SIGKILL");
   }
 
   /** The group can only go once its last process has; a killed one may take a moment. */

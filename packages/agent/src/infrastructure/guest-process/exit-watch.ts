@@ -1,12 +1,13 @@
 // Notices the end of a guest: the supervisor writes the exit file, the folder's watch tells at once. Should the
-// supervisor itself have been killed, a look at the process every few seconds finds out.
+// supervisor itself have been killed, a look at the process every now and then finds out.
 import { type FSWatcher, watch } from "node:fs";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { identify } from "@gpve/kit/process-identity.ts";
 import type { ExitRecord, GuestFolder, GuestState } from "./guest-folder.ts";
 
-const LOOK_MS = 5_000;
+/** Watch and monitor tell at once; this is for when neither could. */
+const LOOK_MS = 30_000;
 /** After the process is gone its supervisor, if alive, needs a moment to write. */
 const GRACE_MS = 2_000;
 
@@ -47,6 +48,7 @@ export class ExitWatch {
     }
     if (isRunning(this.#state)) {
       this.#goneSince = undefined;
+      this.#folder.trimLog();
       this.#stopTimer = this.#clock.after(LOOK_MS, () => this.look());
       return;
     }

@@ -1,5 +1,5 @@
 // DIR/run/guests/<id>/: everything about one process. Only `io` is visible to the guest itself.
-import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readJsonFile, readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
@@ -42,6 +42,7 @@ export interface EndNote {
 
 const ID = /^[a-z0-9][a-z0-9-]{0,40}$/;
 const LOG_TAIL_BYTES = 4_000;
+const MAX_LOG_BYTES = 4 * 1024 * 1024;
 
 export class GuestFolder {
   readonly path: string;
@@ -87,7 +88,7 @@ export class GuestFolder {
   }
 
   readCard(): GuestCard | undefined {
-    return readJsonFile(this.file("guest.json")) as GuestCard | undefined;
+    return this.#read("guest.json") as GuestCard | undefined;
   }
 
   writeCard(card: GuestCard): void {
@@ -95,23 +96,39 @@ export class GuestFolder {
   }
 
   readState(): GuestState | undefined {
-    return readJsonFile(this.file("state")) as GuestState | undefined;
+    return this.#read("state") as GuestState | undefined;
   }
 
   readExit(): ExitRecord | undefined {
-    return readJsonFile(this.file("exit")) as ExitRecord | undefined;
+    return this.#read("exit") as ExitRecord | undefined;
   }
 
   readEndNote(): EndNote | undefined {
-    return readJsonFile(this.file("end.json")) as EndNote | undefined;
+    return this.#read("end.json") as EndNote | undefined;
   }
 
   writeEndNote(note: EndNote): void {
     writeFileAtomic(this.file("end.json"), `${JSON.stringify(note)}\n`);
   }
 
+  /** A guest that makes QEMU complain for ever must not fill the disk. Its log is opened for appending. */
+  trimLog(): void {
+    const size = statSync(this.file("log"), { throwIfNoEntry: false })?.size ?? 0;
+    if (size > MAX_LOG_BYTES) truncateSync(this.file("log"), 0);
+  }
+
   /** The end of what the program printed. */
   lastWords(): string {
     return (readTextFile(this.file("log")) ?? "").slice(-LOG_TAIL_BYTES).trim();
+  }
+
+  /** A file the host's power failure cut short says nothing. */
+  #read(name: string): unknown {
+    try {
+      return readJsonFile(this.file(name));
+    } catch (err) {
+      if (err instanceof SyntaxError) return undefined;
+      throw err;
+    }
   }
 }

@@ -201,6 +201,30 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     expect(helper.hasExited).toBe(true);
   });
 
+  it("works in a data directory with a long name", async () => {
+    const short = folder;
+    folder = join(short, "x".repeat(120));
+    mkdirSync(join(folder, "run"), { recursive: true });
+    try {
+      const guest = await open().start(fakeVm("112"));
+      expect(await guest.qmp.execute("query-status")).toMatchObject({ running: true });
+      expect(await guest.kill()).toMatchObject({ cause: "stopped", signal: 9 });
+    } finally {
+      folder = short;
+    }
+  });
+
+  it("empties a log that grows without end, and takes a cut-off file for none", () => {
+    const place = new GuestFolder(join(folder, "run/guests"), "113");
+    place.create();
+    place.trimLog();
+    writeFileSync(place.file("log"), "x".repeat(5 * 1024 * 1024));
+    place.trimLog();
+    expect(place.lastWords()).toBe("");
+    writeFileSync(place.file("guest.json"), "");
+    expect(place.readCard()).toBeUndefined();
+  });
+
   it("refuses names that are no folder names", () => {
     expect(() => new GuestFolder(folder, "../x")).toThrow("cannot name");
   });

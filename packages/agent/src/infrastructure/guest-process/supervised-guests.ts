@@ -2,7 +2,7 @@
 //
 //   start:  folder, files, cgroup -> guest.json -> spec -> supervisor -> "started" -> QMP, uuid -> running
 //   adopt:  guest.json + state + exit say who it is and how it ended; QMP's uuid proves it
-import { chownSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { chownSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
@@ -16,7 +16,6 @@ import type {
   GuestStart,
 } from "@gpve/domain/guest/guest-processes.ts";
 import type { CallOptions } from "@gpve/domain/vm/qmp/qmp.ts";
-import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { background, ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
@@ -105,6 +104,7 @@ export class SupervisedGuests implements GuestProcesses {
       await this.forget(id);
       return this.#register(await this.#start(start, folder, options));
     } catch (err) {
+      this.#cgroups?.killAll(id);
       await this.forget(id);
       if (err instanceof AppError) throw err;
       throw new AppError("guest.start_failed", `start of ${label} failed: ${messageOf(err)}`, {
@@ -147,9 +147,18 @@ export class SupervisedGuests implements GuestProcesses {
 
   async forget(id: string): Promise<void> {
     if (this.#running.has(id)) throw new AppError("object.conflict", `guest ${id} is still running`);
+    const folder = new GuestFolder(this.#guestsFolder, id);
+    const state = folder.readState();
+    if (state !== undefined && folder.readCard()?.bootId === bootId() && isRunning(state))
+      throw new AppError("object.conflict", `guest ${id} is still running`);
     await this.#cgroups?.remove(id);
     this.#uids.delete(id);
-    new GuestFolder(this.#guestsFolder, id).remove();
+    folder.remove();
+  }
+
+  /** After the last guest has been stopped for good: takes the instance's own cgroups away. */
+  sweep(): void {
+    this.#cgroups?.removeAll();
   }
 
   close(): void {
@@ -186,7 +195,9 @@ export class SupervisedGuests implements GuestProcesses {
     if (start.limits !== undefined) cgroups?.apply(start.id, start.limits);
     const specFile = folder.file("spec");
     const holdFiles = cgroups?.holdFiles() ?? [];
-    writeFileAtomic(specFile, renderSpec(specOf(start, folder, { uid, cgroupFiles, holdFiles })), 0o600);
+    writeFileSync(specFile, renderSpec(specOf(start, folder, { uid, cgroupFiles, holdFiles })), {
+      mode: 0o600,
+    });
     const line = await spawnReporting(
       this.#options.supervisor,
       ["--data", this.#options.dataFolder, "--spec", specFile],
@@ -228,6 +239,8 @@ export class SupervisedGuests implements GuestProcesses {
           `the process at the monitor of ${card.label} is another guest (uuid ${uuid})`,
         );
       const guest = new SupervisedGuest({ ...parts, client });
+      // It may have switched itself off before anyone listened.
+      background(this.#options.log, "looking at a new guest", guest.finishShutdown());
       return guest;
     } catch (err) {
       client.close();
@@ -256,9 +269,7 @@ export class SupervisedGuests implements GuestProcesses {
     }
     if (card.uid !== undefined) this.#uids.set(card.id, card.uid);
     if (isRunning(state)) {
-      const guest = await this.#connect(folder, card, state, { timeoutMs: 10_000 });
-      background(this.#options.log, "looking at an adopted guest", guest.finishShutdown());
-      return guest;
+      return await this.#connect(folder, card, state, { timeoutMs: 10_000 });
     }
     for (let attempt = 0; attempt < 20; attempt++) {
       const record = recordOf(folder, state);

@@ -147,8 +147,8 @@ export class QmpClient implements Qmp {
   }
 
   async #comeBack(): Promise<void> {
-    for (const delay of RECONNECT_DELAYS_MS) {
-      if (this.#ended) return;
+    for (let attempt = 0; !this.#ended; attempt++) {
+      const delay = RECONNECT_DELAYS_MS[attempt] ?? RECONNECT_DELAYS_MS.at(-1) ?? 0;
       try {
         if (delay > 0) await this.clock.sleep(delay, this.#endSignal.signal);
         const link = await this.#connectEvents(this.#endSignal.signal);
