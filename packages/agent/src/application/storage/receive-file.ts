@@ -48,7 +48,7 @@ interface CopyState {
 export function copyImageOperation(deps: ReceiveDeps): OperationDefinition<UploadArgs | CopyArgs, CopyState> {
   return {
     type: COPY_IMAGE,
-    onCrash: "undo",
+    onCrash: "resume",
     plan: (args) => (args.kind === "upload" ? [uploadStep(deps)] : [copyStep(deps)]),
   };
 }
@@ -87,6 +87,7 @@ function copyStep({ storages, files }: ReceiveDeps): Step<UploadArgs | CopyArgs,
       const target = storages.volume(args.target);
       await target.plugin.activate();
       const path = target.plugin.path(target.volname);
+      if (ctx.state.made !== undefined) await target.plugin.free(target.volname);
       if (await files.exists(path)) throw storageExists(`volume '${args.target}' already exists`);
       ctx.state.made = args.target;
       await ctx.checkpoint();
@@ -114,6 +115,8 @@ function copyStep({ storages, files }: ReceiveDeps): Step<UploadArgs | CopyArgs,
 
 interface DownloadState {
   temporary?: string;
+  /** Nothing was there before: what is there from now on is ours. */
+  installing?: string;
 }
 
 export function downloadOperation(
@@ -132,6 +135,7 @@ export function downloadOperation(
           await plugin.activate();
           const target = plugin.path(volname);
           ctx.log(`downloading ${withoutPassword(args.url)} to ${target}`);
+          if (ctx.state.installing !== undefined && (await files.exists(target))) return;
           if (await alreadyThere(files, target, args.checksum, ctx)) return;
           const temporary = temporaryFor(target, ctx.id);
           ctx.state.temporary = temporary;
@@ -150,11 +154,15 @@ export function downloadOperation(
           if (name.type === "import") await files.inspect(temporary, name.name, ctx.signal);
           if (await files.exists(target))
             throw storageExists(`refusing to override existing file '${target}'`);
+          ctx.state.installing = target;
+          await ctx.checkpoint();
           await files.install(temporary, target, ctx.signal);
           ctx.log(`download of '${withoutPassword(args.url)}' to '${target}' finished`);
         },
         undo: async (ctx) => {
-          if (ctx.state.temporary !== undefined) await files.remove(ctx.state.temporary);
+          const { temporary, installing } = ctx.state;
+          if (temporary !== undefined) await files.remove(temporary);
+          if (installing !== undefined) await files.remove(installing);
         },
       },
     ],
