@@ -36,7 +36,7 @@ function rewrite(line: string, oldMachine: boolean): string {
   const [option = ""] = line.split(" ", 1);
   switch (option) {
     case "-boot":
-      return line.replace(/,splash=[^,]*/, "");
+      return line.replace(/,splash=[^,]*/, "").replace(/menu=(?:on|off),/, "");
     case "-machine":
       return machine(line, oldMachine);
     case "-netdev":

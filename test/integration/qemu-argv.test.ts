@@ -11,10 +11,12 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { QmpConnection } from "@gpve/agent/infrastructure/qmp/qmp-connection.ts";
+import { bootSector } from "@gpve/agent/testing/boot-sector.ts";
 import type { CommandInput, QemuCommand } from "@gpve/domain/vm/argv/command-input.ts";
 import { firmwareTable, type HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import {
@@ -222,6 +224,38 @@ describe.skipIf(!present)("the installed QEMU accepts", () => {
   });
 });
 
+describe.skipIf(!present)("the firmware boots from", () => {
+  // The boot sector writes one character to the serial port.
+  test.each([
+    ["ide0", {}],
+    ["sata0", {}],
+    ["sata1", { machine: "q35" }],
+    ["virtio0", {}],
+    ["virtio9", { machine: "q35" }],
+    ["scsi0", {}],
+    ["scsi1", { scsihw: "virtio-scsi-pci" }],
+    ["scsi2", { scsihw: "virtio-scsi-single", machine: "q35" }],
+    ["scsi0", { scsihw: "megasas" }],
+    ["scsi4", { scsihw: "pvscsi" }],
+  ] as [string, VmValues][])("%s with %o", async (key, config) => {
+    writeFileSync(join(folder, "boot.raw"), bootSector("serial"));
+    const disk = `store:boot.raw${/^scsi2|^virtio/.test(key) ? ",iothread=1" : ""}`;
+    const { input } = prepare({
+      ...BASE,
+      ...config,
+      [key]: disk,
+      boot: `order=${key}`,
+      serial0: "socket",
+      vga: "serial0",
+    });
+    const qmp = await start(input);
+    const alive = printed(input.paths.serial(0), "!");
+    await qmp.execute("cont");
+    await alive;
+    await quit(qmp);
+  });
+});
+
 describe.skipIf(!present)("a running guest takes", () => {
   test("disks, network cards, CPUs and memory while it runs, and gives them back", async () => {
     const config: VmValues = {
@@ -256,6 +290,19 @@ describe.skipIf(!present)("a running guest takes", () => {
     await quit(qmp);
   });
 });
+
+/** Resolves once the guest has printed the mark. */
+function printed(path: string, mark: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path);
+    socket.on("error", reject);
+    socket.on("data", (chunk) => {
+      if (!chunk.toString("latin1").includes(mark)) return;
+      socket.destroy();
+      resolve();
+    });
+  });
+}
 
 async function accepts(config: VmValues): Promise<void> {
   const { input, command } = prepare(config);
@@ -308,7 +355,8 @@ function image(name: string, bytes: number): void {
 async function start(input: CommandInput): Promise<QmpConnection> {
   if (!existsSync(join(folder, "c.qcow2")))
     await exec("/usr/bin/qemu-img", ["create", "-q", "-f", "qcow2", join(folder, "c.qcow2"), "1M"]);
-  for (const socket of [input.paths.qmp, input.paths.vnc]) rmSync(socket, { force: true });
+  for (const socket of [input.paths.qmp, input.paths.vnc, input.paths.serial(0)])
+    rmSync(socket, { force: true });
   const [program = QEMU, ...args] = qemuCommand(input).argv;
   const child = startChild(program, args);
   children.push(child);

@@ -41,6 +41,8 @@ export interface CommandOptions {
   /** Most memory for translated code under TCG; QEMU's default is an eighth of the host's. */
   readonly tcgBufferMiB?: number;
   readonly vncPassword?: boolean;
+  /** How long the firmware waits for the key that opens its boot menu; 0 = no menu, SeaBIOS waits 2.5 s without. */
+  readonly bootMenuMs?: number;
   /** Descriptors of NICs, as the process that starts QEMU passes them. */
   readonly netDescriptors?: Readonly<Record<string, NetDescriptors>>;
   /** netN -> MTU that the guest coming in by migration has. */

@@ -50,6 +50,17 @@ describe("the frame of a guest on our hosts", () => {
     expect(sampleCommand({ smbios1: "serial=/w==,base64=1" }).one("-smbios")).toBe("type=1,serial=\u00ff");
   });
 
+  test("has a boot menu where somebody can see it", () => {
+    const boot = (vga: string, bootMenuMs?: number) =>
+      sampleCommand({ vga, serial0: "socket" }, {}, bootMenuMs === undefined ? {} : { bootMenuMs }).one(
+        "-boot",
+      );
+    expect(boot("std")).toBe("menu=on,strict=on,reboot-timeout=1000");
+    expect(boot("std", 500)).toBe("menu=on,strict=on,reboot-timeout=1000,splash-time=500");
+    expect(boot("std", 0)).toBe("menu=off,strict=on,reboot-timeout=1000");
+    expect(boot("serial0")).toBe("menu=off,strict=on,reboot-timeout=1000");
+  });
+
   test("passes custom arguments as a shell would split them", () => {
     const { argv } = sampleCommand({ args: `-a 'b c' "d \\" e" f\\ g ''` });
     expect(argv.slice(-5)).toEqual(["-a", "b c", 'd " e', "f g", ""]);

@@ -58,7 +58,7 @@ export function qemuCommand(input: CommandInput): QemuCommand {
   addAudio(build);
   addTpm(build);
   addCpus(build);
-  build.cmd.push("-nodefaults", "-boot", bootOption(build));
+  build.cmd.push("-nodefaults", "-boot", bootOption(build, display));
   if (build.flag("acpi") === false) build.machineFlags.push("acpi=off");
   if (build.flag("reboot") === false) build.cmd.push("-no-reboot");
   addDisplay(build, display);
@@ -110,9 +110,13 @@ function finish(
   };
 }
 
-function bootOption(build: Build): string {
-  const base = "menu=on,strict=on,reboot-timeout=1000";
-  return build.stock ? base : `${base},splash=/usr/share/qemu-server/bootsplash.jpg`;
+/** The menu makes SeaBIOS wait for a key, so it is only there where somebody could press one. */
+function bootOption(build: Build, display: Display): string {
+  const rest = "strict=on,reboot-timeout=1000";
+  if (!build.stock) return `menu=on,${rest},splash=/usr/share/qemu-server/bootsplash.jpg`;
+  const wait = build.options.bootMenuMs;
+  const menu = display.type !== "none" && !isSerialDisplay(display) && wait !== 0;
+  return `menu=${menu ? "on" : "off"},${rest}${menu && wait !== undefined ? `,splash-time=${wait}` : ""}`;
 }
 
 function addQ35Devices(build: Build): void {
