@@ -26,6 +26,8 @@ describe("sources", () => {
     "packages/kit/src/spawn.ts",
     // what integration tests keep running beside them: etcd, writers that get killed
     "packages/kit/src/testing/child.ts",
+    // types into a real terminal, which exec's one-shot input cannot
+    "test/integration/gpvectl.test.ts",
     // the test runner, which hands its terminal to the tools it starts
     "tools/test/run-all.ts",
   ]);
