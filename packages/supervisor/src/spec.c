@@ -63,6 +63,7 @@ static bool apply(struct spec *spec, const char *name, char **values) {
   if (strcmp(name, "group") == 0) { if (!ROOM(spec->group_count, spec->groups) || !number(values[0], &n)) return false; spec->groups[spec->group_count++] = (gid_t)n; return true; }
   if (strcmp(name, "oom") == 0) { spec->has_oom = true; return number_int(values[0], &spec->oom); }
   if (strcmp(name, "cgroup") == 0) return ROOM(spec->cgroup_count, spec->cgroups) && (spec->cgroups[spec->cgroup_count++] = values[0], true);
+  if (strcmp(name, "network") == 0) return (spec->own_network = strcmp(values[0], "own") == 0) || fail("unknown network \"%s\"", values[0]);
   if (strcmp(name, "hold") == 0) return ROOM(spec->hold_count, spec->holds) && (spec->holds[spec->hold_count++] = values[0], true);
   if (strcmp(name, "limit") == 0) {
     if (!ROOM(spec->limit_count, spec->limit_name)) return false;

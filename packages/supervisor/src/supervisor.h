@@ -53,7 +53,7 @@ struct spec {
   int arg_count, env_count, cgroup_count, bind_count, tmpfs_count, link_count, limit_count, tap_count, file_count, group_count, hold_count, socket_count;
   uid_t uid;
   gid_t gid;
-  bool has_uid, has_gid, has_oom;
+  bool has_uid, has_gid, has_oom, own_network;
   int oom;
 };
 

@@ -1,5 +1,6 @@
 // Law 7: told over QMP to open what is not its own, a guest gets an error, while its own new disk works.
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
@@ -70,6 +71,21 @@ describe.skipIf(missing !== undefined)("a confined guest", () => {
     for (const [index, path] of forbidden.entries()) {
       await expect(add(path, `bad${index}`), path).rejects.toMatchObject({ code: "qmp.failed" });
     }
+    const refused = { code: "qmp.failed" };
+    const outside = "/var/tmp/gpve-owned";
+    await expect(guest.qmp.execute("screendump", { filename: outside })).rejects.toMatchObject(refused);
+    await expect(
+      guest.qmp.execute("chardev-add", { id: "c", backend: { type: "file", data: { out: outside } } }),
+    ).rejects.toMatchObject(refused);
+    await expect(
+      guest.qmp.execute("object-add", {
+        "qom-type": "memory-backend-file",
+        id: "m",
+        size: 4096,
+        "mem-path": "/etc/passwd",
+      }),
+    ).rejects.toMatchObject(refused);
+    expect(existsSync(outside)).toBe(false);
     await expect(
       guest.qmp.execute("human-monitor-command", { "command-line": "logfile /etc/gpve-owned" }),
     ).resolves.not.toBe("");
@@ -92,6 +108,23 @@ describe.skipIf(missing !== undefined)("a confined guest", () => {
     await guest.forbidFile(path);
     await expect(add(path, "new")).rejects.toThrow("No such file");
     expect(statSync(path).uid).toBe(statSync(join(guest.ioFolder)).uid);
+  });
+
+  it("reaches no service of the host when it needs none", async () => {
+    const service = createServer();
+    await new Promise<void>((resolve) => service.listen(0, "127.0.0.1", resolve));
+    const { port } = service.address() as AddressInfo;
+    const nbd = {
+      driver: "nbd",
+      "node-name": "service",
+      server: { type: "inet", host: "127.0.0.1", port: String(port) },
+    };
+    const offline = await world
+      .guests()
+      .start(bootable("102", world.disk("102.raw", "halt"), { offline: true }));
+    await expect(offline.qmp.execute("blockdev-add", nbd)).rejects.toThrow("Failed to connect");
+    await offline.kill();
+    service.close();
   });
 
   it("reads a shared image but cannot write to it", async () => {

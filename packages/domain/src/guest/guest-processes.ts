@@ -69,6 +69,11 @@ export interface GuestStart {
   readonly sockets?: readonly { readonly name: string; readonly fd: number }[];
   /** Copied into the guest's io folder before it starts: variable stores of firmware, for one. */
   readonly ioFiles?: readonly { readonly name: string; readonly copyOf: string }[];
+  /**
+   * The process itself needs no network: taps are handed to it, sockets are files. Then it gets an empty network
+   * namespace and reaches no service of the host. Not with user networking, network storage or migration by TCP.
+   */
+  readonly offline?: boolean;
   readonly needsKvm?: boolean;
   readonly env?: Readonly<Record<string, string>>;
   readonly limits?: GuestLimits;

@@ -45,6 +45,7 @@ export function specOf(start: GuestStart, folder: GuestFolder, place: StartPlace
       ? { tmpfs: [], binds: [], links: [] }
       : {
           root: folder.root,
+          ownNetwork: start.offline ?? false,
           identity: { uid: place.uid, gid: place.uid, groups: kvm ? kvmGroups() : [] },
           ...view,
         }),

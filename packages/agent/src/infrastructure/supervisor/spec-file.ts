@@ -18,6 +18,8 @@ export interface SupervisorSpec {
   readonly affinity?: string;
   readonly oomScoreAdj?: number;
   readonly identity?: { readonly uid: number; readonly gid: number; readonly groups: readonly number[] };
+  /** A network namespace with nothing in it. */
+  readonly ownNetwork?: boolean;
   /** An empty folder that becomes `/`. */
   readonly root?: string;
   readonly tmpfs: readonly { readonly path: string; readonly size: string }[];
@@ -63,6 +65,7 @@ export function renderSpec(spec: SupervisorSpec): string {
     words.push("uid", spec.identity.uid, "gid", spec.identity.gid);
     for (const group of spec.identity.groups) words.push("group", group);
   }
+  if (spec.ownNetwork === true) words.push("network", "own");
   if (spec.root !== undefined) words.push("root", spec.root);
   for (const { path, size } of spec.tmpfs) words.push("tmpfs", path, size);
   for (const { source, target, access } of spec.binds) words.push("bind", source, target, access);
