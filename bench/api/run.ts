@@ -7,7 +7,7 @@ import { parseArgs } from "node:util";
 import { readFileSync } from "node:fs";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import { apiOf, nodeBinary, root, startGpve, untilPrinted, type Gpve } from "../../test/support/gpve.ts";
-import { cpuSeconds } from "../support/process-usage.ts";
+import { cpuSeconds } from "../../test/support/process.ts";
 import { dataDirWithGuests } from "../support/guests.ts";
 import { load, type LoadOptions, type LoadResult, type Target } from "../support/load.ts";
 

@@ -42,6 +42,7 @@ import {
 import { composeEvents, composeV1, registerV1Operations } from "./compose-v1.ts";
 import { clusterLog } from "./application/cluster/cluster-log.ts";
 import { eventCollection } from "./application/v1/events.ts";
+import { freshReads } from "./application/fresh-reads.ts";
 import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
 import { ListResources } from "./application/cluster/list-resources.ts";
 import { nextFreeId } from "./application/cluster/next-id.ts";
@@ -270,7 +271,8 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         agents,
         localNode: nodeName,
         uploads: new LocalUploads({ directory: local.uploads, localNode: nodeName }),
-        fresh: (signal) => records.fresh({ signal }),
+        // Nobody else writes to an embedded store, so there is nobody to wait for.
+        fresh: settings.shared ? freshReads({ records, clock, log }) : (signal) => records.fresh({ signal }),
       });
       const v1 = composeV1({
         shared,

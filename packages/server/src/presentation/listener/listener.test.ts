@@ -125,6 +125,35 @@ test("drops a client that hangs up in the middle of its hello without harm", asy
   expect(await get({ agent: new Agent() })).toBe("1.1 /x");
 });
 
+test("ends a client that never finishes the head of its request", async () => {
+  const certificate = await makeTestCertificate();
+  const impatient = await listen({
+    host: "127.0.0.1",
+    port: 0,
+    certificate,
+    agentCa: certificate.cert,
+    onRequest: (_req, res) => res.end(),
+    onUpgrade: () => undefined,
+    onAgentRequest: () => undefined,
+    headersTimeoutMs: 200,
+  });
+  const slow = connectTls({
+    port: impatient.address.port,
+    host: "127.0.0.1",
+    ca: certificate.cert,
+    servername: "localhost",
+  });
+  let text = "";
+  slow.on("data", (chunk: Buffer) => (text += chunk.toString("latin1")));
+  slow.write("GET /x HTTP/1.1\r\nX-Slow: ");
+  const drip = setInterval(() => slow.write("x"), 20);
+  slow.on("error", () => undefined);
+  await new Promise((resolve) => slow.once("close", resolve));
+  clearInterval(drip);
+  expect(text).toMatch(/^HTTP\/1.1 408 /);
+  await impatient.close();
+});
+
 test("refuses a taken port with words that help", async () => {
   const certificate = await makeTestCertificate();
   const options = { host: "127.0.0.1", port: listener.address.port, certificate, agentCa: certificate.cert };

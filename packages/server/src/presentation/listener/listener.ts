@@ -29,6 +29,7 @@ export interface ListenerOptions {
   readonly onRequest: RequestListener;
   readonly onUpgrade: (req: IncomingMessage, socket: Socket, head: Buffer) => void;
   readonly onAgentRequest: (req: Http2ServerRequest, res: Http2ServerResponse) => void;
+  readonly headersTimeoutMs?: number;
 }
 
 export interface Listener {
@@ -43,17 +44,20 @@ export const KEEP_ALIVE_REQUESTS = 100;
 export const MAX_HEADER_BYTES = 8 * 1024;
 /** A client that has not said what it wants by then is dropped. */
 const HELLO_TIMEOUT_MS = 15_000;
+/** For the head of a request, however it trickles in. */
+const HEADERS_TIMEOUT_MS = 20_000;
+const CHECK_EVERY_MS = 5_000;
 
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const sockets = new Set<Socket>();
   const http = createHttp(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: 20_000,
+      headersTimeout: options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS,
       // Uploads take as long as they take; whoever reads a body bounds the time for it.
       requestTimeout: 0,
       keepAliveTimeout: 10_000,
-      connectionsCheckingInterval: 5_000,
+      connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, options.headersTimeoutMs ?? CHECK_EVERY_MS),
       insecureHTTPParser: false,
       requireHostHeader: false,
     },
@@ -65,8 +69,21 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   http.on("upgrade", options.onUpgrade);
   http.on("connect", (_req, socket: Socket) => socket.destroy());
 
-  const plain = createHttp({ maxHeaderSize: MAX_HEADER_BYTES, requireHostHeader: false }, redirectToTls);
+  const plain = createHttp(
+    {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: options.headersTimeoutMs ?? HEADERS_TIMEOUT_MS,
+      requestTimeout: 30_000,
+      keepAliveTimeout: 1_000,
+      connectionsCheckingInterval: CHECK_EVERY_MS,
+      requireHostHeader: false,
+    },
+    redirectToTls,
+  );
   plain.on("clientError", (err: NodeJS.ErrnoException, socket: Socket) => badRequestLine(err, socket));
+
+  // Node checks headersTimeout and requestTimeout only on servers that listen; these two are handed their connections.
+  for (const server of [http, plain]) server.emit("listening");
 
   const http2 = createHttp2({ settings: { maxConcurrentStreams: 256 } }, options.onAgentRequest);
   http2.on("sessionError", () => {
@@ -74,7 +91,12 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   });
 
   const publicTls = createTls(
-    { ...options.certificate, ALPNProtocols: ["http/1.1"], minVersion: "TLSv1.2" },
+    {
+      ...options.certificate,
+      ALPNProtocols: ["http/1.1"],
+      minVersion: "TLSv1.2",
+      handshakeTimeout: HELLO_TIMEOUT_MS,
+    },
     (socket) => http.emit("connection", socket),
   );
   const agentTls = createTls(
@@ -86,6 +108,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       rejectUnauthorized: false,
       ALPNProtocols: ["h2"],
       minVersion: "TLSv1.3",
+      handshakeTimeout: HELLO_TIMEOUT_MS,
     },
     (socket) => http2.emit("connection", socket),
   );
@@ -110,6 +133,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     close: async () => {
       const closed = new Promise<void>((resolve) => tcp.close(() => resolve()));
       http.close();
+      plain.close();
       http2.close();
       http.closeIdleConnections();
       for (const socket of sockets) socket.destroy();

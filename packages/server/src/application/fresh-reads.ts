@@ -1,0 +1,56 @@
+// Reads first make sure that memory shows what others wrote. When the store cannot be asked, they go on from memory, as
+// PVE's do without quorum: writes fail then, so there is nothing newer that this server's clients were promised.
+import { isAppError } from "@gpve/contracts/errors.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+
+export interface FreshReadsDeps {
+  readonly records: Pick<Records, "fresh">;
+  readonly clock: Clock;
+  readonly log: {
+    warn(fields: Readonly<Record<string, unknown>>, message: string): void;
+    info(fields: Readonly<Record<string, unknown>>, message: string): void;
+  };
+}
+
+/** A client would rather have an answer of a moment ago. */
+const PATIENCE_MS = 2_000;
+/** While the store is away, one read in this time asks for it; the others do not wait. */
+const ASK_AGAIN_MS = 2_000;
+
+export function freshReads({ records, clock, log }: FreshReadsDeps): (signal: AbortSignal) => Promise<void> {
+  let away = false;
+  let askAt = 0;
+  return async (signal) => {
+    if (away && clock.monotonic() < askAt) return;
+    askAt = clock.monotonic() + PATIENCE_MS + ASK_AGAIN_MS;
+    const current = await isCurrent(records, clock, signal);
+    if (current === away) {
+      away = !current;
+      if (away) log.warn({}, "the store does not answer: reads show what this server last knew");
+      else log.info({}, "the store answers again: reads are up to date");
+    }
+  };
+}
+
+/** False when the store did not answer in time. */
+async function isCurrent(
+  records: Pick<Records, "fresh">,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { promise: late, resolve } = Promise.withResolvers<false>();
+  const cancel = clock.after(PATIENCE_MS, () => resolve(false));
+  const fresh = records.fresh({ signal }).then(
+    () => true,
+    (err: unknown) => {
+      if (isAppError(err, "store.unavailable")) return false;
+      throw err;
+    },
+  );
+  try {
+    return await Promise.race([fresh, late]);
+  } finally {
+    cancel();
+  }
+}
