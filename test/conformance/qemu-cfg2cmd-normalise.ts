@@ -4,7 +4,7 @@ import { deviceText } from "@gpve/domain/vm/argv/option-text.ts";
 import { EHCI_COMPANIONS, Q35_DEVICES } from "@gpve/domain/vm/argv/q35-devices.ts";
 
 const FRAME =
-  /^-(?:id|name|uuid|no-shutdown|pidfile|daemonize|sandbox|no-user-config|chardev socket,id=qmp|mon)\b|^\/usr\/bin\//;
+  /^-(?:id|name|uuid|no-shutdown|pidfile|daemonize|sandbox|no-user-config|chardev socket,id=qmp|mon)\b|^\/usr\/bin\/|^--(?:cpu-list|all-tasks)\b/;
 const TEMPLATE = /^-snapshot$/;
 const READCONFIG = /^-readconfig\b/;
 
@@ -15,15 +15,16 @@ const fixedDevices = new Set(
 /** One option with its value per line, in and out. */
 export function normalise(lines: readonly string[]): string[] {
   const oldMachine = lines.some((line) => /^-machine .*type=(?:pc-(?:i440fx|q35)|virt)-\d\./.test(line));
+  // Wherever it stands: an option of its own, or among the machine's flags.
+  const tcg = lines.some((line) => line === "-accel tcg" || /^-machine .*\baccel=tcg,/.test(line));
   const result = lines.flatMap((line) => {
     if (line.startsWith("-accel ")) return [];
     if (FRAME.test(line) || TEMPLATE.test(line)) return [];
     if (READCONFIG.test(line) || fixedDevices.has(line)) return [];
     if (oldMachine && isBlockOption(line)) return [];
-    return [rewrite(line, oldMachine)];
+    if (tcg && line.startsWith("-global kvm-pit.")) return [];
+    return [rewrite(tcg ? line.replace(/^-cpu host\b/, "-cpu max") : line, oldMachine)];
   });
-  // Wherever it stands: an option of its own, or among the machine's flags.
-  const tcg = lines.some((line) => line === "-accel tcg" || /^-machine .*\baccel=tcg,/.test(line));
   return tcg ? [...result, "tcg"] : result;
 }
 
@@ -48,8 +49,10 @@ function rewrite(line: string, oldMachine: boolean): string {
       return line.replace(/^-chardev socket,(.*),id=qga0$/, "-chardev socket,id=qga0,$1");
     case "-nographic":
       return "-display none";
+    case "-object":
+      return hostNodes(line);
     case "-device":
-      return oldMachine ? oldDevice(line) : bridge(line);
+      return oldMachine ? oldDevice(line) : device(line);
     default:
       return line;
   }
@@ -64,6 +67,18 @@ function machine(line: string, oldMachine: boolean): string {
   return oldMachine ? plain.replace(/pflash[01]=[^,]*,/g, "") : plain;
 }
 
+/** QEMU takes a list by repeating the key; PVE puts commas between. */
+function hostNodes(line: string): string {
+  const [head = "", ...rest] = line.split(",host-nodes=");
+  return rest.length === 0 ? line : `${head},host-nodes=${rest.join(",")}`;
+}
+
+function device(line: string): string {
+  return bridge(line)
+    .replace(/^(-device ivshmem-plain,.*),$/, "$1")
+    .replace(/^-device ib700,.*$/, "-device ib700");
+}
+
 /** A bridge behind the fixed ones counts on from theirs. */
 function bridge(line: string): string {
   return line.startsWith("-device pci-bridge,id=pci.4,")
@@ -72,7 +87,7 @@ function bridge(line: string): string {
 }
 
 function oldDevice(line: string): string {
-  return bridge(line)
+  return device(line)
     .replace(/,romfile=pxe-[^,]*/, "")
     .replace(/,drive=drive-[^,]*/, "")
     .replace(/,device_id=drive-[^,]*/, "")

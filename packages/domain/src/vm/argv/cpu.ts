@@ -190,7 +190,8 @@ function hyperVFlags(
     if (build.since(3, 1)) set("hv_ipi", undefined, reason);
   }
   const model = resolveModel(cpu?.cputype, build).model;
-  if (windows >= 11 && nestsOnIntel(build, model) && build.guard(11, 0, 2))
+  // It makes up for MBEC, and KVM refuses it where nesting is off: only where QEMU has both.
+  if (windows >= 11 && nestsOnIntel(build, model) && build.knows("vmx-mbec") && build.guard(11, 0, 2))
     set("hv_evmcs", undefined, `${WINDOWS_AUTO} 11 and higher`);
   return flags;
 }

@@ -8,7 +8,7 @@ import { readVmProperty } from "../vm-properties.ts";
 /** No new processes, no new privileges, no scheduler games: a guest that breaks out of QEMU finds little. */
 const SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
-const SMBIOS_FIELDS = ["uuid", "version", "serial", "manufacturer", "product", "sku", "family"] as const;
+const SMBIOS_FIELDS = ["family", "manufacturer", "product", "serial", "sku", "uuid", "version"] as const;
 
 export function addFrame(build: Build): void {
   if (build.stock) addStockFrame(build);
@@ -73,15 +73,16 @@ function addSmbios(build: Build): void {
   const text = build.values["smbios1"];
   const smbios = readSmbios(build);
   if (text === undefined || smbios === undefined) return;
-  if (smbios.base64 !== true && !build.stock) {
-    build.cmd.push("-smbios", `type=1,${text}`);
+  if (smbios.base64 !== true) {
+    const pairs = text.split(",").filter((pair) => !build.stock || !pair.startsWith("base64="));
+    build.cmd.push("-smbios", ["type=1", ...pairs].join(","));
     return;
   }
   const parts = ["type=1"];
   for (const field of SMBIOS_FIELDS) {
     const value = smbios[field];
     if (value === undefined || value === "") continue;
-    const plain = field === "uuid" || smbios.base64 !== true ? value : decodeBase64Text(value);
+    const plain = field === "uuid" ? value : decodeBase64Text(value);
     parts.push(`${field}=${escapeComma(plain)}`);
   }
   build.cmd.push("-smbios", parts.join(","));

@@ -45,7 +45,10 @@ describe("the frame of a guest on our hosts", () => {
     const text =
       "uuid=7b10d7af-b932-4c66-b2c3-3996152ec465,manufacturer=QWNtZSwgSW5jLg==,product=w7w=,base64=1";
     expect(sampleCommand({ smbios1: text }).one("-smbios")).toBe(
-      "type=1,uuid=7b10d7af-b932-4c66-b2c3-3996152ec465,manufacturer=Acme,, Inc.,product=ü",
+      "type=1,manufacturer=Acme,, Inc.,product=ü,uuid=7b10d7af-b932-4c66-b2c3-3996152ec465",
+    );
+    expect(sampleCommand({ smbios1: "serial=abc,family=x,base64=0" }).one("-smbios")).toBe(
+      "type=1,serial=abc,family=x",
     );
     expect(sampleCommand({ smbios1: "serial=/w==,base64=1" }).one("-smbios")).toBe("type=1,serial=\u00ff");
   });
