@@ -138,6 +138,11 @@ export interface GuestProcess {
   plugTap(netdevId: string, tap: GuestTap & { readonly vhost: boolean }): Promise<void>;
   usage(): GuestUsage;
   setLimits(limits: GuestLimits): void;
+  /**
+   * Keeps the process, for a backup that still reads its disks, when the guest switches itself off. The returned
+   * function lets it go.
+   */
+  holdOpen(): () => void;
   /** QMP quit, then SIGTERM, then SIGKILL; resolves when it has ended. */
   stop(options?: CallOptions): Promise<GuestExit>;
   /** SIGKILL now. */

@@ -21,6 +21,7 @@ import { causeOf } from "./exit-cause.ts";
 import { ExitWatch, isRunning } from "./exit-watch.ts";
 import type { ExitRecord, GuestCard, GuestFolder, GuestState } from "./guest-folder.ts";
 import { prepareFile } from "./guest-view.ts";
+import { processUsage } from "./process-usage.ts";
 
 export interface SupervisedGuestParts {
   readonly folder: GuestFolder;
@@ -44,6 +45,8 @@ export class SupervisedGuest implements GuestProcess {
   readonly #parts: SupervisedGuestParts;
   readonly #watch: ExitWatch;
   #hasExited = false;
+  #switchedOff = false;
+  readonly #holds = new Set<symbol>();
 
   constructor(parts: SupervisedGuestParts) {
     this.#parts = parts;
@@ -125,13 +128,7 @@ export class SupervisedGuest implements GuestProcess {
   }
 
   usage(): GuestUsage {
-    return (
-      this.#parts.cgroups?.usage(this.id) ?? {
-        cpuNs: 0,
-        memoryBytes: 0,
-        memoryAnonBytes: 0,
-      }
-    );
+    return this.#parts.cgroups?.usage(this.id) ?? processUsage(this.pid);
   }
 
   setLimits(limits: GuestLimits): void {
@@ -165,6 +162,14 @@ export class SupervisedGuest implements GuestProcess {
     return await this.exited;
   }
 
+  holdOpen(): () => void {
+    const hold = Symbol(this.label);
+    this.#holds.add(hold);
+    return () => {
+      if (this.#holds.delete(hold) && this.#switchedOff) this.#quit();
+    };
+  }
+
   /** With -no-shutdown QEMU stays after the guest has switched itself off, also while nobody looks. */
   async finishShutdown(): Promise<void> {
     const { client } = this.#parts;
@@ -188,6 +193,12 @@ export class SupervisedGuest implements GuestProcess {
     const reason = typeof data["reason"] === "string" ? data["reason"] : "guest-shutdown";
     if (this.#parts.folder.readEndNote() === undefined)
       this.#parts.folder.writeEndNote({ by: "guest", reason });
+    this.#switchedOff = true;
+    this.#quit();
+  }
+
+  #quit(): void {
+    if (this.#holds.size > 0) return;
     this.#parts.client?.execute("quit").catch((err: unknown) => {
       ignore(err, "without -no-shutdown it ends by itself");
     });
