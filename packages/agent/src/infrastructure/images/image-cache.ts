@@ -1,0 +1,86 @@
+// Built images by the hash of their inputs. Several processes may want the same one at once: one builds, all get it.
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { acquireProcessLock, type ProcessLock } from "@gpve/kit/process-lock.ts";
+import type { ImageRecipe } from "./image-recipe.ts";
+
+export interface CachedImage {
+  readonly path: string;
+  /** false = it was there already. */
+  readonly built: boolean;
+}
+
+export interface ImageCacheOptions {
+  readonly say?: (line: string) => void;
+  readonly signal?: AbortSignal;
+  readonly clock?: Clock;
+}
+
+export function defaultImageCache(env: Readonly<Record<string, string | undefined>>): string {
+  const base = env["XDG_CACHE_HOME"] ?? join(env["HOME"] ?? homedir(), ".cache");
+  return env["GPVE_IMAGE_CACHE"] ?? join(base, "gpve", "images");
+}
+
+/** The image of a recipe: from the cache, or built into it. */
+export async function cachedImage(
+  recipe: ImageRecipe,
+  cache: string,
+  options: ImageCacheOptions = {},
+): Promise<CachedImage> {
+  const say = options.say ?? (() => undefined);
+  const path = join(cache, await imageFile(recipe, cache));
+  if (existsSync(path)) return { path, built: false };
+  const lock = await waitForLock(`${path}.lock`, options);
+  try {
+    if (existsSync(path)) return { path, built: false };
+    const folder = mkdtempSync(join(cache, `.${recipe.name}-`));
+    try {
+      const fresh = join(folder, "image.qcow2");
+      await recipe.build(folder, fresh, say, options.signal);
+      renameSync(fresh, path);
+      return { path, built: true };
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  } finally {
+    lock.release();
+  }
+}
+
+interface Known {
+  readonly stamp: string;
+  readonly file: string;
+}
+
+/** The name of the image's file; asking apt for the inputs takes seconds, so the last answer is kept. */
+async function imageFile(recipe: ImageRecipe, cache: string): Promise<string> {
+  mkdirSync(cache, { recursive: true });
+  const note = join(cache, `${recipe.name}.json`);
+  const stamp = recipe.stamp?.();
+  const known = readJsonFile(note) as Known | undefined;
+  if (stamp !== undefined && known?.stamp === stamp) return known.file;
+  const inputs = (await recipe.inputs()).join("\n");
+  const file = `${recipe.name}-${createHash("sha256").update(inputs).digest("hex").slice(0, 16)}.qcow2`;
+  if (stamp !== undefined) writeFileAtomic(note, JSON.stringify({ stamp, file } satisfies Known));
+  return file;
+}
+
+async function waitForLock(path: string, options: ImageCacheOptions): Promise<ProcessLock> {
+  const clock = options.clock ?? systemClock;
+  for (;;) {
+    if (options.signal?.aborted === true) {
+      throw new AppError("operation.cancelled", "waiting for another build of the same image was cancelled");
+    }
+    try {
+      return acquireProcessLock(path);
+    } catch (err) {
+      if (!isAppError(err, "resource.busy")) throw err;
+    }
+    await clock.sleep(200, options.signal);
+  }
+}

@@ -1,0 +1,140 @@
+// The tiny guest: a Linux that is up two seconds after its firmware. One disk with two partitions: a FAT one with
+// boot loader, kernel and the root file system as an archive, and a small ext4 one for what must survive a reboot.
+// Nothing here needs root, a loop device or an installed package other than apt, dpkg, e2fsprogs and qemu-utils.
+import { createHash } from "node:crypto";
+import { closeSync, ftruncateSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { zstdCompressSync } from "node:zlib";
+import { type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import { cpioArchive } from "../cpio-archive.ts";
+import { DebianPackages } from "../debian-packages.ts";
+import type { ImageRecipe } from "../image-recipe.ts";
+import { masterBootRecord } from "../mbr.ts";
+import { GUEST_SCRIPTS } from "./guest-scripts.ts";
+import { SEED_SCRIPTS } from "./seed-script.ts";
+import { GUEST_MODULES, tinyRoot } from "./tiny-root.ts";
+
+const MIB = 1024 * 1024;
+const BOOT = { startBytes: MIB, sizeBytes: 63 * MIB, type: 0x0e, bootable: true };
+const DATA = { startBytes: 64 * MIB, sizeBytes: 64 * MIB, type: 0x83 };
+const DISK_BYTES = 128 * MIB;
+const KERNEL = "linux-image-cloud-amd64";
+const SIGNATURE = 0x67707665;
+
+/** Fast where it matters without hardware help: no address randomisation, no defence against speculation. */
+const COMMAND_LINE = [
+  "console=tty0",
+  "console=ttyS0,115200",
+  "quiet",
+  "loglevel=3",
+  "mitigations=off",
+  "nokaslr",
+  "net.ifnames=0",
+  "random.trust_cpu=on",
+  "memhp_default_state=online",
+  "panic=10",
+  "rdinit=/init",
+].join(" ");
+
+export const SYSLINUX_CONFIG = `PROMPT 0
+TIMEOUT 0
+DEFAULT tiny
+LABEL tiny
+  LINUX /vmlinuz
+  INITRD /initrd
+  APPEND ${COMMAND_LINE}
+`;
+
+export function tinyRecipe(exec: Exec): ImageRecipe {
+  const debian = new DebianPackages(exec);
+  const packageNames = async (): Promise<{ kernel: string; all: string[] }> => {
+    const graph = await debian.dependencies([KERNEL, "qemu-guest-agent"]);
+    const kernel = graph.meaning(KERNEL, /^linux-image-\d/);
+    const agent = ["qemu-guest-agent", ...graph.libraries("qemu-guest-agent")];
+    return { kernel, all: [kernel, "busybox-static", "syslinux", "syslinux-common", "mtools", ...agent] };
+  };
+  return {
+    name: "tiny",
+    stamp: () => `${recipeHash()} ${debian.listsChanged()}`,
+    inputs: async () => {
+      const files = await debian.locate((await packageNames()).all);
+      return [
+        `recipe ${recipeHash()}`,
+        ...files.map(({ file, checksum }) => `${file} ${checksum}`).toSorted(),
+      ];
+    },
+    build: async (folder, target, say) => {
+      const { kernel, all } = await packageNames();
+      const packages = join(folder, "packages");
+      say(`fetching ${all.length} Debian packages`);
+      await debian.unpack(all, join(folder, "archives"), packages);
+      const release = kernel.replace(/^linux-image-/, "");
+      say(`packing the root file system for Linux ${release}`);
+      const archive = cpioArchive(await tinyRoot(packages, release, exec));
+      writeFileSync(join(folder, "initrd"), zstdCompressSync(archive));
+      say("making the disk");
+      const disk = join(folder, "disk.raw");
+      writeDisk(disk, readFileSync(join(packages, "usr/lib/syslinux/mbr/mbr.bin")));
+      await fillBootPartition(exec, folder, disk, join(packages, "boot", `vmlinuz-${release}`));
+      await makeDataPartition(exec, disk);
+      await exec("qemu-img", ["convert", "-f", "raw", "-O", "qcow2", disk, target]);
+    },
+  };
+}
+
+function recipeHash(): string {
+  const own = JSON.stringify([GUEST_SCRIPTS, SEED_SCRIPTS, GUEST_MODULES, SYSLINUX_CONFIG, BOOT, DATA]);
+  return createHash("sha256").update(own).digest("hex");
+}
+
+function writeDisk(path: string, bootCode: Uint8Array): void {
+  const disk = openSync(path, "w", 0o600);
+  try {
+    ftruncateSync(disk, DISK_BYTES);
+    writeSync(disk, masterBootRecord(bootCode, [BOOT, DATA], SIGNATURE));
+  } finally {
+    closeSync(disk);
+  }
+}
+
+async function fillBootPartition(exec: Exec, folder: string, disk: string, kernel: string): Promise<void> {
+  const tools = join(folder, "packages/usr/bin");
+  const env = { ...MINIMAL_ENV, PATH: `${tools}:${MINIMAL_ENV["PATH"] ?? ""}`, MTOOLS_SKIP_CHECK: "1" };
+  const image = `${disk}@@${BOOT.startBytes}`;
+  const sectors = String(BOOT.sizeBytes / 512);
+  const geometry = ["-h", "255", "-s", "63", "-H", String(BOOT.startBytes / 512), "-T", sectors];
+  await exec(join(tools, "mformat"), ["-i", image, ...geometry, "-N", "67707665", "-v", "TINY", "::"], {
+    env,
+  });
+  writeFileSync(join(folder, "syslinux.cfg"), SYSLINUX_CONFIG);
+  const copies = [
+    [kernel, "::vmlinuz"],
+    [join(folder, "initrd"), "::initrd"],
+    [join(folder, "syslinux.cfg"), "::syslinux.cfg"],
+  ] as const;
+  for (const [from, to] of copies) await exec(join(tools, "mcopy"), ["-i", image, from, to], { env });
+  await exec(join(tools, "syslinux"), ["--offset", String(BOOT.startBytes), "--install", disk], {
+    env,
+    cwd: folder,
+  });
+}
+
+async function makeDataPartition(exec: Exec, disk: string): Promise<void> {
+  const uuid = "67707665-7469-6e79-0000-000000000001";
+  await exec("mke2fs", [
+    "-q",
+    "-F",
+    "-t",
+    "ext4",
+    "-L",
+    "tiny-data",
+    "-U",
+    uuid,
+    "-m",
+    "0",
+    "-E",
+    `offset=${DATA.startBytes},hash_seed=${uuid},lazy_itable_init=0,nodiscard`,
+    disk,
+    `${DATA.sizeBytes / 1024}k`,
+  ]);
+}

@@ -1,0 +1,135 @@
+// The root file system of the tiny guest, which lives in memory: busybox, qemu-ga with its libraries, the modules a
+// virtual machine's devices need, and our scripts.
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { basename, join } from "node:path";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import { type CpioEntry, withFolders } from "../cpio-archive.ts";
+import { elfFacts } from "../elf-facts.ts";
+import { collectModules, modulesAlias, modulesDep } from "../kernel-modules.ts";
+import { GUEST_SCRIPTS } from "./guest-scripts.ts";
+import { SEED_SCRIPTS } from "./seed-script.ts";
+
+/** Drivers of what QEMU can show a guest. A kernel that has one built in, or not at all, goes without it. */
+export const GUEST_MODULES: readonly string[] = [
+  "virtio_pci",
+  "virtio_blk",
+  "virtio_scsi",
+  "virtio_net",
+  "virtio_console",
+  "virtio_balloon",
+  "virtio_rng",
+  "virtio_mem",
+  "virtio_input",
+  "ata_piix",
+  "ahci",
+  "sd_mod",
+  "sr_mod",
+  "nvme",
+  "e1000",
+  "e1000e",
+  "8139cp",
+  "vmxnet3",
+  "isofs",
+  "vfat",
+  "ext4",
+  "crc32c_generic",
+  "nls_ascii",
+  "nls_cp437",
+  "nls_utf8",
+  "evdev",
+  "button",
+  "uhci_hcd",
+  "ehci_pci",
+  "xhci_pci",
+  "usb_storage",
+  "usbhid",
+  "hid_generic",
+  "i6300esb",
+  "lsi53c8xx",
+  "sym53c8xx",
+  "mptspi",
+  "megaraid_sas",
+];
+
+const EMPTY_FOLDERS = ["dev", "proc", "sys", "run", "tmp", "mnt", "data", "root", "home", "var", "etc/acpi"];
+const LIBRARY_FOLDERS = [
+  "lib/x86_64-linux-gnu",
+  "usr/lib/x86_64-linux-gnu",
+  "lib64",
+  "usr/lib64",
+  "lib",
+  "usr/lib",
+];
+
+export async function tinyRoot(packages: string, release: string, exec: Exec): Promise<CpioEntry[]> {
+  const entries: CpioEntry[] = EMPTY_FOLDERS.map((path) => ({ path, kind: "folder" }));
+  const file = (path: string, data: Uint8Array, executable = false): void => {
+    entries.push({ path, kind: "file", data, executable });
+  };
+  const busybox = firstOf(packages, ["bin/busybox", "usr/bin/busybox"]);
+  file("bin/busybox", readFileSync(busybox), true);
+  const { stdout } = await exec(busybox, ["--list"]);
+  const own = new Set(GUEST_SCRIPTS.map(({ path }) => basename(path)));
+  for (const applet of stdout
+    .split("\n")
+    .filter((name) => name !== "" && name !== "busybox" && !own.has(name))) {
+    const folder = ["init", "poweroff", "reboot", "halt"].includes(applet) ? "sbin" : "bin";
+    entries.push({ path: `${folder}/${applet}`, kind: "link", data: Buffer.from("/bin/busybox") });
+  }
+  entries.push({ path: "sbin/init", kind: "link", data: Buffer.from("/bin/busybox") });
+  const agent = readFileSync(firstOf(packages, ["usr/sbin/qemu-ga", "usr/bin/qemu-ga"]));
+  file("usr/sbin/qemu-ga", agent, true);
+  for (const [path, bytes] of libraries(packages, agent)) file(path, bytes, true);
+  const modules = await collectModules(moduleFolder(packages, release), GUEST_MODULES, exec);
+  const home = `lib/modules/${release}`;
+  for (const { name, bytes } of modules) file(`${home}/${name}.ko`, bytes);
+  file(`${home}/modules.dep`, Buffer.from(modulesDep(modules)));
+  file(`${home}/modules.alias`, Buffer.from(modulesAlias(modules)));
+  for (const { path, text, executable } of [...GUEST_SCRIPTS, ...SEED_SCRIPTS]) {
+    file(path, Buffer.from(text), executable);
+  }
+  entries.push({ path: "www/counter", kind: "link", data: Buffer.from("/run/counter") });
+  return withFolders(unique(entries));
+}
+
+/** The loader under the name the program asks for, and every library by its own name. */
+function libraries(packages: string, program: Uint8Array): Map<string, Uint8Array> {
+  const found = new Map<string, Uint8Array>();
+  const visit = (bytes: Uint8Array): void => {
+    const facts = elfFacts(bytes);
+    if (facts === undefined) throw new AppError("internal.error", "qemu-ga is not a 64-bit program");
+    if (facts.interpreter !== undefined) {
+      const path = facts.interpreter.replace(/^\//, "");
+      found.set(path, readFileSync(firstOf(packages, [path, `usr/${path}`, `lib/${basename(path)}`])));
+    }
+    for (const name of facts.needed) {
+      const path = `lib/x86_64-linux-gnu/${name}`;
+      if (found.has(path) || name.startsWith("ld-linux")) continue;
+      const library = readFileSync(
+        firstOf(
+          packages,
+          LIBRARY_FOLDERS.map((folder) => `${folder}/${name}`),
+        ),
+      );
+      found.set(path, library);
+      visit(library);
+    }
+  };
+  visit(program);
+  return found;
+}
+
+function firstOf(root: string, paths: readonly string[]): string {
+  const found = paths.map((path) => join(root, path)).find((path) => existsSync(path));
+  if (found !== undefined) return realpathSync(found);
+  throw new AppError("internal.error", `the unpacked Debian packages hold none of ${paths.join(", ")}`);
+}
+
+function moduleFolder(packages: string, release: string): string {
+  return firstOf(packages, [`lib/modules/${release}`, `usr/lib/modules/${release}`]);
+}
+
+function unique(entries: readonly CpioEntry[]): CpioEntry[] {
+  return [...new Map(entries.map((entry) => [entry.path, entry])).values()];
+}
