@@ -34,6 +34,9 @@ import { HostTimezone } from "./infrastructure/host/timezone.ts";
 import { openAgentOperations } from "./infrastructure/operation/agent-operations.ts";
 import { keepNodeStatistics, nodeSources } from "./infrastructure/rrd/node-statistics.ts";
 import { RrdFile } from "./infrastructure/rrd/rrd-file.ts";
+import { interfaceRows } from "./infrastructure/net/interface-rows.ts";
+import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
+import { createHostHandlers } from "./presentation/pve/host-handlers.ts";
 import { createNodeHandlers } from "./presentation/pve/node-handlers.ts";
 import { createTaskHandlers } from "./presentation/pve/task-handlers.ts";
 
@@ -146,6 +149,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       createTaskHandlers({ tasks, logs }),
       storage.handlers,
       vms.handlers,
+      createHostHandlers({ interfaces: () => interfaceRows(runExec), pciDevices: () => listPciDevices() }),
       createNodeHandlers({
         clock,
         facts: known,

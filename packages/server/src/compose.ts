@@ -73,6 +73,7 @@ import { agentKeyRules, createServerGrpcHandler } from "./presentation/grpc/hand
 import { createAccessHandlers } from "./presentation/http/access/access-handlers.ts";
 import { createClusterHandlers } from "./presentation/http/cluster/cluster-handlers.ts";
 import { createEntry } from "./presentation/http/entry.ts";
+import { createNotYetHandlers } from "./presentation/http/cluster/not-yet-handlers.ts";
 import { createGuestReadHandlers } from "./presentation/http/guest/guest-read-handlers.ts";
 import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
 import type { Credentials } from "./presentation/http/pve/ports.ts";
@@ -366,6 +367,11 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         guests: new ReadGuests({ guests, board, permissions: () => access.directory.model() }),
       }),
       ...createClusterTaskHandlers({ tasks: recentTasks }),
+      ...createNotYetHandlers({
+        localNode: nodeName,
+        quorate: () => true,
+        guests: () => guests.list().map(({ value }) => value),
+      }),
       ...createClusterHandlers({
         options,
         nextId: (wanted) => nextFreeId(guests, options.nextIdRange(), wanted),

@@ -1,0 +1,57 @@
+// True answers about what no gpve has yet: high availability, replication, subscriptions. Lists are empty, single
+// objects do not exist; changing them is not implemented and answered as such.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+
+export interface NotYetDeps {
+  readonly localNode: string;
+  readonly quorate: () => boolean;
+  readonly guests: () => readonly GuestRecord[];
+}
+
+const SUBSCRIPTION_INFO = "https://www.proxmox.com/en/proxmox-virtual-environment/pricing";
+
+export function createNotYetHandlers(deps: NotYetDeps): PveHandlers {
+  return {
+    "GET /cluster/ha/groups": () => [],
+    "GET /cluster/ha/groups/{group}": ({ group }) => missing(`no such ha group '${group}'`),
+    "GET /cluster/ha/resources": () => [],
+    "GET /cluster/ha/resources/{sid}": ({ sid }) => missing(`no such resource '${fullSid(sid)}'`),
+    "GET /cluster/ha/rules": () => [],
+    "GET /cluster/ha/rules/{rule}": ({ rule }) => missing(`no such ha rule '${rule}'`),
+    "GET /cluster/ha/status/current": () => [
+      {
+        id: "quorum",
+        type: "quorum",
+        node: deps.localNode,
+        status: deps.quorate() ? "OK" : "No quorum on node!",
+        quorate: deps.quorate() ? 1 : 0,
+      },
+    ],
+    "GET /cluster/replication": () => [],
+    "GET /cluster/replication/{id}": () => missing("no such job"),
+    // Nothing is backed up by a job as long as there are no jobs.
+    "GET /cluster/backup-info/not-backed-up": (_params, ctx) =>
+      deps
+        .guests()
+        .filter(({ vmid }) => ctx.access.has(`/vms/${vmid}`, ["VM.Audit"]))
+        .toSorted((a, b) => a.vmid - b.vmid)
+        .map(({ vmid, type, summary }) => ({ vmid, type, name: summary.name })),
+    "GET /nodes/{node}/replication": () => [],
+    "GET /nodes/{node}/subscription": () => ({
+      status: "notfound",
+      message: "There is no subscription key",
+      url: SUBSCRIPTION_INFO,
+    }),
+  };
+}
+
+function missing(text: string): never {
+  throw new AppError("object.not_found", text, { pveStatus: 500 });
+}
+
+/** A bare number is a VM. */
+function fullSid(sid: string): string {
+  return /^\d+$/.test(sid) ? `vm:${sid}` : sid;
+}
