@@ -80,10 +80,10 @@ test("shows interfaces with addresses, gateway and ports, and nothing of guests"
 });
 
 test("shows only interfaces of the asked type", async () => {
-  const names = async (type: "bridge" | "any_bridge" | "bond") =>
-    ((await handlers["GET /nodes/{node}/network"]?.({ node: "n1", type }, ctx)) as { iface: string }[]).map(
-      ({ iface }) => iface,
-    );
+  const names = async (type: "bridge" | "any_bridge" | "bond") => {
+    const rows = await handlers["GET /nodes/{node}/network"]?.({ node: "n1", type }, ctx);
+    return (rows as { iface: string }[]).map(({ iface }) => iface);
+  };
   expect(await names("bridge")).toEqual(["vmbr0"]);
   expect(await names("any_bridge")).toEqual(["vmbr0"]);
   expect(await names("bond")).toEqual(["bond0"]);
