@@ -11,7 +11,9 @@ const handlers = createNotYetHandlers({
     [102, 100].map((vmid) => guestRecord({ vmid, type: "qemu", node: "n1", conf: `name: vm${vmid}\n` })),
 });
 const ctx = (vmids: readonly number[]) =>
-  ({ access: { has: (path: string) => vmids.some((vmid) => path === `/vms/${vmid}`) } }) as unknown as RequestContext;
+  ({
+    access: { has: (path: string) => vmids.some((vmid) => path === `/vms/${vmid}`) },
+  }) as unknown as RequestContext;
 const all = ctx([100, 102]);
 
 test("lists of what does not exist are empty", () => {
