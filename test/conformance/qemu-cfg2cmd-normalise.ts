@@ -74,16 +74,7 @@ function hostNodes(line: string): string {
 }
 
 function device(line: string): string {
-  return bridge(line)
-    .replace(/^(-device ivshmem-plain,.*),$/, "$1")
-    .replace(/^-device ib700,.*$/, "-device ib700");
-}
-
-/** A bridge behind the fixed ones counts on from theirs. */
-function bridge(line: string): string {
-  return line.startsWith("-device pci-bridge,id=pci.4,")
-    ? line.replace(/chassis_nr=\d+/, "chassis_nr=")
-    : line;
+  return line.replace(/^(-device ivshmem-plain,.*),$/, "$1").replace(/^-device ib700,.*$/, "-device ib700");
 }
 
 function oldDevice(line: string): string {

@@ -98,6 +98,7 @@ const small: Readonly<Record<string, VmValues>> = {
     scsi8: "store:b.raw,cache=directsync",
     scsi15: "store:c.qcow2",
   },
+  "three SCSI controllers on q35": { machine: "q35", scsi0: "store:a.raw", scsi15: "store:b.raw" },
   "virtio-scsi": {
     scsihw: "virtio-scsi-pci",
     scsi0: "store:a.raw,wwn=0x5000c50015ea71ad,vendor=ACME,product=Disk,werror=enospc,rerror=stop",
@@ -362,19 +363,16 @@ async function start(input: CommandInput): Promise<QmpConnection> {
   children.push(child);
   let ended = false;
   void child.exited.then(() => (ended = true));
-  await vi.waitFor(
-    () => {
-      if (ended) return;
-      expect(existsSync(input.paths.qmp)).toBe(true);
+  // The socket is there a moment before anybody listens on it.
+  const answer = await vi.waitFor(
+    async () => {
+      if (ended) return new Error(`QEMU refused: ${child.output()}`);
+      return await QmpConnection.open({ path: input.paths.qmp, label: "VM 100" });
     },
     { timeout: 20_000, interval: 20 },
   );
-  if (ended) throw new Error(`QEMU refused: ${child.output()}`);
-  try {
-    return await QmpConnection.open({ path: input.paths.qmp, label: "VM 100" });
-  } catch (error) {
-    throw new Error(`QEMU did not come up: ${child.output()}`, { cause: error });
-  }
+  if (answer instanceof Error) throw answer;
+  return answer;
 }
 
 async function all(qmp: QmpConnection, steps: readonly QmpCommand[]): Promise<void> {

@@ -108,7 +108,7 @@ describe("machine types", () => {
     const devices = sampleCommand({ machine: "q35", scsi20: "store:a.raw" }).all("-device");
     expect(devices).toContain("ich9-usb-ehci1,id=ehci,bus=pcie.0,addr=1d.7,multifunction=on");
     expect(devices).toContain("pci-bridge,id=pci.0,bus=pcidmi,addr=1.0,chassis_nr=1");
-    expect(devices).toContain("pci-bridge,id=pci.4,chassis_nr=5,bus=pci.1,addr=0x1c");
+    expect(devices).toContain("pci-bridge,id=pci.4,chassis_nr=4,bus=pci.1,addr=0x1c");
   });
 
   test("old ones keep their sleep states, new ones only on request", () => {

@@ -180,7 +180,7 @@ function addBridges(build: Build, legacyIgd: boolean): void {
         device(
           "pci-bridge",
           ["id", `pci.${bus}`],
-          ["chassis_nr", build.q35 && build.stock ? bus + 1 : bus],
+          ["chassis_nr", bus],
           ...addressProperties(build.pci.addressOf(slot)),
         ),
       ),
