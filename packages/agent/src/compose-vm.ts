@@ -14,11 +14,14 @@ import { alreadyExists, VmConfigs } from "./application/vm/vm-configs.ts";
 import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { VmSampler } from "./application/vm/vm-sampler.ts";
+import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
 import { qemuHostFacts } from "./infrastructure/vm/qemu-host-facts.ts";
 import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
+import { createVmAgentHandlers } from "./presentation/pve/vm-agent-handlers.ts";
 import { createVmHandlers } from "./presentation/pve/vm-handlers.ts";
+import { createVmMonitorHandlers } from "./presentation/pve/vm-monitor-handlers.ts";
 
 export interface VmParts {
   readonly data: DataDir;
@@ -56,6 +59,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     clock,
   });
   const configs = new VmConfigs({ node, records, sha1Hex: (text) => hash("sha1", text) });
+  const agents = new GuestAgents({ clock });
   const host: VmHost = {
     node,
     configs,
@@ -64,6 +68,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     facts: () => qemuHostFacts(node, parts.facts()),
     qemuBinary: parts.qemuBinary,
     ioFolder: (id) => data.file("run", "guests", id, "io"),
+    guestAgent: (process) => agents.of(process),
     clock,
     sha256Hex: (text) => hash("sha256", text),
     newUuid: randomUUID,
@@ -73,16 +78,20 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   const sampler = new VmSampler({ processes, configs, clock, traffic: tapTraffic });
   let sampled: readonly GuestRuntime[] = [];
   return {
-    handlers: createVmHandlers({
-      host,
-      engine: parts.engine,
-      sampled: (vmid) => sampled.find((row) => row.vmid === vmid),
-      imageStorages: () => parts.storages.imageStorages(),
-      checkFreeVmid: (vmid) => {
-        const taken = records().collection(guestCollection).get(String(vmid))?.value;
-        if (taken !== undefined) throw alreadyExists(vmid, taken);
-      },
-    }),
+    handlers: {
+      ...createVmAgentHandlers(host),
+      ...createVmMonitorHandlers(host),
+      ...createVmHandlers({
+        host,
+        engine: parts.engine,
+        sampled: (vmid) => sampled.find((row) => row.vmid === vmid),
+        imageStorages: () => parts.storages.imageStorages(),
+        checkFreeVmid: (vmid) => {
+          const taken = records().collection(guestCollection).get(String(vmid))?.value;
+          if (taken !== undefined) throw alreadyExists(vmid, taken);
+        },
+      }),
+    },
     sample: () => (sampled = sampler.sample()),
     async adopt() {
       const { running, ended, unreachable } = await processes.adopt();
@@ -92,7 +101,10 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         log.warn({ resource: label, cause: exit.cause }, "a guest ended while no agent ran");
       if (running.length > 0) log.info({ guests: running.length }, "adopted running guests");
     },
-    close: () => processes.close(),
+    close: () => {
+      agents.close();
+      processes.close();
+    },
   };
 }
 

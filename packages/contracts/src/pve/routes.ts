@@ -10,6 +10,8 @@ export interface RouteDecl {
   readonly audit: AuditRule;
   /** Where the code runs; default: the node in `proxyto`, else the server that was asked. */
   readonly runs?: "server" | "node";
+  /** The answer goes out as it came: it is a guest's own, with true and false where PVE's own answers have 1 and 0. */
+  readonly verbatim?: true;
 }
 
 const read: RouteDecl = { audit: "none" };
@@ -19,6 +21,8 @@ const readFromMemory: RouteDecl = { audit: "none", runs: "server" };
 const write: RouteDecl = { audit: "write" };
 const writeOnNode: RouteDecl = { audit: "write", runs: "node" };
 const secret: RouteDecl = { audit: "secret" };
+const agentRead: RouteDecl = { audit: "none", runs: "node", verbatim: true };
+const agentWrite: RouteDecl = { audit: "write", runs: "node", verbatim: true };
 
 export const pveRoutes = {
   "GET /version": read,
@@ -98,6 +102,35 @@ export const pveRoutes = {
   "GET /nodes/{node}/qemu": readFromMemory,
   "POST /nodes/{node}/qemu": write,
   "DELETE /nodes/{node}/qemu/{vmid}": write,
+  "GET /nodes/{node}/qemu/{vmid}/agent": readOnNode,
+  "POST /nodes/{node}/qemu/{vmid}/agent": agentWrite,
+  "GET /nodes/{node}/qemu/{vmid}/agent/get-fsinfo": agentRead,
+  "GET /nodes/{node}/qemu/{vmid}/agent/get-host-name": agentRead,
+  "GET /nodes/{node}/qemu/{vmid}/agent/get-memory-block-info": agentRead,
+  "GET /nodes/{node}/qemu/{vmid}/agent/get-memory-blocks": agentRead,
+  "GET /nodes/{node}/qemu/{vmid}/agent/get-osinfo": agentRead,
+  "GET /nodes/{node}/qemu/{vmid}/agent/get-time": agentRead,
+  "GET /nodes/{node}/qemu/{vmid}/agent/get-timezone": agentRead,
+  "GET /nodes/{node}/qemu/{vmid}/agent/get-users": agentRead,
+  "GET /nodes/{node}/qemu/{vmid}/agent/get-vcpus": agentRead,
+  "GET /nodes/{node}/qemu/{vmid}/agent/info": agentRead,
+  "GET /nodes/{node}/qemu/{vmid}/agent/network-get-interfaces": agentRead,
+  "GET /nodes/{node}/qemu/{vmid}/agent/exec-status": readOnNode,
+  "GET /nodes/{node}/qemu/{vmid}/agent/file-read": readOnNode,
+  "POST /nodes/{node}/qemu/{vmid}/agent/exec": secret,
+  "POST /nodes/{node}/qemu/{vmid}/agent/fsfreeze-freeze": agentWrite,
+  "POST /nodes/{node}/qemu/{vmid}/agent/fsfreeze-thaw": agentWrite,
+  "POST /nodes/{node}/qemu/{vmid}/agent/fstrim": agentWrite,
+  "POST /nodes/{node}/qemu/{vmid}/agent/shutdown": agentWrite,
+  "POST /nodes/{node}/qemu/{vmid}/agent/suspend-disk": agentWrite,
+  "POST /nodes/{node}/qemu/{vmid}/agent/suspend-hybrid": agentWrite,
+  "POST /nodes/{node}/qemu/{vmid}/agent/suspend-ram": agentWrite,
+  "POST /nodes/{node}/qemu/{vmid}/agent/fsfreeze-status": agentRead,
+  "POST /nodes/{node}/qemu/{vmid}/agent/ping": agentRead,
+  "POST /nodes/{node}/qemu/{vmid}/agent/file-write": secret,
+  "POST /nodes/{node}/qemu/{vmid}/agent/set-user-password": secret,
+  "POST /nodes/{node}/qemu/{vmid}/monitor": write,
+  "PUT /nodes/{node}/qemu/{vmid}/sendkey": secret,
   "PUT /nodes/{node}/qemu/{vmid}/config": write,
   "POST /nodes/{node}/qemu/{vmid}/config": write,
   "GET /nodes/{node}/qemu/{vmid}/status/current": readOnNode,

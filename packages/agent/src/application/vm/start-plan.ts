@@ -34,6 +34,7 @@ export async function planStart(
   const volumes = await resolveVolumes(host, values);
   const network = planNetwork(host, vmid, values);
   const io = host.ioFolder(processId(vmid));
+  const place = host.processes.placeOf(processId(vmid));
   const command = qemuCommand({
     vmid,
     config: values,
@@ -50,11 +51,11 @@ export async function planStart(
       qmpEvents: "",
       qmpDescriptors: "",
       spice: `${io}/spice`,
-      agent: `${io}/qga`,
+      agent: place.socketPath("qga"),
       vnc: `${io}/vnc`,
       swtpm: `${host.ioFolder(`${vmid}-tpm`)}/swtpm`,
       efiVars: `${io}/efivars`,
-      serial: (index) => `${io}/serial${index}`,
+      serial: (index) => place.socketPath(`serial${index}`),
       virtiofs: (index) => `${host.ioFolder(`${vmid}-fs${index}`)}/virtiofs`,
       sharedMemory: (name) => `/dev/shm/${name}`,
       hugepages: (sizeMiB) => `/run/hugepages/kvm/${sizeMiB * 1024}kB`,

@@ -4,6 +4,7 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { startVm } from "./start-vm.ts";
+import { answeringAgent } from "./use-guest-agent.ts";
 import { requireRunning, runningVm, type VmHost } from "./vm-host.ts";
 
 export interface StopArgs {
@@ -132,7 +133,7 @@ async function shutDown(
   if (status === "paused" && !args.forceStop) {
     throw new AppError("object.conflict", "VM is paused - cannot shutdown", { pveStatus: 500 });
   }
-  await askToPowerDown(process, work);
+  await askToPowerDown(host, process, args.vmid, work);
   const limit = new AbortController();
   const signal = AbortSignal.any([work.signal, limit.signal]);
   const outcome = await Promise.race([
@@ -147,8 +148,20 @@ async function shutDown(
   await process.stop({ signal: work.signal });
 }
 
-async function askToPowerDown(process: GuestProcess, work: { readonly signal: AbortSignal }): Promise<void> {
+/** Its agent, where one answers, does it properly; the power button is for everybody else. */
+async function askToPowerDown(
+  host: VmHost,
+  process: GuestProcess,
+  vmid: number,
+  work: { readonly signal: AbortSignal },
+): Promise<void> {
+  const { signal } = work;
   try {
+    const agent = await answeringAgent(host, vmid, signal);
+    if (agent !== undefined) {
+      await agent.execute("guest-shutdown", undefined, { noReply: true, signal });
+      return;
+    }
     await process.qmp.execute("system_powerdown", undefined, { signal: work.signal });
   } catch (err) {
     // It may have gone down by itself just now.

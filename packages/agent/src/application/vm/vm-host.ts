@@ -4,6 +4,7 @@ import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-proc
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
 import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { VmConfigs } from "./vm-configs.ts";
@@ -23,6 +24,8 @@ export interface VmHost {
   readonly qemuBinary: string;
   /** The folder in which a guest makes its sockets. */
   readonly ioFolder: (id: string) => string;
+  /** The agent inside a running VM; one conversation for all its users. */
+  readonly guestAgent: (process: GuestProcess) => GuestAgent;
   readonly clock: Clock;
   readonly sha256Hex: (text: string) => string;
   readonly newUuid: () => string;

@@ -62,7 +62,8 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
           },
           signal,
         );
-        return new PveReply({ ...reply, data: toWire(method.returns, reply.data) });
+        const data = route?.verbatim === true ? reply.data : toWire(method.returns, reply.data);
+        return new PveReply({ ...reply, data });
       }
       const valid = requireValidParams(method, params, { source: request.source });
       if (index !== undefined) return new PveReply({ data: index });

@@ -1,0 +1,66 @@
+import { describe, expect, test } from "vitest";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { madeUpRequest, madeUpVmHost } from "../../testing/made-up-vm.ts";
+import { createVmMonitorHandlers } from "./vm-monitor-handlers.ts";
+
+const sent: unknown[] = [];
+const qmp = {
+  execute: (command: string, args: Record<string, unknown>) => {
+    sent.push([command, args]);
+    if (args["command-line"] === "bad") return Promise.reject(new Error("no such thing"));
+    return Promise.resolve("VM status: running\r\n");
+  },
+} as unknown as GuestProcess["qmp"];
+const host = madeUpVmHost({
+  100: { values: {}, process: { id: "100", hasExited: false, qmp } },
+  101: { values: {} },
+});
+const handlers = createVmMonitorHandlers(host);
+const joe = {
+  actor: { userid: "joe@pve", authid: "joe@pve" },
+  access: {
+    privileges: () => new Map(),
+    has: () => false,
+    require: () => {
+      throw new Error("Permission check failed (/, Sys.Modify)");
+    },
+  },
+};
+
+describe("a running VM", () => {
+  test("gets keys", async () => {
+    const press = handlers["PUT /nodes/{node}/qemu/{vmid}/sendkey"];
+    expect(await press?.({ node: "n1", vmid: 100, key: "ctrl-0x1c-<" }, madeUpRequest())).toBeNull();
+    expect(sent.at(-1)).toEqual([
+      "send-key",
+      {
+        keys: [
+          { type: "qcode", data: "ctrl" },
+          { type: "number", data: 28 },
+          { type: "qcode", data: "less" },
+        ],
+      },
+    ]);
+    await expect(press?.({ node: "n1", vmid: 101, key: "a" }, madeUpRequest())).rejects.toThrow(
+      "VM 101 not running",
+    );
+    for (const key of ["a b", "", "a-".repeat(20)])
+      await expect(press?.({ node: "n1", vmid: 100, key }, madeUpRequest())).rejects.toThrow(
+        "invalid parameter",
+      );
+    await expect(
+      press?.({ node: "n1", vmid: 100, key: "a", skiplock: true }, madeUpRequest(joe)),
+    ).rejects.toThrow("Parameter verification failed.");
+  });
+
+  test("answers its monitor's commands, and looking needs less than changing", async () => {
+    const ask = handlers["POST /nodes/{node}/qemu/{vmid}/monitor"];
+    const run = (command: string, more = {}) =>
+      ask?.({ node: "n1", vmid: 100, command }, madeUpRequest(more));
+    expect(await run("info status", joe)).toBe("VM status: running\r\n");
+    expect(await run("help", joe)).toBe("VM status: running\r\n");
+    expect(await run("bad")).toBe("ERROR: no such thing\n");
+    await expect(run("system_reset", joe)).rejects.toThrow("Permission check failed (/, Sys.Modify)");
+    await expect(run("information", joe)).rejects.toThrow("Permission check failed");
+  });
+});
