@@ -1,42 +1,69 @@
-// `gpve down`: server and agent stop, guests run on.
+// `gpve down`: server and agent stop, guests run on; with --guests they are shut down too.
+import { stopGuests } from "@gpve/agent/stop-guests.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { openDataDir } from "@gpve/kit/data-dir.ts";
-import { isAlive } from "@gpve/kit/process-identity.ts";
+import { type DataDir, openDataDir } from "@gpve/kit/data-dir.ts";
+import { createLogger } from "@gpve/kit/logger.ts";
+import { isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import type { Io } from "../io.ts";
 import { readRunState } from "../run-state.ts";
 import { runningGuests } from "./running-guests.ts";
 import { commandOptions, dataDirOption } from "./options.ts";
 
 const STOP_TIMEOUT_MS = 20_000;
+/** What a guest has to switch itself off, before it is stopped. */
+const SHUTDOWN_TIMEOUT_MS = 60_000;
 
 export async function down(args: readonly string[], io: Io): Promise<number> {
   const options = commandOptions("down", args, { data: { type: "string" }, guests: { type: "boolean" } });
   const data = openDataDir(dataDirOption(options.data));
   const state = readRunState(data);
-  if (state === undefined) {
+  const withGuests = options.guests === true;
+  if (state === undefined && !withGuests) {
     io.out(`gpve is not running on ${data.path}`);
     return 0;
   }
-  const guests = await runningGuests(data);
-  if (guests > 0 && options.guests === true) {
-    throw new AppError(
-      "feature.unsupported",
-      `${guests} guests run, and this version cannot shut guests down: stop them first`,
-    );
+  let guests = 0;
+  if (state !== undefined) {
+    if (!withGuests) guests = await runningGuests(data);
+    await stopProcess(state.process, data);
   }
-  process.kill(state.process.pid, "SIGTERM");
-  const end = performance.now() + STOP_TIMEOUT_MS;
-  while (isAlive(state.process)) {
-    if (performance.now() > end) {
-      throw new AppError(
-        "request.timeout",
-        `process ${state.process.pid} did not stop within ${STOP_TIMEOUT_MS / 1000} s; see ${data.file("log", "gpve.log")}`,
-      );
-    }
-    await new Promise((resolve) => setTimeout(resolve, 50));
+  if (withGuests) {
+    io.out(`gpve stopped: server and agent are down, ${await endGuests(data)}`);
+    return 0;
   }
   io.out(
     `gpve stopped: server and agent are down, ${guests === 0 ? "no guests were running" : `${guests} guests run on`}`,
   );
   return 0;
+}
+
+async function stopProcess(running: ProcessIdentity, data: DataDir): Promise<void> {
+  process.kill(running.pid, "SIGTERM");
+  const end = performance.now() + STOP_TIMEOUT_MS;
+  while (isAlive(running)) {
+    if (performance.now() > end) {
+      throw new AppError(
+        "request.timeout",
+        `process ${running.pid} did not stop within ${STOP_TIMEOUT_MS / 1000} s; see ${data.file("log", "gpve.log")}`,
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+async function endGuests(data: DataDir): Promise<string> {
+  const log = createLogger({ component: "down", output: data.file("log", "gpve.log") });
+  try {
+    const ended = await stopGuests(data, { log, timeoutMs: SHUTDOWN_TIMEOUT_MS });
+    if (ended.unreachable.length > 0) {
+      throw new AppError(
+        "operation.failed",
+        `these guests run on, because their monitors do not answer: ${ended.unreachable.join(", ")}`,
+      );
+    }
+    if (ended.shutDown + ended.stopped === 0) return "no guests were running";
+    return `${ended.shutDown} guests have shut down, ${ended.stopped} were stopped`;
+  } finally {
+    log.close();
+  }
 }

@@ -88,7 +88,8 @@ export class NatBridge {
   /** Removes what `ensure` made, and nothing else. Guests on the bridge lose their network. */
   async teardown(): Promise<void> {
     const note = this.#readNote();
-    if (note?.dnsmasq !== undefined && isAlive(note.dnsmasq)) {
+    if (note === undefined) return; // written before anything else is made
+    if (note.dnsmasq !== undefined && isAlive(note.dnsmasq)) {
       sendSignal(note.dnsmasq.pid, "SIGTERM");
       await this.#waitGone(note.dnsmasq);
     }

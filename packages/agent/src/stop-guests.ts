@@ -1,0 +1,76 @@
+// For `down --guests`, when server and agent have stopped: ends every guest of a data directory and takes away the
+// network that was made for them.
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
+import { guestNetwork } from "./infrastructure/net/guest-network.ts";
+
+export interface StoppedGuests {
+  /** Switched themselves off when asked. */
+  readonly shutDown: number;
+  /** Did not, and were stopped. */
+  readonly stopped: number;
+  /** Run on: their monitors do not answer. */
+  readonly unreachable: readonly string[];
+}
+
+export async function stopGuests(
+  data: DataDir,
+  options: { readonly log: Logger; readonly timeoutMs: number; readonly clock?: Clock },
+): Promise<StoppedGuests> {
+  const { log, timeoutMs, clock = systemClock } = options;
+  const guests = new SupervisedGuests({
+    dataFolder: data.path,
+    instanceId: data.instanceId,
+    supervisor: "", // nothing is started
+    log,
+    clock,
+  });
+  try {
+    const { running, ended, unreachable } = await guests.adopt();
+    const isVm = ({ id }: GuestProcess): boolean => !id.includes("-");
+    const outcomes = await Promise.all(
+      running.filter(isVm).map((guest) => shutDown(guest, timeoutMs, clock)),
+    );
+    // Helpers (a TPM, a file server) are needed until their guest has gone.
+    await Promise.all(
+      running.filter((guest) => !isVm(guest) && !guest.hasExited).map((guest) => guest.stop()),
+    );
+    for (const { id } of [...running, ...ended]) await guests.forget(id);
+    if (unreachable.length === 0) {
+      guests.sweep();
+      if (guests.confinement.level === "full") await guestNetwork(data, { clock }).teardown();
+    }
+    return {
+      shutDown: outcomes.filter((itself) => itself).length,
+      stopped: outcomes.filter((itself) => !itself).length,
+      unreachable: unreachable.map(({ label }) => label),
+    };
+  } finally {
+    guests.close();
+  }
+}
+
+/** True when the guest switched itself off. */
+async function shutDown(guest: GuestProcess, timeoutMs: number, clock: Clock): Promise<boolean> {
+  try {
+    await guest.qmp.execute("cont");
+    await guest.qmp.execute("system_powerdown");
+  } catch (err) {
+    ignore(err, "it is stopped below");
+  }
+  const patience = new AbortController();
+  const exit = await Promise.race([
+    guest.exited,
+    clock.sleep(timeoutMs, patience.signal).then(
+      () => undefined,
+      () => undefined,
+    ),
+  ]);
+  patience.abort(new Error("no longer needed"));
+  if (exit === undefined) await guest.stop();
+  return exit?.cause === "shutdown";
+}
