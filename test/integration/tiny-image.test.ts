@@ -1,6 +1,12 @@
 // The tiny Linux guest is what many other tests stand on: it must boot from every kind of disk, talk and obey.
-import { existsSync } from "node:fs";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { createHash } from "node:crypto";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
+import { isoImage } from "@gpve/agent/infrastructure/cloudinit/iso-image.ts";
+import { cloudinitDrive } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
+import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { type BareQemu, bareQemu, QEMU } from "../support/bare-qemu.ts";
 import { tinyImage } from "../support/images.ts";
 
@@ -9,7 +15,9 @@ if (missing !== undefined) console.warn(`SKIPPED the tiny image: ${missing}`);
 
 describe.skipIf(missing !== undefined)("the tiny image", () => {
   let guest: BareQemu | undefined;
+  const folder = mkdtempSync(join(tmpdir(), "gpve-seed-"));
   afterEach(async () => guest?.stop());
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
   const boot = async (...args: string[]): Promise<BareQemu> => {
     guest = await bareQemu(await tinyImage(), args);
@@ -66,5 +74,64 @@ describe.skipIf(missing !== undefined)("the tiny image", () => {
     const qemu = await boot("-device", "ide-hd,drive=disk");
     qemu.type("cat /proc/partitions");
     await qemu.until("sda2");
+  });
+
+  const MAC = "BC:24:11:00:00:07";
+  const values: VmValues = {
+    name: "seeded.example.org",
+    ciuser: "ann",
+    sshkeys: encodeURIComponent("ssh-ed25519 AAAA ann@home\nssh-rsa BBBB # second\n"),
+    net0: `virtio=${MAC},bridge=vmbr0`,
+    ipconfig0: "ip=192.0.2.7/28,gw=192.0.2.1,ip6=2001:db8::7/64",
+    nameserver: "192.0.2.53",
+    searchdomain: "example.org",
+  };
+
+  const bootSeeded = async (config: VmValues, networkVersion: 1 | 2, device: string[]): Promise<BareQemu> => {
+    const drive = await cloudinitDrive(config, {
+      vmid: 100,
+      dns: {},
+      sha1: (text) => createHash("sha1").update(text).digest("hex"),
+      base64: (text) => Buffer.from(text).toString("base64"),
+      snippet: () => Promise.reject(new Error("no snippets here")),
+      networkVersion,
+    });
+    const iso = join(folder, "seed.iso");
+    writeFileSync(iso, isoImage(drive));
+    return boot(
+      "-device",
+      "virtio-blk-pci,drive=disk",
+      "-blockdev",
+      `driver=raw,node-name=seed,read-only=on,file.driver=file,file.filename=${iso}`,
+      ...device,
+      "-nic",
+      `user,model=virtio-net-pci,mac=${MAC}`,
+    );
+  };
+
+  it.each([
+    { what: "NoCloud, version 1", more: {}, version: 1, device: ["-device", "ide-cd,drive=seed"] },
+    { what: "NoCloud, version 2", more: {}, version: 2, device: ["-device", "ide-cd,drive=seed"] },
+    {
+      what: "a config drive on SCSI",
+      more: { citype: "configdrive2" },
+      version: 1,
+      device: ["-device", "virtio-scsi-pci", "-device", "scsi-cd,drive=seed"],
+    },
+  ] as const)("obeys a cloud-init drive: $what", async ({ more, version, device }) => {
+    const qemu = await bootSeeded({ ...values, ...more }, version, [...device]);
+    expect(qemu.serial()).toMatch(/ready after [\d.]+ s, hostname seeded,/);
+    await vi.waitFor(async () => expect(await qemu.agent.isRunning()).toBe(true), { timeout: 60_000 });
+    const shown = await qemu.run(
+      "/bin/sh",
+      "-c",
+      "ip addr show dev eth0; ip route; cat /etc/resolv.conf /home/ann/.ssh/authorized_keys",
+    );
+    expect(shown).toContain("inet 192.0.2.7/28");
+    expect(shown).toContain("inet6 2001:db8::7/64");
+    expect(shown).toContain("default via 192.0.2.1 dev eth0");
+    expect(shown).toContain("nameserver 192.0.2.53");
+    expect(shown).toContain("search example.org");
+    expect(shown).toContain("ssh-ed25519 AAAA ann@home\nssh-rsa BBBB # second\n");
   });
 });

@@ -14,9 +14,9 @@ function or_dash(s) { return s == "" ? "-" : s }
 /^ *- type: physical/ { flush(); name = mac = list = ""; dns = 0; next }
 /^ *- type: nameserver/ { flush(); dns = 1; next }
 /^ *- type:/ { flush(); type = value($0); next }
-/name:/ { if (!/set-name/) name = value($0); else name = value($0); next }
+/name:/ { name = value($0); next }
 /mac_address:|macaddress:/ { mac = tolower(value($0)); next }
-/^ +net[0-9]+:/ { flush(); name = mac = list = ""; next }
+/^ +net[0-9]+:/ { flush(); name = mac = list = ""; dns = 0; next }
 /dhcp4: true/ { type = "dhcp"; flush(); next }
 /dhcp6: true/ { type = "dhcp6"; flush(); next }
 /gateway[46]?:/ {
