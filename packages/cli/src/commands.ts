@@ -41,6 +41,13 @@ import { version } from "./commands/server/version.ts";
 import { completionCommand } from "./commands/session/completion.ts";
 import { login } from "./commands/session/login.ts";
 import { logout } from "./commands/session/logout.ts";
+import { storageContent } from "./commands/storage/content.ts";
+import { storageCreate } from "./commands/storage/create.ts";
+import { storageDelete } from "./commands/storage/delete.ts";
+import { storageDownload } from "./commands/storage/download.ts";
+import { storageList } from "./commands/storage/list.ts";
+import { storageShow } from "./commands/storage/show.ts";
+import { storageUpload } from "./commands/storage/upload.ts";
 import { storeBackup } from "./commands/store/backup.ts";
 import { storeMigrate } from "./commands/store/migrate.ts";
 import { storeRestore } from "./commands/store/restore.ts";
@@ -115,6 +122,13 @@ export const allCommands: readonly CommandSpec[] = [
   roleCreate,
   roleSet,
   roleDelete,
+  storageList,
+  storageShow,
+  storageCreate,
+  storageDelete,
+  storageContent,
+  storageUpload,
+  storageDownload,
   storeBackup,
   storeRestore,
   storeVerify,

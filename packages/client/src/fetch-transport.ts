@@ -18,12 +18,16 @@ export class FetchTransport implements Transport {
     const { cookie: _cookie, ...headers } = request.headers;
     const timeout = (request.timeoutMs ?? 0) > 0 ? [AbortSignal.timeout(request.timeoutMs ?? 0)] : [];
     const signals = [...(request.signal === undefined ? [] : [request.signal]), ...timeout];
+    const { body: sent } = request;
+    if (sent !== undefined && typeof sent !== "string") {
+      throw new AppError("feature.unsupported", "this client cannot stream request bodies");
+    }
     let response: Response;
     try {
       response = await this.#fetch(`${this.origin}${request.path}`, {
         method: request.method,
         headers,
-        ...(request.body === undefined ? {} : { body: request.body }),
+        ...(sent === undefined ? {} : { body: sent }),
         ...(signals.length === 0 ? {} : { signal: AbortSignal.any(signals) }),
       });
     } catch (err) {

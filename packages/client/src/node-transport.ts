@@ -2,7 +2,8 @@
 // when its certificate's SHA-256 fingerprint is the pinned one: what `./gpve up` prints is enough to connect.
 import type { IncomingMessage } from "node:http";
 import { Agent, type AgentOptions, request as httpsRequest } from "node:https";
-import type { Duplex } from "node:stream";
+import { Readable, type Duplex } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { checkServerIdentity, connect, type ConnectionOptions, type TLSSocket } from "node:tls";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { type HttpRequest, type HttpResponse, readText, type Transport } from "./transport.ts";
@@ -58,7 +59,7 @@ export class NodeTransport implements Transport {
 
   #once(request: HttpRequest, agent: Agent): Promise<HttpResponse> {
     const timeoutMs = request.timeoutMs ?? this.#timeoutMs;
-    const body = request.body === undefined ? undefined : Buffer.from(request.body, "utf8");
+    const body = typeof request.body === "string" ? Buffer.from(request.body, "utf8") : request.body;
     return new Promise((resolve, reject) => {
       const outgoing = httpsRequest({
         host: hostOf(this.#url),
@@ -84,7 +85,12 @@ export class NodeTransport implements Transport {
         reject(stale ? new StaleConnection() : err);
       });
       outgoing.once("response", (incoming) => resolve(nodeResponse(incoming)));
-      outgoing.end(body);
+      if (body === undefined || Buffer.isBuffer(body)) outgoing.end(body);
+      else {
+        pipeline(Readable.from(body.open()), outgoing).catch((err: unknown) => {
+          outgoing.destroy(err instanceof Error ? err : new Error(String(err)));
+        });
+      }
     });
   }
 

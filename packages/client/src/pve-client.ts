@@ -8,6 +8,7 @@ import {
   type PveValue,
   type PveValues,
 } from "./pve-encoding.ts";
+import { multipartBody, type UploadForm } from "./multipart-body.ts";
 import { isObject } from "./response-error.ts";
 import type { Sender } from "./sender.ts";
 
@@ -80,6 +81,17 @@ export class PveClient {
       ...(inQuery ? {} : { body: encoded, headers: { "content-type": "application/x-www-form-urlencoded" } }),
     });
     return parseAnswer(await response.text(), `${verb} ${path}`);
+  }
+
+  /** POST with a form of fields and one file, which is read while it is sent. */
+  async upload(path: string, form: UploadForm, options: CallOptions = {}): Promise<PveAnswer> {
+    const { contentType, body } = multipartBody(form);
+    const response = await this.#sender.send("POST", `/api2/json${path}`, {
+      ...options,
+      body,
+      headers: { "content-type": contentType },
+    });
+    return parseAnswer(await response.text(), `POST ${path}`);
   }
 
   #typed(

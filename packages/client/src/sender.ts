@@ -1,11 +1,11 @@
 // One request with authentication, and one repeat when other credentials can help.
 import type { Authentication } from "./authentication.ts";
 import { responseError } from "./response-error.ts";
-import type { HttpResponse, HttpVerb, Transport } from "./transport.ts";
+import type { HttpResponse, HttpVerb, StreamBody, Transport } from "./transport.ts";
 
 export interface SendOptions {
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string;
+  readonly body?: string | StreamBody;
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
 }

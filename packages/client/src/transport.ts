@@ -3,12 +3,18 @@
 
 export type HttpVerb = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
+/** A body that is not held in memory. It can be opened again, for a repeated request. */
+export interface StreamBody {
+  readonly length: number;
+  open(): AsyncIterable<Uint8Array>;
+}
+
 export interface HttpRequest {
   readonly method: HttpVerb;
   /** Absolute path with query, percent-encoded: "/api2/json/version". */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body?: string;
+  readonly body?: string | StreamBody;
   readonly signal?: AbortSignal;
   /** Silence after which the request is given up; 0 = never (watches). */
   readonly timeoutMs?: number;

@@ -1,6 +1,12 @@
 // A scripted API: answers by method and path, remembers what it was asked. FakeTransport puts it behind the
 // client directly, FakeHttpsServer behind a real TLS socket.
-import { readText, type HttpRequest, type HttpResponse, type Transport } from "../transport.ts";
+import {
+  readText,
+  type HttpRequest,
+  type HttpResponse,
+  type StreamBody,
+  type Transport,
+} from "../transport.ts";
 
 export interface FakeRequest {
   readonly method: string;
@@ -88,7 +94,7 @@ export class FakeTransport implements Transport {
   async send(request: HttpRequest): Promise<HttpResponse> {
     request.signal?.throwIfAborted();
     const reply = await this.#api.answer(
-      fakeRequest(request.method, request.path, request.headers, request.body ?? ""),
+      fakeRequest(request.method, request.path, request.headers, await bodyText(request.body)),
     );
     const body = encode(reply.pieces);
     return {
@@ -103,6 +109,10 @@ export class FakeTransport implements Transport {
   close(): void {
     this.closed = true;
   }
+}
+
+async function bodyText(body: string | StreamBody | undefined): Promise<string> {
+  return body === undefined || typeof body === "string" ? (body ?? "") : readText(body.open());
 }
 
 export function fakeRequest(
