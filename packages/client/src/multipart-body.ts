@@ -22,7 +22,7 @@ export function multipartBody(form: UploadForm): { readonly contentType: string;
         `--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
     )
     .join("");
-  const { field, name, size, open } = form.file;
+  const { field, name, size } = form.file;
   const shown = name.replaceAll(/["\r\n]/g, "_");
   const before = encode(
     `${head}--${boundary}\r\ncontent-disposition: form-data; name="${field}"; filename="${shown}"\r\n` +
@@ -35,7 +35,7 @@ export function multipartBody(form: UploadForm): { readonly contentType: string;
       length: before.length + size + after.length,
       async *open() {
         yield before;
-        yield* open();
+        yield* form.file.open();
         yield after;
       },
     },

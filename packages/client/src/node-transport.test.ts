@@ -156,3 +156,22 @@ describe("requests", () => {
     transport.close();
   });
 });
+
+test("sends a body of known length while it is read, and tells when reading fails", async () => {
+  api.pve("POST /x", null);
+  const transport = new NodeTransport({ url: server.url, fingerprint: server.fingerprint });
+  const send = (open: () => AsyncIterable<Uint8Array>): Promise<unknown> =>
+    transport.send({ method: "POST", path: "/api2/json/x", headers: {}, body: { length: 4, open } });
+  await send(async function* whole() {
+    yield Buffer.from("ab");
+    yield Buffer.from("cd");
+  });
+  const asked = api.last("POST /api2/json/x");
+  expect([asked.body, asked.headers["content-length"]]).toEqual(["abcd", "4"]);
+  const broken = send(async function* broken() {
+    yield Buffer.from("ab");
+    throw new Error("disk trouble");
+  });
+  await expect(broken).rejects.toMatchObject({ code: "node.unavailable" });
+  transport.close();
+});
