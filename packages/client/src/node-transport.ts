@@ -1,9 +1,8 @@
 // HTTPS by node:https. A server is trusted when its certificate chains to the given CA (or the system's), or
 // when its certificate's SHA-256 fingerprint is the pinned one: what `./gpve up` prints is enough to connect.
-import type { IncomingMessage } from "node:http";
+import type { ClientRequest, IncomingMessage } from "node:http";
 import { Agent, type AgentOptions, request as httpsRequest } from "node:https";
-import { Readable, type Duplex } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import type { Duplex } from "node:stream";
 import { checkServerIdentity, connect, type ConnectionOptions, type TLSSocket } from "node:tls";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { type HttpRequest, type HttpResponse, readText, type Transport } from "./transport.ts";
@@ -87,7 +86,7 @@ export class NodeTransport implements Transport {
       outgoing.once("response", (incoming) => resolve(nodeResponse(incoming)));
       if (body === undefined || Buffer.isBuffer(body)) outgoing.end(body);
       else {
-        pipeline(Readable.from(body.open()), outgoing).catch((err: unknown) => {
+        sendPieces(body.open(), outgoing).catch((err: unknown) => {
           outgoing.destroy(err instanceof Error ? err : new Error(String(err)));
         });
       }
@@ -252,4 +251,20 @@ function reasonOf(err: unknown): string {
   if (known !== undefined) return known;
   if (err instanceof AggregateError && err.errors.length > 0) return reasonOf(err.errors[0]);
   return err instanceof Error ? err.message : String(err);
+}
+
+/** No faster than the connection takes it. A connection that closes ends it; why, the request's own events tell. */
+async function sendPieces(pieces: AsyncIterable<Uint8Array>, outgoing: ClientRequest): Promise<void> {
+  for await (const piece of pieces) {
+    if (outgoing.destroyed) return;
+    if (outgoing.write(piece)) continue;
+    await new Promise<void>((resolve) => {
+      const go = (): void => {
+        outgoing.off("drain", go).off("close", go);
+        resolve();
+      };
+      outgoing.on("drain", go).on("close", go);
+    });
+  }
+  outgoing.end();
 }

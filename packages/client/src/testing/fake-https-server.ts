@@ -31,7 +31,7 @@ export async function startFakeHttpsServer(
       incoming.socket.destroy();
       return;
     }
-    void (async () => {
+    (async () => {
       const chunks: Buffer[] = [];
       for await (const chunk of incoming) chunks.push(chunk as Buffer);
       const headers = Object.fromEntries(
@@ -48,7 +48,7 @@ export async function startFakeHttpsServer(
       outgoing.writeHead(reply.status, reason, reply.headers);
       for await (const piece of reply.pieces) outgoing.write(Buffer.from(piece, "utf8"));
       outgoing.end();
-    })();
+    })().catch(() => outgoing.destroy()); // a client that went away needs no answer
   });
   server.on("connection", () => {
     connections += 1;
