@@ -85,6 +85,8 @@ int main(int argc, char **argv) {
   setrlimit(RLIMIT_NOFILE, &files);
 
   if (!spec_read(spec_path, &spec)) return quit(failure());
+  // Whatever folder the agent was in must be free to go.
+  if (chdir("/") != 0) return quit("cannot enter /");
   unlink(spec.exit_file);
   int log = spec.log == NULL ? open("/dev/null", O_WRONLY | O_CLOEXEC) : open(spec.log, O_CREAT | O_APPEND | O_WRONLY | O_CLOEXEC, 0600);
   if (log < 0) return quit("cannot open the guest's log");

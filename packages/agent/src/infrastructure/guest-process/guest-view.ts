@@ -18,7 +18,6 @@ const READ_ONLY_FOLDERS = [
   "/usr/share/AAVMF",
   "/usr/share/qemu-efi-aarch64",
   "/usr/share/vgabios",
-  "/etc/ld.so.cache",
 ];
 const DEVICES = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"];
 /** Merged-usr systems link these into /usr. */

@@ -4,7 +4,7 @@
 //   adopt:  guest.json + state + exit say who it is and how it ended; QMP's uuid proves it
 import { chownSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
   Adoption,
@@ -60,7 +60,7 @@ export class SupervisedGuests implements GuestProcesses {
   constructor(options: SupervisedGuestsOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
-    this.#guestsFolder = `${options.dataFolder}/run/guests`;
+    this.#guestsFolder = resolve(options.dataFolder, "run", "guests");
     const isRoot = options.isRoot ?? process.getuid?.() === 0;
     this.confinement = isRoot
       ? { level: "full", detail: "each guest has its own uid, cgroup, mount namespace and seccomp filter" }
