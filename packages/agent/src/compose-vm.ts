@@ -15,6 +15,7 @@ import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { VmSampler } from "./application/vm/vm-sampler.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
+import { GuestNetwork } from "./infrastructure/net/guest-network.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
 import { qemuHostFacts } from "./infrastructure/vm/qemu-host-facts.ts";
@@ -60,11 +61,13 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   });
   const configs = new VmConfigs({ node, records, sha1Hex: (text) => hash("sha1", text) });
   const agents = new GuestAgents({ clock });
+  const network = new GuestNetwork({ instanceId: data.instanceId, exec: parts.exec });
   const host: VmHost = {
     node,
     configs,
     processes,
     storages: parts.storages,
+    network,
     facts: () => qemuHostFacts(node, parts.facts()),
     qemuBinary: parts.qemuBinary,
     ioFolder: (id) => data.file("run", "guests", id, "io"),
@@ -75,7 +78,12 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     newMac,
   };
   registerVmOperations(parts.engine, host);
-  const sampler = new VmSampler({ processes, configs, clock, traffic: tapTraffic });
+  const sampler = new VmSampler({
+    processes,
+    configs,
+    clock,
+    traffic: (vmid, key) => tapTraffic(network.tapOf(vmid, key)),
+  });
   let sampled: readonly GuestRuntime[] = [];
   return {
     handlers: {

@@ -2,6 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestFile, GuestStart, GuestTap } from "@gpve/domain/guest/guest-processes.ts";
 import type {
+  CommandInput,
   CommandOptions,
   NetDescriptors,
   QemuCommand,
@@ -15,6 +16,7 @@ import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { processId, volumeOf, type VmHost } from "./vm-host.ts";
+import { listNets, type HostBridge } from "./vm-network.ts";
 
 /** Descriptors below are the supervisor's own and the monitors'. */
 const FIRST_FD = 32;
@@ -32,36 +34,12 @@ export async function planStart(
   options: CommandOptions = {},
 ): Promise<StartPlan> {
   const volumes = await resolveVolumes(host, values);
-  const network = planNetwork(host, vmid, values);
-  const io = host.ioFolder(processId(vmid));
-  const place = host.processes.placeOf(processId(vmid));
-  const command = qemuCommand({
-    vmid,
-    config: values,
-    host: host.facts(),
-    sha256Hex: host.sha256Hex,
-    volumes: (file) => {
-      const found = volumes.resolved.get(file);
-      if (found === undefined) throw new AppError("internal.error", `volume '${file}' was not looked up`);
-      return found;
-    },
-    paths: {
-      binary: host.qemuBinary,
-      qmp: "",
-      qmpEvents: "",
-      qmpDescriptors: "",
-      spice: `${io}/spice`,
-      agent: place.socketPath("qga"),
-      vnc: `${io}/vnc`,
-      swtpm: `${host.ioFolder(`${vmid}-tpm`)}/swtpm`,
-      efiVars: `${io}/efivars`,
-      serial: (index) => place.socketPath(`serial${index}`),
-      virtiofs: (index) => `${host.ioFolder(`${vmid}-fs${index}`)}/virtiofs`,
-      sharedMemory: (name) => `/dev/shm/${name}`,
-      hugepages: (sizeMiB) => `/run/hugepages/kvm/${sizeMiB * 1024}kB`,
-    },
-    options: { ...options, netDescriptors: network.descriptors },
+  const network = await planNetwork(host, vmid, values);
+  const input = commandInput(host, vmid, values, volumes, {
+    ...options,
+    netDescriptors: network.descriptors,
   });
+  const command = qemuCommand({ ...input, host: { ...input.host, bridgeMtu: network.bridgeMtu } });
   const uuid = readUuid(values);
   return {
     command,
@@ -88,6 +66,45 @@ export async function planStart(
   };
 }
 
+/** What the command line, and every device plugged later, is made of. */
+export function commandInput(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  volumes: Pick<ResolvedVolumes, "resolved">,
+  options: CommandOptions,
+): CommandInput {
+  const io = host.ioFolder(processId(vmid));
+  const place = host.processes.placeOf(processId(vmid));
+  return {
+    vmid,
+    config: values,
+    host: host.facts(),
+    sha256Hex: host.sha256Hex,
+    volumes: (file) => {
+      const found = volumes.resolved.get(file);
+      if (found === undefined) throw new AppError("internal.error", `volume '${file}' was not looked up`);
+      return found;
+    },
+    paths: {
+      binary: host.qemuBinary,
+      qmp: "",
+      qmpEvents: "",
+      qmpDescriptors: "",
+      spice: `${io}/spice`,
+      agent: place.socketPath("qga"),
+      vnc: `${io}/vnc`,
+      swtpm: `${host.ioFolder(`${vmid}-tpm`)}/swtpm`,
+      efiVars: `${io}/efivars`,
+      serial: (index) => place.socketPath(`serial${index}`),
+      virtiofs: (index) => `${host.ioFolder(`${vmid}-fs${index}`)}/virtiofs`,
+      sharedMemory: (name) => `/dev/shm/${name}`,
+      hugepages: (sizeMiB) => `/run/hugepages/kvm/${sizeMiB * 1024}kB`,
+    },
+    options,
+  };
+}
+
 /** Monitors come as listening descriptors from whoever starts the process; by path QEMU could replace them. */
 function withoutMonitors(args: readonly string[]): string[] {
   const kept: string[] = [];
@@ -102,12 +119,12 @@ function withoutMonitors(args: readonly string[]): string[] {
   return kept;
 }
 
-interface Volumes {
+export interface ResolvedVolumes {
   readonly resolved: ReadonlyMap<string, ResolvedVolume>;
   readonly files: readonly GuestFile[];
 }
 
-async function resolveVolumes(host: VmHost, values: VmValues): Promise<Volumes> {
+export async function resolveVolumes(host: VmHost, values: VmValues): Promise<ResolvedVolumes> {
   const resolved = new Map<string, ResolvedVolume>();
   const files = new Map<string, GuestFile>();
   for (const { drive } of listDrives(values)) {
@@ -165,29 +182,24 @@ interface Network {
   readonly descriptors: Readonly<Record<string, NetDescriptors>>;
   readonly taps: readonly (GuestTap & { firstFd: number })[];
   readonly vhost: { count: number; firstFd: number } | undefined;
+  /** By the configuration's names. */
+  readonly bridgeMtu: Readonly<Record<string, number>>;
 }
 
 /** Queues of all taps first, then vhost: that is the order in which descriptors are passed. */
-function planNetwork(host: VmHost, vmid: number, values: VmValues): Network {
-  const nets = Object.keys(values)
-    .filter((key) => /^net\d+$/.test(key))
-    .toSorted((a, b) => Number(a.slice(3)) - Number(b.slice(3)))
-    .map((key) => ({ key, net: readVmProperty("net", values[key] ?? "", key) as NetDevice }))
-    .filter(({ net }) => net.bridge !== undefined);
+async function planNetwork(host: VmHost, vmid: number, values: VmValues): Promise<Network> {
+  const nets = listNets(values).filter(({ net }) => net.bridge !== undefined);
   let fd = FIRST_FD;
   const taps: (GuestTap & { firstFd: number })[] = [];
   const queuesOf = new Map<string, number[]>();
+  const bridgeMtu: Record<string, number> = {};
   for (const { key, net } of nets) {
-    const queues = Math.max(1, net.queues ?? 1);
-    taps.push({
-      name: tapName(vmid, key),
-      bridge: net.bridge ?? "",
-      queues,
-      ...(net.mtu !== undefined && net.mtu > 1 ? { mtu: net.mtu } : {}),
-      firstFd: fd,
-    });
-    queuesOf.set(key, range(fd, queues));
-    fd += queues;
+    const bridge = await host.network.bridge(key, net);
+    bridgeMtu[net.bridge ?? ""] = bridge.mtu;
+    const tap = guestTap(host.network.newTap(vmid, key), net, bridge);
+    taps.push({ ...tap, firstFd: fd });
+    queuesOf.set(key, range(fd, tap.queues));
+    fd += tap.queues;
   }
   const vhostFirst = fd;
   const descriptors: Record<string, NetDescriptors> = {};
@@ -201,11 +213,14 @@ function planNetwork(host: VmHost, vmid: number, values: VmValues): Network {
     descriptors,
     taps,
     vhost: fd > vhostFirst ? { count: fd - vhostFirst, firstFd: vhostFirst } : undefined,
+    bridgeMtu,
   };
 }
 
-export function tapName(vmid: number, key: string): string {
-  return `tap${vmid}i${key.slice(3)}`;
+export function guestTap(name: string, net: NetDevice, bridge: HostBridge): GuestTap & { queues: number } {
+  // 1 stands for the bridge's; a tap with more than its bridge would lower nothing and lose packets.
+  const mtu = net.mtu !== undefined && net.mtu > 1 ? net.mtu : bridge.mtu;
+  return { name, bridge: bridge.device, queues: Math.max(1, net.queues ?? 1), mtu };
 }
 
 function range(first: number, count: number): number[] {

@@ -5,7 +5,9 @@ import { applyAllPending } from "@gpve/domain/vm/pending.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { planStart } from "./start-plan.ts";
+import { listNets } from "./vm-network.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 
 export interface StartArgs {
@@ -65,7 +67,29 @@ export async function startVm(
   for (const line of command.warnings) work.warn(`WARN: ${line}`);
   for (const line of command.notes) work.log(line);
   await beforeStart();
-  await host.processes.start(start, { signal: work.signal });
+  const process = await host.processes.start(start, { signal: work.signal });
+  await finishNetwork(host, vmid, config.values, process, work);
+}
+
+/** What a NIC has besides its tap: VLANs, rate, a link that is down. */
+async function finishNetwork(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  process: GuestProcess,
+  work: StartWork,
+): Promise<void> {
+  for (const { key, net } of listNets(values)) {
+    if (net.link_down === true)
+      await process.qmp.execute("set_link", { name: key, up: false }, { signal: work.signal });
+    if (
+      net.bridge === undefined ||
+      (net.rate === undefined && net.tag === undefined && net.trunks === undefined)
+    )
+      continue;
+    for (const line of await host.network.configure(host.network.tapOf(vmid, key), net))
+      work.warn(`WARN: ${key}: ${line}`);
+  }
 }
 
 /** A VM keeps the machine of the QEMU that made it: an upgrade of QEMU changes no guest's hardware. */

@@ -1,4 +1,7 @@
 // Changing a configuration. Everything goes to [PENDING] first; what can take effect now does, the rest waits.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { changeLive } from "./live/live-change.ts";
 import { isNewDisk, makeDrive, type DiskWork } from "./new-disks.ts";
 import { freeVolume, ownedVolumes } from "./free-volumes.ts";
 import { limitsOf } from "./start-plan.ts";
@@ -6,11 +9,16 @@ import { runningVm, type VmHost } from "./vm-host.ts";
 import { appendToBootOrder, checkBootOrder, dropFromBootOrder } from "@gpve/domain/vm/boot-order.ts";
 import { checkDigest, stageUpdate, type ConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { isCdrom, requireDrive } from "@gpve/domain/vm/drive.ts";
-import { hotplugClass } from "@gpve/domain/vm/hotplug.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
 import { withMac } from "@gpve/domain/vm/new-vm.ts";
-import { applyAllPending, applyPending, cleanupPending, effectiveValues } from "@gpve/domain/vm/pending.ts";
+import {
+  applyAllPending,
+  applyPending,
+  cleanupPending,
+  effectiveValues,
+  pendingDeletes,
+} from "@gpve/domain/vm/pending.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
 
 export async function updateVmConfig(
@@ -23,29 +31,51 @@ export async function updateVmConfig(
   checkDigest(before, update.digest);
   if (!update.skiplock) checkLock(before);
   const made = await makeNewDrives(host, vmid, before, update, work);
+  const running = runningVm(host, vmid);
   try {
     const set = { ...update.set, ...netsWithMac(host, before, update), ...made.values };
-    const running = runningVm(host, vmid);
-    const stored = await host.configs.change(vmid, (config) => {
+    await host.configs.change(vmid, (config) => {
       const staged = withBootOrder(stageUpdate(config, { ...update, set }), update);
       checkBootOrder(effectiveValues(staged));
-      return cleanupPending(running === undefined ? applyAllPending(staged) : applyImmediate(staged));
+      return cleanupPending(running === undefined ? applyAllPending(staged) : staged);
     });
-    running?.setLimits(limitsOf(stored.values));
-    await freeDropped(host, vmid, before, stored, work.log);
   } catch (err) {
     for (const volid of made.volumes) await freeVolume(host, volid, work.log);
     throw err;
   }
+  // From here on the new disks are in the configuration, if only as pending.
+  const problems = running === undefined ? {} : await applyToRunning(host, vmid, running, work.log);
+  await freeDropped(host, vmid, before, host.configs.get(vmid), work.log);
+  if (Object.keys(problems).length > 0)
+    throw new AppError("request.invalid", "Parameter verification failed.", { errors: problems });
 }
 
-/** Keys that need nothing of the running guest but to be written down. */
-function applyImmediate(config: VmConfig): VmConfig {
-  const staged = [...Object.keys(config.pending), ...(config.pending["delete"]?.split(/[,;\s]+/) ?? [])];
-  return staged
-    .map((key) => key.replace(/^!/, ""))
-    .filter((key) => key !== "" && key !== "delete" && hotplugClass(key) === "immediate")
-    .reduce(applyPending, config);
+/** What the guest can take over now moves out of [PENDING]; removals go first. Returns key -> what went wrong. */
+async function applyToRunning(
+  host: VmHost,
+  vmid: number,
+  process: GuestProcess,
+  log: (line: string) => void,
+): Promise<Record<string, string>> {
+  const problems: Record<string, string> = {};
+  const { pending, ...staged } = host.configs.get(vmid);
+  const removed = [...pendingDeletes({ ...staged, pending }).keys()].toSorted();
+  const set = Object.keys(pending)
+    .filter((key) => key !== "delete" && !removed.includes(key))
+    .toSorted();
+  for (const key of [...removed, ...set]) {
+    try {
+      const { values } = host.configs.get(vmid);
+      const outcome = await changeLive({ host, vmid, process, log }, values, key, pending[key]);
+      if (outcome === "applied")
+        await host.configs.change(vmid, (config) => cleanupPending(applyPending(config, key)));
+    } catch (err) {
+      problems[key] = `hotplug problem - ${messageOf(err)}`;
+    }
+  }
+  if ([...removed, ...set].some((key) => key === "cpuunits" || key === "cpulimit"))
+    process.setLimits(limitsOf(host.configs.get(vmid).values));
+  return problems;
 }
 
 interface MadeDrives {

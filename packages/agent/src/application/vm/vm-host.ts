@@ -8,6 +8,7 @@ import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
 import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { VmConfigs } from "./vm-configs.ts";
+import type { VmNetwork } from "./vm-network.ts";
 
 export interface VmStorages {
   /** Throws `storage 'x' does not exist`, or why it cannot be used on this node. */
@@ -20,6 +21,7 @@ export interface VmHost {
   readonly configs: VmConfigs;
   readonly processes: GuestProcesses;
   readonly storages: VmStorages;
+  readonly network: VmNetwork;
   readonly facts: () => HostFacts;
   readonly qemuBinary: string;
   /** The folder in which a guest makes its sockets. */

@@ -9,8 +9,11 @@ export interface VmSamplerDeps {
   readonly processes: { list(): readonly GuestProcess[] };
   readonly configs: VmConfigs;
   readonly clock: Clock;
-  /** Bytes in and out of a network device, as the guest sees them; undefined = no such device. */
-  readonly traffic: (tap: string) => { readonly received: number; readonly sent: number } | undefined;
+  /** Bytes in and out of a NIC's tap; undefined = no such device. */
+  readonly traffic: (
+    vmid: number,
+    key: string,
+  ) => { readonly received: number; readonly sent: number } | undefined;
 }
 
 interface Sample {
@@ -41,7 +44,7 @@ export class VmSampler {
     const values = this.#deps.configs.find(vmid)?.values ?? {};
     const { cpus, maxmem } = summarise(vmid, "qemu", new Map(Object.entries(values)));
     const nics = Object.keys(values).filter((key) => /^net\d+$/.test(key));
-    const traffic = nics.flatMap((key) => this.#deps.traffic(`tap${vmid}i${key.slice(3)}`) ?? []);
+    const traffic = nics.flatMap((key) => this.#deps.traffic(vmid, key) ?? []);
     return {
       vmid,
       type: "qemu",

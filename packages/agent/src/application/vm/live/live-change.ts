@@ -1,0 +1,112 @@
+// A changed key reaches the running guest, or waits for its next start.
+import { parseDrive } from "@gpve/domain/vm/drive.ts";
+import { driveChange, hotplugClass, netChange } from "@gpve/domain/vm/hotplug.ts";
+import { isDriveKey } from "@gpve/domain/vm/keys.ts";
+import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { readHotplug, type HotplugFeature } from "@gpve/domain/vm/vm-properties.ts";
+import { readNet } from "../vm-network.ts";
+import type { LiveWork } from "./guest-devices.ts";
+import { changeMedia, plugLiveDrive, setThrottle, unplugLiveDrive } from "./live-drives.ts";
+import { changeNet, plugLiveNet, unplugLiveNet } from "./live-nets.ts";
+import { setBalloon, setCpus, setMemory } from "./live-size.ts";
+import { without } from "@gpve/domain/vm/vm-config.ts";
+
+export type Outcome = "applied" | "pending";
+
+/** `values` is what the guest runs with, `text` what it shall have; undefined removes the key. Throws when QEMU or the guest refuses. */
+export async function changeLive(
+  work: LiveWork,
+  values: VmValues,
+  key: string,
+  text: string | undefined,
+): Promise<Outcome> {
+  if (hotplugClass(key) === "immediate") return "applied";
+  const features = readHotplug(values["hotplug"]);
+  if (isDriveKey(key)) return changeDrive(work, values, key, text, features);
+  if (/^net\d+$/.test(key)) return changeNic(work, values, key, text, features);
+  switch (key) {
+    case "vcpus":
+      if (!features.has("cpu")) return "pending";
+      await setCpus(work, values, text);
+      return "applied";
+    case "memory":
+      // Huge pages are reserved at the start.
+      if (!features.has("memory") || text === undefined || values["hugepages"] !== undefined)
+        return "pending";
+      await setMemory(work, values, text);
+      return "applied";
+    case "balloon":
+      // The device itself comes and goes with a start.
+      if (values["balloon"] === "0" || text === "0") return "pending";
+      await setBalloon(work, values, text);
+      return "applied";
+    case "hotplug":
+      return changesLayout(values["hotplug"], text) ? "pending" : "applied";
+    default:
+      return "pending";
+  }
+}
+
+/** CPU and memory hotplug are part of the machine's layout. */
+function changesLayout(before: string | undefined, after: string | undefined): boolean {
+  const features = [...readHotplug(before), ...readHotplug(after)];
+  return features.includes("cpu") || features.includes("memory");
+}
+
+async function changeDrive(
+  work: LiveWork,
+  values: VmValues,
+  key: string,
+  text: string | undefined,
+  features: ReadonlySet<HotplugFeature>,
+): Promise<Outcome> {
+  const old = values[key];
+  const before = old === undefined ? undefined : parseDrive(key, old);
+  const after = text === undefined ? undefined : parseDrive(key, text);
+  const change = driveChange(key, before, after);
+  switch (change) {
+    case "none":
+      return "applied";
+    case "media":
+      await changeMedia(work, values, key, text ?? "");
+      return "applied";
+    case "live":
+      await setThrottle(work, key, text ?? "");
+      return "applied";
+    case "pending":
+      return "pending";
+    case "plug":
+    case "unplug":
+    case "replug":
+      if (!features.has("disk")) return "pending";
+      if (change !== "plug") await unplugLiveDrive(work, values, key);
+      if (change !== "unplug") await plugLiveDrive(work, without(values, key), key, text ?? "");
+      return "applied";
+    default:
+      return "pending";
+  }
+}
+
+async function changeNic(
+  work: LiveWork,
+  values: VmValues,
+  key: string,
+  text: string | undefined,
+  features: ReadonlySet<HotplugFeature>,
+): Promise<Outcome> {
+  if (!features.has("network")) return "pending";
+  const old = values[key];
+  const before = old === undefined ? undefined : readNet(key, old);
+  const after = text === undefined ? undefined : readNet(key, text);
+  // Between a bridge and QEMU's own network another back end is needed.
+  const moves =
+    before !== undefined &&
+    after !== undefined &&
+    (before.bridge === undefined) !== (after.bridge === undefined);
+  const change = moves ? "replug" : netChange(before, after);
+  if (change === "live") await changeNet(work, values, key, text ?? "");
+  if (change === "unplug" || change === "replug") await unplugLiveNet(work, key);
+  if (change === "plug" || change === "replug")
+    await plugLiveNet(work, without(values, key), key, text ?? "");
+  return "applied";
+}

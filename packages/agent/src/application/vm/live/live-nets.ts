@@ -1,0 +1,69 @@
+// NICs of a running guest.
+import { plugNic } from "@gpve/domain/vm/argv/hotplug-arguments.ts";
+import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
+import { unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
+import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { guestTap } from "../start-plan.ts";
+import { readNet } from "../vm-network.ts";
+import { attempt, runningInput, runPlan, UNPLUG_TIMEOUT_MS, type LiveWork } from "./guest-devices.ts";
+
+export async function plugLiveNet(
+  work: LiveWork,
+  values: VmValues,
+  key: string,
+  text: string,
+): Promise<void> {
+  const { host, vmid, process, log } = work;
+  const net = readNet(key, text);
+  const after = { ...values, [key]: text };
+  const input = runningInput(work, after);
+  if (net.bridge === undefined) {
+    await process.qmp.execute("netdev_add", { type: "user", id: key });
+    await addCard(work, key, net, input);
+    return;
+  }
+  const bridge = await host.network.bridge(key, net);
+  const tap = guestTap(host.network.newTap(vmid, key), net, bridge);
+  const vhost = host.facts().vhostNet && net.model === "virtio";
+  await process.plugTap(key, { ...tap, vhost });
+  await addCard(work, key, net, {
+    ...input,
+    host: { ...input.host, bridgeMtu: { [net.bridge]: bridge.mtu } },
+  });
+  for (const line of await host.network.configure(tap.name, net)) log(`${key}: ${line}`);
+}
+
+async function addCard(
+  { process }: LiveWork,
+  key: string,
+  net: NetDevice,
+  input: Parameters<typeof plugNic>[0],
+): Promise<void> {
+  try {
+    await runPlan(process, plugNic(input, key, net));
+    if (net.link_down === true) await process.qmp.execute("set_link", { name: key, up: false });
+  } catch (err) {
+    await attempt(process, { execute: "netdev_del", arguments: { id: key } });
+    throw err;
+  }
+}
+
+export async function unplugLiveNet({ process }: LiveWork, key: string): Promise<void> {
+  await unplugDevice(process.qmp, key, { timeoutMs: UNPLUG_TIMEOUT_MS });
+  await process.qmp.execute("netdev_del", { id: key });
+}
+
+/** Bridge, VLANs, rate and link state; the card stays as it is. */
+export async function changeNet(work: LiveWork, values: VmValues, key: string, text: string): Promise<void> {
+  const { host, vmid, process, log } = work;
+  const before = readNet(key, values[key] ?? "");
+  const net = readNet(key, text);
+  if (net.bridge !== undefined) {
+    const tap = host.network.tapOf(vmid, key);
+    const bridge = await host.network.bridge(key, net);
+    if (before.bridge !== net.bridge) await host.network.attach(tap, bridge.device);
+    for (const line of await host.network.configure(tap, net)) log(`${key}: ${line}`);
+  }
+  if ((before.link_down ?? false) !== (net.link_down ?? false))
+    await process.qmp.execute("set_link", { name: key, up: net.link_down !== true });
+}
