@@ -82,7 +82,7 @@ describe.skipIf(!hasQemu)("a VM", () => {
     if (process.getuid?.() === 0) {
       const uid = Number(/^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
       expect(uid).toBeGreaterThan(1000);
-      expect(existsSync(join("/proc", String(pid), "root", "etc"))).toBe(false);
+      expect(existsSync(join("/proc", String(pid), "root", "etc", "passwd"))).toBe(false);
     }
     expect((await run("POST", `${vm()}/status/start`)).exitstatus).toBe("VM 100 already running");
     expect(await api("DELETE", vm())).toMatchObject({
