@@ -16,7 +16,7 @@ import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { processId, volumeOf, type VmHost } from "./vm-host.ts";
-import { listNets, type HostBridge } from "./vm-network.ts";
+import { listNets, type HostBridge } from "@gpve/domain/vm/vm-network.ts";
 
 /** Descriptors below are the supervisor's own and the monitors'. */
 const FIRST_FD = 32;

@@ -7,7 +7,7 @@ import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { planStart } from "./start-plan.ts";
-import { listNets } from "./vm-network.ts";
+import { listNets } from "@gpve/domain/vm/vm-network.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 
 export interface StartArgs {

@@ -8,7 +8,7 @@ import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
 import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { VmConfigs } from "./vm-configs.ts";
-import type { VmNetwork } from "./vm-network.ts";
+import type { VmNetwork } from "@gpve/domain/vm/vm-network.ts";
 
 export interface VmStorages {
   /** Throws `storage 'x' does not exist`, or why it cannot be used on this node. */

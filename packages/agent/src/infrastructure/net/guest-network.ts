@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
-import type { HostBridge, VmNetwork } from "../../application/vm/vm-network.ts";
+import type { HostBridge, VmNetwork } from "@gpve/domain/vm/vm-network.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
 import { listInterfaces } from "./interfaces.ts";
 import { kernelBridge } from "./nat-network.ts";

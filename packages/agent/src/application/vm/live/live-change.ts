@@ -4,7 +4,7 @@ import { driveChange, hotplugClass, netChange } from "@gpve/domain/vm/hotplug.ts
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readHotplug, type HotplugFeature } from "@gpve/domain/vm/vm-properties.ts";
-import { readNet } from "../vm-network.ts";
+import { readNet } from "@gpve/domain/vm/vm-network.ts";
 import type { LiveWork } from "./guest-devices.ts";
 import { changeMedia, plugLiveDrive, setThrottle, unplugLiveDrive } from "./live-drives.ts";
 import { changeNet, plugLiveNet, unplugLiveNet } from "./live-nets.ts";

@@ -4,7 +4,7 @@ import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
 import { unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { guestTap } from "../start-plan.ts";
-import { readNet } from "../vm-network.ts";
+import { readNet } from "@gpve/domain/vm/vm-network.ts";
 import { attempt, runningInput, runPlan, UNPLUG_TIMEOUT_MS, type LiveWork } from "./guest-devices.ts";
 
 export async function plugLiveNet(

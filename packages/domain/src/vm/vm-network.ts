@@ -1,7 +1,7 @@
 // What VMs need of the host's network.
-import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import type { NetDevice } from "./property-types.ts";
+import type { VmValues } from "./vm-config.ts";
+import { readVmProperty } from "./vm-properties.ts";
 
 export interface HostBridge {
   /** The kernel's name; another than the configuration's where two data directories share a host. */
