@@ -15,7 +15,7 @@ import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { VmSampler } from "./application/vm/vm-sampler.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
-import { GuestNetwork } from "./infrastructure/net/guest-network.ts";
+import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
 import { qemuHostFacts } from "./infrastructure/vm/qemu-host-facts.ts";
@@ -61,7 +61,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   });
   const configs = new VmConfigs({ node, records, sha1Hex: (text) => hash("sha1", text) });
   const agents = new GuestAgents({ clock });
-  const network = new GuestNetwork({ instanceId: data.instanceId, exec: parts.exec });
+  const network = new VmBridges({ instanceId: data.instanceId, exec: parts.exec });
   const host: VmHost = {
     node,
     configs,

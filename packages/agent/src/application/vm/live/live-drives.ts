@@ -111,7 +111,7 @@ export async function setThrottle({ process }: LiveWork, key: string, text: stri
 function withoutKnownObjects(plan: PlugPlan, known: ReadonlySet<string>): PlugPlan {
   // An iothread may have been left behind by a controller its guest never let go of.
   const stays = (step: PlugPlan["steps"][number]): boolean =>
-    !(step.execute.startsWith("object-") && known.has(String(step.arguments["id"])));
+    !step.execute.startsWith("object-") || !known.has(step.arguments["id"] as string);
   return { steps: plan.steps.filter(stays), undo: plan.undo.filter(stays) };
 }
 

@@ -1,0 +1,73 @@
+// Bridges and taps of VMs on this host.
+import { existsSync } from "node:fs";
+import { messageOf } from "@gpve/contracts/errors.ts";
+import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import type { HostBridge, VmNetwork } from "@gpve/domain/vm/vm-network.ts";
+import { checkBridge, vlanCommands } from "./bridge-check.ts";
+import { listInterfaces } from "./interfaces.ts";
+import { kernelBridge } from "./nat-network.ts";
+import { limitRate } from "./rate-limit.ts";
+import { tapName } from "./tap-name.ts";
+
+export interface VmBridgesOptions {
+  readonly instanceId: string;
+  readonly exec: Exec;
+  /** Whether the kernel has an interface of that name. */
+  readonly exists?: (name: string) => boolean;
+}
+
+export class VmBridges implements VmNetwork {
+  readonly #options: VmBridgesOptions;
+  readonly #exists: (name: string) => boolean;
+
+  constructor(options: VmBridgesOptions) {
+    this.#options = options;
+    this.#exists = options.exists ?? ((name) => existsSync(`/sys/class/net/${name}`));
+  }
+
+  async bridge(key: string, net: NetDevice): Promise<HostBridge> {
+    const interfaces = await listInterfaces(this.#options.exec);
+    const named = net.bridge ?? "";
+    const device = kernelBridge(named, this.#options.instanceId, interfaces);
+    checkBridge(
+      {
+        key,
+        bridge: device,
+        ...(net.tag === undefined ? {} : { tag: net.tag }),
+        ...(net.trunks === undefined ? {} : { trunks: net.trunks }),
+      },
+      interfaces,
+    );
+    return { device, mtu: interfaces.find(({ name }) => name === device)?.mtu ?? 1500 };
+  }
+
+  newTap(vmid: number, key: string): string {
+    return this.#tap(vmid, key, (name) => this.#exists(name));
+  }
+
+  tapOf(vmid: number, key: string): string {
+    const own = this.#tap(vmid, key, () => true);
+    return this.#exists(own) ? own : this.#tap(vmid, key, () => false);
+  }
+
+  async configure(tap: string, net: NetDevice): Promise<readonly string[]> {
+    const { exec } = this.#options;
+    if (net.tag !== undefined || net.trunks !== undefined) {
+      for (const args of vlanCommands(tap, net)) await exec("bridge", args);
+    }
+    try {
+      return (await limitRate(tap, net.rate ?? 0, exec)).missing;
+    } catch (err) {
+      return [messageOf(err)];
+    }
+  }
+
+  async attach(tap: string, bridge: string): Promise<void> {
+    await this.#options.exec("ip", ["link", "set", "dev", tap, "master", bridge]);
+  }
+
+  #tap(vmid: number, key: string, taken: (name: string) => boolean): string {
+    return tapName(vmid, Number(key.slice("net".length)), { id: this.#options.instanceId, taken });
+  }
+}
