@@ -64,6 +64,8 @@ export interface ImageSource {
   readonly trusted: boolean;
   /** Read as it was in this internal snapshot. */
   readonly snapshot?: string;
+  /** The image is only this part of the file: a member of an archive. */
+  readonly region?: { readonly offset: number; readonly size: number };
 }
 
 export type StorageFeature =
@@ -102,6 +104,8 @@ export interface StoragePlugin {
   /** Path on this node; the file need not exist. */
   path(volname: string): string;
   block(volname: string): BlockDescription;
+  /** A disk image to import from: a volume, or a member of an OVA. */
+  source(volname: string): Promise<ImageSource>;
   has(feature: StorageFeature, volname: string, of?: { readonly snapshot?: string }): boolean;
 
   alloc(request: AllocRequest, work?: StorageWork): Promise<string>;

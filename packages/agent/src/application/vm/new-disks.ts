@@ -1,6 +1,7 @@
 // Disks that a request asks for: `store:SIZE` allocates, `import-from` copies, anything else must be there already.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
+import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isCdrom, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
@@ -110,15 +111,11 @@ async function importDisk(
   return { ...rest, file: formatVolumeId({ storage, volname }), size };
 }
 
-async function importSource(
-  host: VmHost,
-  from: string,
-): Promise<{ path: string; format: "raw" | "qcow2" | "vmdk"; trusted: boolean }> {
+async function importSource(host: VmHost, from: string): Promise<ImageSource> {
   if (from.startsWith("/")) return { path: from, format: formatOfName(from), trusted: false };
   const { plugin, volname } = volumeOf(host, from);
   await plugin.activate();
-  const { filename, format } = plugin.block(volname);
-  return { path: filename, format, trusted: plugin.parse(volname).type === "images" };
+  return plugin.source(volname);
 }
 
 function formatOfName(path: string): "raw" | "qcow2" | "vmdk" {

@@ -7,7 +7,9 @@ import {
   parseBackupName,
   PROTECTED_SUFFIX,
 } from "@gpve/domain/storage/backup-name.ts";
+import { contentOf, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import {
+  type ContentType,
   IMPORT_NAME,
   ISO_NAME,
   SAFE_NAME,
@@ -165,4 +167,11 @@ export async function namesIn(directory: string): Promise<string[]> {
 
 async function firstLine(path: string): Promise<string> {
   return (await readFile(path, "utf8").catch(() => "")).split("\n", 1)[0] ?? "";
+}
+
+export function wantsImages(
+  asked: readonly ContentType[] | undefined,
+  definition: StorageDefinition,
+): boolean {
+  return contentOf(definition).has("images") && (asked === undefined || asked.includes("images"));
 }

@@ -253,4 +253,42 @@ describe("the directory storage", () => {
       plugin.importFrom({ path, format: "qcow2", trusted: false }, { vmid: 100, format: "subvol" }),
     ).rejects.toThrow("subvolume");
   });
+
+  it("imports a disk out of an OVA without unpacking it", async () => {
+    const plugin = pluginAt(root);
+    await plugin.activate();
+    const work = join(root, "work");
+    mkdirSync(work);
+    for (const [name, options] of [
+      ["plain.vmdk", "subformat=monolithicSparse"],
+      ["stream.vmdk", "subformat=streamOptimized"],
+    ] as const) {
+      writeFileSync(join(work, "source.raw"), Buffer.alloc(1024 * 1024, name));
+      const target = join(work, name);
+      await exec("qemu-img", [
+        "convert",
+        "-f",
+        "raw",
+        "-O",
+        "vmdk",
+        "-o",
+        options,
+        join(work, "source.raw"),
+        target,
+      ]);
+    }
+    writeFileSync(join(work, "vm.ovf"), "<x/>");
+    const members = ["vm.ovf", "plain.vmdk", "stream.vmdk"];
+    await exec("tar", ["--format=ustar", "-cf", join(root, "import/ab.ova"), "-C", work, ...members]);
+    for (const name of ["plain.vmdk", "stream.vmdk"]) {
+      const source = await plugin.source(`import/ab.ova/${name}`);
+      expect(source).toMatchObject({ format: "vmdk", trusted: false });
+      const made = await plugin.importFrom(source, { vmid: 100, format: "raw" });
+      expect(readFileSync(plugin.path(made)).equals(Buffer.alloc(1024 * 1024, name))).toBe(true);
+    }
+    await expect(plugin.source("import/ab.ova/none.vmdk")).rejects.toThrow(
+      "the OVA holds no file 'none.vmdk'",
+    );
+    await expect(plugin.source("import/none.qcow2")).rejects.toThrow("does not exist");
+  });
 });

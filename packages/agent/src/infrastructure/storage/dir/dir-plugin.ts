@@ -42,8 +42,9 @@ import {
   writeNotes,
 } from "./backup-attributes.ts";
 import { activateDirectory, directoryStatus, type DirectoryPlace } from "./dir-activation.ts";
+import { ovaMember } from "../fetch/ova.ts";
 import { dirHas } from "./dir-features.ts";
-import { imageSize, listFiles, listImages, namesIn } from "./dir-listing.ts";
+import { imageSize, listFiles, listImages, namesIn, wantsImages } from "./dir-listing.ts";
 import { inspectImage, refuseReferences } from "./inspect-image.ts";
 import { fillFromStream, readImageStream } from "./image-stream.ts";
 import { DIRECTORY_MODE, makeImage, removeIfEmpty } from "./make-image.ts";
@@ -110,6 +111,14 @@ export class DirPlugin implements StoragePlugin {
       throw storageRefused(`volume '${volname}' of format '${format}' is no block device`);
     }
     return { driver: "file", filename: this.path(volname), format };
+  }
+
+  async source(volname: string): Promise<ImageSource> {
+    const volume = this.parse(volname);
+    if (volume.format.startsWith("ova+")) return ovaMember(this.path(volname), volume.name);
+    await this.info(volname);
+    const { filename, format } = this.block(volname);
+    return { path: filename, format, trusted: volume.type === "images" };
   }
 
   has(feature: StorageFeature, volname: string, of: { readonly snapshot?: string } = {}): boolean {
@@ -274,6 +283,7 @@ export class DirPlugin implements StoragePlugin {
       await inspectImage(source.path, source.format, {
         exec: this.#deps.exec,
         ...(work.signal === undefined ? {} : { signal: work.signal }),
+        ...(source.region === undefined ? {} : { region: source.region }),
       });
     }
     return this.#make(target.vmid, format, target.name, async (path) => {
@@ -387,8 +397,4 @@ export class DirPlugin implements StoragePlugin {
     const { definition, mounts } = this.#deps;
     return { definition, root: this.#root, directory: (type) => this.directory(type), mounts };
   }
-}
-
-function wantsImages(asked: readonly ContentType[] | undefined, definition: StorageDefinition): boolean {
-  return contentOf(definition).has("images") && (asked === undefined || asked.includes("images"));
 }

@@ -5,6 +5,7 @@ import { open } from "node:fs/promises";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { parseQcow2Header, QCOW2_HEADER_BYTES } from "./qcow2-header.ts";
+import { imageArguments, type Region } from "./qemu-img.ts";
 import { judgeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
 
 export interface InspectedImage {
@@ -19,15 +20,23 @@ const LIMITS = ["--as=1073741824", "--cpu=20", "--fsize=0", "--core=0", "--nofil
 export async function inspectImage(
   path: string,
   format: "raw" | "qcow2" | "vmdk",
-  deps: { readonly exec: Exec; readonly signal?: AbortSignal },
+  deps: { readonly exec: Exec; readonly signal?: AbortSignal; readonly region?: Region },
 ): Promise<InspectedImage> {
-  await refuseReferences(path, format, { allowBacking: undefined });
+  const { region } = deps;
+  await refuseReferences(path, format, {
+    allowBacking: undefined,
+    ...(region === undefined ? {} : { region }),
+  });
   const { stdout } = await deps
-    .exec("unshare", confined(["qemu-img", "info", "--output=json", "-f", format, path]), {
-      timeoutMs: 60_000,
-      maxOutputBytes: 1024 * 1024,
-      ...(deps.signal === undefined ? {} : { signal: deps.signal }),
-    })
+    .exec(
+      "unshare",
+      confined(["qemu-img", "info", "--output=json", ...imageArguments(path, format, region)]),
+      {
+        timeoutMs: 60_000,
+        maxOutputBytes: 1024 * 1024,
+        ...(deps.signal === undefined ? {} : { signal: deps.signal }),
+      },
+    )
     .catch((cause: unknown) => {
       throw refused(`qemu-img cannot read it as ${format}: ${messageOf(cause)}`, cause);
     });
@@ -47,17 +56,17 @@ export async function inspectImage(
 export async function refuseReferences(
   path: string,
   format: "raw" | "qcow2" | "vmdk",
-  { allowBacking }: { readonly allowBacking: string | undefined },
+  { allowBacking, region }: { readonly allowBacking: string | undefined; readonly region?: Region },
 ): Promise<void> {
   if (format === "raw") return;
   if (format === "vmdk") {
-    const verdict = judgeVmdk(await head(path, VMDK_HEAD_BYTES));
+    const verdict = judgeVmdk(await head(path, VMDK_HEAD_BYTES, region));
     if (!verdict.ok) throw refused(verdict.why);
     return;
   }
   let header: ReturnType<typeof parseQcow2Header>;
   try {
-    header = parseQcow2Header(await head(path, QCOW2_HEADER_BYTES));
+    header = parseQcow2Header(await head(path, QCOW2_HEADER_BYTES, region));
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause;
     throw refused(cause.message, cause);
@@ -70,11 +79,11 @@ export async function refuseReferences(
   if (header.size > MAX_VIRTUAL_SIZE) throw refused(`its virtual size of ${header.size} bytes is absurd`);
 }
 
-export async function head(path: string, bytes: number): Promise<Uint8Array> {
+export async function head(path: string, bytes: number, region?: Region): Promise<Uint8Array> {
   const handle = await open(path, "r");
   try {
-    const buffer = Buffer.alloc(bytes);
-    const { bytesRead } = await handle.read(buffer, 0, bytes, 0);
+    const buffer = Buffer.alloc(Math.min(bytes, region?.size ?? bytes));
+    const { bytesRead } = await handle.read(buffer, 0, buffer.length, region?.offset ?? 0);
     return buffer.subarray(0, bytesRead);
   } finally {
     await handle.close();

@@ -4,6 +4,12 @@ import type { StorageWork } from "@gpve/domain/storage/plugin.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 
 export type DiskFormat = "raw" | "qcow2" | "vmdk";
+/** A part of a file that is an image of its own. */
+export interface Region {
+  readonly offset: number;
+  readonly size: number;
+}
+
 export type Preallocation = "off" | "metadata" | "falloc" | "full";
 
 /** Copying a large disk takes as long as it takes; cancelling goes through the signal. */
@@ -53,7 +59,12 @@ export class QemuImg {
 
   /** Reports progress; the target is a new file or is overwritten. */
   convert(
-    source: { readonly path: string; readonly format: DiskFormat; readonly snapshot?: string },
+    source: {
+      readonly path: string;
+      readonly format: DiskFormat;
+      readonly snapshot?: string;
+      readonly region?: Region;
+    },
     target: { readonly path: string; readonly format: DiskFormat },
     work: StorageWork = {},
   ): Promise<void> {
@@ -61,12 +72,10 @@ export class QemuImg {
       [
         "convert",
         "-p",
-        "-f",
-        source.format,
         "-O",
         target.format,
         ...(source.snapshot === undefined ? [] : ["-l", `snapshot.name=${source.snapshot}`]),
-        source.path,
+        ...imageArguments(source.path, source.format, source.region),
         target.path,
       ],
       work,
@@ -110,6 +119,20 @@ export class QemuImg {
       throw clearer(err);
     }
   }
+}
+
+/** An image by its path, or one that is a part of a file, as qemu-img takes it. The format is always named. */
+export function imageArguments(path: string, format: DiskFormat, region: Region | undefined): string[] {
+  if (region === undefined) return ["-f", format, path];
+  const options = [
+    `driver=${format}`,
+    "file.driver=raw",
+    `file.offset=${region.offset}`,
+    `file.size=${region.size}`,
+    "file.file.driver=file",
+    `file.file.filename=${path.replaceAll(",", ",,")}`,
+  ];
+  return ["--image-opts", options.join(",")];
 }
 
 /** "    (12.34/100%)" -> 0.1234 */

@@ -1,7 +1,8 @@
 // An OVA is a tar archive. Before it is kept, its table of contents is read: plain files with plain names only.
 import { open } from "node:fs/promises";
 import { SAFE_NAME } from "@gpve/domain/storage/content.ts";
-import { storageRefused } from "@gpve/domain/storage/failures.ts";
+import { storageMissing, storageRefused } from "@gpve/domain/storage/failures.ts";
+import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
 
 export interface OvaMember {
   readonly name: string;
@@ -36,6 +37,15 @@ export async function inspectOva(path: string): Promise<OvaMember[]> {
   } finally {
     await handle.close();
   }
+}
+
+/** A disk inside an OVA ("x.ova/disk.vmdk") as an image that is a part of the archive's file. */
+export async function ovaMember(path: string, name: string): Promise<ImageSource> {
+  const wanted = name.slice(name.indexOf("/") + 1);
+  const member = (await inspectOva(path)).find((each) => each.name === wanted);
+  if (member === undefined) throw storageMissing(`the OVA holds no file '${wanted}'`);
+  const format = wanted.slice(wanted.lastIndexOf(".") + 1).toLowerCase() as ImageSource["format"];
+  return { path, format, trusted: false, region: { offset: member.offset, size: member.size } };
 }
 
 /** One header block of a ustar archive; refuses everything but plain files with harmless names. */
