@@ -158,6 +158,7 @@ export const pveRoutes = {
   "DELETE /nodes/{node}/storage/{storage}/content/{volume}": writeOnNode,
   "POST /nodes/{node}/storage/{storage}/download-url": writeOnNode,
   "GET /nodes/{node}/storage/{storage}/identity": readOnNode,
+  "GET /nodes/{node}/storage/{storage}/import-metadata": readOnNode,
   "GET /nodes/{node}/storage/{storage}/prunebackups": readOnNode,
   "DELETE /nodes/{node}/storage/{storage}/prunebackups": writeOnNode,
   "GET /nodes/{node}/storage/{storage}/rrddata": readOnNode,

@@ -26,6 +26,8 @@ export interface StorageFiles {
   hash(path: string, algorithm: ChecksumAlgorithm, signal: AbortSignal): Promise<string>;
   /** Replaces the file by its decompressed content. */
   decompress(path: string, method: string, signal: AbortSignal): Promise<void>;
+  /** The text of an OVF file, or of the one inside an OVA. */
+  ovfText(path: string, name: string): Promise<string>;
   /** Refuses disk images that are not what they seem; other files pass. */
   inspect(path: string, name: string, signal: AbortSignal): Promise<void>;
 }

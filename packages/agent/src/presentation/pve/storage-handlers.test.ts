@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { exec } from "@gpve/kit/exec.ts";
 import { StorageNode } from "../../testing/storage-world.ts";
 
 const NODE = "/nodes/{node}/storage" as const;
@@ -267,6 +268,43 @@ describe("uploads", () => {
     await expect(upload("iso", "a.iso", "x", { storage: "images" })).rejects.toThrow(
       "storage 'images' does not support 'iso' content",
     );
+  });
+});
+
+describe("import metadata", () => {
+  const ovf =
+    '<Envelope><References><File ovf:id="f" ovf:href="d.vmdk"/></References><DiskSection>' +
+    '<Disk ovf:diskId="d" ovf:fileRef="f" ovf:capacity="1048576"/></DiskSection><VirtualSystem><Name>vm1</Name>' +
+    "<Item><InstanceID>1</InstanceID><ResourceType>20</ResourceType></Item><Item><ResourceType>17</ResourceType>" +
+    "<Parent>1</Parent><AddressOnParent>0</AddressOnParent><HostResource>ovf:/disk/d</HostResource></Item>" +
+    '<Config key="firmware" value="efi"/></VirtualSystem></Envelope>';
+
+  it("tells what an OVF, alone or in an OVA, would become", async () => {
+    node.put("import/vm.ovf", ovf);
+    await exec("tar", [
+      "--format=ustar",
+      "-cf",
+      join(node.root, "local/import/vm.ova"),
+      "-C",
+      join(node.root, "local/import"),
+      "vm.ovf",
+    ]);
+    const ask = (volume: string): Promise<unknown> =>
+      node.call(`GET ${STORAGE}/import-metadata`, { storage: "local", volume });
+    expect(await ask("local:import/vm.ova")).toEqual({
+      type: "vm",
+      source: "import/vm.ova",
+      "create-args": { name: "vm1", bios: "ovmf" },
+      disks: { sata0: { volid: "local:import/vm.ova/d.vmdk", size: 1048576 }, efidisk0: 1 },
+      net: {},
+      warnings: [{ type: "ova-needs-extracting" }, { type: "efi-state-lost", key: "bios", value: "ovmf" }],
+    });
+    expect(await ask("import/vm.ovf")).toMatchObject({ disks: { sata0: { volid: "local:import/d.vmdk" } } });
+    await expect(ask("import/d.vmdk")).rejects.toThrow("invalid format");
+    await expect(ask("iso/a.iso")).rejects.toThrow("invalid content type 'iso'");
+    await expect(ask("import/none.ovf")).rejects.toThrow("does not exist");
+    node.put("import/big.ovf", Buffer.alloc(5_000_000));
+    await expect(ask("import/big.ovf")).rejects.toThrow("too many");
   });
 });
 

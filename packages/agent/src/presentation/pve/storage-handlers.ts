@@ -11,10 +11,12 @@ import {
   type StorageDefinition,
 } from "@gpve/domain/storage/definition.ts";
 import { badStorageParameter, storageRefused } from "@gpve/domain/storage/failures.ts";
+import { parseOvf, type OvfMachine } from "@gpve/domain/storage/ovf.ts";
 import { parseKeepOptions, type KeepOptions } from "@gpve/domain/storage/prune.ts";
+import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
 import { planPrune, PRUNE_BACKUPS, type PruneArgs } from "../../application/storage/remove-volume.ts";
 import { createStorageContentHandlers } from "./storage-content-handlers.ts";
-import { submit, type StorageHandlerDeps } from "./storage-requests.ts";
+import { submit, volumeOf, type StorageHandlerDeps } from "./storage-requests.ts";
 
 const SEEN_WITH = ["Datastore.Audit", "Datastore.AllocateSpace"];
 
@@ -70,6 +72,16 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
       return deps.statistics.rows(storage, timeframe, cf ?? "AVERAGE", clock.now());
     },
 
+    "GET /nodes/{node}/storage/{storage}/import-metadata": async ({ storage, volume }, ctx) => {
+      const { plugin, volname, name, facts } = volumeOf(deps, storage, volume);
+      requireVolumeAccess(ctx.access, facts);
+      if (name.type !== "import") throw storageRefused(`invalid content type '${name.type}'`);
+      if (name.format !== "ova" && name.format !== "ovf") throw storageRefused("invalid format");
+      await plugin.info(volname);
+      const machine = parseOvf(await deps.files.ovfText(plugin.path(volname), name.name));
+      return importMetadata(machine, { storage, volname, isArchive: name.format === "ova" });
+    },
+
     "GET /nodes/{node}/query-url-metadata": ({ url, ...options }, ctx) =>
       deps.fetcher.facts(url, {
         verifyCertificates: options["verify-certificates"] ?? true,
@@ -102,6 +114,36 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
         subject: `${vmid === undefined ? "" : `${vmid}@`}${storage}`,
       });
     },
+  };
+}
+
+/** What a client needs to create the VM that an OVF describes. */
+function importMetadata(
+  { config, disks, nets }: OvfMachine,
+  { storage, volname, isArchive }: { storage: string; volname: string; isArchive: boolean },
+): Record<string, unknown> {
+  const efi = config["bios"] === "ovmf";
+  return {
+    type: "vm",
+    source: volname,
+    "create-args": config,
+    disks: {
+      ...Object.fromEntries(
+        disks.map(({ address, file, size }) => [
+          address,
+          {
+            volid: isArchive ? `${storage}:${volname}/${file}` : `${storage}:import/${file}`,
+            ...(size === undefined ? {} : { size }),
+          },
+        ]),
+      ),
+      ...(efi ? { efidisk0: 1 } : {}),
+    },
+    net: nets,
+    warnings: [
+      ...(isArchive ? [{ type: "ova-needs-extracting" }] : []),
+      ...(efi ? [{ type: "efi-state-lost", key: "bios", value: "ovmf" }] : []),
+    ],
   };
 }
 

@@ -9,7 +9,7 @@ import { createGunzip, createZstdDecompress } from "node:zlib";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
-import { inspectImage } from "../dir/inspect-image.ts";
+import { head, inspectImage } from "../dir/inspect-image.ts";
 import { inspectOva } from "./ova.ts";
 
 export type HashName = "md5" | "sha1" | "sha224" | "sha256" | "sha384" | "sha512";
@@ -17,6 +17,7 @@ export type HashName = "md5" | "sha1" | "sha224" | "sha256" | "sha384" | "sha512
 /** As PVE leaves uploads: others may read templates and media. */
 const SHARED_FILE = 0o644;
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
+const MAX_OVF_BYTES = 4 * 1024 * 1024;
 /** Kept free when something is unpacked. */
 const RESERVE_BYTES = 64 * 1024 * 1024;
 
@@ -121,6 +122,12 @@ export class HostStorageFiles {
     }
   }
 
+  async ovfText(path: string, name: string): Promise<string> {
+    if (!/\.ova$/i.test(name)) return readOvf(path);
+    const member = (await inspectOva(path)).find((each) => /\.ovf$/i.test(each.name));
+    return readOvf(path, member);
+  }
+
   async inspect(path: string, name: string, signal: AbortSignal): Promise<void> {
     const extension = /\.(\w+)$/.exec(name)?.[1]?.toLowerCase();
     if (extension === "ova") {
@@ -138,6 +145,15 @@ export class HostStorageFiles {
       timeoutMs: NO_TIMEOUT_MS,
     });
   }
+}
+
+async function readOvf(
+  path: string,
+  region?: { readonly offset: number; readonly size: number },
+): Promise<string> {
+  const length = region?.size ?? (await stat(path)).size;
+  if (length > MAX_OVF_BYTES) throw storageRefused(`the OVF description has ${length} bytes: too many`);
+  return new TextDecoder().decode(await head(path, length, region));
 }
 
 async function unpack(
