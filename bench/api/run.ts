@@ -16,6 +16,8 @@ const { values: options } = parseArgs({
     guests: { type: "string", default: "20000" },
     rounds: { type: "string", default: "3" },
     seconds: { type: "string", default: "4" },
+    /** Only scenarios whose name contains this. */
+    only: { type: "string", default: "" },
     out: { type: "string", default: join(root, "bench/results") },
   },
 });
@@ -152,7 +154,7 @@ async function measure(server: Gpve): Promise<Row[]> {
   ];
   const ca = readFileSync(server.credentials.caFile);
   const rows: Row[] = [];
-  for (const scenario of scenarios) {
+  for (const scenario of scenarios.filter(({ name }) => name.includes(options.only))) {
     const ours: Target = {
       host: "127.0.0.1",
       port: Number(new URL(server.credentials.url).port),

@@ -272,8 +272,8 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         agents,
         localNode: nodeName,
         uploads: new LocalUploads({ directory: local.uploads, localNode: nodeName }),
-        // Nobody else writes to an embedded store, so there is nobody to wait for.
-        fresh: settings.shared ? freshReads({ records, clock, log }) : (signal) => records.fresh({ signal }),
+        // Only this process writes to an embedded store, and a write is in memory before its answer goes out.
+        fresh: settings.shared ? freshReads({ records, clock, log }) : () => Promise.resolve(),
       });
       const v1 = composeV1({
         shared,

@@ -188,6 +188,7 @@ function refuse(silent: boolean, what?: string): false {
 
 /** `{name}` becomes the parameter, or "-" when it was not given. */
 function fillTemplate(template: string, params: CheckParams): string {
+  if (!template.includes("{")) return template;
   return template.replaceAll(/\{([^}]+)\}/g, (_, name: string) => asText(params[name]) ?? "-");
 }
 

@@ -1,5 +1,12 @@
 import { messageOf } from "@gpve/contracts/errors.ts";
-import { type Span, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import {
+  INVALID_SPAN_CONTEXT,
+  ProxyTracerProvider,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from "@opentelemetry/api";
 import { redactText } from "../redact.ts";
 
 export type SpanAttributes = Readonly<
@@ -21,7 +28,7 @@ export function span<T>(
   work: (current: Span) => T | Promise<T>,
   role: SpanRole = "internal",
 ): Promise<T> {
-  // Looked up each time: tracing may start after this module was loaded.
+  if (!tracingIsOn()) return untraced(work);
   const tracer = trace.getTracer("gpve");
   return tracer.startActiveSpan(
     name,
@@ -37,6 +44,20 @@ export function span<T>(
       }
     },
   );
+}
+
+const NO_SPAN = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
+
+async function untraced<T>(work: (current: Span) => T | Promise<T>): Promise<T> {
+  return work(NO_SPAN);
+}
+
+const nothing = new ProxyTracerProvider().getDelegate();
+
+/** Asked each time, because tracing may start after this module was loaded; a no-op span still costs microseconds. */
+function tracingIsOn(): boolean {
+  const provider = trace.getTracerProvider();
+  return !(provider instanceof ProxyTracerProvider) || provider.getDelegate() !== nothing;
 }
 
 function attributesOf(attributes: SpanAttributes): Record<string, string | number | boolean | string[]> {

@@ -66,5 +66,5 @@ async function handle(
 
 /** IPv4 clients on a dual-stack socket look like IPv4 clients. */
 export function plainAddress(address: string): string {
-  return isIPv6(address) && address.startsWith("::ffff:") ? address.slice(7) : address;
+  return address.startsWith("::ffff:") && isIPv6(address) ? address.slice(7) : address;
 }

@@ -6,13 +6,14 @@ export type BodyRead =
 
 /** A small body that is not there by then is not coming. */
 const BODY_TIMEOUT_MS = 60_000;
+const NOTHING = Buffer.alloc(0);
 
 /** Reads a whole request body, never more than `limit` bytes. */
 export function readBody(req: IncomingMessage, limit: number): Promise<BodyRead> {
   const declared = Number(req.headers["content-length"] ?? 0);
   if (declared > limit) return Promise.resolve({ ok: false, why: "too-large" });
   if (declared === 0 && req.headers["transfer-encoding"] === undefined) {
-    return Promise.resolve({ ok: true, body: Buffer.alloc(0) });
+    return Promise.resolve({ ok: true, body: NOTHING });
   }
   return new Promise((settle) => {
     const timer = setTimeout(() => {

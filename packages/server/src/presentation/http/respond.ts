@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 const gzipAsync = promisify(gzip);
 const deflateAsync = promisify(deflate);
 const COMPRESS_FROM_BYTES = 1024;
+const NOTHING = Buffer.alloc(0);
 const ONE_WRITE_BYTES = 15 * 1024;
 
 export const JSON_TYPE = "application/json;charset=UTF-8";
@@ -30,7 +31,7 @@ export function reasonPhrase(text: string): string {
 
 export async function respond(req: IncomingMessage, res: ServerResponse, answer: Answer): Promise<void> {
   if (res.destroyed || res.headersSent) return;
-  let body = answer.body ?? Buffer.alloc(0);
+  let body = answer.body ?? NOTHING;
   const date = httpDate();
   const headers: Record<string, string | number> = {
     "Cache-Control": "max-age=0",
