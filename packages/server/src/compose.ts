@@ -132,6 +132,18 @@ export interface LocalParts {
 }
 
 const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
+const metricRoutes = new Map<string, string>();
+
+/** Declared routes only, so there are only so many. */
+function metricRoute(route: string): string {
+  let name = metricRoutes.get(route);
+  if (name === undefined) {
+    name = route === "unmatched" ? route : `/api2${route}`;
+    metricRoutes.set(route, name);
+  }
+  return name;
+}
+
 const ROTATE_CHECK_MS = 6 * 3600_000;
 
 export async function openServer(settings: ServerSettings): Promise<OpenServer> {
@@ -266,7 +278,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       const pve = createPveApi({
         ...shared,
         observe: (route, method, status, seconds) =>
-          metrics.observeRequest(method, route === "unmatched" ? route : `/api2${route}`, status, seconds),
+          metrics.observeRequest(method, metricRoute(route), status, seconds),
         authorize: access.authorize,
         handlers: pveHandlers(),
         agents,

@@ -23,7 +23,8 @@ export interface FuzzContext {
  */
 const SAFE_WRITES = /^\/(?:access|pools|cluster\/(?:options|log|tasks))/;
 /** Our own way in must survive the run; a probe of the machine starts processes. */
-const NEVER = /^\/(?:access\/(?:password|ticket|vncticket))|\/probe$|\/report$|\/audit\/verify$|\/(?:cancel|join-tokens)$/;
+const NEVER =
+  /^\/(?:access\/(?:password|ticket|vncticket))|\/probe$|\/report$|\/audit\/verify$|\/(?:cancel|join-tokens)$/;
 
 const TEXTS = [
   "",

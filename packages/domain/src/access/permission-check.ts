@@ -188,9 +188,21 @@ function refuse(silent: boolean, what?: string): false {
 
 /** `{name}` becomes the parameter, or "-" when it was not given. */
 function fillTemplate(template: string, params: CheckParams): string {
-  if (!template.includes("{")) return template;
-  return template.replaceAll(/\{([^}]+)\}/g, (_, name: string) => asText(params[name]) ?? "-");
+  let parts = templates.get(template);
+  if (parts === undefined) {
+    parts = template.split(/\{([^}]+)\}/);
+    templates.set(template, parts);
+  }
+  // Every second part is a name.
+  let path = parts[0] ?? "";
+  for (let at = 1; at < parts.length; at += 2) {
+    path += `${asText(params[parts[at] ?? ""]) ?? "-"}${parts[at + 1] ?? ""}`;
+  }
+  return path;
 }
+
+/** Templates come from declarations, so there are only so many. */
+const templates = new Map<string, readonly string[]>();
 
 function option(options: readonly unknown[], name: string): unknown {
   const index = options.indexOf(name);

@@ -27,13 +27,17 @@ const GREEDY = new Set(["volume", "cidr"]);
 const newNode = (): Node => ({ literals: new Map(), param: undefined, methods: new Map() });
 const root = newNode();
 const byKey = new Map<string, PveMethod>();
+const keys = new WeakMap<object, string>();
 for (const method of pveMethods) {
   insert(method);
-  byKey.set(methodKey(method), method);
+  const key = `${method.method} ${method.path}`;
+  byKey.set(key, method);
+  keys.set(method, key);
 }
 
+/** Made once for the methods of the table: a text put together for a request would be hashed for that request. */
 export function methodKey(method: Pick<PveMethod, "method" | "path">): string {
-  return `${method.method} ${method.path}`;
+  return keys.get(method) ?? `${method.method} ${method.path}`;
 }
 
 /** The method registered as `GET /nodes/{node}/qemu`. */

@@ -1,14 +1,19 @@
 // PVE patterns are Perl regular expressions, always checked against the whole value.
 
-const compiled = new Map<string, RegExp>();
+/** By flags, then by pattern: a key made of both would be hashed anew for every value. */
+const compiled = new Map<string, Map<string, RegExp>>();
 
 /** Compiles a PVE pattern, anchored at both ends. A leading `(?i)` means case-insensitive. */
 export function compilePattern(pattern: string, flags = ""): RegExp {
-  const key = `${flags}/${pattern}`;
-  let regex = compiled.get(key);
+  let alike = compiled.get(flags);
+  if (alike === undefined) {
+    alike = new Map();
+    compiled.set(flags, alike);
+  }
+  let regex = alike.get(pattern);
   if (regex === undefined) {
     regex = build(pattern, flags);
-    compiled.set(key, regex);
+    alike.set(pattern, regex);
   }
   return regex;
 }

@@ -70,13 +70,17 @@ export function createMetrics(options: { readonly version: string }): Metrics {
       ),
   ];
   // Looking a labelled child up costs a sort and a hash of its labels; per request that is too much.
-  const requestChildren = new Map<string, Histogram.Internal<string>>();
+  const requestChildren = new Map<number, Map<string, RouteChildren>>();
   const storeChildren = new Map<string, Histogram.Internal<string>>();
   return {
     observeRequest: (method, route, status, seconds) => {
-      const code = `${Math.trunc(status / 100)}xx`;
-      const key = `${code} ${method} ${route}`;
-      remembered(requestChildren, key, () => requests.labels({ method, route, code })).observe(seconds);
+      const kind = Math.trunc(status / 100);
+      // One map per step: a key put together for every request would have to be hashed for every request.
+      const byRoute = remembered(requestChildren, kind, () => new Map<string, RouteChildren>());
+      const byMethod = remembered(byRoute, route, (): RouteChildren => new Map());
+      remembered(byMethod, method, () => requests.labels({ method, route, code: `${kind}xx` })).observe(
+        seconds,
+      );
     },
     observeStore: (operation, ok, seconds) => {
       const outcome = ok ? "ok" : "error";
@@ -95,7 +99,9 @@ export function createMetrics(options: { readonly version: string }): Metrics {
   };
 }
 
-function remembered<T>(known: Map<string, T>, key: string, make: () => T): T {
+type RouteChildren = Map<string, Histogram.Internal<string>>;
+
+function remembered<K, T>(known: Map<K, T>, key: K, make: () => T): T {
   let child = known.get(key);
   if (child === undefined) {
     child = make();

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { declaredRoute } from "@gpve/contracts/pve/routes.ts";
+import { methodKey } from "@gpve/domain/schema/method-table.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import type { PveResult } from "./formats.ts";
 import type { ApiPath } from "./path.ts";
@@ -22,7 +23,7 @@ export interface AuditInput {
 export function auditOf(input: AuditInput): AuditEvent | undefined {
   const { resolved, outcome } = input;
   if (resolved === undefined) return undefined;
-  const rule = declaredRoute(`${resolved.method.method} ${resolved.method.path}`)?.audit ?? "none";
+  const rule = declaredRoute(methodKey(resolved.method))?.audit ?? "none";
   if (rule === "none" && (outcome.ok || outcome.status !== 403)) return undefined;
   const claimed = resolved.params["username"];
   return {

@@ -10,6 +10,7 @@ import {
   type PveRouteKey,
 } from "@gpve/domain/request/handler.ts";
 import { staticIndexRows } from "@gpve/domain/schema/method-index.ts";
+import { methodKey } from "@gpve/domain/schema/method-table.ts";
 import { toWire } from "@gpve/domain/schema/to-wire.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import type { Authenticated, PveApiDeps } from "./ports.ts";
@@ -27,7 +28,7 @@ export interface ExecuteRequest {
 
 export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promise<PveReply> {
   const { method, params, auth, signal } = request;
-  const key = `${method.method} ${method.path}`;
+  const key = methodKey(method);
   const route = declaredRoute(key);
   const index = route === undefined ? staticIndexRows(method) : undefined;
   if (route === undefined && index === undefined) {

@@ -8,6 +8,8 @@ export interface ApiPath {
   readonly segments: readonly string[];
 }
 
+const USUAL = "/api2/json/";
+const SLASH = 0x2f;
 const formatPattern = /^\/api2\/+([a-z][a-z0-9]+)(\/.*)?$/s;
 
 /**
@@ -16,8 +18,17 @@ const formatPattern = /^\/api2\/+([a-z][a-z0-9]+)(\/.*)?$/s;
  */
 export function splitApiPath(rawPath: string): ApiPath {
   const decoded = percentDecode(rawPath);
+  // What nearly every client sends, without a pattern.
+  if (decoded.startsWith(USUAL) && decoded.charCodeAt(USUAL.length) !== SLASH) {
+    const rest = decoded.slice(USUAL.length - 1);
+    return { format: "json", relative: rest, segments: segmentsOf(rest) };
+  }
   const match = formatPattern.exec(decoded);
   if (match === null) return { format: undefined, relative: decoded, segments: [] };
   const relative = match[2] ?? "";
-  return { format: match[1], relative, segments: relative.split("/").filter((segment) => segment !== "") };
+  return { format: match[1], relative, segments: segmentsOf(relative) };
+}
+
+function segmentsOf(path: string): string[] {
+  return path.split("/").filter((segment) => segment !== "");
 }
