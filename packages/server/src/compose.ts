@@ -44,7 +44,7 @@ import { clusterLog } from "./application/cluster/cluster-log.ts";
 import { eventCollection } from "./application/v1/events.ts";
 import { freshReads } from "./application/fresh-reads.ts";
 import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
-import { ListResources } from "./application/cluster/list-resources.ts";
+import { ListResources, poolMembership } from "./application/cluster/list-resources.ts";
 import { nextFreeId } from "./application/cluster/next-id.ts";
 import { withServerTasks } from "./application/node/server-tasks.ts";
 import { recordAudit } from "./application/audit/record-audit.ts";
@@ -82,6 +82,7 @@ import { createStorageHandlers } from "./presentation/http/storage/storage-handl
 import { createClusterTaskHandlers } from "./presentation/http/task/cluster-task-handlers.ts";
 import { refuseUpgrade } from "./presentation/http/upgrade.ts";
 import { listen, type Listener } from "./presentation/listener/listener.ts";
+import { metricRoute } from "./presentation/metrics/metric-route.ts";
 import { nodeMetrics } from "./presentation/metrics/node-metrics.ts";
 
 export interface ServerSettings {
@@ -132,18 +133,6 @@ export interface LocalParts {
 }
 
 const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
-const metricRoutes = new Map<string, string>();
-
-/** Declared routes only, so there are only so many. */
-function metricRoute(route: string): string {
-  let name = metricRoutes.get(route);
-  if (name === undefined) {
-    name = route === "unmatched" ? route : `/api2${route}`;
-    metricRoutes.set(route, name);
-  }
-  return name;
-}
-
 const ROTATE_CHECK_MS = 6 * 3600_000;
 
 export async function openServer(settings: ServerSettings): Promise<OpenServer> {
@@ -356,14 +345,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     const resources = new ListResources({
       guests,
       board,
-      pools: () => {
-        const model = access.directory.model();
-        return {
-          ids: () => [...model.pools.keys()],
-          ofGuest: (vmid) => model.poolsOf.get(`/vms/${vmid}`)?.[0],
-          version: model,
-        };
-      },
+      pools: () => poolMembership(access.directory.model()),
       storages: () => storages.listing(),
     });
     const pools = new Pools({

@@ -1,4 +1,5 @@
 import type { Collection, Entry } from "@gpve/store/records/port.ts";
+import type { AccessModel } from "@gpve/domain/access/model.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { isRoot, type AccessView, type Actor } from "@gpve/domain/request/context.ts";
@@ -21,6 +22,14 @@ export interface PoolMembership {
   readonly ofGuest: (vmid: number) => string | undefined;
   /** Another object whenever membership or anyone's permissions changed. */
   readonly version: unknown;
+}
+
+export function poolMembership(model: AccessModel): PoolMembership {
+  return {
+    ids: () => [...model.pools.keys()],
+    ofGuest: (vmid) => model.poolsOf.get(`/vms/${vmid}`)?.[0],
+    version: model,
+  };
 }
 
 export interface Viewer {
