@@ -188,7 +188,7 @@ describe("starting", () => {
   test("a data directory of a newer version is refused and left alone", async () => {
     const text = '{"version":99,"instanceId":"abcdef"}\n';
     writeFileSync(join(dir, "instance.json"), text);
-    const { code, output } = await run("up", "--data", dir, "--listen", "127.0.0.1:0");
+    const { code, output } = await run("up", "--no-network", "--data", dir, "--listen", "127.0.0.1:0");
     expect(code).not.toBe(0);
     expect(output).toContain("was written by a newer gpve (data version 99, this one knows 1)");
     expect(readFileSync(join(dir, "instance.json"), "utf8")).toBe(text);

@@ -31,16 +31,20 @@ test("a start that cannot listen keeps the secrets it made for the next one", as
   const blocker = createServer();
   await new Promise<void>((done) => blocker.listen(port, "127.0.0.1", done));
   expect((blocker.address() as AddressInfo).port).toBe(port);
-  const failed = exec(launcher, ["up", "--detach", "--data", data, "--listen", `127.0.0.1:${port}`], {
-    env,
-    cwd: root,
-  });
+  const failed = exec(
+    launcher,
+    ["up", "--no-network", "--detach", "--data", data, "--listen", `127.0.0.1:${port}`],
+    {
+      env,
+      cwd: root,
+    },
+  );
   await expect(failed).rejects.toThrow(/something else listens there/);
   await new Promise((done) => blocker.close(done));
 });
 
 test("up prints one screen, writes the credentials, and a second up answers at once", async () => {
-  const up = ["up", "--detach", "--data", data, "--listen", `127.0.0.1:${port}`];
+  const up = ["up", "--no-network", "--detach", "--data", data, "--listen", `127.0.0.1:${port}`];
   const first = await exec(launcher, up, { env, cwd: root });
   credentials = readCredentials(data);
   expect(statSync(join(data, "credentials.json")).mode & 0o777).toBe(0o600);

@@ -31,11 +31,22 @@ export interface Gpve {
 export interface StartOptions {
   readonly data?: string;
   readonly args?: readonly string[];
+  /** Lets it make its bridge on this machine; the test then takes it away again. */
+  readonly network?: boolean;
 }
 
 export async function startGpve(options: StartOptions = {}): Promise<Gpve> {
   const data = options.data ?? mkdtempSync(join(tmpdir(), "gpve-it-"));
-  const args = [mainFile, "up", "--data", data, "--listen", "127.0.0.1:0", ...(options.args ?? [])];
+  const args = [
+    mainFile,
+    "up",
+    "--data",
+    data,
+    "--listen",
+    "127.0.0.1:0",
+    ...(options.network === true ? [] : ["--no-network"]),
+    ...(options.args ?? []),
+  ];
   const child = startChild(nodeBinary, ["--disable-warning=ExperimentalWarning", ...args]);
   await untilPrinted(child, "Try next:");
   return {

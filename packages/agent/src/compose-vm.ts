@@ -29,6 +29,8 @@ export interface VmParts {
   readonly node: string;
   readonly records: () => Records;
   readonly facts: () => NodeFacts;
+  /** Resolves when the facts are worth using. */
+  readonly hostKnown: Promise<void>;
   readonly storages: VmStorages & { imageStorages(): readonly string[] };
   readonly engine: OperationEngine;
   readonly exec: Exec;
@@ -69,6 +71,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     storages: parts.storages,
     network,
     facts: () => qemuHostFacts(node, parts.facts()),
+    hostKnown: parts.hostKnown,
     qemuBinary: parts.qemuBinary,
     ioFolder: (id) => data.file("run", "guests", id, "io"),
     guestAgent: (process) => agents.of(process),

@@ -34,6 +34,7 @@ import { HostTimezone } from "./infrastructure/host/timezone.ts";
 import { openAgentOperations } from "./infrastructure/operation/agent-operations.ts";
 import { keepNodeStatistics, nodeSources } from "./infrastructure/rrd/node-statistics.ts";
 import { RrdFile } from "./infrastructure/rrd/rrd-file.ts";
+import { makeGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { interfaceRows } from "./infrastructure/net/interface-rows.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { createHostHandlers } from "./presentation/pve/host-handlers.ts";
@@ -57,6 +58,8 @@ export interface AgentSettings {
   readonly isContainer?: (vmid: number) => boolean;
   /** The cluster's records; throws store.unavailable while no server is in reach. */
   readonly records: () => Records;
+  /** Whether a host without a bridge gets one for its guests. */
+  readonly makeNetwork?: boolean;
 }
 
 export interface RunningAgent {
@@ -90,6 +93,11 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   });
   await facts.load();
   const known = () => facts.facts().facts;
+  let lookedAtHost = (): void => undefined;
+  /** Before the first look nothing is known of QEMU; what concerns guests waits for it. */
+  const hostKnown = new Promise<void>((resolve) => {
+    lookedAtHost = resolve;
+  });
   const sampler = new UsageSampler({ files: hostFiles, clock });
   const archive = RrdFile.open(data.file("agent", "node.rrd"), nodeSources);
 
@@ -128,6 +136,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     node: nodeName,
     records: settings.records,
     facts: known,
+    hostKnown,
     storages: {
       plugin: (id) => storage.storages.find(id).plugin,
       definition: (id) => storage.storages.find(id).definition,
@@ -183,6 +192,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     accessOf: settings.accessOf,
     logFor: (call) => log.child({ requestId: call.requestId }),
   });
+  if (settings.makeNetwork === true) await makeGuestNetwork(data, { exec: runExec, clock, log });
   await vms.adopt();
   await operations.start();
   await storage.start();
@@ -204,7 +214,8 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   const refresh = (): void => {
     const due = clock.monotonic() - triedAt >= FACTS_EVERY_MS;
     if (due) triedAt = clock.monotonic();
-    background(log, "looking at this host", due ? facts.refresh(stop.signal) : facts.refreshBridges());
+    const look = due ? facts.refresh(stop.signal).finally(lookedAtHost) : facts.refreshBridges();
+    background(log, "looking at this host", look);
     nextRefresh = clock.after(BRIDGES_EVERY_MS, refresh);
   };
   refresh();

@@ -23,6 +23,7 @@ export interface NodeSettings {
   readonly metrics: ListenAddress | undefined;
   readonly nodeName: string | undefined;
   readonly otlpEndpoint: string | undefined;
+  readonly makeNetwork: boolean;
 }
 
 export interface RunningNode {
@@ -79,6 +80,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     storages: () => server.storages.definitions(),
     isContainer: (vmid) => server.records.collection(guestCollection).get(String(vmid))?.value.type === "lxc",
     records: () => server.records,
+    makeNetwork: settings.makeNetwork,
   });
   await server.membership.enrolLocal(
     name,

@@ -22,6 +22,7 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
     listen: { type: "string" },
     detach: { type: "boolean" },
     metrics: { type: "string" },
+    "no-network": { type: "boolean" },
     node: { type: "string" },
     otlp: { type: "string" },
   });
@@ -45,6 +46,7 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
       metrics: options.metrics === undefined ? undefined : parseListen(options.metrics),
       nodeName: options.node,
       otlpEndpoint: options.otlp,
+      makeNetwork: options["no-network"] !== true,
     });
     const state = {
       url: formatUrl({ host: listen.host, port: node.port }),

@@ -60,6 +60,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
       {
         name: "configuration",
         run: async ({ args, state, clock }) => {
+          await host.hostKnown;
           const values = newVmValues(
             { ...without(args.values, "lock"), ...state.drives },
             {

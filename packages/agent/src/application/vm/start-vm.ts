@@ -58,6 +58,7 @@ export async function startVm(
   if (args.skiplock !== true) checkLock(before);
   if (isTemplate(before)) throw refused("you can't start a vm if it's a template");
   if (runningVm(host, vmid) !== undefined) throw refused(`VM ${vmid} already running`);
+  await host.hostKnown;
   const config = await host.configs.change(vmid, applyAllPending);
   const machineVersion = pinnedVersion(config.values);
   const { start, command } = await planStart(host, vmid, config.values, {

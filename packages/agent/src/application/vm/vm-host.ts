@@ -23,6 +23,8 @@ export interface VmHost {
   readonly storages: VmStorages;
   readonly network: VmNetwork;
   readonly facts: () => HostFacts;
+  /** Resolves when the facts are worth using: the agent has had its first look at the host. */
+  readonly hostKnown: Promise<void>;
   readonly qemuBinary: string;
   /** The folder in which a guest makes its sockets. */
   readonly ioFolder: (id: string) => string;

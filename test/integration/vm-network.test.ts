@@ -1,0 +1,75 @@
+// The network that `up` gives to guests, on this machine's own interfaces: made, used, taken away.
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { exec } from "@gpve/kit/exec.ts";
+import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { waitTask } from "../support/tasks.ts";
+
+const missing = [
+  ...(process.getuid?.() === 0 ? [] : ["root"]),
+  ...(existsSync("/usr/bin/qemu-system-x86_64") ? [] : ["qemu-system-x86"]),
+  ...(existsSync("/usr/sbin/dnsmasq") ? [] : ["dnsmasq-base"]),
+  ...(existsSync("/usr/sbin/nft") ? [] : ["nftables"]),
+];
+if (missing.length > 0)
+  console.warn(`SKIPPED: needs ${missing.join(", ")}; get packages with apt-get install`);
+
+describe.skipIf(missing.length > 0)("the network of guests", () => {
+  let gpve: Gpve;
+  let api: Api;
+  let node: string;
+  let bridge: string;
+
+  const run = async (path: string, params?: Record<string, string | number>) => {
+    const answer = await api("POST", path, params);
+    expect(answer.status, answer.text).toBe(200);
+    return (await waitTask(api, answer.data as string)) as { exitstatus: string };
+  };
+  const masterOf = (tap: string): string =>
+    realpathSync(`/sys/class/net/${tap}/master`).split("/").at(-1) ?? "";
+
+  beforeAll(async () => {
+    gpve = await startGpve({ network: true });
+    api = apiOf(gpve.credentials);
+    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  });
+  afterAll(async () => {
+    await exec(nodeBinary, [mainFile, "down", "--guests", "--data", gpve.data], { timeoutMs: 120_000 });
+    expect(existsSync(`/sys/class/net/${bridge}`)).toBe(false);
+    await gpve.stop();
+  });
+
+  test("is a bridge with an address, DHCP and DNS", async () => {
+    const log = readFileSync(join(gpve.data, "log/gpve.jsonl"), "utf8");
+    bridge = /"bridge":"([^"]+)"/.exec(log)?.[1] ?? "";
+    const rows = (await api("GET", `/nodes/${node}/network`, { type: "bridge" })).data as { iface: string }[];
+    expect(rows).toContainEqual(
+      expect.objectContaining({ iface: bridge, type: "bridge", cidr: expect.stringMatching(/^10\.37\./) }),
+    );
+  });
+
+  test("carries a VM's cards, from its start on and plugged later", async () => {
+    const vm = `/nodes/${node}/qemu/100`;
+    const values = { vmid: 100, memory: 32, net0: "virtio,bridge=vmbr0,rate=2,link_down=1" };
+    expect(await run(`/nodes/${node}/qemu`, values)).toMatchObject({ exitstatus: "OK" });
+    const started = await run(`${vm}/status/start`);
+    expect(started.exitstatus).toMatch(/^(?:OK|WARNINGS: \d+)$/);
+    expect(masterOf("tap100i0")).toBe(bridge);
+    const plugged = await api("PUT", `${vm}/config`, { net1: "e1000,bridge=vmbr0" });
+    expect(plugged.status, plugged.text).toBe(200);
+    expect(masterOf("tap100i1")).toBe(bridge);
+    await run(`${vm}/status/stop`);
+    expect(existsSync("/sys/class/net/tap100i0")).toBe(false);
+  });
+
+  test("refuses cards on bridges that are not there or filter no VLANs, and leaves nothing", async () => {
+    const vm = `/nodes/${node}/qemu/101`;
+    await run(`/nodes/${node}/qemu`, { vmid: 101, memory: 32, net0: "virtio,bridge=vmbr77" });
+    expect((await run(`${vm}/status/start`)).exitstatus).toBe("bridge 'vmbr77' does not exist");
+    expect((await api("PUT", `${vm}/config`, { net0: "virtio,bridge=vmbr0,tag=7" })).status).toBe(200);
+    expect((await run(`${vm}/status/start`)).exitstatus).toContain("does not filter VLANs");
+    expect((await api("GET", `${vm}/status/current`)).data).toMatchObject({ status: "stopped" });
+    expect(existsSync("/sys/class/net/tap101i0")).toBe(false);
+  });
+});
