@@ -238,6 +238,53 @@ describe("volumes", () => {
   });
 });
 
+const tiny = mkdtempSync(join(tmpdir(), "gpve-tiny-"));
+const canMount = await exec("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", tiny]).then(
+  () => true,
+  () => false,
+);
+if (!canMount) console.warn("SKIPPED: a full storage needs the right to mount a tmpfs; run as root");
+afterAll(async () => {
+  if (canMount) await exec("umount", [tiny]);
+  rmSync(tiny, { recursive: true, force: true });
+});
+
+test.skipIf(!canMount)("a storage that is full refuses, and keeps nothing of what did not fit", async () => {
+  const options = { storage: "tiny", type: "dir", path: tiny, content: "images,iso", preallocation: "full" };
+  expect((await api("POST", "/storage", options)).data).toEqual({ storage: "tiny", type: "dir" });
+  const base = `/nodes/${node}/storage/tiny`;
+  const alloc = await api("POST", `${base}/content`, {
+    vmid: 100,
+    filename: "vm-100-disk-0.raw",
+    size: "64M",
+  });
+  expect([alloc.status, alloc.reason]).toEqual([
+    500,
+    expect.stringContaining("not enough space on the storage"),
+  ]);
+  const file = join(folder, "big.iso");
+  writeFileSync(file, randomBytes(6_000_000));
+  const sent = await curl(
+    "-F",
+    "content=iso",
+    "-F",
+    `filename=@${file}`,
+    `${gpve.credentials.url}/api2/json${base}/upload`,
+  );
+  expect(await ended((JSON.parse(sent.body) as { data: string }).data)).toContain(
+    "not enough space on the storage",
+  );
+  const started = await api("POST", `${base}/content`, {
+    vmid: 100,
+    filename: "vm-100-disk-0.raw",
+    size: "1M",
+  });
+  expect(started.data).toBe("tiny:100/vm-100-disk-0.raw");
+  expect((await api("GET", `${base}/content`)).data).toHaveLength(1);
+  expect(readdirSync(join(tiny, "template/iso"))).toEqual([]);
+  expect(readdirSync(join(gpve.data, "agent/upload"))).toEqual([]);
+});
+
 test("a kill in the middle leaves no half upload behind", async () => {
   writeFileSync(join(gpve.data, "agent/upload/upload-orphan"), "half");
   await gpve.kill();
