@@ -10,17 +10,21 @@ import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { backupOperation } from "./application/backup/backup-operation.ts";
+import { restoreVmOperation } from "./application/backup/restore-vm.ts";
 import { alreadyExists, VmConfigs } from "./application/vm/vm-configs.ts";
 import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { VmSampler } from "./application/vm/vm-sampler.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
+import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
 import { qemuHostFacts } from "./infrastructure/vm/qemu-host-facts.ts";
 import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm-agent-handlers.ts";
+import { createBackupHandlers } from "./presentation/pve/backup-handlers.ts";
 import { createVmHandlers } from "./presentation/pve/vm-handlers.ts";
 import { createVmMonitorHandlers } from "./presentation/pve/vm-monitor-handlers.ts";
 
@@ -87,11 +91,20 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     clock,
     traffic: (vmid, key) => tapTraffic(network.tapOf(vmid, key)),
   });
+  const tools = hostBackupTools({ exec: parts.exec, clock, socketFolder: data.file("run") });
+  parts.engine.register(backupOperation(host, tools));
+  parts.engine.register(restoreVmOperation(host, tools));
   let sampled: readonly GuestRuntime[] = [];
   return {
     handlers: {
       ...createVmAgentHandlers(host),
       ...createVmMonitorHandlers(host),
+      ...createBackupHandlers({
+        host,
+        tools,
+        engine: parts.engine,
+        nameOf: (vmid) => configs.find(vmid)?.values["name"] ?? `VM ${vmid}`,
+      }),
       ...createVmHandlers({
         host,
         engine: parts.engine,

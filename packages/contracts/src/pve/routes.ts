@@ -172,6 +172,8 @@ export const pveRoutes = {
   "GET /nodes/{node}/time": readOnNode,
   "PUT /nodes/{node}/time": write,
   "GET /nodes/{node}/version": readOnNode,
+  "POST /nodes/{node}/vzdump": write,
+  "GET /nodes/{node}/vzdump/extractconfig": readOnNode,
 
   "GET /storage": read,
   "POST /storage": secret,

@@ -36,6 +36,8 @@ export async function planStart(
   const volumes = await resolveVolumes(host, values);
   const network = await planNetwork(host, vmid, values);
   const input = commandInput(host, vmid, values, volumes, {
+    // The boot menu costs seconds and nobody sees it before a console is open.
+    bootMenuMs: 0,
     ...options,
     netDescriptors: network.descriptors,
   });

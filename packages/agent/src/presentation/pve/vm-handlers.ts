@@ -5,6 +5,7 @@ import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change-privileges.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
+import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { effectiveValues } from "@gpve/domain/vm/pending.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -39,10 +40,43 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
     return upid;
   };
 
+  const restore = async (
+    vmid: number,
+    archive: string,
+    params: {
+      readonly storage?: string;
+      readonly unique?: boolean;
+      readonly force?: boolean;
+      readonly start: boolean;
+    },
+    ctx: RequestContext,
+  ): Promise<string> => {
+    const { storage: from } = requireVolumeId(archive);
+    ctx.access.require(`/storage/${from}`, ["Datastore.Audit", "Datastore.AllocateSpace"], "any");
+    if (params.force === true && host.configs.has(vmid)) {
+      throw new AppError(
+        "feature.unsupported",
+        `VM ${vmid} exists: restoring over it is not implemented yet, destroy it first`,
+      );
+    }
+    deps.checkFreeVmid(vmid);
+    return submit(
+      "qmrestore",
+      vmid,
+      {
+        archive,
+        ...(params.storage === undefined ? {} : { storage: params.storage }),
+        unique: params.unique ?? false,
+        start: params.start,
+        storages: deps.imageStorages(),
+      },
+      ctx,
+    );
+  };
+
   return {
     "POST /nodes/{node}/qemu": async ({ vmid, start, archive, ...params }, ctx) => {
-      if (archive !== undefined)
-        throw new AppError("feature.unsupported", "restoring a backup is not implemented yet");
+      if (archive !== undefined) return restore(vmid, archive, { ...params, start: start ?? false }, ctx);
       deps.checkFreeVmid(vmid);
       const update = readConfigUpdate(params, { mayBeEmpty: true });
       checkPrivileges(vmid, {}, update.set, [], ctx);

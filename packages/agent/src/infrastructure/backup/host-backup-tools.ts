@@ -1,0 +1,39 @@
+import { writeFile, rm } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import type { BackupTools } from "../../application/backup/ports.ts";
+import { createArchive, openArchive } from "./archive-file.ts";
+import { withImage } from "./nbd/image-server.ts";
+import { NbdClient } from "./nbd/nbd-client.ts";
+
+export function hostBackupTools(deps: {
+  readonly exec: Exec;
+  readonly clock: Clock;
+  readonly socketFolder: string;
+}): BackupTools {
+  const { exec, socketFolder } = deps;
+  return {
+    withImage: (image, use) =>
+      withImage(deps, { ...image, socket: `${socketFolder}/nbd-${randomBytes(4).toString("hex")}` }, use),
+    openExport: (socket, name) => NbdClient.open(socket, name),
+    createArchive: (path, compression, header) => createArchive(exec, path, compression, header),
+    openArchive: (path) => openArchive(exec, path),
+    writeSideFile: (path, text) => writeFile(path, text, { mode: 0o640 }),
+    createScratch: async (path, size) => {
+      await exec("qemu-img", ["create", "-q", "-f", "qcow2", path, String(size)]);
+    },
+    removeFile: (path) => rm(path, { force: true }),
+    civilTime: (ms) => {
+      const date = new Date(ms);
+      return {
+        year: date.getFullYear(),
+        month: date.getMonth() + 1,
+        day: date.getDate(),
+        hour: date.getHours(),
+        minute: date.getMinutes(),
+        second: date.getSeconds(),
+      };
+    },
+  };
+}

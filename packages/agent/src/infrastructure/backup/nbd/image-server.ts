@@ -1,0 +1,85 @@
+// qemu-nbd for one image of a stopped VM: the format is QEMU's business, not ours.
+import { existsSync, rmSync } from "node:fs";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import { NbdClient } from "./nbd-client.ts";
+
+export interface ImageRequest {
+  readonly path: string;
+  readonly format: string;
+  readonly access: "ro" | "rw";
+  /** Read as it was in this internal snapshot. */
+  readonly snapshot?: string;
+  /** Where the socket goes; short, and ours alone. */
+  readonly socket: string;
+}
+
+const START_TIMEOUT_MS = 10_000;
+const EXPORT = "disk";
+
+/** Serves an image while `use` runs. The server ends with its only client. */
+export async function withImage<T>(
+  deps: { readonly exec: Exec; readonly clock: Clock },
+  image: ImageRequest,
+  use: (disk: NbdClient) => Promise<T>,
+): Promise<T> {
+  rmSync(image.socket, { force: true });
+  const stop = new AbortController();
+  const access = image.access === "ro" ? ["--read-only"] : ["--discard=unmap", "--detect-zeroes=unmap"];
+  const snapshot = image.snapshot === undefined ? [] : [`--load-snapshot=${image.snapshot}`];
+  const args = [
+    "--socket",
+    image.socket,
+    "--format",
+    image.format,
+    "--export-name",
+    EXPORT,
+    "--cache=writeback",
+    ...access,
+    ...snapshot,
+    "--",
+    image.path,
+  ];
+  const server = deps.exec("qemu-nbd", args, { signal: stop.signal, timeoutMs: 24 * 3600_000 });
+  const failed = server.then(
+    () => undefined,
+    (err: unknown) => err,
+  );
+  try {
+    const disk = await connect(deps.clock, image.socket, failed);
+    try {
+      return await use(disk);
+    } finally {
+      disk.close();
+    }
+  } finally {
+    await Promise.race([failed, deps.clock.sleep(5_000)]);
+    stop.abort();
+    rmSync(image.socket, { force: true });
+  }
+}
+
+async function connect(clock: Clock, socket: string, failed: Promise<unknown>): Promise<NbdClient> {
+  let ended: Error | undefined;
+  void failed.then((err) => {
+    ended =
+      err instanceof Error
+        ? err
+        : new AppError("internal.error", "qemu-nbd ended before it was asked anything");
+  });
+  const end = clock.monotonic() + START_TIMEOUT_MS;
+  for (;;) {
+    if (ended !== undefined) throw ended;
+    if (existsSync(socket)) {
+      try {
+        return await NbdClient.open(socket, EXPORT);
+      } catch (err) {
+        // The socket is there a moment before somebody listens.
+        if (clock.monotonic() > end) throw err;
+      }
+    }
+    if (clock.monotonic() > end) throw new AppError("request.timeout", "qemu-nbd did not start");
+    await clock.sleep(20);
+  }
+}

@@ -1,0 +1,220 @@
+// Reads and writes a disk image through qemu-nbd or a running QEMU, whatever the image's format.
+import { connect, type Socket } from "node:net";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import {
+  allocationRequest,
+  Chunk,
+  CHUNK_DONE,
+  Command,
+  FLAG_FIXED_NEWSTYLE,
+  FLAG_NO_ZEROES,
+  goRequest,
+  MAX_REQUEST_BYTES,
+  NBD_MAGIC,
+  Option,
+  OPTION_MAGIC,
+  OPTION_REPLY_MAGIC,
+  optionRequest,
+  OptionReply,
+  request,
+  SIMPLE_REPLY_MAGIC,
+  STATE_ZERO,
+  STRUCTURED_REPLY_MAGIC,
+} from "./nbd-protocol.ts";
+import { SocketReader } from "./socket-reader.ts";
+
+export interface Extent {
+  readonly length: number;
+  readonly isZero: boolean;
+}
+
+/** One export, one request at a time. */
+export class NbdClient {
+  readonly size: number;
+  readonly #socket: Socket;
+  readonly #reader: SocketReader;
+  readonly #hasAllocation: boolean;
+  #cookie = 0n;
+
+  private constructor(socket: Socket, reader: SocketReader, size: number, hasAllocation: boolean) {
+    this.#socket = socket;
+    this.#reader = reader;
+    this.size = size;
+    this.#hasAllocation = hasAllocation;
+  }
+
+  static async open(path: string, exportName: string): Promise<NbdClient> {
+    const socket = await dial(path);
+    try {
+      const reader = new SocketReader(socket);
+      await greet(socket, reader);
+      await option(socket, reader, optionRequest(Option.structuredReply, Buffer.alloc(0)));
+      const contexts = await option(socket, reader, allocationRequest(exportName));
+      const infos = await option(socket, reader, goRequest(exportName));
+      const info = infos.find(({ type, data }) => type === OptionReply.info && data.readUInt16BE(0) === 0);
+      if (info === undefined)
+        throw new AppError("internal.error", `the NBD server did not tell the size of '${exportName}'`);
+      return new NbdClient(
+        socket,
+        reader,
+        Number(info.data.readBigUInt64BE(2)),
+        contexts.some(({ type }) => type === OptionReply.metaContext),
+      );
+    } catch (err) {
+      socket.destroy();
+      throw err;
+    }
+  }
+
+  async read(offset: number, length: number): Promise<Buffer> {
+    checkLength(length);
+    const data = Buffer.alloc(length);
+    await this.#ask(Command.read, offset, length, undefined, (type, chunk) => {
+      const at = Number(chunk.readBigUInt64BE(0)) - offset;
+      if (type === Chunk.offsetData) chunk.copy(data, at, 8);
+      // A hole is zeroes, which are there already.
+    });
+    return data;
+  }
+
+  async write(offset: number, data: Uint8Array): Promise<void> {
+    checkLength(data.length);
+    await this.#ask(Command.write, offset, data.length, data);
+  }
+
+  async writeZeroes(offset: number, length: number): Promise<void> {
+    await this.#ask(Command.writeZeroes, offset, length);
+  }
+
+  async flush(): Promise<void> {
+    await this.#ask(Command.flush, 0, 0);
+  }
+
+  /** What is known to be zero without reading it, from `offset` on; at least one extent, not necessarily all of `length`. */
+  async extents(offset: number, length: number): Promise<readonly Extent[]> {
+    if (!this.#hasAllocation) return [{ length, isZero: false }];
+    const found: Extent[] = [];
+    await this.#ask(Command.blockStatus, offset, Math.min(length, 0xffff_fe00), undefined, (_type, chunk) => {
+      for (let at = 4; at + 8 <= chunk.length; at += 8) {
+        found.push({
+          length: chunk.readUInt32BE(at),
+          isZero: (chunk.readUInt32BE(at + 4) & STATE_ZERO) !== 0,
+        });
+      }
+    });
+    return found;
+  }
+
+  close(): void {
+    this.#socket.end(request(Command.disconnect, 0n, 0, 0));
+  }
+
+  async #ask(
+    command: number,
+    offset: number,
+    length: number,
+    body?: Uint8Array,
+    onChunk?: (type: number, data: Buffer) => void,
+  ): Promise<void> {
+    const cookie = ++this.#cookie;
+    const head = request(command, cookie, offset, length);
+    this.#socket.write(body === undefined ? head : Buffer.concat([head, body]));
+    for (;;) {
+      const magic = (await this.#reader.take(4)).readUInt32BE(0);
+      if (magic === SIMPLE_REPLY_MAGIC) {
+        const reply = await this.#reader.take(12);
+        failOn(reply.readUInt32BE(0), command, offset);
+        return;
+      }
+      if (magic !== STRUCTURED_REPLY_MAGIC)
+        throw new AppError("internal.error", "the NBD server answered nonsense");
+      const reply = await this.#reader.take(16);
+      const type = reply.readUInt16BE(2);
+      const data = await this.#reader.take(reply.readUInt32BE(12));
+      if (reply.readBigUInt64BE(4) !== cookie)
+        throw new AppError("internal.error", "the NBD server answered another request");
+      if (type === Chunk.error || type === Chunk.errorOffset) failOn(data.readUInt32BE(0), command, offset);
+      else if (type !== Chunk.none) onChunk?.(type, data);
+      if ((reply.readUInt16BE(0) & CHUNK_DONE) !== 0) return;
+    }
+  }
+}
+
+function dial(path: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path);
+    socket.once("connect", () => resolve(socket));
+    socket.once("error", (cause) =>
+      reject(
+        new AppError("internal.error", `cannot reach the NBD server at ${path}: ${messageOf(cause)}`, {
+          cause,
+        }),
+      ),
+    );
+  });
+}
+
+async function greet(socket: Socket, reader: SocketReader): Promise<void> {
+  const hello = await reader.take(18);
+  if (hello.readBigUInt64BE(0) !== NBD_MAGIC || hello.readBigUInt64BE(8) !== OPTION_MAGIC) {
+    throw new AppError("internal.error", "this is not an NBD server");
+  }
+  const flags = Buffer.alloc(4);
+  flags.writeUInt32BE(hello.readUInt16BE(16) & (FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES), 0);
+  socket.write(flags);
+}
+
+interface OptionAnswer {
+  readonly type: number;
+  readonly data: Buffer;
+}
+
+/** Sends an option and gathers its answers. What the server does not know is left out; only `go` must work. */
+async function option(socket: Socket, reader: SocketReader, bytes: Buffer): Promise<OptionAnswer[]> {
+  socket.write(bytes);
+  const wanted = bytes.readUInt32BE(8);
+  const answers: OptionAnswer[] = [];
+  for (;;) {
+    const head = await reader.take(20);
+    if (head.readBigUInt64BE(0) !== OPTION_REPLY_MAGIC)
+      throw new AppError("internal.error", "the NBD server answered nonsense");
+    const type = head.readUInt32BE(12);
+    const data = await reader.take(head.readUInt32BE(16));
+    if (type === OptionReply.ack) return answers;
+    if (type >= 0x8000_0000) {
+      if (wanted !== Option.go) return answers;
+      throw new AppError(
+        "internal.error",
+        `the NBD server refused the export: ${data.toString("utf8") || `error ${type & 0xffff}`}`,
+      );
+    }
+    answers.push({ type, data });
+  }
+}
+
+const ERRORS: Readonly<Record<number, string>> = {
+  1: "not permitted",
+  5: "input/output error",
+  12: "out of memory",
+  22: "invalid argument",
+  28: "no space left on device",
+  75: "too large",
+  95: "not supported",
+  108: "server is shutting down",
+};
+
+function failOn(code: number, command: number, offset: number): void {
+  if (code === 0) return;
+  const what =
+    command === Command.read ? "reading" : command === Command.blockStatus ? "looking at" : "writing";
+  throw new AppError(
+    code === 28 ? "capacity.exceeded" : "internal.error",
+    `${what} the image at ${offset} failed: ${ERRORS[code] ?? `error ${code}`}`,
+    { pveStatus: 500 },
+  );
+}
+
+function checkLength(length: number): void {
+  if (length > MAX_REQUEST_BYTES)
+    throw new RangeError(`an NBD request may have ${MAX_REQUEST_BYTES} bytes, not ${length}`);
+}
