@@ -22,6 +22,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import { createAgent, type Agent } from "./application/agent.ts";
 import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts";
 import { createReporter, type Reporter } from "./application/report/reporter.ts";
+import { composeImages } from "./compose-images.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeVms } from "./compose-vm.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
@@ -125,6 +126,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     exec: runExec,
     log,
   });
+  const images = composeImages({ data, storages: storage.storages, engine, exec: runExec });
   metrics.watchQueue("agent", () => engine.counts().waiting + engine.counts().running);
   const tasks =
     settings.serverTasks === undefined
@@ -171,6 +173,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       }),
     ],
     extensions: {
+      ...images,
       [PROBE_ROUTE]: async (params, ctx) => {
         ctx.access.require(`/nodes/${nodeName}`, ["Sys.Modify"]);
         const { requestId } = params;

@@ -15,6 +15,8 @@ import { groupCreate } from "./commands/group/create.ts";
 import { groupDelete } from "./commands/group/delete.ts";
 import { groupList } from "./commands/group/list.ts";
 import { groupShow } from "./commands/group/show.ts";
+import { imageList } from "./commands/image/list.ts";
+import { imageBuild, imagePull } from "./commands/image/make.ts";
 import { nodeCapabilities } from "./commands/node/capabilities.ts";
 import { nodeJoinCommand } from "./commands/node/join-command.ts";
 import { nodeList } from "./commands/node/list.ts";
@@ -106,6 +108,9 @@ export const allCommands: readonly CommandSpec[] = [
   groupShow,
   groupCreate,
   groupDelete,
+  imageList,
+  imagePull,
+  imageBuild,
   nodeList,
   nodeShow,
   nodeCapabilities,

@@ -27,6 +27,7 @@ export const nouns: Readonly<Record<string, string>> = {
   audit: "the audit log",
   context: "the servers you talk to",
   group: "groups of users",
+  image: "cloud images to make VMs from",
   node: "machines that run guests",
   pool: "pools of guests and storages",
   realm: "where users come from",

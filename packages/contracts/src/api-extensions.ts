@@ -11,6 +11,10 @@ export const apiExtensions = [
   { name: "plan", description: "POST /api/v1/plan shows what applying objects would change." },
   { name: "apply", description: "POST /api/v1/apply makes many objects so, as one durable operation." },
   { name: "node-probe", description: "POST /api/v1/nodes/{name}/probe tries a node's capabilities again." },
+  {
+    name: "node-images",
+    description: "/api/v1/nodes/{name}/images: cloud images, pulled and checked or built.",
+  },
   { name: "audit", description: "GET /api/v1/audit and /api/v1/audit/verify." },
   { name: "coverage", description: "GET /api/v1/coverage: PVE methods implemented and known, per area." },
 ] as const satisfies readonly { name: string; description: string }[];

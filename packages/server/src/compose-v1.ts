@@ -150,6 +150,15 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
       const reply = await callNode(node, PROBE_ROUTE, { requestId }, ctx);
       return String(reply.data);
     },
+    nodeImages: async (node, storage, ctx) => {
+      const reply = await callNode(node, "GET /gpve/nodes/{node}/images", { storage }, ctx);
+      return reply.data;
+    },
+    makeImage: async (node, verb, { name, storage }, ctx, requestId) => {
+      const route = `POST /gpve/nodes/{node}/images/{image}/${verb}`;
+      const reply = await callNode(node, route, { image: name, storage, requestId }, ctx);
+      return String(reply.data);
+    },
     invite: (options) => parts.membership.invite(options),
     caFingerprint: () => parts.pki.caFingerprint,
     pve: { methods: pveMethods, implemented: isImplemented },

@@ -43,6 +43,12 @@ export function fixedOperations(
   const document = once(() => openApiOfV1({ version: deps.version, kinds }));
   const pveDocument = once(() => openApiOfPve({ version: deps.version, ...deps.pve }));
   const planDeps = { records: deps.records, clock: deps.clock, validator, adapters: deps.adapters };
+  const makeImage = async (verb: "pull" | "build", call: Call): Promise<Reply> => {
+    const { params, query, ctx, once: wanted } = call;
+    const image = { name: params["image"] ?? "", storage: query["storage"] };
+    const run = () => deps.makeImage(params["name"] ?? "", verb, image, ctx, wanted?.id ?? ctx.requestId);
+    return { body: { task: await idempotency.once(wanted, run) } };
+  };
   return {
     discover: () => ({ body: described() }),
     health: () => ({ body: { status: "ok", checks: [] } }),
@@ -100,6 +106,11 @@ export function fixedOperations(
       const run = () => deps.probeNode(node, ctx, wanted?.id ?? ctx.requestId);
       return { body: { task: await idempotency.once(wanted, run) } };
     },
+    nodeImages: async ({ params, query, ctx }) => ({
+      body: { images: await deps.nodeImages(params["name"] ?? "", query["storage"], ctx) },
+    }),
+    pullImage: (call) => makeImage("pull", call),
+    buildImage: (call) => makeImage("build", call),
     createJoinToken: async ({ body, ctx, once: wanted }) => {
       const request = validatedJoin(body);
       const made = await idempotency.once(

@@ -38,6 +38,16 @@ export interface V1Deps extends Pick<
   readonly cancelTask: (task: TaskRef, ctx: RequestContext) => Promise<void>;
   /** Starts operation `nodeprobe`; answers with its UPID. The same request id gives the same operation. */
   readonly probeNode: (node: string, ctx: RequestContext, requestId: string) => Promise<string>;
+  /** Rows of images on a node. */
+  readonly nodeImages: (node: string, storage: string | undefined, ctx: RequestContext) => Promise<unknown>;
+  /** Starts operation `imagepull` or `imagebuild`; answers with its UPID. */
+  readonly makeImage: (
+    node: string,
+    verb: "pull" | "build",
+    image: { readonly name: string; readonly storage: string | undefined },
+    ctx: RequestContext,
+    requestId: string,
+  ) => Promise<string>;
   readonly invite: (options: {
     ttlMs: number;
     createdBy: string;

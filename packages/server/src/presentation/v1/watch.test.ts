@@ -246,5 +246,12 @@ describe("a watch", () => {
     });
     expect((await v1.ask("POST", "/nodes/n1/probe")).body).toEqual({ task: "UPID:n1:probe" });
     expect((await v1.ask("POST", "/nodes/nope/probe")).status).toBe(404);
+    expect((await v1.ask("GET", "/nodes/n1/images?storage=fast")).body).toEqual({
+      images: [{ name: "of n1 in fast" }],
+    });
+    const pulled = await v1.ask("POST", "/nodes/n1/images/alpine/pull");
+    expect([pulled.status, pulled.body]).toEqual([202, { task: "UPID:n1:pull:alpine:local" }]);
+    const built = await v1.ask("POST", "/nodes/n1/images/tiny/build?storage=fast");
+    expect(built.body).toEqual({ task: "UPID:n1:build:tiny:fast" });
   });
 });

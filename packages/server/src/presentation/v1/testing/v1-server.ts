@@ -111,6 +111,9 @@ export async function startV1(
     },
     taskLog: () => Promise.resolve({ lines: [{ n: 1, t: "hello" }], total: 1 }),
     cancelTask: () => Promise.resolve(),
+    nodeImages: (node, storage = "local") => Promise.resolve([{ name: `of ${node} in ${storage}` }]),
+    makeImage: (node, verb, { name, storage = "local" }) =>
+      Promise.resolve(`UPID:${node}:${verb}:${name}:${storage}`),
     probeNode: (node) => Promise.resolve(`UPID:${node}:probe`),
     invite: ({ ttlMs }) => Promise.resolve({ token: "gpve-join.secret", expiresAt: clock.now() + ttlMs }),
     caFingerprint: () => "AA:BB",
