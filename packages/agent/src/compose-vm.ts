@@ -3,7 +3,6 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
@@ -12,7 +11,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { backupOperation } from "./application/backup/backup-operation.ts";
 import { restoreVmOperation } from "./application/backup/restore-vm.ts";
-import { alreadyExists, VmConfigs } from "./application/vm/vm-configs.ts";
+import { VmConfigs } from "./application/vm/vm-configs.ts";
 import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { VmSampler } from "./application/vm/vm-sampler.ts";
@@ -22,6 +21,7 @@ import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
 import { qemuHostFacts } from "./infrastructure/vm/qemu-host-facts.ts";
+import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
 import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm-agent-handlers.ts";
 import { createBackupHandlers } from "./presentation/pve/backup-handlers.ts";
@@ -74,6 +74,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     processes,
     storages: parts.storages,
     network,
+    ram: new UnixRamStreams(data.file("run", "ram")),
     facts: () => qemuHostFacts(node, parts.facts()),
     hostKnown: parts.hostKnown,
     qemuBinary: parts.qemuBinary,
@@ -110,10 +111,6 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         engine: parts.engine,
         sampled: (vmid) => sampled.find((row) => row.vmid === vmid),
         imageStorages: () => parts.storages.imageStorages(),
-        checkFreeVmid: (vmid) => {
-          const taken = records().collection(guestCollection).get(String(vmid))?.value;
-          if (taken !== undefined) throw alreadyExists(vmid, taken);
-        },
       }),
     },
     sample: () => (sampled = sampler.sample()),

@@ -22,3 +22,15 @@ export function bootSector(program: BootProgram, sizeBytes = 1024 * 1024): Uint8
   image.set([0x55, 0xaa], 510);
   return image;
 }
+
+/**
+ * Counts the ticks of its clock (18 a second) and writes the lowest byte of the count to the first serial port: that
+ * a guest went back in time, or started anew, shows.
+ */
+export function counterSector(): Uint8Array {
+  const image = new Uint8Array(1024 * 1024);
+  // sti; xor bx,bx; mov dx,3f8; again: hlt; inc bx; mov al,bl; out dx,al; jmp again
+  image.set([0xfb, 0x31, 0xdb, 0xba, 0xf8, 0x03, 0xf4, 0x43, 0x88, 0xd8, 0xee, 0xeb, 0xf9]);
+  image.set([0x55, 0xaa], 510);
+  return image;
+}

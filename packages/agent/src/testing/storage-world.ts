@@ -105,7 +105,7 @@ export class StorageNode extends StorageWorld {
   }
 }
 
-function contextOf(rights: Rights | undefined): RequestContext {
+export function contextOf(rights: Rights | undefined): RequestContext {
   const has = (path: string, wanted: readonly string[], mode: "all" | "any" = "all"): boolean =>
     rights === undefined ||
     wanted[mode === "any" ? "some" : "every"]((each) => rights[path]?.includes(each) === true);

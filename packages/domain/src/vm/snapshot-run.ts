@@ -41,6 +41,8 @@ export interface SnapshotHost {
   thaw(): Promise<void>;
   /** Holds the guest still, saving its RAM when the snapshot has a vmstate. */
   beginState(snapshot: VmValues): Promise<void>;
+  /** Every disk has its snapshot: the rest of the RAM is written. The snapshot fails when this does. */
+  finishState?(snapshot: VmValues): Promise<void>;
   endState(snapshot: VmValues): Promise<void>;
   snapshotVolume(key: string, drive: Drive, name: string): Promise<void>;
   deleteVolumeSnapshot(key: string, drive: Drive, name: string): Promise<void>;
@@ -77,6 +79,7 @@ export async function createSnapshot(host: SnapshotHost, request: CreateSnapshot
       await host.snapshotVolume(key, drive, name);
       done.add(key);
     }
+    if (running) await host.finishState?.(snapshot);
   } catch (error) {
     await settle();
     await attempt(host, () => deleteSnapshot(host, name, { force: true, created: done }));

@@ -109,7 +109,14 @@ export function finishSnapshotDelete(
   };
   const others = Object.entries(config.snapshots).filter(([other]) => other !== name);
   const snapshots = Object.fromEntries(others.map(([other, values]) => [other, relink(values)]));
-  const values = options.unused.reduce(addUnused, without(relink(config.values), "lock"));
+  const used = new Set(
+    [config.values, ...Object.values(snapshots)].flatMap((each) =>
+      listDrives(each).map(({ drive }) => drive.file),
+    ),
+  );
+  const values = options.unused
+    .filter((volid) => !used.has(volid))
+    .reduce(addUnused, without(relink(config.values), "lock"));
   return { ...config, values, snapshots };
 }
 

@@ -30,8 +30,13 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
     plan: ({ start }) => [
       {
         name: "reserve",
-        run: async ({ args, state }) => {
-          state.existing ??= await listVolumes(host, args.vmid, storagesFor(args.values));
+        run: async ({ args, state, checkpoint }) => {
+          if (state.existing === undefined) {
+            // Whoever was before us in the queue may have taken the id.
+            host.configs.requireFree(args.vmid);
+            state.existing = await listVolumes(host, args.vmid, storagesFor(args.values));
+            await checkpoint();
+          }
           if (!host.configs.has(args.vmid)) {
             await host.configs.create(args.vmid, { ...emptyVmConfig, values: { lock: "create" } });
           }

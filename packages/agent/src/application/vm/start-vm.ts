@@ -1,7 +1,9 @@
 // Starting a VM: pending changes take effect, then QEMU runs.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
+import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
 import { applyAllPending } from "@gpve/domain/vm/pending.ts";
+import type { StartFromState } from "@gpve/domain/vm/snapshot.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
@@ -14,6 +16,8 @@ export interface StartArgs {
   readonly vmid: number;
   readonly skiplock?: boolean;
   readonly paused?: boolean;
+  /** RAM is loaded after the start: the guest gets the machine it had and waits. */
+  readonly from?: StartFromState;
 }
 
 interface StartWork {
@@ -64,6 +68,7 @@ export async function startVm(
   const { start, command } = await planStart(host, vmid, config.values, {
     paused: args.paused ?? false,
     ...(machineVersion === undefined ? {} : { machineVersion }),
+    ...(args.from === undefined ? {} : fromState(args.from)),
   });
   for (const line of command.warnings) work.warn(`WARN: ${line}`);
   for (const line of command.notes) work.log(line);
@@ -91,6 +96,10 @@ async function finishNetwork(
     for (const line of await host.network.configure(host.network.tapOf(vmid, key), net))
       work.warn(`WARN: ${key}: ${line}`);
   }
+}
+
+function fromState({ machine, cpu }: StartFromState): CommandOptions {
+  return { incoming: true, machine, ...(cpu === undefined ? {} : { cpu }) };
 }
 
 /** A VM keeps the machine of the QEMU that made it: an upgrade of QEMU changes no guest's hardware. */

@@ -35,6 +35,17 @@ export class VmConfigs {
     return this.#isOurs(record);
   }
 
+  /** Whether any guest of the cluster has the id. */
+  isTaken(vmid: number): boolean {
+    return this.#deps.records().collection(guestCollection).get(String(vmid)) !== undefined;
+  }
+
+  /** Throws when any guest of the cluster has the id. */
+  requireFree(vmid: number): void {
+    const taken = this.#deps.records().collection(guestCollection).get(String(vmid))?.value;
+    if (taken !== undefined) throw alreadyExists(vmid, taken);
+  }
+
   /** VMIDs of this node's VMs. */
   list(): readonly number[] {
     return this.#deps

@@ -8,6 +8,7 @@ import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
 import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { VmConfigs } from "./vm-configs.ts";
+import type { RamStreams } from "@gpve/domain/vm/ram-streams.ts";
 import type { VmNetwork } from "@gpve/domain/vm/vm-network.ts";
 
 export interface VmStorages {
@@ -22,6 +23,7 @@ export interface VmHost {
   readonly processes: GuestProcesses;
   readonly storages: VmStorages;
   readonly network: VmNetwork;
+  readonly ram: RamStreams;
   readonly facts: () => HostFacts;
   /** Resolves when the facts are worth using: the agent has had its first look at the host. */
   readonly hostKnown: Promise<void>;

@@ -1,8 +1,16 @@
 import type { ConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
-import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { createVmOperation } from "./create-vm.ts";
+import { cloneVmOperation } from "./disk/clone-vm.ts";
+import { makeTemplateOperation } from "./disk/make-template.ts";
+import { moveDiskOperation } from "./disk/move-disk.ts";
+import { resizeDiskOperation } from "./disk/resize-disk.ts";
 import { destroyVmOperation } from "./destroy-vm.ts";
+import {
+  createSnapshotOperation,
+  deleteSnapshotOperation,
+  rollbackOperation,
+} from "./snapshot/snapshot-operations.ts";
 import { startVmOperation } from "./start-vm.ts";
 import {
   pauseVmOperation,
@@ -15,8 +23,12 @@ import {
 import { updateVmConfig } from "./update-config.ts";
 import type { VmHost } from "./vm-host.ts";
 
+export interface OperationRegistrar {
+  register<Args, State extends object>(definition: OperationDefinition<Args, State>): void;
+}
+
 /** Everything that can happen to a VM, known to the engine before it recovers what a crash left. */
-export function registerVmOperations(engine: OperationEngine, host: VmHost): void {
+export function registerVmOperations(engine: OperationRegistrar, host: VmHost): void {
   engine.register(createVmOperation(host));
   engine.register(destroyVmOperation(host));
   engine.register(startVmOperation(host));
@@ -27,6 +39,13 @@ export function registerVmOperations(engine: OperationEngine, host: VmHost): voi
   engine.register(pauseVmOperation(host));
   engine.register(resumeVmOperation(host));
   engine.register(configureVmOperation(host));
+  engine.register(createSnapshotOperation(host));
+  engine.register(deleteSnapshotOperation(host));
+  engine.register(rollbackOperation(host));
+  engine.register(cloneVmOperation(host));
+  engine.register(makeTemplateOperation(host));
+  engine.register(resizeDiskOperation(host));
+  engine.register(moveDiskOperation(host));
 }
 
 function configureVmOperation(host: VmHost): OperationDefinition<{ vmid: number; update: ConfigUpdate }> {

@@ -7,7 +7,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { BackupTools, Compression } from "../../application/backup/ports.ts";
 import { archivedConfigText } from "../../application/backup/restore-vm.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
-import { vmKey } from "./vm-handlers.ts";
+import { vmKey } from "./vm-tasks.ts";
 
 export interface BackupHandlerDeps {
   readonly host: VmHost;

@@ -12,6 +12,9 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { checkDestroyable } from "../../application/vm/destroy-vm.ts";
 import { updateVmConfig } from "../../application/vm/update-config.ts";
 import { requireRunning, type VmHost } from "../../application/vm/vm-host.ts";
+import { createDiskHandlers } from "./vm-disk-handlers.ts";
+import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
+import { submitVmTask, vmKey, type SubmitVmTask } from "./vm-tasks.ts";
 import { vmStatus } from "../../application/vm/vm-status.ts";
 
 export interface VmHandlerDeps {
@@ -20,7 +23,6 @@ export interface VmHandlerDeps {
   readonly sampled: (vmid: number) => GuestRuntime | undefined;
   /** Storages on which a VM's disks may lie. */
   readonly imageStorages: () => readonly string[];
-  readonly checkFreeVmid: (vmid: number) => void;
 }
 
 const SHUTDOWN_SECONDS = 60;
@@ -28,17 +30,7 @@ const SHUTDOWN_SECONDS = 60;
 export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
   const { host, engine } = deps;
 
-  const submit = async (type: string, vmid: number, args: object, ctx: RequestContext): Promise<string> => {
-    const { upid } = await engine.submit({
-      type,
-      resources: [vmKey(vmid)],
-      args: { vmid, ...args },
-      actor: ctx.actor?.authid ?? "",
-      subject: String(vmid),
-      ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
-    });
-    return upid;
-  };
+  const submit: SubmitVmTask = (type, vmid, args, ctx) => submitVmTask(engine, type, vmid, args, ctx);
 
   const restore = async (
     vmid: number,
@@ -59,7 +51,7 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
         `VM ${vmid} exists: restoring over it is not implemented yet, destroy it first`,
       );
     }
-    deps.checkFreeVmid(vmid);
+    host.configs.requireFree(vmid);
     return submit(
       "qmrestore",
       vmid,
@@ -75,9 +67,11 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
   };
 
   return {
+    ...createSnapshotHandlers(deps),
+    ...createDiskHandlers(deps),
     "POST /nodes/{node}/qemu": async ({ vmid, start, archive, ...params }, ctx) => {
       if (archive !== undefined) return restore(vmid, archive, { ...params, start: start ?? false }, ctx);
-      deps.checkFreeVmid(vmid);
+      host.configs.requireFree(vmid);
       const update = readConfigUpdate(params, { mayBeEmpty: true });
       checkPrivileges(vmid, {}, update.set, [], ctx);
       return submit("qmcreate", vmid, { values: update.set, start: start ?? false }, ctx);
@@ -99,6 +93,15 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
 
     "PUT /nodes/{node}/qemu/{vmid}/config": async ({ vmid, ...params }, ctx) => {
       const update = checkedUpdate(host, vmid, params, ctx);
+      const log = (line: string): void => ctx.log.info({ resource: `qemu/${vmid}` }, line);
+      await engine.withResource(vmKey(vmid), { signal: ctx.signal }, () =>
+        updateVmConfig(host, vmid, update, { signal: ctx.signal, log }),
+      );
+      return null;
+    },
+
+    "PUT /nodes/{node}/qemu/{vmid}/unlink": async ({ vmid, idlist, force }, ctx) => {
+      const update = checkedUpdate(host, vmid, { delete: idlist, force: force ?? false }, ctx);
       const log = (line: string): void => ctx.log.info({ resource: `qemu/${vmid}` }, line);
       await engine.withResource(vmKey(vmid), { signal: ctx.signal }, () =>
         updateVmConfig(host, vmid, update, { signal: ctx.signal, log }),
@@ -154,10 +157,6 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
       return submit("qmresume", vmid, { skiplock: skiplock ?? false }, ctx);
     },
   };
-}
-
-export function vmKey(vmid: number): string {
-  return `vm/${vmid}`;
 }
 
 function checkedUpdate(

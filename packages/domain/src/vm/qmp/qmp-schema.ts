@@ -145,6 +145,9 @@ export interface QmpCommands {
   ];
   "blockdev-snapshot": [{ readonly node: string; readonly overlay: string }, Empty];
   "snapshot-save": [JsonRecord, Empty];
+  /** `device` is a root node or a device of the old kind. */
+  "blockdev-snapshot-internal-sync": [{ readonly device: string; readonly name: string }, Empty];
+  "blockdev-snapshot-delete-internal-sync": [{ readonly device: string; readonly name: string }, JsonRecord];
   "block-dirty-bitmap-add": [
     Bitmap & {
       readonly granularity?: number;

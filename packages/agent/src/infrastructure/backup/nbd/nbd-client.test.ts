@@ -39,8 +39,8 @@ describe.skipIf(!hasQemu)(
           );
           expect((await disk.read(5 * MIB, MIB)).equals(Buffer.alloc(MIB))).toBe(true);
           // The first block of a raw file is data: qemu-img writes it.
-      const [hole] = await disk.extents(64 * 1024, 8 * MIB - 64 * 1024);
-      expect(hole).toEqual({ length: 2 * MIB - 64 * 1024, isZero: true });
+          const [hole] = await disk.extents(64 * 1024, 8 * MIB - 64 * 1024);
+          expect(hole).toEqual({ length: 2 * MIB - 64 * 1024, isZero: true });
           await expect(disk.write(0, Buffer.alloc(512))).rejects.toThrow("writing the image at 0 failed");
           await expect(disk.read(0, 64 * MIB)).rejects.toThrow("an NBD request may have");
         });

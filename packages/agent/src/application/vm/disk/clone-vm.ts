@@ -1,0 +1,250 @@
+// Cloning a VM: its id is taken first, then its disks are copied or built upon, then it is there.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { ImageFormat } from "@gpve/domain/storage/content.ts";
+import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { isCdrom, isCloudinitVolume, listDrives, printDrive } from "@gpve/domain/vm/drive.ts";
+import { cloneValues } from "@gpve/domain/vm/new-vm.ts";
+import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import { requireSnapshot } from "@gpve/domain/vm/snapshot.ts";
+import { emptyVmConfig, type VmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { printVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import { freeVolume, listVolumes } from "../free-volumes.ts";
+import { withFrozenFilesystems } from "../use-guest-agent.ts";
+import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { backupDisks, dropCopy, type BackupJob } from "./qemu-copy.ts";
+
+export interface CloneArgs {
+  /** The original. */
+  readonly vmid: number;
+  readonly newid: number;
+  readonly full: boolean;
+  readonly snapname?: string;
+  readonly name?: string;
+  readonly description?: string;
+  readonly storage?: string;
+  readonly format?: "raw" | "qcow2" | "vmdk";
+}
+
+interface CloneState {
+  existing?: readonly string[];
+  drives: Record<string, string>;
+}
+
+type Context = StepContext<CloneArgs, CloneState>;
+
+/** What PVE finds before it forks. */
+export function checkCloneable(host: VmHost, args: CloneArgs, config: VmConfig): void {
+  if (!args.full && args.storage !== undefined)
+    throw refused("parameter 'storage' not allowed for linked clones");
+  if (!args.full && args.format !== undefined)
+    throw refused("parameter 'format' not allowed for linked clones");
+  for (const { key, drive } of listDrives(sourceValues(config, args))) {
+    if (isCdrom(drive)) continue;
+    const kind = args.full ? "Full" : "Linked";
+    if (!canCopy(host, drive, args.full ? "copy" : "clone", args.snapname))
+      throw refused(`${kind} clone feature is not supported for drive '${key}'`);
+  }
+}
+
+/** Storages on which the clone's disks will lie. */
+export function cloneStorages(config: VmConfig, args: CloneArgs): string[] {
+  const found = listDrives(sourceValues(config, args)).flatMap(({ drive }) => {
+    const own = isCdrom(drive, true) ? undefined : parseVolumeId(drive.file)?.storage;
+    return own === undefined ? [] : [args.storage ?? own];
+  });
+  return [...new Set(found)];
+}
+
+export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, CloneState> {
+  return {
+    type: "qmclone",
+    lock: "clone",
+    initialState: () => ({ drives: {} }),
+    steps: [
+      {
+        name: "reserve",
+        run: async ({ args, state, checkpoint }) => {
+          const config = host.configs.get(args.vmid);
+          if (state.existing === undefined) {
+            if (host.configs.isTaken(args.newid)) throw alreadyCloned(args.newid);
+            checkCloneable(host, args, config);
+            state.existing = await listVolumes(host, args.newid, cloneStorages(config, args));
+            await checkpoint();
+          }
+          if (!host.configs.has(args.newid))
+            await host.configs.create(args.newid, { ...emptyVmConfig, values: { lock: "clone" } });
+        },
+        undo: async ({ args, state }) => {
+          if (state.existing !== undefined) await host.configs.remove(args.newid);
+        },
+      },
+      {
+        name: "disks",
+        weight: 8,
+        run: (ctx) => copyDisks(host, ctx),
+        undo: (ctx) => dropDisks(host, ctx),
+      },
+      {
+        name: "configuration",
+        run: async ({ args, state }) => {
+          const source = sourceValues(host.configs.get(args.vmid), args);
+          const values: Record<string, string> = {
+            ...cloneValues(source, {
+              newUuid: host.newUuid,
+              newMac: host.newMac,
+              vmid: args.vmid,
+              ...(args.name === undefined ? {} : { name: args.name }),
+            }),
+            ...state.drives,
+          };
+          values["smbios1"] ??= printVmProperty("smbios1", { uuid: host.newUuid() });
+          if (args.description !== undefined) values["description"] = args.description;
+          await host.configs.change(args.newid, (config) =>
+            config.values["lock"] === "clone" ? { ...config, values } : config,
+          );
+        },
+      },
+    ],
+  };
+}
+
+async function copyDisks(host: VmHost, ctx: Context): Promise<void> {
+  const { args, state, checkpoint } = ctx;
+  const live: { key: string; drive: Drive; volname: string; storage: string }[] = [];
+  const isLive = args.snapname === undefined && args.full && runningVm(host, args.vmid) !== undefined;
+  const drives = listDrives(sourceValues(host.configs.get(args.vmid), args));
+  for (const { key, drive } of drives) {
+    if (state.drives[key] !== undefined || isCdrom(drive, true) || parseVolumeId(drive.file) === undefined)
+      continue;
+    if (isLive && key !== "tpmstate0" && !isCloudinitVolume(drive.file)) {
+      live.push({ key, drive, ...(await allocateLike(host, ctx, drive)) });
+      continue;
+    }
+    state.drives[key] = printDrive(key, await copyOne(host, ctx, drive));
+    await checkpoint();
+  }
+  await copyLive(host, ctx, live);
+}
+
+async function copyOne(host: VmHost, ctx: Context, drive: Drive): Promise<Drive> {
+  const { args, signal, log, progress } = ctx;
+  const source = volumeOf(host, drive.file);
+  await source.plugin.activate();
+  const { format: _format, ...rest } = drive;
+  if (!args.full && source.plugin.has("clone", source.volname)) {
+    log(`create linked clone of '${drive.file}'`);
+    const volname = await source.plugin.cloneLinked(source.volname, args.newid, { signal, log });
+    return { ...rest, file: formatVolumeId({ storage: source.storage, volname }) };
+  }
+  const storage = args.storage ?? source.storage;
+  const plugin = host.storages.plugin(storage);
+  await plugin.activate();
+  const { filename, format } = source.plugin.block(source.volname);
+  const wanted = targetFormat(args, format);
+  log(`create full clone of '${drive.file}' on storage '${storage}'`);
+  const volname = await plugin.importFrom(
+    {
+      path: filename,
+      format,
+      trusted: true,
+      ...(args.snapname === undefined ? {} : { snapshot: args.snapname }),
+    },
+    {
+      vmid: args.newid,
+      format: wanted,
+      ...(isCloudinitVolume(drive.file) ? { name: `vm-${args.newid}-cloudinit.${wanted}` } : {}),
+    },
+    { signal, log, progress },
+  );
+  const { size } = await plugin.info(volname);
+  return { ...rest, file: formatVolumeId({ storage, volname }), ...(isCdrom(drive) ? {} : { size }) };
+}
+
+async function allocateLike(
+  host: VmHost,
+  { args, signal, log }: Context,
+  drive: Drive,
+): Promise<{ volname: string; storage: string }> {
+  const source = volumeOf(host, drive.file);
+  const storage = args.storage ?? source.storage;
+  const plugin = host.storages.plugin(storage);
+  await plugin.activate();
+  const { size } = await source.plugin.info(source.volname);
+  const format = targetFormat(args, source.plugin.block(source.volname).format);
+  return { storage, volname: await plugin.alloc({ vmid: args.newid, format, size }, { signal, log }) };
+}
+
+async function copyLive(
+  host: VmHost,
+  ctx: Context,
+  disks: readonly { key: string; drive: Drive; volname: string; storage: string }[],
+): Promise<void> {
+  const { args, state, signal, log, progress } = ctx;
+  const process = runningVm(host, args.vmid);
+  if (disks.length === 0) return;
+  if (process === undefined) throw refused(`VM ${args.vmid} ended while its disks were copied`);
+  const jobs = disks.map(({ key, volname, storage }) => jobOf(host, args.newid, key, storage, volname));
+  log(`copying ${disks.length} disks of the running VM`);
+  await withFrozenFilesystems(host, args.vmid, ctx, async () => undefined);
+  await backupDisks(process, jobs, {
+    signal,
+    onProgress: (job) => {
+      if (job["total-progress"] > 0) progress(job["current-progress"] / job["total-progress"]);
+    },
+  });
+  for (const { key, drive, volname, storage } of disks) {
+    const { format: _format, ...rest } = drive;
+    const { size } = await host.storages.plugin(storage).info(volname);
+    state.drives[key] = printDrive(key, { ...rest, file: formatVolumeId({ storage, volname }), size });
+  }
+}
+
+function jobOf(host: VmHost, newid: number, key: string, storage: string, volname: string): BackupJob {
+  const id = `clone-${newid}-${key}`;
+  return { id, key, target: { block: host.storages.plugin(storage).block(volname), node: id } };
+}
+
+/** Everything of the new id that was not there before, and whatever a QEMU still does with it. */
+async function dropDisks(host: VmHost, { args, state, log }: Context): Promise<void> {
+  const config = host.configs.find(args.vmid);
+  if (state.existing === undefined || config === undefined) return;
+  const before = new Set(state.existing);
+  const made = (await listVolumes(host, args.newid, cloneStorages(config, args))).filter(
+    (volid) => !before.has(volid),
+  );
+  const process = runningVm(host, args.vmid);
+  if (process !== undefined && args.full && args.snapname === undefined) {
+    for (const { key } of listDrives(config.values)) {
+      const id = `clone-${args.newid}-${key}`;
+      const path = made[0] === undefined ? undefined : volumeOf(host, made[0]);
+      if (path !== undefined)
+        await dropCopy(process, id, { block: path.plugin.block(path.volname), node: id });
+    }
+  }
+  for (const volid of made) await freeVolume(host, volid, log);
+}
+
+export function sourceValues(config: VmConfig, { snapname }: Pick<CloneArgs, "snapname">): VmValues {
+  return snapname === undefined ? config.values : requireSnapshot(config, snapname);
+}
+
+export function alreadyCloned(newid: number): AppError {
+  return new AppError("object.exists", `unable to create VM ${newid}: config file already exists`, {
+    pveStatus: 500,
+  });
+}
+
+function canCopy(host: VmHost, drive: Drive, feature: "copy" | "clone", snapshot?: string): boolean {
+  if (parseVolumeId(drive.file) === undefined) return false;
+  const { plugin, volname } = volumeOf(host, drive.file);
+  return plugin.has(feature, volname, snapshot === undefined ? {} : { snapshot });
+}
+
+function targetFormat(args: CloneArgs, own: "raw" | "qcow2" | "vmdk"): Exclude<ImageFormat, "subvol"> {
+  return args.format ?? own;
+}
+
+function refused(message: string): AppError {
+  return new AppError("request.invalid", message, { pveStatus: 500 });
+}

@@ -1,0 +1,83 @@
+// A VM becomes a template: its disks become images that clones build upon and nobody writes to any more.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { isCdrom, listDisks, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
+import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
+import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+
+export interface TemplateArgs {
+  readonly vmid: number;
+  /** Only this disk becomes a base image. */
+  readonly disk?: string;
+}
+
+/** What PVE finds before it forks. */
+export function checkTemplatePossible(host: VmHost, { vmid, disk }: TemplateArgs): void {
+  const config = host.configs.get(vmid);
+  checkLock(config);
+  if (Object.keys(config.snapshots).length > 0)
+    throw refused("unable to create template, because VM contains snapshots");
+  if (isTemplate(config) && disk === undefined) throw refused("you can't convert a template to a template");
+  if (runningVm(host, vmid) !== undefined)
+    throw refused("you can't convert a VM to template if VM is running");
+  for (const { file } of chosen(config, disk)) {
+    const { plugin, volname } = volumeOf(host, file);
+    if (!plugin.parse(volname).isBase && !plugin.has("template", volname))
+      throw refused(`volume '${file}' does not support template/clone`);
+  }
+}
+
+export function makeTemplateOperation(host: VmHost): OperationDefinition<TemplateArgs> {
+  return {
+    type: "qmtemplate",
+    // There is no way from a base image back: go on where it was.
+    onCrash: "resume",
+    steps: [
+      {
+        name: "template",
+        run: async ({ args, log, signal }) => {
+          const { vmid, disk } = args;
+          if (!isTemplate(host.configs.get(vmid))) checkTemplatePossible(host, args);
+          await host.configs.change(vmid, (config) => ({
+            ...config,
+            values: { ...config.values, template: "1" },
+          }));
+          for (const { key, file } of chosen(host.configs.get(vmid), disk)) {
+            const { plugin, volname, storage } = volumeOf(host, file);
+            if (plugin.parse(volname).isBase) continue;
+            await plugin.activate();
+            // Renamed, but not yet written down: a crash may have come in between.
+            const done = (await plugin.list({ content: ["images"], vmid })).find(
+              (each) => each.volname === baseOf(volname),
+            );
+            const base = done?.volname ?? (await plugin.createBase(volname, { signal, log }));
+            const volid = formatVolumeId({ storage, volname: base });
+            await host.configs.change(vmid, (config) => ({
+              ...config,
+              values: {
+                ...config.values,
+                [key]: printDrive(key, { ...requireDrive(key, config.values[key] ?? ""), file: volid }),
+              },
+            }));
+          }
+        },
+      },
+    ],
+  };
+}
+
+function baseOf(volname: string): string {
+  return volname.replace(/(^|\/)vm-([^/]+)$/, "$1base-$2");
+}
+
+function chosen(config: VmConfig, disk: string | undefined): { key: string; file: string }[] {
+  return listDisks(config.values)
+    .filter(({ key, drive }) => (disk === undefined || key === disk) && !isCdrom(drive))
+    .map(({ key, drive }) => ({ key, file: drive.file }));
+}
+
+function refused(message: string): AppError {
+  return new AppError("object.conflict", message, { pveStatus: 500 });
+}

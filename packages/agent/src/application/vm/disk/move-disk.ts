@@ -1,0 +1,205 @@
+// Moving a disk to another storage or format: a copy while the VM is stopped, a mirror while it runs. The old volume
+// goes only after the configuration names the new one.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
+import { checkDigest } from "@gpve/domain/vm/config-update.ts";
+import { addUnused, isCdrom, listDrives, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
+import { checkLock } from "@gpve/domain/vm/lock.ts";
+import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import { freeVolume, listVolumes } from "../free-volumes.ts";
+import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { dropCopy, finishMirror, hasJob, hasNode, mirrorDisk, type CopyTarget } from "./qemu-copy.ts";
+
+export interface MoveArgs {
+  readonly vmid: number;
+  readonly disk: string;
+  readonly storage: string;
+  readonly format?: "raw" | "qcow2" | "vmdk";
+  /** The old volume is destroyed; otherwise it stays as unused. */
+  readonly remove: boolean;
+  readonly digest?: string;
+}
+
+interface MoveState {
+  /** Volumes that were there before, and the one to move. */
+  existing?: readonly string[];
+  source?: string;
+  /** The copy, once its name is known. */
+  target?: string;
+}
+
+type Context = StepContext<MoveArgs, MoveState>;
+
+/** What PVE finds before it forks. */
+export function checkMovable(host: VmHost, args: MoveArgs): Drive {
+  const config = host.configs.get(args.vmid);
+  checkLock(config);
+  checkDigest(config, args.digest);
+  const text = config.values[args.disk];
+  if (text === undefined) throw refused(`disk '${args.disk}' does not exist`);
+  const drive = requireDrive(args.disk, text);
+  const volume = parseVolumeId(drive.file);
+  if (volume === undefined) throw refused(`disk '${args.disk}' has no associated volume`);
+  if (isCdrom(drive)) throw refused("you can't move a cdrom");
+  const { format } = volumeOf(host, drive.file).plugin.block(volume.volname);
+  host.storages.plugin(args.storage);
+  if (volume.storage === args.storage && (args.format === undefined || args.format === format))
+    throw refused("you can't move to the same storage with same format");
+  if (args.disk === "tpmstate0" && runningVm(host, args.vmid) !== undefined)
+    throw refused("cannot move TPM state while VM is running");
+  if (args.remove && isInSnapshot(host, args.vmid, drive.file))
+    throw refused("you can't move a disk with snapshots and delete the source");
+  return drive;
+}
+
+export function moveDiskOperation(host: VmHost): OperationDefinition<MoveArgs, MoveState> {
+  return {
+    type: "qmmove",
+    // Once the guest uses the copy there is no way back: go on where it was.
+    onCrash: "resume",
+    steps: [
+      {
+        name: "copy",
+        weight: 8,
+        run: (ctx) => copyDisk(host, ctx),
+        undo: (ctx) => takeBack(host, ctx),
+      },
+      {
+        name: "configuration",
+        run: ({ args, state }) => switchOver(host, args, state),
+      },
+      {
+        name: "old volume",
+        run: async ({ args, state, log }) => {
+          if (args.remove && state.source !== undefined && !isUsed(host, args.vmid, state.source))
+            await freeVolume(host, state.source, log);
+        },
+      },
+    ],
+  };
+}
+
+async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
+  const { args, state, signal, log, progress, checkpoint } = ctx;
+  if (state.source === undefined) {
+    state.source = checkMovable(host, args).file;
+    state.existing = await listVolumes(host, args.vmid, [args.storage]);
+    await checkpoint();
+  }
+  if (await isDone(host, ctx)) return;
+  await dropLeftovers(host, ctx);
+  const source = volumeOf(host, state.source);
+  await source.plugin.activate();
+  const plugin = host.storages.plugin(args.storage);
+  await plugin.activate();
+  const { filename, format: own } = source.plugin.block(source.volname);
+  const format = args.format ?? own;
+  const process = runningVm(host, args.vmid);
+  log(`moving '${state.source}' to storage '${args.storage}'`);
+  if (process === undefined) {
+    const volname = await plugin.importFrom(
+      { path: filename, format: own, trusted: true },
+      { vmid: args.vmid, format },
+      { signal, log, progress },
+    );
+    state.target = formatVolumeId({ storage: args.storage, volname });
+    await checkpoint();
+    return;
+  }
+  const { size } = await source.plugin.info(source.volname);
+  const volname = await plugin.alloc({ vmid: args.vmid, format, size }, { signal, log });
+  state.target = formatVolumeId({ storage: args.storage, volname });
+  await checkpoint();
+  const job = {
+    id: jobId(args),
+    key: args.disk,
+    target: targetOf(host, args.disk, state.target),
+    replaces: nodeName("f", args.disk, state.source, host.sha256Hex),
+  };
+  await mirrorDisk(process, job, {
+    signal,
+    onProgress: (each) => {
+      if (each["total-progress"] > 0) progress(each["current-progress"] / each["total-progress"]);
+    },
+  });
+}
+
+/** A mirror that was on its way, or through, when we were cut off. */
+async function isDone(host: VmHost, { args, state, signal }: Context): Promise<boolean> {
+  if (state.target === undefined) return false;
+  const process = runningVm(host, args.vmid);
+  // Without a running guest only a finished copy is ever noted; a mirror whose guest ended is not to be believed.
+  if (process === undefined) return false;
+  if (await hasJob(process, jobId(args))) await finishMirror(process, jobId(args), { signal });
+  return isSwitched(host, args, state);
+}
+
+/** The guest writes to the copy. */
+async function isSwitched(host: VmHost, args: MoveArgs, state: MoveState): Promise<boolean> {
+  const process = runningVm(host, args.vmid);
+  if (process === undefined || state.source === undefined || state.target === undefined) return false;
+  const node = (volid: string): string => nodeName("f", args.disk, volid, host.sha256Hex);
+  return (await hasNode(process, node(state.target))) && !(await hasNode(process, node(state.source)));
+}
+
+async function takeBack(host: VmHost, ctx: Context): Promise<void> {
+  const { args, state } = ctx;
+  if (state.existing === undefined) return;
+  // What the guest uses now is kept, and the configuration says so.
+  if (await isSwitched(host, args, state)) return switchOver(host, args, state);
+  if (state.target !== undefined && isUsed(host, args.vmid, state.target)) return;
+  await dropLeftovers(host, ctx);
+}
+
+async function dropLeftovers(host: VmHost, { args, state, log }: Context): Promise<void> {
+  const before = new Set(state.existing);
+  const process = runningVm(host, args.vmid);
+  if (process !== undefined && state.target !== undefined)
+    await dropCopy(process, jobId(args), targetOf(host, args.disk, state.target));
+  for (const volid of await listVolumes(host, args.vmid, [args.storage]))
+    if (!before.has(volid) && !isUsed(host, args.vmid, volid)) await freeVolume(host, volid, log);
+  delete state.target;
+}
+
+async function switchOver(host: VmHost, args: MoveArgs, state: MoveState): Promise<void> {
+  const { source, target } = state;
+  if (source === undefined || target === undefined) return;
+  await host.configs.change(args.vmid, (config) => {
+    const text = config.values[args.disk];
+    if (text === undefined) return config;
+    const { format: _format, ...drive } = requireDrive(args.disk, text);
+    if (drive.file === target) return config;
+    const values = { ...config.values, [args.disk]: printDrive(args.disk, { ...drive, file: target }) };
+    return { ...config, values: args.remove ? values : addUnused(values, source) };
+  });
+}
+
+function targetOf(host: VmHost, key: string, volid: string): CopyTarget {
+  const { plugin, volname } = volumeOf(host, volid);
+  return {
+    block: plugin.block(volname),
+    node: nodeName("f", key, volid, host.sha256Hex),
+    fileNode: nodeName("e", key, volid, host.sha256Hex),
+  };
+}
+
+function jobId({ vmid, disk }: MoveArgs): string {
+  return `move-${vmid}-${disk}`;
+}
+
+function isUsed(host: VmHost, vmid: number, volid: string): boolean {
+  const { values } = host.configs.get(vmid);
+  return listDrives(values).some(({ drive }) => drive.file === volid) || isInSnapshot(host, vmid, volid);
+}
+
+function isInSnapshot(host: VmHost, vmid: number, volid: string): boolean {
+  return Object.values(host.configs.get(vmid).snapshots).some((values) =>
+    listDrives(values).some(({ drive }) => drive.file === volid),
+  );
+}
+
+function refused(message: string): AppError {
+  return new AppError("request.invalid", message, { pveStatus: 500 });
+}

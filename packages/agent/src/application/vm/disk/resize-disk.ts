@@ -1,0 +1,87 @@
+// Growing a disk, also while the guest uses it.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { topNodeName } from "@gpve/domain/vm/argv/block-node.ts";
+import { checkDigest } from "@gpve/domain/vm/config-update.ts";
+import { isCdrom, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
+import { checkLock } from "@gpve/domain/vm/lock.ts";
+import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+
+export interface ResizeArgs {
+  readonly vmid: number;
+  readonly disk: string;
+  /** "+5G", "20G", "21474836480" */
+  readonly size: string;
+  readonly digest?: string;
+  readonly skiplock: boolean;
+}
+
+interface ResizeState {
+  /** Decided once: a second try must not grow the disk twice. */
+  bytes?: number;
+}
+
+const UNITS: Readonly<Record<string, number>> = {
+  "": 1,
+  K: 1024,
+  M: 1024 ** 2,
+  G: 1024 ** 3,
+  T: 1024 ** 4,
+};
+
+/** As PVE, whole KiB. */
+export function wantedBytes(text: string, now: number): number {
+  const match = /^(\+?)(\d+(?:\.\d+)?)([KMGT]?)$/.exec(text);
+  if (match === null) throw refused(`unable to parse size '${text}'`);
+  const bytes = Number(match[2]) * (UNITS[match[3] ?? ""] ?? 1) + (match[1] === "+" ? now : 0);
+  return Math.ceil(bytes / 1024) * 1024;
+}
+
+export function resizeDiskOperation(host: VmHost): OperationDefinition<ResizeArgs, ResizeState> {
+  return {
+    type: "resize",
+    // A disk never shrinks, so there is nothing to undo.
+    onCrash: "resume",
+    steps: [
+      {
+        name: "resize",
+        run: async ({ args, state, signal, log, checkpoint }) => {
+          const { vmid, disk } = args;
+          const config = host.configs.get(vmid);
+          if (state.bytes === undefined) checkDigest(config, args.digest);
+          if (!args.skiplock) checkLock(config);
+          const text = config.values[disk];
+          if (text === undefined) throw refused(`disk '${disk}' does not exist`);
+          const drive = requireDrive(disk, text);
+          if (isCdrom(drive)) throw refused("you can't resize a cdrom");
+          const { plugin, volname } = volumeOf(host, drive.file);
+          await plugin.activate();
+          const { size: now } = await plugin.info(volname);
+          if (state.bytes === undefined) {
+            state.bytes = wantedBytes(args.size, now);
+            await checkpoint();
+          }
+          const { bytes } = state;
+          if (bytes < now) throw refused("shrinking disks is not supported");
+          if (bytes > now) {
+            if (!plugin.has("resize", volname)) throw refused("can't resize this image format");
+            log(`update VM ${vmid}: resize --disk ${disk} --size ${args.size}`);
+            const process = runningVm(host, vmid);
+            if (process === undefined) await plugin.resize(volname, bytes, { signal, log });
+            else await process.qmp.execute("block_resize", { "node-name": topNodeName(disk), size: bytes });
+          }
+          await host.configs.change(vmid, (current) => {
+            const value = current.values[disk];
+            if (value === undefined) return current;
+            const printed = printDrive(disk, { ...requireDrive(disk, value), size: bytes });
+            return { ...current, values: { ...current.values, [disk]: printed } };
+          });
+        },
+      },
+    ],
+  };
+}
+
+function refused(message: string): AppError {
+  return new AppError("request.invalid", message, { pveStatus: 500 });
+}

@@ -1,0 +1,135 @@
+// Saving the RAM of a running guest and continuing from it.
+//
+//   save:  migrate -> pre-switchover (guest stands still, disks are ours) -> migrate-continue -> completed -> cont
+//   load:  -incoming defer -> migrate-incoming -> the file is sent -> completed -> cont
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { RamReceiver } from "@gpve/domain/vm/ram-streams.ts";
+import type { Qmp } from "@gpve/domain/vm/qmp/qmp.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { VmHost } from "../vm-host.ts";
+
+const POLL_MS = 50;
+/** A guest that changes its memory faster than it can be written is held still after this time. */
+const LIVE_MS = 60_000;
+const MAX_BANDWIDTH = 2 ** 40;
+
+const ENDED = new Set(["completed", "failed", "cancelled"]);
+
+export class RamSave {
+  readonly #host: VmHost;
+  readonly #process: GuestProcess;
+  readonly #receiver: RamReceiver;
+  readonly #signal: AbortSignal;
+
+  private constructor(host: VmHost, process: GuestProcess, receiver: RamReceiver, signal: AbortSignal) {
+    this.#host = host;
+    this.#process = process;
+    this.#receiver = receiver;
+    this.#signal = signal;
+  }
+
+  /** Resolves when nearly all is written and the guest stands still, its disks still usable. */
+  static async begin(
+    host: VmHost,
+    process: GuestProcess,
+    file: string,
+    signal: AbortSignal,
+  ): Promise<RamSave> {
+    const save = new RamSave(host, process, await host.ram.receive(process, file), signal);
+    try {
+      await save.#begin();
+      return save;
+    } catch (err) {
+      await save.cancel();
+      throw err;
+    }
+  }
+
+  async #begin(): Promise<void> {
+    const { qmp } = this.#process;
+    await setPause(qmp, true);
+    await qmp.execute("migrate-set-parameters", { "max-bandwidth": MAX_BANDWIDTH });
+    await qmp.execute("migrate", { uri: this.#receiver.uri }, { signal: this.#signal });
+    await waitForMigration(this.#host, qmp, "pre-switchover", this.#signal, LIVE_MS);
+  }
+
+  async finish(): Promise<void> {
+    const { qmp } = this.#process;
+    await qmp.execute("migrate-continue", { state: "pre-switchover" });
+    await waitForMigration(this.#host, qmp, "completed", this.#signal);
+    await this.#receiver.written;
+    await this.#receiver.close();
+  }
+
+  /** Nothing is kept; the guest can be continued. */
+  async cancel(): Promise<void> {
+    await cancelMigration(this.#host, this.#process);
+    await this.#receiver.close();
+  }
+}
+
+/** Ends a migration that a crash of ours left behind. */
+export async function cancelMigration(host: VmHost, process: GuestProcess): Promise<void> {
+  const { qmp } = process;
+  if (process.hasExited) return;
+  try {
+    for (;;) {
+      const { status } = await qmp.execute("query-migrate");
+      if (status === undefined || status === "none" || ENDED.has(status)) return;
+      if (status !== "cancelling") await qmp.execute("migrate_cancel");
+      await host.clock.sleep(POLL_MS);
+    }
+  } catch (err) {
+    ignore(err, "a QEMU that is gone migrates no more");
+  }
+}
+
+/** Feeds a file to a QEMU started with `-incoming defer` and lets it run. */
+export async function loadRam(
+  host: VmHost,
+  process: GuestProcess,
+  file: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const socket = `${process.ioFolder}/ram`;
+  const { qmp } = process;
+  await qmp.execute("migrate-incoming", { uri: `unix:${socket}` }, { signal });
+  await host.ram.send(process, socket, file, signal);
+  await waitForMigration(host, qmp, "completed", signal);
+  const { status } = await qmp.execute("query-status");
+  if (status !== "running") await qmp.execute("cont", undefined, { signal });
+}
+
+async function setPause(qmp: Qmp, state: boolean): Promise<void> {
+  await qmp.execute("migrate-set-capabilities", {
+    capabilities: [{ capability: "pause-before-switchover", state }],
+  });
+}
+
+async function waitForMigration(
+  host: VmHost,
+  qmp: Qmp,
+  wanted: "pre-switchover" | "completed",
+  signal: AbortSignal,
+  liveMs = Number.POSITIVE_INFINITY,
+): Promise<void> {
+  const deadline = host.clock.monotonic() + liveMs;
+  let stopped = false;
+  for (;;) {
+    const info = await qmp.execute("query-migrate", undefined, { signal });
+    const status: string | undefined = info.status;
+    if (status === wanted) return;
+    if (status === "failed" || status === "cancelled") {
+      const why = (info as { "error-desc"?: string })["error-desc"];
+      throw new AppError("qmp.failed", `moving the RAM failed${why === undefined ? "" : `: ${why}`}`, {
+        pveStatus: 500,
+      });
+    }
+    if (!stopped && host.clock.monotonic() >= deadline) {
+      stopped = true;
+      await qmp.execute("stop", undefined, { signal });
+    }
+    await host.clock.sleep(POLL_MS, signal);
+  }
+}

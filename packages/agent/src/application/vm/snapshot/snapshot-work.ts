@@ -1,0 +1,245 @@
+// Snapshots on this node: what snapshot-run.ts needs done to volumes and to the running guest.
+import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { topNodeName } from "@gpve/domain/vm/argv/block-node.ts";
+import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
+import type { SavedState, StartFromState } from "@gpve/domain/vm/snapshot.ts";
+import type { SnapshotHost } from "@gpve/domain/vm/snapshot-run.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { memoryMiB } from "@gpve/domain/vm/vm-properties.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { freeVolume } from "../free-volumes.ts";
+import { startVm } from "../start-vm.ts";
+import { freezeFilesystems, thawFilesystems, wantsFreeze } from "../use-guest-agent.ts";
+import { requireRunning, runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { cancelMigration, loadRam, RamSave } from "./ram-state.ts";
+
+export interface SnapshotTask {
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  readonly warn: (line: string) => void;
+  /** Called before the first change of anything. */
+  readonly begun: (what: { readonly vmstate?: string }) => Promise<void>;
+}
+
+const MIB = 1024 * 1024;
+/** Devices and what changes while it is written, beside the RAM itself. */
+const STATE_MARGIN_MIB = 500;
+
+/** Keys of the disks in QEMU: a TPM's state is its own program's. */
+const isInQemu = (key: string): boolean => key !== "tpmstate0";
+
+export class SnapshotWork implements SnapshotHost {
+  readonly vmid: number;
+  readonly #host: VmHost;
+  readonly #task: SnapshotTask;
+  #save: RamSave | undefined;
+  #resumes = false;
+
+  constructor(host: VmHost, vmid: number, task: SnapshotTask) {
+    this.#host = host;
+    this.vmid = vmid;
+    this.#task = task;
+  }
+
+  async load(): Promise<VmConfig> {
+    return this.#host.configs.get(this.vmid);
+  }
+
+  async update(change: (config: VmConfig) => VmConfig): Promise<VmConfig> {
+    // A refusal must come before anything is noted as begun.
+    change(this.#host.configs.get(this.vmid));
+    await this.#task.begun({});
+    return this.#host.configs.change(this.vmid, change);
+  }
+
+  now(): number {
+    return Math.floor(this.#host.clock.now() / 1000);
+  }
+
+  newUuid(): string {
+    return this.#host.newUuid();
+  }
+
+  warn(message: string): void {
+    this.#task.warn(message);
+  }
+
+  async isRunning(): Promise<boolean> {
+    return runningVm(this.#host, this.vmid) !== undefined;
+  }
+
+  async hasSnapshotFeature(config: VmConfig): Promise<boolean> {
+    return hasFeatureOnAll(this.#host, config.values, "snapshot");
+  }
+
+  async activateStorages(storages: readonly string[]): Promise<void> {
+    for (const storage of storages) await this.#host.storages.plugin(storage).activate();
+  }
+
+  async allocateState(config: VmConfig, name: string): Promise<SavedState> {
+    const process = requireRunning(this.#host, this.vmid);
+    const storage = stateStorage(config.values);
+    const plugin = this.#host.storages.plugin(storage);
+    await plugin.activate();
+    const file = stateName(this.vmid, name);
+    const vmstate = formatVolumeId({ storage, volname: `${this.vmid}/${file}` });
+    await this.#task.begun({ vmstate });
+    const size = (memoryMiB(config.values["memory"]) * 2 + STATE_MARGIN_MIB) * MIB;
+    await plugin.alloc({ vmid: this.vmid, format: "raw", name: file, size }, this.#task);
+    const { machine = "", cpu } = (process.note ?? {}) as { machine?: string; cpu?: string };
+    return { vmstate, runningmachine: machine, ...(cpu === undefined ? {} : { runningcpu: cpu }) };
+  }
+
+  async freeVolume(volid: string): Promise<void> {
+    await freeVolume(this.#host, volid, this.#task.log);
+  }
+
+  wantsFreeze(): Promise<boolean> {
+    return wantsFreeze(this.#host, this.vmid, this.#task.signal);
+  }
+
+  async freeze(): Promise<void> {
+    await freezeFilesystems(this.#host, this.vmid, this.#task.signal);
+  }
+
+  async thaw(): Promise<void> {
+    await thawFilesystems(this.#host, this.vmid);
+  }
+
+  async beginState(snapshot: VmValues): Promise<void> {
+    const process = requireRunning(this.#host, this.vmid);
+    const { status } = await process.qmp.execute("query-status");
+    this.#resumes = status === "running";
+    const vmstate = snapshot["vmstate"];
+    if (vmstate === undefined) {
+      if (this.#resumes) await process.qmp.execute("stop");
+      return;
+    }
+    this.#task.log(`saving VM state to '${vmstate}'`);
+    const { plugin, volname } = volumeOf(this.#host, vmstate);
+    this.#save = await RamSave.begin(this.#host, process, plugin.path(volname), this.#task.signal);
+  }
+
+  async finishState(): Promise<void> {
+    await this.#save?.finish();
+    this.#save = undefined;
+  }
+
+  async endState(): Promise<void> {
+    await this.#save?.cancel();
+    this.#save = undefined;
+    const process = runningVm(this.#host, this.vmid);
+    if (process !== undefined && this.#resumes) await process.qmp.execute("cont");
+  }
+
+  async snapshotVolume(key: string, drive: Drive, name: string): Promise<void> {
+    this.#task.log(`snapshotting '${key}' (${drive.file})`);
+    const process = runningVm(this.#host, this.vmid);
+    if (process !== undefined && isInQemu(key)) {
+      await process.qmp.execute("blockdev-snapshot-internal-sync", { device: topNodeName(key), name });
+      return;
+    }
+    const { plugin, volname } = volumeOf(this.#host, drive.file);
+    await plugin.snapshot(volname, name, this.#task);
+  }
+
+  /** One that is not there is no error: the work may be a second try. */
+  async deleteVolumeSnapshot(key: string, drive: Drive, name: string): Promise<void> {
+    const process = runningVm(this.#host, this.vmid);
+    const present = attachedKey(this.#host, this.vmid, drive.file);
+    if (process !== undefined && present !== undefined && isInQemu(key)) {
+      try {
+        await process.qmp.execute("blockdev-snapshot-delete-internal-sync", {
+          device: topNodeName(present),
+          name,
+        });
+      } catch (err) {
+        if (!isAppError(err, "qmp.failed") || !/does not exist/.test(messageOf(err))) throw err;
+      }
+      return;
+    }
+    const { plugin, volname } = volumeOf(this.#host, drive.file);
+    const known = await plugin.snapshots(volname);
+    if (known.some((each) => each.name === name)) await plugin.deleteSnapshot(volname, name, this.#task);
+  }
+
+  async checkVolumeRollback(_key: string, drive: Drive, name: string): Promise<void> {
+    const { plugin, volname } = volumeOf(this.#host, drive.file);
+    const known = await plugin.snapshots(volname);
+    if (known.some((each) => each.name === name)) return;
+    throw new AppError("object.not_found", `volume '${drive.file}' has no snapshot '${name}'`, {
+      pveStatus: 500,
+    });
+  }
+
+  async rollbackVolume(_key: string, drive: Drive, name: string): Promise<void> {
+    const { plugin, volname } = volumeOf(this.#host, drive.file);
+    this.#task.log(`rolling back '${drive.file}'`);
+    await plugin.rollback(volname, name, this.#task);
+  }
+
+  async stop(): Promise<void> {
+    await runningVm(this.#host, this.vmid)?.stop({ signal: this.#task.signal });
+  }
+
+  async start(state: StartFromState): Promise<void> {
+    const { plugin, volname } = volumeOf(this.#host, state.vmstate);
+    await plugin.activate();
+    await startVm(this.#host, { vmid: this.vmid, from: state }, this.#task);
+    const process = requireRunning(this.#host, this.vmid);
+    try {
+      await loadRam(this.#host, process, plugin.path(volname), this.#task.signal);
+    } catch (err) {
+      await process.kill();
+      throw err;
+    }
+  }
+}
+
+/** A guest that a crash of ours left standing still, or its file systems frozen, goes on. */
+export async function continueGuest(host: VmHost, vmid: number, signal: AbortSignal): Promise<void> {
+  const process = runningVm(host, vmid);
+  if (process === undefined) return;
+  await cancelMigration(host, process);
+  const { status } = await process.qmp.execute("query-status");
+  if (["paused", "postmigrate", "finish-migrate"].includes(status)) await process.qmp.execute("cont");
+  if (await wantsFreeze(host, vmid, signal))
+    await thawFilesystems(host, vmid).catch((err: unknown) => ignore(err, "it may never have been frozen"));
+}
+
+export function stateName(vmid: number, snapshot: string): string {
+  return `vm-${vmid}-state-${snapshot}.raw`;
+}
+
+/** `vmstatestorage`, else where the first disk is, else `local`. */
+export function stateStorage(values: VmValues): string {
+  const wanted = values["vmstatestorage"];
+  if (wanted !== undefined) return wanted;
+  for (const { drive } of listDrives(values)) {
+    const storage = isCdrom(drive) ? undefined : parseVolumeId(drive.file)?.storage;
+    if (storage !== undefined) return storage;
+  }
+  return "local";
+}
+
+export function hasFeatureOnAll(
+  host: VmHost,
+  values: VmValues,
+  feature: "snapshot" | "clone" | "copy",
+  snapshot?: string,
+): boolean {
+  return listDrives(values)
+    .filter(({ drive }) => !isCdrom(drive, true))
+    .every(({ drive }) => {
+      if (parseVolumeId(drive.file) === undefined) return false;
+      const { plugin, volname } = volumeOf(host, drive.file);
+      return plugin.has(feature, volname, snapshot === undefined ? {} : { snapshot });
+    });
+}
+
+/** The key under which the present configuration has this volume. */
+function attachedKey(host: VmHost, vmid: number, volid: string): string | undefined {
+  return listDrives(host.configs.get(vmid).values).find(({ drive }) => drive.file === volid)?.key;
+}

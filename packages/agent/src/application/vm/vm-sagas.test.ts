@@ -1,0 +1,141 @@
+// Every operation on a VM, cut off and failed at every point: nothing leaks, nothing stays locked, no disk is lost.
+import { expect, it } from "vitest";
+import { testSaga, type SagaTest } from "@gpve/kit/testing/saga-harness.ts";
+import { VmWorld } from "../../testing/vm-world.ts";
+import { registerVmOperations } from "./vm-operations.ts";
+
+const MINUTE = 60_000;
+
+function saga(
+  type: string,
+  args: object,
+  prepare: (world: VmWorld) => Promise<void>,
+  check: SagaTest<VmWorld>["check"],
+  resources = ["vm/100"],
+): Promise<unknown> {
+  return testSaga<VmWorld>({
+    prepare: async () => {
+      const world = await VmWorld.open();
+      await prepare(world);
+      return world;
+    },
+    define: (engine, world) => {
+      registerVmOperations(engine, world.host);
+      return { type, args: { vmid: 100, ...args }, resources };
+    },
+    check: async (world, outcome, operation) => {
+      for (const vmid of world.configs.list()) expect(world.values(vmid)).not.toHaveProperty("lock");
+      await check(world, outcome, operation);
+    },
+    cleanup: (world) => world.remove(),
+  });
+}
+
+const snapshotsIn = async (world: VmWorld): Promise<string[]> =>
+  (await world.storages.find("local").plugin.snapshots("100/vm-100-disk-0.qcow2")).map(({ name }) => name);
+
+it("creates a VM completely or not at all", { timeout: MINUTE }, () =>
+  saga(
+    "qmcreate",
+    { values: { scsi0: "local:0.001,format=qcow2", scsi1: "local:0.001" }, start: false },
+    async () => undefined,
+    (world, outcome) => {
+      expect(world.images(100)).toHaveLength(outcome === "done" ? 2 : 0);
+      expect(world.configs.has(100)).toBe(outcome === "done");
+    },
+  ),
+);
+
+it("takes a snapshot with RAM completely or not at all", { timeout: MINUTE }, () =>
+  saga(
+    "qmsnapshot",
+    { name: "snap", withState: true },
+    async (world) => {
+      await world.addWithDisk(100, { memory: "16" });
+      await world.run(100);
+    },
+    async (world, outcome) => {
+      const done = outcome === "done";
+      expect(world.guests.get("100")?.status).toBe("running");
+      expect(Object.keys(world.configs.get(100).snapshots)).toEqual(done ? ["snap"] : []);
+      expect(await snapshotsIn(world)).toEqual(done ? ["snap"] : []);
+      expect(world.images(100)).toHaveLength(done ? 2 : 1);
+    },
+  ),
+);
+
+it("deletes a snapshot, or keeps what can be deleted again", { timeout: MINUTE }, () =>
+  saga("qmdelsnapshot", { name: "snap", force: false }, withSnapshot, async (world, outcome) => {
+    expect(world.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
+    if (outcome === "done") expect(await snapshotsIn(world)).toEqual([]);
+    expect(world.values(100)["scsi0"]).toContain("vm-100-disk-0");
+  }),
+);
+
+it("goes back to a snapshot and holds no lock", { timeout: MINUTE }, () =>
+  saga("qmrollback", { name: "snap", start: false }, withSnapshot, async (world, outcome) => {
+    expect(world.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
+    expect(await snapshotsIn(world)).toEqual(["snap"]);
+    if (outcome === "done") expect(world.values(100)["parent"]).toBe("snap");
+  }),
+);
+
+it("clones a VM completely or not at all", { timeout: MINUTE }, () =>
+  saga(
+    "qmclone",
+    { newid: 200, full: true },
+    async (world) => {
+      await world.addWithDisk(100);
+    },
+    (world, outcome) => {
+      expect(world.images(100)).toHaveLength(1);
+      expect(world.images(200)).toHaveLength(outcome === "done" ? 1 : 0);
+      expect(world.configs.has(200)).toBe(outcome === "done");
+    },
+    ["vm/100", "vm/200"],
+  ),
+);
+
+it("moves a disk, and never loses it", { timeout: MINUTE }, () =>
+  saga(
+    "qmmove",
+    { disk: "scsi0", storage: "local", format: "raw", remove: true },
+    async (world) => {
+      await world.addWithDisk(100);
+    },
+    (world, outcome) => {
+      const name = /vm-100-disk-\d\.\w+/.exec(world.values(100)["scsi0"] ?? "")?.[0];
+      expect(world.images(100)).toContain(name);
+      if (outcome === "done") expect(world.images(100)).toEqual([expect.stringMatching(/raw$/)]);
+    },
+  ),
+);
+
+it("destroys a VM, if need be in two goes", { timeout: MINUTE }, () =>
+  testSaga<VmWorld>({
+    prepare: async () => {
+      const world = await VmWorld.open();
+      await world.addWithDisk(100);
+      return world;
+    },
+    define: (engine, world) => {
+      registerVmOperations(engine, world.host);
+      const args = { vmid: 100, skiplock: false, destroyUnreferenced: false, storages: ["local"] };
+      return { type: "qmdestroy", args, resources: ["vm/100"] };
+    },
+    check: (world) => {
+      // Either it is gone with its disk, or it has it still.
+      expect(world.images(100)).toHaveLength(world.configs.has(100) ? 1 : 0);
+    },
+    cleanup: (world) => world.remove(),
+  }),
+);
+
+async function withSnapshot(world: VmWorld): Promise<void> {
+  const volume = await world.addWithDisk(100);
+  await world.storages.find("local").plugin.snapshot(volume, "snap");
+  await world.configs.change(100, (config) => ({
+    ...config,
+    snapshots: { snap: { ...config.values, snaptime: "1" } },
+  }));
+}

@@ -1,0 +1,184 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { VmNode } from "../../testing/vm-world.ts";
+
+const VM = "/nodes/{node}/qemu/{vmid}" as const;
+
+let node: VmNode;
+beforeEach(async () => {
+  node = await VmNode.open();
+  node.define("other", { content: "images" });
+});
+afterEach(() => node.close());
+
+const exit = async (...call: Parameters<VmNode["task"]>): Promise<string | undefined> =>
+  (await node.task(...call)).exitStatus;
+const clone = (params: object) => exit(`POST ${VM}/clone`, { vmid: 100, newid: 200, ...params });
+
+describe("cloning", () => {
+  it("copies a stopped VM and gives it an identity of its own", async () => {
+    await node.addWithDisk(100, {
+      name: "web",
+      net0: "virtio=BC:24:11:FF:FF:FF",
+      vmgenid: "11111111-1111-1111-1111-111111111111",
+      ide2: "none,media=cdrom",
+      unused0: "local:100/vm-100-disk-7.raw",
+    });
+    expect(await clone({ description: "copy", storage: "other", format: "raw" })).toBe("OK");
+    const values = node.values(200);
+    expect(values).toMatchObject({
+      name: "Copy-of-VM-web",
+      description: "copy",
+      scsi0: "other:200/vm-200-disk-0.raw,size=1M",
+      ide2: "none,media=cdrom",
+      net0: "virtio=BC:24:11:00:00:01",
+    });
+    expect(values).not.toHaveProperty("unused0");
+    expect(values).not.toHaveProperty("lock");
+    expect(values["vmgenid"]).not.toBe("11111111-1111-1111-1111-111111111111");
+    expect(values["smbios1"]).not.toBe(node.values(100)["smbios1"]);
+    await expect(node.call(`POST ${VM}/clone`, { vmid: 100, newid: 200 })).rejects.toThrow(
+      "unable to create VM 200: config file already exists",
+    );
+  });
+
+  it("builds on a template, many at once, and protects its images", async () => {
+    await node.addWithDisk(100, { name: "base" });
+    expect(await exit(`POST ${VM}/template`, { vmid: 100 })).toBe("OK");
+    expect(node.values(100)).toMatchObject({
+      template: "1",
+      scsi0: "local:100/base-100-disk-0.qcow2,size=1M",
+    });
+    const ids = Array.from({ length: 10 }, (_, index) => 200 + index);
+    const ends = await Promise.all(ids.map((newid) => clone({ newid, name: `n${newid}` })));
+    expect(new Set(ends)).toEqual(new Set(["OK"]));
+    expect(node.values(209)["scsi0"]).toBe("local:100/base-100-disk-0.qcow2/209/vm-209-disk-0.qcow2,size=1M");
+    await expect(node.call(`POST ${VM}/clone`, { vmid: 100, newid: 300, storage: "other" })).rejects.toThrow(
+      "parameter 'storage' not allowed for linked clones",
+    );
+    await expect(node.call(`POST ${VM}/clone`, { vmid: 100, newid: 300, format: "raw" })).rejects.toThrow(
+      "parameter 'format' not allowed for linked clones",
+    );
+    expect(await clone({ newid: 300, full: true })).toBe("OK");
+    expect(await exit(`DELETE ${VM}`, { vmid: 100 })).toContain("is still in use by linked clone");
+  });
+
+  it("copies a snapshot, and refuses what it cannot", async () => {
+    await node.addWithDisk(100);
+    await exit(`POST ${VM}/snapshot`, { vmid: 100, snapname: "snap" });
+    expect(await clone({ snapname: "snap", name: "old" })).toBe("OK");
+    expect(node.values(200)).not.toHaveProperty("snaptime");
+    const refused = (params: object) => node.call(`POST ${VM}/clone`, { vmid: 100, newid: 201, ...params });
+    await expect(refused({ full: false })).rejects.toThrow(
+      "Linked clone feature is not supported for drive 'scsi0'",
+    );
+    await expect(refused({ snapname: "none" })).rejects.toThrow("snapshot 'none' does not exist");
+    await expect(refused({ target: "n2" })).rejects.toThrow("can't clone VM to node 'n2'");
+    await expect(
+      node.call(`POST ${VM}/clone`, { vmid: 100, newid: 201 }, { "/vms/100": ["VM.Clone"] }),
+    ).rejects.toThrow("Datastore.AllocateSpace");
+    await node.add(101, { scsi0: "/dev/sdx" });
+    await expect(node.call(`POST ${VM}/clone`, { vmid: 101, newid: 201 })).rejects.toThrow(
+      "Full clone feature is not supported for drive 'scsi0'",
+    );
+  });
+
+  it("copies the disks of a running VM through its QEMU, or leaves nothing", async () => {
+    await node.addWithDisk(100);
+    await node.run(100);
+    const guest = node.guests.get("100");
+    const jobs = new Map<string, string>();
+    guest?.qmp.answers.set("blockdev-add", () => ({}));
+    guest?.qmp.answers.set("blockdev-del", () => ({}));
+    guest?.qmp.answers.set("transaction", ({ actions }) => {
+      for (const { data } of actions as { data: { "job-id": string } }[])
+        jobs.set(data["job-id"], "concluded");
+      return {};
+    });
+    guest?.qmp.answers.set("query-jobs", () =>
+      [...jobs].map(([id, status]) => ({ id, status, "current-progress": 1, "total-progress": 2 })),
+    );
+    guest?.qmp.answers.set("job-dismiss", ({ id }) => {
+      jobs.delete(String(id));
+      return {};
+    });
+    expect(await clone({})).toBe("OK");
+    expect(node.values(200)["scsi0"]).toBe("local:200/vm-200-disk-0.qcow2,size=1M");
+    expect(jobs.size).toBe(0);
+    guest?.qmp.answers.delete("transaction");
+    expect(await clone({ newid: 201 })).toContain("transaction");
+    expect(node.images(201)).toEqual([]);
+    expect(node.configs.has(201)).toBe(false);
+  });
+});
+
+describe("templates", () => {
+  it("are refused with PVE's texts", async () => {
+    const template = (vmid: number) => node.call(`POST ${VM}/template`, { vmid });
+    await node.addWithDisk(100);
+    await node.run(100);
+    await expect(template(100)).rejects.toThrow("you can't convert a VM to template if VM is running");
+    await node.guests.get("100")?.stop();
+    await exit(`POST ${VM}/snapshot`, { vmid: 100, snapname: "snap" });
+    await expect(template(100)).rejects.toThrow("unable to create template, because VM contains snapshots");
+    await node.add(101, { template: "1" });
+    await expect(template(101)).rejects.toThrow("you can't convert a template to a template");
+  });
+});
+
+describe("resizing", () => {
+  const resize = (size: string, more = {}) =>
+    exit(`PUT ${VM}/resize`, { vmid: 100, disk: "scsi0", size, ...more });
+
+  it("grows a disk, and checks everything in the task", async () => {
+    await node.addWithDisk(100, { ide2: "none,media=cdrom" });
+    expect(await resize("+1M")).toBe("OK");
+    expect(node.values(100)["scsi0"]).toBe("local:100/vm-100-disk-0.qcow2,size=2M");
+    expect(await resize("2097152")).toBe("OK");
+    expect(await resize("1M")).toBe("shrinking disks is not supported");
+    expect(await resize("3M", { disk: "scsi5" })).toBe("disk 'scsi5' does not exist");
+    expect(await resize("3M", { disk: "ide2" })).toBe("you can't resize a cdrom");
+    expect(await resize("3M", { digest: "0".repeat(40) })).toContain("checksum mismatch");
+    expect(await resize("3M", { vmid: 999 })).toContain("999.conf' does not exist");
+    await node.run(100);
+    node.guests.get("100")?.qmp.answers.set("block_resize", () => ({}));
+    expect(await resize("4M")).toBe("OK");
+    expect(node.guests.get("100")?.qmp.commands.at(-1)).toEqual({
+      name: "block_resize",
+      args: { "node-name": "drive-scsi0", size: 4 * 1024 * 1024 },
+    });
+  });
+});
+
+describe("moving a disk", () => {
+  const move = (params: object) => exit(`POST ${VM}/move_disk`, { vmid: 100, disk: "scsi0", ...params });
+
+  it("copies it and keeps or destroys the old volume", async () => {
+    await node.addWithDisk(100, { ide2: "none,media=cdrom" });
+    expect(await move({ storage: "other" })).toBe("OK");
+    expect(node.values(100)).toMatchObject({
+      scsi0: "other:100/vm-100-disk-0.qcow2,size=1M",
+      unused0: "local:100/vm-100-disk-0.qcow2",
+    });
+    expect(await move({ storage: "other", format: "raw", delete: true })).toBe("OK");
+    expect(node.values(100)["scsi0"]).toBe("other:100/vm-100-disk-1.raw,size=1M");
+    expect(node.images(100, "other")).toEqual(["vm-100-disk-1.raw"]);
+    const refused = (params: object) =>
+      node.call(`POST ${VM}/move_disk`, { vmid: 100, disk: "scsi0", ...params });
+    await expect(refused({ storage: "other" })).rejects.toThrow(
+      "you can't move to the same storage with same format",
+    );
+    await expect(refused({ storage: "other", disk: "scsi3" })).rejects.toThrow("disk 'scsi3' does not exist");
+    await expect(refused({ storage: "other", disk: "ide2" })).rejects.toThrow("has no associated volume");
+    await expect(refused({})).rejects.toMatchObject({
+      errors: { storage: expect.stringContaining("missing") },
+    });
+    await expect(refused({ "target-vmid": 5 })).rejects.toThrow("not implemented");
+  });
+});
+
+it("says which features a VM's disks have", async () => {
+  await node.addWithDisk(100);
+  const feature = (name: string) => node.call(`GET ${VM}/feature`, { vmid: 100, feature: name });
+  expect(await feature("snapshot")).toEqual({ hasFeature: true, nodes: ["n1"] });
+  expect(await feature("clone")).toEqual({ hasFeature: false, nodes: [] });
+});

@@ -1,0 +1,197 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { VmNode } from "../../testing/vm-world.ts";
+
+const QEMU = "/nodes/{node}/qemu" as const;
+const VM = "/nodes/{node}/qemu/{vmid}" as const;
+
+let node: VmNode;
+beforeEach(async () => {
+  node = await VmNode.open();
+});
+afterEach(() => node.close());
+
+const exit = async (...call: Parameters<VmNode["task"]>): Promise<string | undefined> =>
+  (await node.task(...call)).exitStatus;
+
+describe("creating a VM", () => {
+  it("makes its disks, fills in an identity and starts it when asked to", async () => {
+    const params = {
+      vmid: 100,
+      name: "web",
+      scsi0: "local:0.01,format=qcow2",
+      efidisk0: "local:1,efitype=4m",
+      ide2: "none,media=cdrom",
+      net0: "virtio,bridge=vmbr0",
+      start: true,
+    };
+    expect(await exit(`POST ${QEMU}`, params, "root")).toBe("OK");
+    expect(node.values(100)).toMatchObject({
+      name: "web",
+      scsi0: "local:100/vm-100-disk-0.qcow2,size=10486K",
+      efidisk0: "local:100/vm-100-disk-1.raw,efitype=4m,size=528K",
+      net0: expect.stringMatching(/^virtio=BC:24:11:/),
+      boot: "order=scsi0;ide2;net0",
+      smbios1: expect.stringMatching(/^uuid=/),
+    });
+    expect(node.guests.get("100")).toBeDefined();
+    await expect(node.call(`POST ${QEMU}`, { vmid: 100 }, "root")).rejects.toThrow(
+      "unable to create VM 100 - VM 100 already exists on node 'n1'",
+    );
+  });
+
+  it("imports disks from files and volumes, and takes what is there", async () => {
+    const iso = node.put("template/iso/a.img", Buffer.alloc(2048));
+    const volume = await node.addWithDisk(200);
+    expect(
+      await exit(
+        `POST ${QEMU}`,
+        {
+          vmid: 100,
+          scsi0: `local:0,import-from=${iso},format=qcow2`,
+          scsi1: `local:0,import-from=local:${volume}`,
+          ide2: "local:iso/a.img,media=cdrom",
+        },
+        "root",
+      ),
+    ).toBe("OK");
+    expect(node.values(100)).toMatchObject({
+      scsi0: "local:100/vm-100-disk-0.qcow2,size=2K",
+      scsi1: "local:100/vm-100-disk-1.raw,size=1M",
+      ide2: "local:iso/a.img,media=cdrom,size=2K",
+    });
+  });
+
+  it("leaves nothing when a disk cannot be made", async () => {
+    const failed = await exit(`POST ${QEMU}`, { vmid: 100, scsi0: "local:0.01", scsi1: "none:1" }, "root");
+    expect(failed).toContain("storage 'none' does not exist");
+    expect(node.images(100)).toEqual([]);
+    expect(node.configs.has(100)).toBe(false);
+    expect(await exit(`POST ${QEMU}`, { vmid: 100, scsi0: "5" }, "root")).toContain("unable to parse drive");
+  });
+
+  it("asks for the privileges of every key", async () => {
+    const rights = { "/vms/100": ["VM.Config.Options"] };
+    await expect(node.call(`POST ${QEMU}`, { vmid: 100, name: "a", memory: "64" }, rights)).rejects.toThrow(
+      "VM.Config.Memory",
+    );
+    await expect(node.call(`POST ${QEMU}`, { vmid: 100, args: "-S" }, rights)).rejects.toThrow(
+      "only root can set 'args' config",
+    );
+  });
+});
+
+describe("a VM", () => {
+  const states = async (): Promise<unknown> => node.call(`GET ${VM}/status/current`, { vmid: 100 });
+  const status = (
+    verb: "start" | "stop" | "shutdown" | "reset" | "reboot" | "suspend" | "resume",
+    more = {},
+  ) => exit(`POST ${VM}/status/${verb}`, { vmid: 100, ...more }, "root");
+
+  beforeEach(async () => {
+    await node.addWithDisk(100, { name: "web", agent: "1", serial0: "socket", tags: "a" });
+  });
+
+  it("is started, paused, resumed, reset and stopped", async () => {
+    expect(await states()).toMatchObject({ status: "stopped", name: "web", agent: 1, serial: 1, tags: "a" });
+    expect(await status("start")).toBe("OK");
+    expect(await status("start")).toBe("VM 100 already running");
+    expect(await states()).toMatchObject({ status: "running", qmpstatus: "running", diskread: 5 });
+    expect(await status("suspend")).toBe("OK");
+    expect(await states()).toMatchObject({ qmpstatus: "paused" });
+    await expect(node.call(`POST ${VM}/status/shutdown`, { vmid: 100 })).rejects.toThrow("VM is paused");
+    expect(await status("resume")).toBe("OK");
+    expect(await status("reset")).toBe("OK");
+    expect(await status("stop")).toBe("OK");
+    expect(node.guests.get("100")).toBeUndefined();
+    for (const verb of ["reset", "reboot", "suspend", "resume"] as const)
+      await expect(node.call(`POST ${VM}/status/${verb}`, { vmid: 100 })).rejects.toThrow(
+        "VM 100 not running",
+      );
+    await expect(node.call(`POST ${VM}/status/suspend`, { vmid: 100, todisk: true })).rejects.toThrow(
+      "not implemented",
+    );
+  });
+
+  it("is shut down by its guest, or by force when that takes too long", async () => {
+    await node.run(100);
+    const guest = node.guests.get("100");
+    guest?.qmp.answers.set("system_powerdown", () => {
+      void guest.end("shutdown");
+      return {};
+    });
+    expect(await status("shutdown")).toBe("OK");
+    await node.run(100);
+    expect(await status("shutdown", { timeout: 0 })).toBe("VM quit/powerdown failed - got timeout");
+    expect(await status("shutdown", { timeout: 0, forceStop: true })).toBe("OK");
+    await node.run(100);
+    const again = node.guests.get("100");
+    again?.qmp.answers.set("system_powerdown", () => {
+      void again.end("shutdown");
+      return {};
+    });
+    expect(await status("reboot")).toBe("OK");
+    expect(node.guests.get("100")).toBeDefined();
+    expect(node.guests.get("100")).not.toBe(again);
+  });
+
+  it("is not started as a template or while locked; only root skips a lock", async () => {
+    await node.configs.change(100, (config) => ({ ...config, values: { ...config.values, lock: "backup" } }));
+    expect(await status("start")).toBe("VM is locked (backup)");
+    expect(await status("stop")).toBe("VM is locked (backup)");
+    expect(await status("start", { skiplock: true })).toBe("OK");
+    await expect(
+      node.call(`POST ${VM}/status/stop`, { vmid: 100, skiplock: true }, {}),
+    ).rejects.toMatchObject({ errors: { skiplock: "Only root may use this option." } });
+    await node.add(101, { template: "1" });
+    expect(await exit(`POST ${VM}/status/start`, { vmid: 101 })).toBe(
+      "you can't start a vm if it's a template",
+    );
+    node.guests.failure = new Error("no luck");
+    await node.add(102, { smbios1: "uuid=00000000-0000-0000-0000-000000000001" });
+    expect(await exit(`POST ${VM}/status/start`, { vmid: 102 })).toBe("no luck");
+  });
+
+  it("is changed at once while it is stopped, later while it runs", async () => {
+    const put = (params: object) => node.call(`PUT ${VM}/config`, { vmid: 100, ...params }, "root");
+    expect(await put({ cores: 2, net0: "e1000", scsi1: "local:0.01", ide2: "none,media=cdrom" })).toBeNull();
+    expect(node.values(100)).toMatchObject({ cores: "2", scsi1: "local:100/vm-100-disk-1.raw,size=10486K" });
+    const mac = /BC:[0-9A-F:]+/.exec(node.values(100)["net0"] ?? "")?.[0];
+    await put({ net0: "virtio" });
+    expect(node.values(100)["net0"]).toBe(`virtio=${mac}`);
+    await put({ delete: "scsi1" });
+    expect(node.values(100)["unused0"]).toBe("local:100/vm-100-disk-1.raw");
+    await put({ delete: "unused0" });
+    expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
+    await node.run(100);
+    await put({ cores: 4, description: "d", cpuunits: 5 });
+    expect(node.configs.get(100)).toMatchObject({
+      values: { cores: "2", description: "d" },
+      pending: { cores: "4" },
+    });
+    expect(node.guests.get("100")?.limits).toEqual({ cpuUnits: 5 });
+    expect(await exit(`POST ${VM}/config`, { vmid: 100, name: "new" }, "root")).toBe("OK");
+    await expect(put({ name: "x", digest: "0".repeat(40) })).rejects.toThrow("checksum mismatch");
+    await expect(put({ scsi3: "local:0.01", scsi4: "none:1" })).rejects.toThrow("does not exist");
+    expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
+  });
+
+  it("is destroyed with its disks, unless it runs or is protected", async () => {
+    await node.run(100);
+    await expect(node.call(`DELETE ${VM}`, { vmid: 100 })).rejects.toThrow(
+      "VM 100 is running - destroy failed",
+    );
+    await node.guests.get("100")?.stop();
+    await node.call(`PUT ${VM}/config`, { vmid: 100, protection: true }, "root");
+    await expect(node.call(`DELETE ${VM}`, { vmid: 100 })).rejects.toThrow("protection mode enabled");
+    await node.call(`PUT ${VM}/config`, { vmid: 100, protection: false, lock: "backup" }, "root");
+    expect(await exit(`DELETE ${VM}`, { vmid: 100 })).toBe("VM is locked (backup)");
+    node.put("images/100/vm-100-disk-9.raw");
+    expect(
+      await exit(`DELETE ${VM}`, { vmid: 100, skiplock: true, "destroy-unreferenced-disks": true }, "root"),
+    ).toBe("OK");
+    expect(node.images(100)).toEqual([]);
+    await expect(states()).rejects.toThrow(
+      "Configuration file 'nodes/n1/qemu-server/100.conf' does not exist",
+    );
+  });
+});

@@ -1,0 +1,144 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Refused } from "../../testing/fake-guests.ts";
+import { VmNode } from "../../testing/vm-world.ts";
+
+const SNAPSHOT = "/nodes/{node}/qemu/{vmid}/snapshot" as const;
+const ONE = `${SNAPSHOT}/{snapname}` as const;
+
+let node: VmNode;
+let volume: string;
+beforeEach(async () => {
+  node = await VmNode.open();
+  volume = await node.addWithDisk(100, { memory: "16" });
+});
+afterEach(() => node.close());
+
+const exit = async (...call: Parameters<VmNode["task"]>): Promise<string | undefined> =>
+  (await node.task(...call)).exitStatus;
+const take = (snapname: string, more = {}) => exit(`POST ${SNAPSHOT}`, { vmid: 100, snapname, ...more });
+const inImage = async (): Promise<string[]> =>
+  (await node.storages.find("local").plugin.snapshots(volume)).map(({ name }) => name);
+
+describe("snapshots", () => {
+  it("are taken, shown, described and deleted", async () => {
+    expect(await take("one", { description: "first" })).toBe("OK");
+    expect(await take("two")).toBe("OK");
+    expect(await take("two")).toBe("snapshot name 'two' already used");
+    expect(await inImage()).toEqual(["one", "two"]);
+    expect(await node.call(`GET ${SNAPSHOT}`, { vmid: 100 })).toMatchObject([
+      { name: "one", description: "first" },
+      { name: "two", parent: "one" },
+      { name: "current", parent: "two", running: false },
+    ]);
+    const put = (description?: string) =>
+      node.call(`PUT ${ONE}/config`, { vmid: 100, snapname: "two", description });
+    await put("second");
+    await put();
+    expect(await node.call(`GET ${ONE}/config`, { vmid: 100, snapname: "two" })).toMatchObject({
+      description: "second",
+      parent: "one",
+    });
+    await put("");
+    expect(node.configs.get(100).snapshots["two"]).not.toHaveProperty("description");
+    expect(await exit(`DELETE ${ONE}`, { vmid: 100, snapname: "one" })).toBe("OK");
+    expect(await exit(`DELETE ${ONE}`, { vmid: 100, snapname: "one" })).toBe("snapshot 'one' does not exist");
+    expect(await inImage()).toEqual(["two"]);
+    expect(node.values(100)).not.toHaveProperty("lock");
+    await expect(node.call(`POST ${SNAPSHOT}`, { vmid: 100, snapname: "current" })).rejects.toThrow(
+      "reserved",
+    );
+  });
+
+  it("go back and start the VM when asked to", async () => {
+    await take("one");
+    await node.call("PUT /nodes/{node}/qemu/{vmid}/config", { vmid: 100, cores: 3 }, "root");
+    expect(await exit(`POST ${ONE}/rollback`, { vmid: 100, snapname: "one", start: true })).toBe("OK");
+    expect(node.values(100)).not.toHaveProperty("cores");
+    expect(node.guests.get("100")).toBeDefined();
+    const { plugin } = node.storages.find("local");
+    await node.guests.get("100")?.stop();
+    await plugin.deleteSnapshot(volume, "one");
+    expect(await exit(`POST ${ONE}/rollback`, { vmid: 100, snapname: "one" })).toContain(
+      "has no snapshot 'one'",
+    );
+    expect(node.values(100)).not.toHaveProperty("lock");
+  });
+
+  it("hold a running guest still and let it go on", async () => {
+    await node.run(100);
+    expect(await take("live")).toBe("OK");
+    const guest = node.guests.get("100");
+    expect(guest?.qmp.commands.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(["stop", "blockdev-snapshot-internal-sync", "cont"]),
+    );
+    expect(guest?.status).toBe("running");
+    expect(await exit(`DELETE ${ONE}`, { vmid: 100, snapname: "live" })).toBe("OK");
+    expect(await inImage()).toEqual([]);
+  });
+
+  it("freeze the guest's file systems where its agent can, and thaw them again", async () => {
+    await node.call("PUT /nodes/{node}/qemu/{vmid}/config", { vmid: 100, agent: "1" }, "root");
+    await node.run(100);
+    node.agentAnswers = true;
+    expect(await take("live")).toBe("OK");
+    expect(node.agentCommands).toEqual(["guest-fsfreeze-freeze", "guest-fsfreeze-thaw"]);
+  });
+
+  it("keep the RAM and continue from it", async () => {
+    await node.run(100);
+    expect(await take("ram", { vmstate: true })).toBe("OK");
+    expect(node.images(100)).toContain("vm-100-state-ram.raw");
+    expect(node.configs.get(100).snapshots["ram"]).toMatchObject({
+      vmstate: "local:100/vm-100-state-ram.raw",
+      runningmachine: "pc-i440fx-7.2",
+      runningcpu: "qemu64",
+    });
+    expect(await exit(`POST ${ONE}/rollback`, { vmid: 100, snapname: "ram" })).toBe("OK");
+    expect(node.sent).toEqual([expect.stringMatching(/vm-100-state-ram\.raw$/)]);
+    const args = node.guests.starts.at(-1)?.args.join(" ");
+    expect(args).toContain("-incoming defer");
+    expect(args).toContain("pc-i440fx-7.2");
+    expect(node.guests.get("100")?.status).toBe("running");
+    expect(await exit(`DELETE ${ONE}`, { vmid: 100, snapname: "ram" })).toBe("OK");
+    expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
+  });
+
+  it("that fail leave nothing and a guest that runs", async () => {
+    await node.run(100);
+    const guest = node.guests.get("100");
+    guest?.qmp.answers.set("blockdev-snapshot-internal-sync", () => {
+      throw new Refused("No space left on device");
+    });
+    expect(await take("ram", { vmstate: true })).toContain("No space left on device");
+    guest?.qmp.answers.set("migrate", () => {
+      guest.migration = "failed";
+      return {};
+    });
+    expect(await take("ram", { vmstate: true })).toContain("moving the RAM failed");
+    expect(guest?.status).toBe("running");
+    expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
+    expect(node.configs.get(100).snapshots).toEqual({});
+    expect(node.values(100)).not.toHaveProperty("lock");
+  });
+
+  it("that do not load end the half-started guest", async () => {
+    await node.run(100);
+    await take("ram", { vmstate: true });
+    node.guests.answers.set("migrate-incoming", () => {
+      throw new Refused("bad stream");
+    });
+    expect(await exit(`POST ${ONE}/rollback`, { vmid: 100, snapname: "ram" })).toContain("bad stream");
+    expect(node.guests.get("100")).toBeUndefined();
+    expect(node.values(100)).not.toHaveProperty("lock");
+  });
+
+  it("are refused for raw disks and for paths", async () => {
+    await node.addWithDisk(101, {}, "raw");
+    await node.add(102, { scsi0: "/dev/sdx" });
+    for (const vmid of [101, 102])
+      expect(await exit(`POST ${SNAPSHOT}`, { vmid, snapname: "one" })).toBe(
+        "snapshot feature is not available",
+      );
+    expect(node.values(101)).not.toHaveProperty("lock");
+  });
+});

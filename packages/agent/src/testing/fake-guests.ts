@@ -1,0 +1,212 @@
+// Guests without QEMU: processes that exist in memory and monitors that answer as told.
+import type {
+  Adoption,
+  EndedGuest,
+  GuestExit,
+  GuestFile,
+  GuestLimits,
+  GuestPlace,
+  GuestProcess,
+  GuestProcesses,
+  GuestStart,
+  GuestUsage,
+} from "@gpve/domain/guest/guest-processes.ts";
+import type { Qmp, QmpEventListener } from "@gpve/domain/vm/qmp/qmp.ts";
+import { qmpRefused } from "@gpve/domain/vm/qmp/qmp-errors.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+
+export type FakeQmpAnswer = (args: Readonly<Record<string, unknown>>) => unknown;
+
+/** A refusal by QEMU, with its text. */
+export class Refused extends Error {}
+
+export class FakeQmp {
+  readonly label: string;
+  readonly clock = systemClock;
+  readonly commands: { readonly name: string; readonly args: Readonly<Record<string, unknown>> }[] = [];
+  readonly answers: Map<string, FakeQmpAnswer>;
+  readonly #listeners = new Set<QmpEventListener>();
+  readonly events: Qmp["events"] = {
+    listen: (listener) => {
+      this.#listeners.add(listener);
+      return () => this.#listeners.delete(listener);
+    },
+    stream: async function* () {
+      // No event is ever streamed.
+    },
+    waitFor: () => ({ result: new Promise(() => undefined), cancel: () => undefined }),
+  };
+
+  constructor(label: string, answers: ReadonlyMap<string, FakeQmpAnswer>) {
+    this.label = label;
+    this.answers = new Map(answers);
+  }
+
+  async raw(name: string, args: Readonly<Record<string, unknown>> = {}): Promise<unknown> {
+    this.commands.push({ name, args });
+    const answer = this.answers.get(name);
+    if (answer === undefined) throw qmpRefused(this.label, name, "CommandNotFound", `no ${name}`);
+    try {
+      return await answer(args);
+    } catch (err) {
+      if (err instanceof Refused) throw qmpRefused(this.label, name, "GenericError", err.message);
+      throw err;
+    }
+  }
+
+  readonly execute = ((name: string, args?: Readonly<Record<string, unknown>>) =>
+    this.raw(name, args ?? {})) as Qmp["execute"];
+}
+
+export class FakeGuest implements GuestProcess {
+  readonly id: string;
+  readonly label: string;
+  readonly pid = 4242;
+  readonly startedAt = Date.now();
+  readonly uid = undefined;
+  readonly note: unknown;
+  readonly qmp: FakeQmp;
+  readonly exited: Promise<GuestExit>;
+  readonly ioFolder: string;
+  readonly files: string[] = [];
+  limits: GuestLimits | undefined;
+  status = "running";
+  migration = "none";
+  hasExited = false;
+  readonly #end: (exit: GuestExit) => void;
+
+  constructor(start: GuestStart, answers: ReadonlyMap<string, FakeQmpAnswer>) {
+    this.id = start.id;
+    this.label = start.label;
+    this.note = start.note;
+    this.ioFolder = `/nowhere/${start.id}`;
+    const { promise, resolve } = Promise.withResolvers<GuestExit>();
+    this.exited = promise;
+    this.#end = resolve;
+    if (start.args.includes("-incoming")) this.status = "inmigrate";
+    const set = (status: string) => () => {
+      this.status = status;
+      return {};
+    };
+    this.qmp = new FakeQmp(
+      start.label,
+      new Map<string, FakeQmpAnswer>([
+        ["query-status", () => ({ status: this.status, running: this.status === "running" })],
+        ["query-version", () => ({ qemu: { major: 7, minor: 2, micro: 0 }, package: "" })],
+        ["query-blockstats", () => [{ qdev: "scsi0", stats: { rd_bytes: 5, wr_bytes: 7 } }]],
+        ["stop", set("paused")],
+        ["cont", set("running")],
+        ["system_reset", () => ({})],
+        ["system_powerdown", () => ({})],
+        ["migrate-set-capabilities", () => ({})],
+        ["migrate-set-parameters", () => ({})],
+        ["migrate-incoming", () => this.#migration("completed")],
+        ["migrate", () => this.#migration("pre-switchover")],
+        ["migrate-continue", () => this.#migration("completed")],
+        ["migrate_cancel", () => this.#migration("cancelled")],
+        ["query-migrate", () => ({ status: this.migration })],
+        ...answers,
+      ]),
+    );
+  }
+
+  #migration(state: string): object {
+    this.migration = state;
+    return {};
+  }
+
+  socketPath(name: string): string {
+    return `${this.ioFolder}/${name}.sock`;
+  }
+
+  async allowFile(file: GuestFile): Promise<void> {
+    this.files.push(file.path);
+  }
+
+  async forbidFile(path: string): Promise<void> {
+    this.files.splice(this.files.indexOf(path), 1);
+  }
+
+  holdOpen(): () => void {
+    return () => undefined;
+  }
+
+  async plugTap(): Promise<void> {
+    // A fake has no network.
+  }
+
+  usage(): GuestUsage {
+    return { cpuNs: 0, memoryBytes: 0, memoryAnonBytes: 0 };
+  }
+
+  setLimits(limits: GuestLimits): void {
+    this.limits = limits;
+  }
+
+  end(cause: GuestExit["cause"]): Promise<GuestExit> {
+    this.hasExited = true;
+    this.#end({ cause, at: Date.now(), outOfMemory: false, lastWords: "" });
+    return this.exited;
+  }
+
+  stop(): Promise<GuestExit> {
+    return this.end("stopped");
+  }
+
+  kill(): Promise<GuestExit> {
+    return this.end("stopped");
+  }
+}
+
+export class FakeGuests implements GuestProcesses {
+  readonly confinement = { level: "none", detail: "fake" } as const;
+  readonly starts: GuestStart[] = [];
+  /** Added to every guest started from now on. */
+  readonly answers = new Map<string, FakeQmpAnswer>();
+  /** The next start fails with it. */
+  failure: Error | undefined;
+  readonly #running = new Map<string, FakeGuest>();
+
+  async start(start: GuestStart): Promise<FakeGuest> {
+    this.starts.push(start);
+    const { failure } = this;
+    this.failure = undefined;
+    if (failure !== undefined) throw failure;
+    const guest = new FakeGuest(start, this.answers);
+    this.#running.set(start.id, guest);
+    return guest;
+  }
+
+  async adopt(): Promise<Adoption> {
+    return { running: this.list(), ended: [], unreachable: [] };
+  }
+
+  placeOf(id: string): GuestPlace {
+    return { socketPath: (name) => `/nowhere/${id}/${name}.sock`, ioFolder: `/nowhere/${id}` };
+  }
+
+  get(id: string): FakeGuest | undefined {
+    const guest = this.#running.get(id);
+    return guest?.hasExited === true ? undefined : guest;
+  }
+
+  list(): readonly FakeGuest[] {
+    return [...this.#running.values()].filter((guest) => !guest.hasExited);
+  }
+
+  onExit(_listener: (ended: EndedGuest) => void): () => void {
+    return () => undefined;
+  }
+
+  async forget(id: string): Promise<void> {
+    this.#running.delete(id);
+  }
+
+  sweep(): void {
+    // Nothing is kept.
+  }
+
+  close(): void {
+    this.#running.clear();
+  }
+}

@@ -1,0 +1,199 @@
+// A node with VMs: real storages and qemu-img in a scratch directory, real records in memory, guests that are made up.
+import { createHash, randomUUID } from "node:crypto";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { sampleHost } from "@gpve/domain/vm/argv/testing/sample-host.ts";
+import type { RamStreams } from "@gpve/domain/vm/ram-streams.ts";
+import { listDrives } from "@gpve/domain/vm/drive.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { emptyVmConfig } from "@gpve/domain/vm/vm-config.ts";
+import type { PveHandlers, PveRouteKey } from "@gpve/domain/request/handler.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
+import type { OperationView } from "@gpve/kit/operation/record.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
+import { openRecords } from "@gpve/store/records/records.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { VmConfigs } from "../application/vm/vm-configs.ts";
+import { volumeOf, type VmHost } from "../application/vm/vm-host.ts";
+import { registerVmOperations } from "../application/vm/vm-operations.ts";
+import { createVmHandlers } from "../presentation/pve/vm-handlers.ts";
+import { FakeGuests, Refused } from "./fake-guests.ts";
+import { contextOf, StorageWorld, type Rights } from "./storage-world.ts";
+
+export class VmWorld extends StorageWorld {
+  readonly guests = new FakeGuests();
+  readonly records: Records;
+  readonly configs: VmConfigs;
+  readonly host: VmHost;
+  /** Files of RAM that were sent to guests. */
+  readonly sent: string[] = [];
+  agentAnswers = false;
+  readonly agentCommands: string[] = [];
+
+  protected constructor(records: Records) {
+    super();
+    this.records = records;
+    this.configs = new VmConfigs({ node: "n1", records: () => records, sha1Hex: hash("sha1") });
+    let macs = 0;
+    this.host = {
+      node: "n1",
+      configs: this.configs,
+      processes: this.guests,
+      storages: {
+        plugin: (id) => this.storages.find(id).plugin,
+        definition: (id) => this.storages.find(id).definition,
+      },
+      network: {
+        bridge: async (_key, net) => ({ device: net.bridge ?? "", mtu: 1500 }),
+        newTap: (vmid, key) => `tap${vmid}i${key.slice(3)}`,
+        tapOf: (vmid, key) => `tap${vmid}i${key.slice(3)}`,
+        configure: async () => [],
+        attach: async () => undefined,
+      },
+      ram: this.#ram(),
+      facts: () => sampleHost(),
+      hostKnown: Promise.resolve(),
+      qemuBinary: "/usr/bin/qemu-system-x86_64",
+      ioFolder: (id) => `/nowhere/${id}`,
+      guestAgent: () => ({
+        isRunning: async () => this.agentAnswers,
+        execute: async (command) => {
+          this.agentCommands.push(command);
+          return 1;
+        },
+      }),
+      clock: systemClock,
+      sha256Hex: hash("sha256"),
+      newUuid: randomUUID,
+      newMac: () => `BC:24:11:00:00:${(++macs).toString(16).padStart(2, "0").toUpperCase()}`,
+    };
+    this.guests.answers.set("blockdev-snapshot-internal-sync", (args) => this.#inQemu(args, "snapshot"));
+    this.guests.answers.set("blockdev-snapshot-delete-internal-sync", (args) =>
+      this.#inQemu(args, "deleteSnapshot"),
+    );
+  }
+
+  static async open(): Promise<VmWorld> {
+    return new VmWorld(await memoryRecords());
+  }
+
+  /** What QEMU does to an image, done by qemu-img. */
+  async #inQemu(
+    { device, name }: Readonly<Record<string, unknown>>,
+    verb: "snapshot" | "deleteSnapshot",
+  ): Promise<object> {
+    for (const vmid of this.configs.list()) {
+      const drive = listDrives(this.configs.get(vmid).values).find(({ key }) => `drive-${key}` === device);
+      if (drive === undefined || this.guests.get(String(vmid)) === undefined) continue;
+      const { plugin, volname } = volumeOf(this.host, drive.drive.file);
+      const known = await plugin.snapshots(volname);
+      if (verb === "deleteSnapshot" && !known.some((each) => each.name === name))
+        throw new Refused(`Snapshot with id 'NULL' and name '${String(name)}' does not exist on device`);
+      await plugin[verb](volname, String(name));
+      return {};
+    }
+    throw new Refused(`Cannot find device='${String(device)}'`);
+  }
+
+  #ram(): RamStreams {
+    return {
+      receive: async () => ({
+        uri: "unix:/nowhere",
+        written: Promise.resolve(),
+        close: async () => undefined,
+      }),
+      send: async (_process, _socket, file) => void this.sent.push(file),
+    };
+  }
+
+  /** A VM that is just there. */
+  async add(vmid: number, values: VmValues, more: Partial<VmConfig> = {}): Promise<void> {
+    await this.configs.create(vmid, { ...emptyVmConfig, values, ...more });
+  }
+
+  /** One with a small disk. */
+  async addWithDisk(vmid: number, values: VmValues = {}, format: "qcow2" | "raw" = "qcow2"): Promise<string> {
+    const plugin = this.storages.find("local").plugin;
+    await plugin.activate();
+    const volname = await plugin.alloc({ vmid, format, size: 1024 * 1024 });
+    await this.add(vmid, { scsi0: `local:${volname},size=1M`, smbios1: `uuid=${randomUUID()}`, ...values });
+    return volname;
+  }
+
+  async run(vmid: number): Promise<void> {
+    await this.guests.start({
+      id: String(vmid),
+      label: `VM ${vmid}`,
+      program: "",
+      args: [],
+      monitors: true,
+      files: [],
+      note: { machine: "pc-i440fx-7.2", cpu: "qemu64" },
+    });
+  }
+
+  values(vmid: number): VmValues {
+    return this.configs.get(vmid).values;
+  }
+
+  /** Files of a VM's disks. */
+  images(vmid: number, storage = "local"): string[] {
+    const folder = join(this.root, storage, "images", String(vmid));
+    return existsSync(folder) ? readdirSync(folder).toSorted() : [];
+  }
+}
+
+/** The world with its methods and operations. */
+export class VmNode extends VmWorld {
+  readonly engine: OperationEngine;
+  readonly handlers: PveHandlers;
+
+  private constructor(records: Records) {
+    super(records);
+    this.engine = testEngine().engine;
+    registerVmOperations(this.engine, this.host);
+    this.handlers = createVmHandlers({
+      host: this.host,
+      engine: this.engine,
+      sampled: () => undefined,
+      imageStorages: () => this.definitions.map(({ storage }) => storage),
+    });
+  }
+
+  static override async open(): Promise<VmNode> {
+    const node = new VmNode(await memoryRecords());
+    await node.engine.start();
+    return node;
+  }
+
+  async call(route: PveRouteKey, params: object, rights?: Rights | "root"): Promise<unknown> {
+    const handler = this.handlers[route] as ((params: unknown, ctx: RequestContext) => unknown) | undefined;
+    if (handler === undefined) throw new AppError("internal.error", `no handler of ${route}`);
+    const ctx = contextOf(rights === "root" ? undefined : rights);
+    const actor = rights === "root" ? { userid: "root@pam", authid: "root@pam" } : ctx.actor;
+    return handler({ node: "n1", ...params }, { ...ctx, ...(actor === undefined ? {} : { actor }) });
+  }
+
+  /** Calls a method that answers with a task and waits for its end. */
+  async task(route: PveRouteKey, params: object, rights?: Rights | "root"): Promise<OperationView> {
+    return this.engine.wait(String(await this.call(route, params, rights)));
+  }
+
+  async close(): Promise<void> {
+    await this.engine.stop();
+    this.remove();
+  }
+}
+
+function memoryRecords(): Promise<Records> {
+  return openRecords(openSqliteStore({ path: ":memory:" }), { prefix: "/gpve/", log: silentLogger });
+}
+
+function hash(algorithm: string): (text: string) => string {
+  return (text) => createHash(algorithm).update(text).digest("hex");
+}
