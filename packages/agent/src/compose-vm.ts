@@ -3,6 +3,8 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
+import { guestCollection, summarise } from "@gpve/domain/guest/guest-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
@@ -11,6 +13,11 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { backupOperation } from "./application/backup/backup-operation.ts";
 import { restoreVmOperation } from "./application/backup/restore-vm.ts";
+import { allVmsOperations } from "./application/vm/all-vms.ts";
+import { GuestStatisticsFiles } from "./infrastructure/rrd/guest-statistics.ts";
+import { SAMPLE_EVERY_MS } from "./infrastructure/rrd/node-statistics.ts";
+import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
+import { createAllVmsHandlers } from "./presentation/pve/all-vms-handlers.ts";
 import { VmConfigs } from "./application/vm/vm-configs.ts";
 import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
@@ -49,6 +56,10 @@ export interface ComposedVms {
   readonly sample: () => readonly GuestRuntime[];
   /** Finds what runs already; before operations recover. */
   adopt(): Promise<void>;
+  /** Asks, keeps and prunes figures until the signal fires. */
+  keepStatistics(signal: AbortSignal): Promise<void>;
+  /** Once per boot of the machine, when operations run. */
+  startAfterBoot(): Promise<void>;
   close(): void;
 }
 
@@ -86,6 +97,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     newMac,
   };
   registerVmOperations(parts.engine, host);
+  for (const operation of allVmsOperations(host, parts.engine)) parts.engine.register(operation);
   const sampler = new VmSampler({
     processes,
     configs,
@@ -96,6 +108,12 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   parts.engine.register(backupOperation(host, tools));
   parts.engine.register(restoreVmOperation(host, tools));
   let sampled: readonly GuestRuntime[] = [];
+  const statistics = new GuestStatisticsFiles(data.file("agent"));
+  processes.onExit(({ id, label, exit: { cause, reason, exitCode, signal, outOfMemory, lastWords } }) => {
+    const facts = { resource: `qemu/${id}`, cause, reason, exitCode, signal, outOfMemory };
+    if (cause === "shutdown" || cause === "stopped") log.info(facts, `${label} has ended`);
+    else log.warn({ ...facts, lastWords }, `${label} has ended`);
+  });
   return {
     handlers: {
       ...createVmAgentHandlers(host),
@@ -105,6 +123,13 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         tools,
         engine: parts.engine,
         nameOf: (vmid) => configs.find(vmid)?.values["name"] ?? `VM ${vmid}`,
+      }),
+      ...createAllVmsHandlers({
+        engine: parts.engine,
+        statistics: (vmid, timeframe, cf) => {
+          configs.get(vmid);
+          return statistics.rows(vmid, timeframe, cf, clock.now());
+        },
       }),
       ...createVmHandlers({
         host,
@@ -122,7 +147,33 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         log.warn({ resource: label, cause: exit.cause }, "a guest ended while no agent ran");
       if (running.length > 0) log.info({ guests: running.length }, "adopted running guests");
     },
+    async keepStatistics(signal) {
+      while (!signal.aborted) {
+        try {
+          await sampler.askDisks();
+          sampled = sampler.sample();
+          statistics.sample(clock.now(), sampled, (vmid) =>
+            summarise(vmid, "qemu", new Map(Object.entries(configs.find(vmid)?.values ?? {}))),
+          );
+          statistics.prune((vmid) => records().collection(guestCollection).get(String(vmid)) !== undefined);
+        } catch (err) {
+          log.error({ err: messageOf(err) }, "statistics of guests failed");
+        }
+        await clock.sleep(SAMPLE_EVERY_MS, signal).catch(() => undefined);
+      }
+    },
+    async startAfterBoot() {
+      if (!bootedSince(data.file("agent", "boot-id"), parts.facts().bootId)) return;
+      log.info({}, "the machine was booted: starting the guests that start with it");
+      await parts.engine.submit({
+        type: "startall",
+        resources: [`node/${node}/all`],
+        args: {},
+        actor: "root@pam",
+      });
+    },
     close: () => {
+      statistics.close();
       agents.close();
       processes.close();
     },

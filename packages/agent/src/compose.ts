@@ -198,6 +198,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   if (settings.makeNetwork === true) await makeGuestNetwork(data, { exec: runExec, clock, log });
   await vms.adopt();
   await operations.start();
+  await vms.startAfterBoot();
   await storage.start();
 
   const statistics = keepNodeStatistics(
@@ -212,6 +213,8 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     stop.signal,
   );
   background(log, "node statistics", statistics);
+  const guestStatistics = vms.keepStatistics(stop.signal);
+  background(log, "statistics of guests", guestStatistics);
   let nextRefresh = (): void => undefined;
   let triedAt = Number.NEGATIVE_INFINITY;
   const refresh = (): void => {
@@ -239,6 +242,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       nextRefresh();
       stop.abort(new AppError("operation.cancelled", "the agent stops"));
       await statistics;
+      await guestStatistics;
       await operations.stop();
       storage.close();
       vms.close();

@@ -1,6 +1,7 @@
 // Live figures of the VMs that run here, taken a few times a minute and kept in memory.
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { VmConfigs } from "./vm-configs.ts";
 import { summarise } from "@gpve/domain/guest/guest-record.ts";
@@ -22,9 +23,26 @@ interface Sample {
   readonly cpu: number;
 }
 
+interface BlockTraffic {
+  readonly read: number;
+  readonly written: number;
+}
+
+const ASK_AT_ONCE = 16;
+const ASK_TIMEOUT_MS = 2_000;
+
+function blockTraffic(rows: unknown): BlockTraffic {
+  const all = rows as readonly { readonly stats: { readonly rd_bytes: number; readonly wr_bytes: number } }[];
+  return {
+    read: all.reduce((sum, { stats }) => sum + stats.rd_bytes, 0),
+    written: all.reduce((sum, { stats }) => sum + stats.wr_bytes, 0),
+  };
+}
+
 export class VmSampler {
   readonly #deps: VmSamplerDeps;
   readonly #last = new Map<string, Sample>();
+  readonly #blocks = new Map<string, BlockTraffic>();
 
   constructor(deps: VmSamplerDeps) {
     this.#deps = deps;
@@ -32,10 +50,33 @@ export class VmSampler {
 
   /** One row per running VM; the server fills in the stopped ones from their configuration. */
   sample(): readonly GuestRuntime[] {
-    const running = this.#deps.processes.list().filter(({ id, hasExited }) => /^\d+$/.test(id) && !hasExited);
+    const running = this.#running();
     for (const id of this.#last.keys())
-      if (!running.some((process) => process.id === id)) this.#last.delete(id);
+      if (!running.some((process) => process.id === id)) {
+        this.#last.delete(id);
+        this.#blocks.delete(id);
+      }
     return running.map((process) => this.#row(process));
+  }
+
+  /** Asks every QEMU for its disks, a few at a time. One that does not answer keeps its last figures. */
+  async askDisks(): Promise<void> {
+    const waiting = this.#running();
+    const ask = async (): Promise<void> => {
+      for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+        try {
+          const rows = await next.qmp.raw("query-blockstats", {}, { timeoutMs: ASK_TIMEOUT_MS });
+          this.#blocks.set(next.id, blockTraffic(rows));
+        } catch (err) {
+          ignore(err, "it may be ending");
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: ASK_AT_ONCE }, ask));
+  }
+
+  #running(): GuestProcess[] {
+    return this.#deps.processes.list().filter(({ id, hasExited }) => /^\d+$/.test(id) && !hasExited);
   }
 
   #row(process: GuestProcess): GuestRuntime {
@@ -53,8 +94,8 @@ export class VmSampler {
       cpu: this.#cpu(process.id, cpuNs, cpus),
       mem: Math.min(memoryAnonBytes, maxmem),
       memhost: memoryBytes,
-      diskread: 0,
-      diskwrite: 0,
+      diskread: this.#blocks.get(process.id)?.read ?? 0,
+      diskwrite: this.#blocks.get(process.id)?.written ?? 0,
       // What the host sends into the tap is what the guest receives.
       netin: traffic.reduce((sum, { sent }) => sum + sent, 0),
       netout: traffic.reduce((sum, { received }) => sum + received, 0),

@@ -1,0 +1,191 @@
+import { expect, test } from "vitest";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { sampleHost } from "@gpve/domain/vm/argv/testing/sample-host.ts";
+import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import type { VmHost } from "../vm-host.ts";
+import { changeLive } from "./live-change.ts";
+
+interface Script {
+  readonly refuse?: string;
+  readonly devices?: readonly string[];
+  readonly cpus?: number;
+}
+
+/** A QEMU that says yes to everything but `refuse`, and lets go of devices at once. */
+function world(script: Script = {}) {
+  const calls: string[] = [];
+  const answer = async (command: string, args: Record<string, unknown> = {}): Promise<unknown> => {
+    calls.push(
+      `${command} ${String(args["id"] ?? args["node-name"] ?? args["name"] ?? args["path"] ?? "")}`.trim(),
+    );
+    if (command === script.refuse) throw new Error(`${command} refused`);
+    if (command === "qom-list")
+      return (script.devices ?? []).map((name) => ({ name, type: "child<device>" }));
+    if (command === "query-cpus-fast") return Array.from({ length: script.cpus ?? 1 }, () => ({}));
+    return {};
+  };
+  const process = {
+    note: { machine: "pc-i440fx-7.2" },
+    qmp: {
+      label: "VM 100",
+      clock: systemClock,
+      execute: answer,
+      raw: answer,
+      events: { waitFor: () => ({ result: Promise.resolve(true), cancel: () => undefined }) },
+    },
+    allowFile: async ({ path }: { path: string }) => void calls.push(`allow ${path}`),
+    forbidFile: async (path: string) => void calls.push(`forbid ${path}`),
+    plugTap: async (id: string, tap: { name: string; bridge: string }) =>
+      void calls.push(`tap ${id} ${tap.name} ${tap.bridge}`),
+  } as unknown as GuestProcess;
+  const host = {
+    facts: () => sampleHost(),
+    ioFolder: () => "/io",
+    qemuBinary: "/qemu",
+    sha256Hex: (text: string) => text.length.toString(16).padStart(64, "a"),
+    processes: { placeOf: () => ({ socketPath: (name: string) => `/${name}` }) },
+    network: {
+      bridge: async (_key: string, net: { bridge?: string }) => ({
+        device: `${net.bridge ?? ""}k`,
+        mtu: 1500,
+      }),
+      newTap: (vmid: number, key: string) => `tap${vmid}i${key.slice(3)}`,
+      tapOf: (vmid: number, key: string) => `tap${vmid}i${key.slice(3)}`,
+      configure: async (tap: string) => {
+        calls.push(`configure ${tap}`);
+        return ["no police here"];
+      },
+      attach: async (tap: string, bridge: string) => void calls.push(`attach ${tap} ${bridge}`),
+    },
+  } as unknown as VmHost;
+  const lines: string[] = [];
+  const change = (values: VmValues, key: string, text?: string) =>
+    changeLive({ host, vmid: 100, process, log: (line) => lines.push(line) }, values, key, text);
+  return { calls, lines, change };
+}
+
+const disk = "/images/a.raw,format=raw";
+
+test("plugs a disk with its thread and controller, and lets the guest reach its file first", async () => {
+  const { calls, change } = world();
+  const values = { scsihw: "virtio-scsi-single" };
+  expect(await change(values, "scsi1", `${disk},iothread=1`)).toBe("applied");
+  expect(calls.slice(2)).toEqual([
+    "allow /images/a.raw",
+    "object-add iothread-virtioscsi1",
+    "device_add virtioscsi1",
+    "object-add throttle-drive-scsi1",
+    "blockdev-add drive-scsi1",
+    "device_add scsi1",
+  ]);
+});
+
+test("takes everything back when QEMU refuses the disk", async () => {
+  const { calls, change } = world({ refuse: "device_add" });
+  await expect(change({}, "virtio1", disk)).rejects.toThrow("device_add refused");
+  expect(calls.slice(-3)).toEqual([
+    "blockdev-del drive-virtio1",
+    "object-del throttle-drive-virtio1",
+    "forbid /images/a.raw",
+  ]);
+});
+
+test("unplugs a disk with all that belongs to it, and keeps files another drive needs", async () => {
+  const { calls, change } = world();
+  const values = { scsihw: "virtio-scsi-single", scsi1: `${disk},iothread=1` };
+  expect(await change(values, "scsi1")).toBe("applied");
+  expect(calls).toEqual([
+    "device_del scsi1",
+    "blockdev-del drive-scsi1",
+    "object-del throttle-drive-scsi1",
+    "device_del virtioscsi1",
+    "object-del iothread-virtioscsi1",
+    "forbid /images/a.raw",
+  ]);
+  const shared = world();
+  await shared.change({ virtio0: disk, virtio1: disk }, "virtio1");
+  expect(shared.calls).not.toContain("forbid /images/a.raw");
+});
+
+test("exchanges the medium of a CD drive, and empties it", async () => {
+  const { calls, change } = world();
+  const values = { ide2: "/iso/a.iso,media=cdrom" };
+  expect(await change(values, "ide2", "/iso/b.iso,media=cdrom")).toBe("applied");
+  expect(calls).toContain("blockdev-insert-medium ide2");
+  expect(calls.at(-1)).toBe("forbid /iso/a.iso");
+  const emptied = world();
+  expect(await emptied.change(values, "ide2", "none,media=cdrom")).toBe("applied");
+  expect(emptied.calls).not.toContain("blockdev-insert-medium ide2");
+});
+
+test("changes limits live, and leaves other options and buses for the next start", async () => {
+  const { calls, change } = world();
+  expect(await change({ scsi0: disk }, "scsi0", `${disk},mbps=3`)).toBe("applied");
+  expect(calls).toEqual(["qom-set /objects/throttle-drive-scsi0"]);
+  expect(await change({ scsi0: disk }, "scsi0", `${disk},cache=unsafe`)).toBe("pending");
+  expect(await change({}, "ide0", disk)).toBe("pending");
+  expect(await change({ hotplug: "network" }, "scsi1", disk)).toBe("pending");
+  expect(await change({ scsi0: disk }, "scsi0", disk)).toBe("applied");
+  expect(await world().change({ scsi0: disk }, "scsi0", "/images/b.raw,format=raw")).toBe("applied");
+});
+
+test("plugs, moves and unplugs network cards", async () => {
+  const mac = "virtio=BC:24:11:00:00:01";
+  const { calls, lines, change } = world();
+  expect(await change({}, "net0", `${mac},bridge=vmbr0,link_down=1`)).toBe("applied");
+  expect(calls).toEqual([
+    "tap net0 tap100i0 vmbr0k",
+    "device_add net0",
+    "set_link net0",
+    "configure tap100i0",
+  ]);
+  expect(lines).toEqual(["net0: no police here"]);
+  const moved = world();
+  await moved.change({ net0: `${mac},bridge=vmbr0` }, "net0", `${mac},bridge=vmbr1,link_down=1`);
+  expect(moved.calls).toEqual(["attach tap100i0 vmbr1k", "configure tap100i0", "set_link net0"]);
+  const replugged = world();
+  await replugged.change({ net0: `${mac},bridge=vmbr0` }, "net0", mac);
+  expect(replugged.calls).toEqual([
+    "device_del net0",
+    "netdev_del net0",
+    "netdev_add net0",
+    "device_add net0",
+  ]);
+  const refused = world({ refuse: "device_add" });
+  await expect(refused.change({}, "net0", mac)).rejects.toThrow("refused");
+  expect(refused.calls.at(-1)).toBe("netdev_del net0");
+  expect(await world().change({ hotplug: "disk" }, "net0", mac)).toBe("pending");
+});
+
+test("grows and shrinks CPUs and memory where the guest was started for it", async () => {
+  const values = { hotplug: "cpu,memory", sockets: "1", cores: "4", numa: "1", memory: "1024" };
+  const { calls, change } = world({ cpus: 1 });
+  expect(await change(values, "vcpus", "3")).toBe("applied");
+  expect(calls.slice(1)).toEqual(["device_add cpu2", "device_add cpu3"]);
+  await expect(change(values, "vcpus", "9")).rejects.toThrow("more vcpus");
+  const fewer = world({ cpus: 4 });
+  await fewer.change(values, "vcpus", "3");
+  expect(fewer.calls.slice(1)).toEqual(["device_del cpu4"]);
+  const more = world();
+  expect(await more.change(values, "memory", "1536")).toBe("applied");
+  expect(more.calls).toEqual(["object-add mem-dimm0", "device_add dimm0"]);
+  await expect(more.change(values, "memory", "1600")).rejects.toThrow("aligned to 512");
+  const less = world();
+  await less.change({ ...values, memory: "1536" }, "memory", "1024");
+  expect(less.calls).toEqual(["device_del dimm0", "object-del mem-dimm0"]);
+  expect(await change({}, "vcpus", "2")).toBe("pending");
+  expect(await change({}, "memory", "2048")).toBe("pending");
+});
+
+test("sets the balloon, and leaves the rest for the next start", async () => {
+  const { calls, change } = world();
+  expect(await change({ memory: "1024" }, "balloon", "512")).toBe("applied");
+  expect(await change({ memory: "1024", balloon: "512" }, "balloon")).toBe("applied");
+  expect(calls).toEqual(["balloon", "balloon"]);
+  expect(await change({}, "balloon", "0")).toBe("pending");
+  expect(await change({}, "hotplug", "disk")).toBe("applied");
+  expect(await change({}, "hotplug", "disk,cpu")).toBe("pending");
+  expect(await change({}, "name", "x")).toBe("applied");
+  expect(await change({}, "cores", "2")).toBe("pending");
+});
