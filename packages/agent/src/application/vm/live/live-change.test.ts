@@ -15,10 +15,8 @@ interface Script {
 /** A QEMU that says yes to everything but `refuse`, and lets go of devices at once. */
 function world(script: Script = {}) {
   const calls: string[] = [];
-  const answer = async (command: string, args: Record<string, unknown> = {}): Promise<unknown> => {
-    calls.push(
-      `${command} ${String(args["id"] ?? args["node-name"] ?? args["name"] ?? args["path"] ?? "")}`.trim(),
-    );
+  const answer = async (command: string, args: Record<string, string | undefined> = {}): Promise<unknown> => {
+    calls.push(`${command} ${args["id"] ?? args["node-name"] ?? args["name"] ?? args["path"] ?? ""}`.trim());
     if (command === script.refuse) throw new Error(`${command} refused`);
     if (command === "qom-list")
       return (script.devices ?? []).map((name) => ({ name, type: "child<device>" }));
