@@ -1,6 +1,7 @@
 // Wires virtual machines into an agent: processes, storages, operations, methods.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
+import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
@@ -19,6 +20,8 @@ import { SAMPLE_EVERY_MS } from "./infrastructure/rrd/node-statistics.ts";
 import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
 import { createAllVmsHandlers } from "./presentation/pve/all-vms-handlers.ts";
 import { VmConfigs } from "./application/vm/vm-configs.ts";
+import type { ExtensionHandler } from "./application/agent.ts";
+import { Consoles } from "./application/vm/consoles.ts";
 import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { VmSampler } from "./application/vm/vm-sampler.ts";
@@ -27,9 +30,11 @@ import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
+import { connectConsole } from "./infrastructure/vm/console-socket.ts";
 import { qemuHostFacts } from "./infrastructure/vm/qemu-host-facts.ts";
 import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
 import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
+import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/console-extensions.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm-agent-handlers.ts";
 import { createBackupHandlers } from "./presentation/pve/backup-handlers.ts";
 import { createVmHandlers } from "./presentation/pve/vm-handlers.ts";
@@ -52,6 +57,9 @@ export interface VmParts {
 
 export interface ComposedVms {
   readonly handlers: PveHandlers;
+  /** What servers call besides PVE's methods. */
+  readonly extensions: Readonly<Record<string, ExtensionHandler>>;
+  readonly openTunnel: NonNullable<AgentConnection["tunnel"]>;
   /** Live figures for reports. */
   readonly sample: () => readonly GuestRuntime[];
   /** Finds what runs already; before operations recover. */
@@ -98,6 +106,12 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   };
   registerVmOperations(parts.engine, host);
   for (const operation of allVmsOperations(host, parts.engine)) parts.engine.register(operation);
+  const consoles = new Consoles({
+    host,
+    engine: parts.engine,
+    connect: connectConsole,
+    newPassword: () => randomBytes(6).toString("base64url"),
+  });
   const sampler = new VmSampler({
     processes,
     configs,
@@ -138,6 +152,8 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         imageStorages: () => parts.storages.imageStorages(),
       }),
     },
+    extensions: createConsoleExtensions(consoles),
+    openTunnel: consoleTunnel(consoles),
     sample: () => (sampled = sampler.sample()),
     async adopt() {
       const { running, ended, unreachable } = await processes.adopt();
@@ -174,6 +190,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     },
     close: () => {
       statistics.close();
+      consoles.close();
       agents.close();
       processes.close();
     },

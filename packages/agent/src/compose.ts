@@ -172,8 +172,10 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         report: new SystemReport({ exec: runExec, node: nodeName, version: PRODUCT_VERSION, facts: known }),
       }),
     ],
+    tunnel: vms.openTunnel,
     extensions: {
       ...images,
+      ...vms.extensions,
       [PROBE_ROUTE]: async (params, ctx) => {
         ctx.access.require(`/nodes/${nodeName}`, ["Sys.Modify"]);
         const { requestId } = params;

@@ -39,6 +39,7 @@ import {
   type BootstrapOptions,
   type BootstrapResult,
 } from "./application/access/bootstrap.ts";
+import { composeConsoles } from "./compose-consoles.ts";
 import { composeEvents, composeV1, registerV1Operations } from "./compose-v1.ts";
 import { clusterLog } from "./application/cluster/cluster-log.ts";
 import { eventCollection } from "./application/v1/events.ts";
@@ -80,7 +81,6 @@ import type { Credentials } from "./presentation/http/pve/ports.ts";
 import { createPveApi } from "./presentation/http/pve/pve-api.ts";
 import { createStorageHandlers } from "./presentation/http/storage/storage-handlers.ts";
 import { createClusterTaskHandlers } from "./presentation/http/task/cluster-task-handlers.ts";
-import { refuseUpgrade } from "./presentation/http/upgrade.ts";
 import { listen, type Listener } from "./presentation/listener/listener.ts";
 import { metricRoute } from "./presentation/metrics/metric-route.ts";
 import { nodeMetrics } from "./presentation/metrics/node-metrics.ts";
@@ -264,12 +264,15 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         outbox.reconcile(nodeName, () => engine.list(), isServerTask),
       );
       const agents = withServerTasks(directory, operationTasks(engine, clock), local.serverTasks);
+      const certificate = () => pki.serverTls().certPem;
+      const reach = { agents, localNode: nodeName, tickets, certificate };
+      const consoles = composeConsoles({ ...shared, ...reach, authorize: access.authorize });
       const pve = createPveApi({
         ...shared,
         observe: (route, method, status, seconds) =>
           metrics.observeRequest(method, metricRoute(route), status, seconds),
         authorize: access.authorize,
-        handlers: pveHandlers(),
+        handlers: { ...pveHandlers(), ...consoles.handlers },
         agents,
         localNode: nodeName,
         uploads: new LocalUploads({ directory: local.uploads, localNode: nodeName }),
@@ -297,7 +300,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         certificate: { cert: tls.certPem, key: tls.keyPem },
         agentCa: pki.caPem,
         onRequest: createEntry({ pve, v1, log }),
-        onUpgrade: refuseUpgrade,
+        onUpgrade: consoles.onUpgrade,
         onAgentRequest: createServerGrpcHandler({
           membership,
           board,

@@ -16,6 +16,8 @@ export interface AgentDeps {
     params: Readonly<Record<string, unknown>>,
     source: "form" | "json",
   ) => unknown;
+  /** Streams of bytes to what this node has. */
+  readonly tunnel?: NonNullable<AgentConnection["tunnel"]>;
   readonly accessOf: (actor: Actor | undefined) => AccessView;
   readonly logFor: (call: AgentCall) => RequestLogger;
 }
@@ -34,6 +36,7 @@ export function createAgent(deps: AgentDeps): Agent {
   return {
     node: deps.node,
     routes: new Set(table.keys()),
+    ...(deps.tunnel === undefined ? {} : { tunnel: deps.tunnel }),
     async call(call, signal) {
       const handler = table.get(call.route);
       const extension = deps.extensions?.[call.route];

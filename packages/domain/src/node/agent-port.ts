@@ -21,10 +21,28 @@ export interface AgentReply {
   readonly download?: { contentType: string; fileName?: string; body: AsyncIterable<Uint8Array> };
 }
 
+/** A two-way stream of bytes to something on a node. */
+export interface TunnelRequest {
+  /** "console", ... */
+  readonly target: string;
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly actor: Actor | undefined;
+  readonly requestId: string;
+}
+
+export interface OpenTunnel {
+  /** What the node says of it, JSON. */
+  readonly opened: unknown;
+  /** Ends when the other side has closed. */
+  readonly output: AsyncIterable<Uint8Array>;
+}
+
 export interface AgentConnection {
   readonly node: string;
   /** Throws AppError as the agent threw it; AgentUnreachable when it is away. */
   call(call: AgentCall, signal: AbortSignal): Promise<AgentReply>;
+  /** Rejects like `call`; after that the signal ends it. Absent where a connection carries no streams. */
+  tunnel?(request: TunnelRequest, input: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<OpenTunnel>;
 }
 
 /** 595 connect, 596 TLS or headers, 597 body, 599 other: PVE's proxy codes. */

@@ -47,6 +47,8 @@ export interface OperationDefinition<Args = unknown, State extends object = Reco
   readonly lock?: string | ((args: Args) => string | undefined);
   /** Types that this one ends, and whose place it takes, when they wait or run on a shared resource. */
   readonly overtakes?: readonly string[];
+  /** It only waits for somebody outside (an open console), maybe for days: it takes no place among the busy ones. */
+  readonly idle?: true;
   /** Synchronous methods may not get in between its steps. */
   readonly exclusive?: boolean;
 }

@@ -46,6 +46,8 @@ export class Execution {
   readonly #queues: ResourceQueues;
   readonly #halt = new AbortController();
   readonly #running = new Map<string, Promise<void>>();
+  /** Those among them that only wait for somebody outside. */
+  readonly #idle = new Set<string>();
   readonly #writer: RecordWriter;
   #isDraining = false;
   #sequence = 0;
@@ -216,7 +218,11 @@ export class Execution {
   }
 
   #pump(): void {
-    while (this.#running.size < this.#deps.concurrency && !this.#isDraining && !this.#halt.signal.aborted) {
+    while (
+      this.#running.size - this.#idle.size < this.#deps.concurrency &&
+      !this.#isDraining &&
+      !this.#halt.signal.aborted
+    ) {
       const entry = this.#queues.take();
       if (entry === undefined) break;
       const operation = this.operations.get(entry.id);
@@ -235,11 +241,13 @@ export class Execution {
       })
       .finally(() => {
         this.#running.delete(id);
+        this.#idle.delete(id);
         if (isEnded(operation.record.state)) this.#ended(operation);
         // After a halt the keys stay taken: what is on them is for the next owner to decide.
         if (entry !== undefined && !this.#halt.signal.aborted) this.#queues.release(entry);
       });
     this.#running.set(id, run);
+    if (operation.definition?.idle === true) this.#idle.add(id);
   }
 
   #ended(operation: LiveOperation): void {

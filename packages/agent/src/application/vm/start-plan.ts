@@ -39,6 +39,7 @@ export async function planStart(
     // The boot menu costs seconds and nobody sees it before a console is open.
     bootMenuMs: 0,
     ...options,
+    vncPassword: true,
     netDescriptors: network.descriptors,
   });
   const command = qemuCommand({ ...input, host: { ...input.host, bridgeMtu: network.bridgeMtu } });

@@ -10,6 +10,7 @@ import {
   type TunnelOpen,
 } from "@gpve/contracts/gen/proto/gpve/agent/v1/agent_pb.ts";
 import type { AgentCall, AgentConnection, AgentReply } from "@gpve/domain/node/agent-port.ts";
+import type { Actor } from "@gpve/domain/request/context.ts";
 import { toConnectError } from "@gpve/kit/grpc/app-error.ts";
 
 /** Opens a two-way byte stream to something on this node. */
@@ -58,19 +59,31 @@ export function createAgentService(deps: AgentServiceDeps): ServiceImpl<typeof A
           throw new AppError("request.invalid", "a tunnel starts with what it is to");
         }
         const open = first.value.part.value;
-        if (deps.tunnels === undefined) {
+        const tunnels = deps.tunnels ?? agentTunnels(deps.agent, open);
+        if (tunnels === undefined) {
           throw new AppError(
             "feature.unsupported",
             `this node offers no tunnel to ${JSON.stringify(open.target)}`,
           );
         }
-        const { opened, output } = await deps.tunnels.open(decodeOpen(open), chunksOf(parts), context.signal);
+        const { opened, output } = await tunnels.open(decodeOpen(open), chunksOf(parts), context.signal);
         yield { part: { case: "openedJson", value: JSON.stringify(opened ?? null) } };
         for await (const chunk of output) yield { part: { case: "chunk", value: chunk } };
       } catch (err) {
         throw toConnectError(err);
       }
     },
+  };
+}
+
+/** The agent's own tunnels, where it has any. */
+function agentTunnels(agent: AgentConnection, open: TunnelOpen): TunnelOpener | undefined {
+  if (agent.tunnel === undefined) return undefined;
+  const tunnel = agent.tunnel.bind(agent);
+  const actor = actorOf(open.actor);
+  return {
+    open: ({ target, params }, input, signal) =>
+      tunnel({ target, params, actor, requestId: open.requestId }, input, signal),
   };
 }
 
@@ -89,18 +102,17 @@ function decodeCall(request: CallRequest): AgentCall {
     route: request.route,
     params: parseObject(request.paramsJson),
     source: request.source === "json" ? "json" : "form",
-    actor:
-      request.actor === undefined
-        ? undefined
-        : {
-            userid: request.actor.userid,
-            authid: request.actor.authid,
-            ...(request.actor.tokenid === undefined ? {} : { tokenid: request.actor.tokenid }),
-          },
+    actor: actorOf(request.actor),
     requestId: request.requestId,
     clientAddress: request.clientAddress,
     ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
   };
+}
+
+function actorOf(actor: CallRequest["actor"]): Actor | undefined {
+  if (actor === undefined) return undefined;
+  const { userid, authid, tokenid } = actor;
+  return { userid, authid, ...(tokenid === undefined ? {} : { tokenid }) };
 }
 
 function decodeOpen(open: TunnelOpen): {

@@ -19,6 +19,7 @@ export function withServerTasks(
           const ours = typeof upid === "string" && tasks.get(upid) !== undefined;
           return (ours || agent === undefined ? local : agent).call(call, signal);
         },
+        ...(agent?.tunnel === undefined ? {} : { tunnel: agent.tunnel.bind(agent) }),
       };
     },
   };

@@ -9,8 +9,15 @@ import {
   type CallRequest,
   type CallStreamResponse,
   type ReplyHead,
+  type TunnelResponse,
 } from "@gpve/contracts/gen/proto/gpve/agent/v1/agent_pb.ts";
-import { AgentUnreachable, type AgentCall, type AgentReply } from "@gpve/domain/node/agent-port.ts";
+import {
+  AgentUnreachable,
+  type AgentCall,
+  type AgentReply,
+  type OpenTunnel,
+  type TunnelRequest,
+} from "@gpve/domain/node/agent-port.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
 import { createChannel, nodeErrorCode, rootMessage, type Channel } from "@gpve/kit/grpc/channel.ts";
@@ -95,6 +102,27 @@ export class GrpcAgent {
     }
   }
 
+  async tunnel(
+    request: TunnelRequest,
+    input: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ): Promise<OpenTunnel> {
+    await this.#connect();
+    const client = createClient(AgentService, this.#channel.transport);
+    const parts = client.tunnel(tunnelParts(request, input), { signal })[Symbol.asyncIterator]();
+    try {
+      const first = await parts.next();
+      if (first.done === true || first.value.part.case !== "openedJson")
+        throw new AgentUnreachable(597, `agent of ${this.node} opened nothing`);
+      return {
+        opened: JSON.parse(first.value.part.value) as unknown,
+        output: this.#body(parts, signal),
+      };
+    } catch (err) {
+      throw this.#translate(err, signal, 596);
+    }
+  }
+
   close(): void {
     this.#channel.close();
   }
@@ -107,7 +135,10 @@ export class GrpcAgent {
     }
   }
 
-  async *#body(parts: AsyncIterator<CallStreamResponse>, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  async *#body(
+    parts: AsyncIterator<CallStreamResponse | TunnelResponse>,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array> {
     try {
       for (let next = await parts.next(); next.done !== true; next = await parts.next()) {
         if (next.value.part.case === "chunk") yield next.value.part.value;
@@ -162,6 +193,22 @@ export function connectFailure(err: unknown): AgentUnreachable {
     return new AgentUnreachable(595, "Connection timed out", { cause: err });
   }
   return new AgentUnreachable(596, text ?? rootMessage(err), { cause: err });
+}
+
+async function* tunnelParts(request: TunnelRequest, input: AsyncIterable<Uint8Array>) {
+  const { target, params, actor, requestId } = request;
+  yield {
+    part: {
+      case: "open" as const,
+      value: {
+        target,
+        paramsJson: JSON.stringify(params),
+        requestId,
+        ...(actor === undefined ? {} : { actor: { ...actor } }),
+      },
+    },
+  };
+  for await (const chunk of input) yield { part: { case: "chunk" as const, value: chunk } };
 }
 
 function encodeCall(call: AgentCall): CallRequest {

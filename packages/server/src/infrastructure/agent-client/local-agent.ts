@@ -1,6 +1,12 @@
 // The agent of this very process behind the same contract as a remote one.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { AgentCall, AgentConnection, AgentReply } from "@gpve/domain/node/agent-port.ts";
+import type {
+  AgentCall,
+  AgentConnection,
+  AgentReply,
+  OpenTunnel,
+  TunnelRequest,
+} from "@gpve/domain/node/agent-port.ts";
 
 export class LocalAgent implements AgentConnection {
   readonly node: string;
@@ -14,5 +20,15 @@ export class LocalAgent implements AgentConnection {
   async call(call: AgentCall, signal: AbortSignal): Promise<AgentReply> {
     if (signal.aborted) throw new AppError("operation.cancelled", "the request was cancelled");
     return await this.#agent.call(call, signal);
+  }
+
+  async tunnel(
+    request: TunnelRequest,
+    input: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ): Promise<OpenTunnel> {
+    if (this.#agent.tunnel === undefined)
+      throw new AppError("feature.unsupported", `node ${this.node} offers no tunnels`);
+    return await this.#agent.tunnel(request, input, signal);
   }
 }

@@ -277,7 +277,7 @@ async function sendDownload(res: ServerResponse, download: NonNullable<PveReply[
   res.end();
 }
 
-function cookieTicket(header: string | undefined): string | undefined {
+export function cookieTicket(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;
   return /(?:^|[;\s])PVEAuthCookie=([^;\s]*)/.exec(header)?.[1];
 }

@@ -1,0 +1,93 @@
+// Consoles of VMs: the node offers one, and whoever asked gets a ticket for it that is good for some seconds.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import { CONSOLE_ROUTE } from "@gpve/domain/node/console.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+
+export interface ConsoleTickets {
+  issueVnc(authid: string, path: string, port?: number): Promise<string>;
+  verifyVnc(ticket: string, authid: string, path: string, port?: number): boolean;
+}
+
+export interface ConsoleHandlerDeps {
+  readonly agents: () => AgentDirectory;
+  readonly localNode: string;
+  readonly tickets: ConsoleTickets;
+  /** PEM of the certificate clients see here. */
+  readonly certificate: () => string;
+}
+
+interface Offer {
+  readonly port: number;
+  readonly upid: string;
+  readonly password: string;
+}
+
+export function createConsoleHandlers(deps: ConsoleHandlerDeps): PveHandlers {
+  const offer = async (
+    node: string,
+    params: { readonly vmid: number; readonly kind: "vnc" | "terminal"; readonly serial?: string },
+    ctx: RequestContext,
+  ) => {
+    const connection = requireAgent(deps, node);
+    const { data } = await connection.call(
+      {
+        route: CONSOLE_ROUTE,
+        params,
+        source: "json",
+        actor: ctx.actor,
+        requestId: ctx.requestId,
+        clientAddress: ctx.clientAddress,
+        ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+      },
+      ctx.signal,
+    );
+    const { port, upid, password } = data as Offer;
+    const user = ctx.actor?.authid ?? "";
+    const ticket = await deps.tickets.issueVnc(user, `/vms/${params.vmid}`, port);
+    return { user, port, upid, password, ticket };
+  };
+
+  return {
+    "POST /nodes/{node}/qemu/{vmid}/vncproxy": async ({ node, vmid }, ctx) => {
+      const { user, port, upid, password, ticket } = await offer(node, { vmid, kind: "vnc" }, ctx);
+      // VNC reads eight characters of a password: clients that take the ticket for one are right, too.
+      return { user, port, upid, password, ticket: `${password}:${ticket}`, cert: deps.certificate() };
+    },
+
+    "POST /nodes/{node}/qemu/{vmid}/termproxy": async ({ node, vmid, serial }, ctx) => {
+      const wanted = { vmid, kind: "terminal", ...(serial === undefined ? {} : { serial }) } as const;
+      const { user, port, upid, ticket } = await offer(node, wanted, ctx);
+      return { user, port, upid, ticket };
+    },
+
+    "GET /nodes/{node}/qemu/{vmid}/vncwebsocket": ({ vmid, port, vncticket }, ctx) => {
+      requireTicket(deps.tickets, vncticket, ctx.actor?.authid ?? "", vmid, port);
+      return { port: String(port) };
+    },
+  };
+}
+
+export function requireTicket(
+  tickets: ConsoleTickets,
+  ticket: string,
+  authid: string,
+  vmid: number,
+  port: number,
+): void {
+  if (tickets.verifyVnc(ticket, authid, `/vms/${vmid}`, port)) return;
+  throw new AppError("auth.failed", "permission denied - invalid PVEVNC ticket");
+}
+
+export function requireAgent(
+  deps: { readonly agents: () => AgentDirectory; readonly localNode: string },
+  node: string,
+) {
+  const connection = deps.agents().connection(node === "localhost" ? deps.localNode : node);
+  if (connection !== undefined) return connection;
+  throw new AppError(
+    "object.not_found",
+    `hostname lookup '${node}' failed - failed to get address info for: ${node}: Name or service not known`,
+  );
+}

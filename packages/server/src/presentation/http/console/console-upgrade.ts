@@ -1,0 +1,178 @@
+// A websocket to a console: checked like any call of the API, joined to the tunnel the node opened. Bytes pass as they
+// are, but for a terminal, whose client wraps what it sends.
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import { createWebSocketStream, WebSocketServer, type WebSocket } from "ws";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
+import type { OpenTunnel } from "@gpve/domain/node/agent-port.ts";
+import { CONSOLE_TARGET } from "@gpve/domain/node/console.ts";
+import { findMethod } from "@gpve/domain/schema/method-table.ts";
+import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
+import { background } from "@gpve/kit/background.ts";
+import { plainAddress } from "../entry.ts";
+import { toFailure } from "../pve/failure.ts";
+import { splitApiPath } from "../pve/path.ts";
+import type { Authenticated, PveApiDeps } from "../pve/ports.ts";
+import { cookieTicket } from "../pve/pve-api.ts";
+import { collectParams, mergePathParams } from "../pve/request-params.ts";
+import { refuseUpgrade } from "../upgrade.ts";
+import { requireAgent, requireTicket, type ConsoleTickets } from "./console-handlers.ts";
+import { TerminalFrames } from "./terminal-frames.ts";
+
+export interface ConsoleUpgradeDeps extends Pick<
+  PveApiDeps,
+  "authenticate" | "authorize" | "accessOf" | "agents" | "localNode" | "log" | "newRequestId"
+> {
+  readonly tickets: ConsoleTickets;
+}
+
+interface Request {
+  readonly auth: Authenticated;
+  readonly node: string;
+  readonly vmid: number;
+  readonly port: number;
+  readonly path: string;
+}
+
+const WEBSOCKET_PATH = "/nodes/{node}/qemu/{vmid}/vncwebsocket";
+const MAX_FRAME_BYTES = 128 * 1024;
+const KEEP_ALIVE_MS = 30_000;
+
+export function createConsoleUpgrade(
+  deps: ConsoleUpgradeDeps,
+): (req: IncomingMessage, socket: Socket, head: Buffer) => void {
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    maxPayload: MAX_FRAME_BYTES,
+    perMessageDeflate: false,
+    handleProtocols: (offered) => (offered.has("binary") ? "binary" : ([...offered][0] ?? false)),
+  });
+  return (req, socket, head) => {
+    const [rawPath = "", query = ""] = (req.url ?? "").split(/\?(.*)/s, 2);
+    const path = splitApiPath(rawPath);
+    const found = findMethod("GET", path.segments);
+    if (path.format === undefined || found.kind !== "found" || found.method.path !== WEBSOCKET_PATH) {
+      refuseUpgrade(req, socket);
+      return;
+    }
+    socket.on("error", () => socket.destroy());
+    background(deps.log, "console", serve(found.method, found.pathParams));
+
+    async function serve(method: PveMethod, pathParams: Readonly<Record<string, string>>): Promise<void> {
+      const abort = new AbortController();
+      socket.once("close", () => abort.abort());
+      const client = Promise.withResolvers<AsyncIterable<Uint8Array>>();
+      let tunnel: OpenTunnel;
+      let request: Request;
+      try {
+        request = await check(deps, req, { method, pathParams, query, path: path.segments });
+        const connection = requireAgent(
+          { agents: () => deps.agents, localNode: deps.localNode },
+          request.node,
+        );
+        if (connection.tunnel === undefined)
+          throw new AppError("feature.unsupported", `node ${connection.node} offers no consoles`);
+        tunnel = await connection.tunnel(
+          {
+            target: CONSOLE_TARGET,
+            params: { vmid: request.vmid, port: request.port },
+            actor: request.auth.actor,
+            requestId: deps.newRequestId(),
+          },
+          whenThere(client.promise),
+          abort.signal,
+        );
+      } catch (err) {
+        const { status, message } = toFailure(err);
+        const reason = message.trim().replaceAll(/[^\t\x20-\x7e]/g, " ");
+        socket.end(`HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+        return;
+      }
+      socket.setKeepAlive(true, KEEP_ALIVE_MS);
+      server.handleUpgrade(req, socket, head, (ws) => {
+        background(deps.log, "console", join(ws, tunnel, request));
+      });
+
+      async function join(ws: WebSocket, { opened, output }: OpenTunnel, asked: Request): Promise<void> {
+        const stream = createWebSocketStream(ws);
+        // A client that goes without a word has closed its console.
+        stream.on("error", () => stream.destroy());
+        const isTerminal = (opened as { kind?: string } | null)?.kind === "terminal";
+        client.resolve(isTerminal ? keysOf(stream, ws, asked) : stream);
+        try {
+          for await (const chunk of output) {
+            if (stream.destroyed) break;
+            if (!stream.write(chunk)) await roomIn(stream);
+          }
+        } finally {
+          ws.close();
+          abort.abort();
+        }
+      }
+    }
+  };
+
+  async function* keysOf(stream: AsyncIterable<Uint8Array>, ws: WebSocket, asked: Request) {
+    const frames = new TerminalFrames();
+    for await (const chunk of stream) {
+      for (const event of frames.push(chunk)) {
+        if (event.kind === "login") {
+          requireTicket(deps.tickets, event.ticket, event.user, asked.vmid, asked.port);
+          ws.send(Buffer.from("OK"));
+        } else if (event.kind === "input") yield event.bytes;
+        // A serial line has no size to set.
+      }
+    }
+  }
+}
+
+/** The order is that of every other call: who, may they, is it well formed; then the ticket. */
+async function check(
+  deps: ConsoleUpgradeDeps,
+  req: IncomingMessage,
+  call: {
+    readonly method: PveMethod;
+    readonly pathParams: Readonly<Record<string, string>>;
+    readonly query: string;
+    readonly path: readonly string[];
+  },
+): Promise<Request> {
+  const path = `/${call.path.join("/")}`;
+  const auth = await deps.authenticate({
+    method: "GET",
+    path,
+    cookieTicket: cookieTicket(req.headers.cookie),
+    authorization: req.headers.authorization,
+    csrfToken: undefined,
+    clientAddress: plainAddress(req.socket.remoteAddress ?? ""),
+  });
+  const { params } = collectParams(call.query, Buffer.alloc(0), "form");
+  mergePathParams(params, call.pathParams);
+  deps.authorize(call.method.permissions, params, auth.actor, deps.accessOf(auth.actor));
+  const valid = requireValidParams(call.method, params, { source: "form" }) as {
+    node: string;
+    vmid: number;
+    port: number;
+    vncticket: string;
+  };
+  requireTicket(deps.tickets, valid.vncticket, auth.actor?.authid ?? "", valid.vmid, valid.port);
+  return { auth, node: valid.node, vmid: valid.vmid, port: valid.port, path };
+}
+
+async function* whenThere(client: Promise<AsyncIterable<Uint8Array>>) {
+  yield* await client;
+}
+
+function roomIn(stream: NodeJS.WritableStream): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      stream.off("drain", done);
+      stream.off("close", done);
+      resolve();
+    };
+    stream.once("drain", done);
+    stream.once("close", done);
+  });
+}
