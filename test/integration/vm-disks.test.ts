@@ -57,6 +57,19 @@ describe.skipIf(!hasQemu)("disks of a VM", () => {
     await run("POST", `${vm(101)}/status/stop`);
   });
 
+  test("and the VM itself get into the pool they are created for, and out of it", async () => {
+    const members = async (): Promise<unknown[]> => {
+      const { members: rows } = (await api("GET", "/pools/prod")).data as { members: { vmid: number }[] };
+      return rows.map(({ vmid }) => vmid);
+    };
+    await api("POST", "/pools", { poolid: "prod" });
+    expect(await run("POST", `/nodes/${node}/qemu`, { vmid: 110, pool: "prod" })).toBe("OK");
+    expect(await run("POST", `${vm(110)}/clone`, { newid: 111, pool: "prod" })).toBe("OK");
+    expect(await members()).toEqual([110, 111]);
+    for (const vmid of [110, 111]) expect(await run("DELETE", vm(vmid))).toBe("OK");
+    expect(await members()).toEqual([]);
+  });
+
   test("are shared by linked clones, which start", async () => {
     expect(await run("POST", `${vm(101)}/template`)).toBe("OK");
     expect(await run("POST", `${vm(101)}/clone`, { newid: 102, name: "linked" })).toBe("OK");

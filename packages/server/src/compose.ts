@@ -55,6 +55,7 @@ import { nodeRecords } from "./application/node/collections.ts";
 import { NodeDirectory } from "./application/node/directory.ts";
 import { Membership } from "./application/node/membership.ts";
 import { StorageDefinitions } from "./application/storage/storage-definitions.ts";
+import { keepGuestPools } from "./application/pool/guest-pools.ts";
 import { Pools } from "./application/pool/pools.ts";
 import { RecentTasks, taskRecords } from "./application/task/recent-tasks.ts";
 import { GrpcAgent } from "./infrastructure/agent-client/grpc-agent.ts";
@@ -230,6 +231,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   let directory: NodeDirectory | undefined;
   let rotation = (): void => undefined;
   const stopBoard = board.start();
+  const stopPools = keepGuestPools({ records, log });
 
   return {
     records,
@@ -327,6 +329,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       stop.abort(new AppError("operation.cancelled", "the server stops"));
       await listener?.close();
       directory?.close();
+      stopPools();
       stopBoard();
       await events.close();
       await engine.stop();

@@ -57,5 +57,7 @@ test("knows containers, vcpus, locks, templates and decimal sizes", () => {
 test("survives the way to the store and back, and refuses unknown shapes", () => {
   const guest = guestRecord({ vmid: 100, type: "qemu", node: "n1", conf });
   expect(decodeGuest(JSON.parse(JSON.stringify(encodeGuest(guest))))).toEqual(guest);
+  const pooled = { ...guest, wantedPool: "prod" };
+  expect(decodeGuest(JSON.parse(JSON.stringify(encodeGuest(pooled))))).toEqual(pooled);
   expect(() => decodeGuest({ vmid: "100" })).toThrow("shape this version does not know");
 });

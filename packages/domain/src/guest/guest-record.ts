@@ -10,6 +10,8 @@ export interface GuestRecord {
   readonly node: string;
   /** The whole configuration file, sections included. */
   readonly conf: string;
+  /** The pool it was created for and is not in yet; servers put it there and take this away. */
+  readonly wantedPool?: string;
   readonly summary: GuestSummary;
 }
 
@@ -30,12 +32,13 @@ export function guestRecord(input: {
   type: GuestType;
   node: string;
   conf: string;
+  wantedPool?: string;
 }): GuestRecord {
   return { ...input, summary: summarise(input.vmid, input.type, currentSection(input.conf)) };
 }
 
 export function decodeGuest(json: unknown): GuestRecord {
-  const { vmid, type, node, conf } = json as Partial<GuestRecord>;
+  const { vmid, type, node, conf, wantedPool } = json as Partial<GuestRecord>;
   if (
     typeof vmid !== "number" ||
     (type !== "qemu" && type !== "lxc") ||
@@ -47,11 +50,18 @@ export function decodeGuest(json: unknown): GuestRecord {
       "a guest record in the store has a shape this version does not know",
     );
   }
-  return guestRecord({ vmid, type, node, conf });
+  return guestRecord({
+    vmid,
+    type,
+    node,
+    conf,
+    ...(typeof wantedPool === "string" ? { wantedPool } : {}),
+  });
 }
 
 export function encodeGuest(guest: GuestRecord): unknown {
-  return { vmid: guest.vmid, type: guest.type, node: guest.node, conf: guest.conf };
+  const { vmid, type, node, conf, wantedPool } = guest;
+  return { vmid, type, node, conf, ...(wantedPool === undefined ? {} : { wantedPool }) };
 }
 
 export const guestCollection = {

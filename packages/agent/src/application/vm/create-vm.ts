@@ -14,6 +14,7 @@ export interface CreateArgs {
   readonly vmid: number;
   readonly values: VmValues;
   readonly start: boolean;
+  readonly pool?: string;
 }
 
 interface CreateState {
@@ -38,7 +39,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
             await checkpoint();
           }
           if (!host.configs.has(args.vmid)) {
-            await host.configs.create(args.vmid, { ...emptyVmConfig, values: { lock: "create" } });
+            await host.configs.create(args.vmid, { ...emptyVmConfig, values: { lock: "create" } }, args.pool);
           }
         },
         undo: async ({ args, state }) => {
@@ -64,7 +65,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
       },
       {
         name: "configuration",
-        run: async ({ args, state, clock }) => {
+        run: async ({ args, state, clock, signal, warn }) => {
           await host.hostKnown;
           const values = newVmValues(
             { ...without(args.values, "lock"), ...state.drives },
@@ -79,6 +80,8 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
           await host.configs.change(args.vmid, (config) =>
             config.values["lock"] === "create" ? { ...config, values: { ...values, boot } } : config,
           );
+          if (!(await host.configs.waitForPool(args.vmid, clock, signal)))
+            warn(`VM ${args.vmid} is not yet in pool '${args.pool ?? ""}'`);
         },
       },
       ...(start

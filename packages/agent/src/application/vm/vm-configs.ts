@@ -4,7 +4,11 @@ import { guestCollection, guestRecord, type GuestRecord } from "@gpve/domain/gue
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
 import { emptyVmConfig, type VmConfig } from "@gpve/domain/vm/vm-config.ts";
 import { writeVmConfig } from "@gpve/domain/vm/write-config.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
+
+const POOL_PATIENCE_MS = 5_000;
+const POOL_POLL_MS = 50;
 
 export interface VmConfigsDeps {
   readonly node: string;
@@ -55,7 +59,8 @@ export class VmConfigs {
       .flatMap(({ value }) => (this.#isOurs(value) ? [value.vmid] : []));
   }
 
-  async create(vmid: number, config: VmConfig): Promise<void> {
+  /** `pool`: servers put the guest there; see `waitForPool`. */
+  async create(vmid: number, config: VmConfig, pool?: string): Promise<void> {
     const { node, records } = this.#deps;
     await records().transact((tx) => {
       const taken = tx.get(guestCollection, String(vmid))?.value;
@@ -63,7 +68,13 @@ export class VmConfigs {
       tx.put(
         guestCollection,
         String(vmid),
-        guestRecord({ vmid, type: "qemu", node, conf: writeVmConfig(config) }),
+        guestRecord({
+          vmid,
+          type: "qemu",
+          node,
+          conf: writeVmConfig(config),
+          ...(pool === undefined ? {} : { wantedPool: pool }),
+        }),
       );
     });
   }
@@ -81,12 +92,25 @@ export class VmConfigs {
     });
   }
 
+  /** False when no server has put a new guest into its pool in time: one will, later. */
+  async waitForPool(vmid: number, clock: Pick<Clock, "sleep">, signal: AbortSignal): Promise<boolean> {
+    for (let waited = 0; waited < POOL_PATIENCE_MS; waited += POOL_POLL_MS) {
+      const record = this.#deps.records().collection(guestCollection).get(String(vmid))?.value;
+      if (record?.wantedPool === undefined) return true;
+      await clock.sleep(POOL_POLL_MS, signal);
+    }
+    return false;
+  }
+
   #changeIn(tx: Tx, vmid: number, change: (config: VmConfig) => VmConfig): VmConfig {
     const record = tx.get(guestCollection, String(vmid))?.value;
     const before = this.#parse(vmid, record);
     const conf = writeVmConfig(change(before));
     if (conf !== record?.conf) {
-      tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node: this.#deps.node, conf }));
+      const wanted = record?.wantedPool;
+      const next = { vmid, type: "qemu" as const, node: this.#deps.node, conf };
+      const kept = wanted === undefined ? {} : { wantedPool: wanted };
+      tx.put(guestCollection, String(vmid), guestRecord({ ...next, ...kept }));
     }
     return parseVmConfig(conf, { vmid, digestOf: this.#deps.sha1Hex });
   }

@@ -24,7 +24,7 @@ export function createDiskHandlers({ host, engine }: DiskHandlerDeps): PveHandle
       if (host.configs.isTaken(newid)) throw alreadyCloned(newid);
       if (target !== undefined && target !== host.node)
         throw refused(`can't clone VM to node '${target}' (VM uses local storage)`);
-      const { snapname, name, description, storage, format } = params;
+      const { snapname, name, description, storage, format, pool } = params;
       const args = {
         vmid,
         newid,
@@ -34,6 +34,7 @@ export function createDiskHandlers({ host, engine }: DiskHandlerDeps): PveHandle
         ...(description === undefined ? {} : { description }),
         ...(storage === undefined ? {} : { storage }),
         ...(format === undefined ? {} : { format }),
+        ...(pool === undefined ? {} : { pool }),
       };
       for (const id of cloneStorages(config, args))
         ctx.access.require(`/storage/${id}`, ["Datastore.AllocateSpace"]);

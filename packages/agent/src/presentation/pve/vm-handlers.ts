@@ -74,7 +74,8 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
       host.configs.requireFree(vmid);
       const update = readConfigUpdate(params, { mayBeEmpty: true });
       checkPrivileges(vmid, {}, update.set, [], ctx);
-      return submit("qmcreate", vmid, { values: update.set, start: start ?? false }, ctx);
+      const pool = params.pool === undefined ? {} : { pool: params.pool };
+      return submit("qmcreate", vmid, { values: update.set, start: start ?? false, ...pool }, ctx);
     },
 
     "DELETE /nodes/{node}/qemu/{vmid}": (

@@ -23,6 +23,7 @@ export interface CloneArgs {
   readonly name?: string;
   readonly description?: string;
   readonly storage?: string;
+  readonly pool?: string;
   readonly format?: "raw" | "qcow2" | "vmdk";
 }
 
@@ -73,7 +74,7 @@ export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, C
             await checkpoint();
           }
           if (!host.configs.has(args.newid))
-            await host.configs.create(args.newid, { ...emptyVmConfig, values: { lock: "clone" } });
+            await host.configs.create(args.newid, { ...emptyVmConfig, values: { lock: "clone" } }, args.pool);
         },
         undo: async ({ args, state }) => {
           if (state.existing !== undefined) await host.configs.remove(args.newid);
@@ -87,7 +88,7 @@ export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, C
       },
       {
         name: "configuration",
-        run: async ({ args, state }) => {
+        run: async ({ args, state, clock, signal, warn }) => {
           const source = sourceValues(host.configs.get(args.vmid), args);
           const values: Record<string, string> = {
             ...cloneValues(source, {
@@ -103,6 +104,8 @@ export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, C
           await host.configs.change(args.newid, (config) =>
             config.values["lock"] === "clone" ? { ...config, values } : config,
           );
+          if (!(await host.configs.waitForPool(args.newid, clock, signal)))
+            warn(`VM ${args.newid} is not yet in pool '${args.pool ?? ""}'`);
         },
       },
     ],

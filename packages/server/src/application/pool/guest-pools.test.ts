@@ -1,0 +1,33 @@
+import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
+import { openRecords } from "@gpve/store/records/records.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { expect, it, vi } from "vitest";
+import { poolsDef } from "../access/collections.ts";
+import { keepGuestPools } from "./guest-pools.ts";
+
+it("puts new guests into their pools and takes those that are gone out again", async () => {
+  const records = await openRecords(openSqliteStore({ path: ":memory:" }), {
+    prefix: "/gpve/",
+    log: silentLogger,
+  });
+  const guests = records.collection(guestCollection);
+  const guest = (vmid: number, wantedPool: string) =>
+    guestRecord({ vmid, type: "qemu", node: "n1", conf: "name: a\n", wantedPool });
+  await records.transact((tx) => {
+    tx.put(poolsDef, "prod", { poolid: "prod", vms: [], storage: [] });
+    tx.put(guestCollection, "100", guest(100, "prod"));
+  });
+  const stop = keepGuestPools({ records, log: silentLogger });
+  await records.transact((tx) => tx.put(guestCollection, "101", guest(101, "prod")));
+  await records.transact((tx) => tx.put(guestCollection, "102", guest(102, "gone")));
+  await vi.waitFor(() => {
+    expect(guests.list().map(({ value }) => value.wantedPool)).toEqual([undefined, undefined, undefined]);
+  });
+  const members = (): readonly number[] | undefined => records.collection(poolsDef).get("prod")?.value.vms;
+  expect(members()).toEqual([100, 101]);
+  await records.transact((tx) => tx.delete(guestCollection, "100"));
+  await vi.waitFor(() => expect(members()).toEqual([101]));
+  stop();
+  await records.close();
+});

@@ -1,0 +1,52 @@
+// Keeps pools and permissions in step with guests: a new guest gets into the pool it was created for; of one that is
+// gone nothing is left that the next guest with its id would inherit.
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { background } from "@gpve/kit/background.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { addGuestToPool, removeGuestAccess } from "./pools.ts";
+
+export interface GuestPoolsDeps {
+  readonly records: Records;
+  readonly log: Logger;
+}
+
+/** Every server does it; what another one did already is found done. Returns the function that ends it. */
+export function keepGuestPools({ records, log }: GuestPoolsDeps): () => void {
+  const guests = records.collection(guestCollection);
+  const admit = (id: string): void =>
+    background(log, "putting a guest into its pool", admitGuest(records, id, log));
+  for (const { id, value } of guests.list()) if (value.wantedPool !== undefined) admit(id);
+  return guests.onChange((id, entry, previous) => {
+    if (entry?.value.wantedPool !== undefined) admit(id);
+    if (entry === undefined && previous !== undefined)
+      background(
+        log,
+        "removing the permissions of a guest that is gone",
+        records.transact((tx) => {
+          // Created again meanwhile: its own permissions are not ours to take.
+          if (tx.get(guestCollection, id) === undefined) removeGuestAccess(tx, Number(id));
+        }),
+      );
+  });
+}
+
+async function admitGuest(records: Records, id: string, log: Logger): Promise<void> {
+  const admit = (isIn: boolean): Promise<void> =>
+    records.transact((tx) => {
+      const guest = tx.get(guestCollection, id)?.value;
+      const pool = guest?.wantedPool;
+      if (guest === undefined || pool === undefined) return;
+      if (isIn) addGuestToPool(tx, guest.vmid, pool);
+      const { wantedPool: _done, ...rest } = guest;
+      tx.put(guestCollection, id, rest);
+    });
+  try {
+    await admit(true);
+  } catch (err) {
+    if (!isAppError(err, "object.not_found")) throw err;
+    log.warn({ resource: `vm/${id}`, err: messageOf(err) }, "the pool of a new guest is gone");
+    await admit(false);
+  }
+}
