@@ -1,5 +1,6 @@
 // Wires virtual machines into an agent: processes, storages, operations, methods.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
@@ -19,6 +20,8 @@ import { GuestStatisticsFiles } from "./infrastructure/rrd/guest-statistics.ts";
 import { SAMPLE_EVERY_MS } from "./infrastructure/rrd/node-statistics.ts";
 import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
 import { createAllVmsHandlers } from "./presentation/pve/all-vms-handlers.ts";
+import { background } from "@gpve/kit/background.ts";
+import { stopTpm } from "./application/vm/tpm.ts";
 import { VmConfigs } from "./application/vm/vm-configs.ts";
 import type { ExtensionHandler } from "./application/agent.ts";
 import { Consoles } from "./application/vm/consoles.ts";
@@ -100,6 +103,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     ioFolder: (id) => data.file("run", "guests", id, "io"),
     guestAgent: (process) => agents.of(process),
     clock,
+    fileExists: existsSync,
     sha256Hex: (text) => hash("sha256", text),
     newUuid: randomUUID,
     newMac,
@@ -123,6 +127,10 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   parts.engine.register(restoreVmOperation(host, tools));
   let sampled: readonly GuestRuntime[] = [];
   const statistics = new GuestStatisticsFiles(data.file("agent"));
+  processes.onExit(({ id }) => {
+    // swtpm ends when QEMU hangs up; one that does not is ended.
+    if (/^\d+$/.test(id)) background(log, "ending a TPM", stopTpm(host, Number(id)));
+  });
   processes.onExit(({ id, label, exit: { cause, reason, exitCode, signal, outOfMemory, lastWords } }) => {
     const facts = { resource: `qemu/${id}`, cause, reason, exitCode, signal, outOfMemory };
     if (cause === "shutdown" || cause === "stopped") log.info(facts, `${label} has ended`);

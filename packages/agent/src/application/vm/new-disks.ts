@@ -3,6 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
 import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
 import { isCdrom, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
@@ -10,7 +11,6 @@ import { volumeOf, type VmHost } from "./vm-host.ts";
 
 const NEW_DISK = /^(?:([^/:\s]+):)?(\d+(?:\.\d+)?)$/;
 const GIB = 1024 ** 3;
-const EFI_VARS_BYTES = 540_672;
 const TPM_STATE_BYTES = 4 * 1024 * 1024;
 
 export interface DiskWork {
@@ -71,16 +71,40 @@ async function allocateDisk(
   }
   const plugin = host.storages.plugin(storage);
   await plugin.activate();
+  if (key === "efidisk0") return efiDisk(host, vmid, storage, drive, work);
   const size = sizeFor(key, Number(wanted[2]) * GIB);
-  const format = formatFor(host, storage, drive);
+  // swtpm reads and writes plain bytes only.
+  const format = key === "tpmstate0" ? "raw" : formatFor(host, storage, drive);
   work.log(`${key}: allocating ${size} bytes as ${format} on storage '${storage}'`);
   const volname = await plugin.alloc({ vmid, format, size }, { signal: work.signal, log: work.log });
   const { format: _asked, ...rest } = drive;
   return { ...rest, file: formatVolumeId({ storage, volname }), size };
 }
 
+/** A copy of the firmware's own variable store, with or without the keys for secure boot. */
+async function efiDisk(
+  host: VmHost,
+  vmid: number,
+  storage: string,
+  drive: Drive,
+  work: DiskWork,
+): Promise<Drive> {
+  const facts = host.facts();
+  const { vars } = firmwareImage(facts, facts.arch, drive, true);
+  if (vars === undefined) throw new AppError("internal.error", "this firmware has no variable store");
+  const plugin = host.storages.plugin(storage);
+  work.log(`efidisk0: copying the firmware's variable store to storage '${storage}'`);
+  const volname = await plugin.importFrom(
+    { path: vars, format: "raw", trusted: true },
+    { vmid, format: formatFor(host, storage, drive) },
+    { signal: work.signal, log: work.log },
+  );
+  const { size } = await plugin.info(volname);
+  const { format: _asked, ...rest } = drive;
+  return { ...rest, file: formatVolumeId({ storage, volname }), size };
+}
+
 function sizeFor(key: string, asked: number): number {
-  if (key === "efidisk0") return EFI_VARS_BYTES;
   if (key === "tpmstate0") return TPM_STATE_BYTES;
   return Math.max(1024 * 1024, Math.round(asked / 1024) * 1024);
 }

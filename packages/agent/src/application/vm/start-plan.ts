@@ -8,6 +8,7 @@ import type {
   QemuCommand,
   ResolvedVolume,
 } from "@gpve/domain/vm/argv/command-input.ts";
+import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
 import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
 import type { Drive, NetDevice, Smbios1 } from "@gpve/domain/vm/property-types.ts";
@@ -32,8 +33,9 @@ export async function planStart(
   vmid: number,
   values: VmValues,
   options: CommandOptions = {},
+  extraFiles: readonly GuestFile[] = [],
 ): Promise<StartPlan> {
-  const volumes = await resolveVolumes(host, values);
+  const volumes = withEfiVars(host, vmid, values, await resolveVolumes(host, values));
   const network = await planNetwork(host, vmid, values);
   const input = commandInput(host, vmid, values, volumes, {
     // The boot menu costs seconds and nobody sees it before a console is open.
@@ -53,7 +55,8 @@ export async function planStart(
       args: withoutMonitors(command.argv.slice(1)),
       monitors: true,
       ...(uuid === undefined ? {} : { uuid }),
-      files: volumes.files,
+      files: [...volumes.files, ...extraFiles],
+      ...(volumes.efiVars === undefined ? {} : { ioFiles: [{ name: "efivars", copyOf: volumes.efiVars }] }),
       taps: network.taps,
       ...(network.vhost === undefined ? {} : { vhost: network.vhost }),
       needsKvm: command.accelerator === "kvm",
@@ -67,6 +70,26 @@ export async function planStart(
       },
     },
   };
+}
+
+/** A guest with UEFI and no EFI disk gets a variable store for this run only. */
+function withEfiVars(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  volumes: ResolvedVolumes,
+): ResolvedVolumes & { readonly efiVars?: string } {
+  if (values["bios"] !== "ovmf" || values["efidisk0"] !== undefined) return volumes;
+  const facts = host.facts();
+  const { vars } = firmwareImage(facts, facts.arch, undefined, false);
+  if (vars === undefined) return volumes;
+  const filename = `${host.ioFolder(processId(vmid))}/efivars`;
+  const resolved = new Map(volumes.resolved).set(filename, {
+    node: { driver: "file", filename },
+    format: "raw",
+    contentType: "other",
+  });
+  return { ...volumes, resolved, efiVars: vars };
 }
 
 /** What the command line, and every device plugged later, is made of. */

@@ -7,7 +7,8 @@ import type { StartFromState } from "@gpve/domain/vm/snapshot.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { startTpm, stopTpm } from "./tpm.ts";
 import { planStart } from "./start-plan.ts";
 import { listNets } from "@gpve/domain/vm/vm-network.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
@@ -45,6 +46,7 @@ export function startVmOperation(host: VmHost): OperationDefinition<StartArgs, S
         undo: async ({ args, state }) => {
           // A VM that ran before this operation came is none of its business.
           if (state.begun === true) await runningVm(host, args.vmid)?.kill();
+          if (runningVm(host, args.vmid) === undefined) await stopTpm(host, args.vmid);
         },
       },
     ],
@@ -64,17 +66,36 @@ export async function startVm(
   if (runningVm(host, vmid) !== undefined) throw refused(`VM ${vmid} already running`);
   await host.hostKnown;
   const config = await host.configs.change(vmid, applyAllPending);
-  const machineVersion = pinnedVersion(config.values);
-  const { start, command } = await planStart(host, vmid, config.values, {
+  const tpm = await startTpm(host, vmid, config.values, work.signal);
+  try {
+    await startQemu(host, args, config.values, tpm === undefined ? [] : [tpm.socket], work, beforeStart);
+  } catch (err) {
+    await stopTpm(host, vmid);
+    throw err;
+  }
+}
+
+async function startQemu(
+  host: VmHost,
+  args: StartArgs,
+  values: VmValues,
+  files: readonly GuestFile[],
+  work: StartWork,
+  beforeStart: () => Promise<void>,
+): Promise<void> {
+  const { vmid } = args;
+  const machineVersion = pinnedVersion(values);
+  const options = {
     paused: args.paused ?? false,
     ...(machineVersion === undefined ? {} : { machineVersion }),
     ...(args.from === undefined ? {} : fromState(args.from)),
-  });
+  };
+  const { start, command } = await planStart(host, vmid, values, options, files);
   for (const line of command.warnings) work.warn(`WARN: ${line}`);
   for (const line of command.notes) work.log(line);
   await beforeStart();
   const process = await host.processes.start(start, { signal: work.signal });
-  await finishNetwork(host, vmid, config.values, process, work);
+  await finishNetwork(host, vmid, values, process, work);
 }
 
 /** What a NIC has besides its tap: VLANs, rate, a link that is down. */

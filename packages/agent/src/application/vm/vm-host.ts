@@ -33,6 +33,7 @@ export interface VmHost {
   /** The agent inside a running VM; one conversation for all its users. */
   readonly guestAgent: (process: GuestProcess) => GuestAgent;
   readonly clock: Clock;
+  readonly fileExists: (path: string) => boolean;
   readonly sha256Hex: (text: string) => string;
   readonly newUuid: () => string;
   readonly newMac: () => string;
