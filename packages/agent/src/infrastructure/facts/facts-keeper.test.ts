@@ -35,7 +35,7 @@ const slow = (): never => {
 const tools = {
   [`${qemu} --version`]: "QEMU emulator version 7.2.1",
   [`${qemu} -machine help`]: "Supported:\nq35 x\n",
-  [`${qemu} -nodefaults`]: "",
+  "timeout --signal=KILL": "",
   "ip -j": '[{"ifname":"vmbr0","linkinfo":{"info_kind":"bridge"}}]',
   "getconf CLK_TCK": "250\n",
   "qemu-img --version": "qemu-img version 7\nmore",
@@ -107,7 +107,7 @@ describe("node facts", () => {
   test("KVM that is too slow leaves TCG, with the reason and a fix", async () => {
     const { keeper, exec } = keeperWith({
       ...tools,
-      [`${qemu} -nodefaults`]: () => (exec.calls.at(-1)?.includes("accel=kvm") === true ? slow() : ""),
+      "timeout --signal=KILL": () => (exec.calls.at(-1)?.includes("accel=kvm") === true ? slow() : ""),
     });
     await keeper.load();
     await keeper.refresh();
@@ -158,7 +158,7 @@ describe("the guest probe", () => {
 
   test("tells what QEMU said when no guest runs, and cleans up", async () => {
     const exec = madeUpExec({
-      qemu: () => {
+      timeout: () => {
         throw new AppError(
           "internal.error",
           "qemu failed with exit code 1: Could not access KVM kernel module",

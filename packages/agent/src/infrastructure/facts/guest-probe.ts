@@ -60,7 +60,10 @@ export async function probeAccelerator(
     await writeFile(firmware, probeFirmware());
     const timeoutMs = TIMEOUT_MS[accelerator];
     try {
-      await deps.exec(deps.qemu, probeArguments(accelerator, firmware), { timeoutMs, okCodes: [GUEST_DONE] });
+      // Under `timeout`, so that the guest ends even when this process is killed before it could end it.
+      const limit = String(timeoutMs / 1_000 + GUARD_SECONDS);
+      const guarded = ["--signal=KILL", limit, deps.qemu, ...probeArguments(accelerator, firmware)];
+      await deps.exec("timeout", guarded, { timeoutMs, okCodes: [GUEST_DONE] });
       return { works: true, detail: `a guest ran under ${accelerator}` };
     } catch (err) {
       return { works: false, detail: explain(accelerator, messageOf(err), timeoutMs) };
@@ -69,6 +72,9 @@ export async function probeAccelerator(
     await rm(own, { recursive: true, force: true });
   }
 }
+
+/** After our own limit: the guard is for when nobody is left to keep it. */
+const GUARD_SECONDS = 2;
 
 function explain(accelerator: Accelerator, message: string, timeoutMs: number): string {
   if (/did not finish within/.test(message)) {
