@@ -41,6 +41,7 @@ import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/conso
 import { createVmAgentHandlers } from "./presentation/pve/vm-agent-handlers.ts";
 import { createBackupHandlers } from "./presentation/pve/backup-handlers.ts";
 import { createVmHandlers } from "./presentation/pve/vm-handlers.ts";
+import { createVmCloudinitHandlers } from "./presentation/pve/vm-cloudinit-handlers.ts";
 import { createVmMonitorHandlers } from "./presentation/pve/vm-monitor-handlers.ts";
 
 export interface VmParts {
@@ -140,6 +141,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     handlers: {
       ...createVmAgentHandlers(host),
       ...createVmMonitorHandlers(host),
+      ...createVmCloudinitHandlers(host),
       ...createBackupHandlers({
         host,
         tools,

@@ -129,6 +129,7 @@ export const pveRoutes = {
   "POST /nodes/{node}/qemu/{vmid}/agent/ping": agentWrite,
   "POST /nodes/{node}/qemu/{vmid}/agent/file-write": secret,
   "POST /nodes/{node}/qemu/{vmid}/agent/set-user-password": secret,
+  "GET /nodes/{node}/qemu/{vmid}/cloudinit": readOnNode,
   "POST /nodes/{node}/qemu/{vmid}/monitor": write,
   "PUT /nodes/{node}/qemu/{vmid}/sendkey": secret,
   "POST /nodes/{node}/qemu/{vmid}/termproxy": write,
