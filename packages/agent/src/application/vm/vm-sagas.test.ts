@@ -111,6 +111,24 @@ it("moves a disk, and never loses it", { timeout: MINUTE }, () =>
   ),
 );
 
+it("gives a disk to another VM, and one of both has it", { timeout: MINUTE }, () =>
+  saga(
+    "qmmove",
+    { disk: "scsi0", targetVmid: 101, targetDisk: "scsi1" },
+    async (world) => {
+      await world.addWithDisk(100);
+      await world.addWithDisk(101);
+    },
+    (world) => {
+      const disks = (vmid: number): number =>
+        Object.keys(world.values(vmid)).filter((key) => key.startsWith("scsi")).length;
+      expect(disks(100) + disks(101)).toBe(2);
+      expect([world.images(100).length, world.images(101).length]).toEqual([disks(100), disks(101)]);
+    },
+    ["vm/100", "vm/101"],
+  ),
+);
+
 it("destroys a VM, if need be in two goes", { timeout: MINUTE }, () =>
   testSaga<VmWorld>({
     prepare: async () => {

@@ -173,7 +173,25 @@ describe("moving a disk", () => {
     await expect(refused({})).rejects.toMatchObject({
       errors: { storage: expect.stringContaining("missing") },
     });
-    await expect(refused({ "target-vmid": 5 })).rejects.toThrow("not implemented");
+  });
+
+  it("gives it to another VM", async () => {
+    await node.addWithDisk(100, { ide2: "none,media=cdrom" });
+    await node.addWithDisk(101);
+    const give = (params: object) =>
+      node.call(`POST ${VM}/move_disk`, { vmid: 100, disk: "scsi0", "target-vmid": 101, ...params });
+    await expect(give({})).rejects.toThrow("Target disk key 'scsi0' is already in use for VM '101'!");
+    await expect(give({ "target-vmid": 100 })).rejects.toThrow("to the same VM is not possible");
+    await expect(give({ disk: "scsi9" })).rejects.toThrow("Disk 'scsi9' for VM '100' does not exist");
+    await expect(give({ disk: "ide2" })).rejects.toThrow("you can't move a cdrom");
+    expect(await move({ "target-vmid": 101, "target-disk": "virtio3" })).toBe("OK");
+    expect(node.values(101)["virtio3"]).toBe("local:101/vm-101-disk-1.qcow2,size=1M");
+    expect(node.values(100)).not.toHaveProperty("scsi0");
+    expect([node.images(100), node.images(101).length]).toEqual([[], 2]);
+    await node.run(101);
+    await expect(
+      node.call(`POST ${VM}/move_disk`, { vmid: 101, disk: "virtio3", "target-vmid": 100 }),
+    ).rejects.toThrow("while the source VM is running - detach first");
   });
 });
 

@@ -7,6 +7,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { alreadyCloned, checkCloneable, cloneStorages } from "../../application/vm/disk/clone-vm.ts";
 import { checkTemplatePossible } from "../../application/vm/disk/make-template.ts";
 import { checkMovable } from "../../application/vm/disk/move-disk.ts";
+import { checkReassignable } from "../../application/vm/disk/reassign-disk.ts";
 import { hasFeatureOnAll } from "../../application/vm/snapshot/snapshot-work.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
 import { submitVmTask } from "./vm-tasks.ts";
@@ -58,8 +59,19 @@ export function createDiskHandlers({ host, engine }: DiskHandlerDeps): PveHandle
       ),
 
     "POST /nodes/{node}/qemu/{vmid}/move_disk": ({ vmid, disk, storage, format, ...more }, ctx) => {
-      if (more["target-vmid"] !== undefined || more["target-disk"] !== undefined)
-        throw new AppError("feature.unsupported", "moving a disk to another VM is not implemented yet");
+      const targetVmid = more["target-vmid"];
+      if (targetVmid !== undefined) {
+        ctx.access.require(`/vms/${targetVmid}`, ["VM.Config.Disk"]);
+        const args = {
+          vmid,
+          disk,
+          targetVmid,
+          targetDisk: more["target-disk"] ?? disk,
+          ...(more.digest === undefined ? {} : { digest: more.digest }),
+        };
+        checkReassignable(host, args);
+        return submitVmTask(engine, "qmmove", vmid, args, ctx, [targetVmid]);
+      }
       if (storage === undefined)
         throw new AppError("request.invalid", "Parameter verification failed.", {
           errors: { storage: "property is missing and it is not optional" },

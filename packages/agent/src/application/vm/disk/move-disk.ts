@@ -7,9 +7,10 @@ import { checkDigest } from "@gpve/domain/vm/config-update.ts";
 import { addUnused, isCdrom, listDrives, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
-import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
 import { freeVolume, listVolumes } from "../free-volumes.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { reassignSteps, type ReassignArgs } from "./reassign-disk.ts";
 import { dropCopy, finishMirror, hasJob, hasNode, mirrorDisk, type CopyTarget } from "./qemu-copy.ts";
 
 export interface MoveArgs {
@@ -54,31 +55,40 @@ export function checkMovable(host: VmHost, args: MoveArgs): Drive {
   return drive;
 }
 
-export function moveDiskOperation(host: VmHost): OperationDefinition<MoveArgs, MoveState> {
+/** To another storage or format, or to another VM. */
+export function moveDiskOperation(
+  host: VmHost,
+): OperationDefinition<MoveArgs | ReassignArgs, Record<string, unknown>> {
+  const toVm = reassignSteps(host) as unknown as readonly Step<MoveArgs | ReassignArgs>[];
+  const toStorage = moveSteps(host) as unknown as readonly Step<MoveArgs | ReassignArgs>[];
   return {
     type: "qmmove",
     // Once the guest uses the copy there is no way back: go on where it was.
     onCrash: "resume",
-    steps: [
-      {
-        name: "copy",
-        weight: 8,
-        run: (ctx) => copyDisk(host, ctx),
-        undo: (ctx) => takeBack(host, ctx),
-      },
-      {
-        name: "configuration",
-        run: ({ args, state }) => switchOver(host, args, state),
-      },
-      {
-        name: "old volume",
-        run: async ({ args, state, log }) => {
-          if (args.remove && state.source !== undefined && !isUsed(host, args.vmid, state.source))
-            await freeVolume(host, state.source, log);
-        },
-      },
-    ],
+    plan: (args) => ("targetVmid" in args ? toVm : toStorage),
   };
+}
+
+function moveSteps(host: VmHost): readonly Step<MoveArgs, MoveState>[] {
+  return [
+    {
+      name: "copy",
+      weight: 8,
+      run: (ctx) => copyDisk(host, ctx),
+      undo: (ctx) => takeBack(host, ctx),
+    },
+    {
+      name: "configuration",
+      run: ({ args, state }) => switchOver(host, args, state),
+    },
+    {
+      name: "old volume",
+      run: async ({ args, state, log }) => {
+        if (args.remove && state.source !== undefined && !isUsed(host, args.vmid, state.source))
+          await freeVolume(host, state.source, log);
+      },
+    },
+  ];
 }
 
 async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
