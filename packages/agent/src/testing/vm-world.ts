@@ -1,8 +1,9 @@
 // A node with VMs: real storages and qemu-img in a scratch directory, real records in memory, guests that are made up.
 import { createHash, randomUUID } from "node:crypto";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { firmwareTable } from "@gpve/domain/vm/argv/host-facts.ts";
 import { sampleHost } from "@gpve/domain/vm/argv/testing/sample-host.ts";
 import type { RamStreams } from "@gpve/domain/vm/ram-streams.ts";
 import { listDrives } from "@gpve/domain/vm/drive.ts";
@@ -25,6 +26,8 @@ import { createVmHandlers } from "../presentation/pve/vm-handlers.ts";
 import { FakeGuests, Refused } from "./fake-guests.ts";
 import { contextOf, StorageWorld, type Rights } from "./storage-world.ts";
 
+const VARS_BYTES = 540_672;
+
 export class VmWorld extends StorageWorld {
   readonly guests = new FakeGuests();
   readonly records: Records;
@@ -39,6 +42,7 @@ export class VmWorld extends StorageWorld {
     super();
     this.records = records;
     this.configs = new VmConfigs({ node: "n1", records: () => records, sha1Hex: hash("sha1") });
+    writeFileSync(join(this.root, "OVMF_VARS_4M.fd"), Buffer.alloc(VARS_BYTES));
     let macs = 0;
     this.host = {
       node: "n1",
@@ -56,7 +60,7 @@ export class VmWorld extends StorageWorld {
         attach: async () => undefined,
       },
       ram: this.#ram(),
-      facts: () => sampleHost(),
+      facts: () => sampleHost({ firmware: firmwareTable(this.root, () => VARS_BYTES) }),
       hostKnown: Promise.resolve(),
       qemuBinary: "/usr/bin/qemu-system-x86_64",
       ioFolder: (id) => `/nowhere/${id}`,
