@@ -32,6 +32,7 @@ import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
+import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
 import { connectConsole } from "./infrastructure/vm/console-socket.ts";
 import { qemuHostFacts } from "./infrastructure/vm/qemu-host-facts.ts";
@@ -141,7 +142,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     handlers: {
       ...createVmAgentHandlers(host),
       ...createVmMonitorHandlers(host),
-      ...createVmCloudinitHandlers(host),
+      ...createVmCloudinitHandlers({ host, dns: new ResolvConf(), sha1: (text) => hash("sha1", text) }),
       ...createBackupHandlers({
         host,
         tools,

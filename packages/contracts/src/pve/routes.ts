@@ -130,6 +130,7 @@ export const pveRoutes = {
   "POST /nodes/{node}/qemu/{vmid}/agent/file-write": secret,
   "POST /nodes/{node}/qemu/{vmid}/agent/set-user-password": secret,
   "GET /nodes/{node}/qemu/{vmid}/cloudinit": readOnNode,
+  "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump": readOnNode,
   "POST /nodes/{node}/qemu/{vmid}/monitor": write,
   "PUT /nodes/{node}/qemu/{vmid}/sendkey": secret,
   "POST /nodes/{node}/qemu/{vmid}/termproxy": write,

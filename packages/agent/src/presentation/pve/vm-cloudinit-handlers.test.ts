@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 import { madeUpRequest, madeUpVmHost } from "../../testing/made-up-vm.ts";
 import { createVmCloudinitHandlers } from "./vm-cloudinit-handlers.ts";
 
+const dns = { read: () => Promise.resolve({ search: "lan", dns1: "10.0.0.1" }) };
+
 test("shows what a cloud-init drive holds and what it will hold when made again", async () => {
   const host = madeUpVmHost({}, {
     configs: {
@@ -11,11 +13,26 @@ test("shows what a cloud-init drive holds and what it will hold when made again"
       }),
     },
   } as never);
-  const read = createVmCloudinitHandlers(host)["GET /nodes/{node}/qemu/{vmid}/cloudinit"];
+  const read = createVmCloudinitHandlers({ host, dns, sha1: String })[
+    "GET /nodes/{node}/qemu/{vmid}/cloudinit"
+  ];
   expect(await read?.({ node: "n1", vmid: 100 }, madeUpRequest())).toEqual([
     { key: "cipassword", value: "**********" },
     { key: "ciuser", value: "old", pending: "new" },
     { key: "ipconfig0", pending: "ip=dhcp" },
     { key: "searchdomain", value: "lan", delete: 1 },
   ]);
+});
+
+test("dumps what a drive would be made from, with the node's name servers", async () => {
+  const values = { name: "web", ciuser: "joe", net0: "virtio=BC:24:11:00:00:01,bridge=vmbr0" };
+  const host = madeUpVmHost({ 100: { values } });
+  const dump = createVmCloudinitHandlers({ host, dns, sha1: () => "id" })[
+    "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump"
+  ];
+  const show = (type: "user" | "network" | "meta") =>
+    dump?.({ node: "n1", vmid: 100, type }, madeUpRequest());
+  expect(await show("user")).toContain("hostname: web");
+  expect(await show("network")).toContain("10.0.0.1");
+  expect(await show("meta")).toBe("instance-id: id\n");
 });

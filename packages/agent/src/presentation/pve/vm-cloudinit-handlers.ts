@@ -1,9 +1,18 @@
 // What a VM's cloud-init drive holds, beside what its configuration says.
+import type { HostDns } from "@gpve/domain/node/host-ports.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { dumpCloudinit } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
 import { cloudinitRows } from "@gpve/domain/vm/cloudinit-state.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
 
-export function createVmCloudinitHandlers(host: VmHost): PveHandlers {
+export interface VmCloudinitDeps {
+  readonly host: VmHost;
+  /** The node's own name servers stand in for absent ones. */
+  readonly dns: Pick<HostDns, "read">;
+  readonly sha1: (text: string) => string;
+}
+
+export function createVmCloudinitHandlers({ host, dns, sha1 }: VmCloudinitDeps): PveHandlers {
   return {
     "GET /nodes/{node}/qemu/{vmid}/cloudinit": ({ vmid }) =>
       cloudinitRows(host.configs.get(vmid)).map(({ key, old, new: wanted }) => ({
@@ -11,5 +20,10 @@ export function createVmCloudinitHandlers(host: VmHost): PveHandlers {
         ...(old === undefined ? {} : { value: old }),
         ...(wanted === undefined ? { delete: 1 } : wanted === old ? {} : { pending: wanted }),
       })),
+
+    "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump": async ({ vmid, type }) => {
+      const { values } = host.configs.get(vmid);
+      return dumpCloudinit(values, { vmid, dns: await dns.read(), sha1 }, type);
+    },
   };
 }
