@@ -21,6 +21,7 @@ import { SAMPLE_EVERY_MS } from "./infrastructure/rrd/node-statistics.ts";
 import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
 import { createAllVmsHandlers } from "./presentation/pve/all-vms-handlers.ts";
 import { background } from "@gpve/kit/background.ts";
+import { runHook } from "./application/vm/hookscript.ts";
 import { stopTpm } from "./application/vm/tpm.ts";
 import { VmConfigs } from "./application/vm/vm-configs.ts";
 import type { ExtensionHandler } from "./application/agent.ts";
@@ -59,6 +60,9 @@ export interface VmParts {
   readonly clock: Clock;
   readonly qemuBinary: string;
 }
+
+/** A hook may copy things about. */
+const HOOK_TIMEOUT_MS = 600_000;
 
 export interface ComposedVms {
   readonly handlers: PveHandlers;
@@ -106,6 +110,13 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     guestAgent: (process) => agents.of(process),
     clock,
     fileExists: existsSync,
+    runScript: async (path, args, signal) =>
+      (
+        await parts.exec(path, args, {
+          timeoutMs: HOOK_TIMEOUT_MS,
+          ...(signal === undefined ? {} : { signal }),
+        })
+      ).stdout,
     sha256Hex: (text) => hash("sha256", text),
     newUuid: randomUUID,
     newMac,
@@ -131,7 +142,12 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   const statistics = new GuestStatisticsFiles(data.file("agent"));
   processes.onExit(({ id }) => {
     // swtpm ends when QEMU hangs up; one that does not is ended.
-    if (/^\d+$/.test(id)) background(log, "ending a TPM", stopTpm(host, Number(id)));
+    if (!/^\d+$/.test(id)) return;
+    const vmid = Number(id);
+    background(log, "ending a TPM", stopTpm(host, vmid));
+    const said = (line: string): void => log.info({ resource: `qemu/${id}` }, line);
+    const values = configs.find(vmid)?.values ?? {};
+    background(log, "hook script", runHook(host, vmid, values, "post-stop", { log: said }));
   });
   processes.onExit(({ id, label, exit: { cause, reason, exitCode, signal, outOfMemory, lastWords } }) => {
     const facts = { resource: `qemu/${id}`, cause, reason, exitCode, signal, outOfMemory };

@@ -73,6 +73,7 @@ export class VmWorld extends StorageWorld {
       }),
       clock: systemClock,
       fileExists: () => true,
+      runScript: async () => "",
       sha256Hex: hash("sha256"),
       newUuid: randomUUID,
       newMac: () => `BC:24:11:00:00:${(++macs).toString(16).padStart(2, "0").toUpperCase()}`,

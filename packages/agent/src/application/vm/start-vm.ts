@@ -9,6 +9,7 @@ import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { startTpm, stopTpm } from "./tpm.ts";
+import { runHook } from "./hookscript.ts";
 import { planStart } from "./start-plan.ts";
 import { listNets } from "@gpve/domain/vm/vm-network.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
@@ -66,6 +67,7 @@ export async function startVm(
   if (runningVm(host, vmid) !== undefined) throw refused(`VM ${vmid} already running`);
   await host.hostKnown;
   const config = await host.configs.change(vmid, applyAllPending);
+  await runHook(host, vmid, config.values, "pre-start", work);
   const tpm = await startTpm(host, vmid, config.values, work.signal);
   try {
     await startQemu(host, args, config.values, tpm === undefined ? [] : [tpm.socket], work, beforeStart);
@@ -73,6 +75,7 @@ export async function startVm(
     await stopTpm(host, vmid);
     throw err;
   }
+  await runHook(host, vmid, config.values, "post-start", work);
 }
 
 async function startQemu(

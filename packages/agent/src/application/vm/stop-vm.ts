@@ -3,6 +3,7 @@ import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { runHook } from "./hookscript.ts";
 import { startVm } from "./start-vm.ts";
 import { answeringAgent } from "./use-guest-agent.ts";
 import { requireRunning, runningVm, type VmHost } from "./vm-host.ts";
@@ -27,9 +28,12 @@ export function stopVmOperation(host: VmHost): OperationDefinition<StopArgs> {
     steps: [
       {
         name: "stop",
-        run: async ({ args, signal }) => {
+        run: async ({ args, signal, log }) => {
           requireUnlocked(host, args);
-          await runningVm(host, args.vmid)?.stop({ signal });
+          const process = runningVm(host, args.vmid);
+          if (process === undefined) return;
+          await runHook(host, args.vmid, host.configs.get(args.vmid).values, "pre-stop", { log, signal });
+          await process.stop({ signal });
         },
       },
     ],
@@ -133,6 +137,7 @@ async function shutDown(
   if (status === "paused" && !args.forceStop) {
     throw new AppError("object.conflict", "VM is paused - cannot shutdown", { pveStatus: 500 });
   }
+  await runHook(host, args.vmid, host.configs.get(args.vmid).values, "pre-stop", work);
   await askToPowerDown(host, process, args.vmid, work);
   const limit = new AbortController();
   const signal = AbortSignal.any([work.signal, limit.signal]);

@@ -34,6 +34,8 @@ export interface VmHost {
   readonly guestAgent: (process: GuestProcess) => GuestAgent;
   readonly clock: Clock;
   readonly fileExists: (path: string) => boolean;
+  /** Runs a program and gives what it printed. */
+  readonly runScript: (path: string, args: readonly string[], signal?: AbortSignal) => Promise<string>;
   readonly sha256Hex: (text: string) => string;
   readonly newUuid: () => string;
   readonly newMac: () => string;

@@ -1,0 +1,27 @@
+// A VM's hook script: run with the VMID and the phase. Only a failing pre-start stops what is going on.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { volumeOf, type VmHost } from "./vm-host.ts";
+
+export type HookPhase = "pre-start" | "post-start" | "pre-stop" | "post-stop";
+
+export async function runHook(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  phase: HookPhase,
+  work: { readonly log: (line: string) => void; readonly signal?: AbortSignal },
+): Promise<void> {
+  const volid = values["hookscript"];
+  if (volid === undefined) return;
+  try {
+    const { plugin, volname } = volumeOf(host, volid);
+    await plugin.activate();
+    const output = await host.runScript(plugin.path(volname), [String(vmid), phase], work.signal);
+    for (const line of output.split("\n")) if (line !== "") work.log(line);
+  } catch (cause) {
+    const text = `hookscript error for ${vmid} on ${phase}: ${messageOf(cause)}`;
+    if (phase === "pre-start") throw new AppError("operation.failed", text, { cause, pveStatus: 500 });
+    work.log(text);
+  }
+}
