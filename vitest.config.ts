@@ -6,7 +6,9 @@ export default defineConfig({
   test: {
     include: ["packages/*/src/**/*.test.ts", "test/repo.test.ts", "test/repo/*.test.ts"],
     pool: "forks",
-    testTimeout: 20_000,
+    // Generous: tests assert behaviour, and the machine may be busy with others.
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     coverage: {
       provider: "v8",
       include: ["packages/*/src/**/*.ts"],

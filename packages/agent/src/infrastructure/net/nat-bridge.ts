@@ -150,8 +150,8 @@ export class NatBridge {
       env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" },
     });
     const identity = identify(pid);
-    // It checks its arguments and binds its ports in its first moments.
-    await this.#clock.sleep(200);
+    // It checks its arguments and binds its ports in its first moments, which are longer on a busy machine.
+    await this.#clock.sleep(500);
     if (identity === undefined || !isAlive(identity))
       throw new AppError(
         "internal.error",

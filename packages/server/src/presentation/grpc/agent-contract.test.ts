@@ -359,9 +359,14 @@ describe("a joined node", () => {
     await vi.waitFor(() => expect(fingerprint()).not.toBe(before), { timeout: 5_000 });
     ahead = 0;
     await vi.waitFor(() => expect(link.connected()).toBe(true), { timeout: 5_000 });
-    const stored = await identities("n1").load("n1");
-    expect(stored === undefined ? undefined : readCertificate(stored.certPem).fingerprint).toBe(
-      fingerprint(),
+    await vi.waitFor(
+      async () => {
+        const stored = await identities("n1").load("n1");
+        expect(stored === undefined ? undefined : readCertificate(stored.certPem).fingerprint).toBe(
+          fingerprint(),
+        );
+      },
+      { timeout: 5_000 },
     );
     expect((await remote.call(call("GET /nodes/{node}/version"), forever)).data).toMatchObject({
       version: "9",
