@@ -5,6 +5,7 @@ import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts
 import { isCdrom, isCloudinitVolume, listDrives, printDrive } from "@gpve/domain/vm/drive.ts";
 import { cloneValues } from "@gpve/domain/vm/new-vm.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import type { JobWait } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import { requireSnapshot } from "@gpve/domain/vm/snapshot.ts";
 import { emptyVmConfig, type VmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { printVmProperty } from "@gpve/domain/vm/vm-properties.ts";
@@ -189,13 +190,13 @@ async function copyLive(
   if (process === undefined) throw refused(`VM ${args.vmid} ended while its disks were copied`);
   const jobs = disks.map(({ key, volname, storage }) => jobOf(host, args.newid, key, storage, volname));
   log(`copying ${disks.length} disks of the running VM`);
-  await withFrozenFilesystems(host, args.vmid, ctx, async () => undefined);
-  await backupDisks(process, jobs, {
+  const wait: JobWait = {
     signal,
     onProgress: (job) => {
       if (job["total-progress"] > 0) progress(job["current-progress"] / job["total-progress"]);
     },
-  });
+  };
+  await backupDisks(process, jobs, wait, (begin) => withFrozenFilesystems(host, args.vmid, ctx, begin));
   for (const { key, drive, volname, storage } of disks) {
     const { format: _format, ...rest } = drive;
     const { size } = await host.storages.plugin(storage).info(volname);

@@ -21,26 +21,26 @@ export interface BackupJob {
   readonly target: CopyTarget;
 }
 
-/** One moment of all disks, each copied to its target. */
+/** One moment of all disks, each copied to its target. `quiesced` holds the guest's file systems for that moment. */
 export async function backupDisks(
   process: GuestProcess,
   jobs: readonly BackupJob[],
   wait: JobWait,
+  quiesced: (begin: () => Promise<unknown>) => Promise<unknown> = (begin) => begin(),
 ): Promise<void> {
   const { qmp } = process;
   for (const { target } of jobs) await addTarget(process, target);
-  await qmp.execute("transaction", {
-    actions: jobs.map(({ id, key, target }) => ({
-      type: "blockdev-backup",
-      data: {
-        "job-id": id,
-        device: topNodeName(key),
-        target: target.node,
-        sync: "full",
-        "auto-dismiss": false,
-      },
-    })),
-  });
+  const actions = jobs.map(({ id, key, target }) => ({
+    type: "blockdev-backup",
+    data: {
+      "job-id": id,
+      device: topNodeName(key),
+      target: target.node,
+      sync: "full",
+      "auto-dismiss": false,
+    },
+  }));
+  await quiesced(() => qmp.execute("transaction", { actions }));
   for (const { id, target } of jobs) {
     await waitForJob(qmp, id, ["concluded"], wait);
     await qmp.execute("job-dismiss", { id });
