@@ -37,7 +37,7 @@ export const nouns: Readonly<Record<string, string>> = {
   token: "API tokens",
   user: "users",
   vm: "virtual machines",
-  storage: "Where disks, images and backups lie",
+  storage: "where disks, images and backups lie",
 };
 
 export interface Chosen {

@@ -4,7 +4,7 @@ import { checkLock } from "@gpve/domain/vm/lock.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import type { VmHost } from "../vm/vm-host.ts";
 import { backupVm, type BackupRequest } from "./backup-vm.ts";
-import type { BackupTools } from "./ports.ts";
+import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 
 export interface BackupArgs extends Omit<BackupRequest, "vmid"> {
   readonly vmids: readonly number[];

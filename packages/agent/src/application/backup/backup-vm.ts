@@ -10,7 +10,13 @@ import { writeVmConfig } from "@gpve/domain/vm/write-config.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm/vm-host.ts";
 import { copyDisk } from "./copy-disk.ts";
 import { beginFleece } from "./fleece.ts";
-import { SUFFIX, type ArchiveWriter, type BackupTools, type Compression, type DiskAccess } from "./ports.ts";
+import {
+  SUFFIX,
+  type ArchiveWriter,
+  type BackupTools,
+  type Compression,
+  type DiskAccess,
+} from "@gpve/domain/backup/backup-ports.ts";
 
 export interface BackupRequest {
   readonly vmid: number;

@@ -1,4 +1,4 @@
-import type { ArchiveWriter, DiskAccess } from "./ports.ts";
+import type { ArchiveWriter, DiskAccess } from "@gpve/domain/backup/backup-ports.ts";
 
 export const CLUSTER_BYTES = 65_536;
 /** Read at once where data is. */

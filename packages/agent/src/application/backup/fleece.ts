@@ -2,7 +2,7 @@
 // scratch image; what is read through the export is scratch first, disk otherwise.
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { ignore } from "@gpve/kit/background.ts";
-import type { BackupTools } from "./ports.ts";
+import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 
 export interface FleeceDisk {
   /** "scsi0" */

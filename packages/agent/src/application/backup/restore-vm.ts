@@ -9,7 +9,7 @@ import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { freeVolume, listVolumes } from "../vm/free-volumes.ts";
 import { startVm } from "../vm/start-vm.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm/vm-host.ts";
-import type { ArchiveReader, BackupTools, DiskAccess } from "./ports.ts";
+import type { ArchiveReader, BackupTools, DiskAccess } from "@gpve/domain/backup/backup-ports.ts";
 
 export interface RestoreArgs {
   readonly vmid: number;

@@ -12,7 +12,7 @@ import type {
   ArchiveReader,
   ArchiveWriter,
   Compression,
-} from "../../application/backup/ports.ts";
+} from "@gpve/domain/backup/backup-ports.ts";
 import { VmaReader } from "./vma/vma-reader.ts";
 import { VmaWriter } from "./vma/vma-writer.ts";
 

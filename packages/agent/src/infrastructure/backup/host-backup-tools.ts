@@ -2,7 +2,7 @@ import { writeFile, rm } from "node:fs/promises";
 import { randomBytes } from "node:crypto";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
-import type { BackupTools } from "../../application/backup/ports.ts";
+import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { createArchive, openArchive } from "./archive-file.ts";
 import { withImage } from "./nbd/image-server.ts";
 import { NbdClient } from "./nbd/nbd-client.ts";

@@ -4,7 +4,7 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { BackupTools, Compression } from "../../application/backup/ports.ts";
+import type { BackupTools, Compression } from "@gpve/domain/backup/backup-ports.ts";
 import { archivedConfigText } from "../../application/backup/restore-vm.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
 import { vmKey } from "./vm-tasks.ts";

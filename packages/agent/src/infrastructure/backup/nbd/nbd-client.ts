@@ -1,6 +1,7 @@
 // Reads and writes a disk image through qemu-nbd or a running QEMU, whatever the image's format.
 import { connect, type Socket } from "node:net";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { Extent } from "@gpve/domain/backup/backup-ports.ts";
 import {
   allocationRequest,
   Chunk,
@@ -22,11 +23,6 @@ import {
   STRUCTURED_REPLY_MAGIC,
 } from "./nbd-protocol.ts";
 import { SocketReader } from "./socket-reader.ts";
-
-export interface Extent {
-  readonly length: number;
-  readonly isZero: boolean;
-}
 
 /** One export, one request at a time. */
 export class NbdClient {

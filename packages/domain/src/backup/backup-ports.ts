@@ -1,10 +1,15 @@
 // What backing up and restoring needs of the outside.
-import type { Extent } from "./extent.ts";
+
+export interface Extent {
+  readonly length: number;
+  /** Known to read as zeroes. */
+  readonly isZero: boolean;
+}
 
 /** A disk's content, whatever its format. */
 export interface DiskAccess {
   readonly size: number;
-  read(offset: number, length: number): Promise<Buffer>;
+  read(offset: number, length: number): Promise<Uint8Array>;
   write(offset: number, data: Uint8Array): Promise<void>;
   writeZeroes(offset: number, length: number): Promise<void>;
   flush(): Promise<void>;
@@ -27,7 +32,7 @@ export interface ArchiveHeader {
 export interface ArchiveCluster {
   readonly device: { readonly name: string };
   readonly offset: number;
-  readonly data: Buffer;
+  readonly data: Uint8Array;
   readonly isZero: boolean;
 }
 
