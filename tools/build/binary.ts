@@ -15,6 +15,8 @@ import {
 } from "node:fs";
 import { join, resolve } from "node:path";
 import { build } from "esbuild";
+import { supervisorBinary } from "@gpve/agent/infrastructure/supervisor/build.ts";
+import { SUPERVISOR_ASSET } from "@gpve/bin/supervisor-source.ts";
 import { exec } from "@gpve/kit/exec.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -38,6 +40,11 @@ await build({
   legalComments: "none",
   logLevel: "warning",
 });
+// Guests need their supervisor; the executable carries it ready.
+const supervisor = await supervisorBinary({
+  sourceFolder: join(root, "packages/supervisor"),
+  cacheFolder: dist,
+});
 const config = join(dist, "sea.json");
 writeFileSync(
   config,
@@ -46,6 +53,7 @@ writeFileSync(
     output: blob,
     disableExperimentalSEAWarning: true,
     useCodeCache: true,
+    assets: { [SUPERVISOR_ASSET]: supervisor },
   }),
 );
 await exec(process.execPath, ["--experimental-sea-config", config], { cwd: root });

@@ -1,7 +1,6 @@
 // Wires virtual machines into an agent: processes, storages, operations, methods.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -20,7 +19,7 @@ import { GuestStatisticsFiles } from "./infrastructure/rrd/guest-statistics.ts";
 import { SAMPLE_EVERY_MS } from "./infrastructure/rrd/node-statistics.ts";
 import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
 import { createAllVmsHandlers } from "./presentation/pve/all-vms-handlers.ts";
-import { background } from "@gpve/kit/background.ts";
+import { background, ignore } from "@gpve/kit/background.ts";
 import { runHook } from "./application/vm/hookscript.ts";
 import { stopTpm } from "./application/vm/tpm.ts";
 import { VmConfigs } from "./application/vm/vm-configs.ts";
@@ -59,6 +58,8 @@ export interface VmParts {
   readonly log: Logger;
   readonly clock: Clock;
   readonly qemuBinary: string;
+  /** The guest supervisor, ready or to be built. */
+  readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
 }
 
 /** A hook may copy things about. */
@@ -82,14 +83,11 @@ export interface ComposedVms {
 
 export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   const { data, node, records, clock, log } = parts;
+  const supervisor = await findSupervisor(parts);
   const processes = new SupervisedGuests({
     dataFolder: data.path,
     instanceId: data.instanceId,
-    supervisor: await supervisorBinary({
-      sourceFolder: fileURLToPath(new URL("../../supervisor", import.meta.url)),
-      cacheFolder: data.file("agent"),
-      exec: parts.exec,
-    }),
+    supervisor: supervisor.path,
     log,
     clock,
   });
@@ -104,7 +102,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     network,
     ram: new UnixRamStreams(data.file("run", "ram")),
     facts: () => qemuHostFacts(node, parts.facts()),
-    hostKnown: parts.hostKnown,
+    hostKnown: supervisor.missing ?? parts.hostKnown,
     qemuBinary: parts.qemuBinary,
     ioFolder: (id) => data.file("run", "guests", id, "io"),
     guestAgent: (process) => agents.of(process),
@@ -222,6 +220,22 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       processes.close();
     },
   };
+}
+
+/** Without a supervisor no guest starts, and everything else works: whoever starts one is told why. */
+async function findSupervisor(parts: VmParts): Promise<{ path: string; missing?: Promise<never> }> {
+  if ("binary" in parts.supervisor) return { path: parts.supervisor.binary };
+  try {
+    const { sourceFolder } = parts.supervisor;
+    return {
+      path: await supervisorBinary({ sourceFolder, cacheFolder: parts.data.file("agent"), exec: parts.exec }),
+    };
+  } catch (err) {
+    parts.log.error({ err: messageOf(err) }, "no guest can start");
+    const missing = Promise.reject<never>(err instanceof Error ? err : new Error(String(err)));
+    missing.catch((reason: unknown) => ignore(reason, "told to whoever starts a guest"));
+    return { path: "gpve-supervisor", missing };
+  }
 }
 
 function hash(algorithm: string, text: string): string {

@@ -51,6 +51,8 @@ export interface AgentSettings {
   readonly metrics: Metrics;
   readonly clock?: Clock;
   readonly qemuBinary?: string;
+  /** The guest supervisor, ready or to be built. */
+  readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
   /** In one process: tasks of the server under the same node name. */
   readonly serverTasks?: TaskDirectory;
   /** The cluster's storages; the same object for the same definition. */
@@ -153,6 +155,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     log,
     clock,
     qemuBinary: settings.qemuBinary ?? DEFAULT_QEMU,
+    supervisor: settings.supervisor,
   });
   const agent = createAgent({
     node: nodeName,

@@ -16,6 +16,7 @@ import { formatUrl, type ListenAddress } from "./commands/options.ts";
 import { completeCredentials, prepareCredentials } from "./credentials.ts";
 import { certificateNames, machineName, reachableAddress } from "./machine-names.ts";
 import { startObservability } from "./observability.ts";
+import { supervisorSource } from "./supervisor-source.ts";
 
 export interface NodeSettings {
   readonly data: DataDir;
@@ -71,6 +72,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
   });
   const agent = await startAgent({
     data,
+    supervisor: supervisorSource(data),
     nodeName: name,
     accessOf: server.access.accessOf,
     publisher: new RecordsTaskPublisher(server.records, taskRecords),

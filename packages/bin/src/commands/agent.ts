@@ -34,6 +34,7 @@ import { startObservability } from "../observability.ts";
 import { showDataDir } from "../show-data-dir.ts";
 import { untilSignalled } from "../until-signalled.ts";
 import { commandOptions } from "./options.ts";
+import { supervisorSource } from "../supervisor-source.ts";
 
 const JOIN_RETRY_MS = 1_000;
 const JOIN_GIVE_UP_MS = 120_000;
@@ -64,6 +65,7 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
     const cluster = new ClusterView(nodeName, () => links, log);
     const running = await startAgent({
       data,
+      supervisor: supervisorSource(data),
       nodeName,
       accessOf: (actor) => cluster.accessOf(actor),
       publisher: cluster,
