@@ -202,6 +202,21 @@ describe("SQLite store", () => {
     await watch.stop();
   });
 
+  it("takes a key that nested transactions put and delete in one revision", async () => {
+    const store = open(":memory:");
+    const key = Uint8Array.of(0);
+    // etcd refuses a key that is written twice, but lets these two meet; so do we.
+    const first = await write(
+      store,
+      { type: "txn", compare: [], success: [{ type: "put", key, value: utf8("1") }, put("c", "1")] },
+      { type: "txn", compare: [], success: [{ type: "delete", key, end: utf8("b") }] },
+    );
+    expect((await store.range({ key })).count).toBe(0);
+    expect((await store.range({ key, revision: first })).count).toBe(0);
+    expect((await store.range({ key: utf8("c") })).count).toBe(1);
+    await store.close();
+  });
+
   it("ends watches and refuses work once closed", async () => {
     const store = open(":memory:");
     const watch = openWatch(store, everything);

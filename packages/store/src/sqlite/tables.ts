@@ -101,10 +101,10 @@ export class Tables {
   }
 
   put(kv: KeyValue): void {
-    const { lastInsertRowid } = this.#insert(kv);
+    const id = this.#insert(kv);
     this.#sql(
       "INSERT INTO live (key, id) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET id = excluded.id",
-    ).run(kv.key, lastInsertRowid);
+    ).run(kv.key, id);
   }
 
   delete(key: Bytes, revision: number): void {
@@ -170,10 +170,17 @@ export class Tables {
       .map((row) => bytes(row["key"]));
   }
 
-  #insert(kv: KeyValue): { lastInsertRowid: number | bigint } {
-    return this.#sql(
-      "INSERT INTO history (mod, key, value, created, version, lease) VALUES (?, ?, ?, ?, ?, ?)",
-    ).run(
+  /**
+   * A key that nested transactions put and delete in one revision has one row for it, the last one: whoever watches now
+   * sees both events, who reads history later sees how it ended.
+   */
+  #insert(kv: KeyValue): number | bigint {
+    const row = this.#sql(
+      `INSERT INTO history (mod, key, value, created, version, lease) VALUES (?, ?, ?, ?, ?, ?)
+       ON CONFLICT (key, mod) DO UPDATE SET value = excluded.value, created = excluded.created,
+         version = excluded.version, lease = excluded.lease
+       RETURNING id`,
+    ).get(
       kv.modRevision,
       kv.key,
       kv.value,
@@ -181,6 +188,7 @@ export class Tables {
       kv.version,
       kv.lease === 0n ? null : String(kv.lease),
     );
+    return int(row?.["id"]);
   }
 
   #sql(text: string): StatementSync {
