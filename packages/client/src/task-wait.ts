@@ -53,8 +53,8 @@ export async function waitTask(
       const params = { node, upid, start: seen, limit: LOG_PAGE };
       const answer = await pve.call("GET", "/nodes/{node}/tasks/{upid}/log", params, call);
       const rows = pveRows(answer.data, "the task log").filter((row) => Number(row["n"]) > seen);
-      // An empty log is shown by PVE as one row "no content" with total 0.
-      const lines = answer.total === undefined && rows[0]?.["t"] === "no content" ? [] : rows;
+      // An empty log is shown by PVE as one row "no content".
+      const lines = rows.length === 1 && rows[0]?.["t"] === "no content" ? [] : rows;
       for (const row of lines) onLog(String(row["t"]));
       seen += lines.length;
       if (lines.length < LOG_PAGE) return;
