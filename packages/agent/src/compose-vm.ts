@@ -217,6 +217,8 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       statistics.close();
       consoles.close();
       agents.close();
+      // Guests run on without us; where there are none, nothing of this instance stays in the kernel.
+      if (processes.list().length === 0) processes.sweep();
       processes.close();
     },
   };

@@ -43,7 +43,7 @@ import { composeConsoles } from "./compose-consoles.ts";
 import { composeEvents, composeV1, registerV1Operations } from "./compose-v1.ts";
 import { clusterLog } from "./application/cluster/cluster-log.ts";
 import { eventCollection } from "./application/v1/events.ts";
-import { freshReads } from "./application/fresh-reads.ts";
+import { freshReads, ownedStore } from "./application/fresh-reads.ts";
 import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
 import { ListResources, poolMembership } from "./application/cluster/list-resources.ts";
 import { nextFreeId } from "./application/cluster/next-id.ts";
@@ -227,6 +227,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   };
   const adapters = registerV1Operations({ records, clock, engine, board, shared });
 
+  const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
   let listener: Listener | undefined;
   let directory: NodeDirectory | undefined;
   let rotation = (): void => undefined;
@@ -279,7 +280,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         localNode: nodeName,
         uploads: new LocalUploads({ directory: local.uploads, localNode: nodeName }),
         // Only this process writes to an embedded store, and a write is in memory before its answer goes out.
-        fresh: settings.shared ? freshReads({ records, clock, log }) : () => Promise.resolve(),
+        fresh: reads.fresh,
       });
       const v1 = composeV1({
         shared,
@@ -369,7 +370,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       ...createClusterTaskHandlers({ tasks: recentTasks }),
       ...createNotYetHandlers({
         localNode: nodeName,
-        quorate: () => true,
+        quorate: reads.answers,
         guests: () => guests.list().map(({ value }) => value),
       }),
       ...createClusterHandlers({
@@ -380,7 +381,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         identity: {
           name: settings.clusterName,
           localNode: nodeName,
-          quorate: () => true,
+          quorate: reads.answers,
           version: () => records.collection(nodeRecords).list().length,
         },
         clusterLog: (max, auditor, userid) =>

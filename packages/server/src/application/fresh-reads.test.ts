@@ -10,7 +10,7 @@ function fixture() {
   const clock = new FakeClock();
   let asked = 0;
   let answer: () => Promise<void> = async () => undefined;
-  const fresh = freshReads({
+  const { fresh, answers } = freshReads({
     records: {
       fresh: () => {
         asked++;
@@ -20,7 +20,7 @@ function fixture() {
     clock,
     log: { warn: (_fields, message) => said.push(message), info: (_fields, message) => said.push(message) },
   });
-  return { fresh, clock, said, asked: () => asked, store: (next: typeof answer) => (answer = next) };
+  return { fresh, answers, clock, said, asked: () => asked, store: (next: typeof answer) => (answer = next) };
 }
 
 test("asks the store before every read while it answers", async () => {
@@ -32,7 +32,7 @@ test("asks the store before every read while it answers", async () => {
 });
 
 test("reads go on from memory while the store is away, and say so once", async () => {
-  const { fresh, clock, asked, said, store } = fixture();
+  const { fresh, answers, clock, asked, said, store } = fixture();
   store(() => Promise.reject(new AppError("store.unavailable", "no endpoint answers")));
   await fresh(signal);
   await fresh(signal);
@@ -41,10 +41,12 @@ test("reads go on from memory while the store is away, and say so once", async (
   await fresh(signal);
   expect(asked()).toBe(2);
   expect(said).toEqual(["the store does not answer: reads show what this server last knew"]);
+  expect(answers()).toBe(false);
   store(async () => undefined);
   await clock.advance(5_000);
   await fresh(signal);
   expect(said.at(-1)).toBe("the store answers again: reads are up to date");
+  expect(answers()).toBe(true);
   await fresh(signal);
   expect(asked()).toBe(4);
 });

@@ -18,10 +18,17 @@ const PATIENCE_MS = 2_000;
 /** While the store is away, one read in this time asks for it; the others do not wait. */
 const ASK_AGAIN_MS = 2_000;
 
-export function freshReads({ records, clock, log }: FreshReadsDeps): (signal: AbortSignal) => Promise<void> {
+export interface FreshReads {
+  /** Before every read. */
+  readonly fresh: (signal: AbortSignal) => Promise<void>;
+  /** Whether the store answered when it was last asked, which is with every read. */
+  readonly answers: () => boolean;
+}
+
+export function freshReads({ records, clock, log }: FreshReadsDeps): FreshReads {
   let away = false;
   let askAt = 0;
-  return async (signal) => {
+  const fresh = async (signal: AbortSignal): Promise<void> => {
     if (away && clock.monotonic() < askAt) return;
     askAt = clock.monotonic() + PATIENCE_MS + ASK_AGAIN_MS;
     const current = await isCurrent(records, clock, signal);
@@ -31,7 +38,11 @@ export function freshReads({ records, clock, log }: FreshReadsDeps): (signal: Ab
       else log.info({}, "the store answers again: reads are up to date");
     }
   };
+  return { fresh, answers: () => !away };
 }
+
+/** One process owns the store: what it wrote is in its memory, and without the store it would not run. */
+export const ownedStore: FreshReads = { fresh: () => Promise.resolve(), answers: () => true };
 
 /** False when the store did not answer in time. */
 async function isCurrent(
