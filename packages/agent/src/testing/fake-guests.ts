@@ -100,9 +100,9 @@ export class FakeGuest implements GuestProcess {
         ["system_powerdown", () => ({})],
         ["migrate-set-capabilities", () => ({})],
         ["migrate-set-parameters", () => ({})],
-        ["migrate-incoming", () => this.#migration("completed")],
+        ["migrate-incoming", () => this.#migration("completed", "paused")],
         ["migrate", () => this.#migration("pre-switchover")],
-        ["migrate-continue", () => this.#migration("completed")],
+        ["migrate-continue", () => this.#migration("completed", "postmigrate")],
         ["migrate_cancel", () => this.#migration("cancelled")],
         ["query-migrate", () => ({ status: this.migration })],
         ...answers,
@@ -110,8 +110,9 @@ export class FakeGuest implements GuestProcess {
     );
   }
 
-  #migration(state: string): object {
+  #migration(state: string, status = this.status): object {
     this.migration = state;
+    this.status = status;
     return {};
   }
 

@@ -37,7 +37,7 @@ export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArg
           const config = host.configs.find(vmid);
           if (config === undefined) return;
           const lock = config.values["lock"];
-          if (lock !== undefined && lock !== "destroyed" && !args.skiplock) {
+          if (lock !== undefined && lock !== "destroyed" && lock !== "suspended" && !args.skiplock) {
             throw new AppError("resource.busy", `VM is locked (${lock})`, { pveStatus: 500 });
           }
           requireStopped(host, vmid);

@@ -1,18 +1,22 @@
 // Starting a VM: pending changes take effect, then QEMU runs.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
+import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/lock.ts";
 import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
 import { applyAllPending } from "@gpve/domain/vm/pending.ts";
 import type { StartFromState } from "@gpve/domain/vm/snapshot.ts";
+import { endSuspend, suspendedState } from "@gpve/domain/vm/suspend.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
-import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import type { OperationDefinition, Step } from "@gpve/kit/operation/definition.ts";
 import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { startTpm, stopTpm } from "./tpm.ts";
+import { freeVolume } from "./free-volumes.ts";
 import { runHook } from "./hookscript.ts";
+import { letGo } from "./snapshot/hold-guest.ts";
+import { continueFromRam, loadRam } from "./snapshot/ram-state.ts";
 import { planStart } from "./start-plan.ts";
 import { listNets } from "@gpve/domain/vm/vm-network.ts";
-import { runningVm, type VmHost } from "./vm-host.ts";
+import { requireRunning, runningVm, volumeOf, type VmHost } from "./vm-host.ts";
 
 export interface StartArgs {
   readonly vmid: number;
@@ -31,26 +35,41 @@ interface StartWork {
 interface StartState {
   /** Everything was checked and QEMU is about to be started: from here on an undo has something to end. */
   begun?: boolean;
+  /** The RAM that a suspended guest is started from. */
+  suspended?: string;
 }
 
 export function startVmOperation(host: VmHost): OperationDefinition<StartArgs, StartState> {
   return {
     type: "qmstart",
-    steps: [
-      {
-        name: "start",
-        run: async (ctx) =>
-          startVm(host, ctx.args, ctx, async () => {
-            ctx.state.begun = true;
-            await ctx.checkpoint();
-          }),
-        undo: async ({ args, state }) => {
-          // A VM that ran before this operation came is none of its business.
-          if (state.begun === true) await runningVm(host, args.vmid)?.kill();
-          if (runningVm(host, args.vmid) === undefined) await stopTpm(host, args.vmid);
-        },
-      },
-    ],
+    steps: [startStep(host)],
+  };
+}
+
+/** Starts a VM; a suspended one goes on where it was. */
+export function startStep<Args extends StartArgs>(host: VmHost): Step<Args, StartState> {
+  return {
+    name: "start",
+    run: async (ctx) =>
+      startVm(host, ctx.args, ctx, async (suspended) => {
+        ctx.state.begun = true;
+        if (suspended !== undefined) ctx.state.suspended = suspended;
+        await ctx.checkpoint();
+      }),
+    undo: async ({ args, state, log }) => {
+      const { vmid } = args;
+      const { suspended } = state;
+      if (suspended !== undefined && host.configs.get(vmid).values["vmstate"] !== suspended) {
+        // It has left the saved RAM behind and may have written to its disks: there is no way back.
+        const process = runningVm(host, vmid);
+        if (process !== undefined) await letGo(process, true);
+        await freeVolume(host, suspended, log);
+        return;
+      }
+      // A VM that ran before this operation came is none of its business.
+      if (state.begun === true) await runningVm(host, vmid)?.kill();
+      if (runningVm(host, vmid) === undefined) await stopTpm(host, vmid);
+    },
   };
 }
 
@@ -58,24 +77,58 @@ export async function startVm(
   host: VmHost,
   args: StartArgs,
   work: StartWork,
-  beforeStart: () => Promise<void> = async () => undefined,
+  beforeStart: (suspended?: string) => Promise<void> = async () => undefined,
 ): Promise<void> {
   const { vmid } = args;
   const before = host.configs.get(vmid);
-  if (args.skiplock !== true) checkLock(before);
   if (isTemplate(before)) throw refused("you can't start a vm if it's a template");
+  if (args.skiplock !== true && !hasLock(before, "suspended")) checkLock(before);
   if (runningVm(host, vmid) !== undefined) throw refused(`VM ${vmid} already running`);
   await host.hostKnown;
-  const config = await host.configs.change(vmid, applyAllPending);
+  const suspended = args.from === undefined ? suspendedState(before) : undefined;
+  // The devices of saved RAM are those of its time: changes wait for the start after this one.
+  const config = suspended === undefined ? await host.configs.change(vmid, applyAllPending) : before;
   await runHook(host, vmid, config.values, "pre-start", work);
   const tpm = await startTpm(host, vmid, config.values, work.signal);
   try {
-    await startQemu(host, args, config.values, tpm === undefined ? [] : [tpm.socket], work, beforeStart);
+    const files = tpm === undefined ? [] : [tpm.socket];
+    const begin = (): Promise<void> => beforeStart(suspended?.vmstate);
+    if (suspended === undefined) await startQemu(host, args, config.values, files, work, begin);
+    else await resumeFromDisk(host, { ...args, from: suspended }, config.values, files, work, begin);
   } catch (err) {
     await stopTpm(host, vmid);
     throw err;
   }
   await runHook(host, vmid, config.values, "post-start", work);
+}
+
+/** The guest stands still until nothing in the configuration names the saved RAM any more: it is never loaded twice. */
+async function resumeFromDisk(
+  host: VmHost,
+  args: StartArgs & { readonly from: StartFromState },
+  values: VmValues,
+  files: readonly GuestFile[],
+  work: StartWork,
+  beforeStart: () => Promise<void>,
+): Promise<void> {
+  const { vmid } = args;
+  const { vmstate } = args.from;
+  work.log("Resuming suspended VM");
+  const { plugin, volname } = volumeOf(host, vmstate);
+  await plugin.activate();
+  work.log(`activating and using '${vmstate}' as vmstate`);
+  await startQemu(host, { ...args, paused: true }, values, files, work, beforeStart);
+  const process = requireRunning(host, vmid);
+  try {
+    await loadRam(host, process, plugin.path(volname), work.signal);
+    await host.configs.change(vmid, endSuspend);
+  } catch (err) {
+    await process.kill();
+    throw err;
+  }
+  await continueFromRam(process, work.signal);
+  work.log("Resumed VM, removing state");
+  await freeVolume(host, vmstate, work.log);
 }
 
 async function startQemu(

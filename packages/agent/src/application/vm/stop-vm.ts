@@ -1,10 +1,10 @@
 // Ending, resetting and pausing a VM.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import { checkLock } from "@gpve/domain/vm/lock.ts";
+import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/lock.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { runHook } from "./hookscript.ts";
-import { startVm } from "./start-vm.ts";
+import { startStep, startVm } from "./start-vm.ts";
 import { answeringAgent } from "./use-guest-agent.ts";
 import { requireRunning, runningVm, type VmHost } from "./vm-host.ts";
 
@@ -29,9 +29,9 @@ export function stopVmOperation(host: VmHost): OperationDefinition<StopArgs> {
       {
         name: "stop",
         run: async ({ args, signal, log }) => {
-          requireUnlocked(host, args);
           const process = runningVm(host, args.vmid);
           if (process === undefined) return;
+          requireUnlocked(host, args);
           await runHook(host, args.vmid, host.configs.get(args.vmid).values, "pre-stop", { log, signal });
           await process.stop({ signal });
         },
@@ -64,9 +64,10 @@ export function shutdownVmOperation(host: VmHost): OperationDefinition<ShutdownA
       {
         name: "shutdown",
         run: async ({ args, signal, log }) => {
-          requireUnlocked(host, args);
           const process = runningVm(host, args.vmid);
-          if (process !== undefined) await shutDown(host, process, args, { signal, log });
+          if (process === undefined) return;
+          requireUnlocked(host, args);
+          await shutDown(host, process, args, { signal, log });
         },
       },
     ],
@@ -113,14 +114,26 @@ export function pauseVmOperation(host: VmHost): OperationDefinition<StopArgs> {
 }
 
 export function resumeVmOperation(host: VmHost): OperationDefinition<StopArgs> {
+  const start = startStep<StopArgs>(host);
   return {
     type: "qmresume",
     steps: [
       {
+        ...start,
         name: "resume",
-        run: async ({ args, signal }) => {
-          requireUnlocked(host, args);
-          await requireRunning(host, args.vmid).qmp.execute("cont", undefined, { signal });
+        run: async (ctx) => {
+          const { args, signal } = ctx;
+          const config = host.configs.get(args.vmid);
+          if (hasLock(config, "suspended") && runningVm(host, args.vmid) === undefined) return start.run(ctx);
+          if (isTemplate(config)) throw refused(`VM ${args.vmid} is a template and cannot be resumed!`);
+          const { qmp } = requireRunning(host, args.vmid);
+          const { status } = await qmp.execute("query-status", undefined, { signal });
+          if (status === "running") return;
+          if (!hasLock(config, "backup")) requireUnlocked(host, args);
+          // A guest that switched itself off while a backup held its process.
+          if (status === "shutdown") await qmp.execute("system_reset", undefined, { signal });
+          const command = status === "suspended" ? "system_wakeup" : "cont";
+          await qmp.execute(command, undefined, { signal });
         },
       },
     ],
@@ -176,4 +189,8 @@ async function askToPowerDown(
 
 function requireUnlocked(host: VmHost, args: StopArgs): void {
   if (args.skiplock !== true) checkLock(host.configs.get(args.vmid));
+}
+
+function refused(message: string): AppError {
+  return new AppError("object.conflict", message, { pveStatus: 500 });
 }

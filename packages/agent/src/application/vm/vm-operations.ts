@@ -20,6 +20,7 @@ import {
   shutdownVmOperation,
   stopVmOperation,
 } from "./stop-vm.ts";
+import { suspendVmOperation } from "./suspend-vm.ts";
 import { updateVmConfig } from "./update-config.ts";
 import type { VmHost } from "./vm-host.ts";
 
@@ -38,6 +39,7 @@ export function registerVmOperations(engine: OperationRegistrar, host: VmHost): 
   engine.register(resetVmOperation(host));
   engine.register(pauseVmOperation(host));
   engine.register(resumeVmOperation(host));
+  engine.register(suspendVmOperation(host));
   engine.register(configureVmOperation(host));
   engine.register(createSnapshotOperation(host));
   engine.register(deleteSnapshotOperation(host));

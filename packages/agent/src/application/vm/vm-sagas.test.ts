@@ -64,6 +64,67 @@ it("takes a snapshot with RAM completely or not at all", { timeout: MINUTE }, ()
   ),
 );
 
+it("suspends a VM to disk, or leaves it running", { timeout: MINUTE }, () =>
+  testSaga<VmWorld>({
+    prepare: async () => {
+      const world = await VmWorld.open();
+      await world.addWithDisk(100, { memory: "16" });
+      await world.run(100);
+      return world;
+    },
+    define: (engine, world) => {
+      registerVmOperations(engine, world.host);
+      return { type: "qmsuspend", args: { vmid: 100, skiplock: false }, resources: ["vm/100"] };
+    },
+    check: (world) => {
+      const guest = world.guests.get("100");
+      // Either it runs and nothing is kept, or it is gone and everything is.
+      if (guest === undefined)
+        expect(world.values(100)).toMatchObject({ lock: "suspended", runningmachine: "pc-i440fx-7.2" });
+      else {
+        expect(guest.status).toBe("running");
+        for (const key of ["lock", "vmstate", "runningmachine", "runningcpu"])
+          expect(world.values(100)).not.toHaveProperty(key);
+      }
+      expect(world.images(100)).toHaveLength(guest === undefined ? 2 : 1);
+    },
+    cleanup: (world) => world.remove(),
+  }),
+);
+
+it("resumes a suspended VM, or leaves it suspended", { timeout: MINUTE }, () =>
+  testSaga<VmWorld>({
+    prepare: async () => {
+      const world = await VmWorld.open();
+      await world.addWithDisk(100, { memory: "16" });
+      const plugin = world.storages.find("local").plugin;
+      const size = 1024 * 1024;
+      const state = await plugin.alloc({
+        vmid: 100,
+        format: "raw",
+        name: "vm-100-state-suspend-x.raw",
+        size,
+      });
+      await world.configs.change(100, (config) => ({
+        ...config,
+        values: { ...config.values, lock: "suspended", vmstate: `local:${state}`, runningmachine: "pc" },
+      }));
+      return world;
+    },
+    define: (engine, world) => {
+      registerVmOperations(engine, world.host);
+      return { type: "qmresume", args: { vmid: 100 }, resources: ["vm/100"] };
+    },
+    check: (world) => {
+      const guest = world.guests.get("100");
+      if (guest !== undefined) expect(guest.status).toBe("running");
+      expect(world.values(100)["lock"]).toBe(guest === undefined ? "suspended" : undefined);
+      expect(world.images(100)).toHaveLength(guest === undefined ? 2 : 1);
+    },
+    cleanup: (world) => world.remove(),
+  }),
+);
+
 it("deletes a snapshot, or keeps what can be deleted again", { timeout: MINUTE }, () =>
   saga("qmdelsnapshot", { name: "snap", force: false }, withSnapshot, async (world, outcome) => {
     expect(world.images(100)).toEqual(["vm-100-disk-0.qcow2"]);

@@ -107,9 +107,6 @@ describe("a VM", () => {
       await expect(node.call(`POST ${VM}/status/${verb}`, { vmid: 100 })).rejects.toThrow(
         "VM 100 not running",
       );
-    await expect(node.call(`POST ${VM}/status/suspend`, { vmid: 100, todisk: true })).rejects.toThrow(
-      "not implemented",
-    );
   });
 
   it("is shut down by its guest, or by force when that takes too long", async () => {
@@ -137,8 +134,10 @@ describe("a VM", () => {
   it("is not started as a template or while locked; only root skips a lock", async () => {
     await node.configs.change(100, (config) => ({ ...config, values: { ...config.values, lock: "backup" } }));
     expect(await status("start")).toBe("VM is locked (backup)");
-    expect(await status("stop")).toBe("VM is locked (backup)");
+    expect(await status("stop")).toBe("OK");
     expect(await status("start", { skiplock: true })).toBe("OK");
+    expect(await status("stop")).toBe("VM is locked (backup)");
+    expect(await status("shutdown")).toBe("VM is locked (backup)");
     await expect(
       node.call(`POST ${VM}/status/stop`, { vmid: 100, skiplock: true }, {}),
     ).rejects.toMatchObject({ errors: { skiplock: "Only root may use this option." } });

@@ -4,12 +4,14 @@ import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change-privileges.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
-import { checkLock } from "@gpve/domain/vm/lock.ts";
+import { checkLock, hasLock } from "@gpve/domain/vm/lock.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { effectiveValues } from "@gpve/domain/vm/pending.ts";
+import { checkSuspendable } from "@gpve/domain/vm/suspend.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { checkDestroyable } from "../../application/vm/destroy-vm.ts";
+import { stateStorage } from "../../application/vm/snapshot/ram-volume.ts";
 import { updateVmConfig } from "../../application/vm/update-config.ts";
 import { requireRunning, type VmHost } from "../../application/vm/vm-host.ts";
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
@@ -145,16 +147,22 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
       requireRunning(host, vmid);
       return submit("qmreset", vmid, { skiplock: skiplock ?? false }, ctx);
     },
-    "POST /nodes/{node}/qemu/{vmid}/status/suspend": ({ vmid, skiplock, todisk }, ctx) => {
+    "POST /nodes/{node}/qemu/{vmid}/status/suspend": ({ vmid, skiplock, todisk, statestorage }, ctx) => {
       requireRootFor("skiplock", skiplock, ctx);
-      if (todisk === true)
-        throw new AppError("feature.unsupported", "suspending to disk is not implemented yet");
       requireRunning(host, vmid);
-      return submit("qmpause", vmid, { skiplock: skiplock ?? false }, ctx);
+      if (todisk !== true) return submit("qmpause", vmid, { skiplock: skiplock ?? false }, ctx);
+      ctx.access.require(`/vms/${vmid}`, ["VM.Config.Disk"]);
+      const config = host.configs.get(vmid);
+      checkSuspendable(config);
+      const storage = statestorage ?? stateStorage(config.values);
+      ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
+      host.storages.plugin(storage);
+      return submit("qmsuspend", vmid, { skiplock: skiplock ?? false, storage }, ctx);
     },
     "POST /nodes/{node}/qemu/{vmid}/status/resume": ({ vmid, skiplock }, ctx) => {
       requireRootFor("skiplock", skiplock, ctx);
-      requireRunning(host, vmid);
+      const config = host.configs.find(vmid);
+      if (config === undefined || !hasLock(config, "suspended")) requireRunning(host, vmid);
       return submit("qmresume", vmid, { skiplock: skiplock ?? false }, ctx);
     },
   };

@@ -103,6 +103,19 @@ describe("snapshots", () => {
     expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
   });
 
+  it("leave a guest paused that its owner had paused", async () => {
+    await node.run(100);
+    const guest = node.guests.get("100");
+    if (guest !== undefined) guest.status = "paused";
+    expect(await take("ram", { vmstate: true })).toBe("OK");
+    expect(guest?.status).toBe("paused");
+    guest?.qmp.answers.set("blockdev-snapshot-internal-sync", () => {
+      throw new Refused("No space left on device");
+    });
+    expect(await take("more", { vmstate: true })).toContain("No space left on device");
+    expect(guest?.status).toBe("paused");
+  });
+
   it("that fail leave nothing and a guest that runs", async () => {
     await node.run(100);
     const guest = node.guests.get("100");

@@ -85,7 +85,7 @@ export async function cancelMigration(host: VmHost, process: GuestProcess): Prom
   }
 }
 
-/** Feeds a file to a QEMU started with `-incoming defer` and lets it run. */
+/** Feeds a file to a QEMU started with `-incoming defer`. With `-S` the guest then waits for `cont`. */
 export async function loadRam(
   host: VmHost,
   process: GuestProcess,
@@ -97,6 +97,10 @@ export async function loadRam(
   await qmp.execute("migrate-incoming", { uri: `unix:${socket}` }, { signal });
   await host.ram.send(process, socket, file, signal);
   await waitForMigration(host, qmp, "completed", signal);
+}
+
+/** A guest whose RAM was loaded runs on. */
+export async function continueFromRam({ qmp }: GuestProcess, signal: AbortSignal): Promise<void> {
   const { status } = await qmp.execute("query-status");
   if (status !== "running") await qmp.execute("cont", undefined, { signal });
 }

@@ -22,6 +22,8 @@ export interface CreateSnapshotArgs extends SnapshotArgs {
 interface SnapshotState {
   begun?: boolean;
   vmstate?: string;
+  /** Absent = the guest was not touched yet; false = it was paused before. */
+  resumes?: boolean;
 }
 
 type Context<Args> = StepContext<Args, SnapshotState>;
@@ -50,7 +52,7 @@ export function createSnapshotOperation(
 /** Nothing of the snapshot is left and the guest goes on. */
 async function takeBack(host: VmHost, ctx: Context<CreateSnapshotArgs>): Promise<void> {
   const { vmid, name } = ctx.args;
-  await continueGuest(host, vmid, ctx.signal);
+  await continueGuest(host, vmid, ctx.state.resumes ?? false, ctx.signal);
   const snapshot = snapshotOf(host.configs.get(vmid), name);
   if (snapshot !== undefined) {
     await host.configs.change(vmid, (config) => ({
@@ -132,10 +134,12 @@ function workOf(host: VmHost, ctx: Context<SnapshotArgs>): SnapshotWork {
     signal: ctx.signal,
     log: ctx.log,
     warn: ctx.warn,
-    begun: async ({ vmstate }) => {
-      if (ctx.state.begun === true && (vmstate === undefined || ctx.state.vmstate === vmstate)) return;
-      ctx.state.begun = true;
-      if (vmstate !== undefined) ctx.state.vmstate = vmstate;
+    begun: async ({ vmstate = ctx.state.vmstate, resumes = ctx.state.resumes }) => {
+      const { state } = ctx;
+      if (state.begun === true && state.vmstate === vmstate && state.resumes === resumes) return;
+      state.begun = true;
+      if (vmstate !== undefined) state.vmstate = vmstate;
+      if (resumes !== undefined) state.resumes = resumes;
       await ctx.checkpoint();
     },
   });

@@ -1,31 +1,28 @@
 // Snapshots on this node: what snapshot-run.ts needs done to volumes and to the running guest.
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
-import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { topNodeName } from "@gpve/domain/vm/argv/block-node.ts";
 import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
 import type { SavedState, StartFromState } from "@gpve/domain/vm/snapshot.ts";
 import type { SnapshotHost } from "@gpve/domain/vm/snapshot-run.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { memoryMiB } from "@gpve/domain/vm/vm-properties.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { freeVolume } from "../free-volumes.ts";
 import { startVm } from "../start-vm.ts";
 import { freezeFilesystems, thawFilesystems, wantsFreeze } from "../use-guest-agent.ts";
 import { requireRunning, runningVm, volumeOf, type VmHost } from "../vm-host.ts";
-import { cancelMigration, loadRam, RamSave } from "./ram-state.ts";
+import { letGo } from "./hold-guest.ts";
+import { cancelMigration, continueFromRam, loadRam, RamSave } from "./ram-state.ts";
+import { allocateRamVolume, stateStorage } from "./ram-volume.ts";
 
 export interface SnapshotTask {
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
   readonly warn: (line: string) => void;
   /** Called before the first change of anything. */
-  readonly begun: (what: { readonly vmstate?: string }) => Promise<void>;
+  readonly begun: (what: { readonly vmstate?: string; readonly resumes?: boolean }) => Promise<void>;
 }
-
-const MIB = 1024 * 1024;
-/** Devices and what changes while it is written, beside the RAM itself. */
-const STATE_MARGIN_MIB = 500;
 
 /** Keys of the disks in QEMU: a TPM's state is its own program's. */
 const isInQemu = (key: string): boolean => key !== "tpmstate0";
@@ -78,18 +75,14 @@ export class SnapshotWork implements SnapshotHost {
     for (const storage of storages) await this.#host.storages.plugin(storage).activate();
   }
 
-  async allocateState(config: VmConfig, name: string): Promise<SavedState> {
-    const process = requireRunning(this.#host, this.vmid);
-    const storage = stateStorage(config.values);
-    const plugin = this.#host.storages.plugin(storage);
-    await plugin.activate();
-    const file = stateName(this.vmid, name);
-    const vmstate = formatVolumeId({ storage, volname: `${this.vmid}/${file}` });
-    await this.#task.begun({ vmstate });
-    const size = (memoryMiB(config.values["memory"]) * 2 + STATE_MARGIN_MIB) * MIB;
-    await plugin.alloc({ vmid: this.vmid, format: "raw", name: file, size }, this.#task);
-    const { machine = "", cpu } = (process.note ?? {}) as { machine?: string; cpu?: string };
-    return { vmstate, runningmachine: machine, ...(cpu === undefined ? {} : { runningcpu: cpu }) };
+  allocateState(config: VmConfig, name: string): Promise<SavedState> {
+    const { values } = config;
+    return allocateRamVolume(
+      this.#host,
+      values,
+      { vmid: this.vmid, storage: stateStorage(values), name },
+      { signal: this.#task.signal, begun: (vmstate) => this.#task.begun({ vmstate }) },
+    );
   }
 
   async freeVolume(volid: string): Promise<void> {
@@ -112,6 +105,7 @@ export class SnapshotWork implements SnapshotHost {
     const process = requireRunning(this.#host, this.vmid);
     const { status } = await process.qmp.execute("query-status");
     this.#resumes = status === "running";
+    await this.#task.begun({ resumes: this.#resumes });
     const vmstate = snapshot["vmstate"];
     if (vmstate === undefined) {
       if (this.#resumes) await process.qmp.execute("stop");
@@ -131,7 +125,7 @@ export class SnapshotWork implements SnapshotHost {
     await this.#save?.cancel();
     this.#save = undefined;
     const process = runningVm(this.#host, this.vmid);
-    if (process !== undefined && this.#resumes) await process.qmp.execute("cont");
+    if (process !== undefined) await letGo(process, this.#resumes);
   }
 
   async snapshotVolume(key: string, drive: Drive, name: string): Promise<void> {
@@ -191,6 +185,7 @@ export class SnapshotWork implements SnapshotHost {
     const process = requireRunning(this.#host, this.vmid);
     try {
       await loadRam(this.#host, process, plugin.path(volname), this.#task.signal);
+      await continueFromRam(process, this.#task.signal);
     } catch (err) {
       await process.kill();
       throw err;
@@ -198,30 +193,19 @@ export class SnapshotWork implements SnapshotHost {
   }
 }
 
-/** A guest that a crash of ours left standing still, or its file systems frozen, goes on. */
-export async function continueGuest(host: VmHost, vmid: number, signal: AbortSignal): Promise<void> {
+/** A guest that a crash of ours left standing still, or its file systems frozen, goes on as it was. */
+export async function continueGuest(
+  host: VmHost,
+  vmid: number,
+  resumes: boolean,
+  signal: AbortSignal,
+): Promise<void> {
   const process = runningVm(host, vmid);
   if (process === undefined) return;
   await cancelMigration(host, process);
-  const { status } = await process.qmp.execute("query-status");
-  if (["paused", "postmigrate", "finish-migrate"].includes(status)) await process.qmp.execute("cont");
+  await letGo(process, resumes);
   if (await wantsFreeze(host, vmid, signal))
     await thawFilesystems(host, vmid).catch((err: unknown) => ignore(err, "it may never have been frozen"));
-}
-
-export function stateName(vmid: number, snapshot: string): string {
-  return `vm-${vmid}-state-${snapshot}.raw`;
-}
-
-/** `vmstatestorage`, else where the first disk is, else `local`. */
-export function stateStorage(values: VmValues): string {
-  const wanted = values["vmstatestorage"];
-  if (wanted !== undefined) return wanted;
-  for (const { drive } of listDrives(values)) {
-    const storage = isCdrom(drive) ? undefined : parseVolumeId(drive.file)?.storage;
-    if (storage !== undefined) return storage;
-  }
-  return "local";
 }
 
 export function hasFeatureOnAll(
