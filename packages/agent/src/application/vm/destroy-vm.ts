@@ -2,7 +2,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { freeVolume, listVolumes, ownedVolumes } from "./free-volumes.ts";
-import { runningVm, type VmHost } from "./vm-host.ts";
+import { runningVm, volumeOf, type VmHost } from "./vm-host.ts";
 
 export interface DestroyArgs {
   readonly vmid: number;
@@ -41,6 +41,8 @@ export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArg
             throw new AppError("resource.busy", `VM is locked (${lock})`, { pveStatus: 500 });
           }
           requireStopped(host, vmid);
+          if (config.values["template"] === "1")
+            await requireNoClones(host, ownedVolumes(host, vmid, config));
           await host.configs.change(vmid, (current) => ({
             ...current,
             values: { ...current.values, lock: "destroyed" },
@@ -54,6 +56,19 @@ export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArg
       },
     ],
   };
+}
+
+/** A template whose clones still read from it stays whole: looked at before anything is locked or removed. */
+async function requireNoClones(host: VmHost, volids: readonly string[]): Promise<void> {
+  for (const volid of volids) {
+    const { plugin, volname } = volumeOf(host, volid);
+    const images = await plugin.list({ content: ["images"] });
+    if (images.some((image) => image.volname.startsWith(`${volname}/`))) {
+      throw new AppError("object.conflict", `base volume '${volid}' is still in use by linked cloned`, {
+        pveStatus: 500,
+      });
+    }
+  }
 }
 
 function requireStopped(host: VmHost, vmid: number): void {

@@ -59,7 +59,7 @@ export async function readGuestFile(
     readonly decode: boolean;
   },
   signal: AbortSignal,
-): Promise<{ content: string; truncated?: boolean }> {
+): Promise<{ content: string; "bytes-read": number; truncated?: boolean }> {
   const chunks: Buffer[] = [];
   const truncated = await withOpenFile(agent, request.file, "rb", signal, async (handle) => {
     if (request.offset > 0)
@@ -79,6 +79,7 @@ export async function readGuestFile(
   const bytes = Buffer.concat(chunks);
   return {
     content: request.decode ? textOf(bytes) : bytes.toString("base64"),
+    "bytes-read": bytes.length,
     ...(truncated ? { truncated: true } : {}),
   };
 }

@@ -87,7 +87,7 @@ export class PackageGraph {
     const found = new Set<string>();
     const visit = (current: string): void => {
       for (const library of this.#depends.get(current) ?? []) {
-        if (found.has(library) || !library.startsWith("lib")) continue;
+        if (found.has(library) || !/^(?:lib|zlib)/.test(library)) continue;
         found.add(library);
         visit(library);
       }

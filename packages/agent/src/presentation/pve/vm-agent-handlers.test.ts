@@ -124,13 +124,18 @@ describe("the agent of a VM", () => {
       at += part.length;
       return { count: part.length, "buf-b64": part.toString("base64"), eof: at >= bytes.length };
     });
-    expect(await call("GET /file-read", { file: "/a" })).toEqual({ content: bytes.toString() });
+    expect(await call("GET /file-read", { file: "/a" })).toEqual({
+      content: bytes.toString(),
+      "bytes-read": bytes.length,
+    });
     expect(await call("GET /file-read", { file: "/a", offset: bytes.length - 2, decode: false })).toEqual({
       content: "YWE=",
+      "bytes-read": 2,
     });
     at = 0;
     expect(await call("GET /file-read", { file: "/a", count: 3 })).toEqual({
       content: "aaa",
+      "bytes-read": 3,
       truncated: true,
     });
     expect(fake.commands.filter((name) => name === "guest-file-close")).toHaveLength(3);

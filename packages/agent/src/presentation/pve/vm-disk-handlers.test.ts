@@ -60,7 +60,12 @@ describe("cloning", () => {
       "parameter 'format' not allowed for linked clones",
     );
     expect(await clone({ newid: 300, full: true })).toBe("OK");
-    expect(await exit(`DELETE ${VM}`, { vmid: 100 })).toContain("is still in use by linked clone");
+    expect(await exit(`DELETE ${VM}`, { vmid: 100 })).toBe(
+      "base volume 'local:100/base-100-disk-0.qcow2' is still in use by linked cloned",
+    );
+    expect(node.values(100)).not.toHaveProperty("lock");
+    for (const vmid of ids) expect(await exit(`DELETE ${VM}`, { vmid })).toBe("OK");
+    expect(await exit(`DELETE ${VM}`, { vmid: 100 })).toBe("OK");
   });
 
   it("copies a snapshot, and refuses what it cannot", async () => {

@@ -12,6 +12,8 @@ const DEPENDS = `linux-image-cloud-amd64
   Depends: linux-image-6.1.0-1-cloud-amd64
 qemu-guest-agent
   Depends: libc6
+dropbear-bin
+  Depends: libc6
 libc6
 `;
 
@@ -28,6 +30,9 @@ describe("building the tiny image", () => {
       ["boot/vmlinuz-6.1.0-1-cloud-amd64", "kernel"],
       ["bin/busybox", "busybox"],
       ["usr/sbin/qemu-ga", staticProgram()],
+      ["usr/sbin/dropbear", staticProgram()],
+      ["usr/bin/dropbearkey", staticProgram()],
+      ["usr/bin/scp", staticProgram()],
       ["usr/lib/syslinux/mbr/mbr.bin", "mbr"],
       ["lib/modules/6.1.0-1-cloud-amd64/kernel/virtio_pci.ko", "\0depends=\0alias=pci:v1\0"],
     ];
@@ -65,7 +70,13 @@ describe("building the tiny image", () => {
       (line) => void said.push(line),
     );
     const root = zstdDecompressSync(readFileSync(join(folder, "initrd"))).toString("latin1");
-    for (const path of ["bin/sh", "sbin/apply-seed", "lib/modules/6.1.0-1-cloud-amd64/modules.dep"]) {
+    for (const path of [
+      "bin/sh",
+      "sbin/apply-seed",
+      "usr/sbin/dropbear",
+      "usr/bin/scp",
+      "lib/modules/6.1.0-1-cloud-amd64/modules.dep",
+    ]) {
       expect(root).toContain(`${path}\0`);
     }
     expect(readFileSync(join(folder, "disk.raw")).subarray(510, 512)).toEqual(Buffer.from([0x55, 0xaa]));

@@ -12,13 +12,15 @@ import type { ImageRecipe } from "../image-recipe.ts";
 import { masterBootRecord } from "../mbr.ts";
 import { GUEST_SCRIPTS } from "./guest-scripts.ts";
 import { SEED_SCRIPTS } from "./seed-script.ts";
-import { GUEST_MODULES, tinyRoot } from "./tiny-root.ts";
+import { GUEST_MODULES, GUEST_PROGRAMS, tinyRoot } from "./tiny-root.ts";
 
 const MIB = 1024 * 1024;
 const BOOT = { startBytes: MIB, sizeBytes: 63 * MIB, type: 0x0e, bootable: true };
 const DATA = { startBytes: 64 * MIB, sizeBytes: 64 * MIB, type: 0x83 };
 const DISK_BYTES = 128 * MIB;
 const KERNEL = "linux-image-cloud-amd64";
+/** Taken with their libraries. Of openssh-client only scp is used, which needs nothing that these do not bring. */
+const SERVICES = ["qemu-guest-agent", "dropbear-bin"];
 const SIGNATURE = 0x67707665;
 
 /** Fast where it matters without hardware help: no address randomisation, no defence against speculation. */
@@ -48,10 +50,11 @@ LABEL tiny
 export function tinyRecipe(exec: Exec): ImageRecipe {
   const debian = new DebianPackages(exec);
   const packageNames = async (): Promise<{ kernel: string; all: string[] }> => {
-    const graph = await debian.dependencies([KERNEL, "qemu-guest-agent"]);
+    const graph = await debian.dependencies([KERNEL, ...SERVICES]);
     const kernel = graph.meaning(KERNEL, /^linux-image-\d/);
-    const agent = ["qemu-guest-agent", ...graph.libraries("qemu-guest-agent")];
-    return { kernel, all: [kernel, "busybox-static", "syslinux", "syslinux-common", "mtools", ...agent] };
+    const services = new Set(SERVICES.flatMap((name) => [name, ...graph.libraries(name)]));
+    const tools = ["busybox-static", "syslinux", "syslinux-common", "mtools"];
+    return { kernel, all: [kernel, ...tools, ...services, "openssh-client"] };
   };
   return {
     name: "tiny",
@@ -83,7 +86,15 @@ export function tinyRecipe(exec: Exec): ImageRecipe {
 }
 
 function recipeHash(): string {
-  const own = JSON.stringify([GUEST_SCRIPTS, SEED_SCRIPTS, GUEST_MODULES, SYSLINUX_CONFIG, BOOT, DATA]);
+  const own = JSON.stringify([
+    GUEST_SCRIPTS,
+    SEED_SCRIPTS,
+    GUEST_MODULES,
+    GUEST_PROGRAMS,
+    SYSLINUX_CONFIG,
+    BOOT,
+    DATA,
+  ]);
   return createHash("sha256").update(own).digest("hex");
 }
 

@@ -1,4 +1,4 @@
-// What runs inside the tiny guest besides the kernel, busybox and qemu-ga. busybox init drives it: `rc` once, then a
+// What runs inside the tiny guest besides the kernel, busybox, qemu-ga and dropbear. busybox init drives it: `rc` once, then a
 // shell on the serial port and on the screen.
 
 const shell = (text: string): string => `#!/bin/sh\n${text.trimStart()}`;
@@ -44,6 +44,7 @@ uevent /sbin/hotplug &
 /sbin/count &
 httpd -h /www
 /sbin/guest-agent &
+/sbin/ssh-server &
 read up rest </proc/uptime
 /sbin/say "ready after $up s, hostname $(hostname), seed $(cat /run/seed-kind)"
 { modprobe -a -q virtio_blk virtio_scsi virtio_net virtio_console virtio_balloon virtio_rng vfat; } 2>/dev/null &
@@ -73,6 +74,12 @@ while [ $tries -lt 50 ]; do
   tries=$((tries + 1))
   sleep 0.1
 done
+`);
+
+/** Lets in only who has a key or a password from the seed. One kind of host key: others take long to make. */
+const sshServer = shell(`
+[ -s /etc/dropbear/key ] || dropbearkey -t ed25519 -f /etc/dropbear/key >/dev/null 2>&1
+exec dropbear -F -r /etc/dropbear/key -P /run/dropbear.pid >/run/dropbear.log 2>&1
 `);
 
 /** Called for every device the kernel sees come or go: loads drivers, brings processors and memory into use. */
@@ -140,6 +147,7 @@ export const GUEST_SCRIPTS: readonly GuestScript[] = [
   { path: "sbin/say", text: say, executable: true },
   { path: "sbin/count", text: count, executable: true },
   { path: "sbin/guest-agent", text: guestAgent, executable: true },
+  { path: "sbin/ssh-server", text: sshServer, executable: true },
   { path: "sbin/hotplug", text: hotplug, executable: true },
   { path: "sbin/shutdown", text: shutdown, executable: true },
   { path: "sbin/dhcp", text: dhcp, executable: true },

@@ -100,6 +100,7 @@ awk '/^ssh_authorized_keys:/ { on = 1; next }
   on && /^ *- / { sub(/^ *- */, ""); gsub(/^["\\x27]|["\\x27]$/, ""); print; next }
   { on = 0 }' $user >$home/.ssh/authorized_keys
 chmod 700 $home/.ssh
+[ $home = /root ] || chown -R 1000:1000 $home
 
 by_mac() {
   for device in /sys/class/net/*; do

@@ -1,5 +1,5 @@
-// The root file system of the tiny guest, which lives in memory: busybox, qemu-ga with its libraries, the modules a
-// virtual machine's devices need, and our scripts.
+// The root file system of the tiny guest, which lives in memory: busybox, qemu-ga and an SSH server with their libraries, the
+// modules a virtual machine's devices need, and our scripts.
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { basename, join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -52,7 +52,27 @@ export const GUEST_MODULES: readonly string[] = [
   "megaraid_sas",
 ];
 
-const EMPTY_FOLDERS = ["dev", "proc", "sys", "run", "tmp", "mnt", "data", "root", "home", "var", "etc/acpi"];
+export const GUEST_PROGRAMS = [
+  "usr/sbin/qemu-ga",
+  "usr/sbin/dropbear",
+  "usr/bin/dropbearkey",
+  "usr/bin/scp",
+] as const;
+
+const EMPTY_FOLDERS = [
+  "dev",
+  "proc",
+  "sys",
+  "run",
+  "tmp",
+  "mnt",
+  "data",
+  "root",
+  "home",
+  "var",
+  "etc/acpi",
+  "etc/dropbear",
+];
 const LIBRARY_FOLDERS = [
   "lib/x86_64-linux-gnu",
   "usr/lib/x86_64-linux-gnu",
@@ -78,9 +98,13 @@ export async function tinyRoot(packages: string, release: string, exec: Exec): P
     entries.push({ path: `${folder}/${applet}`, kind: "link", data: Buffer.from("/bin/busybox") });
   }
   entries.push({ path: "sbin/init", kind: "link", data: Buffer.from("/bin/busybox") });
-  const agent = readFileSync(firstOf(packages, ["usr/sbin/qemu-ga", "usr/bin/qemu-ga"]));
-  file("usr/sbin/qemu-ga", agent, true);
-  for (const [path, bytes] of libraries(packages, agent)) file(path, bytes, true);
+  const needed = new Map<string, Uint8Array>();
+  for (const path of GUEST_PROGRAMS) {
+    const program = readFileSync(firstOf(packages, [path, path.replace("/sbin/", "/bin/")]));
+    file(path, program, true);
+    addLibraries(packages, program, needed);
+  }
+  for (const [path, bytes] of needed) file(path, bytes, true);
   const modules = await collectModules(moduleFolder(packages, release), GUEST_MODULES, exec);
   const home = `lib/modules/${release}`;
   for (const { name, bytes } of modules) file(`${home}/${name}.ko`, bytes);
@@ -94,11 +118,11 @@ export async function tinyRoot(packages: string, release: string, exec: Exec): P
 }
 
 /** The loader under the name the program asks for, and every library by its own name. */
-function libraries(packages: string, program: Uint8Array): Map<string, Uint8Array> {
-  const found = new Map<string, Uint8Array>();
+function addLibraries(packages: string, program: Uint8Array, found: Map<string, Uint8Array>): void {
   const visit = (bytes: Uint8Array): void => {
     const facts = elfFacts(bytes);
-    if (facts === undefined) throw new AppError("internal.error", "qemu-ga is not a 64-bit program");
+    if (facts === undefined)
+      throw new AppError("internal.error", "a program of the tiny guest is not a 64-bit one");
     if (facts.interpreter !== undefined) {
       const path = facts.interpreter.replace(/^\//, "");
       found.set(path, readFileSync(firstOf(packages, [path, `usr/${path}`, `lib/${basename(path)}`])));
@@ -117,7 +141,6 @@ function libraries(packages: string, program: Uint8Array): Map<string, Uint8Arra
     }
   };
   visit(program);
-  return found;
 }
 
 function firstOf(root: string, paths: readonly string[]): string {
