@@ -2,6 +2,13 @@
 
 const HALT = [0xf4, 0xeb, 0xfd]; // hlt; jmp back
 
+const WRITE_MARK = [0xba, 0xf8, 0x03, 0xb0, 0x21, 0xee]; // out 3f8, '!'
+// out cf8, the address of a register of 00:04.0; mov dx, cfc
+const PCI_60 = [0x66, 0xb8, 0x60, 0x20, 0x00, 0x80, 0xba, 0xf8, 0x0c, 0x66, 0xef, 0xba, 0xfc, 0x0c];
+const PCI_68 = [0x66, 0xb8, 0x68, 0x20, 0x00, 0x80, 0xba, 0xf8, 0x0c, 0x66, 0xef, 0xba, 0xfc, 0x0c];
+const FAST = [0xb8, 0x07, 0x00, 0xef];
+const ON = [0xb0, 0x02, 0xee];
+
 const programs = {
   /** Sleeps for ever. */
   halt: HALT,
@@ -12,7 +19,12 @@ const programs = {
   /** Sends back whatever comes in on the first serial port. */
   serialEcho: [0xba, 0xfd, 0x03, 0xec, 0xa8, 0x01, 0x74, 0xfb, 0xba, 0xf8, 0x03, 0xec, 0xee, 0xeb, 0xf1],
   /** Writes '!' to the first serial port, then sleeps. */
-  serial: [0xba, 0xf8, 0x03, 0xb0, 0x21, 0xee, ...HALT],
+  serial: [...WRITE_MARK, ...HALT],
+  /**
+   * Writes '!' to the first serial port, then sets the i6300esb watchdog at 00:04.0 going, at 1 MHz so that it barks
+   * after two seconds, and never feeds it. Its configuration space is enough for that.
+   */
+  watchdog: [...WRITE_MARK, ...PCI_60, ...FAST, ...PCI_68, ...ON, ...HALT],
 } as const satisfies Record<string, readonly number[]>;
 
 export type BootProgram = keyof typeof programs;

@@ -1,6 +1,6 @@
 // Stands in for QEMU where a test needs a process with monitors but no guest: it serves the three monitor descriptors.
 // argv: -uuid UUID; `-fail TEXT` ends at once with a message. The command `x-power-off` acts as a guest that switches
-// itself off.
+// itself off, `x-bark` as a watchdog that expires.
 import { createServer, type Socket } from "node:net";
 import { MONITORS } from "../infrastructure/guest-process/monitors.ts";
 
@@ -25,6 +25,11 @@ const answers: Readonly<Record<string, (args: Record<string, unknown>) => unknow
   "x-power-off": () => {
     status = "shutdown";
     const event = { event: "SHUTDOWN", data: { guest: true, reason: "guest-shutdown" } };
+    for (const client of clients) client.write(`${JSON.stringify(event)}\n`);
+    return {};
+  },
+  "x-bark": () => {
+    const event = { event: "WATCHDOG", data: { action: "poweroff" } };
     for (const client of clients) client.write(`${JSON.stringify(event)}\n`);
     return {};
   },

@@ -13,6 +13,7 @@ import type { CallOptions, Qmp } from "@gpve/domain/vm/qmp/qmp.ts";
 import { qmpRefused } from "@gpve/domain/vm/qmp/qmp-errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
 import { bootId } from "@gpve/kit/process-identity.ts";
 import type { GuestCgroups } from "../cgroup/guest-cgroups.ts";
 import type { QmpClient } from "../qmp/qmp-client.ts";
@@ -30,6 +31,7 @@ export interface SupervisedGuestParts {
   readonly client: QmpClient | undefined;
   readonly cgroups: GuestCgroups | undefined;
   readonly clock: Clock;
+  readonly log: Logger;
 }
 
 const QUIT_PATIENCE_MS = 5_000;
@@ -64,6 +66,7 @@ export class SupervisedGuest implements GuestProcess {
     client.events.listen({
       onEvent: (event) => {
         if (event.name === "SHUTDOWN") this.#noteShutdown(event.data);
+        if (event.name === "WATCHDOG") this.#noteWatchdog(event.data);
       },
       onReset: () => void this.finishShutdown(),
     });
@@ -195,6 +198,14 @@ export class SupervisedGuest implements GuestProcess {
       this.#parts.folder.writeEndNote({ by: "guest", reason });
     this.#switchedOff = true;
     this.#quit();
+  }
+
+  /** QEMU has already done what the configuration says; a power-off ends it without a word. */
+  #noteWatchdog({ action }: Readonly<Record<string, unknown>>): void {
+    const { folder, log } = this.#parts;
+    log.warn({ resource: `qemu/${this.id}`, action }, `the watchdog of ${this.label} was not fed in time`);
+    if (action === "poweroff" && !this.#hasExited && folder.readEndNote() === undefined)
+      folder.writeEndNote({ by: "guest", reason: "watchdog" });
   }
 
   #quit(): void {

@@ -113,6 +113,15 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     stop();
   });
 
+  it("tells a watchdog that switched its guest off", async () => {
+    const guest = await open().start(fakeVm("115"));
+    await guest.qmp.raw("x-bark");
+    // QEMU ends by itself then, with the code of a proper end.
+    await expect.poll(() => existsSync(join(folder, "run/guests/115/end.json"))).toBe(true);
+    await guest.qmp.execute("quit");
+    expect(await guest.exited).toMatchObject({ cause: "shutdown", reason: "watchdog" });
+  });
+
   it("is kept after its guest has switched itself off, as long as somebody needs it", async () => {
     const guest = await open().start(fakeVm("114"));
     const release = guest.holdOpen();

@@ -221,7 +221,7 @@ export class SupervisedGuests implements GuestProcesses {
     state: GuestState,
     options: CallOptions = {},
   ): Promise<SupervisedGuest> {
-    const parts = { folder, card, state, cgroups: this.#cgroups, clock: this.#clock };
+    const parts = { folder, card, state, cgroups: this.#cgroups, clock: this.#clock, log: this.#options.log };
     if (!card.monitors) return new SupervisedGuest({ ...parts, client: undefined });
     const client = await QmpClient.open({
       commandPath: folder.socket("qmp"),
@@ -249,8 +249,9 @@ export class SupervisedGuests implements GuestProcesses {
   }
 
   async #endHalfStarted(folder: GuestFolder, card: GuestCard, state: GuestState): Promise<void> {
-    const parts = { folder, card, state, cgroups: this.#cgroups, clock: this.#clock, client: undefined };
-    await new SupervisedGuest(parts).kill();
+    const { log } = this.#options;
+    const parts = { folder, card, state, cgroups: this.#cgroups, clock: this.#clock, log };
+    await new SupervisedGuest({ ...parts, client: undefined }).kill();
   }
 
   async #adoptOne(folder: GuestFolder, card: GuestCard): Promise<SupervisedGuest | EndedGuest | undefined> {
