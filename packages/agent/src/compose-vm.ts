@@ -28,6 +28,8 @@ import { Consoles } from "./application/vm/consoles.ts";
 import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { VmSampler } from "./application/vm/vm-sampler.ts";
+import { CloudinitVolumes } from "./infrastructure/cloudinit/cloudinit-volume.ts";
+import { readSnippet } from "./infrastructure/cloudinit/snippets.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
@@ -100,6 +102,11 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     processes,
     storages: parts.storages,
     network,
+    cloudinit: new CloudinitVolumes({
+      exec: parts.exec,
+      dns: new ResolvConf(),
+      snippet: (volid) => readSnippet((id) => parts.storages.plugin(id), volid),
+    }),
     ram: new UnixRamStreams(data.file("run", "ram")),
     facts: () => qemuHostFacts(node, parts.facts()),
     hostKnown: supervisor.missing ?? parts.hostKnown,
@@ -156,7 +163,12 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     handlers: {
       ...createVmAgentHandlers(host),
       ...createVmMonitorHandlers(host),
-      ...createVmCloudinitHandlers({ host, dns: new ResolvConf(), sha1: (text) => hash("sha1", text) }),
+      ...createVmCloudinitHandlers({
+        host,
+        engine: parts.engine,
+        dns: new ResolvConf(),
+        sha1: (text) => hash("sha1", text),
+      }),
       ...createBackupHandlers({
         host,
         tools,

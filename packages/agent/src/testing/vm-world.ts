@@ -11,6 +11,7 @@ import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { emptyVmConfig } from "@gpve/domain/vm/vm-config.ts";
 import type { PveHandlers, PveRouteKey } from "@gpve/domain/request/handler.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { exec } from "@gpve/kit/exec.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import type { OperationView } from "@gpve/kit/operation/record.ts";
@@ -22,6 +23,9 @@ import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { VmConfigs } from "../application/vm/vm-configs.ts";
 import { volumeOf, type VmHost } from "../application/vm/vm-host.ts";
 import { registerVmOperations } from "../application/vm/vm-operations.ts";
+import { CloudinitVolumes } from "../infrastructure/cloudinit/cloudinit-volume.ts";
+import { readSnippet } from "../infrastructure/cloudinit/snippets.ts";
+import { createVmCloudinitHandlers } from "../presentation/pve/vm-cloudinit-handlers.ts";
 import { createVmHandlers } from "../presentation/pve/vm-handlers.ts";
 import { FakeGuests, Refused } from "./fake-guests.ts";
 import { contextOf, StorageWorld, type Rights } from "./storage-world.ts";
@@ -59,6 +63,11 @@ export class VmWorld extends StorageWorld {
         configure: async () => [],
         attach: async () => undefined,
       },
+      cloudinit: new CloudinitVolumes({
+        exec,
+        dns: { read: async () => ({}), write: async () => undefined },
+        snippet: (volid) => readSnippet((id) => this.storages.find(id).plugin, volid),
+      }),
       ram: this.#ram(),
       facts: () => sampleHost({ firmware: firmwareTable(this.root, () => VARS_BYTES) }),
       hostKnown: Promise.resolve(),
@@ -163,12 +172,20 @@ export class VmNode extends VmWorld {
     super(records);
     this.engine = testEngine().engine;
     registerVmOperations(this.engine, this.host);
-    this.handlers = createVmHandlers({
-      host: this.host,
-      engine: this.engine,
-      sampled: () => undefined,
-      imageStorages: () => this.definitions.map(({ storage }) => storage),
-    });
+    this.handlers = {
+      ...createVmCloudinitHandlers({
+        host: this.host,
+        engine: this.engine,
+        dns: { read: async () => ({}) },
+        sha1: hash("sha1"),
+      }),
+      ...createVmHandlers({
+        host: this.host,
+        engine: this.engine,
+        sampled: () => undefined,
+        imageStorages: () => this.definitions.map(({ storage }) => storage),
+      }),
+    };
   }
 
   static override async open(): Promise<VmNode> {

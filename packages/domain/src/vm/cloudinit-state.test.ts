@@ -45,7 +45,6 @@ describe("what the cloud-init drive was made from", () => {
     expect(cloudinitRows(changed)).toEqual([
       { key: "cipassword", old: "**********", new: "**********" },
       { key: "ciuser", old: "joe", new: "ann" },
-      { key: "name", old: "web", new: "web" },
       { key: "nameserver", new: "10.0.0.1" },
       { key: "searchdomain", old: "lan" },
     ]);

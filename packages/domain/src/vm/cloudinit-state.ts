@@ -60,11 +60,24 @@ export interface CloudinitRow {
   readonly new?: string;
 }
 
-/** Every cloud-init key with the drive's and the configuration's value; rows of `GET cloudinit`. */
+/** Shown in any case; name, interfaces and addresses only when the drive lacks a change of them. */
+const ALWAYS_SHOWN = new Set([
+  "cicustom",
+  "cipassword",
+  "citype",
+  "ciupgrade",
+  "ciuser",
+  "nameserver",
+  "searchdomain",
+  "sshkeys",
+]);
+
+/** Cloud-init keys with the drive's and the configuration's value; rows of `GET cloudinit`. */
 export function cloudinitRows(config: VmConfig): CloudinitRow[] {
   const state = config.special["cloudinit"] ?? {};
   const added = new Set(splitList(state["added"] ?? ""));
-  const keys = new Set([...Object.keys(config.values), ...Object.keys(state)].filter(isCloudinitKey));
+  const set = Object.keys(config.values).filter((key) => ALWAYS_SHOWN.has(key) || added.has(key));
+  const keys = new Set([...set, ...Object.keys(state)].filter(isCloudinitKey));
   return [...keys].sort().map((key) => {
     const present = shown(key, config.values[key]);
     const recorded = shown(key, state[key]);

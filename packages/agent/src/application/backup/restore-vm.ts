@@ -1,11 +1,13 @@
 // Restoring an archive as a VM: its id is taken, disks are made and filled, then the configuration names them.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
-import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { isCloudinitVolume, listDrives } from "@gpve/domain/vm/drive.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
 import { readBackupMap, restoreConfigText } from "@gpve/domain/vm/restore-config.ts";
 import { emptyVmConfig } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { allocateCloudinit } from "../vm/cloudinit-drive.ts";
 import { freeVolume, listVolumes } from "../vm/free-volumes.ts";
 import { startVm } from "../vm/start-vm.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm/vm-host.ts";
@@ -27,6 +29,8 @@ interface RestoreState {
   existing?: readonly string[];
   /** Drive key -> volume. */
   volumes: Record<string, string>;
+  /** The same for cloud-init drives, which no archive holds. */
+  discs?: Record<string, string>;
 }
 
 export function restoreVmOperation(
@@ -56,10 +60,11 @@ export function restoreVmOperation(
           const reader = await openArchive(host, tools, args.archive);
           const conf = configOf(reader);
           await makeVolumes(host, args, reader, conf, state, log);
+          await makeCloudinitDiscs(host, args, conf, state, log);
           await checkpoint();
           await fillVolumes(host, tools, reader, state.volumes, { signal, progress });
           const text = restoreConfigText(conf, {
-            volumes: state.volumes,
+            volumes: { ...state.volumes, ...state.discs },
             unique: args.unique,
             newMac: host.newMac,
             newUuid: host.newUuid,
@@ -124,6 +129,26 @@ async function makeVolumes(
     const volname = await plugin.alloc({ vmid: args.vmid, format: imageFormat(format), size: found.size });
     state.volumes[key] = formatVolumeId({ storage, volname });
     log(`new volume '${state.volumes[key]}' for ${key}`);
+  }
+}
+
+/** Filled when the VM starts; their names say whose they are. */
+async function makeCloudinitDiscs(
+  host: VmHost,
+  args: RestoreArgs,
+  conf: string,
+  state: RestoreState,
+  log: (line: string) => void,
+): Promise<void> {
+  const { values } = parseVmConfig(conf, { vmid: args.vmid, digestOf: () => "" });
+  for (const { key, drive } of listDrives(values)) {
+    const volume = parseVolumeId(drive.file);
+    if (!isCloudinitVolume(drive.file) || volume === undefined || state.discs?.[key] !== undefined) continue;
+    const extension = /\.(raw|qcow2|vmdk)$/.exec(volume.volname)?.[1];
+    const format = extension === "qcow2" || extension === "vmdk" ? extension : "raw";
+    const volid = await allocateCloudinit(host, args.vmid, args.storage ?? volume.storage, format, { log });
+    state.discs = { ...state.discs, [key]: volid };
+    log(`new volume '${volid}' for ${key}`);
   }
 }
 

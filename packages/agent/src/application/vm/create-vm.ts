@@ -1,10 +1,12 @@
 // Creating a VM: its id is taken first, then its disks are made, then it is there. A crash in between leaves nothing.
 import { defaultBootDevices } from "@gpve/domain/vm/boot-order.ts";
+import { requireDrive } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { newVmValues } from "@gpve/domain/vm/new-vm.ts";
 import { printBootDevices } from "@gpve/domain/vm/vm-properties.ts";
 import { emptyVmConfig, without, type VmValues } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import { refuseSecondCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
 import { freeVolume, listVolumes } from "./free-volumes.ts";
 import { makeDrive, storagesFor } from "./new-disks.ts";
 import { startVm } from "./start-vm.ts";
@@ -52,6 +54,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
         run: async ({ args, state, signal, log, progress, checkpoint }) => {
           for (const [key, text] of Object.entries(args.values)) {
             if (!isDriveKey(key) || state.drives[key] !== undefined) continue;
+            refuseSecondCloudinit(key, requireDrive(key, text), [state.drives]);
             state.drives[key] = await makeDrive(host, args.vmid, key, text, { signal, log, progress });
             await checkpoint();
           }
@@ -65,7 +68,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
       },
       {
         name: "configuration",
-        run: async ({ args, state, clock, signal, warn }) => {
+        run: async ({ args, state, clock, signal, log, warn }) => {
           await host.hostKnown;
           const values = newVmValues(
             { ...without(args.values, "lock"), ...state.drives },
@@ -76,6 +79,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
               now: Math.floor(clock.now() / 1000),
             },
           );
+          await writeCloudinit(host, args.vmid, values, log);
           const boot = values["boot"] ?? printBootDevices(defaultBootDevices(values));
           await host.configs.change(args.vmid, (config) =>
             config.values["lock"] === "create" ? { ...config, values: { ...values, boot } } : config,

@@ -46,3 +46,16 @@ export function isOwned(host: VmHost, vmid: number, volid: string): boolean {
 function unusedVolumes(values: VmValues): string[] {
   return Object.entries(values).flatMap(([key, value]) => (/^unused\d+$/.test(key) ? [value] : []));
 }
+
+/** Volumes of this VM that no section names any more: deleted unused disks, disks removed by force, cloud-init drives. */
+export async function freeDropped(
+  host: VmHost,
+  vmid: number,
+  before: VmConfig,
+  after: VmConfig,
+  log: (line: string) => void,
+): Promise<void> {
+  const kept = new Set(ownedVolumes(host, vmid, after));
+  for (const volid of ownedVolumes(host, vmid, before))
+    if (!kept.has(volid)) await freeVolume(host, volid, log);
+}

@@ -7,6 +7,7 @@ import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
 import { isCdrom, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import { allocateCloudinit, isNewCloudinit } from "./cloudinit-drive.ts";
 import { volumeOf, type VmHost } from "./vm-host.ts";
 
 const NEW_DISK = /^(?:([^/:\s]+):)?(\d+(?:\.\d+)?)$/;
@@ -23,7 +24,7 @@ export interface DiskWork {
 export function isNewDisk(key: string, text: string): boolean {
   if (!isDriveKey(key)) return false;
   const drive = requireDrive(key, text);
-  return NEW_DISK.test(drive.file) || drive["import-from"] !== undefined;
+  return NEW_DISK.test(drive.file) || drive["import-from"] !== undefined || isNewCloudinit(drive);
 }
 
 /** Storages on which a request will allocate, so that an undo knows where to look. */
@@ -50,9 +51,18 @@ export async function makeDrive(
     return printDrive(key, drive);
   const source = drive["import-from"];
   if (source !== undefined) return printDrive(key, await importDisk(host, vmid, drive, source, work));
+  if (isNewCloudinit(drive)) return printDrive(key, await cloudinitDisk(host, vmid, drive, work));
   const wanted = NEW_DISK.exec(drive.file);
   if (wanted !== null) return printDrive(key, await allocateDisk(host, vmid, key, drive, wanted, work));
   return printDrive(key, await existingDisk(host, drive));
+}
+
+async function cloudinitDisk(host: VmHost, vmid: number, drive: Drive, work: DiskWork): Promise<Drive> {
+  const { format, ...rest } = drive;
+  const wanted = format === "qcow2" || format === "vmdk" || format === "raw" ? format : undefined;
+  const storage = parseVolumeId(drive.file)?.storage ?? "";
+  const file = await allocateCloudinit(host, vmid, storage, wanted, work);
+  return { ...rest, file, media: "cdrom" };
 }
 
 async function allocateDisk(

@@ -154,7 +154,7 @@ export async function resolveVolumes(host: VmHost, values: VmValues): Promise<Re
   const resolved = new Map<string, ResolvedVolume>();
   const files = new Map<string, GuestFile>();
   for (const { drive } of listDrives(values)) {
-    if (drive.file === "none" || drive.file === "cdrom" || resolved.has(drive.file)) continue;
+    if (drive.file === "none" || resolved.has(drive.file)) continue;
     const volume = await resolveVolume(host, drive);
     resolved.set(drive.file, volume.resolved);
     for (const file of volume.files) files.set(file.path, file);
@@ -167,6 +167,7 @@ async function resolveVolume(
   drive: Drive,
 ): Promise<{ resolved: ResolvedVolume; files: GuestFile[] }> {
   const access = isCdrom(drive) || drive.ro === true ? "ro" : "rw";
+  if (drive.file === "cdrom") return physicalCdrom(host);
   if (parseVolumeId(drive.file) === undefined) {
     const driver = drive.file.startsWith("/dev/") ? "host_device" : "file";
     const node = { driver, filename: drive.file };
@@ -188,6 +189,23 @@ async function resolveVolume(
       storage: { id: storage, type: definition.type, content: [...contentOf(definition)] },
     },
     files: [{ path: block.filename, access, owned: access === "rw" }, ...basesOf(host, drive.file)],
+  };
+}
+
+const CDROM_DEVICES = ["/dev/cdrom", "/dev/cdrom1", "/dev/cdrom2"];
+
+/** The drive built into this machine. */
+function physicalCdrom(host: VmHost): { resolved: ResolvedVolume; files: GuestFile[] } {
+  const path = CDROM_DEVICES.find((device) => host.fileExists(device));
+  if (path === undefined)
+    throw new AppError(
+      "object.not_found",
+      `node '${host.node}' has no CD drive (no ${CDROM_DEVICES.join(", ")}): choose an image or none`,
+      { pveStatus: 500 },
+    );
+  return {
+    resolved: { node: { driver: "host_cdrom", filename: path }, format: "raw", contentType: "other" },
+    files: [{ path, access: "ro", owned: false }],
   };
 }
 

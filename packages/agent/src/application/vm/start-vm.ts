@@ -9,8 +9,9 @@ import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition, Step } from "@gpve/kit/operation/definition.ts";
 import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { applyCloudinit } from "./cloudinit-drive.ts";
 import { startTpm, stopTpm } from "./tpm.ts";
-import { freeVolume } from "./free-volumes.ts";
+import { freeDropped, freeVolume } from "./free-volumes.ts";
 import { runHook } from "./hookscript.ts";
 import { letGo } from "./snapshot/hold-guest.ts";
 import { continueFromRam, loadRam } from "./snapshot/ram-state.ts";
@@ -88,6 +89,8 @@ export async function startVm(
   const suspended = args.from === undefined ? suspendedState(before) : undefined;
   // The devices of saved RAM are those of its time: changes wait for the start after this one.
   const config = suspended === undefined ? await host.configs.change(vmid, applyAllPending) : before;
+  await freeDropped(host, vmid, before, config, work.log);
+  await applyCloudinit(host, vmid, work.log);
   await runHook(host, vmid, config.values, "pre-start", work);
   const tpm = await startTpm(host, vmid, config.values, work.signal);
   try {

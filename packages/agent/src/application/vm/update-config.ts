@@ -1,14 +1,22 @@
 // Changing a configuration. Everything goes to [PENDING] first; what can take effect now does, the rest waits.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { refuseSecondCloudinit, regenerateCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
 import { changeLive } from "./live/live-change.ts";
 import { isNewDisk, makeDrive, type DiskWork } from "./new-disks.ts";
-import { freeVolume, ownedVolumes } from "./free-volumes.ts";
+import { freeDropped, freeVolume, ownedVolumes } from "./free-volumes.ts";
 import { limitsOf } from "./start-plan.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 import { appendToBootOrder, checkBootOrder, dropFromBootOrder } from "@gpve/domain/vm/boot-order.ts";
 import { checkDigest, stageUpdate, type ConfigUpdate } from "@gpve/domain/vm/config-update.ts";
-import { isCdrom, requireDrive } from "@gpve/domain/vm/drive.ts";
+import { recordCloudinitChange } from "@gpve/domain/vm/cloudinit-state.ts";
+import {
+  findCloudinitDrive,
+  isCdrom,
+  isCloudinitVolume,
+  listDrives,
+  requireDrive,
+} from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
 import { withMac } from "@gpve/domain/vm/new-vm.ts";
@@ -20,6 +28,7 @@ import {
   pendingDeletes,
 } from "@gpve/domain/vm/pending.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { readHotplug } from "@gpve/domain/vm/vm-properties.ts";
 
 export async function updateVmConfig(
   host: VmHost,
@@ -32,13 +41,16 @@ export async function updateVmConfig(
   if (!update.skiplock) checkLock(before);
   const made = await makeNewDrives(host, vmid, before, update, work);
   const running = runningVm(host, vmid);
+  const set = { ...update.set, ...netsWithMac(host, before, update), ...made.values };
+  const changed = (config: VmConfig): VmConfig => {
+    const staged = withBootOrder(stageUpdate(config, { ...update, set }), update);
+    checkBootOrder(effectiveValues(staged));
+    return cleanupPending(running === undefined ? applyAllPending(staged) : staged);
+  };
   try {
-    const set = { ...update.set, ...netsWithMac(host, before, update), ...made.values };
-    await host.configs.change(vmid, (config) => {
-      const staged = withBootOrder(stageUpdate(config, { ...update, set }), update);
-      checkBootOrder(effectiveValues(staged));
-      return cleanupPending(running === undefined ? applyAllPending(staged) : staged);
-    });
+    if (running === undefined && findCloudinitDrive(made.values) !== undefined)
+      await writeCloudinit(host, vmid, changed(before).values, work.log);
+    await host.configs.change(vmid, changed);
   } catch (err) {
     for (const volid of made.volumes) await freeVolume(host, volid, work.log);
     throw err;
@@ -46,6 +58,8 @@ export async function updateVmConfig(
   // From here on the new disks are in the configuration, if only as pending.
   const problems = running === undefined ? {} : await applyToRunning(host, vmid, running, work.log);
   await freeDropped(host, vmid, before, host.configs.get(vmid), work.log);
+  if (running !== undefined && wantsNewDisc(host.configs.get(vmid)))
+    await regenerateCloudinit(host, vmid, work.log);
   if (Object.keys(problems).length > 0)
     throw new AppError("request.invalid", "Parameter verification failed.", { errors: problems });
 }
@@ -60,15 +74,21 @@ async function applyToRunning(
   const problems: Record<string, string> = {};
   const { pending, ...staged } = host.configs.get(vmid);
   const removed = [...pendingDeletes({ ...staged, pending }).keys()].toSorted();
+  const discs = new Set(
+    listDrives(pending).flatMap(({ key, drive }) => (isCloudinitVolume(drive.file) ? [key] : [])),
+  );
   const set = Object.keys(pending)
     .filter((key) => key !== "delete" && !removed.includes(key))
-    .toSorted();
+    // A cloud-init drive is made of everything else.
+    .toSorted((a, b) => Number(discs.has(a)) - Number(discs.has(b)) || (a < b ? -1 : 1));
   for (const key of [...removed, ...set]) {
     try {
       const { values } = host.configs.get(vmid);
-      const outcome = await changeLive({ host, vmid, process, log }, values, key, pending[key]);
+      const text = pending[key];
+      if (discs.has(key)) await writeCloudinit(host, vmid, { ...values, [key]: text ?? "" }, log);
+      const outcome = await changeLive({ host, vmid, process, log }, values, key, text);
       if (outcome === "applied")
-        await host.configs.change(vmid, (config) => cleanupPending(applyPending(config, key)));
+        await host.configs.change(vmid, (config) => cleanupPending(applyAndRecord(config, key)));
     } catch (err) {
       problems[key] = `hotplug problem - ${messageOf(err)}`;
     }
@@ -76,6 +96,16 @@ async function applyToRunning(
   if ([...removed, ...set].some((key) => key === "cpuunits" || key === "cpulimit"))
     process.setLimits(limitsOf(host.configs.get(vmid).values));
   return problems;
+}
+
+/** The drive's disc in a running guest does not follow by itself: what it lacks is noted. */
+function applyAndRecord(config: VmConfig, key: string): VmConfig {
+  const next = applyPending(config, key);
+  return recordCloudinitChange(next, key, config.values[key], next.values[key]);
+}
+
+function wantsNewDisc({ values, special }: VmConfig): boolean {
+  return special["cloudinit"] !== undefined && readHotplug(values["hotplug"]).has("cloudinit");
 }
 
 interface MadeDrives {
@@ -96,6 +126,7 @@ async function makeNewDrives(
   try {
     for (const [key, text] of Object.entries(update.set)) {
       if (!isDriveKey(key)) continue;
+      refuseSecondCloudinit(key, requireDrive(key, text), [before.values, before.pending, values]);
       values[key] = await makeDrive(host, vmid, key, text, work);
       const { file } = requireDrive(key, values[key]);
       if (isNewDisk(key, text) && !known.has(file)) volumes.push(file);
@@ -129,20 +160,7 @@ function withBootOrder(config: VmConfig, update: ConfigUpdate): VmConfig {
   for (const key of update.delete) values = dropFromBootOrder(values, key);
   for (const [key, text] of Object.entries(update.set)) {
     if (!isDriveKey(key) || config.values[key] !== undefined) continue;
-    if (isCdrom(requireDrive(key, text))) values = appendToBootOrder(values, key);
+    if (isCdrom(requireDrive(key, text), true)) values = appendToBootOrder(values, key);
   }
   return { ...config, values };
-}
-
-/** Volumes of this VM that no section names any more: deleted unused disks, disks removed by force, cloud-init drives. */
-async function freeDropped(
-  host: VmHost,
-  vmid: number,
-  before: VmConfig,
-  after: VmConfig,
-  log: (line: string) => void,
-): Promise<void> {
-  const kept = new Set(ownedVolumes(host, vmid, after));
-  for (const volid of ownedVolumes(host, vmid, before))
-    if (!kept.has(volid)) await freeVolume(host, volid, log);
 }

@@ -4,6 +4,7 @@ import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-proc
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import type { CloudinitDrives } from "@gpve/domain/vm/cloudinit/cloudinit-drives.ts";
 import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
 import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -24,6 +25,7 @@ export interface VmHost {
   readonly storages: VmStorages;
   readonly network: VmNetwork;
   readonly ram: RamStreams;
+  readonly cloudinit: CloudinitDrives;
   readonly facts: () => HostFacts;
   /** Resolves when the facts are worth using: the agent has had its first look at the host. */
   readonly hostKnown: Promise<void>;

@@ -13,10 +13,12 @@ import {
   type CloudinitDrive,
   dumpCloudinit,
 } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
+import type { CloudinitDrives } from "@gpve/domain/vm/cloudinit/cloudinit-drives.ts";
 import type { CloudinitFacts } from "@gpve/domain/vm/cloudinit/cloudinit-source.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { isoImage } from "./iso-image.ts";
+import { hashCloudinitPassword } from "./sha-crypt.ts";
 
 export interface CloudinitVolumeDeps {
   readonly exec: Exec;
@@ -25,12 +27,14 @@ export interface CloudinitVolumeDeps {
   readonly snippet: (volumeId: string) => Promise<string>;
 }
 
-export class CloudinitVolumes {
+export class CloudinitVolumes implements CloudinitDrives {
   readonly #deps: CloudinitVolumeDeps;
 
   constructor(deps: CloudinitVolumeDeps) {
     this.#deps = deps;
   }
+
+  readonly hashPassword = (password: string): string => hashCloudinitPassword(password);
 
   /** What `GET cloudinit/dump` answers. */
   async dump(vmid: number, values: VmValues, type: "user" | "network" | "meta"): Promise<string> {

@@ -3,24 +3,38 @@ import type { HostDns } from "@gpve/domain/node/host-ports.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { dumpCloudinit } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
 import { cloudinitRows } from "@gpve/domain/vm/cloudinit-state.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { regenerateCloudinit } from "../../application/vm/cloudinit-drive.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
+import { vmKey } from "./vm-tasks.ts";
 
 export interface VmCloudinitDeps {
   readonly host: VmHost;
+  readonly engine: Pick<OperationEngine, "withResource">;
   /** The node's own name servers stand in for absent ones. */
   readonly dns: Pick<HostDns, "read">;
   readonly sha1: (text: string) => string;
 }
 
-export function createVmCloudinitHandlers({ host, dns, sha1 }: VmCloudinitDeps): PveHandlers {
+export function createVmCloudinitHandlers({ host, engine, dns, sha1 }: VmCloudinitDeps): PveHandlers {
   return {
     "GET /nodes/{node}/qemu/{vmid}/cloudinit": ({ vmid }) =>
-      cloudinitRows(host.configs.get(vmid)).map(({ key, old, new: wanted }) => ({
-        key,
-        ...(old === undefined ? {} : { value: old }),
-        ...(wanted === undefined ? { delete: 1 } : wanted === old ? {} : { pending: wanted }),
-      })),
-
+      cloudinitRows(host.configs.get(vmid)).map(({ key, old, new: wanted }) =>
+        wanted === undefined
+          ? { key, delete: 1 }
+          : {
+              key,
+              ...(old === undefined ? {} : { value: old }),
+              ...(wanted === old ? {} : { pending: wanted }),
+            },
+      ),
+    "PUT /nodes/{node}/qemu/{vmid}/cloudinit": async ({ vmid }, ctx) => {
+      const log = (line: string): void => ctx.log.info({ resource: `qemu/${vmid}` }, line);
+      await engine.withResource(vmKey(vmid), { signal: ctx.signal }, () =>
+        regenerateCloudinit(host, vmid, log),
+      );
+      return null;
+    },
     "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump": async ({ vmid, type }) => {
       const { values } = host.configs.get(vmid);
       return dumpCloudinit(values, { vmid, dns: await dns.read(), sha1 }, type);

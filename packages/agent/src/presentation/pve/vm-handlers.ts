@@ -2,6 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
 import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change-privileges.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { checkLock, hasLock } from "@gpve/domain/vm/lock.ts";
@@ -77,7 +78,8 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
       const update = readConfigUpdate(params, { mayBeEmpty: true });
       checkPrivileges(vmid, {}, update.set, [], ctx);
       const pool = params.pool === undefined ? {} : { pool: params.pool };
-      return submit("qmcreate", vmid, { values: update.set, start: start ?? false, ...pool }, ctx);
+      const values = storedCloudinitValues(update.set, {}, host.cloudinit.hashPassword);
+      return submit("qmcreate", vmid, { values, start: start ?? false, ...pool }, ctx);
     },
 
     "DELETE /nodes/{node}/qemu/{vmid}": (
@@ -178,7 +180,8 @@ function checkedUpdate(
   const update = readConfigUpdate(params);
   requireRootFor("skiplock", update.skiplock, ctx);
   checkPrivileges(vmid, effectiveValues(config), update.set, [...update.delete, ...update.revert], ctx);
-  return update;
+  const set = storedCloudinitValues(update.set, effectiveValues(config), host.cloudinit.hashPassword);
+  return { ...update, set };
 }
 
 /** Every key has its own privilege; the first that is missing is named. */

@@ -3,6 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isCdrom, isCloudinitVolume, listDrives, printDrive } from "@gpve/domain/vm/drive.ts";
+import { CLOUDINIT_DRIVE_BYTES } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
 import { cloneValues } from "@gpve/domain/vm/new-vm.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import type { JobWait } from "@gpve/domain/vm/qmp/qmp-waits.ts";
@@ -10,6 +11,7 @@ import { requireSnapshot } from "@gpve/domain/vm/snapshot.ts";
 import { emptyVmConfig, type VmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { printVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import { allocateCloudinit } from "../cloudinit-drive.ts";
 import { freeVolume, listVolumes } from "../free-volumes.ts";
 import { withFrozenFilesystems } from "../use-guest-agent.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
@@ -136,6 +138,12 @@ async function copyOne(host: VmHost, ctx: Context, drive: Drive): Promise<Drive>
   const source = volumeOf(host, drive.file);
   await source.plugin.activate();
   const { format: _format, ...rest } = drive;
+  if (isCloudinitVolume(drive.file)) {
+    const { format: own } = source.plugin.block(source.volname);
+    const to = args.storage ?? source.storage;
+    const file = await allocateCloudinit(host, args.newid, to, targetFormat(args, own), ctx);
+    return { ...rest, file, size: CLOUDINIT_DRIVE_BYTES };
+  }
   if (!args.full && source.plugin.has("clone", source.volname)) {
     log(`create linked clone of '${drive.file}'`);
     const volname = await source.plugin.cloneLinked(source.volname, args.newid, { signal, log });
@@ -154,15 +162,11 @@ async function copyOne(host: VmHost, ctx: Context, drive: Drive): Promise<Drive>
       trusted: true,
       ...(args.snapname === undefined ? {} : { snapshot: args.snapname }),
     },
-    {
-      vmid: args.newid,
-      format: wanted,
-      ...(isCloudinitVolume(drive.file) ? { name: `vm-${args.newid}-cloudinit.${wanted}` } : {}),
-    },
+    { vmid: args.newid, format: wanted },
     { signal, log, progress },
   );
   const { size } = await plugin.info(volname);
-  return { ...rest, file: formatVolumeId({ storage, volname }), ...(isCdrom(drive) ? {} : { size }) };
+  return { ...rest, file: formatVolumeId({ storage, volname }), size };
 }
 
 async function allocateLike(

@@ -4,11 +4,20 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
 import { checkDigest } from "@gpve/domain/vm/config-update.ts";
-import { addUnused, isCdrom, listDrives, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
+import {
+  addUnused,
+  isCdrom,
+  isCloudinitVolume,
+  listDrives,
+  printDrive,
+  requireDrive,
+} from "@gpve/domain/vm/drive.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
+import { allocateCloudinit, writeCloudinit } from "../cloudinit-drive.ts";
 import { freeVolume, listVolumes } from "../free-volumes.ts";
+import { changeMedia } from "../live/live-drives.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 import { reassignSteps, type ReassignArgs } from "./reassign-disk.ts";
 import { dropCopy, finishMirror, hasJob, hasNode, mirrorDisk, type CopyTarget } from "./qemu-copy.ts";
@@ -43,7 +52,7 @@ export function checkMovable(host: VmHost, args: MoveArgs): Drive {
   const drive = requireDrive(args.disk, text);
   const volume = parseVolumeId(drive.file);
   if (volume === undefined) throw refused(`disk '${args.disk}' has no associated volume`);
-  if (isCdrom(drive)) throw refused("you can't move a cdrom");
+  if (isCdrom(drive, true)) throw refused("you can't move a cdrom");
   const { format } = volumeOf(host, drive.file).plugin.block(volume.volname);
   host.storages.plugin(args.storage);
   if (volume.storage === args.storage && (args.format === undefined || args.format === format))
@@ -84,8 +93,9 @@ function moveSteps(host: VmHost): readonly Step<MoveArgs, MoveState>[] {
     {
       name: "old volume",
       run: async ({ args, state, log }) => {
-        if (args.remove && state.source !== undefined && !isUsed(host, args.vmid, state.source))
-          await freeVolume(host, state.source, log);
+        const { source } = state;
+        if (source === undefined || isUsed(host, args.vmid, source)) return;
+        if (args.remove || isCloudinitVolume(source)) await freeVolume(host, source, log);
       },
     },
   ];
@@ -108,6 +118,7 @@ async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
   const format = args.format ?? own;
   const process = runningVm(host, args.vmid);
   log(`moving '${state.source}' to storage '${args.storage}'`);
+  if (isCloudinitVolume(state.source)) return makeCloudinitThere(host, ctx, format);
   if (process === undefined) {
     const volname = await plugin.importFrom(
       { path: filename, format: own, trusted: true },
@@ -134,6 +145,24 @@ async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
       if (each["total-progress"] > 0) progress(each["current-progress"] / each["total-progress"]);
     },
   });
+}
+
+/** A cloud-init drive is not copied but made again; a running guest gets the new disc. */
+async function makeCloudinitThere(
+  host: VmHost,
+  ctx: Context,
+  format: NonNullable<MoveArgs["format"]>,
+): Promise<void> {
+  const { args, state, log, checkpoint } = ctx;
+  const { vmid, disk } = args;
+  state.target = await allocateCloudinit(host, vmid, args.storage, format, ctx);
+  await checkpoint();
+  const { values } = host.configs.get(vmid);
+  const { format: _format, ...drive } = requireDrive(disk, values[disk] ?? "");
+  const text = printDrive(disk, { ...drive, file: state.target });
+  await writeCloudinit(host, vmid, { ...values, [disk]: text }, log);
+  const process = runningVm(host, vmid);
+  if (process !== undefined) await changeMedia({ host, vmid, process, log }, values, disk, text);
 }
 
 /** A mirror that was on its way, or through, when we were cut off. */

@@ -215,7 +215,7 @@ export function hasFeatureOnAll(
   snapshot?: string,
 ): boolean {
   return listDrives(values)
-    .filter(({ drive }) => !isCdrom(drive, true))
+    .filter(({ drive }) => !isCdrom(drive))
     .every(({ drive }) => {
       if (parseVolumeId(drive.file) === undefined) return false;
       const { plugin, volname } = volumeOf(host, drive.file);
