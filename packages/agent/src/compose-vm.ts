@@ -11,7 +11,7 @@ import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { Records } from "@gpve/store/records/port.ts";
+import type { CollectionDef, Records } from "@gpve/store/records/port.ts";
 import { backupOperation } from "./application/backup/backup-operation.ts";
 import { restoreVmOperation } from "./application/backup/restore-vm.ts";
 import { allVmsOperations } from "./application/vm/all-vms.ts";
@@ -63,6 +63,12 @@ export interface VmParts {
   /** The guest supervisor, ready or to be built. */
   readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
 }
+
+/** Of a pool, its guests alone are of interest here. */
+const poolCollection: CollectionDef<{ readonly vms?: readonly number[] }> = {
+  prefix: "/gpve/pools/",
+  decode: (json) => json as { readonly vms?: readonly number[] },
+};
 
 /** A hook may copy things about. */
 const HOOK_TIMEOUT_MS = 600_000;
@@ -141,7 +147,9 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     traffic: (vmid, key) => tapTraffic(network.tapOf(vmid, key)),
   });
   const tools = hostBackupTools({ exec: parts.exec, clock, socketFolder: data.file("run") });
-  parts.engine.register(backupOperation(host, tools));
+  parts.engine.register(
+    backupOperation(host, tools, (vmid, work) => parts.engine.withResource(`vm/${vmid}`, {}, work)),
+  );
   parts.engine.register(restoreVmOperation(host, tools));
   let sampled: readonly GuestRuntime[] = [];
   const statistics = new GuestStatisticsFiles(data.file("agent"));
@@ -173,7 +181,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         host,
         tools,
         engine: parts.engine,
-        nameOf: (vmid) => configs.find(vmid)?.values["name"] ?? `VM ${vmid}`,
+        poolMembers: (pool) => records().collection(poolCollection).get(pool)?.value.vms,
       }),
       ...createAllVmsHandlers({
         engine: parts.engine,

@@ -83,6 +83,7 @@ export class FakeGuest implements GuestProcess {
     const { promise, resolve } = Promise.withResolvers<GuestExit>();
     this.exited = promise;
     this.#end = resolve;
+    if (start.args.includes("-S")) this.status = "prelaunch";
     if (start.args.includes("-incoming")) this.status = "inmigrate";
     const set = (status: string) => () => {
       this.status = status;

@@ -21,6 +21,8 @@ export interface ImageRequest {
   readonly path: string;
   readonly format: string;
   readonly access: "ro" | "rw";
+  /** How it stands back for others on the disk: 0 to 7 best effort, 8 only when nobody else wants it. */
+  readonly ionice?: number;
 }
 
 export interface ArchiveHeader {
@@ -59,7 +61,20 @@ export interface BackupTools {
   writeSideFile(path: string, text: string): Promise<void>;
   /** An empty qcow2 of that size, for the blocks a guest overwrites while its backup runs. */
   createScratch(path: string, size: number): Promise<void>;
+  /** One that is not there is no error. */
   removeFile(path: string): Promise<void>;
+  fileSize(path: string): Promise<number>;
+  isFolder(path: string): Promise<boolean>;
+  isExecutable(path: string): Promise<boolean>;
+  /** Names in a folder. */
+  listFiles(folder: string): Promise<readonly string[]>;
+  /** Throws when the script fails. */
+  runHook(
+    script: string,
+    args: readonly string[],
+    env: Readonly<Record<string, string>>,
+    log: (line: string) => void,
+  ): Promise<void>;
   /** Local time as in an archive's name. */
   civilTime(ms: number): {
     year: number;

@@ -1,250 +1,248 @@
 // vzdump: one VM into one archive.
-import { AppError } from "@gpve/contracts/errors.ts";
-import { backupBaseName, logNameOf, NOTES_SUFFIX } from "@gpve/domain/storage/backup-name.ts";
-import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
-import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { listDisks } from "@gpve/domain/vm/drive.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { SUFFIX, type BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import { archiveSizeText, clockText, momentText } from "@gpve/domain/backup/backup-texts.ts";
+import { expandNotes } from "@gpve/domain/backup/notes-template.ts";
+import { backupBaseName, NOTES_SUFFIX, PROTECTED_SUFFIX } from "@gpve/domain/storage/backup-name.ts";
+import type { KeepOptions } from "@gpve/domain/storage/prune.ts";
+import { setLock } from "@gpve/domain/vm/lock.ts";
 import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
-import { emptyVmConfig } from "@gpve/domain/vm/vm-config.ts";
-import { writeVmConfig } from "@gpve/domain/vm/write-config.ts";
-import { runningVm, volumeOf, type VmHost } from "../vm/vm-host.ts";
-import { copyDisk } from "./copy-disk.ts";
-import { beginFleece } from "./fleece.ts";
-import {
-  SUFFIX,
-  type ArchiveWriter,
-  type BackupTools,
-  type Compression,
-  type DiskAccess,
-} from "@gpve/domain/backup/backup-ports.ts";
+import { runningVm, type VmHost } from "../vm/vm-host.ts";
+import { archivedConfig, backupDisks, type BackupDisk } from "./backup-disks.ts";
+import type { RunHook } from "./backup-hooks.ts";
+import type { BackupArgs, BackupMode, BackupState, BackupWork } from "./backup-request.ts";
+import { copyRunning, copyStopped, haltGuest } from "./copy-guest.ts";
+import { isPaused, releaseGuest } from "./held-guest.ts";
+import { countBackups, pruneOldBackups, type BackupTarget } from "./prune-old-backups.ts";
 
-export interface BackupRequest {
+export interface BackupJob {
+  readonly host: VmHost;
+  readonly tools: BackupTools;
+  readonly args: BackupArgs;
+  readonly target: BackupTarget;
+  readonly keep: KeepOptions;
+  readonly hook: RunHook;
+  /** Runs `work` while no operation has the VM; refuses at once where one has it locked. */
+  readonly whileFree: <T>(vmid: number, work: () => Promise<T>) => Promise<T>;
+  readonly state: BackupState;
+  readonly checkpoint: () => Promise<void>;
+}
+
+interface Plan {
   readonly vmid: number;
-  readonly storage: string;
-  readonly mode: "snapshot" | "suspend" | "stop";
-  readonly compression: Compression;
-  readonly notes?: string;
-  readonly isProtected?: boolean;
-}
-
-export interface BackupWork {
-  readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
-  readonly progress: (fraction: number) => void;
-}
-
-interface BackupDisk {
-  readonly key: string;
-  readonly device: number;
-  readonly name: string;
-  readonly storage: string;
+  readonly mode: BackupMode;
   readonly path: string;
-  readonly format: string;
-  readonly size: number;
+  readonly logFile: string;
 }
 
-/** Returns the archive's volume id. Whatever goes wrong, no half archive is left and the VM runs as before. */
-export async function backupVm(
-  host: VmHost,
-  tools: BackupTools,
-  request: BackupRequest,
-  work: BackupWork,
-): Promise<string> {
-  const { vmid } = request;
-  const config = host.configs.get(vmid);
-  const plugin = host.storages.plugin(request.storage);
-  await plugin.activate();
+/** Whatever goes wrong, no half archive is left and the VM is as before. The log stays beside the archive. */
+export async function backupVm(job: BackupJob, vmid: number, work: BackupWork): Promise<void> {
+  const { host, tools, args, target, hook } = job;
+  const started = host.clock.now();
+  const moment = (): string => momentText(tools.civilTime(host.clock.now()));
   const lines: string[] = [];
   const log = (line: string): void => {
-    lines.push(line);
+    lines.push(`${moment()} ${line}`);
     work.log(line);
   };
-  const started = host.clock.now();
+  const base = backupBaseName("qemu", vmid, tools.civilTime(started));
   const running = runningVm(host, vmid) !== undefined;
-  log(`INFO: Starting Backup of VM ${vmid} (qemu)`);
-  log(`INFO: status = ${running ? "running" : "stopped"}`);
-  log(`INFO: backup mode: ${running ? request.mode : "stop"}`);
-  const disks = await backupDisks(host, config, log);
-  const fileName = `${backupBaseName("qemu", vmid, tools.civilTime(started))}.vma${SUFFIX[request.compression]}`;
-  const volname = `backup/${fileName}`;
-  const path = plugin.path(volname);
-  const archive = await tools.createArchive(path, request.compression, {
-    ctime: Math.floor(started / 1000),
-    configs: new Map([["qemu-server.conf", Buffer.from(archivedConfig(config, disks))]]),
-    devices: disks.map(({ device, name, size }) => ({ id: device, name, size })),
-  });
+  const plan: Plan = {
+    vmid,
+    mode: running ? args.mode : "stop",
+    path: `${target.folder}/${base}.vma${SUFFIX[args.compression]}`,
+    logFile: `${target.folder}/${base}.log`,
+  };
+  const guest = { vmid, mode: plan.mode, name: nameOf(host, vmid), target: plan.path, logFile: plan.logFile };
   try {
-    log(`INFO: creating vzdump archive '${path}'`);
-    if (running && request.mode === "stop")
-      throw new AppError(
-        "feature.unsupported",
-        "mode 'stop' of a running VM is not implemented yet: shut it down first, or use mode snapshot",
-        { pveStatus: 500 },
-      );
-    await (running
-      ? copyRunning(host, tools, request, disks, archive, { ...work, log })
-      : copyStopped(tools, disks, archive, { ...work, log }));
-    await archive.finish();
+    await attempt(job, plan, running, (phase) => hook(phase, guest), { ...work, log });
   } catch (err) {
-    await archive.abandon();
+    log(`ERROR: Backup of VM ${vmid} failed - ${messageOf(err)}`);
+    log(`INFO: Failed at ${moment()}`);
+    await hook("backup-abort", guest).catch((cause: unknown) => log(`ERROR: ${messageOf(cause)}`));
+    await keepLog(tools, plan, lines, work);
     throw err;
   }
-  await finishBackup(
-    plugin,
-    tools,
-    { ...request, volname, path, fileName },
-    lines,
-    log,
-    host.clock.now() - started,
-  );
-  return `${request.storage}:${volname}`;
+  log(`INFO: Finished Backup of VM ${vmid} (${clockText(host.clock.now() - started)})`);
+  log(`INFO: Backup finished at ${moment()}`);
+  await keepLog(tools, plan, lines, work);
+  await hook("log-end", guest).catch((cause: unknown) => work.warn(`WARN: ${messageOf(cause)}`));
 }
 
-async function backupDisks(
-  host: VmHost,
-  config: VmConfig,
-  log: (line: string) => void,
-): Promise<BackupDisk[]> {
-  const disks: BackupDisk[] = [];
-  for (const { key, drive } of listDisks(config.values)) {
-    if (drive.backup === false) {
-      log(`INFO: exclude disk '${key}' '${drive.file}' (backup=no)`);
-      continue;
-    }
-    if (parseVolumeId(drive.file) === undefined)
-      throw new AppError("feature.unsupported", `disk '${key}' is no volume and cannot be backed up`, {
-        pveStatus: 500,
-      });
-    const { plugin, volname, storage } = volumeOf(host, drive.file);
-    await plugin.activate();
-    const { filename, format } = plugin.block(volname);
-    const { size } = await plugin.info(volname);
-    log(`INFO: include disk '${key}' '${drive.file}' ${size}`);
-    disks.push({
-      key,
-      device: disks.length + 1,
-      name: `drive-${key}`,
-      storage,
-      path: filename,
-      format,
-      size,
-    });
-  }
-  return disks;
-}
-
-/** The configuration as it is, without snapshots and pending changes, and which device of the archive is which disk. */
-function archivedConfig(config: VmConfig, disks: readonly BackupDisk[]): string {
-  const { lock: _lock, parent: _parent, ...values } = config.values;
-  const text = writeVmConfig({ ...emptyVmConfig, values });
-  const map = disks.map(
-    ({ key, name, storage, format }) => `#qmdump#map:${key}:${name}:${storage}:${format}:\n`,
-  );
-  return text + map.join("");
-}
-
-async function copyStopped(
-  tools: BackupTools,
-  disks: readonly BackupDisk[],
-  archive: ArchiveWriter,
+async function attempt(
+  job: BackupJob,
+  plan: Plan,
+  running: boolean,
+  hook: (phase: string) => Promise<void>,
   work: BackupWork,
 ): Promise<void> {
-  const total = disks.reduce((sum, { size }) => sum + size, 0);
-  const report = reporter(total, work);
-  for (const disk of disks) {
-    await tools.withImage({ path: disk.path, format: disk.format, access: "ro" }, (source) =>
-      copyOne(source, disk, archive, report, work),
-    );
-  }
-}
-
-async function copyRunning(
-  host: VmHost,
-  tools: BackupTools,
-  request: BackupRequest,
-  disks: readonly BackupDisk[],
-  archive: ArchiveWriter,
-  work: BackupWork,
-): Promise<void> {
-  const process = runningVm(host, request.vmid);
-  if (process === undefined)
-    throw new AppError("object.conflict", `VM ${request.vmid} stopped in the meantime`, { pveStatus: 500 });
-  const pause = request.mode === "suspend";
-  if (pause) await process.qmp.execute("stop");
-  let fleece;
+  const { host, tools, args } = job;
+  const { log } = work;
+  if (!host.configs.has(plan.vmid))
+    throw new AppError("object.not_found", `unable to find VM '${plan.vmid}'`, { pveStatus: 500 });
+  await requireRoom(job, plan.vmid);
+  log(`INFO: Starting Backup of VM ${plan.vmid} (qemu)`);
+  log(`INFO: Backup started at ${momentText(tools.civilTime(host.clock.now()))}`);
+  log(`INFO: status = ${running ? "running" : "stopped"}`);
+  const held = await hold(job, plan, running);
+  const { config } = held;
   try {
-    fleece = await beginFleece(
-      process,
-      disks,
+    log(`INFO: backup mode: ${plan.mode}`);
+    if (args.bwlimit > 0) log(`INFO: bandwidth limit: ${args.bwlimit} KiB/s`);
+    log(`INFO: ionice priority: ${args.ionice}`);
+    const name = config.values["name"];
+    if (name !== undefined) log(`INFO: VM Name: ${name}`);
+    const disks = await backupDisks(host, config, log);
+    job.state.held = { ...held.guest, fleeced: running ? scratchFiles(job, plan.vmid, disks) : [] };
+    await job.checkpoint();
+    const copy = {
+      host,
       tools,
-      host.ioFolder(String(request.vmid)).replace(/\/io$/, ""),
-    );
-  } finally {
-    // From here on the guest may write: what is old is kept for us.
-    if (pause) await process.qmp.execute("cont");
-  }
-  try {
-    const report = reporter(
-      disks.reduce((sum, { size }) => sum + size, 0),
-      work,
-    );
-    for (const disk of disks) {
-      const source = await tools.openExport(fleece.socket, fleece.exportName(disk.key));
-      try {
-        await copyOne(source, disk, archive, report, work);
-      } finally {
-        source.close();
-      }
+      args,
+      held: job.state.held,
+      disks,
+      work: { ...work, checkpoint: job.checkpoint },
+    };
+    await hook("backup-start");
+    if (running) await hook("pre-stop");
+    const haltedAt = running ? await haltGuest(copy, plan.mode) : undefined;
+    if (running && plan.mode === "snapshot") {
+      await hook("pre-restart");
+      await hook("post-restart");
     }
+    const conf = archivedConfig(config, disks, log);
+    log(`INFO: creating vzdump archive '${plan.path}'`);
+    if (disks.length === 0) log("INFO: backup contains no disks");
+    const archive = await tools.createArchive(plan.path, args.compression, {
+      ctime: Math.floor(host.clock.now() / 1000),
+      configs: new Map([["qemu-server.conf", Buffer.from(conf)]]),
+      devices: disks.map(({ device, name: device_name, size }) => ({ id: device, name: device_name, size })),
+    });
+    try {
+      await (running ? copyRunning(copy, archive, plan.mode, haltedAt) : copyStopped(copy, archive));
+      await archive.finish();
+    } catch (err) {
+      await archive.abandon();
+      throw err;
+    }
+    await keepArchive(job, plan, name ?? `VM ${plan.vmid}`, log);
+    await hook("backup-end");
   } finally {
-    await fleece.end();
+    const restarted = running && plan.mode !== "snapshot";
+    const tell = (cause: unknown): void => work.warn(`WARN: ${messageOf(cause)}`);
+    if (restarted) await hook("pre-restart").catch(tell);
+    await releaseGuest(host, tools, job.state.held ?? held.guest, work).catch(tell);
+    if (restarted) await hook("post-restart").catch(tell);
+    delete job.state.held;
+    await job.checkpoint();
   }
 }
 
-async function copyOne(
-  source: DiskAccess,
-  disk: BackupDisk,
-  archive: ArchiveWriter,
-  done: (bytes: number) => void,
+/** Locks the VM; from here on a restart knows what to put right. */
+async function hold(
+  job: BackupJob,
+  plan: Plan,
+  running: boolean,
+): Promise<{ config: VmConfig; guest: NonNullable<BackupState["held"]> }> {
+  const { host, state, checkpoint } = job;
+  const { vmid, path } = plan;
+  const process = runningVm(host, vmid);
+  const wasRunning = running && process !== undefined && !(await isPaused(process));
+  const guest = {
+    vmid,
+    leftovers: [`${path}.dat`, `${path}.dat.lzo`],
+    fleeced: [],
+    wasRunning,
+    isStopped: false,
+    isFrozen: false,
+  };
+  const config = await job.whileFree(vmid, async () => {
+    // Refused before it is noted: a lock that somebody else has is not ours to take away.
+    setLock(host.configs.get(vmid), "backup");
+    state.held = guest;
+    await checkpoint();
+    return host.configs.change(vmid, (before) => setLock(before, "backup"));
+  });
+  return { config, guest };
+}
+
+function scratchFiles(
+  { host, args }: BackupJob,
+  vmid: number,
+  disks: readonly BackupDisk[],
+): { key: string; scratch: string }[] {
+  const folder = args.tmpdir ?? host.ioFolder(String(vmid)).replace(/\/io$/, "");
+  return disks
+    .filter(({ key }) => key !== "tpmstate0")
+    .map(({ key }) => ({ key, scratch: `${folder}/fleece-${vmid}-${key}.qcow2` }));
+}
+
+/** What the storage or the request allows a guest to have. */
+async function requireRoom(job: BackupJob, vmid: number): Promise<void> {
+  const { args, keep, target, tools } = job;
+  const limit =
+    keep["keep-all"] === true ? 0 : Object.values(keep).reduce<number>((a, b) => a + Number(b), 0);
+  if (!(limit > 0 && !args.remove) && !args.isProtected) return;
+  const count = await countBackups(target, tools, vmid);
+  if (args.isProtected) {
+    if (args.maxProtected === undefined || count.protected < args.maxProtected) return;
+    throw refused(
+      `The number of protected backups per guest is limited to ${args.maxProtected} on storage '${target.storage ?? ""}'`,
+    );
+  }
+  if (count.others >= limit)
+    throw refused(
+      `There is a max backup limit of ${limit} enforced by the target storage or the vzdump parameters. Either ` +
+        "increase the limit or delete old backups.",
+    );
+}
+
+/** Notes, protection, and what has to go for the new one. */
+async function keepArchive(
+  job: BackupJob,
+  plan: Plan,
+  name: string,
+  log: (line: string) => void,
+): Promise<void> {
+  const { host, tools, args, target, keep } = job;
+  log(`INFO: archive file size: ${archiveSizeText(await tools.fileSize(plan.path))}`);
+  if (args.notesTemplate !== undefined && args.notesTemplate !== "") {
+    log("INFO: adding notes to backup");
+    const facts = {
+      cluster: args.cluster ?? "",
+      guestname: name,
+      node: host.node,
+      vmid: String(plan.vmid),
+    };
+    try {
+      await tools.writeSideFile(`${plan.path}${NOTES_SUFFIX}`, expandNotes(args.notesTemplate, facts));
+    } catch (err) {
+      log(`WARN: unable to add notes - ${messageOf(err)}`);
+    }
+  }
+  if (args.isProtected) {
+    log("INFO: marking backup as protected");
+    await tools.writeSideFile(`${plan.path}${PROTECTED_SUFFIX}`, "");
+  }
+  if (args.remove && keep["keep-all"] !== true && Object.keys(keep).length > 0)
+    await pruneOldBackups(target, tools, plan.vmid, keep, log);
+}
+
+async function keepLog(
+  tools: BackupTools,
+  { logFile }: Plan,
+  lines: readonly string[],
   work: BackupWork,
 ): Promise<void> {
-  const { read, zero } = await copyDisk(source, disk.device, archive, { signal: work.signal, done });
-  work.log(`INFO: ${disk.key}: ${read} bytes read, ${zero} bytes are zero`);
+  await tools
+    .writeSideFile(logFile, `${lines.join("\n")}\n`)
+    .catch((err: unknown) => work.warn(`WARN: the log could not be kept: ${messageOf(err)}`));
 }
 
-function reporter(total: number, work: BackupWork): (bytes: number) => void {
-  let done = 0;
-  let told = 0;
-  return (bytes) => {
-    done += bytes;
-    const percent = total === 0 ? 100 : Math.floor((done / total) * 100);
-    work.progress(total === 0 ? 1 : done / total);
-    if (percent < told + 10) return;
-    told = percent;
-    work.log(`INFO: ${percent}% (${done} of ${total} bytes)`);
-  };
+function nameOf(host: VmHost, vmid: number): string {
+  return host.configs.find(vmid)?.values["name"] ?? `VM ${vmid}`;
 }
 
-async function finishBackup(
-  plugin: StoragePlugin,
-  tools: BackupTools,
-  backup: BackupRequest & { readonly volname: string; readonly path: string; readonly fileName: string },
-  lines: readonly string[],
-  log: (line: string) => void,
-  tookMs: number,
-): Promise<void> {
-  const folder = backup.path.slice(0, -backup.fileName.length);
-  if (backup.notes !== undefined && backup.notes !== "")
-    await tools.writeSideFile(`${backup.path}${NOTES_SUFFIX}`, backup.notes);
-  if (backup.isProtected === true) await plugin.setProtected(backup.volname, true);
-  log(`INFO: Finished Backup of VM ${backup.vmid} (${clockText(tookMs)})`);
-  const logName = logNameOf(backup.fileName);
-  if (logName !== undefined) await tools.writeSideFile(`${folder}${logName}`, `${lines.join("\n")}\n`);
-}
-
-function clockText(ms: number): string {
-  const seconds = Math.round(ms / 1000);
-  return [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60]
-    .map((part) => String(part).padStart(2, "0"))
-    .join(":");
+function refused(message: string): AppError {
+  return new AppError("object.conflict", message, { pveStatus: 500 });
 }

@@ -49,7 +49,7 @@ async function copy(
   let done = 0;
   const { zero } = await copyDisk(disk, 1, archive, {
     signal: new AbortController().signal,
-    done: (bytes) => (done += bytes),
+    done: (bytes) => void (done += bytes),
   });
   expect(done).toBe(content.length);
   return { restored, disk, zero };

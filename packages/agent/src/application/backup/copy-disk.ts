@@ -9,7 +9,10 @@ export async function copyDisk(
   disk: DiskAccess,
   device: number,
   archive: ArchiveWriter,
-  work: { readonly signal: AbortSignal; readonly done: (bytes: number) => void },
+  work: {
+    readonly signal: AbortSignal;
+    readonly done: (bytes: number, isZero: boolean) => Promise<void> | void;
+  },
 ): Promise<{ read: number; zero: number }> {
   let read = 0;
   let zero = 0;
@@ -31,7 +34,7 @@ export async function copyDisk(
     if (span.isZero) zero += span.length;
     else read += span.length;
     offset += span.length;
-    work.done(span.length);
+    await work.done(span.length, span.isZero);
   }
   return { read, zero };
 }

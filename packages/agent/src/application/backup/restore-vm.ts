@@ -62,7 +62,8 @@ export function restoreVmOperation(
           await makeVolumes(host, args, reader, conf, state, log);
           await makeCloudinitDiscs(host, args, conf, state, log);
           await checkpoint();
-          await fillVolumes(host, tools, reader, state.volumes, { signal, progress });
+          const devices = new Map(readBackupMap(conf).map(({ key, device }) => [key, device]));
+          await fillVolumes(host, tools, reader, state.volumes, { signal, progress, devices });
           const text = restoreConfigText(conf, {
             volumes: { ...state.volumes, ...state.discs },
             unique: args.unique,
@@ -158,7 +159,12 @@ async function fillVolumes(
   tools: BackupTools,
   reader: ArchiveReader,
   volumes: Readonly<Record<string, string>>,
-  work: { readonly signal: AbortSignal; readonly progress: (fraction: number) => void },
+  work: {
+    readonly signal: AbortSignal;
+    readonly progress: (fraction: number) => void;
+    /** Drive key -> device of the archive. */
+    readonly devices: ReadonlyMap<string, string>;
+  },
 ): Promise<void> {
   const total = reader.header.devices.reduce((sum, { size }) => sum + size, 0);
   const open = async (rest: readonly [string, string][], disks: Map<string, DiskAccess>): Promise<void> => {
@@ -179,7 +185,7 @@ async function fillVolumes(
     const { plugin, volname } = volumeOf(host, volid);
     const { filename, format } = plugin.block(volname);
     await tools.withImage({ path: filename, format, access: "rw" }, (disk) =>
-      open(others, new Map([...disks, [`drive-${key}`, disk]])),
+      open(others, new Map([...disks, [work.devices.get(key) ?? "", disk]])),
     );
   };
   await open(Object.entries(volumes), new Map());

@@ -140,7 +140,8 @@ export function resumeVmOperation(host: VmHost): OperationDefinition<StopArgs> {
   };
 }
 
-async function shutDown(
+/** Asks the guest to switch itself off, and waits for it. */
+export async function shutDown(
   host: VmHost,
   process: GuestProcess,
   args: ShutdownArgs,

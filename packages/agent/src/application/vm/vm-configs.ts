@@ -59,6 +59,15 @@ export class VmConfigs {
       .flatMap(({ value }) => (this.#isOurs(value) ? [value.vmid] : []));
   }
 
+  /** Guests of the whole cluster and where they are. */
+  everywhere(): readonly { readonly vmid: number; readonly node: string }[] {
+    return this.#deps
+      .records()
+      .collection(guestCollection)
+      .list()
+      .map(({ value }) => ({ vmid: value.vmid, node: value.node }));
+  }
+
   /** `pool`: servers put the guest there; see `waitForPool`. */
   async create(vmid: number, config: VmConfig, pool?: string): Promise<void> {
     const { node, records } = this.#deps;

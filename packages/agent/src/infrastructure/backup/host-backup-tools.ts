@@ -1,11 +1,13 @@
-import { writeFile, rm } from "node:fs/promises";
+import { access, constants, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { randomBytes } from "node:crypto";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { Exec } from "@gpve/kit/exec.ts";
+import { MINIMAL_ENV, type Exec } from "@gpve/kit/exec.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { createArchive, openArchive } from "./archive-file.ts";
 import { withImage } from "./nbd/image-server.ts";
 import { NbdClient } from "./nbd/nbd-client.ts";
+
+const HOOK_TIMEOUT_MS = 24 * 3600_000;
 
 export function hostBackupTools(deps: {
   readonly exec: Exec;
@@ -24,6 +26,21 @@ export function hostBackupTools(deps: {
       await exec("qemu-img", ["create", "-q", "-f", "qcow2", path, String(size)]);
     },
     removeFile: (path) => rm(path, { force: true }),
+    fileSize: async (path) => (await stat(path)).size,
+    isFolder: async (path) => (await stat(path).catch(() => undefined))?.isDirectory() ?? false,
+    isExecutable: (path) =>
+      access(path, constants.X_OK).then(
+        () => true,
+        () => false,
+      ),
+    listFiles: (folder) => readdir(folder),
+    runHook: async (script, args, env, log) => {
+      await exec(script, args, {
+        timeoutMs: HOOK_TIMEOUT_MS,
+        env: { ...MINIMAL_ENV, ...env },
+        onLine: (line) => log(line),
+      });
+    },
     civilTime: (ms) => {
       const date = new Date(ms);
       return {

@@ -1,50 +1,51 @@
 // vzdump and what belongs to it.
-import { AppError } from "@gpve/contracts/errors.ts";
+import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { BackupTools, Compression } from "@gpve/domain/backup/backup-ports.ts";
+import { BACKUP_QUEUE } from "../../application/backup/backup-operation.ts";
 import { archivedConfigText } from "../../application/backup/restore-vm.ts";
-import type { VmHost } from "../../application/vm/vm-host.ts";
-import { vmKey } from "./vm-tasks.ts";
+import { volumeOf, type VmHost } from "../../application/vm/vm-host.ts";
+import { allowedGuests, backupArgs, checkVzdumpRequest, selectGuests } from "./vzdump-request.ts";
 
 export interface BackupHandlerDeps {
   readonly host: VmHost;
   readonly tools: BackupTools;
   readonly engine: OperationEngine;
-  readonly nameOf: (vmid: number) => string;
+  /** undefined = there is no such pool. */
+  readonly poolMembers: (pool: string) => readonly number[] | undefined;
+  readonly clusterName?: () => string | undefined;
 }
-
-const COMPRESSIONS: Readonly<Record<string, Compression>> = {
-  "0": "none",
-  "1": "lzo",
-  gzip: "gzip",
-  lzo: "lzo",
-  zstd: "zstd",
-};
 
 export function createBackupHandlers(deps: BackupHandlerDeps): PveHandlers {
   const { host, tools, engine } = deps;
+  /** Those of this node that were not seen to end. */
+  const underWay = new Set<string>();
+  engine.observe(({ kind, operation }) => {
+    if (operation.type !== "vzdump") return;
+    if (kind === "ended" || kind === "removed") underWay.delete(operation.id);
+    else underWay.add(operation.id);
+  });
   return {
     "POST /nodes/{node}/vzdump": async (params, ctx) => {
-      const vmids = selectGuests(host, params);
-      for (const vmid of vmids) ctx.access.require(`/vms/${vmid}`, ["VM.Backup"]);
-      const storage = params.storage ?? "local";
-      ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
-      if (vmids.length === 0) return "OK";
+      checkVzdumpRequest(host, params, ctx);
+      const found = selectGuests(host, params, deps.poolMembers);
+      if (params.stop === true) {
+        for (const upid of underWay) await engine.cancel(upid, ctx.actor?.authid ?? "");
+        if (found.vmids.length === 0) return "OK";
+      }
+      if (found.vmids.length === 0 && params.all !== true) return "OK";
+      if (params.dumpdir === undefined)
+        ctx.access.require(`/storage/${params.storage ?? "local"}`, ["Datastore.AllocateSpace"]);
+      const vmids = allowedGuests(host, params, found.vmids, ctx);
+      const cluster = deps.clusterName?.();
       const { upid } = await engine.submit({
         type: "vzdump",
-        resources: vmids.map(vmKey),
+        resources: [BACKUP_QUEUE],
         args: {
-          vmids,
-          storage,
-          mode: params.mode ?? "snapshot",
-          compression: COMPRESSIONS[params.compress ?? "0"] ?? "none",
-          ...(params["notes-template"] === undefined
-            ? {}
-            : { notes: notesOf(deps, params["notes-template"], vmids) }),
-          isProtected: params.protected ?? false,
+          ...backupArgs(host, params, { vmids, skipped: found.skipped }, ctx),
+          ...(cluster === undefined ? {} : { cluster }),
         },
         actor: ctx.actor?.authid ?? "",
         subject: vmids.length === 1 ? String(vmids[0]) : "",
@@ -53,49 +54,19 @@ export function createBackupHandlers(deps: BackupHandlerDeps): PveHandlers {
       return upid;
     },
     "GET /nodes/{node}/vzdump/extractconfig": ({ volume }, ctx) => {
-      requireReadable(volume, ctx);
+      requireBackup(host, volume, ctx);
       return archivedConfigText(host, tools, volume);
     },
   };
 }
 
-function selectGuests(
-  host: VmHost,
-  params: { readonly vmid?: string; readonly all?: boolean; readonly exclude?: string },
-): number[] {
-  const excluded = new Set(splitIds(params.exclude));
-  if (params.all === true) return host.configs.list().filter((vmid) => !excluded.has(vmid));
-  const wanted = splitIds(params.vmid);
-  if (wanted.length === 0) {
-    throw new AppError("request.invalid", "Parameter verification failed.", {
-      errors: { vmid: "property is missing and it is not optional" },
-    });
-  }
-  // Guests of other nodes are somebody else's to save.
-  return wanted.filter((vmid) => host.configs.has(vmid) && !excluded.has(vmid));
-}
-
-function splitIds(text: string | undefined): number[] {
-  return (text ?? "")
-    .split(/[,;\s]+/)
-    .filter((part) => part !== "")
-    .map(Number);
-}
-
-function notesOf(deps: BackupHandlerDeps, template: string, vmids: readonly number[]): string {
-  const [vmid] = vmids;
-  const known: Readonly<Record<string, string>> = {
-    vmid: String(vmid ?? ""),
-    node: deps.host.node,
-    guestname: vmid === undefined ? "" : deps.nameOf(vmid),
-    cluster: "",
-  };
-  return template
-    .replaceAll("\\n", "\n")
-    .replaceAll(/\{\{(\w+)\}\}/g, (whole, name: string) => known[name] ?? whole);
-}
-
-function requireReadable(volume: string, ctx: RequestContext): void {
-  const { storage } = requireVolumeId(volume);
-  ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace", "Datastore.Audit"], "any");
+/** Throws when the volume is no backup, or one that the actor may not use. */
+export function requireBackup(host: VmHost, volid: string, ctx: RequestContext, forVmid?: number): void {
+  const { plugin, volname, storage } = volumeOf(host, volid);
+  const { type, vmid } = plugin.parse(volname);
+  requireVolumeAccess(
+    ctx.access,
+    { storage, volid, type, ...(vmid === undefined ? {} : { vmid }) },
+    { as: "backup", ...(forVmid === undefined ? {} : { forVmid }) },
+  );
 }

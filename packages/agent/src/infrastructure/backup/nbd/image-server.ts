@@ -11,6 +11,8 @@ export interface ImageRequest {
   readonly access: "ro" | "rw";
   /** Read as it was in this internal snapshot. */
   readonly snapshot?: string;
+  /** 0 to 7 best effort, 8 only when nobody else wants the disk. */
+  readonly ionice?: number;
   /** Where the socket goes; short, and ours alone. */
   readonly socket: string;
 }
@@ -41,7 +43,8 @@ export async function withImage<T>(
     "--",
     image.path,
   ];
-  const server = deps.exec("qemu-nbd", args, { signal: stop.signal, timeoutMs: 24 * 3600_000 });
+  const [program, ...words] = [...politely(image.ionice), "qemu-nbd", ...args];
+  const server = deps.exec(program ?? "", words, { signal: stop.signal, timeoutMs: 24 * 3600_000 });
   const failed = server.then(
     () => undefined,
     (err: unknown) => err,
@@ -58,6 +61,11 @@ export async function withImage<T>(
     stop.abort();
     rmSync(image.socket, { force: true });
   }
+}
+
+function politely(ionice: number | undefined): string[] {
+  if (ionice === undefined) return [];
+  return ["ionice", ...(ionice > 7 ? ["-c3"] : ["-c2", `-n${ionice}`])];
 }
 
 async function connect(clock: Clock, socket: string, failed: Promise<unknown>): Promise<NbdClient> {

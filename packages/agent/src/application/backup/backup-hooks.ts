@@ -1,0 +1,45 @@
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { BackupArgs } from "./backup-request.ts";
+import type { BackupTarget } from "./prune-old-backups.ts";
+
+/** What a hook script is told about the guest in hand. */
+export interface HookGuest {
+  readonly vmid: number;
+  readonly mode: string;
+  readonly name: string;
+  readonly target: string;
+  readonly logFile: string;
+}
+
+export type RunHook = (phase: string, guest?: HookGuest) => Promise<void>;
+
+/** The script that root may name with a job: told every phase, and able to end it. */
+export function hookRunner(
+  tools: BackupTools,
+  args: Pick<BackupArgs, "script">,
+  target: BackupTarget,
+  log: (line: string) => void,
+): RunHook {
+  const { script } = args;
+  if (script === undefined) return async () => undefined;
+  return async (phase, guest) => {
+    if (!(await tools.isExecutable(script)))
+      throw new AppError("request.invalid", `The hook script '${script}' is not executable.`, {
+        pveStatus: 500,
+      });
+    const words = guest === undefined ? [phase] : [phase, guest.mode, String(guest.vmid)];
+    await tools.runHook(
+      script,
+      words,
+      {
+        ...(target.storage === undefined ? {} : { STOREID: target.storage }),
+        DUMPDIR: target.folder,
+        ...(guest === undefined
+          ? {}
+          : { VMTYPE: "qemu", HOSTNAME: guest.name, TARGET: guest.target, LOGFILE: guest.logFile }),
+      },
+      (line) => log(`INFO: ${line}`),
+    );
+  };
+}

@@ -1,0 +1,68 @@
+// How far a backup is, in PVE's lines, and not faster than it may be.
+import { bytesText, durationText } from "@gpve/domain/backup/backup-texts.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { BackupWork } from "./backup-request.ts";
+
+const TELL_EVERY_MS = 3_000;
+
+export class BackupProgress {
+  readonly #total: number;
+  readonly #clock: Clock;
+  readonly #work: BackupWork;
+  readonly #bytesPerSecond: number;
+  readonly #started: number;
+  #done = 0;
+  #zero = 0;
+  #told = { at: 0, percent: -1, done: 0, zero: 0 };
+
+  /** `bwlimit` in KiB/s; 0 = no limit. */
+  constructor(total: number, bwlimit: number, clock: Clock, work: BackupWork) {
+    this.#total = total;
+    this.#clock = clock;
+    this.#work = work;
+    this.#bytesPerSecond = bwlimit * 1024;
+    this.#started = clock.now();
+    this.#told.at = this.#started;
+  }
+
+  /** Resolves when the next bytes may be read. */
+  async add(bytes: number, isZero: boolean): Promise<void> {
+    this.#done += bytes;
+    if (isZero) this.#zero += bytes;
+    this.#work.progress(this.#total === 0 ? 1 : this.#done / this.#total);
+    if (this.#clock.now() - this.#told.at >= TELL_EVERY_MS && this.#percent() !== this.#told.percent)
+      this.#tell();
+    if (this.#bytesPerSecond === 0 || isZero) return;
+    const due = this.#started + ((this.#done - this.#zero) / this.#bytesPerSecond) * 1000;
+    const early = due - this.#clock.now();
+    if (early > 0) await this.#clock.sleep(early, this.#work.signal);
+  }
+
+  end(): void {
+    this.#tell();
+    const { log } = this.#work;
+    const zeroPercent = this.#total === 0 ? 0 : Math.floor((this.#zero / this.#total) * 100);
+    if (this.#zero > 0)
+      log(`INFO: backup is sparse: ${bytesText(this.#zero)} (${zeroPercent}%) total zero data`);
+    const seconds = Math.floor((this.#clock.now() - this.#started) / 1000);
+    const speed = bytesText(this.#done / Math.max(1, seconds), 1);
+    log(`INFO: transferred ${bytesText(this.#done)} in ${seconds} seconds (${speed}/s)`);
+  }
+
+  #percent(): number {
+    return this.#total === 0 ? 100 : Math.floor((this.#done / this.#total) * 100);
+  }
+
+  #tell(): void {
+    const now = this.#clock.now();
+    const seconds = Math.max(1, (now - this.#told.at) / 1000);
+    const read = (this.#done - this.#told.done) / seconds;
+    const written = (this.#done - this.#zero - (this.#told.done - this.#told.zero)) / seconds;
+    const percent = this.#percent();
+    this.#work.log(
+      `INFO: ${String(percent).padStart(3)}% (${bytesText(this.#done, 1)} of ${bytesText(this.#total, 1)}) in ` +
+        `${durationText(now - this.#started)}, read: ${bytesText(read, 1)}/s, write: ${bytesText(written, 1)}/s`,
+    );
+    this.#told = { at: now, percent, done: this.#done, zero: this.#zero };
+  }
+}

@@ -1,0 +1,61 @@
+// What one vzdump task is asked to do, and what it must remember while it does it.
+import type { Compression } from "@gpve/domain/backup/backup-ports.ts";
+import type { KeepOptions } from "@gpve/domain/storage/prune.ts";
+
+export type BackupMode = "snapshot" | "suspend" | "stop";
+
+export interface BackupArgs {
+  readonly vmids: readonly number[];
+  /** Asked for, but on other nodes. */
+  readonly skipped?: readonly number[];
+  readonly commandLine: string;
+  /** Where archives go: a storage, or a folder of this node. */
+  readonly storage?: string;
+  readonly dumpdir?: string;
+  /** For what a guest overwrites while it is read. */
+  readonly tmpdir?: string;
+  readonly mode: BackupMode;
+  readonly compression: Compression;
+  readonly notesTemplate?: string;
+  readonly cluster?: string;
+  readonly isProtected: boolean;
+  /** Protected backups a guest may have here; undefined = any number. */
+  readonly maxProtected?: number;
+  /** Absent: the storage's own rules, or all are kept. */
+  readonly keep?: KeepOptions;
+  readonly remove: boolean;
+  /** KiB/s; 0 = no limit. */
+  readonly bwlimit: number;
+  /** 0 to 7 best effort, 8 idle. */
+  readonly ionice: number;
+  readonly script?: string;
+  readonly lockwaitMinutes: number;
+  readonly stopwaitMinutes: number;
+  /** Milliseconds since 1970. */
+  readonly submittedAt: number;
+}
+
+/** The guest in hand. Written down before anything is done to it, so that a restart can put it right. */
+export interface HeldGuest {
+  readonly vmid: number;
+  /** The archive under its working name, with what belongs to it. */
+  readonly leftovers: readonly string[];
+  /** Drives that QEMU reads for us, and the files that hold what the guest overwrites. */
+  readonly fleeced: readonly { readonly key: string; readonly scratch: string }[];
+  /** It ran, and was not paused by anybody else: it runs again in the end. */
+  readonly wasRunning: boolean;
+  /** It was shut down for its backup. */
+  isStopped: boolean;
+  isFrozen: boolean;
+}
+
+export interface BackupState {
+  held?: HeldGuest;
+}
+
+export interface BackupWork {
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  readonly warn: (line: string) => void;
+  readonly progress: (fraction: number) => void;
+}

@@ -1,0 +1,60 @@
+// Figures as a backup's log shows them.
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
+
+/** "3.9 GiB" */
+export function bytesText(bytes: number, digits = 2): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < UNITS.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${value.toFixed(digits)} ${UNITS[unit] ?? "B"}`;
+}
+
+/** "12MB", "1.50GB": the size of an archive. */
+export function archiveSizeText(bytes: number): string {
+  const kib = bytes / 1024;
+  if (kib < 1024) return `${Math.floor(kib)}KB`;
+  const mib = kib / 1024;
+  if (mib < 1024) return `${Math.floor(mib)}MB`;
+  const gib = mib / 1024;
+  return gib < 1024 ? `${gib.toFixed(2)}GB` : `${(gib / 1024).toFixed(2)}TB`;
+}
+
+/** "01:02:03" */
+export function clockText(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  return [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60].map(two).join(":");
+}
+
+/** "1h 2m 3s" */
+export function durationText(ms: number): string {
+  const seconds = Math.floor(ms / 1000);
+  const parts = [
+    [Math.floor(seconds / 3600), "h"],
+    [Math.floor(seconds / 60) % 60, "m"],
+    [seconds % 60, "s"],
+  ] as const;
+  const shown = parts.filter(([value]) => value > 0).map(([value, unit]) => `${value}${unit}`);
+  return shown.length === 0 ? "0s" : shown.join(" ");
+}
+
+export interface CivilMoment {
+  readonly year: number;
+  readonly month: number;
+  readonly day: number;
+  readonly hour: number;
+  readonly minute: number;
+  readonly second: number;
+}
+
+/** "2026-01-31 23:59:00" */
+export function momentText({ year, month, day, hour, minute, second }: CivilMoment): string {
+  return `${year}-${two(month)}-${two(day)} ${[hour, minute, second].map(two).join(":")}`;
+}
+
+function two(value: number): string {
+  return String(value).padStart(2, "0");
+}
