@@ -76,7 +76,7 @@ async function runOne(
     requestId: `${ctx.id}/${vmid}`,
   });
   const ended = await engine.wait(operation.id, ctx.signal);
-  if (ended.state !== "done") ctx.warn(`WARN: VM ${vmid}: ${ended.error ?? ended.state}`);
+  if (ended.state !== "done") ctx.warn(`VM ${vmid}: ${ended.error ?? ended.state}`);
 }
 
 function chosen(host: VmHost, { vmids }: AllArgs): StartableGuest[] {

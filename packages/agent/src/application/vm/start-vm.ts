@@ -150,7 +150,7 @@ async function startQemu(
     ...(args.from === undefined ? {} : fromState(args.from)),
   };
   const { start, command } = await planStart(host, vmid, values, options, files);
-  for (const line of command.warnings) work.warn(`WARN: ${line}`);
+  for (const line of command.warnings) work.warn(line);
   for (const line of command.notes) work.log(line);
   await beforeStart();
   const process = await host.processes.start(start, { signal: work.signal });
@@ -173,8 +173,9 @@ async function finishNetwork(
       (net.rate === undefined && net.tag === undefined && net.trunks === undefined)
     )
       continue;
+    // A log line, no warning: clients take the exit status `WARNINGS` for a failed start.
     for (const line of await host.network.configure(host.network.tapOf(vmid, key), net))
-      work.warn(`WARN: ${key}: ${line}`);
+      work.log(`${key}: ${line}`);
   }
 }
 

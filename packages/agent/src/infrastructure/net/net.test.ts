@@ -156,13 +156,15 @@ describe("a rate limit", () => {
   });
 
   it("uses what the kernel has and says what it lacks", async () => {
-    expect(await limitRate("tap1", 1, kernel(/htb|basic/).exec)).toMatchObject({
+    expect(await limitRate("tap1", 1, kernel(/htb|basic/).exec)).toEqual({
       toGuest: "tbf",
       fromGuest: "police",
+      missing: [],
     });
     expect(await limitRate("tap1", 1, kernel(/ingress|tbf/).exec)).toMatchObject({
       toGuest: "htb",
       fromGuest: "none",
+      missing: [expect.stringMatching(/^ingress: /)],
     });
     await expect(limitRate("tap1", 1, kernel(/add|replace/).exec)).rejects.toMatchObject({
       code: "feature.unsupported",

@@ -7,7 +7,7 @@ import { type Exec, exec as systemExec } from "@gpve/kit/exec.ts";
 export interface RateLimit {
   readonly toGuest: "htb" | "tbf" | "none";
   readonly fromGuest: "police" | "none";
-  /** What could not be enforced, and why. */
+  /** Why a direction has no limit; empty when both have one. */
   readonly missing: readonly string[];
 }
 
@@ -31,7 +31,7 @@ export async function limitRate(
   }
   if (megabytesPerSecond <= 0) return { toGuest: "none", fromGuest: "none", missing: [] };
   const rate = `${Math.round(megabytesPerSecond * 1024 * 1024)}bps`;
-  const missing: string[] = [];
+  let missing: string[] = [];
   const attempt = async (what: string, steps: readonly string[][]): Promise<boolean> => {
     try {
       for (const step of steps) await tc(...step);
@@ -56,6 +56,8 @@ export async function limitRate(
     ])
   )
     toGuest = "tbf";
+  const unshaped = toGuest === "none" ? missing : [];
+  missing = [];
   const police = ["police", "rate", rate, "burst", BURST, "mtu", "64kb", "drop"];
   const hasIngress = await attempt("ingress", [["qdisc", "add", ...dev, "handle", "ffff:", "ingress"]]);
   const filter = ["filter", "add", ...dev, "parent", "ffff:", "prio", "50"];
@@ -63,6 +65,7 @@ export async function limitRate(
     hasIngress &&
     ((await attempt("basic", [[...filter, "basic", ...police, "flowid", ":1"]])) ||
       (await attempt("matchall", [[...filter, "protocol", "all", "matchall", "action", ...police]])));
+  missing = [...unshaped, ...(policed ? [] : missing)];
   if (toGuest === "none" && !policed)
     throw new AppError(
       "feature.unsupported",

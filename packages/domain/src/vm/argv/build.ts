@@ -111,7 +111,8 @@ export class Build {
     const wanted = this.flag("kvm") ?? this.native;
     if (!wanted) return false;
     if (this.host.kvmUsable) return true;
-    if (!this.stock || this.flag("kvm") === true)
+    // Many clients always say kvm=1, without meaning that the guest shall not run at all.
+    if (!this.stock)
       throw refuse(
         "KVM virtualisation configured, but not available. Either disable in VM configuration or enable in BIOS.",
       );

@@ -42,8 +42,12 @@ export function chooseMachine(
   if (options.microvm === true)
     return { base: "microvm", type: "microvm", options: config, layout: NEWEST_LAYOUT, oldRoms: false };
   const configured = options.machine ?? config.type ?? (arch === "aarch64" ? "virt" : "pc");
-  const explicit = machineVersion(configured);
-  const type = explicit === undefined ? pinned(configured, values, host, options, dialect) : configured;
+  // A saved state names the machine it ran on, but its layout is that of the configuration it was started from.
+  const explicit = config.type === undefined ? undefined : machineVersion(config.type);
+  const type =
+    machineVersion(configured) === undefined
+      ? pinned(configured, values, host, options, dialect)
+      : configured;
   const withRevision = /\+pve\d+(?:\.pxe)?$/.test(type) ? type : type.replace(/(?:\.pxe)?$/, "+pve0$&");
   const version = machineVersion(withRevision);
   const layout = version ?? { ...qemu, pve: pveRevisionOf(qemu) };
