@@ -5,9 +5,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
-import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
-import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import {
   isServerTask,
   operationTasks,
@@ -39,25 +37,20 @@ import {
   type BootstrapOptions,
   type BootstrapResult,
 } from "./application/access/bootstrap.ts";
+import { composeBackupJobs } from "./compose-backup-jobs.ts";
 import { composeConsoles } from "./compose-consoles.ts";
+import { composePveHandlers } from "./compose-pve-handlers.ts";
 import { composeEvents, composeV1, registerV1Operations } from "./compose-v1.ts";
-import { clusterLog } from "./application/cluster/cluster-log.ts";
-import { eventCollection } from "./application/v1/events.ts";
 import { freshReads, ownedStore } from "./application/fresh-reads.ts";
-import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
-import { ListResources, poolMembership } from "./application/cluster/list-resources.ts";
-import { nextFreeId } from "./application/cluster/next-id.ts";
 import { withServerTasks } from "./application/node/server-tasks.ts";
 import { recordAudit } from "./application/audit/record-audit.ts";
-import { ReadGuests } from "./application/guest/read-guests.ts";
 import { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
 import { NodeDirectory } from "./application/node/directory.ts";
 import { Membership } from "./application/node/membership.ts";
 import { StorageDefinitions } from "./application/storage/storage-definitions.ts";
 import { keepGuestPools } from "./application/pool/guest-pools.ts";
-import { Pools } from "./application/pool/pools.ts";
-import { RecentTasks, taskRecords } from "./application/task/recent-tasks.ts";
+import { taskRecords } from "./application/task/recent-tasks.ts";
 import { GrpcAgent } from "./infrastructure/agent-client/grpc-agent.ts";
 import { LocalAgent } from "./infrastructure/agent-client/local-agent.ts";
 import { openFileAuditLog, type FileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
@@ -72,16 +65,9 @@ import { LocalUploads } from "./infrastructure/upload/local-uploads.ts";
 import { TicketKeys } from "./infrastructure/tickets/ticket-keys.ts";
 import { openTickets } from "./infrastructure/tickets/tickets.ts";
 import { agentKeyRules, createServerGrpcHandler } from "./presentation/grpc/handler.ts";
-import { createAccessHandlers } from "./presentation/http/access/access-handlers.ts";
-import { createClusterHandlers } from "./presentation/http/cluster/cluster-handlers.ts";
 import { createEntry } from "./presentation/http/entry.ts";
-import { createNotYetHandlers } from "./presentation/http/cluster/not-yet-handlers.ts";
-import { createGuestReadHandlers } from "./presentation/http/guest/guest-read-handlers.ts";
-import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
 import type { Credentials } from "./presentation/http/pve/ports.ts";
 import { createPveApi } from "./presentation/http/pve/pve-api.ts";
-import { createStorageHandlers } from "./presentation/http/storage/storage-handlers.ts";
-import { createClusterTaskHandlers } from "./presentation/http/task/cluster-task-handlers.ts";
 import { listen, type Listener } from "./presentation/listener/listener.ts";
 import { metricRoute } from "./presentation/metrics/metric-route.ts";
 import { nodeMetrics } from "./presentation/metrics/node-metrics.ts";
@@ -228,6 +214,16 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const adapters = registerV1Operations({ records, clock, engine, board, shared });
 
   const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
+  const backupJobs = composeBackupJobs({
+    records,
+    store,
+    clock,
+    access,
+    board,
+    log,
+    candidate: `${nodeName}/${data.instanceId}`,
+  });
+  let scheduling = Promise.resolve();
   let listener: Listener | undefined;
   let directory: NodeDirectory | undefined;
   let rotation = (): void => undefined;
@@ -275,7 +271,19 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         observe: (route, method, status, seconds) =>
           metrics.observeRequest(method, metricRoute(route), status, seconds),
         authorize: access.authorize,
-        handlers: { ...pveHandlers(), ...consoles.handlers },
+        handlers: {
+          ...composePveHandlers({
+            records,
+            access,
+            board,
+            storages,
+            reads,
+            nodeName,
+            clusterName: settings.clusterName,
+          }),
+          ...backupJobs.handlers,
+          ...consoles.handlers,
+        },
         agents,
         localNode: nodeName,
         uploads: new LocalUploads({ directory: local.uploads, localNode: nodeName }),
@@ -323,12 +331,14 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       });
       rotation = clock.after(ROTATE_CHECK_MS, keepRotating);
       metrics.addCollector(() => nodeMetrics(board));
+      scheduling = backupJobs.startScheduler(agents, stop.signal);
       return listener;
     },
     async close() {
       rotation();
       stop.abort(new AppError("operation.cancelled", "the server stops"));
       await listener?.close();
+      await scheduling;
       directory?.close();
       stopPools();
       stopBoard();
@@ -343,58 +353,5 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   function keepRotating(): void {
     background(log, "certificate rotation", pki.rotateIfDue());
     rotation = clock.after(ROTATE_CHECK_MS, keepRotating);
-  }
-
-  function pveHandlers(): PveHandlers {
-    const guests = records.collection(guestCollection);
-    const recentTasks = new RecentTasks(records.collection(taskRecords));
-    const options = new DatacenterOptionsStore(records);
-    const resources = new ListResources({
-      guests,
-      board,
-      pools: () => poolMembership(access.directory.model()),
-      storages: () => storages.listing(),
-    });
-    const pools = new Pools({
-      records,
-      directory: access.directory,
-      resourceRow: (kind, id) => (kind === "vm" ? resources.guest(Number(id)) : resources.storage(id)[0]),
-    });
-    return {
-      ...createAccessHandlers(access),
-      ...createPoolHandlers({ pools }),
-      ...createStorageHandlers({ storages }),
-      ...createGuestReadHandlers({
-        guests: new ReadGuests({ guests, board, permissions: () => access.directory.model() }),
-      }),
-      ...createClusterTaskHandlers({ tasks: recentTasks }),
-      ...createNotYetHandlers({
-        localNode: nodeName,
-        quorate: reads.answers,
-        guests: () => guests.list().map(({ value }) => value),
-      }),
-      ...createClusterHandlers({
-        options,
-        nextId: (wanted) => nextFreeId(guests, options.nextIdRange(), wanted),
-        board,
-        resources,
-        identity: {
-          name: settings.clusterName,
-          localNode: nodeName,
-          quorate: reads.answers,
-          version: () => records.collection(nodeRecords).list().length,
-        },
-        clusterLog: (max, auditor, userid) =>
-          clusterLog(
-            {
-              events: () => records.collection(eventCollection).list(),
-              tasks: () => recentTasks.list(),
-              localNode: nodeName,
-            },
-            { auditor, userid },
-            max,
-          ),
-      }),
-    };
   }
 }

@@ -12,6 +12,7 @@ import {
   isIpv4Mask,
   isIpv6,
 } from "./address.ts";
+import { parseCalendarEvent } from "../schedule/calendar-event.ts";
 import { firewallRules } from "./format-rules-firewall.ts";
 import { splitList } from "./list.ts";
 import { compilePattern } from "./pattern.ts";
@@ -117,34 +118,9 @@ function isTimezone(value: string): boolean {
   return value === "UTC" || /^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+){1,2}$/.test(value);
 }
 
-const DAY = "(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*";
-const DAYS = new RegExp(`^${DAY}(?:(?:\\.\\.|-)${DAY})?(?:,${DAY}(?:(?:\\.\\.|-)${DAY})?)*$`, "i");
-const TIME_PART = String.raw`(?:\*|\d+(?:\.\.\d+)?)(?:/\d+)?`;
-const TIME_LIST = `${TIME_PART}(?:,${TIME_PART})*`;
-const CLOCK = new RegExp(`^${TIME_LIST}(?::${TIME_LIST}){0,2}$`);
-const DATE = new RegExp(`^(?:${TIME_LIST}-)?${TIME_LIST}-${TIME_LIST}$`);
-const EVENT_WORDS = new Set([
-  "minutely",
-  "hourly",
-  "daily",
-  "weekly",
-  "monthly",
-  "yearly",
-  "annually",
-  "quarterly",
-  "semiannually",
-  "semi-annually",
-]);
-
-/** [days] [date] time, or a word such as `daily`. Which moments it means is the scheduler's business. */
-function isCalendarEvent(value: string): boolean {
-  const parts = value.trim().split(/\s+/);
-  if (parts.length === 1 && EVENT_WORDS.has((parts[0] ?? "").toLowerCase())) return true;
-  let at = 0;
-  if (DAYS.test(parts[at] ?? "")) at += 1;
-  if (DATE.test(parts[at] ?? "")) at += 1;
-  if (CLOCK.test(parts[at] ?? "")) at += 1;
-  return at > 0 && at === parts.length;
+function calendarEvent(value: string): string | undefined {
+  const parsed = parseCalendarEvent(value);
+  return parsed.ok ? undefined : `invalid calendar event '${value}' - ${parsed.error}\n\n`;
 }
 
 function isPem(value: string): boolean {
@@ -261,7 +237,7 @@ export const formatRules: ReadonlyMap<string, FormatRule> = new Map<string, Form
   ["pve-phys-bits", unless(isPhysBits, "value must be an integer between 8 and 64 or 'host'\n")],
   ["pve-hotplug-features", unless(isHotplug, "unable to parse hotplug option\n")],
   ["pve-qm-bootdev", unless(isBootDevice, (v) => `invalid boot device '${v}'\n`)],
-  ["pve-calendar-event", unless(isCalendarEvent, (v) => `unable to parse calendar event '${v}'\n`)],
+  ["pve-calendar-event", calendarEvent],
   ["graphite-path", unless(isDnsName, invalid("graphite path"))],
   [
     "pve-lxc-mp-string",

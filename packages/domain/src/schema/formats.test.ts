@@ -118,7 +118,11 @@ const bad: readonly (readonly [string, string, string])[] = [
   ["pve-hotplug-features", "gpu", "unable to parse hotplug option\n"],
   ["pve-qm-bootdev", "scsi31", "invalid boot device 'scsi31'\n"],
   ["pve-qm-bootdev", "efidisk0", "invalid boot device 'efidisk0'\n"],
-  ["pve-calendar-event", "whenever", "unable to parse calendar event 'whenever'\n"],
+  [
+    "pve-calendar-event",
+    "whenever",
+    "invalid calendar event 'whenever' - unable to parse calendar event at 'whenever' - Context(\"weekday\")\n\n",
+  ],
   ["pve-lxc-mp-string", "/a/../b", "/a/../b contains illegal character sequences\n"],
   ["pve-command-batch", "{}", "commands is not a valid array of commands\n"],
   ["pve-fw-addr-spec", "+!", "invalid characters in IPSet name '+!'\n"],

@@ -21,10 +21,12 @@ export class FakeClock implements Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const cancel = this.after(ms, resolve);
-      signal?.addEventListener("abort", () => {
+      const stop = (): void => {
         cancel();
-        reject(signal.reason instanceof Error ? signal.reason : new Error(String(signal.reason)));
-      });
+        reject(signal?.reason instanceof Error ? signal.reason : new Error(String(signal?.reason)));
+      };
+      if (signal?.aborted === true) stop();
+      else signal?.addEventListener("abort", stop, { once: true });
     });
   }
 

@@ -1,13 +1,11 @@
 // True answers about what no gpve has yet: high availability, replication, subscriptions. Lists are empty, single
 // objects do not exist; changing them is not implemented and answered as such.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 
 export interface NotYetDeps {
   readonly localNode: string;
   readonly quorate: () => boolean;
-  readonly guests: () => readonly GuestRecord[];
 }
 
 const SUBSCRIPTION_INFO = "https://www.proxmox.com/en/proxmox-virtual-environment/pricing";
@@ -31,13 +29,6 @@ export function createNotYetHandlers(deps: NotYetDeps): PveHandlers {
     ],
     "GET /cluster/replication": () => [],
     "GET /cluster/replication/{id}": () => missing("no such job"),
-    // Nothing is backed up by a job as long as there are no jobs.
-    "GET /cluster/backup-info/not-backed-up": (_params, ctx) =>
-      deps
-        .guests()
-        .filter(({ vmid }) => ctx.access.has(`/vms/${vmid}`, ["VM.Audit"]))
-        .toSorted((a, b) => a.vmid - b.vmid)
-        .map(({ vmid, type, summary }) => ({ vmid, type, name: summary.name })),
     "GET /nodes/{node}/replication": () => [],
     "GET /nodes/{node}/subscription": () => ({
       status: "notfound",

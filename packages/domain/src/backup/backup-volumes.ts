@@ -1,0 +1,21 @@
+// Which volumes of a VM a backup takes, and why.
+import { isCdrom, listDrives } from "../vm/drive.ts";
+import type { VmValues } from "../vm/vm-config.ts";
+
+export interface BackupVolume {
+  readonly key: string;
+  readonly volume: string;
+  readonly included: boolean;
+  readonly reason: string;
+}
+
+export function backupVolumes(values: VmValues): BackupVolume[] {
+  return listDrives(values)
+    .filter(({ drive }) => !isCdrom(drive))
+    .map(({ key, drive }) => {
+      const unusedFirmware = key.startsWith("efidisk") && values["bios"] !== "ovmf";
+      const included = !unusedFirmware && drive.backup !== false;
+      const reason = unusedFirmware ? "efidisk but no OMVF BIOS" : `backup=${included ? "yes" : "no"}`;
+      return { key, volume: drive.file, included, reason };
+    });
+}

@@ -1,0 +1,177 @@
+// The cluster's backup jobs: create, change, remove, show, and what they cover.
+import {
+  backupJobCollection,
+  changedJob,
+  includedGuests,
+  newJob,
+  scheduleOf,
+  shownJob,
+  type BackupJob,
+  type JobOptions,
+} from "@gpve/domain/backup/backup-job.ts";
+import { backupVolumes } from "@gpve/domain/backup/backup-volumes.ts";
+import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import { nextEvent } from "@gpve/domain/schedule/next-event.ts";
+import type { ZoneOffset } from "@gpve/domain/schedule/time-zone.ts";
+import { readPropertyString } from "@gpve/domain/schema/property-string.ts";
+import { parameterError } from "@gpve/domain/schema/validate-params.ts";
+import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { alreadyThere, missing, refused } from "../access/failures.ts";
+import { backupRunCollection, runIdsOf } from "./backup-runs.ts";
+
+export interface BackupJobsDeps {
+  readonly records: Records;
+  readonly clock: Clock;
+  readonly zone: () => ZoneOffset;
+  readonly newId: () => string;
+  readonly guests: () => readonly GuestRecord[];
+  /** The configuration of a VM. */
+  readonly valuesOf: (guest: GuestRecord) => VmValues;
+  /** Guests of a pool; undefined = no such pool. */
+  readonly poolMembers: (pool: string) => readonly number[] | undefined;
+}
+
+const ONLY_ROOT = ["tmpdir", "dumpdir", "script"];
+const COSTS_OTHERS = ["bwlimit", "ionice", "performance"];
+
+export class BackupJobs {
+  readonly #deps: BackupJobsDeps;
+
+  constructor(deps: BackupJobsDeps) {
+    this.#deps = deps;
+  }
+
+  /** In the order they were made. */
+  jobs(): readonly BackupJob[] {
+    return this.#deps.records
+      .collection(backupJobCollection)
+      .list()
+      .toSorted((a, b) => a.createRevision - b.createRevision)
+      .map(({ value }) => value);
+  }
+
+  list(): Record<string, unknown>[] {
+    return this.jobs().map((job) => this.#shown(job));
+  }
+
+  get(id: string): Record<string, unknown> {
+    return this.#shown(this.#find(id));
+  }
+
+  async create(given: JobOptions & { readonly id?: string }, ctx: RequestContext): Promise<void> {
+    const { id = this.#deps.newId(), ...options } = given;
+    this.#checkChange(options, [], ctx);
+    if (options["dumpdir"] === undefined) requireAllocate(ctx, options["storage"] ?? "local");
+    const job = newJob(id, options, this.#now());
+    await this.#deps.records.transact((tx) => {
+      if (tx.get(backupJobCollection, id) !== undefined) throw alreadyThere(`Job '${id}' already exists\n`);
+      tx.put(backupJobCollection, id, job);
+    });
+  }
+
+  async update(id: string, given: JobOptions, remove: readonly string[], ctx: RequestContext): Promise<void> {
+    if (Object.keys(given).length === 0 && remove.length === 0) throw refused("no options specified\n");
+    this.#checkChange(given, remove, ctx);
+    if (given["storage"] !== undefined) requireAllocate(ctx, given["storage"]);
+    else if (remove.includes("storage")) requireAllocate(ctx, "local");
+    await this.#deps.records.transact((tx) => {
+      const job = tx.get(backupJobCollection, id)?.value;
+      if (job === undefined) throw noSuchJob(id);
+      tx.put(backupJobCollection, id, changedJob(job, given, remove, this.#now()));
+    });
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#deps.records.transact((tx) => {
+      if (tx.get(backupJobCollection, id) === undefined) throw noSuchJob(id);
+      tx.delete(backupJobCollection, id);
+      for (const run of runIdsOf(tx.list(backupRunCollection), id)) tx.delete(backupRunCollection, run);
+    });
+  }
+
+  included(job: BackupJob): ReturnType<typeof includedGuests> {
+    const { guests, poolMembers } = this.#deps;
+    return includedGuests(job, guests(), (pool) => poolMembers(pool) ?? []);
+  }
+
+  /** The guests of a job and their volumes, as a tree. Guests the caller may not see are left out. */
+  includedVolumes(id: string, ctx: RequestContext): Record<string, unknown> {
+    const guests = new Map(this.#deps.guests().map((guest) => [guest.vmid, guest]));
+    const children = this.included(this.#find(id))
+      .filter(({ vmid }) => ctx.access.has(`/vms/${vmid}`, ["VM.Audit"]))
+      .map(({ vmid }) => {
+        const guest = guests.get(vmid);
+        return guest === undefined ? { id: vmid, type: "unknown", leaf: 1 } : this.#branch(guest);
+      });
+    return { children };
+  }
+
+  /** Guests that no job takes. */
+  notBackedUp(ctx: RequestContext): Record<string, unknown>[] {
+    const taken = new Set(this.jobs().flatMap((job) => this.included(job).map(({ vmid }) => vmid)));
+    return this.#deps
+      .guests()
+      .filter(({ vmid }) => !taken.has(vmid) && ctx.access.has(`/vms/${vmid}`, ["VM.Audit"]))
+      .toSorted((a, b) => a.vmid - b.vmid)
+      .map(({ vmid, type, summary }) => ({ vmid, type, name: summary.name }));
+  }
+
+  #branch(guest: GuestRecord): Record<string, unknown> {
+    const { vmid, type, summary } = guest;
+    const volumes = type === "qemu" ? backupVolumes(this.#deps.valuesOf(guest)) : [];
+    const children = volumes.map(({ key, volume, included, reason }) => ({
+      id: `${vmid}:${key}`,
+      name: volume,
+      included,
+      reason,
+      leaf: 1,
+    }));
+    return { id: vmid, type, name: summary.name, children, leaf: children.length === 0 ? 1 : 0 };
+  }
+
+  #shown(job: BackupJob): Record<string, unknown> {
+    const event = scheduleOf(job);
+    const next = event === undefined ? undefined : nextEvent(event, this.#now(), this.#deps.zone());
+    return { ...shownJob(job), ...(next === undefined ? {} : { "next-run": next }) };
+  }
+
+  #checkChange(given: JobOptions, remove: readonly string[], ctx: RequestContext): void {
+    const { pool } = given;
+    if (typeof pool === "string") {
+      if (this.#deps.poolMembers(pool) === undefined) throw missing(`pool '${pool}' does not exist\n`);
+      ctx.access.require(`/pool/${pool}`, ["VM.Backup"]);
+    }
+    if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
+    const touched = [...Object.keys(given), ...remove];
+    const forRoot = ONLY_ROOT.find((key) => touched.includes(key));
+    if (forRoot !== undefined) throw parameterError({ [forRoot]: "Only root may set this option." });
+    if (COSTS_OTHERS.some((key) => touched.includes(key))) ctx.access.require("/", ["Sys.Modify"]);
+    const { fleecing } = given;
+    const storage =
+      typeof fleecing === "string" ? readPropertyString("backup-fleecing", fleecing)["storage"] : "";
+    if (typeof storage === "string" && storage !== "")
+      ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
+  }
+
+  #find(id: string): BackupJob {
+    const job = this.#deps.records.collection(backupJobCollection).get(id)?.value;
+    if (job === undefined) throw noSuchJob(id);
+    return job;
+  }
+
+  #now(): number {
+    return Math.floor(this.#deps.clock.now() / 1000);
+  }
+}
+
+function requireAllocate(ctx: RequestContext, storage: unknown): void {
+  if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
+  ctx.access.require(`/storage/${String(storage)}`, ["Datastore.Allocate"]);
+}
+
+function noSuchJob(id: string): Error {
+  return parameterError({ id: `No such job '${id}'` });
+}

@@ -1,0 +1,208 @@
+// Starts backup jobs when they are due, on every node that has guests of theirs. One server does it at a time; two that
+// both believe it is them still start nothing twice, because a run is claimed by a compared write.
+import { messageOf } from "@gpve/contracts/errors.ts";
+import {
+  backupJobCollection,
+  isEnabled,
+  runParameters,
+  scheduleOf,
+  type BackupJob,
+} from "@gpve/domain/backup/backup-job.ts";
+import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import { ROOT_USER } from "@gpve/domain/request/context.ts";
+import { nextEvent } from "@gpve/domain/schedule/next-event.ts";
+import type { ZoneOffset } from "@gpve/domain/schedule/time-zone.ts";
+import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { taskRecords } from "../task/recent-tasks.ts";
+import type { BackupJobs } from "./backup-jobs.ts";
+import { backupRunCollection, runId, type BackupRun } from "./backup-runs.ts";
+
+export interface JobSchedulerDeps {
+  readonly records: Records;
+  readonly jobs: BackupJobs;
+  readonly board: NodeBoard;
+  readonly agents: AgentDirectory;
+  readonly clock: Clock;
+  readonly zone: () => ZoneOffset;
+  readonly newRequestId: () => string;
+  readonly log: Logger;
+}
+
+/** Other servers and the calendar itself may change without a word to this one. */
+const LOOK_AT_LEAST_EVERY_MS = 30_000;
+const LOOK_AT_MOST_EVERY_MS = 1_000;
+/** What fell due while leadership went from one server to the next is not missed. */
+const HANDOVER_SECONDS = 60;
+/** A task's record comes a moment after the task. */
+const RECORD_DELAY_SECONDS = 30;
+
+export class JobScheduler {
+  readonly #deps: JobSchedulerDeps;
+
+  constructor(deps: JobSchedulerDeps) {
+    this.#deps = deps;
+  }
+
+  /** Until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, records, log } = this.#deps;
+    const startedAt = this.#now() - HANDOVER_SECONDS;
+    let wake = new AbortController();
+    const stopWatching = records.collection(backupJobCollection).onChange(() => wake.abort());
+    try {
+      while (!signal.aborted) {
+        wake = new AbortController();
+        let nextAt: number | undefined;
+        try {
+          await this.startDue(startedAt, signal);
+          nextAt = this.#nextAt(startedAt);
+        } catch (err) {
+          if (signal.aborted) return;
+          log.error({ err: messageOf(err) }, "backup jobs could not be looked at; trying again");
+        }
+        const waitMs = (nextAt ?? Number.POSITIVE_INFINITY) * 1000 - clock.now();
+        await clock
+          .sleep(
+            Math.min(Math.max(waitMs, LOOK_AT_MOST_EVERY_MS), LOOK_AT_LEAST_EVERY_MS),
+            AbortSignal.any([signal, wake.signal]),
+          )
+          .catch((err: unknown) => ignore(err, "woken early or stopped: the loop looks which"));
+      }
+    } finally {
+      stopWatching();
+    }
+  }
+
+  /** One look at all jobs. Events before `startedAt` were missed, and only jobs that repeat missed runs do them. */
+  async startDue(startedAt: number, signal: AbortSignal): Promise<void> {
+    for (const job of this.#deps.jobs.jobs().filter(isEnabled)) {
+      await Promise.all(this.#nodesOf(job).map((node) => this.#startIfDue(job, node, startedAt, signal)));
+    }
+  }
+
+  async #startIfDue(job: BackupJob, node: string, startedAt: number, signal: AbortSignal): Promise<void> {
+    const now = this.#now();
+    const due = this.#dueAt(job, node, startedAt);
+    if (due === undefined || due > now) return;
+    const health = this.#deps.board.get(node)?.health ?? "unknown";
+    const online = health === "online";
+    // Nothing heard of it yet: it may speak up in a moment.
+    if (health === "unknown" || (!online && job.options["repeat-missed"] === true)) return;
+    const vmids = this.#deps.jobs
+      .included(job)
+      .filter((guest) => guest.node === node)
+      .map(({ vmid }) => vmid);
+    const idle = vmids.length === 0;
+    const claimed = await this.#claim(job, node, startedAt, {
+      job: job.id,
+      node,
+      last: now,
+      ...(!idle && !online ? { error: `node '${node}' is offline` } : {}),
+    });
+    if (!claimed || idle) return;
+    if (!online) {
+      this.#deps.log.warn({ job: job.id, node }, "a backup job is missed: the node is offline");
+      return;
+    }
+    await this.#start(job, node, vmids, now, signal);
+  }
+
+  async #start(
+    job: BackupJob,
+    node: string,
+    vmids: readonly number[],
+    last: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { log, newRequestId, records } = this.#deps;
+    let outcome: { upid: string } | { error: string } | undefined;
+    try {
+      const connection = this.#deps.agents.connection(node);
+      if (connection === undefined) throw new Error(`no such cluster node '${node}'`);
+      const { data } = await connection.call(
+        {
+          route: "POST /nodes/{node}/vzdump",
+          params: { ...runParameters(job, vmids), node },
+          source: "json",
+          actor: { userid: ROOT_USER, authid: ROOT_USER },
+          requestId: newRequestId(),
+          clientAddress: "",
+        },
+        signal,
+      );
+      // "OK" when the node had nothing to do.
+      outcome = typeof data === "string" && data.startsWith("UPID:") ? { upid: data } : undefined;
+      log.info({ job: job.id, node, vmids, ...outcome }, "backup job started");
+    } catch (err) {
+      outcome = { error: messageOf(err) };
+      log.error({ job: job.id, node, err: messageOf(err) }, "a backup job could not be started");
+    }
+    await records.transact((tx) => {
+      const id = runId(job.id, node);
+      // Removed meanwhile: nothing is left behind.
+      if (outcome === undefined || tx.get(backupJobCollection, job.id) === undefined) return;
+      tx.put(backupRunCollection, id, { job: job.id, node, last, ...outcome });
+    });
+  }
+
+  /** False when another server was quicker, or the job changed meanwhile. */
+  #claim(job: BackupJob, node: string, startedAt: number, run: BackupRun): Promise<boolean> {
+    return this.#deps.records.transact((tx) => {
+      const current = tx.get(backupJobCollection, job.id)?.value;
+      const before = tx.get(backupRunCollection, runId(job.id, node))?.value;
+      if (current === undefined || !isEnabled(current)) return false;
+      const due = this.#eventAfter(current, before, startedAt);
+      if (due === undefined || due > run.last) return false;
+      tx.put(backupRunCollection, runId(job.id, node), run);
+      return true;
+    });
+  }
+
+  /** undefined = never, or not before the run of last time has ended. */
+  #dueAt(job: BackupJob, node: string, startedAt: number): number | undefined {
+    const run = this.#deps.records.collection(backupRunCollection).get(runId(job.id, node))?.value;
+    return this.#isRunning(run) ? undefined : this.#eventAfter(job, run, startedAt);
+  }
+
+  #eventAfter(job: BackupJob, run: BackupRun | undefined, startedAt: number): number | undefined {
+    const event = scheduleOf(job);
+    if (event === undefined) return undefined;
+    const missedBefore = job.options["repeat-missed"] === true ? 0 : startedAt;
+    return nextEvent(event, Math.max(job.since, run?.last ?? 0, missedBefore), this.#deps.zone());
+  }
+
+  #isRunning(run: BackupRun | undefined): boolean {
+    if (run?.upid === undefined) return false;
+    const record = this.#taskOf(run.upid);
+    if (record === undefined) return this.#now() - run.last < RECORD_DELAY_SECONDS;
+    return record.endtime === undefined;
+  }
+
+  #taskOf(upid: string): TaskRecord | undefined {
+    const id = taskRecordId(upid);
+    return id === undefined ? undefined : this.#deps.records.collection(taskRecords).get(id)?.value;
+  }
+
+  #nextAt(startedAt: number): number | undefined {
+    const times = this.#deps.jobs
+      .jobs()
+      .filter(isEnabled)
+      .flatMap((job) => this.#nodesOf(job).map((node) => this.#dueAt(job, node, startedAt)))
+      .filter((at): at is number => at !== undefined);
+    return times.length === 0 ? undefined : Math.min(...times);
+  }
+
+  #nodesOf(job: BackupJob): string[] {
+    const nodes = this.#deps.board.list().map(({ node }) => node);
+    return job.options["node"] === undefined ? nodes : nodes.filter((node) => node === job.options["node"]);
+  }
+
+  #now(): number {
+    return Math.floor(this.#deps.clock.now() / 1000);
+  }
+}

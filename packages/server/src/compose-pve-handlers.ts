@@ -1,0 +1,84 @@
+// The PVE methods a server answers itself.
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import type { Access } from "./application/access/access.ts";
+import { clusterLog } from "./application/cluster/cluster-log.ts";
+import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
+import { ListResources, poolMembership } from "./application/cluster/list-resources.ts";
+import { nextFreeId } from "./application/cluster/next-id.ts";
+import type { FreshReads } from "./application/fresh-reads.ts";
+import { ReadGuests } from "./application/guest/read-guests.ts";
+import type { MemoryNodeBoard } from "./application/node/board.ts";
+import { nodeRecords } from "./application/node/collections.ts";
+import { Pools } from "./application/pool/pools.ts";
+import type { StorageDefinitions } from "./application/storage/storage-definitions.ts";
+import { RecentTasks, taskRecords } from "./application/task/recent-tasks.ts";
+import { eventCollection } from "./application/v1/events.ts";
+import { createAccessHandlers } from "./presentation/http/access/access-handlers.ts";
+import { createClusterHandlers } from "./presentation/http/cluster/cluster-handlers.ts";
+import { createNotYetHandlers } from "./presentation/http/cluster/not-yet-handlers.ts";
+import { createGuestReadHandlers } from "./presentation/http/guest/guest-read-handlers.ts";
+import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
+import { createStorageHandlers } from "./presentation/http/storage/storage-handlers.ts";
+import { createClusterTaskHandlers } from "./presentation/http/task/cluster-task-handlers.ts";
+
+export interface PveHandlerParts {
+  readonly records: Records;
+  readonly access: Access;
+  readonly board: MemoryNodeBoard;
+  readonly storages: StorageDefinitions;
+  readonly reads: FreshReads;
+  readonly nodeName: string;
+  readonly clusterName: string | undefined;
+}
+
+export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
+  const { records, access, board, storages, reads, nodeName } = parts;
+  const guests = records.collection(guestCollection);
+  const recentTasks = new RecentTasks(records.collection(taskRecords));
+  const options = new DatacenterOptionsStore(records);
+  const resources = new ListResources({
+    guests,
+    board,
+    pools: () => poolMembership(access.directory.model()),
+    storages: () => storages.listing(),
+  });
+  const pools = new Pools({
+    records,
+    directory: access.directory,
+    resourceRow: (kind, id) => (kind === "vm" ? resources.guest(Number(id)) : resources.storage(id)[0]),
+  });
+  return {
+    ...createAccessHandlers(access),
+    ...createPoolHandlers({ pools }),
+    ...createStorageHandlers({ storages }),
+    ...createGuestReadHandlers({
+      guests: new ReadGuests({ guests, board, permissions: () => access.directory.model() }),
+    }),
+    ...createClusterTaskHandlers({ tasks: recentTasks }),
+    ...createNotYetHandlers({ localNode: nodeName, quorate: reads.answers }),
+    ...createClusterHandlers({
+      options,
+      nextId: (wanted) => nextFreeId(guests, options.nextIdRange(), wanted),
+      board,
+      resources,
+      identity: {
+        name: parts.clusterName,
+        localNode: nodeName,
+        quorate: reads.answers,
+        version: () => records.collection(nodeRecords).list().length,
+      },
+      clusterLog: (max, auditor, userid) =>
+        clusterLog(
+          {
+            events: () => records.collection(eventCollection).list(),
+            tasks: () => recentTasks.list(),
+            localNode: nodeName,
+          },
+          { auditor, userid },
+          max,
+        ),
+    }),
+  };
+}
