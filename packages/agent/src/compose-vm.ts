@@ -12,6 +12,7 @@ import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { CollectionDef, Records } from "@gpve/store/records/port.ts";
+import { storedChains } from "./application/backup/backup-chains.ts";
 import { backupOperation } from "./application/backup/backup-operation.ts";
 import { restoreVmOperation } from "./application/backup/restore-vm.ts";
 import { allVmsOperations } from "./application/vm/all-vms.ts";
@@ -105,6 +106,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   const host: VmHost = {
     node,
     configs,
+    chains: storedChains({ node, records }),
     processes,
     storages: parts.storages,
     network,

@@ -20,6 +20,7 @@ import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { storedChains } from "../application/backup/backup-chains.ts";
 import { VmConfigs } from "../application/vm/vm-configs.ts";
 import { volumeOf, type VmHost } from "../application/vm/vm-host.ts";
 import { registerVmOperations } from "../application/vm/vm-operations.ts";
@@ -51,6 +52,7 @@ export class VmWorld extends StorageWorld {
     this.host = {
       node: "n1",
       configs: this.configs,
+      chains: storedChains({ node: "n1", records: () => records }),
       processes: this.guests,
       storages: {
         plugin: (id) => this.storages.find(id).plugin,

@@ -6,6 +6,11 @@ export interface Extent {
   readonly isZero: boolean;
 }
 
+export interface ChangedExtent {
+  readonly length: number;
+  readonly isDirty: boolean;
+}
+
 /** A disk's content, whatever its format. */
 export interface DiskAccess {
   readonly size: number;
@@ -17,6 +22,12 @@ export interface DiskAccess {
   close(): void;
 }
 
+/** A disk that was opened with one of its dirty bitmaps. */
+export interface TrackedDisk extends DiskAccess {
+  /** What the bitmap holds, from `offset` on; at least one extent. */
+  changes(offset: number, length: number): Promise<readonly ChangedExtent[]>;
+}
+
 export interface ImageRequest {
   readonly path: string;
   readonly format: string;
@@ -26,6 +37,8 @@ export interface ImageRequest {
 }
 
 export interface ArchiveHeader {
+  /** 32 hex digits: what an incremental backup knows its parent by. A writer without one makes one up. */
+  readonly uuid?: string;
   readonly ctime: number;
   readonly configs: ReadonlyMap<string, Uint8Array>;
   readonly devices: readonly { readonly id: number; readonly name: string; readonly size: number }[];
@@ -36,11 +49,15 @@ export interface ArchiveCluster {
   readonly offset: number;
   readonly data: Uint8Array;
   readonly isZero: boolean;
+  /** There may be older content under it. */
+  readonly overwrites?: boolean;
 }
 
 export interface ArchiveReader {
   readonly header: ArchiveHeader;
   clusters(): AsyncIterable<ArchiveCluster>;
+  /** For those who want the header alone. */
+  close(): Promise<void>;
 }
 
 export interface ArchiveWriter {
@@ -56,8 +73,16 @@ export interface BackupTools {
   withImage<T>(image: ImageRequest, use: (disk: DiskAccess) => Promise<T>): Promise<T>;
   /** A disk that a running QEMU exports. */
   openExport(socket: string, name: string): Promise<DiskAccess>;
+  /** The same with a dirty bitmap of the image or of the export. */
+  withTrackedImage<T>(
+    image: ImageRequest & { readonly bitmap: string },
+    use: (disk: TrackedDisk) => Promise<T>,
+  ): Promise<T>;
+  openTrackedExport(socket: string, name: string, bitmap: string): Promise<TrackedDisk>;
   createArchive(path: string, compression: Compression, header: ArchiveHeader): Promise<ArchiveWriter>;
   openArchive(path: string): Promise<ArchiveReader>;
+  createIncremental(path: string, header: IncrementalHeader): Promise<IncrementalWriter>;
+  openIncremental(path: string): Promise<IncrementalReader>;
   writeSideFile(path: string, text: string): Promise<void>;
   /** An empty qcow2 of that size, for the blocks a guest overwrites while its backup runs. */
   createScratch(path: string, size: number): Promise<void>;
@@ -75,6 +100,10 @@ export interface BackupTools {
     env: Readonly<Record<string, string>>,
     log: (line: string) => void,
   ): Promise<void>;
+  /** Of a qcow2 image that nobody has open. */
+  imageBitmaps(path: string): Promise<readonly ImageBitmap[]>;
+  addImageBitmap(path: string, name: string): Promise<void>;
+  removeImageBitmap(path: string, name: string): Promise<void>;
   /** Local time as in an archive's name. */
   civilTime(ms: number): {
     year: number;
@@ -84,6 +113,60 @@ export interface BackupTools {
     minute: number;
     second: number;
   };
+}
+
+/** Dirty bitmaps inside an image that no QEMU has open. */
+export interface ImageBitmap {
+  readonly name: string;
+  /** Not closed as it should be: what it says is not to be trusted. */
+  readonly inconsistent: boolean;
+}
+
+export interface IncrementalDevice {
+  /** "drive-scsi0" */
+  readonly name: string;
+  readonly size: number;
+  /** All of the disk is in this archive; nothing of the parent's counts. */
+  readonly whole: boolean;
+}
+
+export interface ParentArchive {
+  /** File name, in the same directory. */
+  readonly name: string;
+  readonly uuid: string;
+}
+
+export interface IncrementalHeader {
+  readonly uuid: string;
+  /** Seconds since 1970. */
+  readonly ctime: number;
+  readonly parent: ParentArchive;
+  readonly configs: ReadonlyMap<string, Uint8Array>;
+  readonly devices: readonly IncrementalDevice[];
+}
+
+export interface IncrementalExtent {
+  /** Index in the header's devices. */
+  readonly device: number;
+  readonly offset: number;
+  readonly length: number;
+  /** undefined = zeroes. */
+  readonly data: Uint8Array | undefined;
+}
+
+export interface IncrementalReader {
+  readonly header: IncrementalHeader;
+  /** Throws on anything that is not as it was written; ends only when the archive is whole. */
+  extents(): AsyncIterable<IncrementalExtent>;
+  /** For those who want the header alone. */
+  close(): Promise<void>;
+}
+
+export interface IncrementalWriter {
+  data(device: number, offset: number, data: Uint8Array): Promise<void>;
+  zeroes(device: number, offset: number, length: number): Promise<void>;
+  finish(): Promise<void>;
+  abandon(): Promise<void>;
 }
 
 export type Compression = "none" | "zstd" | "gzip" | "lzo";

@@ -21,7 +21,7 @@ describe("names of backup archives", () => {
       "tar",
       "tar.zst",
       "tgz",
-      "gpvi.zst",
+      "gpvi",
       "gpvi",
     );
     const vmid = fc.integer({ min: 100, max: 999_999_999 });

@@ -4,7 +4,7 @@
 export interface BackupName {
   readonly fileName: string;
   readonly type: "qemu" | "lxc" | "openvz" | "unknown";
-  /** "vma.zst", "tar", "tgz", "gpvi.zst": as lists show it. */
+  /** "vma.zst", "tar", "tgz", "gpvi": as lists show it. */
   readonly format: string;
   readonly container: "vma" | "tar" | "gpvi";
   readonly compression: "gz" | "lzo" | "zst" | "bz2" | undefined;
@@ -37,7 +37,7 @@ export function parseBackupName(fileName: string): BackupName | undefined {
   const [, format = "", plain, compressed, own, ownCompressed] = extension;
   const base = {
     fileName,
-    format,
+    format: own ?? format,
     container: format === "tgz" ? "tar" : ((plain ?? own) as "vma" | "tar" | "gpvi"),
     compression: (format === "tgz" ? "gz" : (compressed ?? ownCompressed)) as BackupName["compression"],
   } as const;

@@ -15,9 +15,12 @@ export interface BackupDisk {
   /** Its name in the archive. */
   readonly name: string;
   readonly storage: string;
+  readonly volid: string;
   readonly path: string;
   readonly format: string;
   readonly size: number;
+  /** A template's. */
+  readonly isBase: boolean;
 }
 
 export async function backupDisks(
@@ -60,7 +63,8 @@ async function diskOf(host: VmHost, key: string, file: string, device: number): 
   });
   // QEMU does not know a TPM's state by itself: it is read beside the drives.
   const name = key === "tpmstate0" ? "drive-tpmstate0-backup" : `drive-${key}`;
-  return { key, device, name, storage, path: filename, format, size };
+  const { isBase } = plugin.parse(volname);
+  return { key, device, name, storage, volid: file, path: filename, format, size, isBase };
 }
 
 /** The configuration as it is, without snapshots and pending changes, and which device of the archive is which disk. */

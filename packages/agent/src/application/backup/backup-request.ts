@@ -16,6 +16,8 @@ export interface BackupArgs {
   readonly tmpdir?: string;
   readonly mode: BackupMode;
   readonly compression: Compression;
+  /** Only what changed since the last backup on this storage, where that is known. */
+  readonly incremental?: boolean;
   readonly notesTemplate?: string;
   readonly cluster?: string;
   readonly isProtected: boolean;

@@ -11,7 +11,9 @@ import { runningVm, type VmHost } from "../vm/vm-host.ts";
 import { archivedConfig, backupDisks, type BackupDisk } from "./backup-disks.ts";
 import type { RunHook } from "./backup-hooks.ts";
 import type { BackupArgs, BackupMode, BackupState, BackupWork } from "./backup-request.ts";
-import { copyRunning, copyStopped, haltGuest } from "./copy-guest.ts";
+import { createTarget, extensionOf } from "./archive-target.ts";
+import { planStep } from "./chain-step.ts";
+import { copyRunning, copyStopped, endReading, haltGuest } from "./copy-guest.ts";
 import { isPaused, releaseGuest } from "./held-guest.ts";
 import { countBackups, pruneOldBackups, type BackupTarget } from "./prune-old-backups.ts";
 
@@ -31,7 +33,10 @@ export interface BackupJob {
 interface Plan {
   readonly vmid: number;
   readonly mode: BackupMode;
-  readonly path: string;
+  /** The archive's path without its extension. */
+  readonly base: string;
+  /** Known when it is known whether it is a full archive. */
+  path: string;
   readonly logFile: string;
 }
 
@@ -50,23 +55,29 @@ export async function backupVm(job: BackupJob, vmid: number, work: BackupWork): 
   const plan: Plan = {
     vmid,
     mode: running ? args.mode : "stop",
+    base: `${target.folder}/${base}`,
     path: `${target.folder}/${base}.vma${SUFFIX[args.compression]}`,
     logFile: `${target.folder}/${base}.log`,
   };
   const guest = { vmid, mode: plan.mode, name: nameOf(host, vmid), target: plan.path, logFile: plan.logFile };
   try {
-    await attempt(job, plan, running, (phase) => hook(phase, guest), { ...work, log });
+    const phase = (name: string): Promise<void> => hook(name, { ...guest, target: plan.path });
+    await attempt(job, plan, running, phase, { ...work, log });
   } catch (err) {
     log(`ERROR: Backup of VM ${vmid} failed - ${messageOf(err)}`);
     log(`INFO: Failed at ${moment()}`);
-    await hook("backup-abort", guest).catch((cause: unknown) => log(`ERROR: ${messageOf(cause)}`));
+    await hook("backup-abort", { ...guest, target: plan.path }).catch((cause: unknown) =>
+      log(`ERROR: ${messageOf(cause)}`),
+    );
     await keepLog(tools, plan, lines, work);
     throw err;
   }
   log(`INFO: Finished Backup of VM ${vmid} (${clockText(host.clock.now() - started)})`);
   log(`INFO: Backup finished at ${moment()}`);
   await keepLog(tools, plan, lines, work);
-  await hook("log-end", guest).catch((cause: unknown) => work.warn(`WARN: ${messageOf(cause)}`));
+  await hook("log-end", { ...guest, target: plan.path }).catch((cause: unknown) =>
+    work.warn(`WARN: ${messageOf(cause)}`),
+  );
 }
 
 async function attempt(
@@ -93,7 +104,13 @@ async function attempt(
     const name = config.values["name"];
     if (name !== undefined) log(`INFO: VM Name: ${name}`);
     const disks = await backupDisks(host, config, log);
-    job.state.held = { ...held.guest, fleeced: running ? scratchFiles(job, plan.vmid, disks) : [] };
+    const step = await planStep({ ...job, vmid: plan.vmid, disks, willStop: plan.mode === "stop" }, log);
+    plan.path = plan.base + extensionOf(step.plan, args.compression);
+    job.state.held = {
+      ...held.guest,
+      leftovers: leftoversOf(plan.path),
+      fleeced: running ? scratchFiles(job, plan.vmid, disks) : [],
+    };
     await job.checkpoint();
     const copy = {
       host,
@@ -101,6 +118,7 @@ async function attempt(
       args,
       held: job.state.held,
       disks,
+      step,
       work: { ...work, checkpoint: job.checkpoint },
     };
     await hook("backup-start");
@@ -113,18 +131,25 @@ async function attempt(
     const conf = archivedConfig(config, disks, log);
     log(`INFO: creating vzdump archive '${plan.path}'`);
     if (disks.length === 0) log("INFO: backup contains no disks");
-    const archive = await tools.createArchive(plan.path, args.compression, {
+    const header = {
+      uuid: step.uuid,
+      path: plan.path,
       ctime: Math.floor(host.clock.now() / 1000),
-      configs: new Map([["qemu-server.conf", Buffer.from(conf)]]),
-      devices: disks.map(({ device, name: device_name, size }) => ({ id: device, name: device_name, size })),
-    });
+      config: conf,
+      compression: args.compression,
+    };
+    const archive = await createTarget(tools, step.plan, header, disks);
     try {
       await (running ? copyRunning(copy, archive, plan.mode, haltedAt) : copyStopped(copy, archive));
+      await endReading(copy);
       await archive.finish();
     } catch (err) {
       await archive.abandon();
+      await endReading(copy);
+      await step.takeBack();
       throw err;
     }
+    await step.commit(plan.path);
     await keepArchive(job, plan, name ?? `VM ${plan.vmid}`, log);
     await hook("backup-end");
   } finally {
@@ -150,7 +175,7 @@ async function hold(
   const wasRunning = running && process !== undefined && !(await isPaused(process));
   const guest = {
     vmid,
-    leftovers: [`${path}.dat`, `${path}.dat.lzo`],
+    leftovers: leftoversOf(path),
     fleeced: [],
     wasRunning,
     isStopped: false,
@@ -164,6 +189,11 @@ async function hold(
     return host.configs.change(vmid, (before) => setLock(before, "backup"));
   });
   return { config, guest };
+}
+
+/** The archive under its working name. */
+function leftoversOf(path: string): string[] {
+  return [`${path}.dat`, `${path}.dat.lzo`];
 }
 
 function scratchFiles(

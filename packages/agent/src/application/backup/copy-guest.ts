@@ -1,13 +1,15 @@
 // From the disks of one VM into its archive: through its own QEMU while it runs, through qemu-nbd while it does not.
-import type { ArchiveWriter, BackupTools, DiskAccess } from "@gpve/domain/backup/backup-ports.ts";
+import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import { bytesText } from "@gpve/domain/backup/backup-texts.ts";
 import { shutDown } from "../vm/stop-vm.ts";
 import { startVm } from "../vm/start-vm.ts";
-import { requireRunning, type VmHost } from "../vm/vm-host.ts";
+import { requireRunning, runningVm, type VmHost } from "../vm/vm-host.ts";
+import type { ArchiveTarget, DiskSource } from "./archive-target.ts";
 import type { BackupDisk } from "./backup-disks.ts";
 import { BackupProgress } from "./backup-progress.ts";
 import type { BackupArgs, BackupMode, BackupWork, HeldGuest } from "./backup-request.ts";
-import { copyDisk } from "./copy-disk.ts";
-import { beginFleece } from "./fleece.ts";
+import type { ChainStep } from "./chain-step.ts";
+import { beginFleece, endFleece } from "./fleece.ts";
 import { whileFrozen } from "./held-guest.ts";
 
 export interface GuestCopy {
@@ -16,6 +18,7 @@ export interface GuestCopy {
   readonly args: BackupArgs;
   readonly held: HeldGuest;
   readonly disks: readonly BackupDisk[];
+  readonly step: ChainStep;
   readonly work: BackupWork & { readonly checkpoint: () => Promise<void> };
 }
 
@@ -39,7 +42,8 @@ export async function haltGuest(copy: GuestCopy, mode: BackupMode): Promise<numb
   return at;
 }
 
-export async function copyStopped(copy: GuestCopy, archive: ArchiveWriter): Promise<void> {
+export async function copyStopped(copy: GuestCopy, archive: ArchiveTarget): Promise<void> {
+  await copy.step.begin();
   const progress = progressOf(copy);
   for (const disk of copy.disks) await copyFile(copy, disk, archive, progress);
   progress.end();
@@ -48,7 +52,7 @@ export async function copyStopped(copy: GuestCopy, archive: ArchiveWriter): Prom
 /** `haltedAt`: it was halted by us then and goes on as soon as QEMU keeps the old blocks. */
 export async function copyRunning(
   copy: GuestCopy,
-  archive: ArchiveWriter,
+  archive: ArchiveTarget,
   mode: BackupMode,
   haltedAt: number | undefined,
 ): Promise<void> {
@@ -64,9 +68,10 @@ export async function copyRunning(
   try {
     const drives = disks.flatMap(({ key, size }) => {
       const scratch = held.fleeced.find((each) => each.key === key)?.scratch;
-      return scratch === undefined ? [] : [{ key, size, scratch }];
+      return scratch === undefined ? [] : [{ key, size, scratch, bitmap: archive.bitmapFor(key) }];
     });
-    const begin = () => beginFleece(process, drives, tools);
+    const moment = await copy.step.begin();
+    const begin = () => beginFleece(process, drives, tools, moment);
     const fleece =
       mode === "snapshot" && held.wasRunning ? await whileFrozen(host, held, work, begin) : await begin();
     if (held.wasRunning) {
@@ -80,12 +85,13 @@ export async function copyRunning(
         await copyFile(copy, disk, archive, progress);
         continue;
       }
-      const source = await tools.openExport(fleece.socket, fleece.exportName(disk.key));
-      try {
-        await copyOne(copy, source, disk, archive, progress);
-      } finally {
-        source.close();
-      }
+      const { socket } = fleece;
+      const name = fleece.exportName(disk.key);
+      const source: DiskSource = {
+        whole: (use) => reading(tools.openExport(socket, name), use),
+        tracked: (bitmap, use) => reading(tools.openTrackedExport(socket, name, bitmap), use),
+      };
+      await copyOne(copy, source, disk, archive, progress);
     }
     progress.end();
   } finally {
@@ -93,30 +99,56 @@ export async function copyRunning(
   }
 }
 
+/** QEMU keeps no old blocks any more, and lets go of its bitmaps. */
+export async function endReading({ host, tools, held }: GuestCopy): Promise<void> {
+  const process = runningVm(host, held.vmid);
+  if (process !== undefined) await endFleece(process, held.fleeced, tools);
+}
+
 /** A file that no QEMU has open: of a stopped VM, or the state of a TPM. */
 function copyFile(
   copy: GuestCopy,
   disk: BackupDisk,
-  archive: ArchiveWriter,
+  archive: ArchiveTarget,
   progress: BackupProgress,
 ): Promise<void> {
+  const { tools, args } = copy;
   const { path, format } = disk;
-  return copy.tools.withImage({ path, format, access: "ro", ionice: copy.args.ionice }, (source) =>
-    copyOne(copy, source, disk, archive, progress),
-  );
+  const image = { path, format, access: "ro", ionice: args.ionice } as const;
+  const source: DiskSource = {
+    whole: (use) => tools.withImage(image, use),
+    tracked: (bitmap, use) => tools.withTrackedImage({ ...image, bitmap }, use),
+  };
+  return copyOne(copy, source, disk, archive, progress);
+}
+
+async function reading<D extends { close(): void }, T>(
+  opening: Promise<D>,
+  use: (disk: D) => Promise<T>,
+): Promise<T> {
+  const disk = await opening;
+  try {
+    return await use(disk);
+  } finally {
+    disk.close();
+  }
 }
 
 async function copyOne(
   { work }: GuestCopy,
-  source: DiskAccess,
+  source: DiskSource,
   disk: BackupDisk,
-  archive: ArchiveWriter,
+  archive: ArchiveTarget,
   progress: BackupProgress,
 ): Promise<void> {
-  await copyDisk(source, disk.device, archive, {
+  const { read, zero, skipped } = await archive.save(disk, source, {
     signal: work.signal,
     done: (bytes, isZero) => progress.add(bytes, isZero),
   });
+  if (archive.bitmapFor(disk.key) !== undefined)
+    work.log(
+      `INFO: ${disk.key}: dirty-bitmap status: ${bytesText(read + zero)} of ${bytesText(read + zero + skipped)} dirty`,
+    );
 }
 
 function progressOf({ host, args, disks, work }: GuestCopy): BackupProgress {

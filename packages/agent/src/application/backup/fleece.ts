@@ -1,6 +1,7 @@
 // A running VM's disks as they were at one moment: before the guest overwrites a block, QEMU copies the old one into a
 // scratch image; what is read through the export is scratch first, disk otherwise.
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 
@@ -10,6 +11,8 @@ export interface FleeceDisk {
   readonly size: number;
   /** The file that holds what the guest overwrites. */
   readonly scratch: string;
+  /** A bitmap below the disk's node that is exported with it. */
+  readonly bitmap?: string | undefined;
 }
 
 export interface Fleece {
@@ -22,6 +25,8 @@ export async function beginFleece(
   process: GuestProcess,
   disks: readonly FleeceDisk[],
   tools: BackupTools,
+  /** What happens in the same moment. */
+  moment: readonly TransactionAction[] = [],
 ): Promise<Fleece> {
   const socket = `${process.ioFolder}/nbd`;
   const { qmp } = process;
@@ -38,24 +43,28 @@ export async function beginFleece(
   }
   // One transaction: all disks of one moment.
   await qmp.execute("transaction", {
-    actions: disks.map(({ key }) => ({
-      type: "blockdev-backup",
-      data: {
-        "job-id": job(key),
-        device: `drive-${key}`,
-        target: node(key),
-        sync: "none",
-        "auto-dismiss": true,
-      },
-    })),
+    actions: [
+      ...moment,
+      ...disks.map(({ key }) => ({
+        type: "blockdev-backup",
+        data: {
+          "job-id": job(key),
+          device: `drive-${key}`,
+          target: node(key),
+          sync: "none",
+          "auto-dismiss": true,
+        },
+      })),
+    ],
   });
   await qmp.execute("nbd-server-start", { addr: { type: "unix", data: { path: socket } } });
-  for (const { key } of disks) {
+  for (const { key, bitmap } of disks) {
     await qmp.execute("block-export-add", {
       type: "nbd",
       id: node(key),
       "node-name": node(key),
       name: key,
+      ...(bitmap === undefined ? {} : { bitmaps: [bitmap] }),
     });
   }
   return { socket, exportName: (key) => key };

@@ -9,6 +9,7 @@ import {
 } from "@gpve/domain/storage/backup-name.ts";
 import { markBackups, type KeepOptions, type PruneCandidate } from "@gpve/domain/storage/prune.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import { backupTime, civilTime } from "../storage/local-time.ts";
 import { planPrune } from "../storage/remove-volume.ts";
 
@@ -101,20 +102,33 @@ async function candidates(
 async function inFolder(folder: string, tools: BackupTools, vmid: number): Promise<PruneCandidate[]> {
   const names = await tools.listFiles(folder);
   const all = new Set(names);
-  return names.flatMap((name) => {
+  const rows: PruneCandidate[] = [];
+  for (const name of names) {
     const parsed = parseBackupName(name);
-    if (parsed?.standard !== true || parsed.type !== "qemu" || parsed.vmid !== vmid) return [];
-    return [
-      {
-        volid: `${folder}/${name}`,
-        ctime: backupTime(name) ?? 0,
-        type: "qemu",
-        vmid,
-        standard: true,
-        protected: all.has(name + PROTECTED_SUFFIX),
-      },
-    ];
-  });
+    if (parsed?.standard !== true || parsed.type !== "qemu" || parsed.vmid !== vmid) continue;
+    const parent = parsed.container === "gpvi" ? await parentIn(folder, name, tools) : undefined;
+    rows.push({
+      volid: `${folder}/${name}`,
+      ctime: backupTime(name) ?? 0,
+      type: "qemu",
+      vmid,
+      standard: true,
+      protected: all.has(name + PROTECTED_SUFFIX),
+      ...(parent === undefined ? {} : { parent: `${folder}/${parent}` }),
+    });
+  }
+  return rows;
+}
+
+async function parentIn(folder: string, name: string, tools: BackupTools): Promise<string | undefined> {
+  try {
+    const reader = await tools.openIncremental(`${folder}/${name}`);
+    await reader.close();
+    return reader.header.parent.name;
+  } catch (err) {
+    ignore(err, "a damaged archive needs no parent");
+    return undefined;
+  }
 }
 
 async function removeArchive(path: string, tools: BackupTools): Promise<void> {

@@ -1,6 +1,7 @@
 // Restoring an archive as a VM: its id is taken, disks are made and filled, then the configuration names them.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
+import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isCloudinitVolume, listDrives } from "@gpve/domain/vm/drive.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
@@ -8,6 +9,7 @@ import { readBackupMap, restoreConfigText } from "@gpve/domain/vm/restore-config
 import { emptyVmConfig } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { allocateCloudinit } from "../vm/cloudinit-drive.ts";
+import { openChain, openLink } from "./archive-chain.ts";
 import { freeVolume, listVolumes } from "../vm/free-volumes.ts";
 import { startVm } from "../vm/start-vm.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm/vm-host.ts";
@@ -57,8 +59,8 @@ export function restoreVmOperation(
         name: "restore",
         weight: 10,
         run: async ({ args, state, signal, log, progress, checkpoint }) => {
-          const reader = await openArchive(host, tools, args.archive);
-          const conf = configOf(reader);
+          const reader = await openArchive(host, tools, args.archive, signal);
+          const conf = configOf(reader.header.configs);
           await makeVolumes(host, args, reader, conf, state, log);
           await makeCloudinitDiscs(host, args, conf, state, log);
           await checkpoint();
@@ -93,17 +95,30 @@ export function restoreVmOperation(
 
 /** The configuration inside an archive, for GET extractconfig. */
 export async function archivedConfigText(host: VmHost, tools: BackupTools, archive: string): Promise<string> {
-  return configOf(await openArchive(host, tools, archive));
-}
-
-async function openArchive(host: VmHost, tools: BackupTools, archive: string): Promise<ArchiveReader> {
   const { plugin, volname } = volumeOf(host, archive);
   await plugin.activate();
-  return tools.openArchive(plugin.path(volname));
+  const { name } = plugin.parse(volname);
+  const link = await openLink(tools, plugin, name);
+  await link.close();
+  return configOf(link.configs);
 }
 
-function configOf(reader: ArchiveReader): string {
-  const conf = reader.header.configs.get("qemu-server.conf");
+async function openArchive(
+  host: VmHost,
+  tools: BackupTools,
+  archive: string,
+  signal: AbortSignal,
+): Promise<ArchiveReader> {
+  const { plugin, volname } = volumeOf(host, archive);
+  await plugin.activate();
+  const { name } = plugin.parse(volname);
+  return parseBackupName(name)?.container === "gpvi"
+    ? openChain(tools, plugin, name, signal)
+    : tools.openArchive(plugin.path(volname));
+}
+
+function configOf(configs: ReadonlyMap<string, Uint8Array>): string {
+  const conf = configs.get("qemu-server.conf");
   if (conf === undefined)
     throw new AppError("request.invalid", "the backup archive holds no VM configuration", { pveStatus: 500 });
   return Buffer.from(conf).toString("utf8");
@@ -171,10 +186,12 @@ async function fillVolumes(
     const [next, ...others] = rest;
     if (next === undefined) {
       let done = 0;
-      for await (const { device, offset, data, isZero } of reader.clusters()) {
+      for await (const { device, offset, data, isZero, overwrites } of reader.clusters()) {
         work.signal.throwIfAborted();
+        const disk = disks.get(device.name);
         // New volumes read as zeroes already.
-        if (!isZero) await disks.get(device.name)?.write(offset, data);
+        if (!isZero) await disk?.write(offset, data);
+        else if (overwrites === true) await disk?.writeZeroes(offset, data.length);
         done += data.length;
         work.progress(total === 0 ? 1 : done / total);
       }

@@ -51,6 +51,7 @@ export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArg
           const more = args.destroyUnreferenced ? await listVolumes(host, vmid, args.storages) : [];
           for (const volid of new Set([...referenced, ...more])) await freeVolume(host, volid, log);
           await host.processes.forget(String(vmid));
+          await host.chains.forget(vmid);
           await host.configs.remove(vmid);
         },
       },

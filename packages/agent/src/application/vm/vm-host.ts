@@ -1,5 +1,6 @@
 // What VM use cases need of the node they run on.
 import { AppError } from "@gpve/contracts/errors.ts";
+import type { BackupChains } from "@gpve/domain/backup/backup-chain.ts";
 import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
@@ -21,6 +22,8 @@ export interface VmStorages {
 export interface VmHost {
   readonly node: string;
   readonly configs: VmConfigs;
+  /** Which backup the dirty bitmaps of a VM's disks belong to. */
+  readonly chains: BackupChains;
   readonly processes: GuestProcesses;
   readonly storages: VmStorages;
   readonly network: VmNetwork;

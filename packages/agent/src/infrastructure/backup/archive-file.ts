@@ -1,127 +1,70 @@
-// VMA archives as files: compressed while they are written, under their name only when they are whole.
+// Archives of both kinds as files: full ones (VMA) and incremental ones (gpvi).
 import { randomBytes } from "node:crypto";
-import { createReadStream, createWriteStream } from "node:fs";
-import { open, rename, rm } from "node:fs/promises";
-import type { Transform } from "node:stream";
-import { finished } from "node:stream/promises";
-import { createGunzip, createGzip, createZstdCompress, createZstdDecompress } from "node:zlib";
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type {
   ArchiveHeader,
   ArchiveReader,
   ArchiveWriter,
   Compression,
+  IncrementalHeader,
+  IncrementalReader,
+  IncrementalWriter,
 } from "@gpve/domain/backup/backup-ports.ts";
+import { GpviReader } from "./gpvi/gpvi-reader.ts";
+import { GpviWriter } from "./gpvi/gpvi-writer.ts";
+import { createPackedFile, openPackedFile } from "./packed-file.ts";
 import { VmaReader } from "./vma/vma-reader.ts";
 import { VmaWriter } from "./vma/vma-writer.ts";
-
-const LZO_TIMEOUT_MS = 24 * 3600_000;
 
 export async function createArchive(
   exec: Exec,
   path: string,
   compression: Compression,
-  header: ArchiveHeader,
+  { uuid, ctime, configs, devices }: ArchiveHeader,
 ): Promise<ArchiveWriter> {
-  const partial = `${path}.dat`;
-  const file = createWriteStream(partial, { mode: 0o600 });
-  const packer = packerOf(compression);
-  const entry = packer ?? file;
-  packer?.pipe(file);
-  let failure: unknown;
-  for (const stream of [file, ...(packer === undefined ? [] : [packer])])
-    stream.on("error", (err: Error) => (failure ??= err));
-  const sink = async (bytes: Uint8Array): Promise<void> => {
-    if (failure !== undefined) throw wrapped(path, failure);
-    if (!entry.write(bytes))
-      await new Promise<void>((resolve) =>
-        entry
-          .once("drain", resolve)
-          .once("error", () => resolve())
-          .once("close", () => resolve()),
-      );
-  };
-  const vma = new VmaWriter(
-    { uuid: randomBytes(16), ctime: header.ctime, configs: header.configs, devices: header.devices },
-    sink,
-  );
+  const file = createPackedFile(exec, path, compression);
+  const id = uuid === undefined ? randomBytes(16) : Buffer.from(uuid, "hex");
+  const vma = new VmaWriter({ uuid: id, ctime, configs, devices }, file.write);
   await vma.begin();
   return {
     cluster: (device, cluster, data) => vma.cluster(device, cluster, data),
     zeroCluster: (device, cluster) => vma.zeroCluster(device, cluster),
     async finish() {
       await vma.end();
-      entry.end();
-      await finished(file).catch((err: unknown) => {
-        throw wrapped(path, failure ?? err);
-      });
-      if (compression === "lzo") {
-        await exec("lzop", ["--force", "-o", `${partial}.lzo`, partial], { timeoutMs: LZO_TIMEOUT_MS });
-        await rename(`${partial}.lzo`, partial);
-      }
-      await sync(partial);
-      await rename(partial, path);
+      await file.finish();
     },
-    async abandon() {
-      entry.destroy();
-      file.destroy();
-      await rm(partial, { force: true });
-      await rm(`${partial}.lzo`, { force: true });
-    },
+    abandon: file.abandon,
   };
 }
 
 export async function openArchive(exec: Exec, path: string): Promise<ArchiveReader> {
-  if (path.endsWith(".lzo")) {
-    const plain = `${path}.unpacked-${process.pid}`;
-    await exec("lzop", ["-d", "--force", "-o", plain, path], { timeoutMs: LZO_TIMEOUT_MS });
-    const stream = createReadStream(plain);
-    stream.once("close", () => void rm(plain, { force: true }));
-    return VmaReader.open(stream);
-  }
-  const file = createReadStream(path);
-  const unpacker = path.endsWith(".zst")
-    ? createZstdDecompress()
-    : path.endsWith(".gz")
-      ? createGunzip()
-      : undefined;
-  if (unpacker === undefined) return VmaReader.open(file);
-  file.on("error", (err) => unpacker.destroy(err));
-  return VmaReader.open(named(path, file.pipe(unpacker)));
+  const reader = await VmaReader.open(await openPackedFile(exec, path));
+  return {
+    header: { ...reader.header, uuid: Buffer.from(reader.header.uuid).toString("hex") },
+    clusters: () => reader.clusters(),
+    close: () => reader.close(),
+  };
 }
 
-/** A stream that breaks off names the archive, not zlib's insides. */
-async function* named(path: string, stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  try {
-    yield* stream;
-  } catch (cause) {
-    throw new AppError("request.invalid", `the backup archive ${path} is damaged: ${messageOf(cause)}`, {
-      cause,
-      pveStatus: 500,
-    });
-  }
+export async function createIncremental(
+  exec: Exec,
+  path: string,
+  header: IncrementalHeader,
+): Promise<IncrementalWriter> {
+  const file = createPackedFile(exec, path, path.endsWith(".zst") ? "zstd" : "none");
+  const gpvi = new GpviWriter(header, file.write);
+  await gpvi.begin();
+  return {
+    data: (device, offset, data) => gpvi.data(device, offset, data),
+    zeroes: (device, offset, length) => gpvi.zeroes(device, offset, length),
+    async finish() {
+      await gpvi.end();
+      await file.finish();
+    },
+    abandon: file.abandon,
+  };
 }
 
-function packerOf(compression: Compression): Transform | undefined {
-  if (compression === "zstd") return createZstdCompress();
-  return compression === "gzip" ? createGzip({ level: 1 }) : undefined;
-}
-
-async function sync(path: string): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-function wrapped(path: string, cause: unknown): AppError {
-  const full = (cause as NodeJS.ErrnoException).code === "ENOSPC";
-  return new AppError(
-    full ? "capacity.exceeded" : "internal.error",
-    `writing the backup ${path} failed: ${messageOf(cause)}`,
-    { cause, pveStatus: 500 },
-  );
+export async function openIncremental(exec: Exec, path: string): Promise<IncrementalReader> {
+  return GpviReader.open(await openPackedFile(exec, path));
 }

@@ -2,8 +2,10 @@ import { access, constants, readdir, rm, stat, writeFile } from "node:fs/promise
 import { randomBytes } from "node:crypto";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { MINIMAL_ENV, type Exec } from "@gpve/kit/exec.ts";
+import { BITMAP_GRANULARITY } from "@gpve/domain/backup/backup-chain.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
-import { createArchive, openArchive } from "./archive-file.ts";
+import { createArchive, createIncremental, openArchive, openIncremental } from "./archive-file.ts";
+import { addImageBitmap, imageBitmaps, removeImageBitmap } from "./image-bitmaps.ts";
 import { withImage } from "./nbd/image-server.ts";
 import { NbdClient } from "./nbd/nbd-client.ts";
 
@@ -15,12 +17,19 @@ export function hostBackupTools(deps: {
   readonly socketFolder: string;
 }): BackupTools {
   const { exec, socketFolder } = deps;
+  const newSocket = (): string => `${socketFolder}/nbd-${randomBytes(4).toString("hex")}`;
   return {
-    withImage: (image, use) =>
-      withImage(deps, { ...image, socket: `${socketFolder}/nbd-${randomBytes(4).toString("hex")}` }, use),
+    withImage: (image, use) => withImage(deps, { ...image, socket: newSocket() }, use),
     openExport: (socket, name) => NbdClient.open(socket, name),
+    withTrackedImage: (image, use) => withImage(deps, { ...image, socket: newSocket() }, use),
+    openTrackedExport: (socket, name, bitmap) => NbdClient.open(socket, name, bitmap),
     createArchive: (path, compression, header) => createArchive(exec, path, compression, header),
     openArchive: (path) => openArchive(exec, path),
+    createIncremental: (path, header) => createIncremental(exec, path, header),
+    openIncremental: (path) => openIncremental(exec, path),
+    imageBitmaps: (path) => imageBitmaps(exec, path),
+    addImageBitmap: (path, name) => addImageBitmap(exec, path, name, BITMAP_GRANULARITY),
+    removeImageBitmap: (path, name) => removeImageBitmap(exec, path, name),
     writeSideFile: (path, text) => writeFile(path, text, { mode: 0o640 }),
     createScratch: async (path, size) => {
       await exec("qemu-img", ["create", "-q", "-f", "qcow2", path, String(size)]);

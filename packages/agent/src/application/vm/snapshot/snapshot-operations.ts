@@ -106,6 +106,8 @@ export function rollbackOperation(
         name: "rollback",
         run: async (ctx) => {
           await releaseLock(host, ctx, "rollback");
+          // Before the disks change: whatever happens next, no backup builds on what was.
+          await host.chains.drop(ctx.args.vmid, `the VM was rolled back to snapshot '${ctx.args.name}'`);
           await rollbackSnapshot(workOf(host, ctx), ctx.args.name);
         },
         undo: (ctx) => releaseLock(host, ctx, "rollback"),

@@ -13,6 +13,8 @@ export interface ImageRequest {
   readonly snapshot?: string;
   /** 0 to 7 best effort, 8 only when nobody else wants the disk. */
   readonly ionice?: number;
+  /** A dirty bitmap in the image, to be read with `changes`. */
+  readonly bitmap?: string;
   /** Where the socket goes; short, and ours alone. */
   readonly socket: string;
 }
@@ -40,6 +42,7 @@ export async function withImage<T>(
     "--cache=writeback",
     ...access,
     ...snapshot,
+    ...(image.bitmap === undefined ? [] : [`--bitmap=${image.bitmap}`]),
     "--",
     image.path,
   ];
@@ -50,7 +53,7 @@ export async function withImage<T>(
     (err: unknown) => err,
   );
   try {
-    const disk = await connect(deps.clock, image.socket, failed);
+    const disk = await connect(deps.clock, image, failed);
     try {
       return await use(disk);
     } finally {
@@ -68,7 +71,11 @@ function politely(ionice: number | undefined): string[] {
   return ["ionice", ...(ionice > 7 ? ["-c3"] : ["-c2", `-n${ionice}`])];
 }
 
-async function connect(clock: Clock, socket: string, failed: Promise<unknown>): Promise<NbdClient> {
+async function connect(
+  clock: Clock,
+  { socket, bitmap }: ImageRequest,
+  failed: Promise<unknown>,
+): Promise<NbdClient> {
   let ended: Error | undefined;
   void failed.then((err) => {
     ended =
@@ -81,7 +88,7 @@ async function connect(clock: Clock, socket: string, failed: Promise<unknown>): 
     if (ended !== undefined) throw ended;
     if (existsSync(socket)) {
       try {
-        return await NbdClient.open(socket, EXPORT);
+        return await NbdClient.open(socket, EXPORT, bitmap);
       } catch (err) {
         // The socket is there a moment before somebody listens.
         if (clock.monotonic() > end) throw err;

@@ -1,9 +1,10 @@
 // Reads and writes a disk image through qemu-nbd or a running QEMU, whatever the image's format.
 import { connect, type Socket } from "node:net";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { Extent } from "@gpve/domain/backup/backup-ports.ts";
+import type { ChangedExtent, Extent } from "@gpve/domain/backup/backup-ports.ts";
 import {
-  allocationRequest,
+  ALLOCATION_CONTEXT,
+  bitmapContext,
   Chunk,
   CHUNK_DONE,
   Command,
@@ -11,6 +12,7 @@ import {
   FLAG_NO_ZEROES,
   goRequest,
   MAX_REQUEST_BYTES,
+  metaContextRequest,
   NBD_MAGIC,
   Option,
   OPTION_MAGIC,
@@ -19,6 +21,7 @@ import {
   OptionReply,
   request,
   SIMPLE_REPLY_MAGIC,
+  STATE_DIRTY,
   STATE_ZERO,
   STRUCTURED_REPLY_MAGIC,
 } from "./nbd-protocol.ts";
@@ -29,23 +32,34 @@ export class NbdClient {
   readonly size: number;
   readonly #socket: Socket;
   readonly #reader: SocketReader;
-  readonly #hasAllocation: boolean;
+  /** Contexts the server told us about, and their ids. */
+  readonly #contexts: ReadonlyMap<string, number>;
+  readonly #bitmap: string | undefined;
   #cookie = 0n;
 
-  private constructor(socket: Socket, reader: SocketReader, size: number, hasAllocation: boolean) {
+  private constructor(
+    socket: Socket,
+    reader: SocketReader,
+    size: number,
+    contexts: ReadonlyMap<string, number>,
+    bitmap: string | undefined,
+  ) {
     this.#socket = socket;
     this.#reader = reader;
     this.size = size;
-    this.#hasAllocation = hasAllocation;
+    this.#contexts = contexts;
+    this.#bitmap = bitmap;
   }
 
-  static async open(path: string, exportName: string): Promise<NbdClient> {
+  /** With a bitmap, `changes` tells what it holds. */
+  static async open(path: string, exportName: string, bitmap?: string): Promise<NbdClient> {
     const socket = await dial(path);
     try {
       const reader = new SocketReader(socket);
       await greet(socket, reader);
       await option(socket, reader, optionRequest(Option.structuredReply, Buffer.alloc(0)));
-      const contexts = await option(socket, reader, allocationRequest(exportName));
+      const wanted = [ALLOCATION_CONTEXT, ...(bitmap === undefined ? [] : [bitmapContext(bitmap)])];
+      const contexts = await option(socket, reader, metaContextRequest(exportName, wanted));
       const infos = await option(socket, reader, goRequest(exportName));
       const info = infos.find(({ type, data }) => type === OptionReply.info && data.readUInt16BE(0) === 0);
       if (info === undefined)
@@ -54,7 +68,12 @@ export class NbdClient {
         socket,
         reader,
         Number(info.data.readBigUInt64BE(2)),
-        contexts.some(({ type }) => type === OptionReply.metaContext),
+        new Map(
+          contexts
+            .filter(({ type }) => type === OptionReply.metaContext)
+            .map(({ data }) => [data.toString("utf8", 4), data.readUInt32BE(0)]),
+        ),
+        bitmap,
       );
     } catch (err) {
       socket.destroy();
@@ -88,15 +107,33 @@ export class NbdClient {
 
   /** What is known to be zero without reading it, from `offset` on; at least one extent, not necessarily all of `length`. */
   async extents(offset: number, length: number): Promise<readonly Extent[]> {
-    if (!this.#hasAllocation) return [{ length, isZero: false }];
-    const found: Extent[] = [];
+    const found = await this.#status(ALLOCATION_CONTEXT, offset, length);
+    if (found === undefined) return [{ length, isZero: false }];
+    return found.map(([bytes, state]) => ({ length: bytes, isZero: (state & STATE_ZERO) !== 0 }));
+  }
+
+  /** What the bitmap holds, from `offset` on; at least one extent. */
+  async changes(offset: number, length: number): Promise<readonly ChangedExtent[]> {
+    const context = bitmapContext(this.#bitmap ?? "");
+    const found = await this.#status(context, offset, length);
+    // Taking a disk that cannot tell as unchanged would lose data.
+    if (found === undefined)
+      throw new AppError("internal.error", `the NBD server does not serve the dirty bitmap '${context}'`);
+    return found.map(([bytes, state]) => ({ length: bytes, isDirty: (state & STATE_DIRTY) !== 0 }));
+  }
+
+  async #status(
+    context: string,
+    offset: number,
+    length: number,
+  ): Promise<readonly [bytes: number, state: number][] | undefined> {
+    const id = this.#contexts.get(context);
+    if (id === undefined) return undefined;
+    const found: [number, number][] = [];
     await this.#ask(Command.blockStatus, offset, Math.min(length, 0xffff_fe00), undefined, (_type, chunk) => {
-      for (let at = 4; at + 8 <= chunk.length; at += 8) {
-        found.push({
-          length: chunk.readUInt32BE(at),
-          isZero: (chunk.readUInt32BE(at + 4) & STATE_ZERO) !== 0,
-        });
-      }
+      if (chunk.readUInt32BE(0) !== id) return;
+      for (let at = 4; at + 8 <= chunk.length; at += 8)
+        found.push([chunk.readUInt32BE(at), chunk.readUInt32BE(at + 4)]);
     });
     return found;
   }

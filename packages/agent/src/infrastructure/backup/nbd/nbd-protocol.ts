@@ -37,6 +37,8 @@ export const WRITE_ZEROES_MAY_TRIM = 0;
 export const ALLOCATION_CONTEXT = "base:allocation";
 /** In base:allocation: reads as zeroes. */
 export const STATE_ZERO = 2;
+/** In a dirty bitmap's context: written since the bitmap was made. */
+export const STATE_DIRTY = 1;
 
 export const MAX_REQUEST_BYTES = 32 * 1024 * 1024;
 
@@ -60,13 +62,18 @@ export function goRequest(exportName: string): Buffer {
   return optionRequest(Option.go, Buffer.concat([named(exportName), Buffer.alloc(2)]));
 }
 
-export function allocationRequest(exportName: string): Buffer {
+/** What may be asked about blocks: allocation, and what a dirty bitmap holds. */
+export function metaContextRequest(exportName: string, contexts: readonly string[]): Buffer {
   const count = Buffer.alloc(4);
-  count.writeUInt32BE(1, 0);
+  count.writeUInt32BE(contexts.length, 0);
   return optionRequest(
     Option.setMetaContext,
-    Buffer.concat([named(exportName), count, named(ALLOCATION_CONTEXT)]),
+    Buffer.concat([named(exportName), count, ...contexts.map((context) => named(context))]),
   );
+}
+
+export function bitmapContext(bitmap: string): string {
+  return `qemu:dirty-bitmap:${bitmap}`;
 }
 
 export function request(command: number, cookie: bigint, offset: number, length: number): Buffer {

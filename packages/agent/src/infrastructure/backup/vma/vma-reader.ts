@@ -1,3 +1,4 @@
+import { ByteReader } from "../byte-reader.ts";
 import {
   BLOCK_BYTES,
   BLOCKS_PER_CLUSTER,
@@ -40,7 +41,7 @@ export class VmaReader {
   }
 
   static async open(source: AsyncIterable<Uint8Array>): Promise<VmaReader> {
-    const input = new ByteReader(source);
+    const input = new ByteReader(source, broken);
     const start = await input.take(HEADER_FIXED_BYTES);
     const rest = await input.take(headerSize(start) - HEADER_FIXED_BYTES);
     return new VmaReader(decodeHeader(Buffer.concat([start, rest])), input);
@@ -71,6 +72,11 @@ export class VmaReader {
     this.#checkComplete();
   }
 
+  /** Lets go of the stream; for those who want the header alone. */
+  async close(): Promise<void> {
+    await this.#input.close();
+  }
+
   #note(device: VmaDevice, cluster: number): void {
     const seen = this.#seen.get(device.id);
     if (seen === undefined) return;
@@ -84,43 +90,5 @@ export class VmaReader {
       const missing = this.#seen.get(device.id)?.indexOf(0) ?? -1;
       if (missing >= 0) throw broken(`${device.name} is not complete: cluster ${missing} is missing`);
     }
-  }
-}
-
-/** Exact reads from a stream of chunks. */
-class ByteReader {
-  readonly #source: AsyncIterator<Uint8Array>;
-  #have: Buffer = Buffer.alloc(0);
-
-  constructor(source: AsyncIterable<Uint8Array>) {
-    this.#source = source[Symbol.asyncIterator]();
-  }
-
-  async take(size: number): Promise<Buffer> {
-    const bytes = await this.takeOrEnd(size);
-    if (bytes === undefined) throw broken("it ends too early");
-    return bytes;
-  }
-
-  /** undefined = the stream ended exactly here. */
-  async takeOrEnd(size: number): Promise<Buffer | undefined> {
-    const parts: Buffer[] = [];
-    let got = 0;
-    while (got < size) {
-      if (this.#have.length === 0) {
-        const next = await this.#source.next();
-        if (next.done === true) {
-          if (got === 0) return undefined;
-          throw broken("it ends too early");
-        }
-        this.#have = Buffer.from(next.value.buffer, next.value.byteOffset, next.value.byteLength);
-        continue;
-      }
-      const part = this.#have.subarray(0, size - got);
-      this.#have = this.#have.subarray(part.length);
-      parts.push(part);
-      got += part.length;
-    }
-    return parts.length === 1 ? (parts[0] ?? Buffer.alloc(0)) : Buffer.concat(parts);
   }
 }

@@ -18,6 +18,7 @@ import {
 } from "@gpve/domain/storage/content.ts";
 import { parseImageName } from "@gpve/domain/storage/dir-volume.ts";
 import type { VolumeInfo, VolumeSize } from "@gpve/domain/storage/plugin.ts";
+import { incrementalParent } from "../../backup/gpvi/incremental-parent.ts";
 import { head } from "./inspect-image.ts";
 import { parseQcow2Header } from "./qcow2-header.ts";
 import { judgeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
@@ -125,7 +126,7 @@ async function backupRow(
   const parsed = parseBackupName(name);
   const path = join(directory, name);
   const notes = all.has(name + NOTES_SUFFIX) ? await firstLine(path + NOTES_SUFFIX) : undefined;
-  const parent = all.has(name + PARENT_SUFFIX) ? await firstLine(path + PARENT_SUFFIX) : undefined;
+  const parent = parsed?.container === "gpvi" ? await parentOf(path) : undefined;
   return {
     ...row,
     ctime: backupTime(name) ?? row.ctime,
@@ -135,6 +136,12 @@ async function backupRow(
     ...(parent === undefined ? {} : { parent: `backup/${parent}` }),
     ...(all.has(name + PROTECTED_SUFFIX) ? { protected: true } : {}),
   };
+}
+
+/** The archive that an incremental one builds on; the file beside it spares opening it. */
+export async function parentOf(path: string): Promise<string | undefined> {
+  const noted = await firstLine(path + PARENT_SUFFIX);
+  return noted === "" ? incrementalParent(path) : noted;
 }
 
 /** The format a row shows; undefined = not of this type. */

@@ -96,7 +96,7 @@ describe("the directory storage", () => {
         ["snippets/user.yml", "snippet", "snippets"],
         ["import/disk.qcow2", "qcow2", "import"],
         ["backup/vzdump-qemu-100-2024_01_02-03_04_05.vma.zst", "vma.zst", "backup"],
-        ["backup/vzdump-qemu-100-2024_01_03-03_04_05.gpvi.zst", "gpvi.zst", "backup"],
+        ["backup/vzdump-qemu-100-2024_01_03-03_04_05.gpvi.zst", "gpvi", "backup"],
       ]),
     );
     expect(rows).toHaveLength(6);

@@ -43,6 +43,7 @@ import {
 } from "./backup-attributes.ts";
 import { activateDirectory, directoryStatus, type DirectoryPlace } from "./dir-activation.ts";
 import { ovaMember } from "../fetch/ova.ts";
+import { requireNoChild, requireUnusedBase } from "./dir-dependents.ts";
 import { dirHas } from "./dir-features.ts";
 import { imageSize, listFiles, listImages, namesIn, wantsImages } from "./dir-listing.ts";
 import { inspectImage, refuseReferences } from "./inspect-image.ts";
@@ -141,7 +142,8 @@ export class DirPlugin implements StoragePlugin {
     if (await this.isProtected(volname)) {
       throw storageRefused(`cannot remove protected volume '${volname}' on '${this.storage}'`);
     }
-    if (volume.isBase) await this.#requireUnused(volume);
+    if (volume.isBase) await requireUnusedBase(this.directory("images"), volume);
+    if (volume.type === "backup") await requireNoChild(this.directory("backup"), volume.name);
     const facts = await stat(path).catch(() => undefined);
     if (facts?.isDirectory() === true) await rm(path, { recursive: true, force: true });
     else await rm(path, { force: true });
@@ -191,7 +193,9 @@ export class DirPlugin implements StoragePlugin {
     if (format === "vmdk") throw storageRefused("can't resize this image format");
     const now = await this.info(volname);
     if (size < now.size) throw storageRefused("shrinking disks is not supported");
-    if (size > now.size) await this.#qemuImg.resize(path, format, size, work);
+    if (size <= now.size) return;
+    if (format === "qcow2") await this.#qemuImg.dropBitmaps(path, "inconsistent");
+    await this.#qemuImg.resize(path, format, size, work);
   }
 
   async snapshot(volname: string, name: string, work: StorageWork = {}): Promise<void> {
@@ -199,6 +203,9 @@ export class DirPlugin implements StoragePlugin {
   }
 
   async rollback(volname: string, name: string, work: StorageWork = {}): Promise<void> {
+    const { path, format } = await this.#openable(volname);
+    // What they say of changes is not true any more afterwards.
+    if (format === "qcow2") await this.#qemuImg.dropBitmaps(path, "all");
     await this.#snapshotWork("-a", volname, name, work);
   }
 
@@ -224,6 +231,7 @@ export class DirPlugin implements StoragePlugin {
     await this.info(volname);
     const name = volume.name.replace(/^vm-/, "base-");
     if (name === volume.name) throw storageRefused(`unable to make a base image of '${volname}'`);
+    if (volume.format === "qcow2") await this.#qemuImg.dropBitmaps(this.path(volname), "all");
     const target = formatDirVolume({ ...volume, name, isBase: true });
     await this.#move(this.path(volname), this.path(target));
     await chmod(this.path(target), 0o444);
@@ -365,16 +373,6 @@ export class DirPlugin implements StoragePlugin {
     const allowBacking = volume.base === undefined ? undefined : `../${volume.base.vmid}/${volume.base.name}`;
     await refuseReferences(filename, format, { allowBacking });
     return { path: filename, format };
-  }
-
-  async #requireUnused(base: DirVolume): Promise<void> {
-    const reference = `../${base.vmid}/${base.name}`;
-    const user = (await listImages(this.directory("images"), undefined)).find(
-      (row) => row.parent === reference,
-    );
-    if (user !== undefined) {
-      throw storageRefused(`base volume '${base.name}' is still in use by linked cloned '${user.volname}'`);
-    }
   }
 
   async #move(from: string, to: string): Promise<void> {

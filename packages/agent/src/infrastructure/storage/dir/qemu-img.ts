@@ -90,6 +90,17 @@ export class QemuImg {
     return this.#run(["snapshot", "-q", verb, name, path], work);
   }
 
+  /** QEMU neither goes back to a snapshot nor grows an image beside dirty bitmaps that it does not trust. */
+  async dropBitmaps(path: string, which: "all" | "inconsistent"): Promise<void> {
+    const info = (await this.info(path, "qcow2")) as {
+      "format-specific"?: { data?: { bitmaps?: readonly { name: string; flags: readonly string[] }[] } };
+    };
+    for (const { name, flags } of info["format-specific"]?.data?.bitmaps ?? []) {
+      if (which === "all" || flags.includes("in-use"))
+        await this.#run(["bitmap", "--remove", "-f", "qcow2", path, name], {});
+    }
+  }
+
   async info(path: string, format: DiskFormat): Promise<Record<string, unknown>> {
     const { stdout } = await this.#exec("qemu-img", [
       "info",

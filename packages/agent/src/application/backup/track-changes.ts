@@ -1,0 +1,166 @@
+// Dirty bitmaps around one backup: what is known of the disks' changes, and a new bitmap on each from its moment on.
+import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import {
+  BITMAP_GRANULARITY,
+  bitmapOf,
+  isAlwaysWhole,
+  isChain,
+  isOurBitmap,
+  type ChainDisk,
+  type DiskNow,
+  type GuestChains,
+  type KnownBitmap,
+} from "@gpve/domain/backup/backup-chain.ts";
+import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
+import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
+import { ignore } from "@gpve/kit/background.ts";
+
+export interface SavedDisk {
+  readonly key: string;
+  readonly volid: string;
+  readonly path: string;
+  readonly format: string;
+  readonly size: number;
+  /** A template's: it never changes, and is not written to. */
+  readonly isBase: boolean;
+}
+
+/** Bitmaps of one VM's disks, of a running QEMU or of images nobody has open. */
+export interface DiskBitmaps {
+  list(disk: SavedDisk): Promise<readonly KnownBitmap[]>;
+  /** Throws where the disk cannot have one. While QEMU runs the new bitmap waits for `enable`. */
+  add(disk: SavedDisk, name: string): Promise<void>;
+  remove(disk: SavedDisk, name: string): Promise<void>;
+  /** From one moment on the new bitmaps take changes, and the old ones none. Nothing to do while nobody writes. */
+  readonly switchActions: (
+    disks: readonly SavedDisk[],
+    added: string,
+    old: string | undefined,
+  ) => readonly TransactionAction[];
+  /** The old bitmaps take what the new ones have and go on: the backup was not made. */
+  takeBack(disk: SavedDisk, added: string, old: string): Promise<void>;
+}
+
+export function runningBitmaps(process: GuestProcess, sha256Hex: (text: string) => string): DiskBitmaps {
+  const { qmp } = process;
+  const node = (disk: SavedDisk): string => nodeName("f", disk.key, disk.volid, sha256Hex);
+  const action = (type: string, disk: SavedDisk, name: string): TransactionAction => ({
+    type,
+    data: { node: node(disk), name },
+  });
+  return {
+    async list(disk) {
+      const nodes = await qmp.execute("query-named-block-nodes", { flat: true });
+      const found = nodes.find((each) => each["node-name"] === node(disk))?.["dirty-bitmaps"] ?? [];
+      return found.map(({ name = "", inconsistent = false, recording }) => ({
+        name,
+        inconsistent,
+        recording,
+      }));
+    },
+    async add(disk, name) {
+      await qmp.execute("block-dirty-bitmap-add", {
+        node: node(disk),
+        name,
+        granularity: BITMAP_GRANULARITY,
+        persistent: disk.format === "qcow2",
+        disabled: true,
+      });
+    },
+    async remove(disk, name) {
+      await qmp.execute("block-dirty-bitmap-remove", { node: node(disk), name });
+    },
+    switchActions: (disks, added, old) =>
+      disks.flatMap((disk) => [
+        action("block-dirty-bitmap-enable", disk, added),
+        ...(old === undefined ? [] : [action("block-dirty-bitmap-disable", disk, old)]),
+      ]),
+    async takeBack(disk, added, old) {
+      await qmp.execute("transaction", {
+        actions: [
+          action("block-dirty-bitmap-enable", disk, old),
+          {
+            type: "block-dirty-bitmap-merge",
+            data: { node: node(disk), target: old, bitmaps: [added] },
+          },
+        ],
+      });
+    },
+  };
+}
+
+export function imageFileBitmaps(tools: BackupTools): DiskBitmaps {
+  return {
+    async list({ format, path }) {
+      if (format !== "qcow2") return [];
+      return (await tools.imageBitmaps(path)).map((bitmap) => ({ ...bitmap, recording: true }));
+    },
+    async add({ format, path }, name) {
+      if (format !== "qcow2") throw new RangeError(`a stopped VM's ${format} image keeps no dirty bitmap`);
+      await tools.addImageBitmap(path, name);
+    },
+    remove: ({ path }, name) => tools.removeImageBitmap(path, name),
+    switchActions: () => [],
+    takeBack: async () => undefined,
+  };
+}
+
+/** What planning needs to know of each disk. */
+export async function disksNow(bitmaps: DiskBitmaps, disks: readonly SavedDisk[]): Promise<DiskNow[]> {
+  const rows: DiskNow[] = [];
+  for (const disk of disks) {
+    const { key, volid, size, format } = disk;
+    rows.push({ key, volid, size, format, bitmaps: isAlwaysWhole(key) ? [] : await bitmaps.list(disk) });
+  }
+  return rows;
+}
+
+/**
+ * A new bitmap on every disk that can have one, named after the archive that is about to be written. Bitmaps that
+ * belong to no backup any more go. Whatever fails, the backup itself does not.
+ */
+export async function addBitmaps(
+  bitmaps: DiskBitmaps,
+  disks: readonly SavedDisk[],
+  uuid: string,
+  chains: GuestChains,
+): Promise<{ readonly tracked: readonly SavedDisk[]; readonly chainDisks: Record<string, ChainDisk> }> {
+  const wanted = new Set(
+    Object.values(chains).flatMap((state) => (isChain(state) ? [bitmapOf(state.uuid)] : [])),
+  );
+  const tracked: SavedDisk[] = [];
+  const chainDisks: Record<string, ChainDisk> = {};
+  for (const disk of disks) {
+    const { key, volid, size } = disk;
+    if (isAlwaysWhole(key)) {
+      chainDisks[key] = { volid, size };
+      continue;
+    }
+    try {
+      if (disk.isBase) throw new RangeError("a template's disks do not change");
+      for (const { name, inconsistent } of await bitmaps.list(disk))
+        if (isOurBitmap(name) && (inconsistent || !wanted.has(name))) await bitmaps.remove(disk, name);
+      await bitmaps.add(disk, bitmapOf(uuid));
+      tracked.push(disk);
+      chainDisks[key] = { volid, size };
+    } catch (err) {
+      const why = isAppError(err) ? messageOf(err) : (err as Error).message;
+      chainDisks[key] = { volid, size, untracked: why };
+    }
+  }
+  return { tracked, chainDisks };
+}
+
+export async function removeBitmaps(
+  bitmaps: DiskBitmaps,
+  disks: readonly SavedDisk[],
+  uuid: string,
+): Promise<void> {
+  for (const disk of disks) {
+    await bitmaps
+      .remove(disk, bitmapOf(uuid))
+      .catch((err: unknown) => ignore(err, "a bitmap without its backup is removed by the next one"));
+  }
+}

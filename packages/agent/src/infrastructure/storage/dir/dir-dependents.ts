@@ -1,0 +1,25 @@
+// What must stay because something else builds on it.
+import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
+import type { DirVolume } from "@gpve/domain/storage/dir-volume.ts";
+import { storageRefused } from "@gpve/domain/storage/failures.ts";
+import { join } from "node:path";
+import { listImages, namesIn, parentOf } from "./dir-listing.ts";
+
+export async function requireUnusedBase(images: string, base: DirVolume): Promise<void> {
+  const reference = `../${base.vmid}/${base.name}`;
+  const user = (await listImages(images, undefined)).find((row) => row.parent === reference);
+  if (user !== undefined) {
+    throw storageRefused(`base volume '${base.name}' is still in use by linked cloned '${user.volname}'`);
+  }
+}
+
+/** An incremental backup is worth nothing without the one it builds on. */
+export async function requireNoChild(directory: string, name: string): Promise<void> {
+  for (const other of await namesIn(directory)) {
+    if (parseBackupName(other)?.container !== "gpvi") continue;
+    if ((await parentOf(join(directory, other))) !== name) continue;
+    throw storageRefused(
+      `cannot remove backup '${name}': the incremental backup '${other}' builds on it - remove that one first`,
+    );
+  }
+}
