@@ -14,6 +14,7 @@ import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { CrashInjector } from "@gpve/kit/operation/ports.ts";
 import type { Metrics } from "@gpve/kit/telemetry/metrics.ts";
 import { span } from "@gpve/kit/telemetry/span.ts";
 import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
@@ -63,6 +64,8 @@ export interface AgentSettings {
   readonly records: () => Records;
   /** Whether a host without a bridge gets one for its guests. */
   readonly makeNetwork?: boolean;
+  /** Test compositions only. */
+  readonly crash?: CrashInjector;
 }
 
 export interface RunningAgent {
@@ -110,6 +113,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     clock,
     logger: log,
     publisher: settings.publisher,
+    ...(settings.crash === undefined ? {} : { crash: settings.crash }),
     metrics: {
       queue: () => undefined,
       ended: ({ type, outcome, warnings }) =>

@@ -7,6 +7,7 @@ import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { background } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
+import type { CrashInjector } from "@gpve/kit/operation/ports.ts";
 import { taskRecords } from "@gpve/server/application/task/recent-tasks.ts";
 import { openServer } from "@gpve/server/compose.ts";
 import { RecordsTaskPublisher } from "@gpve/server/infrastructure/task/records-task-publisher.ts";
@@ -25,6 +26,8 @@ export interface NodeSettings {
   readonly nodeName: string | undefined;
   readonly otlpEndpoint: string | undefined;
   readonly makeNetwork: boolean;
+  /** Test compositions only. */
+  readonly crash?: CrashInjector;
 }
 
 export interface RunningNode {
@@ -83,6 +86,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     isContainer: (vmid) => server.records.collection(guestCollection).get(String(vmid))?.value.type === "lxc",
     records: () => server.records,
     makeNetwork: settings.makeNetwork,
+    ...(settings.crash === undefined ? {} : { crash: settings.crash }),
   });
   await server.membership.enrolLocal(
     name,
