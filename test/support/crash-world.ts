@@ -69,8 +69,8 @@ export class CrashWorld {
   async killedAt(point: PointOfInterest, method: string, path: string, params?: Params): Promise<void> {
     writeFileSync(join(this.data, "crash.json"), JSON.stringify(point));
     const upid = await this.#sent(method, path, params);
-    const ended = upid === undefined ? undefined : this.#ended(upid);
-    expect(await Promise.race([this.#child?.exited, ended].filter(Boolean))).toBe("SIGKILL");
+    const died = this.#child?.exited ?? Promise.reject(new Error("nothing runs"));
+    expect(await (upid === undefined ? died : Promise.race([died, this.#ended(upid)]))).toBe("SIGKILL");
     await this.#revive();
   }
 

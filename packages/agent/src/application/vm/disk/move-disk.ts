@@ -14,6 +14,7 @@ import {
 } from "@gpve/domain/vm/drive.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
 import { allocateCloudinit, writeCloudinit } from "../cloudinit-drive.ts";
 import { freeVolume, listVolumes } from "../free-volumes.ts";
@@ -95,6 +96,10 @@ function moveSteps(host: VmHost): readonly Step<MoveArgs, MoveState>[] {
       run: async ({ args, state, log }) => {
         const { source } = state;
         if (source === undefined || isUsed(host, args.vmid, source)) return;
+        const { plugin, volname } = volumeOf(host, source);
+        await runningVm(host, args.vmid)
+          ?.forbidFile(plugin.block(volname).filename)
+          .catch((err: unknown) => ignore(err, "the guest has let go of it already"));
         if (args.remove || isCloudinitVolume(source)) await freeVolume(host, source, log);
       },
     },
@@ -134,10 +139,9 @@ async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
   state.target = formatVolumeId({ storage: args.storage, volname });
   await checkpoint();
   const job = {
-    id: jobId(args),
+    ...mirrorOf(host, args, state.source),
     key: args.disk,
     target: targetOf(host, args.disk, state.target),
-    replaces: nodeName("f", args.disk, state.source, host.sha256Hex),
   };
   await mirrorDisk(process, job, {
     signal,
@@ -171,7 +175,8 @@ async function isDone(host: VmHost, { args, state, signal }: Context): Promise<b
   const process = runningVm(host, args.vmid);
   // Without a running guest only a finished copy is ever noted; a mirror whose guest ended is not to be believed.
   if (process === undefined) return false;
-  if (await hasJob(process, jobId(args))) await finishMirror(process, jobId(args), { signal });
+  if (await hasJob(process, jobId(args)))
+    await finishMirror(process, mirrorOf(host, args, state.source ?? ""), { signal });
   return isSwitched(host, args, state);
 }
 
@@ -222,6 +227,10 @@ function targetOf(host: VmHost, key: string, volid: string): CopyTarget {
     node: nodeName("f", key, volid, host.sha256Hex),
     fileNode: nodeName("e", key, volid, host.sha256Hex),
   };
+}
+
+function mirrorOf(host: VmHost, args: MoveArgs, source: string): { id: string; replaces: string } {
+  return { id: jobId(args), replaces: nodeName("f", args.disk, source, host.sha256Hex) };
 }
 
 function jobId({ vmid, disk }: MoveArgs): string {

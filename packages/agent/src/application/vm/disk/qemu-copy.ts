@@ -64,17 +64,26 @@ export async function mirrorDisk(
     sync: "full",
     "auto-dismiss": false,
   });
-  await finishMirror(process, job.id, wait);
+  await finishMirror(process, job, wait);
 }
 
-/** Also for a job that was begun before a restart of ours. */
-export async function finishMirror(process: GuestProcess, id: string, wait: JobWait): Promise<void> {
+/**
+ * Also for a job that was begun before a restart of ours. The disk that was replaced goes before the job does: whoever
+ * finds neither knows that the guest writes to the copy.
+ */
+export async function finishMirror(
+  process: GuestProcess,
+  { id, replaces }: { readonly id: string; readonly replaces: string },
+  wait: JobWait,
+): Promise<void> {
   const { qmp } = process;
   const { status } = await waitForJob(qmp, id, ["ready", "concluded"], wait);
   if (status === "ready") {
     await qmp.execute("job-complete", { id });
     await waitForJob(qmp, id, ["concluded"], wait);
   }
+  // QEMU drops a disk that it was started with by itself; one that came by an earlier move it keeps for us.
+  await removeNode(process, replaces);
   await qmp.execute("job-dismiss", { id });
 }
 
@@ -110,10 +119,14 @@ async function addTarget(process: GuestProcess, { block, node, fileNode }: CopyT
   });
 }
 
-async function removeTarget(process: GuestProcess, { block, node }: CopyTarget): Promise<void> {
+async function removeNode(process: GuestProcess, node: string): Promise<void> {
   await process.qmp.execute("blockdev-del", { "node-name": node }).catch((err: unknown) => {
     if (!isQmpRefusal(err)) throw err;
-    ignore(err, "it was never added");
+    ignore(err, "it is not there");
   });
+}
+
+async function removeTarget(process: GuestProcess, { block, node }: CopyTarget): Promise<void> {
+  await removeNode(process, node);
   await process.forbidFile(block.filename).catch((err: unknown) => ignore(err, "it was never allowed"));
 }

@@ -96,6 +96,7 @@ test("unplugs a disk with all that belongs to it, and keeps files another drive 
   expect(calls).toEqual([
     "device_del scsi1",
     "blockdev-del drive-scsi1",
+    expect.stringMatching(/^blockdev-del f/),
     "object-del throttle-drive-scsi1",
     "device_del virtioscsi1",
     "object-del iothread-virtioscsi1",

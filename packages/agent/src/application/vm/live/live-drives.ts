@@ -1,6 +1,6 @@
 // Disks and CD drives of a running guest: plugged, unplugged, their media and limits changed.
 import { driveNodeArguments, plugDrive, type PlugPlan } from "@gpve/domain/vm/argv/hotplug-arguments.ts";
-import { throttleGroupId, throttleLimits, topNodeName } from "@gpve/domain/vm/argv/block-node.ts";
+import { nodeName, throttleGroupId, throttleLimits, topNodeName } from "@gpve/domain/vm/argv/block-node.ts";
 import { iothreadId, scsiController, splitDriveKey } from "@gpve/domain/vm/argv/drive-device.ts";
 import { requireDrive } from "@gpve/domain/vm/drive.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
@@ -115,9 +115,12 @@ function withoutKnownObjects(plan: PlugPlan, known: ReadonlySet<string>): PlugPl
   return { steps: plan.steps.filter(stays), undo: plan.undo.filter(stays) };
 }
 
-async function dropNodes({ process }: LiveWork, key: string, drive: Drive): Promise<void> {
+async function dropNodes({ host, process }: LiveWork, key: string, drive: Drive): Promise<void> {
   if (drive.file === "none") return;
   await process.qmp.execute("blockdev-del", { "node-name": topNodeName(key) });
+  // What a move put below the top does not go with it.
+  const moved = nodeName("f", key, drive.file, host.sha256Hex);
+  await attempt(process, { execute: "blockdev-del", arguments: { "node-name": moved } });
   await attempt(process, { execute: "object-del", arguments: { id: throttleGroupId(key) } });
 }
 
