@@ -21,7 +21,18 @@ import { SAMPLE_EVERY_MS } from "./infrastructure/rrd/node-statistics.ts";
 import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
 import { createAllVmsHandlers } from "./presentation/pve/all-vms-handlers.ts";
 import { background, ignore } from "@gpve/kit/background.ts";
+import {
+  mappingCollection,
+  mappingsOn,
+  type Mapping,
+  type NodeMappings,
+} from "@gpve/domain/mapping/mapping.ts";
+import type { HostDevices } from "@gpve/domain/vm/host-devices.ts";
 import { runHook } from "./application/vm/hookscript.ts";
+import { PciReservations } from "./application/vm/pci-reservations.ts";
+import { removeMediatedDevices } from "./application/vm/take-devices.ts";
+import { hostFiles } from "./infrastructure/facts/host-files.ts";
+import { NO_CLUSTER_FACTS } from "./infrastructure/qemu/host-facts.ts";
 import { stopTpm } from "./application/vm/tpm.ts";
 import { VmConfigs } from "./application/vm/vm-configs.ts";
 import type { ExtensionHandler } from "./application/agent.ts";
@@ -38,7 +49,7 @@ import { SupervisedGuests } from "./infrastructure/guest-process/supervised-gues
 import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
 import { connectConsole } from "./infrastructure/vm/console-socket.ts";
-import { qemuHostFacts } from "./infrastructure/vm/qemu-host-facts.ts";
+import { HostFactsKeeper } from "./infrastructure/qemu/host-facts-keeper.ts";
 import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
 import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
 import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/console-extensions.ts";
@@ -61,6 +72,7 @@ export interface VmParts {
   readonly log: Logger;
   readonly clock: Clock;
   readonly qemuBinary: string;
+  readonly devices: HostDevices;
   /** The guest supervisor, ready or to be built. */
   readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
 }
@@ -79,6 +91,8 @@ export interface ComposedVms {
   /** What servers call besides PVE's methods. */
   readonly extensions: Readonly<Record<string, ExtensionHandler>>;
   readonly openTunnel: NonNullable<AgentConnection["tunnel"]>;
+  /** Addresses of a PCI mapping on this node; undefined = no such mapping. */
+  readonly mappedPci: (id: string) => readonly string[] | undefined;
   /** Live figures for reports. */
   readonly sample: () => readonly GuestRuntime[];
   /** Finds what runs already; before operations recover. */
@@ -103,6 +117,22 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   const configs = new VmConfigs({ node, records, sha1Hex: (text) => hash("sha1", text) });
   const agents = new GuestAgents({ clock });
   const network = new VmBridges({ instanceId: data.instanceId, exec: parts.exec });
+  const mappings = (): NodeMappings => mappingsOn(allMappings(records()), node);
+  const hostFacts = new HostFactsKeeper({
+    node,
+    files: hostFiles,
+    exec: parts.exec,
+    clock,
+    log,
+    folder: data.file("agent"),
+    qemuBinary: parts.qemuBinary,
+    kvmUsable: () => parts.facts().accelerator === "kvm",
+    cluster: () => {
+      const { pciMappings, usbMappings, directories } = mappings();
+      const directoryMappings = new Set(directories.keys());
+      return { ...NO_CLUSTER_FACTS, pciMappings, usbMappings, directoryMappings };
+    },
+  });
   const host: VmHost = {
     node,
     configs,
@@ -116,8 +146,13 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       snippet: (volid) => readSnippet((id) => parts.storages.plugin(id), volid),
     }),
     ram: new UnixRamStreams(data.file("run", "ram")),
-    facts: () => qemuHostFacts(node, parts.facts()),
-    hostKnown: supervisor.missing ?? parts.hostKnown,
+    facts: () => hostFacts.facts(),
+    devices: parts.devices,
+    pci: new PciReservations(processes),
+    directories: () => mappings().directories,
+    get hostKnown() {
+      return supervisor.missing ?? parts.hostKnown.then(() => hostFacts.fresh());
+    },
     qemuBinary: parts.qemuBinary,
     ioFolder: (id) => data.file("run", "guests", id, "io"),
     guestAgent: (process) => agents.of(process),
@@ -162,6 +197,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     background(log, "ending a TPM", stopTpm(host, vmid));
     const said = (line: string): void => log.info({ resource: `qemu/${id}` }, line);
     const values = configs.find(vmid)?.values ?? {};
+    background(log, "removing mediated devices", removeMediatedDevices(host, vmid, values));
     background(log, "hook script", runHook(host, vmid, values, "post-stop", { log: said }));
   });
   processes.onExit(({ id, label, exit: { cause, reason, exitCode, signal, outOfMemory, lastWords } }) => {
@@ -201,8 +237,15 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     },
     extensions: createConsoleExtensions(consoles),
     openTunnel: consoleTunnel(consoles),
+    mappedPci: (id) => {
+      const all = mappings().pciMappings;
+      return Object.hasOwn(all, id) ? all[id]?.paths : undefined;
+    },
     sample: () => (sampled = sampler.sample()),
     async adopt() {
+      await hostFacts.fresh().catch((err: unknown) => {
+        log.error({ err: messageOf(err) }, "this host cannot be looked at");
+      });
       const { running, ended, unreachable } = await processes.adopt();
       for (const { label, error } of unreachable)
         log.error({ err: error.message, resource: label }, "a guest runs but cannot be reached");
@@ -260,6 +303,13 @@ async function findSupervisor(parts: VmParts): Promise<{ path: string; missing?:
     missing.catch((reason: unknown) => ignore(reason, "told to whoever starts a guest"));
     return { path: "gpve-supervisor", missing };
   }
+}
+
+function allMappings(records: Records): readonly Mapping[] {
+  return records
+    .collection(mappingCollection)
+    .list()
+    .map(({ value }) => value);
 }
 
 function hash(algorithm: string, text: string): string {

@@ -38,7 +38,11 @@ import { keepNodeStatistics, nodeSources } from "./infrastructure/rrd/node-stati
 import { RrdFile } from "./infrastructure/rrd/rrd-file.ts";
 import { makeGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { interfaceRows } from "./infrastructure/net/interface-rows.ts";
+import { createMappingChecks } from "./application/devices/check-mappings.ts";
+import { listMdevTypes } from "./infrastructure/host/mdev-types.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
+import { SysfsDevices } from "./infrastructure/host/sysfs-devices.ts";
+import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
 import { createHostHandlers } from "./presentation/pve/host-handlers.ts";
 import { createNodeHandlers } from "./presentation/pve/node-handlers.ts";
 import { createTaskHandlers } from "./presentation/pve/task-handlers.ts";
@@ -159,6 +163,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     log,
     clock,
     qemuBinary: settings.qemuBinary ?? DEFAULT_QEMU,
+    devices: new SysfsDevices({ exec: runExec }),
     supervisor: settings.supervisor,
   });
   const agent = createAgent({
@@ -167,7 +172,13 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       createTaskHandlers({ tasks, logs }),
       storage.handlers,
       vms.handlers,
-      createHostHandlers({ interfaces: () => interfaceRows(runExec), pciDevices: () => listPciDevices() }),
+      createHostHandlers({
+        interfaces: () => interfaceRows(runExec),
+        pciDevices: () => listPciDevices(),
+        usbDevices: () => listUsbDevices(),
+        mdevTypes: (device) => listMdevTypes(device),
+        mappedPci: vms.mappedPci,
+      }),
       createNodeHandlers({
         clock,
         facts: known,
@@ -183,6 +194,11 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     extensions: {
       ...images,
       ...vms.extensions,
+      ...createMappingChecks(nodeName, {
+        pciDevices: () => listPciDevices(),
+        usbDevices: () => listUsbDevices(),
+        kindOf: pathKind,
+      }),
       [PROBE_ROUTE]: async (params, ctx) => {
         ctx.access.require(`/nodes/${nodeName}`, ["Sys.Modify"]);
         const { requestId } = params;

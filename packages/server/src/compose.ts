@@ -39,6 +39,7 @@ import {
 } from "./application/access/bootstrap.ts";
 import { composeBackupJobs } from "./compose-backup-jobs.ts";
 import { composeConsoles } from "./compose-consoles.ts";
+import { composeMappings } from "./compose-mappings.ts";
 import { composePveHandlers } from "./compose-pve-handlers.ts";
 import { composeEvents, composeV1, registerV1Operations } from "./compose-v1.ts";
 import { freshReads, ownedStore } from "./application/fresh-reads.ts";
@@ -263,8 +264,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         outbox.reconcile(nodeName, () => engine.list(), isServerTask),
       );
       const agents = withServerTasks(directory, operationTasks(engine, clock), local.serverTasks);
-      const certificate = () => pki.serverTls().certPem;
-      const reach = { agents, localNode: nodeName, tickets, certificate };
+      const reach = { agents, localNode: nodeName, tickets, certificate: () => pki.serverTls().certPem };
       const consoles = composeConsoles({ ...shared, ...reach, authorize: access.authorize });
       const pve = createPveApi({
         ...shared,
@@ -283,6 +283,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
           }),
           ...backupJobs.handlers,
           ...consoles.handlers,
+          ...composeMappings({ records, ...reach }),
         },
         agents,
         localNode: nodeName,

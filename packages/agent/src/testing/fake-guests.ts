@@ -34,12 +34,27 @@ export class FakeQmp {
     stream: async function* () {
       // No event is ever streamed.
     },
-    waitFor: () => ({ result: new Promise(() => undefined), cancel: () => undefined }),
+    waitFor: (_what, match) => {
+      const { promise, resolve } = Promise.withResolvers<NonNullable<ReturnType<typeof match>>>();
+      const listener: QmpEventListener = {
+        onEvent: (event) => {
+          const found = match(event);
+          if (found !== undefined && found !== null) resolve(found);
+        },
+      };
+      this.#listeners.add(listener);
+      return { result: promise, cancel: () => void this.#listeners.delete(listener) };
+    },
   };
 
   constructor(label: string, answers: ReadonlyMap<string, FakeQmpAnswer>) {
     this.label = label;
     this.answers = new Map(answers);
+  }
+
+  /** As if QEMU had said it. */
+  emit(name: string, data: Readonly<Record<string, unknown>>): void {
+    for (const listener of this.#listeners) listener.onEvent({ name, data, at: 0 });
   }
 
   async raw(name: string, args: Readonly<Record<string, unknown>> = {}): Promise<unknown> {

@@ -3,7 +3,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { firmwareTable } from "@gpve/domain/vm/argv/host-facts.ts";
+import { firmwareTable, type HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import { sampleHost } from "@gpve/domain/vm/argv/testing/sample-host.ts";
 import type { RamStreams } from "@gpve/domain/vm/ram-streams.ts";
 import { listDrives } from "@gpve/domain/vm/drive.ts";
@@ -21,6 +21,7 @@ import { openRecords } from "@gpve/store/records/records.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { storedChains } from "../application/backup/backup-chains.ts";
+import { PciReservations } from "../application/vm/pci-reservations.ts";
 import { VmConfigs } from "../application/vm/vm-configs.ts";
 import { volumeOf, type VmHost } from "../application/vm/vm-host.ts";
 import { registerVmOperations } from "../application/vm/vm-operations.ts";
@@ -41,6 +42,12 @@ export class VmWorld extends StorageWorld {
   /** Files of RAM that were sent to guests. */
   readonly sent: string[] = [];
   agentAnswers = false;
+  /** What the host of the next start is like. */
+  hostFacts: Partial<HostFacts> = {};
+  readonly mediated = new Set<string>();
+  /** Addresses of USB devices that are plugged in. */
+  readonly usb = new Set<string>();
+  readonly directories = new Map<string, string>();
   readonly agentCommands: string[] = [];
 
   protected constructor(records: Records) {
@@ -71,7 +78,23 @@ export class VmWorld extends StorageWorld {
         snippet: (volid) => readSnippet((id) => this.storages.find(id).plugin, volid),
       }),
       ram: this.#ram(),
-      facts: () => sampleHost({ firmware: firmwareTable(this.root, () => VARS_BYTES) }),
+      facts: () =>
+        sampleHost({
+          firmware: firmwareTable(this.root, () => VARS_BYTES),
+          directoryMappings: new Set(this.directories.keys()),
+          ...this.hostFacts,
+        }),
+      devices: {
+        takePci: async (addresses) => addresses.map((address) => `/dev/vfio/${address}`),
+        makeMdev: async (_parents, uuid) => {
+          this.mediated.add(uuid);
+          return `/dev/vfio/${uuid}`;
+        },
+        removeMdev: async (uuid) => void this.mediated.delete(uuid),
+        usbFiles: (address) => (this.usb.has(address) ? [`/dev/bus/usb/${address}`] : []),
+      },
+      pci: new PciReservations(this.guests),
+      directories: () => this.directories,
       hostKnown: Promise.resolve(),
       qemuBinary: "/usr/bin/qemu-system-x86_64",
       ioFolder: (id) => `/nowhere/${id}`,

@@ -105,7 +105,7 @@ export function commandInput(
   return {
     vmid,
     config: values,
-    host: host.facts(),
+    host: { ...host.facts(), pciInUse: host.pci.inUse(vmid) },
     sha256Hex: host.sha256Hex,
     volumes: (file) => {
       const found = volumes.resolved.get(file);

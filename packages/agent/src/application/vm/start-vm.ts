@@ -8,7 +8,7 @@ import { endSuspend, suspendedState } from "@gpve/domain/vm/suspend.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition, Step } from "@gpve/kit/operation/definition.ts";
-import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestFile, GuestProcess, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import { applyCloudinit } from "./cloudinit-drive.ts";
 import { startTpm, stopTpm } from "./tpm.ts";
 import { freeDropped, freeVolume } from "./free-volumes.ts";
@@ -16,6 +16,7 @@ import { runHook } from "./hookscript.ts";
 import { letGo } from "./snapshot/hold-guest.ts";
 import { continueFromRam, loadRam } from "./snapshot/ram-state.ts";
 import { planStart } from "./start-plan.ts";
+import { takeDevices, type TakenDevices } from "./take-devices.ts";
 import { listNets } from "@gpve/domain/vm/vm-network.ts";
 import { requireRunning, runningVm, volumeOf, type VmHost } from "./vm-host.ts";
 
@@ -153,8 +154,27 @@ async function startQemu(
   for (const line of command.warnings) work.warn(line);
   for (const line of command.notes) work.log(line);
   await beforeStart();
-  const process = await host.processes.start(start, { signal: work.signal });
-  await finishNetwork(host, vmid, values, process, work);
+  const taken = await takeDevices(host, vmid, values, command.pciDevices);
+  try {
+    const process = await host.processes.start(withDevices(start, taken), { signal: work.signal });
+    await finishNetwork(host, vmid, values, process, work);
+  } catch (err) {
+    if (runningVm(host, vmid) === undefined) await taken.giveBack();
+    throw err;
+  } finally {
+    taken.release();
+  }
+}
+
+function withDevices(start: GuestStart, { files, pci }: TakenDevices): GuestStart {
+  if (files.length === 0) return start;
+  return {
+    ...start,
+    files: [...start.files, ...files],
+    ...(pci.length === 0 ? {} : { note: { ...(start.note as object), pci } }),
+    // Devices write to the guest's memory by themselves: it may not move.
+    memlock: "unlimited",
+  };
 }
 
 /** What a NIC has besides its tap: VLANs, rate, a link that is down. */

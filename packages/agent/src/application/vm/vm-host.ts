@@ -7,8 +7,10 @@ import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { CloudinitDrives } from "@gpve/domain/vm/cloudinit/cloudinit-drives.ts";
 import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
+import type { HostDevices } from "@gpve/domain/vm/host-devices.ts";
 import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import type { PciReservations } from "./pci-reservations.ts";
 import type { VmConfigs } from "./vm-configs.ts";
 import type { RamStreams } from "@gpve/domain/vm/ram-streams.ts";
 import type { VmNetwork } from "@gpve/domain/vm/vm-network.ts";
@@ -30,6 +32,10 @@ export interface VmHost {
   readonly ram: RamStreams;
   readonly cloudinit: CloudinitDrives;
   readonly facts: () => HostFacts;
+  readonly devices: HostDevices;
+  readonly pci: PciReservations;
+  /** Directories that the cluster's mappings name on this node. */
+  readonly directories: () => ReadonlyMap<string, string>;
   /** Resolves when the facts are worth using: the agent has had its first look at the host. */
   readonly hostKnown: Promise<void>;
   readonly qemuBinary: string;

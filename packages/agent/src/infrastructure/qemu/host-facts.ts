@@ -80,6 +80,7 @@ export async function readHostFacts(
     ...(physBits === undefined ? {} : { physBits: Number(physBits) }),
     qemuVersion: qemu.version,
     features: featuresOf(qemu.version),
+    ...(qemu.machines.length === 0 ? {} : { machineTypes: machineNames(qemu) }),
     kvmUsable: deps.kvmUsable,
     vhostNet: tries.vhostNet(),
     ioUring: await tries.ioUring(),
@@ -98,6 +99,10 @@ export async function readHostFacts(
     renderNode: (await files.list("/dev/dri")).some((name) => name.startsWith("renderD")),
     ...(initiator === undefined ? {} : { iscsiInitiator: initiator }),
   };
+}
+
+function machineNames({ machines }: QemuKnowledge): ReadonlySet<string> {
+  return new Set(machines.flatMap(({ name, alias }) => (alias === undefined ? [name] : [name, alias])));
 }
 
 /** QEMU's NICs load these at start and refuse to exist without. */

@@ -52,6 +52,22 @@ const handlers = createHostHandlers({
     { id: "0000:00:00.0", class: "0x060000" },
     { id: "0000:00:02.0", class: "0x030000" },
   ],
+  usbDevices: () => [{ busnum: 1, vendid: "046d" }],
+  mdevTypes: (device) => [{ type: `i915-of-${device.slice(-1)}`, available: 1 }],
+  mappedPci: (id) =>
+    id === "gpu" ? ["0000:00:02.1", "00:02.0", "0000:00:02.0", "0000:00:02.0;0000:00:02.1"] : undefined,
+});
+
+test("shows USB devices, and what a PCI device or a mapping of some can be divided into", () => {
+  expect(handlers["GET /nodes/{node}/hardware/usb"]?.({ node: "n1" }, ctx)).toMatchObject([{ busnum: 1 }]);
+  const types = (wanted: string): unknown =>
+    handlers["GET /nodes/{node}/hardware/pci/{pci-id-or-mapping}/mdev"]?.(
+      { node: "n1", "pci-id-or-mapping": wanted },
+      ctx,
+    );
+  expect(types("00:02.1")).toMatchObject([{ type: "i915-of-1" }]);
+  expect(types("gpu")).toMatchObject([{ type: "i915-of-0" }, { type: "i915-of-1" }]);
+  expect(types("nothing")).toEqual([]);
 });
 
 test("shows interfaces with addresses, gateway and ports, and nothing of guests", async () => {

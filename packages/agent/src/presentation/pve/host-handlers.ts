@@ -10,7 +10,14 @@ export interface HostHandlerDeps {
     readonly (HostRow & { readonly iface: string; readonly type: string })[]
   >;
   readonly pciDevices: () => readonly (HostRow & { readonly class: string })[];
+  readonly usbDevices: () => readonly HostRow[];
+  /** Kinds of mediated devices of a PCI device. */
+  readonly mdevTypes: (device: string) => readonly (HostRow & { readonly type: string })[];
+  /** Addresses of a PCI mapping on this node; undefined = no such mapping. */
+  readonly mappedPci: (id: string) => readonly string[] | undefined;
 }
+
+const PCI_ADDRESS = /^(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]$/i;
 
 /** What PVE leaves out unless told otherwise: memory controllers, bridges, processors. */
 const DULL_CLASSES = "05;06;0b";
@@ -41,5 +48,20 @@ export function createHostHandlers(deps: HostHandlerDeps): PveHandlers {
         .filter((row) => !classes.some((each) => row.class.startsWith(`0x${each}`)));
       return verbose === false ? rows.map((row) => row["id"]) : rows;
     },
+    "GET /nodes/{node}/hardware/pci/{pci-id-or-mapping}/mdev": (params) => {
+      const wanted = params["pci-id-or-mapping"];
+      if (PCI_ADDRESS.test(wanted)) return deps.mdevTypes(withDomain(wanted));
+      // Devices of several functions have no mediated devices; the same kind on two devices is shown once.
+      const single = (deps.mappedPci(wanted) ?? []).filter((path) => !path.includes(";"));
+      const byType = new Map<string, HostRow>();
+      for (const row of single.flatMap((path) => deps.mdevTypes(withDomain(path))))
+        if (!byType.has(row.type)) byType.set(row.type, row);
+      return [...byType.keys()].toSorted().map((type) => byType.get(type));
+    },
+    "GET /nodes/{node}/hardware/usb": () => deps.usbDevices(),
   };
+}
+
+function withDomain(address: string): string {
+  return /^[0-9a-f]{4,}:[0-9a-f]{2}:/i.test(address) ? address : `0000:${address}`;
 }

@@ -350,7 +350,10 @@ describe("USB", () => {
     const input = { ...sampleInput({ usb0: "spice", ostype: "l26" }), host: without };
     expect(input.host).not.toHaveProperty("spice");
     const usb = readVmProperty("usb", "host=1-2.3", "usb3");
-    expect(plugUsb(input, "usb3", usb).steps[0]?.arguments).toMatchObject({ port: "4", hostport: "2.3" });
+    expect(plugUsb(input, "usb3", usb, { xhci: true }).steps[0]?.arguments).toMatchObject({
+      port: "4",
+      hostport: "2.3",
+    });
   });
 });
 

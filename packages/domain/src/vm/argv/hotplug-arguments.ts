@@ -16,7 +16,7 @@ import { blockContext, deviceContext } from "./drives.ts";
 import { moduleDevice, type MemoryModule } from "./memory.ts";
 import { nicContext, nicDevice } from "./network.ts";
 import { deviceArguments, type JsonObject } from "./option-text.ts";
-import { usbHostDevice } from "./usb.ts";
+import { spiceUsbDevice, usbHostDevice, usesXhci, xhciController } from "./usb.ts";
 
 export interface QmpCommand {
   readonly execute: string;
@@ -96,10 +96,46 @@ export function plugNic(input: CommandInput, key: string, net: NetDevice): PlugP
   };
 }
 
-export function plugUsb(input: CommandInput, key: string, usb: UsbDevice): PlugPlan {
-  const port = Number(key.slice("usb".length)) + 1;
-  const device = usbHostDevice(input.host, key, usb, port);
-  return { steps: [{ execute: "device_add", arguments: deviceArguments(device) }], undo: [deviceDel(key)] };
+/** Whether USB devices of this guest can come and go while it runs. */
+export function hasPluggableUsb(input: CommandInput): boolean {
+  return usesXhci(new Build(input));
+}
+
+/** A guest that started without USB devices gets the controller with the first; it keeps it. */
+export function plugUsb(
+  input: CommandInput,
+  key: string,
+  usb: UsbDevice,
+  present: { readonly xhci: boolean },
+): PlugPlan {
+  const build = new Build(input);
+  const index = Number(key.slice("usb".length));
+  const steps: QmpCommand[] = [];
+  const undo: QmpCommand[] = [];
+  if (!present.xhci) {
+    steps.push({ execute: "device_add", arguments: deviceArguments(xhciController(build)) });
+    undo.unshift(deviceDel("xhci"));
+  }
+  if (isSpiceUsb(usb)) {
+    const id = `usbredirchardev${index}`;
+    const backend = { type: "spicevmc", data: { type: "usbredir" } };
+    steps.push({ execute: "chardev-add", arguments: { id, backend } });
+    undo.unshift({ execute: "chardev-remove", arguments: { id } });
+  }
+  const device = isSpiceUsb(usb)
+    ? spiceUsbDevice(index, "xhci", index + 1)
+    : usbHostDevice(input.host, key, usb, index + 1);
+  steps.push({ execute: "device_add", arguments: deviceArguments(device) });
+  undo.unshift(deviceDel(usbDeviceId(key, usb)));
+  return { steps, undo };
+}
+
+export function isSpiceUsb({ host }: UsbDevice): boolean {
+  return host?.toLowerCase() === "spice";
+}
+
+export function usbDeviceId(key: string, usb: UsbDevice): string {
+  return isSpiceUsb(usb) ? `usbredirdev${key.slice("usb".length)}` : key;
 }
 
 /** vCPU number 2 and up. */

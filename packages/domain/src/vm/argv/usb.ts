@@ -28,19 +28,19 @@ export function addUsbControllers(build: Build): void {
   }
   const controller =
     xhci && devices.length > 0
-      ? device(
-          "qemu-xhci",
-          ["p2", 15],
-          ["p3", 15],
-          ["id", "xhci"],
-          ...addressProperties(build.pci.place("xhci")),
-        )
+      ? xhciController(build)
       : usb3
         ? device("nec-usb-xhci", ["id", "xhci"], ...addressProperties(build.pci.place("xhci")))
         : undefined;
   // PVE counts the controller's bus as used even without the controller.
   build.pci.place("xhci");
   if (controller !== undefined) build.addDevice(controller);
+}
+
+/** One controller for all devices; also for plugging it while the guest runs. */
+export function xhciController(build: Build): DeviceOptions {
+  const place = addressProperties(build.pci.place("xhci"));
+  return device("qemu-xhci", ["p2", 15], ["p3", 15], ["id", "xhci"], ...place);
 }
 
 export function addUsbDevices(build: Build): void {
@@ -108,7 +108,8 @@ function hostProperties(address: string): (readonly [string, string | number])[]
   ];
 }
 
-function hostAddress(host: Pick<HostFacts, "usbMappings">, usb: UsbDevice): string {
+/** "046d:c52b" or "1-2.3". Throws when the mapping means nothing on this host. */
+export function hostAddress(host: Pick<HostFacts, "usbMappings">, usb: UsbDevice): string {
   if (usb.mapping === undefined) return usb.host ?? "";
   const entries = Object.hasOwn(host.usbMappings, usb.mapping) ? (host.usbMappings[usb.mapping] ?? []) : [];
   const [entry, ...more] = entries;
@@ -118,7 +119,7 @@ function hostAddress(host: Pick<HostFacts, "usbMappings">, usb: UsbDevice): stri
 }
 
 /** Guests that know xHCI have all devices on it. */
-function usesXhci(build: Build): boolean {
+export function usesXhci(build: Build): boolean {
   return build.since(7, 1) && (build.values["ostype"] === "l26" || build.windows > 7);
 }
 

@@ -39,6 +39,7 @@ function world(script: Script = {}) {
   } as unknown as GuestProcess;
   const host = {
     facts: () => sampleHost(),
+    pci: { inUse: () => new Set() },
     ioFolder: () => "/io",
     qemuBinary: "/qemu",
     sha256Hex: (text: string) => text.length.toString(16).padStart(64, "a"),

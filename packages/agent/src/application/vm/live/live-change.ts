@@ -8,6 +8,7 @@ import { readNet } from "@gpve/domain/vm/vm-network.ts";
 import type { LiveWork } from "./guest-devices.ts";
 import { changeMedia, plugLiveDrive, setThrottle, unplugLiveDrive } from "./live-drives.ts";
 import { changeNet, plugLiveNet, unplugLiveNet } from "./live-nets.ts";
+import { changeUsb } from "./live-usb.ts";
 import { setBalloon, setCpus, setMemory } from "./live-size.ts";
 import { without } from "@gpve/domain/vm/vm-config.ts";
 
@@ -24,6 +25,10 @@ export async function changeLive(
   const features = readHotplug(values["hotplug"]);
   if (isDriveKey(key)) return changeDrive(work, values, key, text, features);
   if (/^net\d+$/.test(key)) return changeNic(work, values, key, text, features);
+  if (/^usb\d+$/.test(key)) {
+    if (!features.has("usb")) return "pending";
+    return (await changeUsb(work, values, key, text)) ? "applied" : "pending";
+  }
   switch (key) {
     case "vcpus":
       if (!features.has("cpu")) return "pending";

@@ -1,0 +1,43 @@
+// Checks mappings of the cluster against this node, for a server that was asked to.
+import { AppError } from "@gpve/contracts/errors.ts";
+import {
+  checkDirectoryEntry,
+  checkPciEntry,
+  checkUsbEntry,
+  type MappingHost,
+} from "@gpve/domain/mapping/check-mapping.ts";
+import { entriesOn, mappingTypes, type Mapping, type MappingEntry } from "@gpve/domain/mapping/mapping.ts";
+import { MAPPING_CHECK_ROUTE } from "@gpve/domain/mapping/mapping-checks.ts";
+import type { ExtensionHandler } from "../agent.ts";
+
+export function createMappingChecks(
+  node: string,
+  host: MappingHost,
+): Readonly<Record<string, ExtensionHandler>> {
+  return {
+    [MAPPING_CHECK_ROUTE]: ({ type, mappings }) => {
+      const kind = mappingTypes.find((each) => each === type);
+      if (kind === undefined || !Array.isArray(mappings))
+        throw new AppError("request.invalid", "a check of mappings needs a type and mappings");
+      return (mappings as readonly Pick<Mapping, "id" | "map">[]).map(({ id, map }) =>
+        entriesOn({ type: kind, id, map }, node).flatMap((entry) => faultOf(kind, id, entry, host) ?? []),
+      );
+    },
+  };
+}
+
+function faultOf(
+  type: Mapping["type"],
+  name: string,
+  entry: MappingEntry,
+  host: MappingHost,
+): string | undefined {
+  switch (type) {
+    case "pci":
+      return checkPciEntry(name, entry, host);
+    case "usb":
+      return checkUsbEntry(name, entry, host);
+    case "dir":
+      return checkDirectoryEntry(entry, host);
+  }
+}

@@ -1,0 +1,98 @@
+// Devices of the host for a guest that is about to start: reserved, taken from the host, reachable for QEMU.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
+import { mdevUuid } from "@gpve/domain/vm/argv/host-pci.ts";
+import { isSpiceUsb } from "@gpve/domain/vm/argv/hotplug-arguments.ts";
+import { hostAddress } from "@gpve/domain/vm/argv/usb.ts";
+import type { UsbDevice } from "@gpve/domain/vm/property-types.ts";
+import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import type { VmHost } from "./vm-host.ts";
+
+export interface TakenDevices {
+  readonly files: readonly GuestFile[];
+  /** Whole devices; written down with the process, so that others know whose they are. */
+  readonly pci: readonly string[];
+  /** The guest runs, or never will. */
+  release(): void;
+  /** The start failed: what was made for it goes. */
+  giveBack(): Promise<void>;
+}
+
+/** How libusb finds devices. */
+const USB_FOLDERS = ["/sys/bus/usb", "/sys/devices"];
+
+export async function takeDevices(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  chosen: Readonly<Record<string, readonly string[]>>,
+): Promise<TakenDevices> {
+  const mediated = mediatedDevices(vmid, values);
+  const pci = Object.entries(chosen).flatMap(([key, addresses]) =>
+    mediated.some((each) => each.key === key) ? [] : addresses,
+  );
+  const release = host.pci.reserve(pci, vmid);
+  const giveBack = async (): Promise<void> => {
+    for (const { uuid } of mediated) await host.devices.removeMdev(uuid);
+  };
+  try {
+    const paths = [...(await host.devices.takePci(pci))];
+    for (const { key, uuid, type } of mediated)
+      paths.push(await host.devices.makeMdev(chosen[key] ?? [], uuid, type));
+    const files = paths.map((path): GuestFile => ({ path, access: "rw" }));
+    return { files: [...files, ...usbFiles(host, values)], pci, release, giveBack };
+  } catch (err) {
+    release();
+    await giveBack();
+    throw err;
+  }
+}
+
+/** After the guest has ended. */
+export async function removeMediatedDevices(host: VmHost, vmid: number, values: VmValues): Promise<void> {
+  for (const { uuid } of mediatedDevices(vmid, values)) await host.devices.removeMdev(uuid);
+}
+
+function mediatedDevices(
+  vmid: number,
+  values: VmValues,
+): { readonly key: string; readonly uuid: string; readonly type: string }[] {
+  return Object.entries(values).flatMap(([key, text]) => {
+    const index = /^hostpci(\d+)$/.exec(key)?.[1];
+    if (index === undefined) return [];
+    const { mdev } = readVmProperty("hostpci", text, key);
+    return mdev === undefined ? [] : [{ key, uuid: mdevUuid(vmid, Number(index)), type: mdev }];
+  });
+}
+
+function usbFiles(host: VmHost, values: VmValues): GuestFile[] {
+  const devices = Object.entries(values)
+    .filter(([key]) => /^usb\d+$/.test(key))
+    .map(([key, text]) => readVmProperty("usb", text, key))
+    .filter((usb) => !isSpiceUsb(usb));
+  return devices.length === 0 ? [] : [...usbFolders(host), ...devices.flatMap((usb) => usbNodes(host, usb))];
+}
+
+/** A device that is not plugged in has no file yet; the guest gets it with its next start. */
+export function usbNodes(host: VmHost, usb: UsbDevice): GuestFile[] {
+  return host.devices
+    .usbFiles(hostAddress(host.facts(), usb))
+    .map((path): GuestFile => ({ path, access: "rw", owned: true }));
+}
+
+function usbFolders(host: VmHost): GuestFile[] {
+  return USB_FOLDERS.filter((path) => host.fileExists(path)).map((path) => ({
+    path,
+    access: "ro",
+    owned: false,
+  }));
+}
+
+/** The directory of a mapping on this node. */
+export function mappedDirectory(host: VmHost, id: string): string {
+  const path = host.directories().get(id);
+  if (path === undefined)
+    throw new AppError("object.not_found", `Directory mapping not found for '${id}'`, { pveStatus: 500 });
+  return path;
+}

@@ -1,0 +1,161 @@
+// The cluster's mappings: create, change, remove, show, and check on a node.
+import { createHash } from "node:crypto";
+import {
+  changedMapping,
+  entriesOn,
+  mappingCollection,
+  mappingKey,
+  newMapping,
+  type Mapping,
+  type MappingOptions,
+  type MappingType,
+} from "@gpve/domain/mapping/mapping.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { canonicalJson } from "@gpve/kit/canonical-json.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { alreadyThere, conflict, missing, prefixed, refused } from "../access/failures.ts";
+
+/** What is wrong with the entries of mappings on a node: a list for each mapping. */
+export type CheckOnNode = (
+  node: string,
+  type: MappingType,
+  mappings: readonly { readonly id: string; readonly map: readonly string[] }[],
+  ctx: RequestContext,
+) => Promise<readonly (readonly string[])[]>;
+
+export interface MappingDeps {
+  readonly records: Records;
+  readonly localNode: string;
+  readonly check: CheckOnNode;
+}
+
+type Shown = Readonly<Record<string, unknown>>;
+
+const SEEN_WITH = ["Mapping.Modify", "Mapping.Use", "Mapping.Audit"];
+
+export class Mappings {
+  readonly #deps: MappingDeps;
+
+  constructor(deps: MappingDeps) {
+    this.#deps = deps;
+  }
+
+  /** With `checkNode` each has its faults on that node, under the name PVE gives the list for this type. */
+  async list(type: MappingType, checkNode: string | undefined, ctx: RequestContext): Promise<Shown[]> {
+    const visible = this.#all(type).filter(({ id }) =>
+      ctx.access.has(`/mapping/${type}/${id}`, SEEN_WITH, "any"),
+    );
+    const digest = this.#digest(type);
+    const rows = visible.map((mapping) => ({ ...shown(mapping), digest, id: mapping.id }));
+    if (checkNode === undefined) return rows;
+    const node = checkNode === "localhost" ? this.#deps.localNode : checkNode;
+    const faults = await this.#deps.check(node, type, visible, ctx);
+    return rows.map((row, at) => {
+      const mapping = visible[at];
+      const none = mapping === undefined || entriesOn(mapping, node).length === 0;
+      const checks = [
+        ...(none ? [{ severity: "warning", message: `No mapping for node ${node}.` }] : []),
+        ...(faults[at] ?? []).map((text) => ({
+          severity: "error",
+          message: `Invalid configuration: ${text}\n`,
+        })),
+      ];
+      return type === "usb" ? { ...row, errors: checks } : { ...row, checks };
+    });
+  }
+
+  get(type: MappingType, id: string): Shown {
+    const found = this.#deps.records.collection(mappingCollection).get(mappingKey(type, id));
+    if (found === undefined) throw missing(`mapping '${id}' not found`);
+    return { ...shown(found.value), digest: this.#digest(type) };
+  }
+
+  async create(type: MappingType, id: string, options: MappingOptions, ctx: RequestContext): Promise<null> {
+    const mapping = newMapping(type, id, options);
+    await this.#checkHere(mapping, ctx);
+    await prefixed(`create ${noun(type)} mapping failed`, () =>
+      this.#deps.records.transact((tx) => {
+        const key = mappingKey(type, id);
+        if (tx.get(mappingCollection, key) !== undefined)
+          throw alreadyThere(`${type} ID '${id}' already defined`);
+        tx.put(mappingCollection, key, mapping);
+      }),
+    );
+    return null;
+  }
+
+  async update(
+    type: MappingType,
+    id: string,
+    change: {
+      readonly set: MappingOptions;
+      readonly delete: string | undefined;
+      readonly digest: string | undefined;
+    },
+    ctx: RequestContext,
+  ): Promise<null> {
+    await prefixed(`update ${noun(type)} mapping failed`, async () => {
+      if (change.set.map !== undefined) await this.#checkHere(newMapping(type, id, change.set), ctx);
+      await this.#deps.records.transact((tx) => {
+        const key = mappingKey(type, id);
+        const before = tx.get(mappingCollection, key)?.value;
+        if (change.digest !== undefined) {
+          const all = tx.list(mappingCollection).map(({ value }) => value);
+          if (change.digest !== digestOf(all.filter((each) => each.type === type)))
+            throw conflict("detected modified configuration - file changed by other user? Try again.");
+        }
+        if (before === undefined) throw missing(`${type} ID '${id}' does not exist`);
+        const remove = (change.delete ?? "").split(/[,;\s]+/).filter((each) => each !== "");
+        tx.put(mappingCollection, key, changedMapping(before, change.set, remove));
+      });
+    });
+    return null;
+  }
+
+  /** One that is not there is no error, as in PVE. */
+  async remove(type: MappingType, id: string): Promise<null> {
+    await prefixed(`delete ${type} mapping failed`, () =>
+      this.#deps.records.transact((tx) => {
+        const key = mappingKey(type, id);
+        if (tx.get(mappingCollection, key) !== undefined) tx.delete(mappingCollection, key);
+      }),
+    );
+    return null;
+  }
+
+  /** Directories of the node that was asked must be there; devices may come later. */
+  async #checkHere(mapping: Mapping, ctx: RequestContext): Promise<void> {
+    const { localNode, check } = this.#deps;
+    if (mapping.type !== "dir" || entriesOn(mapping, localNode).length === 0) return;
+    const [fault] = (await check(localNode, "dir", [mapping], ctx))[0] ?? [];
+    if (fault !== undefined) throw refused(fault);
+  }
+
+  #all(type: MappingType): Mapping[] {
+    return this.#deps.records
+      .collection(mappingCollection)
+      .list()
+      .map(({ value }) => value)
+      .filter((each) => each.type === type);
+  }
+
+  #digest(type: MappingType): string {
+    return digestOf(this.#all(type));
+  }
+}
+
+function shown({ id: _id, mdev, "live-migration-capable": live, ...rest }: Mapping): Shown {
+  return {
+    ...rest,
+    ...(mdev === undefined ? {} : { mdev: Number(mdev) }),
+    ...(live === undefined ? {} : { "live-migration-capable": Number(live) }),
+  };
+}
+
+function digestOf(mappings: readonly Mapping[]): string {
+  return createHash("sha1").update(canonicalJson(mappings)).digest("hex");
+}
+
+function noun(type: MappingType): string {
+  return type === "dir" ? "directory" : "hardware";
+}

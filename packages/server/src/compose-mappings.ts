@@ -1,0 +1,36 @@
+// Wires the cluster's mappings into a server: kept in the store, checked by the node they are about.
+import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import { MAPPING_CHECK_ROUTE } from "@gpve/domain/mapping/mapping-checks.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { Mappings } from "./application/mapping/mappings.ts";
+import { requireAgent } from "./presentation/http/console/console-handlers.ts";
+import { createMappingHandlers } from "./presentation/http/mapping/mapping-handlers.ts";
+
+export function composeMappings(parts: {
+  readonly records: Records;
+  readonly agents: AgentDirectory;
+  readonly localNode: string;
+}): PveHandlers {
+  const { records, agents, localNode } = parts;
+  const mappings = new Mappings({
+    records,
+    localNode,
+    check: async (node, type, all, ctx) => {
+      const { data } = await requireAgent({ agents: () => agents, localNode }, node).call(
+        {
+          route: MAPPING_CHECK_ROUTE,
+          params: { node, type, mappings: all.map(({ id, map }) => ({ id, map })) },
+          source: "json",
+          actor: ctx.actor,
+          requestId: ctx.requestId,
+          clientAddress: ctx.clientAddress,
+          ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+        },
+        ctx.signal,
+      );
+      return data as readonly (readonly string[])[];
+    },
+  });
+  return createMappingHandlers({ mappings });
+}
