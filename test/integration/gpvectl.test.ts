@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { allCommands } from "@gpve/cli/commands.ts";
+import { listenLocally } from "@gpve/cli/local-listener.ts";
 import { runCli } from "@gpve/cli/run-cli.ts";
 import { NodeTransport } from "@gpve/client/node-transport.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -60,6 +61,10 @@ async function ctl(argv: readonly string[], input = ""): Promise<Ran> {
     readStdin: () => Promise.resolve(input),
     ask: () => Promise.reject(new AppError("config.invalid", "no terminal here")),
     connect: (target) => new NodeTransport(target),
+    openTerminal: () => {
+      throw new AppError("config.invalid", "no terminal here");
+    },
+    listen: listenLocally,
   });
   return { code, out, err };
 }

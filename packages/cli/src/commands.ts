@@ -68,19 +68,24 @@ import { userPassword } from "./commands/user/password.ts";
 import { userPermissions } from "./commands/user/permissions.ts";
 import { userSet } from "./commands/user/set.ts";
 import { userShow } from "./commands/user/show.ts";
+import { vmBackup } from "./commands/vm/backup.ts";
 import { vmClone } from "./commands/vm/clone.ts";
 import { vmConfig } from "./commands/vm/config.ts";
+import { vmConsole } from "./commands/vm/console.ts";
 import { vmCreate } from "./commands/vm/create.ts";
-import { vmDeleteSnapshot } from "./commands/vm/delete-snapshot.ts";
 import { vmDelete } from "./commands/vm/delete.ts";
 import { vmExec } from "./commands/vm/exec.ts";
 import { vmList } from "./commands/vm/list.ts";
+import { vmLogs } from "./commands/vm/logs.ts";
 import { vmPowerCommands } from "./commands/vm/power.ts";
-import { vmRollback } from "./commands/vm/rollback.ts";
 import { vmSet } from "./commands/vm/set.ts";
+import { vmRestore } from "./commands/vm/restore.ts";
 import { vmShow } from "./commands/vm/show.ts";
-import { vmSnapshot } from "./commands/vm/snapshot.ts";
-import { vmSnapshots } from "./commands/vm/snapshots.ts";
+import { vmSnapshotCreate } from "./commands/vm/snapshot/create.ts";
+import { vmSnapshotDelete } from "./commands/vm/snapshot/delete.ts";
+import { vmSnapshotList } from "./commands/vm/snapshot/list.ts";
+import { vmSnapshotRollback } from "./commands/vm/snapshot/rollback.ts";
+import { vmVnc } from "./commands/vm/vnc.ts";
 
 export const allCommands: readonly CommandSpec[] = [
   status,
@@ -160,9 +165,14 @@ export const allCommands: readonly CommandSpec[] = [
   ...vmPowerCommands,
   vmDelete,
   vmClone,
-  vmSnapshots,
-  vmSnapshot,
-  vmRollback,
-  vmDeleteSnapshot,
+  vmSnapshotList,
+  vmSnapshotCreate,
+  vmSnapshotRollback,
+  vmSnapshotDelete,
+  vmBackup,
+  vmRestore,
   vmExec,
+  vmConsole,
+  vmVnc,
+  vmLogs,
 ];

@@ -26,4 +26,38 @@ export interface CliIo {
   /** Asks on the terminal; refuses (config.invalid) when there is none. Hidden answers are not echoed. */
   ask(question: string, options?: { hidden?: boolean }): Promise<string>;
   connect(options: NodeTransportOptions): Transport;
+  /** The terminal, or the pipes in its place, byte by byte. */
+  openTerminal(): Terminal;
+  /** Listens on this machine until closed. */
+  listen(where: LocalAddress, onClient: (client: LocalClient) => void): Promise<LocalListener>;
+}
+
+export interface Terminal {
+  /** Keys come one by one and unprocessed, Ctrl-C too. */
+  readonly isTTY: boolean;
+  readonly input: AsyncIterable<Uint8Array>;
+  size(): { readonly columns: number; readonly rows: number } | undefined;
+  /** Returns how to stop listening. */
+  onResize(listener: () => void): () => void;
+  /** Resolves when there is room for more. */
+  write(bytes: Uint8Array): Promise<void>;
+  /** The terminal is as it was before; reading ends. */
+  close(): void;
+}
+
+export type LocalAddress =
+  | { readonly host: string; readonly port: number }
+  /** A socket that only its owner may use. */
+  | { readonly socket: string };
+
+export interface LocalClient {
+  readonly input: AsyncIterable<Uint8Array>;
+  write(bytes: Uint8Array): Promise<void>;
+  close(): void;
+}
+
+export interface LocalListener {
+  /** "127.0.0.1:5900", or the socket's path. */
+  readonly address: string;
+  close(): Promise<void>;
 }

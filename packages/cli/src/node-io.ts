@@ -5,6 +5,8 @@ import { NodeTransport } from "@gpve/client/node-transport.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { CliIo, OutStream } from "./io.ts";
+import { listenLocally } from "./local-listener.ts";
+import { openTerminal } from "./node-terminal.ts";
 
 /** `localDataDir`: this machine's default data directory, tried when no server is chosen. */
 export function nodeIo(options: { localDataDir?: string } = {}): CliIo {
@@ -30,6 +32,8 @@ export function nodeIo(options: { localDataDir?: string } = {}): CliIo {
     readStdin,
     ask: (question, asking) => ask(question, asking ?? {}, () => interrupt.abort()),
     connect: (target) => new NodeTransport(target),
+    openTerminal: () => openTerminal(process.stdin, process.stdout),
+    listen: listenLocally,
   };
 }
 

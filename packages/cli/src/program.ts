@@ -37,6 +37,7 @@ export const nouns: Readonly<Record<string, string>> = {
   token: "API tokens",
   user: "users",
   vm: "virtual machines",
+  "vm snapshot": "states of a VM to go back to",
   storage: "where disks, images and backups lie",
 };
 
@@ -74,13 +75,17 @@ function addCommand(
   streams: ProgramStreams,
   onChosen: (chosen: Chosen) => void,
 ): void {
-  const [first = "", second] = spec.name.split(" ");
-  const parent = second === undefined ? program : nounCommand(program, first, streams);
-  const command = parent.command(second ?? first).summary(spec.summary);
+  const words = spec.name.split(" ");
+  const last = words.pop() ?? "";
+  let parent = program;
+  words.forEach((_word, at) => {
+    parent = nounCommand(parent, words.slice(0, at + 1), streams);
+  });
+  const command = parent.command(last).summary(spec.summary);
   command.description(spec.details === undefined ? spec.summary : `${spec.summary}\n\n${spec.details}`);
   prepare(command, streams);
   for (const argument of spec.arguments ?? []) command.addArgument(argumentOf(argument));
-  for (const option of spec.options ?? []) command.addOption(optionOf(option));
+  for (const option of spec.options ?? []) addOption(command, option);
   if (spec.examples !== undefined) {
     const lines = spec.examples.map((example) => `  gpvectl ${example}`);
     command.addHelpText("after", `\nExamples:\n${lines.join("\n")}\n`);
@@ -96,10 +101,12 @@ function addCommand(
   });
 }
 
-function nounCommand(program: Command, noun: string, streams: ProgramStreams): Command {
-  const known = program.commands.find((command) => command.name() === noun);
+function nounCommand(parent: Command, words: readonly string[], streams: ProgramStreams): Command {
+  const name = words.at(-1) ?? "";
+  const known = parent.commands.find((command) => command.name() === name);
   if (known !== undefined) return known;
-  const made = program.command(noun).description(nouns[noun] ?? noun);
+  const noun = words.join(" ");
+  const made = parent.command(name).description(nouns[noun] ?? noun);
   prepare(made, streams);
   return made;
 }
@@ -120,6 +127,13 @@ function prepare(command: Command, streams: ProgramStreams): void {
 function argumentOf(spec: ArgumentSpec): Argument {
   const argument = new Argument(spec.name, spec.about);
   return spec.choices === undefined ? argument : argument.choices([...spec.choices]);
+}
+
+/** Who says `--wait` where only `--no-wait` changes anything is understood. */
+function addOption(command: Command, spec: OptionSpec): void {
+  command.addOption(optionOf(spec));
+  const name = /^--no-([\w-]+)$/.exec(spec.flags)?.[1];
+  if (name !== undefined) command.addOption(new Option(`--${name}`).default(true).hideHelp());
 }
 
 function optionOf(spec: OptionSpec): Option {

@@ -1,11 +1,18 @@
 // HTTPS by node:https. A server is trusted when its certificate chains to the given CA (or the system's), or
 // when its certificate's SHA-256 fingerprint is the pinned one: what `./gpve up` prints is enough to connect.
 import type { ClientRequest, IncomingMessage } from "node:http";
-import { Agent, type AgentOptions, request as httpsRequest } from "node:https";
-import type { Duplex } from "node:stream";
-import { checkServerIdentity, connect, type ConnectionOptions, type TLSSocket } from "node:tls";
+import { type Agent, request as httpsRequest } from "node:https";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
-import { type HttpRequest, type HttpResponse, readText, type Transport } from "./transport.ts";
+import { openWebSocket } from "./node-socket.ts";
+import { normalFingerprint, PinningAgent } from "./pinning-agent.ts";
+import {
+  type HttpRequest,
+  type HttpResponse,
+  type MessageSocket,
+  readText,
+  type SocketRequest,
+  type Transport,
+} from "./transport.ts";
 
 export interface NodeTransportOptions {
   /** "https://host:8006" */
@@ -51,6 +58,15 @@ export class NodeTransport implements Transport {
     }
   }
 
+  async openSocket(request: SocketRequest): Promise<MessageSocket> {
+    try {
+      const target = { url: new URL(request.path, this.#url), agent: this.#fresh };
+      return await openWebSocket(target, request, this.#timeoutMs);
+    } catch (err) {
+      throw this.#explain(err, { method: "GET", ...request });
+    }
+  }
+
   close(): void {
     this.#kept.destroy();
     this.#fresh.destroy();
@@ -93,7 +109,7 @@ export class NodeTransport implements Transport {
     });
   }
 
-  #explain(err: unknown, request: HttpRequest): Error {
+  #explain(err: unknown, request: Pick<HttpRequest, "method" | "path" | "signal">): Error {
     if (isAppError(err)) return err;
     if (request.signal?.aborted === true) {
       return new AppError("operation.cancelled", `${request.method} ${request.path} was cancelled`, {
@@ -108,70 +124,6 @@ export class NodeTransport implements Transport {
 }
 
 class StaleConnection extends Error {}
-
-interface Trust {
-  readonly ca: string | undefined;
-  readonly fingerprint: string | undefined;
-}
-
-/** Checks the certificate before the first byte of a request is written. */
-class PinningAgent extends Agent {
-  readonly #trust: Trust;
-
-  constructor(trust: Trust, options: AgentOptions) {
-    super(options);
-    this.#trust = trust;
-  }
-
-  override createConnection(
-    options: ConnectionOptions,
-    callback?: (err: Error | null, stream: Duplex) => void,
-  ): Duplex | null | undefined {
-    const trust = this.#trust;
-    const host = options.host ?? "localhost";
-    const isName = !/^[\d.]+$|:/.test(host);
-    const socket = connect({
-      host,
-      port: Number(options.port),
-      ...(isName ? { servername: host } : {}),
-      ALPNProtocols: ["http/1.1"],
-      rejectUnauthorized: false,
-      ...(trust.ca === undefined ? {} : { ca: trust.ca }),
-    });
-    const fail = (err: Error): void => {
-      socket.destroy();
-      callback?.(err, socket);
-    };
-    socket.once("error", fail);
-    socket.once("secureConnect", () => {
-      socket.off("error", fail);
-      const distrust = distrustOf(socket, host, trust);
-      if (distrust === undefined) callback?.(null, socket);
-      else fail(distrust);
-    });
-    return undefined;
-  }
-}
-
-function distrustOf(socket: TLSSocket, host: string, trust: Trust): Error | undefined {
-  const certificate = socket.getPeerCertificate();
-  if (
-    trust.fingerprint !== undefined &&
-    normalFingerprint(certificate.fingerprint256) === trust.fingerprint
-  ) {
-    return undefined;
-  }
-  const chain = socket.authorized ? checkServerIdentity(host, certificate) : socket.authorizationError;
-  if (chain === undefined) return undefined;
-  const seen = certificate.fingerprint256;
-  const why =
-    trust.fingerprint === undefined
-      ? `its certificate is not trusted (${chain instanceof Error ? chain.message : String(chain)})`
-      : "its certificate is not the pinned one";
-  return new AppError("node.unavailable", `refused to talk to ${host}: ${why}; it shows SHA-256 ${seen}`, {
-    data: { host, fingerprint: seen, untrusted: true },
-  });
-}
 
 function nodeResponse(incoming: IncomingMessage): HttpResponse {
   const headers: Record<string, string> = {};
@@ -218,18 +170,6 @@ function parseUrl(text: string): URL {
 
 function hostOf(url: URL): string {
   return url.hostname.replace(/^\[|\]$/g, "");
-}
-
-function normalFingerprint(text: string | undefined): string | undefined {
-  if (text === undefined || text === "") return undefined;
-  const hex = text
-    .replace(/^sha256[:/ ]/i, "")
-    .replaceAll(":", "")
-    .toLowerCase();
-  if (!/^[0-9a-f]{64}$/.test(hex)) {
-    throw new AppError("config.invalid", `"${text}" is not a SHA-256 fingerprint (64 hex digits)`);
-  }
-  return hex;
 }
 
 function errnoOf(err: unknown): string | undefined {

@@ -11,10 +11,20 @@ import {
 import { multipartBody, type UploadForm } from "./multipart-body.ts";
 import { isObject } from "./response-error.ts";
 import type { Sender } from "./sender.ts";
+import type { MessageSocket } from "./transport.ts";
 
 export interface CallOptions {
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
+}
+
+/** What vncproxy and termproxy answer. */
+export interface ConsoleOffer {
+  readonly port: number;
+  readonly ticket: string;
+  readonly user: string;
+  /** Of vncproxy: VNC's own password. */
+  readonly password?: string;
 }
 
 export type PveRow = Readonly<Record<string, unknown>>;
@@ -94,6 +104,12 @@ export class PveClient {
     return parseAnswer(await response.text(), `POST ${path}`);
   }
 
+  /** Joins a console that was offered on a port: "/nodes/n1/qemu/100/vncwebsocket". */
+  openConsole(path: string, offer: ConsoleOffer, options: CallOptions = {}): Promise<MessageSocket> {
+    const query = encodeParams({ port: offer.port, vncticket: offer.ticket });
+    return this.#sender.openSocket(`/api2/json${path}?${query}`, options.signal);
+  }
+
   #typed(
     verb: PveVerb,
     path: string,
@@ -101,6 +117,13 @@ export class PveClient {
   ): Promise<PveAnswer> {
     return this.call(verb, path, (args[0] ?? {}) as Readonly<Record<string, PveValue>>, args[1]);
   }
+}
+
+export function consoleOffer(data: unknown): ConsoleOffer {
+  const { port, ticket, user, password } = isObject(data) ? data : {};
+  if (typeof ticket !== "string" || typeof user !== "string" || !Number.isInteger(Number(port)))
+    throw new AppError("internal.error", "the server's offer of a console is not one");
+  return { port: Number(port), ticket, user, ...(typeof password === "string" ? { password } : {}) };
 }
 
 export function pveRows(data: unknown, what: string): readonly PveRow[] {

@@ -1,7 +1,8 @@
 // One request with authentication, and one repeat when other credentials can help.
+import { AppError } from "@gpve/contracts/errors.ts";
 import type { Authentication } from "./authentication.ts";
 import { responseError } from "./response-error.ts";
-import type { HttpResponse, HttpVerb, StreamBody, Transport } from "./transport.ts";
+import type { HttpResponse, HttpVerb, MessageSocket, StreamBody, Transport } from "./transport.ts";
 
 export interface SendOptions {
   readonly headers?: Readonly<Record<string, string>>;
@@ -30,6 +31,14 @@ export class Sender {
     const second = await this.#once(method, path, options);
     if (second.status < 400) return second;
     throw await responseError(second, { method, path });
+  }
+
+  /** A websocket, as whoever sends the requests: tickets for consoles are good for their own user only. */
+  async openSocket(path: string, signal?: AbortSignal): Promise<MessageSocket> {
+    const headers = await this.#authentication.headers(false);
+    if (this.#transport.openSocket === undefined)
+      throw new AppError("feature.unsupported", "this client cannot open consoles");
+    return this.#transport.openSocket({ path, headers, ...(signal === undefined ? {} : { signal }) });
   }
 
   async #once(method: HttpVerb, path: string, options: SendOptions): Promise<HttpResponse> {

@@ -31,11 +31,29 @@ export interface HttpResponse {
   text(): Promise<string>;
 }
 
+export interface SocketRequest {
+  /** Absolute path with query, percent-encoded. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+/** A websocket of binary messages. */
+export interface MessageSocket {
+  /** Ends when either side closes; throws when the connection breaks. */
+  readonly messages: AsyncIterable<Uint8Array>;
+  /** Resolves when there is room for more. */
+  send(message: string | Uint8Array): Promise<void>;
+  close(): void;
+}
+
 export interface Transport {
   /** "https://host:8006", for messages. */
   readonly origin: string;
   /** Resolves when the head of the answer is there, whatever its status; rejects with AppError otherwise. */
   send(request: HttpRequest): Promise<HttpResponse>;
+  /** Opens a websocket; absent where the platform's own cannot carry headers. */
+  openSocket?(request: SocketRequest): Promise<MessageSocket>;
   close(): void;
 }
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { FakeApi, FakeTransport } from "@gpve/client/testing/fake-api.ts";
 import type { NodeTransportOptions } from "@gpve/client/node-transport.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { CliIo, OutStream } from "../io.ts";
+import type { CliIo, LocalAddress, LocalClient, OutStream } from "../io.ts";
 import { runCli } from "../run-cli.ts";
 
 export interface Ran {
@@ -23,6 +23,10 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
   readonly localDataDir?: string;
+  /** Opens a terminal (or pipes, without `terminal`) with these keys. */
+  readonly keys?: AsyncIterable<Uint8Array>;
+  /** Told of the listener a command opened, which has no network behind it. */
+  readonly onListen?: (where: LocalAddress, connect: (client: LocalClient) => void) => void;
 }
 
 /** 2026-01-02T03:04:05Z */
@@ -36,6 +40,8 @@ export class Gpvectl implements AsyncDisposable {
   readonly connections: NodeTransportOptions[] = [];
   /** The server's certificate; other pins are refused, no pin is untrusted. undefined = trusted by all. */
   certificate: string | undefined;
+  /** What the open terminal does when its size changes. */
+  resize: () => void = () => undefined;
   #now = NOW;
 
   private constructor(home: string) {
@@ -72,6 +78,24 @@ export class Gpvectl implements AsyncDisposable {
         const answer = answers.shift();
         if (answer === undefined) throw new AppError("config.invalid", "no terminal");
         return answer;
+      },
+      openTerminal: () => ({
+        isTTY: options.terminal !== undefined,
+        input: options.keys ?? nothing(),
+        size: () => (options.terminal === undefined ? undefined : { columns: options.terminal, rows: 24 }),
+        onResize: (listener) => {
+          this.resize = listener;
+          return () => undefined;
+        },
+        write: async (bytes) => out.stream.write(Buffer.from(bytes).toString("latin1")),
+        close: () => this.resize(),
+      }),
+      listen: async (where, onClient) => {
+        options.onListen?.(where, onClient);
+        return {
+          address: "socket" in where ? where.socket : `${where.host}:5999`,
+          close: async () => undefined,
+        };
       },
       connect: (target) => {
         this.connections.push(target);
@@ -113,4 +137,8 @@ function capture(columns: number | undefined): { stream: OutStream; text: () => 
     },
     text: () => text,
   };
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array> {
+  yield* [];
 }

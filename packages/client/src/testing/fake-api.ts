@@ -1,9 +1,13 @@
 // A scripted API: answers by method and path, remembers what it was asked. FakeTransport puts it behind the
 // client directly, FakeHttpsServer behind a real TLS socket.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { FakeSocket } from "./fake-socket.ts";
 import {
   readText,
   type HttpRequest,
   type HttpResponse,
+  type MessageSocket,
+  type SocketRequest,
   type StreamBody,
   type Transport,
 } from "../transport.ts";
@@ -33,6 +37,8 @@ export type FakeHandler = (request: FakeRequest) => FakeReply | Promise<FakeRepl
 export class FakeApi {
   readonly requests: FakeRequest[] = [];
   readonly #handlers = new Map<string, FakeHandler>();
+  readonly sockets: FakeSocket[] = [];
+  #onMessage: ((message: Buffer, socket: FakeSocket) => void) | undefined;
 
   /** `GET /api2/json/version`; the last registration wins. */
   on(route: string, handler: FakeHandler | FakeReply): this {
@@ -54,6 +60,20 @@ export class FakeApi {
       reason: message.split("\n")[0] ?? "",
       body: { data: null, message: `${message}\n`, ...(errors === undefined ? {} : { errors }) },
     });
+  }
+
+  /** Websockets can be opened, and are answered like this. */
+  onSocket(handler: (message: Buffer, socket: FakeSocket) => void): this {
+    this.#onMessage = handler;
+    return this;
+  }
+
+  openSocket(request: SocketRequest): FakeSocket {
+    this.requests.push(fakeRequest("GET", request.path, request.headers, ""));
+    if (this.#onMessage === undefined) throw new AppError("auth.failed", "permission denied");
+    const socket = new FakeSocket(this.#onMessage);
+    this.sockets.push(socket);
+    return socket;
   }
 
   async answer(
@@ -104,6 +124,10 @@ export class FakeTransport implements Transport {
       body,
       text: () => readText(body),
     };
+  }
+
+  async openSocket(request: SocketRequest): Promise<MessageSocket> {
+    return this.#api.openSocket(request);
   }
 
   close(): void {

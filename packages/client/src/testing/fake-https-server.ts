@@ -1,8 +1,10 @@
 // The scripted API on a real TLS socket, with a certificate of its own.
 import "reflect-metadata";
 import { createHash, webcrypto } from "node:crypto";
+import type { IncomingMessage } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
 import { fakeRequest, type FakeApi } from "./fake-api.ts";
 
 export interface FakeHttpsServer {
@@ -16,10 +18,12 @@ export interface FakeHttpsServer {
   close(): Promise<void>;
 }
 
+type UpgradeHandler = (req: IncomingMessage, socket: Duplex, head: Buffer) => void;
+
 /** `requestsPerConnection`: a connection that has served so many is cut when the next request comes. */
 export async function startFakeHttpsServer(
   api: FakeApi,
-  options: { requestsPerConnection?: number } = {},
+  options: { requestsPerConnection?: number; onUpgrade?: UpgradeHandler } = {},
 ): Promise<FakeHttpsServer> {
   const served = new WeakMap<object, number>();
   const { certificatePem, keyPem, fingerprint } = await selfSigned();
@@ -50,6 +54,7 @@ export async function startFakeHttpsServer(
       outgoing.end();
     })().catch(() => outgoing.destroy()); // a client that went away needs no answer
   });
+  if (options.onUpgrade !== undefined) server.on("upgrade", options.onUpgrade);
   server.on("connection", () => {
     connections += 1;
   });

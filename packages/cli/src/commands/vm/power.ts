@@ -1,11 +1,13 @@
-// start, stop, shutdown, reboot, reset, suspend, resume: the same command with other words.
+// start, stop, shutdown, reboot, reset, pause, suspend, resume: the same command with other words.
 import type { CommandSpec, OptionSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { durationSeconds, given, type Input } from "../../input.ts";
 import { findVm } from "./find-vm.ts";
 
 interface Power {
-  readonly verb: "start" | "stop" | "shutdown" | "reboot" | "reset" | "suspend" | "resume";
+  readonly verb: "start" | "stop" | "shutdown" | "reboot" | "reset" | "pause" | "suspend" | "resume";
+  /** How the API calls it, if otherwise. */
+  readonly method?: string;
   readonly summary: string;
   readonly done: string;
   readonly options?: readonly OptionSpec[];
@@ -36,18 +38,19 @@ const POWERS: readonly Power[] = [
     params: (input) => ({ timeout: input.number("waitFor") }),
   },
   { verb: "reset", summary: "reset virtual machines as by the reset button", done: "Reset" },
+  { verb: "pause", method: "suspend", summary: "let virtual machines stand still", done: "Paused" },
   {
     verb: "suspend",
-    summary: "pause virtual machines",
+    summary: "pause virtual machines, or save them on disk",
     done: "Suspended",
     options: [{ flags: "--to-disk", about: "save the memory on disk and stop" }],
     params: (input) => ({ todisk: input.flag("toDisk") || undefined }),
   },
-  { verb: "resume", summary: "let paused virtual machines go on", done: "Resumed" },
+  { verb: "resume", summary: "let paused or suspended virtual machines go on", done: "Resumed" },
 ];
 
 export const vmPowerCommands: readonly CommandSpec[] = POWERS.map(
-  ({ verb, summary, done, options, params }) => ({
+  ({ verb, method, summary, done, options, params }) => ({
     name: `vm ${verb}`,
     summary,
     arguments: [{ name: "<vms...>", about: "VMIDs or names" }],
@@ -59,7 +62,11 @@ export const vmPowerCommands: readonly CommandSpec[] = POWERS.map(
       for (const name of input.args("vms")) {
         const place = await findVm(client, name);
         const all = { ...place, ...given(params?.(input) ?? {}) };
-        const { data } = await client.pve.call("POST", `/nodes/{node}/qemu/{vmid}/status/${verb}`, all);
+        const { data } = await client.pve.call(
+          "POST",
+          `/nodes/{node}/qemu/{vmid}/status/${method ?? verb}`,
+          all,
+        );
         await finishWork(cli, input, data, `${done} VM ${place.vmid}.`);
       }
     },

@@ -95,7 +95,7 @@ describe("reads", () => {
       JSON.parse((await ctl.run(["vm", "config", "100", "--current", "-o", "json"])).out),
     ).toHaveProperty("cores", 2);
     expect(ctl.api.last(`GET /api2/json${base}/config`).query.toString()).toBe("current=1");
-    expect((await ctl.run(["vm", "snapshots", "web"])).out).toBe(
+    expect((await ctl.run(["vm", "snapshot", "list", "web"])).out).toBe(
       [
         "NAME     PARENT  TAKEN                 WITH MEMORY  DESCRIPTION",
         "s1       -       1970-01-01 00:00:00Z  yes          -",
@@ -116,6 +116,19 @@ describe("writes", () => {
       "timeout=120&forceStop=1",
     ],
     [`POST ${base}/status/suspend`, ["vm", "suspend", "100", "--to-disk"], "Suspended VM 100.", "todisk=1"],
+    [`POST ${base}/status/suspend`, ["vm", "pause", "100"], "Paused VM 100.", ""],
+    [
+      "POST /nodes/n1/vzdump",
+      ["vm", "backup", "web", "--mode", "stop", "--protected", "--notes", "n"],
+      "Backed up VM 100.",
+      "vmid=100&storage=local&compress=zstd&mode=stop&notes-template=n&protected=1",
+    ],
+    [
+      "POST /nodes/n1/qemu",
+      ["vm", "restore", "local:backup/x.vma", "--node", "n1", "--unique", "--force", "--live", "--start"],
+      "Restored local:backup/x.vma as VM 103 on n1.",
+      "vmid=103&archive=local%3Abackup%2Fx.vma&force=1&unique=1&live-restore=1&start=1",
+    ],
     [`POST ${base}/status/reboot`, ["vm", "reboot", "100"], "Rebooted VM 100.", ""],
     [
       `POST ${base}/config`,
@@ -137,19 +150,19 @@ describe("writes", () => {
     ],
     [
       `POST ${base}/snapshot`,
-      ["vm", "snapshot", "100", "s1", "--memory"],
+      ["vm", "snapshot", "create", "100", "s1", "--memory"],
       "Took snapshot s1 of VM 100.",
       "snapname=s1&vmstate=1",
     ],
     [
       `POST ${base}/snapshot/s1/rollback`,
-      ["vm", "rollback", "100", "s1", "--start"],
+      ["vm", "snapshot", "rollback", "100", "s1", "--start"],
       "VM 100 is back at s1.",
       "start=1",
     ],
     [
       `DELETE ${base}/snapshot/s1`,
-      ["vm", "delete-snapshot", "100", "s1", "--force"],
+      ["vm", "snapshot", "delete", "100", "s1", "--force"],
       "Deleted snapshot s1 of VM 100.",
       "force=1",
     ],
@@ -178,6 +191,29 @@ describe("writes", () => {
     expect((await ctl.run(["vm", "set", "100"])).err).toContain("nothing to change");
   });
 
+  test("restore takes the latest backup of a VMID", async () => {
+    await using ctl = await withVms();
+    const list = "GET /nodes/n1/storage/local/content";
+    ctl.api.pve("POST /nodes/n1/qemu", upid).pve(list, [
+      { volid: "local:backup/old", ctime: 1 },
+      { volid: "local:backup/new", ctime: 2 },
+    ]);
+    const argv = ["vm", "restore", "100", "--node", "n1", "--vmid", "900", "-o", "json"];
+    const ran = await ctl.run(argv);
+    expect(JSON.parse(ran.out)).toEqual({ vmid: 900, node: "n1", archive: "local:backup/new" });
+    ctl.api.pve(list, []);
+    expect(await ctl.run(argv)).toMatchObject({
+      code: 5,
+      err: expect.stringContaining("storage local has no backup of VM 100. See what there is:"),
+    });
+  });
+
+  test("--wait says what happens anyway", async () => {
+    await using ctl = await withVms();
+    ctl.api.pve(`POST ${base}/status/start`, upid);
+    expect((await ctl.run(["vm", "start", "100", "--wait"])).out).toBe("Started VM 100.\n");
+  });
+
   test("create takes the next VMID and the node with most room, and has defaults", async () => {
     await using ctl = await withVms();
     ctl.api.pve("POST /nodes/n2/qemu", upid).pve("POST /nodes/n1/qemu", upid);
@@ -203,6 +239,26 @@ describe("writes", () => {
     );
     ctl.api.pve("GET /nodes", []);
     expect((await ctl.run(["vm", "create"])).code).toBe(11);
+  });
+});
+
+describe("logs", () => {
+  test("are those of the VM's tasks, oldest first", async () => {
+    await using ctl = await withVms();
+    const failed = { upid, type: "qmstart", status: "no space", starttime: 0, endtime: 1 };
+    ctl.api.pve("GET /nodes/n1/tasks", [{ upid, type: "qmstop", starttime: 60 }, failed]);
+    expect((await ctl.run(["vm", "logs", "web", "--errors", "--type", "qmstart"])).out).toBe(
+      "1970-01-01 00:00:00Z  qmstart  no space\n  step\n1970-01-01 00:01:00Z  qmstop  running\n  step\n",
+    );
+    expect(ctl.api.last("GET /api2/json/nodes/n1/tasks").query.toString()).toBe(
+      "vmid=100&source=all&limit=5&errors=1&typefilter=qmstart",
+    );
+    expect(JSON.parse((await ctl.run(["vm", "logs", "web", "-o", "json"])).out)).toMatchObject([
+      { type: "qmstart", log: ["step"] },
+      { type: "qmstop" },
+    ]);
+    ctl.api.pve("GET /nodes/n1/tasks", []);
+    expect((await ctl.run(["vm", "logs", "web"])).err).toBe("VM 100 has no task logs.\n");
   });
 });
 

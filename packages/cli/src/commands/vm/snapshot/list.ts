@@ -1,12 +1,13 @@
-import type { CommandSpec } from "../../command.ts";
-import { showRows, watchOptions } from "../../watch.ts";
-import { findVm, vmArgument } from "./find-vm.ts";
+import type { CommandSpec } from "../../../command.ts";
+import { showRows, watchOptions } from "../../../watch.ts";
+import { findVm, vmArgument } from "../find-vm.ts";
 
-export const vmSnapshots: CommandSpec = {
-  name: "vm snapshots",
+export const vmSnapshotList: CommandSpec = {
+  name: "vm snapshot list",
   summary: "list a VM's snapshots",
   arguments: [vmArgument],
   options: watchOptions,
+  examples: ["vm snapshot list 100"],
   doing: (input) => `list the snapshots of VM ${input.arg("vm")}`,
   run: async (cli, input) => {
     const client = await cli.client();

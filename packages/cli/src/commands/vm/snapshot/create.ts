@@ -1,10 +1,10 @@
-import type { CommandSpec } from "../../command.ts";
-import { finishWork, noWaitOption } from "../../follow-result.ts";
-import { given } from "../../input.ts";
-import { findVm, vmArgument } from "./find-vm.ts";
+import type { CommandSpec } from "../../../command.ts";
+import { finishWork, noWaitOption } from "../../../follow-result.ts";
+import { given } from "../../../input.ts";
+import { findVm, vmArgument } from "../find-vm.ts";
 
-export const vmSnapshot: CommandSpec = {
-  name: "vm snapshot",
+export const vmSnapshotCreate: CommandSpec = {
+  name: "vm snapshot create",
   summary: "take a snapshot of a VM",
   arguments: [vmArgument, { name: "<name>", about: "the snapshot's name" }],
   options: [
@@ -12,7 +12,7 @@ export const vmSnapshot: CommandSpec = {
     { flags: "--description <text>", about: "free text" },
     noWaitOption,
   ],
-  examples: ["vm snapshot 100 before-upgrade --memory"],
+  examples: ["vm snapshot create 100 before-upgrade --memory"],
   doing: (input) => `take snapshot ${input.arg("name")} of VM ${input.arg("vm")}`,
   run: async (cli, input) => {
     const client = await cli.client();

@@ -1,13 +1,13 @@
-import type { CommandSpec } from "../../command.ts";
-import { finishWork, noWaitOption } from "../../follow-result.ts";
-import { findVm, vmArgument } from "./find-vm.ts";
+import type { CommandSpec } from "../../../command.ts";
+import { finishWork, noWaitOption } from "../../../follow-result.ts";
+import { findVm, vmArgument } from "../find-vm.ts";
 
-export const vmRollback: CommandSpec = {
-  name: "vm rollback",
+export const vmSnapshotRollback: CommandSpec = {
+  name: "vm snapshot rollback",
   summary: "set a VM back to a snapshot; what came after is lost",
   arguments: [vmArgument, { name: "<name>", about: "the snapshot's name" }],
   options: [{ flags: "--start", about: "start the VM afterwards" }, noWaitOption],
-  examples: ["vm rollback 100 before-upgrade --start"],
+  examples: ["vm snapshot rollback 100 before-upgrade --start"],
   doing: (input) => `set VM ${input.arg("vm")} back to ${input.arg("name")}`,
   run: async (cli, input) => {
     const client = await cli.client();

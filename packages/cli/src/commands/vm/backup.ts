@@ -1,0 +1,44 @@
+import type { CommandSpec } from "../../command.ts";
+import { finishWork, noWaitOption } from "../../follow-result.ts";
+import { given } from "../../input.ts";
+import { findVm, vmArgument } from "./find-vm.ts";
+
+export const vmBackup: CommandSpec = {
+  name: "vm backup",
+  summary: "back up a VM",
+  details:
+    "A running VM goes on running (mode snapshot). The archives: gpvectl storage content STORAGE --content backup.",
+  arguments: [vmArgument],
+  options: [
+    { flags: "--storage <name>", about: "where the archive goes (local)" },
+    {
+      flags: "--mode <mode>",
+      about: "snapshot leaves a running VM running, suspend pauses it, stop shuts it down meanwhile",
+      choices: ["snapshot", "suspend", "stop"],
+    },
+    { flags: "--compress <method>", about: "how to pack it (zstd)", choices: ["zstd", "gzip", "lzo", "0"] },
+    { flags: "--notes <text>", about: "notes; {{guestname}}, {{vmid}} and {{node}} are filled in" },
+    { flags: "--protected", about: "never remove it by pruning" },
+    { flags: "--prune <policy>", about: "which older backups to keep, such as keep-last=3,keep-daily=7" },
+    noWaitOption,
+  ],
+  examples: ["vm backup 100", "vm backup web --mode stop --notes 'before the move' --protected"],
+  doing: (input) => `back up VM ${input.arg("vm")}`,
+  run: async (cli, input) => {
+    const client = await cli.client();
+    const { vmid, node } = await findVm(client, input.arg("vm"));
+    const { data } = await client.pve.call("POST", "/nodes/{node}/vzdump", {
+      node,
+      vmid: String(vmid),
+      storage: input.text("storage") ?? "local",
+      compress: input.text("compress") ?? "zstd",
+      ...given({
+        mode: input.text("mode"),
+        "notes-template": input.text("notes"),
+        "prune-backups": input.text("prune"),
+      }),
+      ...(input.flag("protected") ? { protected: true } : {}),
+    });
+    await finishWork(cli, input, data, `Backed up VM ${vmid}.`);
+  },
+};

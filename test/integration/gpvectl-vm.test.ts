@@ -1,0 +1,112 @@
+// gpvectl with a real guest of a real `gpve up`, as scripts use it: pipes, exit codes, a VNC viewer.
+import { existsSync } from "node:fs";
+import { connect } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ByteReader } from "@gpve/cli/commands/vm/byte-reader.ts";
+import { greetServer } from "@gpve/cli/commands/vm/rfb-greeting.ts";
+import { exec } from "@gpve/kit/exec.ts";
+import { mainFile, nodeBinary, startGpve, type Gpve } from "../support/gpve.ts";
+import { tinyImage } from "../support/images.ts";
+
+const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
+if (!hasQemu) console.warn("SKIPPED: no QEMU; get it with: apt-get install qemu-system-x86 qemu-utils");
+
+interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+let gpve: Gpve;
+
+/** In a process of its own, as people have it. */
+async function ctl(argv: readonly string[], input = "", onLine?: (line: string) => void): Promise<Ran> {
+  const { code, stdout, stderr } = await exec(nodeBinary, [mainFile, "ctl", "--data", gpve.data, ...argv], {
+    input,
+    timeoutMs: 240_000,
+    okCodes: Array.from({ length: 131 }, (_none, at) => at),
+    ...(onLine === undefined ? {} : { onLine }),
+  });
+  return { code, out: stdout, err: stderr };
+}
+
+beforeAll(async () => {
+  gpve = await startGpve();
+});
+afterAll(async () => {
+  if (hasQemu) await ctl(["vm", "stop", "demo"]);
+  await gpve.stop();
+});
+
+describe.skipIf(!hasQemu)("gpvectl vm", () => {
+  test("makes a VM from an image file, starts it, and shows it", async () => {
+    const image = await tinyImage();
+    const argv = ["vm", "create", "--image", image, "--name", "demo", "--memory", "256", "--bridge", "none"];
+    const made = await ctl([...argv, "--start", "-o", "json"]);
+    expect(made).toMatchObject({ code: 0 });
+    expect(JSON.parse(made.out)).toMatchObject({ vmid: 100 });
+    expect((await ctl(["vm", "list"])).out).toMatch(/^100 +demo +\S+ +running/m);
+  });
+
+  test("types into its console what is piped, and prints the answer", async () => {
+    const ready = await ctl(["vm", "console", "demo", "--until", "# ", "--wait-for", "3m"], "\n");
+    expect(ready).toMatchObject({ code: 0 });
+    const answer = await ctl(["vm", "console", "demo", "--until", "sum-42"], "echo sum-$((20+22))\n");
+    expect(answer).toMatchObject({ code: 0, out: expect.stringContaining("sum-42") });
+    expect((await ctl(["vm", "console", "demo", "--serial", "serial1"])).code).not.toBe(0);
+  });
+
+  test("runs programs inside, with their input and exit code", async () => {
+    await expect
+      .poll(async () => (await ctl(["vm", "exec", "demo", "--", "true"])).code, {
+        timeout: 60_000,
+        interval: 1000,
+      })
+      .toBe(0);
+    const ran = await ctl(["vm", "exec", "demo", "--stdin", "--", "sh", "-c", "tr a-z A-Z; exit 3"], "hello");
+    expect(ran).toMatchObject({ code: 3, out: "HELLO" });
+  });
+
+  test("lets a VNC viewer see its screen, with the password it printed", async () => {
+    let name: Promise<string> | undefined;
+    const ran = await ctl(["vm", "vnc", "demo", "--once"], "", (line) => {
+      const [, address, password] = /viewer to (\S+), password (\S+)$/.exec(line) ?? [];
+      if (address !== undefined) name = desktopName(address, password ?? "");
+    });
+    expect(ran.code).toBe(0);
+    expect(await name).toContain("demo");
+  });
+
+  test("keeps and restores snapshots and backups, and has logs", async () => {
+    expect(await ctl(["vm", "snapshot", "create", "demo", "s1"])).toMatchObject({ code: 0 });
+    expect((await ctl(["vm", "snapshot", "list", "demo"])).out).toContain("s1");
+    expect(await ctl(["vm", "backup", "demo", "--notes", "of {{guestname}}"])).toMatchObject({ code: 0 });
+    const restored = await ctl(["vm", "restore", "100", "--vmid", "200", "--unique"]);
+    expect(restored).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(/^Restored local:backup\/.* as VM 200/),
+    });
+    expect((await ctl(["vm", "logs", "100", "-n", "20"])).out).toMatch(/qmsnapshot +OK/);
+    expect((await ctl(["vm", "delete", "200"])).out).toBe("Deleted VM 200.\n");
+  });
+
+  test("ends the console with the guest", async () => {
+    const ran = await ctl(["vm", "console", "demo", "--until", "never", "--wait-for", "2m"], "poweroff\n");
+    expect(ran).toMatchObject({ code: 7, err: expect.stringContaining("the console ended before") });
+    expect((await ctl(["vm", "console", "demo"])).err).toContain("Start it: gpvectl vm start 100.");
+  });
+});
+
+/** What a viewer learns first of a screen: its name. */
+async function desktopName(address: string, password: string): Promise<string> {
+  const [host = "", port = ""] = address.split(":");
+  const socket = connect({ host, port: Number(port) });
+  const reader = new ByteReader(socket);
+  const send = async (bytes: Uint8Array): Promise<void> => void socket.write(bytes);
+  await greetServer(reader, send, password);
+  await send(Buffer.from([1]));
+  const init = await reader.take(24);
+  const name = (await reader.take(init.readUInt32BE(20))).toString();
+  socket.destroy();
+  return name;
+}
