@@ -38,7 +38,7 @@ export function welcome(data: DataDir, state: RunState): string {
     "",
     "Try next:",
     `  ./gpve ctl${flag} node list`,
-    `  ./gpve ctl${flag} api get /cluster/resources`,
+    `  ./gpve ctl${flag} vm create --image tiny --name demo --console`,
     `  curl --cacert ${data.file("pki", "ca.crt")} ${state.url}/api2/json/access/domains`,
     "",
   ].join("\n");

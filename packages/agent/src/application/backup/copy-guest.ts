@@ -87,9 +87,10 @@ export async function copyRunning(
       }
       const { socket } = fleece;
       const name = fleece.exportName(disk.key);
+      const release = () => fleece.release(disk.key);
       const source: DiskSource = {
-        whole: (use) => reading(tools.openExport(socket, name), use),
-        tracked: (bitmap, use) => reading(tools.openTrackedExport(socket, name, bitmap), use),
+        whole: (use) => reading(tools.openExport(socket, name), use, release),
+        tracked: (bitmap, use) => reading(tools.openTrackedExport(socket, name, bitmap), use, release),
       };
       await copyOne(copy, source, disk, archive, progress);
     }
@@ -125,11 +126,13 @@ function copyFile(
 async function reading<D extends { close(): void }, T>(
   opening: Promise<D>,
   use: (disk: D) => Promise<T>,
+  release: () => Promise<void>,
 ): Promise<T> {
   const disk = await opening;
   try {
     return await use(disk);
   } finally {
+    await release();
     disk.close();
   }
 }

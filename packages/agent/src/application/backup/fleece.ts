@@ -18,6 +18,8 @@ export interface FleeceDisk {
 export interface Fleece {
   readonly socket: string;
   exportName(key: string): string;
+  /** Before a reader hangs up: see `release`. */
+  release(key: string): Promise<void>;
 }
 
 /** Whatever happens, `endFleece` puts things right afterwards. */
@@ -67,7 +69,17 @@ export async function beginFleece(
       ...(bitmap === undefined ? {} : { bitmaps: [bitmap] }),
     });
   }
-  return { socket, exportName: (key) => key };
+  return { socket, exportName: (key) => key, release: (key) => release(process, key) };
+}
+
+/**
+ * QEMU itself must end the connection. When a reader of a disk with an iothread hangs up, QEMU 7.2 as Debian patches it
+ * notices in that thread, asserts that it is the main one, and takes the guest down with it.
+ */
+async function release(process: GuestProcess, key: string): Promise<void> {
+  await process.qmp
+    .execute("block-export-del", { id: node(key), mode: "hard" })
+    .catch((err: unknown) => ignore(err, "the guest has ended"));
 }
 
 /** Leaves QEMU as it was, however far it had come, also when another process of ours had begun it. */
