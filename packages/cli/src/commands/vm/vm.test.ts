@@ -233,7 +233,7 @@ describe("writes", () => {
       "--bridge",
       "vmbr0",
     ];
-    await ctl.run([...argv, "--iso", "local:iso/x.iso", "--start", "memory=4096"]);
+    await ctl.run([...argv, "--iso", "local:iso/x.iso", "--start", "--no-wait", "memory=4096"]);
     expect(decodeURIComponent(ctl.api.last("POST /api2/json/nodes/n1/qemu").body)).toBe(
       "vmid=300&cores=1&memory=4096&name=db&scsihw=virtio-scsi-single&scsi0=local:8,iothread=1&net0=virtio,bridge=vmbr0&ide2=local:iso/x.iso,media=cdrom&start=1",
     );
