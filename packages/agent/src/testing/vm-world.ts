@@ -238,7 +238,7 @@ export class VmNode extends VmWorld {
   }
 }
 
-function memoryRecords(): Promise<Records> {
+export function memoryRecords(): Promise<Records> {
   return openRecords(openSqliteStore({ path: ":memory:" }), { prefix: "/gpve/", log: silentLogger });
 }
 

@@ -2,6 +2,7 @@
 import { bytesText, durationText } from "@gpve/domain/backup/backup-texts.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { BackupWork } from "./backup-request.ts";
+import { Pace } from "./pace.ts";
 
 const TELL_EVERY_MS = 3_000;
 
@@ -9,7 +10,7 @@ export class BackupProgress {
   readonly #total: number;
   readonly #clock: Clock;
   readonly #work: BackupWork;
-  readonly #bytesPerSecond: number;
+  readonly #pace: Pace;
   readonly #started: number;
   #done = 0;
   #zero = 0;
@@ -20,7 +21,7 @@ export class BackupProgress {
     this.#total = total;
     this.#clock = clock;
     this.#work = work;
-    this.#bytesPerSecond = bwlimit * 1024;
+    this.#pace = new Pace(bwlimit, clock, work.signal);
     this.#started = clock.now();
     this.#told.at = this.#started;
   }
@@ -32,10 +33,7 @@ export class BackupProgress {
     this.#work.progress(this.#total === 0 ? 1 : this.#done / this.#total);
     if (this.#clock.now() - this.#told.at >= TELL_EVERY_MS && this.#percent() !== this.#told.percent)
       this.#tell();
-    if (this.#bytesPerSecond === 0 || isZero) return;
-    const due = this.#started + ((this.#done - this.#zero) / this.#bytesPerSecond) * 1000;
-    const early = due - this.#clock.now();
-    if (early > 0) await this.#clock.sleep(early, this.#work.signal);
+    if (!isZero) await this.#pace.after(bytes);
   }
 
   end(): void {

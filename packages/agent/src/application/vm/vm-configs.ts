@@ -44,6 +44,13 @@ export class VmConfigs {
     return this.#deps.records().collection(guestCollection).get(String(vmid)) !== undefined;
   }
 
+  /** Who has the id, anywhere in the cluster. */
+  ownerOf(vmid: number): { readonly kind: "VM" | "CT"; readonly node: string } | undefined {
+    const record = this.#deps.records().collection(guestCollection).get(String(vmid))?.value;
+    if (record === undefined) return undefined;
+    return { kind: record.type === "qemu" ? "VM" : "CT", node: record.node };
+  }
+
   /** Throws when any guest of the cluster has the id. */
   requireFree(vmid: number): void {
     const taken = this.#deps.records().collection(guestCollection).get(String(vmid))?.value;
@@ -85,6 +92,14 @@ export class VmConfigs {
           ...(pool === undefined ? {} : { wantedPool: pool }),
         }),
       );
+    });
+  }
+
+  /** A guest that is there gets into a pool; servers put it there. */
+  async putIntoPool(vmid: number, pool: string): Promise<void> {
+    await this.#deps.records().transact((tx) => {
+      const record = tx.get(guestCollection, String(vmid))?.value;
+      if (record !== undefined) tx.put(guestCollection, String(vmid), { ...record, wantedPool: pool });
     });
   }
 

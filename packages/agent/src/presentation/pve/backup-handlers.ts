@@ -5,7 +5,7 @@ import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { BACKUP_QUEUE } from "../../application/backup/backup-operation.ts";
-import { archivedConfigText } from "../../application/backup/restore-vm.ts";
+import { archivedConfigText } from "../../application/backup/open-backup.ts";
 import { volumeOf, type VmHost } from "../../application/vm/vm-host.ts";
 import { allowedGuests, backupArgs, checkVzdumpRequest, selectGuests } from "./vzdump-request.ts";
 

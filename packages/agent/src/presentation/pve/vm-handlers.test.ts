@@ -70,7 +70,7 @@ describe("creating a VM", () => {
   });
 
   it("asks for the privileges of every key", async () => {
-    const rights = { "/vms/100": ["VM.Config.Options"] };
+    const rights = { "/vms/100": ["VM.Allocate", "VM.Config.Options"] };
     await expect(node.call(`POST ${QEMU}`, { vmid: 100, name: "a", memory: "64" }, rights)).rejects.toThrow(
       "VM.Config.Memory",
     );

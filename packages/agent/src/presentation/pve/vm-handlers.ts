@@ -6,7 +6,6 @@ import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-setti
 import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change-privileges.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { checkLock, hasLock } from "@gpve/domain/vm/lock.ts";
-import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { effectiveValues } from "@gpve/domain/vm/pending.ts";
 import { checkSuspendable } from "@gpve/domain/vm/suspend.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
@@ -17,6 +16,7 @@ import { updateVmConfig } from "../../application/vm/update-config.ts";
 import { requireRunning, type VmHost } from "../../application/vm/vm-host.ts";
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
 import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
+import { requireAllocate, restoreArgs, withPool } from "./restore-request.ts";
 import { submitVmTask, vmKey, type SubmitVmTask } from "./vm-tasks.ts";
 import { vmStatus } from "../../application/vm/vm-status.ts";
 
@@ -35,48 +35,19 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
 
   const submit: SubmitVmTask = (type, vmid, args, ctx) => submitVmTask(engine, type, vmid, args, ctx);
 
-  const restore = async (
-    vmid: number,
-    archive: string,
-    params: {
-      readonly storage?: string;
-      readonly unique?: boolean;
-      readonly force?: boolean;
-      readonly start: boolean;
-    },
-    ctx: RequestContext,
-  ): Promise<string> => {
-    const { storage: from } = requireVolumeId(archive);
-    ctx.access.require(`/storage/${from}`, ["Datastore.Audit", "Datastore.AllocateSpace"], "any");
-    if (params.force === true && host.configs.has(vmid)) {
-      throw new AppError(
-        "feature.unsupported",
-        `VM ${vmid} exists: restoring over it is not implemented yet, destroy it first`,
-      );
-    }
-    host.configs.requireFree(vmid);
-    return submit(
-      "qmrestore",
-      vmid,
-      {
-        archive,
-        ...(params.storage === undefined ? {} : { storage: params.storage }),
-        unique: params.unique ?? false,
-        start: params.start,
-        storages: deps.imageStorages(),
-      },
-      ctx,
-    );
-  };
-
   return {
     ...createSnapshotHandlers(deps),
     ...createDiskHandlers(deps),
     "POST /nodes/{node}/qemu": async ({ vmid, start, archive, ...params }, ctx) => {
-      if (archive !== undefined) return restore(vmid, archive, { ...params, start: start ?? false }, ctx);
+      if (archive !== undefined) {
+        const args = restoreArgs(host, deps.imageStorages(), { ...params, vmid, start, archive }, ctx);
+        checkPrivileges(vmid, {}, args.overrides ?? {}, [], withPool(ctx, vmid, params.pool));
+        return submit("qmrestore", vmid, args, ctx);
+      }
+      requireAllocate(vmid, params.pool, ctx);
       host.configs.requireFree(vmid);
       const update = readConfigUpdate(params, { mayBeEmpty: true });
-      checkPrivileges(vmid, {}, update.set, [], ctx);
+      checkPrivileges(vmid, {}, update.set, [], withPool(ctx, vmid, params.pool));
       const pool = params.pool === undefined ? {} : { pool: params.pool };
       const values = storedCloudinitValues(update.set, {}, host.cloudinit.hashPassword);
       return submit("qmcreate", vmid, { values, start: start ?? false, ...pool }, ctx);

@@ -44,28 +44,38 @@ export function makeTemplateOperation(host: VmHost): OperationDefinition<Templat
             ...config,
             values: { ...config.values, template: "1" },
           }));
-          for (const { key, file } of chosen(host.configs.get(vmid), disk)) {
-            const { plugin, volname, storage } = volumeOf(host, file);
-            if (plugin.parse(volname).isBase) continue;
-            await plugin.activate();
-            // Renamed, but not yet written down: a crash may have come in between.
-            const done = (await plugin.list({ content: ["images"], vmid })).find(
-              (each) => each.volname === baseOf(volname),
-            );
-            const base = done?.volname ?? (await plugin.createBase(volname, { signal, log }));
-            const volid = formatVolumeId({ storage, volname: base });
-            await host.configs.change(vmid, (config) => ({
-              ...config,
-              values: {
-                ...config.values,
-                [key]: printDrive(key, { ...requireDrive(key, config.values[key] ?? ""), file: volid }),
-              },
-            }));
-          }
+          await convertDisks(host, vmid, disk, { log, signal });
         },
       },
     ],
   };
+}
+
+/** Each disk becomes a base image, and the configuration names it. */
+export async function convertDisks(
+  host: VmHost,
+  vmid: number,
+  disk: string | undefined,
+  { log, signal }: { readonly log: (line: string) => void; readonly signal: AbortSignal },
+): Promise<void> {
+  for (const { key, file } of chosen(host.configs.get(vmid), disk)) {
+    const { plugin, volname, storage } = volumeOf(host, file);
+    if (plugin.parse(volname).isBase) continue;
+    await plugin.activate();
+    // Renamed, but not yet written down: a crash may have come in between.
+    const done = (await plugin.list({ content: ["images"], vmid })).find(
+      (each) => each.volname === baseOf(volname),
+    );
+    const base = done?.volname ?? (await plugin.createBase(volname, { signal, log }));
+    const volid = formatVolumeId({ storage, volname: base });
+    await host.configs.change(vmid, (config) => ({
+      ...config,
+      values: {
+        ...config.values,
+        [key]: printDrive(key, { ...requireDrive(key, config.values[key] ?? ""), file: volid }),
+      },
+    }));
+  }
 }
 
 function baseOf(volname: string): string {

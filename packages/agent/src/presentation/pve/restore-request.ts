@@ -1,0 +1,164 @@
+// POST /nodes/{node}/qemu with an archive: who may ask for it, and what it becomes.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { badParameter } from "@gpve/domain/backup/vzdump-parameters.ts";
+import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import { requireHostPathAccess } from "@gpve/domain/storage/volume-access.ts";
+import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
+import { isDriveKey } from "@gpve/domain/vm/keys.ts";
+import { checkLock } from "@gpve/domain/vm/lock.ts";
+import { restoreRefused, type RestoreArgs } from "../../application/backup/restore-request.ts";
+import { requireFree } from "../../application/backup/restore-vm.ts";
+import { volumeOf, type VmHost } from "../../application/vm/vm-host.ts";
+import { requireBackup } from "./backup-handlers.ts";
+
+export interface RestoreParams {
+  readonly vmid: number;
+  readonly archive: string;
+  readonly storage?: string;
+  readonly unique?: boolean;
+  readonly force?: boolean;
+  readonly start?: boolean | undefined;
+  readonly pool?: string;
+  readonly bwlimit?: number;
+  readonly "live-restore"?: boolean;
+}
+
+/** Of the request itself; no part of the VM. */
+const REQUEST_KEYS = new Set([
+  "node",
+  "vmid",
+  "archive",
+  "storage",
+  "unique",
+  "force",
+  "start",
+  "pool",
+  "bwlimit",
+  "live-restore",
+  "import-working-storage",
+  "ha-managed",
+]);
+
+/** The right to make this VM: by its id, or by the pool it goes to. */
+export function requireAllocate(vmid: number, pool: string | undefined, ctx: RequestContext): void {
+  if (ctx.access.has(`/vms/${vmid}`, ["VM.Allocate"])) return;
+  if (pool !== undefined && ctx.access.has(`/pool/${pool}`, ["VM.Allocate"])) return;
+  throw new AppError("access.denied", "Permission check failed");
+}
+
+/** Rights on the pool count for the VM that goes into it. */
+export function withPool(ctx: RequestContext, vmid: number, pool: string | undefined): RequestContext {
+  if (pool === undefined) return ctx;
+  const { access } = ctx;
+  const has: typeof access.has = (path, privileges, mode) =>
+    (path === `/vms/${vmid}` && access.has(`/pool/${pool}`, privileges, mode)) ||
+    access.has(path, privileges, mode);
+  return {
+    ...ctx,
+    access: {
+      privileges: (path) => access.privileges(path),
+      has,
+      require: (path, privileges, mode) => {
+        if (!has(path, privileges, mode)) access.require(path, privileges, mode);
+      },
+    },
+  };
+}
+
+/** Throws on what PVE refuses before it forks. */
+export function restoreArgs(
+  host: VmHost,
+  storages: readonly string[],
+  params: RestoreParams,
+  ctx: RequestContext,
+): RestoreArgs {
+  const { vmid, archive, storage, pool } = params;
+  const live = params["live-restore"] ?? false;
+  if (live && params.start === true)
+    throw badParameter("start", "cannot specify 'start' with 'live-restore'");
+  checkMayRestore(host, params, ctx);
+  const overrides = overridesOf({ ...params });
+  requireArchive(host, params, ctx);
+  if (params.force === true && host.configs.has(vmid)) requireUnlocked(host, vmid);
+  else requireFree(host, vmid);
+  const unlimited = ctx.actor !== undefined && isRoot(ctx.actor);
+  const bwlimit = restoreLimit(host, params, storages, ctx);
+  return {
+    vmid,
+    archive,
+    ...(storage === undefined ? {} : { storage }),
+    unique: params.unique ?? false,
+    force: params.force ?? false,
+    start: params.start ?? false,
+    live,
+    ...(pool === undefined ? {} : { pool }),
+    bwlimit,
+    overrides,
+    storages,
+    ...(unlimited ? {} : { allowedStorages: storages.filter((each) => mayAllocate(each, ctx)) }),
+  };
+}
+
+function checkMayRestore(host: VmHost, params: RestoreParams, ctx: RequestContext): void {
+  const { vmid, storage, pool, force } = params;
+  if (storage !== undefined) ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
+  // Whoever may save a VM may also put it back.
+  const overwrites = force === true && host.configs.has(vmid);
+  if (overwrites && ctx.access.has(`/vms/${vmid}`, ["VM.Backup"])) return;
+  requireAllocate(vmid, pool, ctx);
+}
+
+function overridesOf(params: Readonly<Record<string, unknown>>): Readonly<Record<string, string>> {
+  const config = Object.fromEntries(
+    Object.entries(params).filter(([key, value]) => !REQUEST_KEYS.has(key) && value !== undefined),
+  );
+  const { set } = readConfigUpdate(config, { mayBeEmpty: true });
+  for (const key of Object.keys(set).toSorted())
+    if (isDriveKey(key)) throw badParameter(key, "option conflicts with option 'archive'");
+  return set;
+}
+
+function requireArchive(host: VmHost, { archive, vmid }: RestoreParams, ctx: RequestContext): void {
+  if (archive === "-")
+    throw new AppError("request.invalid", "pipe requires cli environment", { pveStatus: 500 });
+  let path = archive;
+  if (archive.startsWith("/")) requireHostPathAccess(ctx.actor, archive);
+  else {
+    requireBackup(host, archive, ctx, vmid);
+    const { plugin, volname } = volumeOf(host, archive);
+    path = plugin.path(volname);
+  }
+  if (!host.fileExists(path))
+    throw new AppError("object.not_found", `can't find file '${archive}'`, { pveStatus: 500 });
+}
+
+function requireUnlocked(host: VmHost, vmid: number): void {
+  try {
+    checkLock(host.configs.get(vmid));
+  } catch (cause) {
+    throw new AppError("resource.busy", restoreRefused(vmid, messageOf(cause)), { cause, pveStatus: 500 });
+  }
+}
+
+/** What the request says, where the actor may say it; otherwise no more than the storages allow. */
+function restoreLimit(
+  host: VmHost,
+  { bwlimit, storage }: RestoreParams,
+  storages: readonly string[],
+  ctx: RequestContext,
+): number {
+  const involved = storage === undefined ? storages : [storage];
+  const limits = involved.flatMap((each) => {
+    const text = String(host.storages.definition(each).options["bwlimit"] ?? "");
+    const limit = /(?:^|,)restore=(\d+)/.exec(text)?.[1] ?? /(?:^|,)default=(\d+)/.exec(text)?.[1];
+    return limit === undefined || limit === "0" ? [] : [Number(limit)];
+  });
+  const mayChoose = involved.every((each) => ctx.access.has(`/storage/${each}`, ["Datastore.Allocate"]));
+  if (bwlimit !== undefined && mayChoose) return bwlimit;
+  const all = [...limits, ...(bwlimit === undefined || bwlimit === 0 ? [] : [bwlimit])];
+  return all.length === 0 ? 0 : Math.min(...all);
+}
+
+function mayAllocate(storage: string, ctx: RequestContext): boolean {
+  return ctx.access.has(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
+}
