@@ -21,6 +21,11 @@ describe("what a guest sees", () => {
     expect(targets.get("/srv/disk")).toBe("rw");
     expect(targets.get("/run/x/io")).toBe("rw");
     expect(targets.get("/dev/kvm")).toBe("rw");
+    expect(view.binds).toContainEqual({
+      source: "/run/x/io",
+      target: "/var/run/qemu-server",
+      access: "rw",
+    });
     expect([...targets.keys()].some((path) => ["/etc", "/usr", "/usr/lib", "/"].includes(path))).toBe(false);
     expect(Array.isArray(kvmGroups())).toBe(true);
   });

@@ -20,6 +20,8 @@ const READ_ONLY_FOLDERS = [
   "/usr/share/vgabios",
 ];
 const DEVICES = ["/dev/null", "/dev/zero", "/dev/urandom", "/dev/random"];
+/** Where `args` written for PVE put their sockets; here it is the guest's own folder. */
+const RUN_FOLDERS = ["/run/qemu-server", "/var/run/qemu-server"];
 /** Merged-usr systems link these into /usr. */
 const TOP_LINKS = ["/lib", "/lib64"];
 
@@ -45,6 +47,7 @@ export function guestView(
   for (const path of DEVICES) add(path, "rw");
   if (options.kvm) add("/dev/kvm", "rw");
   add(options.ioFolder, "rw");
+  for (const target of RUN_FOLDERS) binds.push({ source: options.ioFolder, target, access: "rw" });
   for (const file of files) add(file.path, file.access);
   return { binds, links, tmpfs: [{ path: "/tmp", size: "64m" }] };
 }
