@@ -152,6 +152,15 @@ describe("resizing", () => {
       name: "block_resize",
       args: { "node-name": "drive-scsi0", size: 4 * 1024 * 1024 },
     });
+    const scsi0 = "local:100/vm-100-disk-0.qcow2,cache=none,size=4M";
+    await node.configs.change(100, (config) => ({ ...config, pending: { scsi0 } }));
+    expect(await resize("5M")).toBe("OK");
+    expect(node.configs.get(100).pending["scsi0"]).toBe(
+      "local:100/vm-100-disk-0.qcow2,cache=none,size=5M",
+    );
+    await node.configs.change(100, (config) => ({ ...config, pending: { scsi0: "none,media=cdrom" } }));
+    expect(await resize("6M")).toBe("OK");
+    expect(node.configs.get(100).pending["scsi0"]).toBe("none,media=cdrom");
   });
 });
 

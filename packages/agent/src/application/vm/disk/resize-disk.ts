@@ -71,10 +71,17 @@ export function resizeDiskOperation(host: VmHost): OperationDefinition<ResizeArg
             else await process.qmp.execute("block_resize", { "node-name": topNodeName(disk), size: bytes });
           }
           await host.configs.change(vmid, (current) => {
-            const value = current.values[disk];
-            if (value === undefined) return current;
-            const printed = printDrive(disk, { ...requireDrive(disk, value), size: bytes });
-            return { ...current, values: { ...current.values, [disk]: printed } };
+            const sized = (value: string | undefined): Record<string, string> => {
+              const known = value === undefined ? undefined : requireDrive(disk, value);
+              if (known?.file !== drive.file) return {};
+              return { [disk]: printDrive(disk, { ...known, size: bytes }) };
+            };
+            // Options that wait for the next start must not bring back the old size with them.
+            return {
+              ...current,
+              values: { ...current.values, ...sized(current.values[disk]) },
+              pending: { ...current.pending, ...sized(current.pending[disk]) },
+            };
           });
         },
       },
