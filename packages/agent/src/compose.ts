@@ -30,6 +30,7 @@ import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { UsageSampler } from "./infrastructure/facts/usage-sampler.ts";
 import { SystemdPower } from "./infrastructure/host/power.ts";
+import { EtcHosts } from "./infrastructure/host/etc-hosts.ts";
 import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
 import { SystemReport } from "./infrastructure/host/system-report.ts";
 import { HostTimezone } from "./infrastructure/host/timezone.ts";
@@ -185,6 +186,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         usage: () => sampler.sample(),
         statistics: archive,
         dns: new ResolvConf(),
+        hosts: new EtcHosts(),
         time: new HostTimezone(),
         power: new SystemdPower({ exec: runExec }),
         report: new SystemReport({ exec: runExec, node: nodeName, version: PRODUCT_VERSION, facts: known }),

@@ -120,6 +120,8 @@ export const pveRoutes = {
   "GET /nodes/{node}/hardware/pci": readOnNode,
   "GET /nodes/{node}/hardware/pci/{pci-id-or-mapping}/mdev": readOnNode,
   "GET /nodes/{node}/hardware/usb": readOnNode,
+  "GET /nodes/{node}/hosts": readOnNode,
+  "POST /nodes/{node}/hosts": write,
   "GET /nodes/{node}/lxc": readFromMemory,
   "GET /nodes/{node}/network": readOnNode,
   "GET /nodes/{node}/network/{iface}": readOnNode,

@@ -12,6 +12,12 @@ export interface HostDns {
   write(settings: DnsSettings): Promise<void>;
 }
 
+/** The file that names hosts without a name server. */
+export interface HostNames {
+  read(): Promise<string>;
+  write(text: string): Promise<void>;
+}
+
 export interface HostTime {
   /** Name of the time zone, "Europe/Vienna". */
   timezone(): Promise<string>;

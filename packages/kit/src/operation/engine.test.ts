@@ -450,6 +450,10 @@ describe("synchronous methods", () => {
       message: "VM is locked (qmstart)",
       pveStatus: 500,
     });
+    const named = engine.withResource("vm/1", { lockFile: "/x.conf" }, () => "never");
+    const refusal = expect(named).rejects.toThrow("can't lock file '/x.conf' - got timeout");
+    await clock.advance(10_000);
+    await refusal;
     stuck.open();
     await engine.wait(upid);
     expect(await engine.withResource("vm/1", {}, () => "now")).toBe("now");

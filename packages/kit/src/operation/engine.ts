@@ -68,6 +68,8 @@ export interface ResourceOptions {
   readonly waitMs?: number;
   /** How PVE calls it in "VM is locked (clone)"; default VM. */
   readonly noun?: "VM" | "CT";
+  /** The file PVE would lock. Who waited in vain is told of it in PVE's words, which clients know and try again on. */
+  readonly lockFile?: string;
   readonly signal?: AbortSignal;
 }
 
@@ -175,7 +177,11 @@ export class OperationEngine {
     const { granted, giveUp } = execution.request(wanted);
     const release = await this.#patiently(granted, options, () => {
       giveUp();
-      return locked(noun, execution.blocker(wanted)?.name ?? blocker?.name ?? "busy");
+      const now = execution.blocker(wanted) ?? blocker;
+      const { lockFile } = options;
+      return now?.isLocked === true || lockFile === undefined
+        ? locked(noun, now?.name ?? "busy")
+        : lockTimedOut(lockFile, now?.name);
     });
     try {
       return await work();
@@ -358,6 +364,13 @@ export class OperationEngine {
 
 function locked(noun: string, lock: string): AppError {
   return new AppError("resource.busy", `${noun} is locked (${lock})`, { pveStatus: 500, data: { lock } });
+}
+
+function lockTimedOut(lockFile: string, holder?: string): AppError {
+  return new AppError("resource.busy", `can't lock file '${lockFile}' - got timeout`, {
+    pveStatus: 500,
+    data: { holder },
+  });
 }
 
 function unknown(id: string): AppError {

@@ -1,7 +1,6 @@
-import { realpathSync, writeFileSync } from "node:fs";
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { readTextFile } from "@gpve/kit/atomic-file.ts";
 import type { DnsSettings, HostDns } from "@gpve/domain/node/host-ports.ts";
+import { replaceHostFile } from "./host-file.ts";
 
 export function parseResolvConf(text: string): DnsSettings {
   const servers: string[] = [];
@@ -51,30 +50,6 @@ export class ResolvConf implements HostDns {
 
   async write(settings: DnsSettings): Promise<void> {
     const content = formatResolvConf(settings, readTextFile(this.#path) ?? "");
-    const target = followed(this.#path);
-    try {
-      replace(target, content);
-    } catch (cause) {
-      throw new AppError("internal.error", `cannot write ${target}: ${messageOf(cause)}`, { cause });
-    }
-  }
-}
-
-/** A link stays a link: what it points to is replaced. */
-function followed(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    return path;
-  }
-}
-
-function replace(path: string, content: string): void {
-  try {
-    writeFileAtomic(path, content, 0o644);
-  } catch (err) {
-    // A file that is itself a mount (containers) can only be written in place.
-    if ((err as NodeJS.ErrnoException).code !== "EBUSY") throw err;
-    writeFileSync(path, content);
+    replaceHostFile(this.#path, content);
   }
 }

@@ -18,6 +18,7 @@ import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { SystemdPower } from "../../infrastructure/host/power.ts";
+import { EtcHosts } from "../../infrastructure/host/etc-hosts.ts";
 import { ResolvConf, formatResolvConf, parseResolvConf } from "../../infrastructure/host/resolv-conf.ts";
 import { SystemReport } from "../../infrastructure/host/system-report.ts";
 import { HostTimezone } from "../../infrastructure/host/timezone.ts";
@@ -91,6 +92,7 @@ beforeEach(() => {
     ksmShared: () => Promise.resolve(4_096),
     statistics: { rows: (timeframe, cf) => [{ time: timeframe === "hour" && cf === "AVERAGE" ? 1 : 2 }] },
     dns: new ResolvConf(at("resolv.conf")),
+    hosts: new EtcHosts(at("hosts")),
     time: new HostTimezone({
       timezone: at("timezone"),
       localtime: at("localtime"),
@@ -177,6 +179,19 @@ describe("node methods", () => {
     expect(existsSync(at("link"))).toBe(true);
     expect(readFileSync(at("resolv.conf"), "utf8")).toContain("search x\n");
     await expect(new ResolvConf(at("no/such/folder")).write({})).rejects.toThrow(/cannot write/);
+  });
+
+  test("the hosts file is read and replaced, unless somebody else changed it", async () => {
+    const get = () => call("GET /nodes/{node}/hosts", { node: "n1" });
+    const empty = { data: "", digest: "da39a3ee5e6b4b0d3255bfef95601890afd80709" };
+    expect(await get()).toEqual(empty);
+    const data = "127.0.0.1 localhost\n";
+    expect(await call("POST /nodes/{node}/hosts", { node: "n1", data, digest: empty.digest })).toBeNull();
+    expect(readFileSync(at("hosts"), "utf8")).toBe(data);
+    expect(await get()).toMatchObject({ data });
+    const late = call("POST /nodes/{node}/hosts", { node: "n1", data: "x", digest: empty.digest });
+    await expect(late).rejects.toThrow("detected modified configuration - file changed by other user?");
+    expect(await call("POST /nodes/{node}/hosts", { node: "n1", data: "" })).toBeNull();
   });
 
   test("any resolv.conf that is written is read back the same", () => {

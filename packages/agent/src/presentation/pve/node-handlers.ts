@@ -1,9 +1,11 @@
 // PVE's methods about the node itself.
+import { createHash } from "node:crypto";
+import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION, PVE_RELEASE, PVE_VERSION, REPO_ID } from "@gpve/contracts/version.ts";
 import type { NodeFacts, NodeUsage } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { HostDns, HostPower, HostReport, HostTime } from "@gpve/domain/node/host-ports.ts";
+import type { HostDns, HostNames, HostPower, HostReport, HostTime } from "@gpve/domain/node/host-ports.ts";
 
 export interface NodeStatistics {
   rows(
@@ -21,6 +23,7 @@ export interface NodeHandlerDeps {
   readonly ksmShared?: () => Promise<number>;
   readonly statistics: NodeStatistics;
   readonly dns: HostDns;
+  readonly hosts: HostNames;
   readonly time: HostTime;
   readonly power: HostPower;
   readonly report: HostReport;
@@ -56,11 +59,27 @@ export function createNodeHandlers(deps: NodeHandlerDeps): PveHandlers {
       });
       return null;
     },
+    "GET /nodes/{node}/hosts": async () => {
+      const data = await deps.hosts.read();
+      return { digest: sha1(data), data };
+    },
+    "POST /nodes/{node}/hosts": async ({ data, digest }) => {
+      if (digest !== undefined && digest !== sha1(await deps.hosts.read()))
+        throw new AppError(
+          "object.conflict",
+          "detected modified configuration - file changed by other user? Try again.",
+          { pveStatus: 500 },
+        );
+      await deps.hosts.write(data);
+      return null;
+    },
     "GET /nodes/{node}/report": (_params, ctx) => deps.report.text(ctx.signal),
     "GET /nodes/{node}/rrddata": ({ timeframe, cf }) =>
       deps.statistics.rows(timeframe, cf ?? "AVERAGE", clock.now()),
   };
 }
+
+const sha1 = (text: string): string => createHash("sha1").update(text).digest("hex");
 
 /** Types as clients of PVE read them: load and hvm are texts, everything countable is a number. */
 export function nodeStatus(facts: NodeFacts, usage: NodeUsage, ksmShared: number): Record<string, unknown> {

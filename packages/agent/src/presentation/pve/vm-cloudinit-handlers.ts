@@ -6,7 +6,7 @@ import { cloudinitRows } from "@gpve/domain/vm/cloudinit-state.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { regenerateCloudinit } from "../../application/vm/cloudinit-drive.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
-import { vmKey } from "./vm-tasks.ts";
+import { vmKey, vmLock } from "./vm-tasks.ts";
 
 export interface VmCloudinitDeps {
   readonly host: VmHost;
@@ -30,7 +30,7 @@ export function createVmCloudinitHandlers({ host, engine, dns, sha1 }: VmCloudin
       ),
     "PUT /nodes/{node}/qemu/{vmid}/cloudinit": async ({ vmid }, ctx) => {
       const log = (line: string): void => ctx.log.info({ resource: `qemu/${vmid}` }, line);
-      await engine.withResource(vmKey(vmid), { signal: ctx.signal }, () =>
+      await engine.withResource(vmKey(vmid), vmLock(vmid, ctx.signal), () =>
         regenerateCloudinit(host, vmid, log),
       );
       return null;

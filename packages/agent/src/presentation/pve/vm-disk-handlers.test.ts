@@ -155,9 +155,7 @@ describe("resizing", () => {
     const scsi0 = "local:100/vm-100-disk-0.qcow2,cache=none,size=4M";
     await node.configs.change(100, (config) => ({ ...config, pending: { scsi0 } }));
     expect(await resize("5M")).toBe("OK");
-    expect(node.configs.get(100).pending["scsi0"]).toBe(
-      "local:100/vm-100-disk-0.qcow2,cache=none,size=5M",
-    );
+    expect(node.configs.get(100).pending["scsi0"]).toBe("local:100/vm-100-disk-0.qcow2,cache=none,size=5M");
     await node.configs.change(100, (config) => ({ ...config, pending: { scsi0: "none,media=cdrom" } }));
     expect(await resize("6M")).toBe("OK");
     expect(node.configs.get(100).pending["scsi0"]).toBe("none,media=cdrom");

@@ -17,7 +17,7 @@ import { requireRunning, type VmHost } from "../../application/vm/vm-host.ts";
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
 import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
 import { requireAllocate, restoreArgs, withPool } from "./restore-request.ts";
-import { submitVmTask, vmKey, type SubmitVmTask } from "./vm-tasks.ts";
+import { submitVmTask, vmKey, vmLock, type SubmitVmTask } from "./vm-tasks.ts";
 import { vmStatus } from "../../application/vm/vm-status.ts";
 
 export interface VmHandlerDeps {
@@ -70,7 +70,7 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
     "PUT /nodes/{node}/qemu/{vmid}/config": async ({ vmid, ...params }, ctx) => {
       const update = checkedUpdate(host, vmid, params, ctx);
       const log = (line: string): void => ctx.log.info({ resource: `qemu/${vmid}` }, line);
-      await engine.withResource(vmKey(vmid), { signal: ctx.signal }, () =>
+      await engine.withResource(vmKey(vmid), vmLock(vmid, ctx.signal), () =>
         updateVmConfig(host, vmid, update, { signal: ctx.signal, log }),
       );
       return null;
@@ -79,7 +79,7 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
     "PUT /nodes/{node}/qemu/{vmid}/unlink": async ({ vmid, idlist, force }, ctx) => {
       const update = checkedUpdate(host, vmid, { delete: idlist, force: force ?? false }, ctx);
       const log = (line: string): void => ctx.log.info({ resource: `qemu/${vmid}` }, line);
-      await engine.withResource(vmKey(vmid), { signal: ctx.signal }, () =>
+      await engine.withResource(vmKey(vmid), vmLock(vmid, ctx.signal), () =>
         updateVmConfig(host, vmid, update, { signal: ctx.signal, log }),
       );
       return null;

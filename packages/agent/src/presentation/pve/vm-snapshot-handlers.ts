@@ -6,7 +6,7 @@ import { requireSnapshot, snapshotRows } from "@gpve/domain/vm/snapshot.ts";
 import { without, withSnapshot } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { runningVm, type VmHost } from "../../application/vm/vm-host.ts";
-import { submitVmTask, vmKey } from "./vm-tasks.ts";
+import { submitVmTask, vmKey, vmLock } from "./vm-tasks.ts";
 
 export interface SnapshotHandlerDeps {
   readonly host: VmHost;
@@ -44,7 +44,7 @@ export function createSnapshotHandlers({ host, engine }: SnapshotHandlerDeps): P
       ctx,
     ) => {
       if (description === undefined) return null;
-      await engine.withResource(vmKey(vmid), { signal: ctx.signal }, () =>
+      await engine.withResource(vmKey(vmid), vmLock(vmid, ctx.signal), () =>
         host.configs.change(vmid, (config) => {
           const snapshot = requireSnapshot(config, snapname);
           const values = description === "" ? without(snapshot, "description") : { ...snapshot, description };

@@ -4,6 +4,11 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 export type SubmitVmTask = (type: string, vmid: number, args: object, ctx: RequestContext) => Promise<string>;
 
 /** The queue of a VM. */
+/** How a method waits for a VM. */
+export function vmLock(vmid: number, signal: AbortSignal): { signal: AbortSignal; lockFile: string } {
+  return { signal, lockFile: `/var/lock/qemu-server/lock-${vmid}.conf` };
+}
+
 export function vmKey(vmid: number): string {
   return `vm/${vmid}`;
 }
