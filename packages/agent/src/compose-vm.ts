@@ -38,6 +38,7 @@ import { VmConfigs } from "./application/vm/vm-configs.ts";
 import type { ExtensionHandler } from "./application/agent.ts";
 import { Consoles } from "./application/vm/consoles.ts";
 import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
+import { SpiceConsoles } from "./application/vm/spice-consoles.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { VmSampler } from "./application/vm/vm-sampler.ts";
 import { CloudinitVolumes } from "./infrastructure/cloudinit/cloudinit-volume.ts";
@@ -177,6 +178,11 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     connect: connectConsole,
     newPassword: () => randomBytes(6).toString("base64url"),
   });
+  const spice = new SpiceConsoles({
+    host,
+    connect: connectConsole,
+    newPassword: () => randomBytes(20).toString("hex"),
+  });
   const sampler = new VmSampler({
     processes,
     configs,
@@ -235,8 +241,8 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         imageStorages: () => parts.storages.imageStorages(),
       }),
     },
-    extensions: createConsoleExtensions(consoles),
-    openTunnel: consoleTunnel(consoles),
+    extensions: createConsoleExtensions(consoles, spice),
+    openTunnel: consoleTunnel(consoles, spice),
     mappedPci: (id) => {
       const all = mappings().pciMappings;
       return Object.hasOwn(all, id) ? all[id]?.paths : undefined;
@@ -281,6 +287,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     close: () => {
       statistics.close();
       consoles.close();
+      spice.close();
       agents.close();
       // Guests run on without us; where there are none, nothing of this instance stays in the kernel.
       if (processes.list().length === 0) processes.sweep();

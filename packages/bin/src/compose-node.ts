@@ -37,6 +37,8 @@ export interface RunningNode {
   stop(): Promise<void>;
 }
 
+/** Proxmox's own; where it is taken, answers name the port that is used instead. */
+const SPICE_PORT = 3128;
 /** In one process nobody dials the agent; the record needs a port all the same. */
 const LOCAL_AGENT_PORT = 8444;
 
@@ -66,6 +68,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     store,
     host: listen.host,
     port: listen.port,
+    spicePort: SPICE_PORT,
     nodeName: name,
     clusterName: undefined,
     names: certificateNames(name, listen.host),

@@ -5,15 +5,31 @@ import {
   createConsoleUpgrade,
   type ConsoleUpgradeDeps,
 } from "./presentation/http/console/console-upgrade.ts";
+import {
+  createSpiceHandlers,
+  type SpiceHandlerDeps,
+  type SpiceTickets,
+} from "./presentation/http/console/spice-handlers.ts";
 import type { ListenerOptions } from "./presentation/listener/listener.ts";
 
-export function composeConsoles(parts: ConsoleUpgradeDeps & { readonly certificate: () => string }): {
+export function composeConsoles(
+  parts: ConsoleUpgradeDeps & {
+    readonly tickets: SpiceTickets;
+    readonly certificate: () => string;
+    readonly caPem: () => string;
+    readonly spiceProxy: SpiceHandlerDeps["proxy"];
+  },
+): {
   readonly handlers: PveHandlers;
   readonly onUpgrade: ListenerOptions["onUpgrade"];
 } {
-  const { agents, localNode, tickets, certificate } = parts;
+  const { agents, localNode, tickets, certificate, caPem, spiceProxy } = parts;
+  const reach = { agents: () => agents, localNode, tickets, certificate };
   return {
-    handlers: createConsoleHandlers({ agents: () => agents, localNode, tickets, certificate }),
+    handlers: {
+      ...createConsoleHandlers(reach),
+      ...createSpiceHandlers({ ...reach, caPem, proxy: spiceProxy }),
+    },
     onUpgrade: createConsoleUpgrade(parts),
   };
 }

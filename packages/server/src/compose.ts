@@ -70,6 +70,7 @@ import { createEntry } from "./presentation/http/entry.ts";
 import type { Credentials } from "./presentation/http/pve/ports.ts";
 import { createPveApi } from "./presentation/http/pve/pve-api.ts";
 import { listen, type Listener } from "./presentation/listener/listener.ts";
+import { listenForSpice, type SpiceProxy } from "./presentation/listener/spice-proxy.ts";
 import { metricRoute } from "./presentation/metrics/metric-route.ts";
 import { nodeMetrics } from "./presentation/metrics/node-metrics.ts";
 
@@ -78,6 +79,8 @@ export interface ServerSettings {
   readonly store: Store;
   readonly host: string;
   readonly port: number;
+  /** Where SPICE viewers come in; undefined = nowhere. */
+  readonly spicePort?: number;
   /** Name of the machine this server runs on; the node part of its own tasks. */
   readonly nodeName: string;
   /** undefined = one node, no cluster. */
@@ -226,6 +229,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   });
   let scheduling = Promise.resolve();
   let listener: Listener | undefined;
+  let spice: SpiceProxy | undefined;
   let directory: NodeDirectory | undefined;
   let rotation = (): void => undefined;
   const stopBoard = board.start();
@@ -265,7 +269,14 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       );
       const agents = withServerTasks(directory, operationTasks(engine, clock), local.serverTasks);
       const reach = { agents, localNode: nodeName, tickets, certificate: () => pki.serverTls().certPem };
-      const consoles = composeConsoles({ ...shared, ...reach, authorize: access.authorize });
+      const consoles = composeConsoles({
+        ...shared,
+        ...reach,
+        authorize: access.authorize,
+        caPem: () => pki.caPem,
+        spiceProxy: () =>
+          spice === undefined ? undefined : { host: spiceHost(settings, nodeName), port: spice.address.port },
+      });
       const pve = createPveApi({
         ...shared,
         observe: (route, method, status, seconds) =>
@@ -325,6 +336,20 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
             serveStore(store, (context) => new KeyGuard(agentKeyRules(nodeOf(context)))),
         }),
       });
+      if (settings.spicePort !== undefined) {
+        spice = await listenForSpice({
+          host: settings.host,
+          port: settings.spicePort,
+          certificate: () => {
+            const { certPem: cert, keyPem: key } = pki.serverTls();
+            return { cert, key };
+          },
+          agents: directory,
+          verify: (ticket) => tickets.verifySpice(ticket),
+          newRequestId: shared.newRequestId,
+          log,
+        });
+      }
       const open = listener;
       pki.onRotate(({ certPem, keyPem }) => {
         open.setCertificate({ cert: certPem, key: keyPem });
@@ -338,6 +363,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     async close() {
       rotation();
       stop.abort(new AppError("operation.cancelled", "the server stops"));
+      await spice?.close();
       await listener?.close();
       await scheduling;
       directory?.close();
@@ -355,4 +381,9 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     background(log, "certificate rotation", pki.rotateIfDue());
     rotation = clock.after(ROTATE_CHECK_MS, keepRotating);
   }
+}
+
+/** A server that listens everywhere is called by its name. */
+function spiceHost({ host }: Pick<ServerSettings, "host">, nodeName: string): string {
+  return host === "0.0.0.0" || host === "::" ? nodeName : host;
 }

@@ -50,13 +50,14 @@ export async function server(args: readonly string[], io: Io): Promise<number> {
       observe: (operation, ok, seconds) => metrics.observeStore(operation, ok, seconds),
     });
     const stopCompaction = startCompaction(store, { clock, log });
-    const { address, port, names } = config.server;
+    const { address, port, spicePort, names } = config.server;
     const opened = await openServer({
       data,
       bootstrap: prepareCredentials(data, `server-${name}`),
       store,
       host: address,
       port,
+      spicePort,
       nodeName: name,
       clusterName: config.cluster.name,
       names: [...certificateNames(name, address), ...names],

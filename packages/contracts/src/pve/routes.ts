@@ -159,6 +159,8 @@ export const pveRoutes = {
   "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump": readOnNode,
   "POST /nodes/{node}/qemu/{vmid}/monitor": write,
   "PUT /nodes/{node}/qemu/{vmid}/sendkey": secret,
+  // The server that answers is the one whose proxy the viewer goes through.
+  "POST /nodes/{node}/qemu/{vmid}/spiceproxy": { audit: "write", runs: "server" },
   "POST /nodes/{node}/qemu/{vmid}/termproxy": write,
   "POST /nodes/{node}/qemu/{vmid}/vncproxy": write,
   "GET /nodes/{node}/qemu/{vmid}/vncwebsocket": read,

@@ -2,3 +2,6 @@
 
 export const CONSOLE_ROUTE = "POST /gpve/nodes/{node}/consoles";
 export const CONSOLE_TARGET = "console";
+
+export const SPICE_ROUTE = "POST /gpve/nodes/{node}/spice";
+export const SPICE_TARGET = "spice";

@@ -51,6 +51,8 @@ const serverFields = record({
   server: record({
     address: withDefault(text(), "127.0.0.1"),
     port: withDefault(port, 8006),
+    /** Where SPICE viewers come in. */
+    spicePort: withDefault(port, 3128),
     tlsCertFile: optional(text()),
     tlsKeyFile: optional(text()),
     /** More host names and addresses for the certificate. */

@@ -8,6 +8,7 @@ import { consoleTunnel, createConsoleExtensions } from "../../presentation/pve/c
 import { madeUpRequest, madeUpVmHost } from "../../testing/made-up-vm.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import { Consoles } from "./consoles.ts";
+import { SpiceConsoles } from "./spice-consoles.ts";
 
 class FakeSocket implements ConsoleSocket {
   readonly written: string[] = [];
@@ -38,6 +39,8 @@ let sockets: FakeSocket[];
 let definition: OperationDefinition<{ vmid: number; port: number }>;
 let values: Record<string, string>;
 let consoles: Consoles;
+let spice: SpiceConsoles;
+let hasSpice: boolean;
 let connectFails: AppError | undefined;
 let submitFails: Error | undefined;
 
@@ -53,7 +56,7 @@ beforeEach(() => {
     qmp: {
       execute: (name: string, args: object) => {
         qmp.push([name, args]);
-        return Promise.resolve({});
+        return Promise.resolve(name === "query-spice" ? { enabled: hasSpice } : {});
       },
     } as unknown as GuestProcess["qmp"],
   };
@@ -64,17 +67,16 @@ beforeEach(() => {
         ? Promise.resolve({ upid: `UPID:${args.port}` })
         : Promise.reject(submitFails),
   } as unknown as OperationEngine;
-  consoles = new Consoles({
-    host: madeUpVmHost({ 100: { values, process }, 101: { values: {} } }, { clock }),
-    engine,
-    connect: () => {
-      if (connectFails !== undefined) return Promise.reject(connectFails);
-      const socket = new FakeSocket();
-      sockets.push(socket);
-      return Promise.resolve(socket);
-    },
-    newPassword: () => "password",
-  });
+  hasSpice = true;
+  const host = madeUpVmHost({ 100: { values, process }, 101: { values: {} } }, { clock });
+  const connect = (): Promise<ConsoleSocket> => {
+    if (connectFails !== undefined) return Promise.reject(connectFails);
+    const socket = new FakeSocket();
+    sockets.push(socket);
+    return Promise.resolve(socket);
+  };
+  consoles = new Consoles({ host, engine, connect, newPassword: () => "password" });
+  spice = new SpiceConsoles({ host, connect, newPassword: () => "long password" });
 });
 
 const signal = new AbortController().signal;
@@ -192,7 +194,7 @@ describe("a VM's console", () => {
   });
 
   test("is asked for by servers with a permission, and reached through tunnels", async () => {
-    const extension = createConsoleExtensions(consoles)["POST /gpve/nodes/{node}/consoles"];
+    const extension = createConsoleExtensions(consoles, spice)["POST /gpve/nodes/{node}/consoles"];
     const actor = { userid: "joe@pve", authid: "joe@pve" };
     const made = await extension?.(
       { vmid: 100, kind: "terminal", serial: "serial0" },
@@ -201,11 +203,53 @@ describe("a VM's console", () => {
     expect(made).toMatchObject({ port: 5900 });
     await expect(extension?.({ vmid: 100, kind: "x" }, madeUpRequest())).rejects.toThrow("no such console");
     await expect(extension?.({ vmid: "x" }, madeUpRequest())).rejects.toThrow("no such VM");
-    const tunnel = consoleTunnel(consoles);
+    const tunnel = consoleTunnel(consoles, spice);
     const request = { target: "console", params: { vmid: 100, port: 5900 }, actor, requestId: "r" };
     expect((await tunnel(request, silence(), signal)).opened).toEqual({ kind: "terminal" });
     await expect(tunnel({ ...request, target: "moon" }, silence(), signal)).rejects.toThrow(
       'no tunnel to "moon"',
     );
+  });
+});
+
+describe("a SPICE console", () => {
+  const ask = (vmid: number | string) =>
+    createConsoleExtensions(consoles, spice)["POST /gpve/nodes/{node}/spice"]?.({ vmid }, madeUpRequest());
+  const join = (vmid = 100, by = signal) =>
+    consoleTunnel(consoles, spice)(
+      { target: "spice", params: { vmid }, actor: undefined, requestId: "r" },
+      silence(),
+      by,
+    );
+
+  test("has a password for some seconds, and as many channels as a viewer wants", async () => {
+    values["name"] = "web";
+    expect(await ask(100)).toEqual({ password: "long password", title: "VM 100 - web" });
+    expect(qmp.slice(1)).toEqual([
+      ["set_password", { protocol: "spice", password: "long password" }],
+      ["expire_password", { protocol: "spice", time: "+30" }],
+    ]);
+    const abort = new AbortController();
+    expect((await join()).opened).toEqual({ kind: "spice" });
+    await join(100, abort.signal);
+    abort.abort();
+    expect(sockets.map(({ isClosed }) => isClosed)).toEqual([false, true]);
+    await join(100, abort.signal);
+    expect(sockets[2]?.isClosed).toBe(true);
+    spice.close();
+    expect(sockets[0]?.isClosed).toBe(true);
+  });
+
+  test("is refused before it is offered, and long after", async () => {
+    await expect(join()).rejects.toThrow("no SPICE console of VM 100 was offered");
+    expect(await ask(100)).toMatchObject({ title: "VM 100" });
+    await clock.advance(61_000);
+    await expect(join()).rejects.toThrow("no SPICE console of VM 100 was offered");
+  });
+
+  test("needs a running VM that has SPICE", async () => {
+    await expect(Promise.resolve(ask(101))).rejects.toThrow("VM 101 not running");
+    hasSpice = false;
+    await expect(Promise.resolve(ask(100))).rejects.toThrow("no spice port");
   });
 });

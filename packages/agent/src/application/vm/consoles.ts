@@ -195,7 +195,8 @@ async function setPassword(process: GuestProcess, password: string, signal: Abor
   await process.qmp.execute("expire_password", { protocol: "vnc", time: `+${PASSWORD_SECONDS}` }, { signal });
 }
 
-async function forward(input: AsyncIterable<Uint8Array>, socket: ConsoleSocket): Promise<void> {
+/** Until either side ends. */
+export async function forward(input: AsyncIterable<Uint8Array>, socket: ConsoleSocket): Promise<void> {
   try {
     for await (const chunk of input) await socket.write(chunk);
   } catch {

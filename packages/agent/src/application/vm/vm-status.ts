@@ -64,6 +64,7 @@ function fromConfig(vmid: number, values: VmValues): Record<string, unknown> {
     ...(lock === undefined ? {} : { lock }),
     ...(agent !== undefined && readVmProperty("agent", agent, "agent").enabled ? { agent: 1 } : {}),
     ...(hasSerial ? { serial: 1 } : {}),
+    ...(/^(?:type=)?qxl/.test(values["vga"] ?? "") ? { spice: 1 } : {}),
   };
 }
 

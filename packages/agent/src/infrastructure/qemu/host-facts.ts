@@ -84,6 +84,10 @@ export async function readHostFacts(
     kvmUsable: deps.kvmUsable,
     vhostNet: tries.vhostNet(),
     ioUring: await tries.ioUring(),
+    // Where QEMU is told no port, these two are not used.
+    ...(qemu.devices.has("qxl-vga") && qemu.commands.has("query-spice")
+      ? { spice: { address: "127.0.0.1", tlsPort: 61_000 } }
+      : {}),
     netBootRoms: await hasNetBootRoms(files),
     hugepageSizesMiB: (await numbered("/sys/kernel/mm/hugepages", /^hugepages-(\d+)kB$/)).map(
       (kib) => kib / 1024,

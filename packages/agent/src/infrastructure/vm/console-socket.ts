@@ -3,13 +3,13 @@ import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 
-/** QEMU makes the VNC socket itself, in the folder it may write to; serial ports it was handed. */
+/** QEMU makes the sockets of screens itself, in the folder it may write to; serial ports it was handed. */
 export async function connectConsole(
   process: GuestProcess,
   name: string,
   signal: AbortSignal,
 ): Promise<ConsoleSocket> {
-  const path = name === "vnc" ? join(process.ioFolder, name) : process.socketPath(name);
+  const path = name === "vnc" || name === "spice" ? join(process.ioFolder, name) : process.socketPath(name);
   const socket = await connectUnixSocket(path, {
     signal,
     ...(process.uid === undefined ? {} : { ownerUid: process.uid }),

@@ -88,11 +88,18 @@ describe("a VM", () => {
   ) => exit(`POST ${VM}/status/${verb}`, { vmid: 100, ...more }, "root");
 
   beforeEach(async () => {
-    await node.addWithDisk(100, { name: "web", agent: "1", serial0: "socket", tags: "a" });
+    await node.addWithDisk(100, { name: "web", agent: "1", serial0: "socket", tags: "a", vga: "qxl" });
   });
 
   it("is started, paused, resumed, reset and stopped", async () => {
-    expect(await states()).toMatchObject({ status: "stopped", name: "web", agent: 1, serial: 1, tags: "a" });
+    expect(await states()).toMatchObject({
+      status: "stopped",
+      name: "web",
+      agent: 1,
+      serial: 1,
+      spice: 1,
+      tags: "a",
+    });
     expect(await status("start")).toBe("OK");
     expect(await status("start")).toBe("VM 100 already running");
     expect(await states()).toMatchObject({ status: "running", qmpstatus: "running", diskread: 5 });

@@ -502,9 +502,7 @@ describe("screens", () => {
       vga: "qxl",
       spice_enhancements: "foldersharing=1,videostreaming=filter",
     });
-    expect(one("-spice")).toBe(
-      "unix=on,addr=/run/vm100/spice,disable-ticketing=on,seamless-migration=on,streaming-video=filter",
-    );
+    expect(one("-spice")).toBe("unix=on,addr=/run/vm100/spice,seamless-migration=on,streaming-video=filter");
     expect(text).toContain("org.spice-space.webdav.0");
   });
 

@@ -79,9 +79,9 @@ function addSpiceServer(build: Build): void {
     build.devices.push("-device", "virtserialport,chardev=foldershare,name=org.spice-space.webdav.0");
   }
   const facts = build.host.spice ?? { address: "127.0.0.1", tlsPort: 61000 };
-  // Our proxy ends TLS and checks the ticket, so QEMU only serves a private socket.
+  // Our proxy ends TLS, so QEMU only serves a private socket; it still asks for the password of the latest offer.
   const server = build.stock
-    ? `unix=on,addr=${build.input.paths.spice},disable-ticketing=on,seamless-migration=on`
+    ? `unix=on,addr=${build.input.paths.spice},seamless-migration=on`
     : `tls-port=${facts.tlsPort},addr=${facts.address},tls-ciphers=HIGH,seamless-migration=on`;
   const video = extra.videostreaming === undefined ? "" : `,streaming-video=${extra.videostreaming}`;
   build.devices.push("-spice", `${server}${video}`);

@@ -214,6 +214,18 @@ describe("console tickets", () => {
     expect(tickets.verifyVnc(ticket, "joe@pve!ci", "/vms/100", 5900)).toBe(false);
   });
 
+  test("of SPICE stand in for a host name, and name VM and node", async () => {
+    await tickets.issue("joe@pve");
+    const ticket = tickets.issueSpice(100, "N1");
+    expect(ticket).toMatch(/^pvespiceproxy:[0-9a-f]{8}:100:n1::[0-9a-f]{40}$/);
+    expect(tickets.verifySpice(ticket)).toEqual({ vmid: 100, node: "n1" });
+    expect(tickets.verifySpice(ticket.replace(":100:", ":101:"))).toBeUndefined();
+    expect(tickets.verifySpice(ticket.replace(":n1:", ":n2:"))).toBeUndefined();
+    expect(tickets.verifySpice("example.org")).toBeUndefined();
+    await clock.advance(40_000);
+    expect(tickets.verifySpice(ticket)).toBeUndefined();
+  });
+
   test("survive the change of the key", async () => {
     await clock.advance(DAY - 10_000);
     const ticket = await tickets.issueVnc("joe@pve", "/vms/100");
@@ -230,6 +242,7 @@ test("without keys nothing verifies", async () => {
   const bare = new Bare({ keys: new TicketKeys({ records: none, sealer, clock }), clock });
   expect(bare.verify(await tickets.issue("joe@pve"))).toBeUndefined();
   expect(bare.verifyVnc(await tickets.issueVnc("joe@pve", "/"), "joe@pve", "/")).toBe(false);
+  expect(bare.verifySpice(bare.issueSpice(100, "n1"))).toBeUndefined();
   expect(bare.verifyCsrf("joe@pve", tickets.issueCsrf("joe@pve"))).toBe(false);
   await none.close();
   await empty.close();

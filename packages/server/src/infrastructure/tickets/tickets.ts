@@ -97,6 +97,26 @@ export class Tickets implements TicketService {
     );
   }
 
+  /** Stands in for a host name: lower case only, and no secret, since it travels in clear. */
+  issueSpice(vmid: number, node: string): string {
+    const signed = `pvespiceproxy:${hexTime(this.#now()).toLowerCase()}:${vmid}:${node.toLowerCase()}`;
+    return `${signed}::${this.#spiceDigest(signed)}`;
+  }
+
+  verifySpice(ticket: string): { readonly vmid: number; readonly node: string } | undefined {
+    const match = /^(pvespiceproxy:([0-9a-f]{8}):(\d{3,9}):([a-z0-9.-]+))::([0-9a-f]{40})$/.exec(ticket);
+    if (match === null || this.#keys.peek() === undefined) return undefined;
+    const [, signed = "", stamp = "", vmid = "", node = "", given = ""] = match;
+    if (!timingSafeEqual(Buffer.from(given), Buffer.from(this.#spiceDigest(signed)))) return undefined;
+    const age = this.#now() - Number.parseInt(stamp, 16);
+    return age > VNC_MIN_AGE && age < VNC_MAX_AGE ? { vmid: Number(vmid), node } : undefined;
+  }
+
+  #spiceDigest(signed: string): string {
+    const secret = this.#keys.peek()?.csrfSecret ?? Buffer.alloc(0);
+    return createHmac("sha256", secret).update(signed).digest("hex").slice(0, 40);
+  }
+
   #sign(text: string, additional: string | undefined, key: SigningKey): Promise<string> {
     const full = Buffer.from(additional === undefined ? text : `${text}:${additional}`);
     return new Promise((resolve, reject) => {

@@ -64,11 +64,27 @@ const html: Formatter = (result, path) => {
   };
 };
 
+/** The connection file of a SPICE viewer. */
+const spiceconfig: Formatter = (result, path) => {
+  if (!result.ok) return json(result, path);
+  const data = dataOf(result);
+  const lines = Object.entries(typeof data === "object" && data !== null ? data : {}).map(
+    ([key, value]) => `${key}=${String(value)}\n`,
+  );
+  return {
+    status: 200,
+    reason: "OK",
+    contentType: "application/x-virt-viewer;charset=UTF-8",
+    body: Buffer.from(`[virt-viewer]\n${lines.join("")}`),
+  };
+};
+
 export const formatters: ReadonlyMap<string, Formatter> = new Map([
   ["json", json],
   ["extjs", extjs],
   ["htmljs", htmljs],
   ["html", html],
+  ["spiceconfig", spiceconfig],
 ]);
 
 function successBody(result: PveSuccess, tail: string): Buffer {

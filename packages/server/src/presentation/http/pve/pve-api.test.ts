@@ -148,6 +148,14 @@ test("routes trailing and doubled slashes and percent-encoded separators", async
   }
 });
 
+test("gives SPICE viewers their file, and failures as JSON", async () => {
+  const file = await call("GET", "/api2/spiceconfig/version");
+  expect(file.body).toMatch(/^\[virt-viewer\]\n(\w+=.*\n)+$/);
+  expect(file.headers["content-type"]).toBe("application/x-virt-viewer;charset=UTF-8");
+  const failed = await call("POST", "/api2/spiceconfig/pools", { headers: form, body: "poolid=dup" });
+  expect(failed.body).toContain('"data":null');
+});
+
 test("wraps success and failure for extjs in HTTP 200", async () => {
   expect((await call("GET", "/api2/extjs/version")).body).toBe(
     '{"data":{"version":"9.2.11","flag":1},"success":1}',

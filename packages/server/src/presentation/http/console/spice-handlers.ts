@@ -1,0 +1,73 @@
+// What a SPICE viewer needs to reach a VM's screen, as its connection file: the address is a ticket that our proxy
+// understands, and the certificate is checked by its subject instead.
+import { X509Certificate } from "node:crypto";
+import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import { SPICE_ROUTE } from "@gpve/domain/node/console.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { requireAgent } from "./console-handlers.ts";
+
+export interface SpiceTickets {
+  issueSpice(vmid: number, node: string): string;
+  verifySpice(ticket: string): { readonly vmid: number; readonly node: string } | undefined;
+}
+
+export interface SpiceHandlerDeps {
+  readonly agents: () => AgentDirectory;
+  readonly localNode: string;
+  readonly tickets: SpiceTickets;
+  readonly certificate: () => string;
+  readonly caPem: () => string;
+  /** Where the proxy listens; undefined = it does not. */
+  readonly proxy: () => { readonly host: string; readonly port: number } | undefined;
+}
+
+/** Viewers want one; behind the proxy there is no port but a socket of the VM's own. */
+export const SPICE_PORT = 61_000;
+
+export function createSpiceHandlers(deps: SpiceHandlerDeps): PveHandlers {
+  return {
+    "POST /nodes/{node}/qemu/{vmid}/spiceproxy": async ({ node, vmid, proxy }, ctx) => {
+      const name = node === "localhost" ? deps.localNode : node;
+      const listening = deps.proxy();
+      if (listening === undefined)
+        throw new AppError("feature.unsupported", "this server's SPICE proxy is switched off");
+      const { data } = await requireAgent(deps, node).call(
+        {
+          route: SPICE_ROUTE,
+          params: { vmid },
+          source: "json",
+          actor: ctx.actor,
+          requestId: ctx.requestId,
+          clientAddress: ctx.clientAddress,
+          ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+        },
+        ctx.signal,
+      );
+      const { password, title } = data as { readonly password: string; readonly title: string };
+      const host = proxy ?? listening.host;
+      return {
+        type: "spice",
+        title,
+        host: deps.tickets.issueSpice(vmid, name),
+        proxy: `http://${host.includes(":") ? `[${host}]` : host}:${listening.port}`,
+        "tls-port": SPICE_PORT,
+        "host-subject": spiceSubject(deps.certificate()),
+        ca: deps.caPem().trimEnd().replaceAll("\n", "\\n").concat("\\n"),
+        password,
+        "delete-this-file": 1,
+        "secure-attention": "Ctrl+Alt+Ins",
+        "toggle-fullscreen": "Shift+F11",
+        "release-cursor": "Ctrl+Alt+R",
+      };
+    },
+  };
+}
+
+/** "O=role,CN=name", in the certificate's own order; commas inside values are escaped. */
+export function spiceSubject(certPem: string): string {
+  return new X509Certificate(certPem).subject
+    .split("\n")
+    .map((line) => line.replaceAll(",", "\\,"))
+    .join(",");
+}

@@ -1,0 +1,152 @@
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { makeTestCertificate } from "../../testing/test-certificate.ts";
+import { createSpiceHandlers, spiceSubject } from "../http/console/spice-handlers.ts";
+import { listenForSpice, type SpiceProxy } from "./spice-proxy.ts";
+
+const silent = () => undefined;
+const log = { debug: silent, info: silent, warn: silent, error: silent };
+
+let certificate: { readonly cert: string; readonly key: string };
+let proxy: SpiceProxy;
+let failure: Error | undefined;
+let asked: unknown[];
+
+/** Repeats what it hears, and ends at "q". */
+const agent: AgentConnection = {
+  node: "n1",
+  call: (call) => {
+    asked.push(call);
+    return Promise.resolve({ data: { password: "secret", title: "VM 100 - web" } });
+  },
+  tunnel: (request, input) => {
+    asked.push(request);
+    if (failure !== undefined) return Promise.reject(failure);
+    return Promise.resolve({
+      opened: {},
+      output: (async function* () {
+        for await (const chunk of input) {
+          yield chunk;
+          if (Buffer.from(chunk).includes("q")) return;
+        }
+      })(),
+    });
+  },
+};
+
+beforeEach(async () => {
+  failure = undefined;
+  asked = [];
+  certificate = await makeTestCertificate();
+  proxy = await listenForSpice({ ...options(), port: 0 });
+});
+afterEach(() => proxy.close());
+
+function options() {
+  return {
+    host: "127.0.0.1",
+    certificate: () => certificate,
+    agents: { connection: (node: string) => (node === "n1" ? agent : undefined) },
+    verify: (ticket: string) =>
+      ticket === "a:ticket"
+        ? { vmid: 100, node: "n1" }
+        : ticket === "far"
+          ? { vmid: 1, node: "n9" }
+          : undefined,
+    newRequestId: () => "r1",
+    log,
+  } as unknown as Parameters<typeof listenForSpice>[0];
+}
+
+/** What the proxy answers first, and the connection it leaves. */
+async function dial(request: string): Promise<{ answer: string; socket: Socket }> {
+  const socket = connectTcp(proxy.address.port, "127.0.0.1");
+  socket.write(request);
+  const answer = await new Promise<string>((resolve) =>
+    socket.once("data", (data) => resolve(data.toString())),
+  );
+  return { answer, socket };
+}
+
+describe("the SPICE proxy", () => {
+  test("joins whoever has a ticket to the VM, inside TLS", async () => {
+    const { answer, socket } = await dial("CONNECT a:ticket:61000 HTTP/1.0\r\n\r\n");
+    expect(answer).toBe("HTTP/1.0 200 OK\r\n\r\n");
+    const secure = connectTls({ socket, ca: certificate.cert, checkServerIdentity: () => undefined });
+    let heard = "";
+    secure.on("data", (data: Buffer) => (heard += data.toString()));
+    secure.write("REDQ");
+    await expect.poll(() => heard).toBe("REDQ");
+    expect(asked).toMatchObject([{ target: "spice", params: { vmid: 100 } }]);
+    const ended = new Promise((resolve) => secure.once("end", resolve));
+    secure.write("q");
+    await ended;
+    secure.destroy();
+  });
+
+  test("refuses other tickets, nodes it does not know, and everything that is no CONNECT", async () => {
+    const refused = "HTTP/1.0 401 invalid ticket\r\nConnection: close\r\n\r\n";
+    for (const target of ["example.org:443", "far:61000", ""])
+      expect((await dial(`CONNECT ${target} HTTP/1.1\r\nHost: x\r\n\r\n`)).answer).toMatch(/ 40[01] /);
+    expect((await dial("CONNECT example.org:443 HTTP/1.0\r\n\r\n")).answer).toBe(refused);
+    expect((await dial("GET http://example.org/ HTTP/1.0\r\n\r\n")).answer).toContain("501 Not Implemented");
+    expect(asked).toEqual([]);
+  });
+
+  test("closes when the node refuses", async () => {
+    failure = new AppError("object.conflict", "VM 100 not running");
+    const { socket } = await dial("CONNECT a:ticket:61000 HTTP/1.0\r\n\r\n");
+    await new Promise((resolve) => socket.once("close", resolve));
+  });
+
+  test("takes another port where its own is in use", async () => {
+    const other = await listenForSpice({ ...options(), port: proxy.address.port });
+    expect(other.address.port).not.toBe(proxy.address.port);
+    await other.close();
+    await expect(listenForSpice({ ...options(), host: "192.0.2.1", port: 0 })).rejects.toThrow(
+      "EADDRNOTAVAIL",
+    );
+  });
+});
+
+describe("POST spiceproxy", () => {
+  const ctx = { actor: undefined, requestId: "r", clientAddress: "", signal: new AbortController().signal };
+  const ask = (params: object, listening: { host: string; port: number } | undefined) =>
+    createSpiceHandlers({
+      agents: () => ({ connection: () => agent }),
+      localNode: "n1",
+      tickets: { issueSpice: (vmid, node) => `pvespiceproxy:${vmid}:${node}`, verifySpice: () => undefined },
+      certificate: () => certificate.cert,
+      caPem: () => "-----BEGIN\nA\n-----END\n",
+      proxy: () => listening,
+    })["POST /nodes/{node}/qemu/{vmid}/spiceproxy"]?.(
+      { node: "localhost", vmid: 100, ...params },
+      ctx as unknown as RequestContext,
+    );
+
+  test("answers what a viewer's connection file has", async () => {
+    expect(await ask({}, { host: "::1", port: 3128 })).toEqual({
+      type: "spice",
+      title: "VM 100 - web",
+      host: "pvespiceproxy:100:n1",
+      proxy: "http://[::1]:3128",
+      "tls-port": 61000,
+      "host-subject": spiceSubject(certificate.cert),
+      ca: "-----BEGIN\\nA\\n-----END\\n",
+      password: "secret",
+      "delete-this-file": 1,
+      "secure-attention": "Ctrl+Alt+Ins",
+      "toggle-fullscreen": "Shift+F11",
+      "release-cursor": "Ctrl+Alt+R",
+    });
+    expect(spiceSubject(certificate.cert)).toBe("CN=localhost");
+    expect(await ask({ proxy: "cloud.example" }, { host: "x", port: 9 })).toMatchObject({
+      proxy: "http://cloud.example:9",
+    });
+    await expect(Promise.resolve(ask({}, undefined))).rejects.toThrow("switched off");
+  });
+});
