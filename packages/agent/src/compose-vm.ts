@@ -4,14 +4,14 @@ import { existsSync } from "node:fs";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { messageOf } from "@gpve/contracts/errors.ts";
+import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { guestCollection, summarise } from "@gpve/domain/guest/guest-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { CollectionDef, Records } from "@gpve/store/records/port.ts";
+import type { Records } from "@gpve/store/records/port.ts";
 import { storedChains } from "./application/backup/backup-chains.ts";
 import { backupOperation } from "./application/backup/backup-operation.ts";
 import { restoreVmOperation } from "./application/backup/restore-vm.ts";
@@ -34,7 +34,7 @@ import { removeMediatedDevices } from "./application/vm/take-devices.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { NO_CLUSTER_FACTS } from "./infrastructure/qemu/host-facts.ts";
 import { stopTpm } from "./application/vm/tpm.ts";
-import { VmConfigs } from "./application/vm/vm-configs.ts";
+import { poolCollection, VmConfigs } from "./application/vm/vm-configs.ts";
 import type { ExtensionHandler } from "./application/agent.ts";
 import { Consoles } from "./application/vm/consoles.ts";
 import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
@@ -77,12 +77,6 @@ export interface VmParts {
   /** The guest supervisor, ready or to be built. */
   readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
 }
-
-/** Of a pool, its guests alone are of interest here. */
-const poolCollection: CollectionDef<{ readonly vms?: readonly number[] }> = {
-  prefix: "/gpve/pools/",
-  decode: (json) => json as { readonly vms?: readonly number[] },
-};
 
 /** A hook may copy things about. */
 const HOOK_TIMEOUT_MS = 600_000;
@@ -210,6 +204,8 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     const facts = { resource: `qemu/${id}`, cause, reason, exitCode, signal, outOfMemory };
     if (cause === "shutdown" || cause === "stopped") log.info(facts, `${label} has ended`);
     else log.warn({ ...facts, lastWords }, `${label} has ended`);
+    // Its end is told: the next agent must not find it again.
+    background(log, "clearing up after a guest", forgetEnded(processes, id));
   });
   return {
     handlers: {
@@ -255,8 +251,10 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       const { running, ended, unreachable } = await processes.adopt();
       for (const { label, error } of unreachable)
         log.error({ err: error.message, resource: label }, "a guest runs but cannot be reached");
-      for (const { label, exit } of ended)
+      for (const { id, label, exit } of ended) {
         log.warn({ resource: label, cause: exit.cause }, "a guest ended while no agent ran");
+        await processes.forget(id);
+      }
       if (running.length > 0) log.info({ guests: running.length }, "adopted running guests");
     },
     async keepStatistics(signal) {
@@ -294,6 +292,15 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       processes.close();
     },
   };
+}
+
+async function forgetEnded(processes: SupervisedGuests, id: string): Promise<void> {
+  try {
+    await processes.forget(id);
+  } catch (err) {
+    if (!isAppError(err, "object.conflict")) throw err;
+    ignore(err, "it is being started again");
+  }
 }
 
 /** Without a supervisor no guest starts, and everything else works: whoever starts one is told why. */

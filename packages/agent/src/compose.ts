@@ -28,6 +28,7 @@ import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeVms } from "./compose-vm.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
+import { ksmShared } from "./infrastructure/facts/ksm.ts";
 import { UsageSampler } from "./infrastructure/facts/usage-sampler.ts";
 import { SystemdPower } from "./infrastructure/host/power.ts";
 import { EtcHosts } from "./infrastructure/host/etc-hosts.ts";
@@ -184,6 +185,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         clock,
         facts: known,
         usage: () => sampler.sample(),
+        ksmShared: () => ksmShared(hostFiles),
         statistics: archive,
         dns: new ResolvConf(),
         hosts: new EtcHosts(),

@@ -1,6 +1,7 @@
 // For `down --guests`, when server and agent have stopped: ends every guest of a data directory and takes away the
 // network that was made for them.
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { stopGroups, type StartableGuest } from "@gpve/domain/guest/startup-order.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
@@ -32,9 +33,16 @@ export async function stopGuests(
   try {
     const { running, ended, unreachable } = await guests.adopt();
     const isVm = ({ id }: GuestProcess): boolean => !id.includes("-");
-    const outcomes = await Promise.all(
-      running.filter(isVm).map((guest) => shutDown(guest, timeoutMs, clock)),
-    );
+    const outcomes: boolean[] = [];
+    for (const group of stopGroups(running.filter(isVm).map(startable)))
+      outcomes.push(
+        ...(await Promise.all(
+          group.map(({ vmid, down }) => {
+            const patienceMs = down === undefined ? timeoutMs : Math.min(timeoutMs, down * 1000);
+            return shutDown(guests.get(String(vmid)), patienceMs, clock);
+          }),
+        )),
+      );
     // Helpers (a TPM, a file server) are needed until their guest has gone.
     await Promise.all(
       running.filter((guest) => !isVm(guest) && !guest.hasExited).map((guest) => guest.stop()),
@@ -54,8 +62,15 @@ export async function stopGuests(
   }
 }
 
+/** Its order as it was when it started: the configuration is the server's, which is down. */
+function startable({ id, note }: GuestProcess): StartableGuest {
+  const { startup } = (note ?? {}) as { readonly startup?: string };
+  return { vmid: Number(id), onboot: false, ...(startup === undefined ? {} : { startup }) };
+}
+
 /** True when the guest switched itself off. */
-async function shutDown(guest: GuestProcess, timeoutMs: number, clock: Clock): Promise<boolean> {
+async function shutDown(guest: GuestProcess | undefined, timeoutMs: number, clock: Clock): Promise<boolean> {
+  if (guest === undefined) return true;
   try {
     await guest.qmp.execute("cont");
     await guest.qmp.execute("system_powerdown");

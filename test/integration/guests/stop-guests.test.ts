@@ -43,4 +43,25 @@ describe.skipIf(missing !== undefined)("stopping all guests of a data directory"
     });
     expect(existsSync(`/sys/fs/cgroup/cpu/gpve-${world.data.instanceId}`)).toBe(false);
   });
+
+  it("stops the last started first, and waits for it", async () => {
+    const guests = world.guests();
+    const pids = new Map<string, number>();
+    for (const [id, startup] of [
+      ["810", "order=1"],
+      ["811", "order=2,down=1"],
+    ] as const) {
+      const disk = world.disk(`${id}.raw`, "halt");
+      pids.set(id, (await guests.start({ ...bootable(id, disk), note: { startup } })).pid);
+    }
+    guests.close();
+    const gone: string[] = [];
+    const look = setInterval(() => {
+      for (const [id, pid] of pids) if (!gone.includes(id) && !existsSync(`/proc/${pid}`)) gone.push(id);
+    }, 10);
+    const ended = await stopGuests(world.data, { log: silentLogger, timeoutMs: 2_000 });
+    expect(ended).toMatchObject({ stopped: 2 });
+    await expect.poll(() => gone).toEqual(["811", "810"]);
+    clearInterval(look);
+  });
 });

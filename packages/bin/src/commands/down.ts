@@ -32,7 +32,7 @@ export async function down(args: readonly string[], io: Io): Promise<number> {
     return 0;
   }
   io.out(
-    `gpve stopped: server and agent are down, ${guests === 0 ? "no guests were running" : `${guests} guests run on`}`,
+    `gpve stopped: server and agent are down, ${guests === 0 ? "no guests were running" : `${counted(guests)} ${guests === 1 ? "runs" : "run"} on`}`,
   );
   return 0;
 }
@@ -62,8 +62,13 @@ async function endGuests(data: DataDir): Promise<string> {
       );
     }
     if (ended.shutDown + ended.stopped === 0) return "no guests were running";
-    return `${ended.shutDown} guests have shut down, ${ended.stopped} were stopped`;
+    const { shutDown, stopped } = ended;
+    return `${counted(shutDown)} ${shutDown === 1 ? "has" : "have"} shut down, ${stopped} ${stopped === 1 ? "was" : "were"} stopped`;
   } finally {
     log.close();
   }
+}
+
+function counted(guests: number): string {
+  return guests === 1 ? "1 guest" : `${guests} guests`;
 }

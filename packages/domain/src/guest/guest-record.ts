@@ -64,6 +64,15 @@ export function encodeGuest(guest: GuestRecord): unknown {
   return { vmid, type, node, conf, ...(wantedPool === undefined ? {} : { wantedPool }) };
 }
 
+/**
+ * Guests that were deleted, until a server has taken their pool memberships and permissions away: the next guest with
+ * the id must not inherit them, whatever crashes when.
+ */
+export const goneGuestCollection = {
+  prefix: "/gpve/gone-guests/",
+  decode: (json: unknown): { readonly vmid: number } => json as { readonly vmid: number },
+};
+
 export const guestCollection = {
   prefix: "/gpve/guests/",
   decode: decodeGuest,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { startOrder, stopOrder } from "./startup-order.ts";
+import { startOrder, stopGroups, stopOrder } from "./startup-order.ts";
 
 const guests = [
   { vmid: 103, onboot: true },
@@ -19,4 +19,10 @@ test("guests start by order, then by VMID, with their delays", () => {
 
 test("they stop the other way round", () => {
   expect(stopOrder(guests).map(({ vmid }) => vmid)).toEqual([103, 101, 102, 104]);
+});
+
+test("those of one order stop together", () => {
+  const groups = stopGroups([...guests, { vmid: 105, onboot: false, startup: "order=2" }]);
+  expect(groups.map((group) => group.map(({ vmid }) => vmid))).toEqual([[103, 101], [105, 102], [104]]);
+  expect(stopGroups([])).toEqual([]);
 });

@@ -26,6 +26,20 @@ export function stopOrder(guests: readonly StartableGuest[]): StartStep[] {
   return startOrder(guests).toReversed();
 }
 
+/** Guests that stop together, in turn: those of one order do not wait for each other. */
+export function stopGroups(guests: readonly StartableGuest[]): StartStep[][] {
+  const orders = new Map(guests.map(({ vmid, startup }) => [vmid, readStartup(startup ?? "").order]));
+  const groups: StartStep[][] = [];
+  let last: number | undefined | null = null;
+  for (const step of stopOrder(guests)) {
+    const order = orders.get(step.vmid);
+    if (order === last) groups.at(-1)?.push(step);
+    else groups.push([step]);
+    last = order;
+  }
+  return groups;
+}
+
 function byOrder(a = Number.MAX_SAFE_INTEGER, b = Number.MAX_SAFE_INTEGER): number {
   return a - b;
 }

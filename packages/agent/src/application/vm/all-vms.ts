@@ -1,7 +1,7 @@
 // Starting, stopping and pausing all VMs of this node, one task each, in their order.
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { startOrder, stopOrder, type StartableGuest } from "@gpve/domain/guest/startup-order.ts";
+import { startOrder, stopGroups, stopOrder, type StartableGuest } from "@gpve/domain/guest/startup-order.ts";
 import { isTemplate } from "@gpve/domain/vm/lock.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 
@@ -42,12 +42,16 @@ export function allVmsOperations(
       }
     }),
     operation("stopall", async (ctx) => {
-      for (const { vmid, down } of stopOrder(runningOnes(host, ctx.args))) {
-        ctx.log(`Stopping VM ${vmid}`);
-        await runOne(engine, ctx, "qmshutdown", vmid, {
-          timeoutSeconds: down ?? ctx.args.timeoutSeconds ?? STOP_SECONDS,
-          forceStop: ctx.args.forceStop ?? true,
-        });
+      for (const group of stopGroups(runningOnes(host, ctx.args))) {
+        await Promise.all(
+          group.map(async ({ vmid, down }) => {
+            ctx.log(`Stopping VM ${vmid}`);
+            await runOne(engine, ctx, "qmshutdown", vmid, {
+              timeoutSeconds: down ?? ctx.args.timeoutSeconds ?? STOP_SECONDS,
+              forceStop: ctx.args.forceStop ?? true,
+            });
+          }),
+        );
       }
     }),
     operation("suspendall", async (ctx) => {

@@ -1,6 +1,7 @@
 // Creating a VM: its id is taken first, then its disks are made, then it is there. A crash in between leaves nothing.
 import { defaultBootDevices } from "@gpve/domain/vm/boot-order.ts";
 import { requireDrive } from "@gpve/domain/vm/drive.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { newVmValues } from "@gpve/domain/vm/new-vm.ts";
 import { printBootDevices } from "@gpve/domain/vm/vm-properties.ts";
@@ -92,10 +93,17 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
         ? [
             {
               name: "start",
-              run: async (ctx: StepContext<CreateArgs, CreateState>) => {
-                if (runningVm(host, ctx.args.vmid) === undefined) await startVm(host, ctx.args, ctx);
-              },
               // A VM that was made but does not start is still there, as on PVE.
+              run: async (ctx: StepContext<CreateArgs, CreateState>) => {
+                if (runningVm(host, ctx.args.vmid) !== undefined) return;
+                ctx.log("Execute autostart");
+                try {
+                  await startVm(host, ctx.args, ctx);
+                } catch (err) {
+                  if (ctx.signal.aborted) throw err;
+                  ctx.warn(messageOf(err));
+                }
+              },
             },
           ]
         : []),

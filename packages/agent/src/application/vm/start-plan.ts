@@ -67,6 +67,7 @@ export async function planStart(
         cpu: command.cpu,
         accelerator: command.accelerator,
         notes: command.notes,
+        ...(values["startup"] === undefined ? {} : { startup: values["startup"] }),
       },
     },
   };

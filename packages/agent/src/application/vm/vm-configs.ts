@@ -1,11 +1,22 @@
 // VM configurations of this node, kept in the cluster's store. Every change is compare-and-swap on the stored text.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { guestCollection, guestRecord, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import {
+  goneGuestCollection,
+  guestCollection,
+  guestRecord,
+  type GuestRecord,
+} from "@gpve/domain/guest/guest-record.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
 import { emptyVmConfig, type VmConfig } from "@gpve/domain/vm/vm-config.ts";
 import { writeVmConfig } from "@gpve/domain/vm/write-config.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { Records, Tx } from "@gpve/store/records/port.ts";
+import type { CollectionDef, Records, Tx } from "@gpve/store/records/port.ts";
+
+/** Of a pool, its guests alone are of interest here. */
+export const poolCollection: CollectionDef<{ readonly vms?: readonly number[] }> = {
+  prefix: "/gpve/pools/",
+  decode: (json) => json as { readonly vms?: readonly number[] },
+};
 
 const POOL_PATIENCE_MS = 5_000;
 const POOL_POLL_MS = 50;
@@ -55,6 +66,12 @@ export class VmConfigs {
   requireFree(vmid: number): void {
     const taken = this.#deps.records().collection(guestCollection).get(String(vmid))?.value;
     if (taken !== undefined) throw alreadyExists(vmid, taken);
+  }
+
+  /** Throws PVE's text. */
+  requirePool(pool: string | undefined): void {
+    if (pool === undefined || this.#deps.records().collection(poolCollection).get(pool) !== undefined) return;
+    throw new AppError("object.not_found", `pool '${pool}' does not exist`, { pveStatus: 500 });
   }
 
   /** VMIDs of this node's VMs. */
@@ -112,7 +129,9 @@ export class VmConfigs {
   async remove(vmid: number): Promise<void> {
     await this.#deps.records().transact((tx) => {
       const record = tx.get(guestCollection, String(vmid))?.value;
-      if (this.#isOurs(record)) tx.delete(guestCollection, String(vmid));
+      if (!this.#isOurs(record)) return;
+      tx.delete(guestCollection, String(vmid));
+      tx.put(goneGuestCollection, String(vmid), { vmid });
     });
   }
 

@@ -136,6 +136,18 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     expect(guest.usage()).toEqual({ cpuNs: 0, memoryBytes: 0, memoryAnonBytes: 0 });
   });
 
+  it("is forgotten once, and not while it is started again", async () => {
+    const guests = open();
+    const guest = await guests.start(fakeVm("116"));
+    await guest.stop();
+    const [forgotten, again] = await Promise.allSettled([guests.forget("116"), guests.start(fakeVm("116"))]);
+    expect([forgotten.status, again.status]).toEqual(["fulfilled", "fulfilled"]);
+    const starting = guests.start(fakeVm("117"));
+    await expect(guests.forget("117")).rejects.toThrow("is being started");
+    await (await starting).stop();
+    await guests.get("116")?.stop();
+  });
+
   it("gives the program's own words when it does not start", async () => {
     const guests = open();
     await expect(guests.start(fakeVm("102", ["-fail", "bad option"]))).rejects.toMatchObject({

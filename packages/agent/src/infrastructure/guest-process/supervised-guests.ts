@@ -54,6 +54,8 @@ export class SupervisedGuests implements GuestProcesses {
   readonly #cgroups: GuestCgroups | undefined;
   readonly #running = new Map<string, SupervisedGuest>();
   readonly #starting = new Set<string>();
+  /** Ends of removals under way; a start waits for them. */
+  readonly #forgetting = new Map<string, Promise<void>>();
   readonly #uids = new Map<string, number>();
   readonly #exitListeners = new Set<(ended: EndedGuest) => void>();
 
@@ -96,16 +98,22 @@ export class SupervisedGuests implements GuestProcesses {
     const folder = new GuestFolder(this.#guestsFolder, id);
     if (this.#running.has(id) || this.#starting.has(id))
       throw new AppError("object.conflict", `${label} already running`, { pveStatus: 500 });
-    const before = folder.readState();
-    if (before !== undefined && folder.readCard()?.bootId === bootId() && isRunning(before))
-      throw new AppError("object.conflict", `${label} already running`, { pveStatus: 500 });
     this.#starting.add(id);
     try {
-      await this.forget(id);
+      await this.#forgetting.get(id);
+      const before = folder.readState();
+      if (before !== undefined && folder.readCard()?.bootId === bootId() && isRunning(before))
+        throw new AppError("object.conflict", `${label} already running`, { pveStatus: 500 });
+    } catch (err) {
+      this.#starting.delete(id);
+      throw err;
+    }
+    try {
+      await this.#remove(id);
       return this.#register(await this.#start(start, folder, options));
     } catch (err) {
       this.#cgroups?.killAll(id);
-      await this.forget(id);
+      await this.#remove(id);
       if (err instanceof AppError) throw err;
       throw new AppError("guest.start_failed", `start of ${label} failed: ${messageOf(err)}`, {
         cause: err,
@@ -146,6 +154,20 @@ export class SupervisedGuests implements GuestProcesses {
   }
 
   async forget(id: string): Promise<void> {
+    if (this.#starting.has(id)) throw new AppError("object.conflict", `guest ${id} is being started`);
+    const removal = this.#remove(id);
+    this.#forgetting.set(
+      id,
+      removal.catch((err: unknown) => ignore(err, "told to whoever wanted it forgotten")),
+    );
+    try {
+      await removal;
+    } finally {
+      this.#forgetting.delete(id);
+    }
+  }
+
+  async #remove(id: string): Promise<void> {
     if (this.#running.has(id)) throw new AppError("object.conflict", `guest ${id} is still running`);
     const folder = new GuestFolder(this.#guestsFolder, id);
     const state = folder.readState();

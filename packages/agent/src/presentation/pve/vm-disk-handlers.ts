@@ -26,6 +26,7 @@ export function createDiskHandlers({ host, engine }: DiskHandlerDeps): PveHandle
       if (target !== undefined && target !== host.node)
         throw refused(`can't clone VM to node '${target}' (VM uses local storage)`);
       const { snapname, name, description, storage, format, pool } = params;
+      host.configs.requirePool(pool);
       const args = {
         vmid,
         newid,

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { poolCollection } from "../../application/vm/vm-configs.ts";
 import { VmNode } from "../../testing/vm-world.ts";
 
 const QEMU = "/nodes/{node}/qemu" as const;
@@ -59,6 +60,28 @@ describe("creating a VM", () => {
       scsi1: "local:100/vm-100-disk-1.raw,size=1M",
       ide2: "local:iso/a.img,media=cdrom,size=2K",
     });
+  });
+
+  it("keeps a VM that was made but does not start, and warns", async () => {
+    node.guests.failure = new Error("no luck");
+    const made = await node.task(`POST ${QEMU}`, { vmid: 100, scsi0: "local:0.01", start: true }, "root");
+    expect(made.exitStatus).toBe("WARNINGS: 1");
+    expect(node.configs.has(100)).toBe(true);
+    expect(node.images(100)).toHaveLength(1);
+    expect(node.guests.get("100")).toBeUndefined();
+  });
+
+  it("is refused in a pool that is not there, before anything is made", async () => {
+    await expect(
+      node.call(`POST ${QEMU}`, { vmid: 100, scsi0: "local:1", pool: "x" }, "root"),
+    ).rejects.toThrow("pool 'x' does not exist");
+    expect(node.images(100)).toEqual([]);
+    await node.addWithDisk(200);
+    await expect(node.call(`POST ${VM}/clone`, { vmid: 200, newid: 201, pool: "x" }, "root")).rejects.toThrow(
+      "pool 'x' does not exist",
+    );
+    await node.records.transact((tx) => tx.put(poolCollection, "x", { vms: [] }));
+    expect(() => node.configs.requirePool("x")).not.toThrow();
   });
 
   it("leaves nothing when a disk cannot be made", async () => {

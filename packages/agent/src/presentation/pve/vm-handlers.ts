@@ -39,6 +39,7 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
     ...createSnapshotHandlers(deps),
     ...createDiskHandlers(deps),
     "POST /nodes/{node}/qemu": async ({ vmid, start, archive, ...params }, ctx) => {
+      host.configs.requirePool(params.pool);
       if (archive !== undefined) {
         const args = restoreArgs(host, deps.imageStorages(), { ...params, vmid, start, archive }, ctx);
         checkPrivileges(vmid, {}, args.overrides ?? {}, [], withPool(ctx, vmid, params.pool));

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Refused } from "../../testing/fake-guests.ts";
 import { VmNode } from "../../testing/vm-world.ts";
 
@@ -101,6 +101,36 @@ describe("snapshots", () => {
     expect(node.guests.get("100")?.status).toBe("running");
     expect(await exit(`DELETE ${ONE}`, { vmid: 100, snapname: "ram" })).toBe("OK");
     expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
+  });
+
+  it("whose deletion failed are deleted by a second try, forced or not", async () => {
+    const { plugin } = node.storages.find("local");
+    for (const force of [false, true]) {
+      await take("one");
+      vi.spyOn(plugin, "deleteSnapshot").mockRejectedValueOnce(new Error("disk on fire"));
+      expect(await exit(`DELETE ${ONE}`, { vmid: 100, snapname: "one" })).toBe("disk on fire");
+      expect(node.configs.get(100).snapshots["one"]).toMatchObject({ snapstate: "delete" });
+      expect(node.values(100)).not.toHaveProperty("lock");
+      expect(await exit(`POST ${ONE}/rollback`, { vmid: 100, snapname: "one" })).toContain(
+        "unable to rollback to incomplete snapshot (snapstate = delete)",
+      );
+      expect(await exit(`DELETE ${ONE}`, { vmid: 100, snapname: "one", force })).toBe("OK");
+      expect(node.configs.get(100).snapshots).toEqual({});
+      expect(await inImage()).toEqual([]);
+      expect(node.values(100)).not.toHaveProperty("unused0");
+    }
+  });
+
+  it("that could not be rolled back to can be tried again", async () => {
+    await take("one");
+    await node.call("PUT /nodes/{node}/qemu/{vmid}/config", { vmid: 100, cores: 3 }, "root");
+    const { plugin } = node.storages.find("local");
+    vi.spyOn(plugin, "rollback").mockRejectedValueOnce(new Error("disk on fire"));
+    expect(await exit(`POST ${ONE}/rollback`, { vmid: 100, snapname: "one" })).toBe("disk on fire");
+    expect(node.values(100)).toMatchObject({ cores: "3" });
+    expect(node.values(100)).not.toHaveProperty("lock");
+    expect(await exit(`POST ${ONE}/rollback`, { vmid: 100, snapname: "one" })).toBe("OK");
+    expect(node.values(100)).not.toHaveProperty("cores");
   });
 
   it("leave a guest paused that its owner had paused", async () => {

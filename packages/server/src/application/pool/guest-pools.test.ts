@@ -1,4 +1,4 @@
-import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { goneGuestCollection, guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
@@ -29,5 +29,22 @@ it("puts new guests into their pools and takes those that are gone out again", a
   await records.transact((tx) => tx.delete(guestCollection, "100"));
   await vi.waitFor(() => expect(members()).toEqual([101]));
   stop();
+  // Deleted, and then the server went down before it could do its part.
+  await records.transact((tx) => {
+    tx.delete(guestCollection, "101");
+    tx.put(goneGuestCollection, "101", { vmid: 101 });
+  });
+  expect(members()).toEqual([101]);
+  const stopAgain = keepGuestPools({ records, log: silentLogger });
+  await vi.waitFor(() => expect(members()).toEqual([]));
+  expect(records.collection(goneGuestCollection).list()).toEqual([]);
+  // Created again before anyone looked: what it has is its own.
+  await records.transact((tx) => {
+    tx.put(poolsDef, "prod", { poolid: "prod", vms: [102], storage: [] });
+    tx.put(goneGuestCollection, "102", { vmid: 102 });
+  });
+  await vi.waitFor(() => expect(records.collection(goneGuestCollection).list()).toEqual([]));
+  expect(members()).toEqual([102]);
+  stopAgain();
   await records.close();
 });

@@ -1,6 +1,6 @@
 // Keeps pools and permissions in step with guests: a new guest gets into the pool it was created for; of one that is
 // gone nothing is left that the next guest with its id would inherit.
-import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { goneGuestCollection, guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
@@ -17,18 +17,28 @@ export function keepGuestPools({ records, log }: GuestPoolsDeps): () => void {
   const guests = records.collection(guestCollection);
   const admit = (id: string): void =>
     background(log, "putting a guest into its pool", admitGuest(records, id, log));
+  const clear = (id: string): void =>
+    background(log, "removing the permissions of a guest that is gone", clearGuest(records, id));
+  const gone = records.collection(goneGuestCollection);
   for (const { id, value } of guests.list()) if (value.wantedPool !== undefined) admit(id);
-  return guests.onChange((id, entry, previous) => {
-    if (entry?.value.wantedPool !== undefined) admit(id);
-    if (entry === undefined && previous !== undefined)
-      background(
-        log,
-        "removing the permissions of a guest that is gone",
-        records.transact((tx) => {
-          // Created again meanwhile: its own permissions are not ours to take.
-          if (tx.get(guestCollection, id) === undefined) removeGuestAccess(tx, Number(id));
-        }),
-      );
+  for (const { id } of gone.list()) clear(id);
+  const stops = [
+    guests.onChange((id, entry, previous) => {
+      if (entry?.value.wantedPool !== undefined) admit(id);
+      if (entry === undefined && previous !== undefined) clear(id);
+    }),
+    gone.onChange((id, entry) => {
+      if (entry !== undefined) clear(id);
+    }),
+  ];
+  return () => stops.forEach((stop) => stop());
+}
+
+async function clearGuest(records: Records, id: string): Promise<void> {
+  await records.transact((tx) => {
+    // Created again meanwhile: its own permissions are not ours to take.
+    if (tx.get(guestCollection, id) === undefined) removeGuestAccess(tx, Number(id));
+    if (tx.get(goneGuestCollection, id) !== undefined) tx.delete(goneGuestCollection, id);
   });
 }
 

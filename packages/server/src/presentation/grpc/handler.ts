@@ -41,7 +41,7 @@ export function createServerGrpcHandler(deps: ServerGrpcDeps): Http2Handler {
 
 /** What the agent of a node may read and write in the cluster's store. */
 export function agentKeyRules(node: string): { read: string[]; hidden: string[]; write: string[] } {
-  const own = [`tasks/${node}/`, "guests/", `node-data/${node}/`];
+  const own = [`tasks/${node}/`, "guests/", "gone-guests/", `node-data/${node}/`];
   return {
     read: ["/gpve/"],
     hidden: ["/gpve/secrets/", "/gpve/join-tokens/"],
