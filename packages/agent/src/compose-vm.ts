@@ -76,6 +76,8 @@ export interface VmParts {
   readonly devices: HostDevices;
   /** The guest supervisor, ready or to be built. */
   readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
+  /** Told how long each look at all running guests took. */
+  readonly observeMonitoring: (seconds: number) => void;
 }
 
 /** A hook may copy things about. */
@@ -260,8 +262,10 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     async keepStatistics(signal) {
       while (!signal.aborted) {
         try {
+          const begun = clock.monotonic();
           await sampler.askDisks();
           sampled = sampler.sample();
+          parts.observeMonitoring((clock.monotonic() - begun) / 1000);
           statistics.sample(clock.now(), sampled, (vmid) =>
             summarise(vmid, "qemu", new Map(Object.entries(configs.find(vmid)?.values ?? {}))),
           );

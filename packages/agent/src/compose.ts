@@ -167,6 +167,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     qemuBinary: settings.qemuBinary ?? DEFAULT_QEMU,
     devices: new SysfsDevices({ exec: runExec }),
     supervisor: settings.supervisor,
+    observeMonitoring: (seconds) => metrics.observeMonitoring(seconds),
   });
   const agent = createAgent({
     node: nodeName,

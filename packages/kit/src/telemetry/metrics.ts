@@ -14,6 +14,8 @@ export interface Metrics {
   observeStore(operation: string, ok: boolean, seconds: number): void;
   /** `type` as in the UPID ("qmstart"). */
   countTask(type: string, outcome: TaskOutcome): void;
+  /** One look at all running guests of a node. */
+  observeMonitoring(seconds: number): void;
   /** Work waiting or running in a queue ("server", "agent"), asked at scrape time. */
   watchQueue(queue: string, depth: () => number): void;
   /** More metrics in text form, made at scrape time. */
@@ -27,6 +29,7 @@ export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 const API_BUCKETS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const STORE_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2, 10];
+const MONITORING_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 
 export function createMetrics(options: { readonly version: string }): Metrics {
   const registry = new Registry();
@@ -50,6 +53,12 @@ export function createMetrics(options: { readonly version: string }): Metrics {
     name: "gpve_task_outcomes_total",
     help: "Tasks that ended.",
     labelNames: ["type", "outcome"],
+  });
+  const monitoring = new Histogram({
+    ...own,
+    name: "gpve_guest_monitoring_duration_seconds",
+    help: "Time of one look at all running guests.",
+    buckets: MONITORING_BUCKETS,
   });
   new Gauge({
     ...own,
@@ -88,6 +97,7 @@ export function createMetrics(options: { readonly version: string }): Metrics {
       remembered(storeChildren, key, () => store.labels({ operation, outcome })).observe(seconds);
     },
     countTask: (type, outcome) => tasks.inc({ type, outcome }),
+    observeMonitoring: (seconds) => monitoring.observe(seconds),
     watchQueue: (queue, depth) => {
       queues.set(queue, depth);
     },

@@ -1,0 +1,43 @@
+// A hundred linked clones asked for at once, beside as many `qemu-img create` by hand.
+import { mkdtempSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { exec } from "@gpve/kit/exec.ts";
+import { tinyImage } from "../../test/support/images.ts";
+import { forEach, NODE, runTask, type Bench } from "./bench-gpve.ts";
+
+const TEMPLATE = 900;
+const FIRST = 1_000;
+
+export interface Clones {
+  readonly clones: number;
+  readonly oursMs: number;
+  readonly bareMs: number;
+}
+
+export async function measureClones(bench: Bench, clones: number): Promise<Clones> {
+  const image = await tinyImage();
+  await runTask(bench, "POST", `/nodes/${NODE}/qemu`, {
+    vmid: TEMPLATE,
+    memory: 256,
+    scsi0: "local:0,import-from=local:import/tiny.qcow2,format=qcow2",
+  });
+  await runTask(bench, "POST", `/nodes/${NODE}/qemu/${TEMPLATE}/template`);
+  const ids = Array.from({ length: clones }, (_, index) => FIRST + index);
+  const begun = performance.now();
+  await forEach(ids, clones, (newid) =>
+    runTask(bench, "POST", `/nodes/${NODE}/qemu/${TEMPLATE}/clone`, { newid }),
+  );
+  const oursMs = performance.now() - begun;
+  await forEach(ids, 4, (vmid) => runTask(bench, "DELETE", `/nodes/${NODE}/qemu/${vmid}`));
+  const folder = mkdtempSync(join(tmpdir(), "gpve-bare-"));
+  const bareBegun = performance.now();
+  await forEach(ids, availableParallelism(), async (id) => {
+    const disk = join(folder, `${id}.qcow2`);
+    await exec("qemu-img", ["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", image, disk]);
+  });
+  const bareMs = performance.now() - bareBegun;
+  rmSync(folder, { recursive: true, force: true });
+  await runTask(bench, "DELETE", `/nodes/${NODE}/qemu/${TEMPLATE}`);
+  return { clones, oursMs, bareMs };
+}
