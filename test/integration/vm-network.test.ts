@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { networkTurn, type NetworkTurn } from "../support/network-turn.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const missing = [
@@ -16,6 +17,7 @@ if (missing.length > 0)
   console.warn(`SKIPPED: needs ${missing.join(", ")}; get packages with apt-get install`);
 
 describe.skipIf(missing.length > 0)("the network of guests", () => {
+  let turn: NetworkTurn | undefined;
   let gpve: Gpve;
   let api: Api;
   let node: string;
@@ -30,14 +32,16 @@ describe.skipIf(missing.length > 0)("the network of guests", () => {
     realpathSync(`/sys/class/net/${tap}/master`).split("/").at(-1) ?? "";
 
   beforeAll(async () => {
+    turn = await networkTurn();
     gpve = await startGpve({ network: true });
     api = apiOf(gpve.credentials);
     node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
-  });
+  }, 1_800_000);
   afterAll(async () => {
     await exec(nodeBinary, [mainFile, "down", "--guests", "--data", gpve.data], { timeoutMs: 120_000 });
     expect(existsSync(`/sys/class/net/${bridge}`)).toBe(false);
     await gpve.stop();
+    turn?.release();
   });
 
   test("is a bridge with an address, DHCP and DNS", async () => {

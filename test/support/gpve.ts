@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 
 export const root = resolve(import.meta.dirname, "../..");
@@ -33,6 +34,8 @@ export interface StartOptions {
   readonly args?: readonly string[];
   /** Lets it make its bridge on this machine; the test then takes it away again. */
   readonly network?: boolean;
+  /** Beside the minimal environment. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export async function startGpve(options: StartOptions = {}): Promise<Gpve> {
@@ -47,7 +50,9 @@ export async function startGpve(options: StartOptions = {}): Promise<Gpve> {
     ...(options.network === true ? [] : ["--no-network"]),
     ...(options.args ?? []),
   ];
-  const child = startChild(nodeBinary, ["--disable-warning=ExperimentalWarning", ...args]);
+  const child = startChild(nodeBinary, ["--disable-warning=ExperimentalWarning", ...args], {
+    env: { ...MINIMAL_ENV, ...options.env },
+  });
   await untilPrinted(child, "Try next:");
   return {
     data,

@@ -5,6 +5,7 @@ import {
   mkdtempSync,
   openSync,
   readFileSync,
+  readlinkSync,
   readSync,
   rmSync,
   writeFileSync,
@@ -36,6 +37,8 @@ describe("building a Debian image", () => {
       if (file === "perl") {
         put("root/usr/lib/grub/i386-pc/boot.img", new Uint8Array(512).fill(7));
         put("root/boot/grub/keep", "");
+        put("root/etc/default/keep", "");
+        put("root/etc/resolv.conf", "nameserver of the host");
         put("root/etc/cloud/cloud.cfg.d/keep", "");
         put("root/etc/ssh/ssh_host_rsa_key", "secret");
         options?.onLine?.("I: running apt-get update", "stderr");
@@ -66,6 +69,13 @@ describe("building a Debian image", () => {
     expect(existsSync(join(folder, "root/etc/ssh/ssh_host_rsa_key"))).toBe(false);
     expect(readFileSync(join(folder, "root/etc/machine-id"), "utf8")).toBe("");
     expect(calls.find(([file]) => file === "perl")).toContain("bookworm");
+    expect(readlinkSync(join(folder, "root/etc/resolv.conf"))).toBe("../run/resolvconf/resolv.conf");
+    // Before the kernel is installed, with paths that a space does not cut.
+    const presets = calls.flat().filter((arg) => arg.startsWith("--essential-hook=copy-in '"));
+    expect(presets.map((arg) => arg.split(" ").at(-1))).toEqual(["/etc", "/usr/share"]);
+    expect(readFileSync(join(folder, "presets/share/initramfs-tools/modules.d/gpve"), "utf8")).toContain(
+      "sr_mod\n",
+    );
     expect(calls.at(-1)?.[0]).toBe("qemu-img");
     expect(said).toContain("running apt-get update");
     expect(said).not.toContain("noise");
