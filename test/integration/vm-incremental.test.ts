@@ -1,6 +1,14 @@
 // Incremental backups on real QEMU: chains of them, what breaks a chain, and restores of every archive of one.
 import { createHash, randomBytes } from "node:crypto";
-import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
@@ -63,12 +71,34 @@ const write = async (vmid: number, key: string, file: string, ...commands: strin
     }
   }
 };
-const backup = async (vmid: number): Promise<{ name: string; log: string }> => {
+const backup = async (
+  vmid: number,
+  { incremental = true, plain = false } = {},
+): Promise<{ name: string; log: string }> => {
   const before = dumps(vmid);
-  const task = await must("POST", `/nodes/${node}/vzdump`, { vmid, storage: "local", compress: "zstd" });
+  const upid = plain
+    ? ((await api("POST", `/nodes/${node}/vzdump`, { vmid, storage: "local", compress: "zstd" }))
+        .data as string)
+    : await backupByV1(vmid, incremental);
+  const task = await waitTask(api, upid);
+  const log = await logOf(upid);
+  expect(task.exitstatus, log).toBe("OK");
   const name = dumps(vmid).find((each) => !before.includes(each)) ?? "";
   expect(name).not.toBe("");
-  return { name, log: await logOf(task.upid) };
+  return { name, log };
+};
+const backupByV1 = async (vmid: number, incremental: boolean): Promise<string> => {
+  const v1 = apiOf(gpve.credentials, undefined, "/api/v1");
+  const json = { "Content-Type": "application/json" };
+  const answer = await v1(
+    "POST",
+    `/nodes/${node}/vms/${vmid}/backup`,
+    {},
+    json,
+    JSON.stringify({ incremental }),
+  );
+  expect(answer.status, answer.text).toBe(202);
+  return (JSON.parse(answer.text) as { task: string }).task;
 };
 let next = 700;
 const restored = async (name: string): Promise<{ vmid: number; config: Record<string, string> }> => {
@@ -96,7 +126,7 @@ describe.skipIf(!hasQemu)("incremental backups", () => {
     await must("POST", `/nodes/${node}/qemu/300/status/start`);
     const made: { name: string; log: string; hash: string }[] = [];
     const save = async (): Promise<void> => {
-      const archive = await backup(300);
+      const archive = await backup(300, { plain: true });
       made.push({ ...archive, hash: await rawHash(image(300, disk)) });
     };
     await save();
@@ -120,5 +150,147 @@ describe.skipIf(!hasQemu)("incremental backups", () => {
       expect(config["name"]).toBe("chained");
       expect(await rawHash(image(vmid, fileOf(config, "scsi0"))), name).toBe(hash);
     }
+  });
+
+  test("of a stopped VM go on with the bitmaps in its disks; new, grown and removed disks are part of it", async () => {
+    await must("POST", `/nodes/${node}/qemu`, {
+      vmid: 310,
+      memory: 32,
+      scsi0: "local:0.03,format=qcow2",
+      scsi1: "local:0.02,format=qcow2",
+    });
+    const [first, second, third] = [0, 1, 2].map((n) => `vm-310-disk-${n}.qcow2`) as [string, string, string];
+    await write(310, "scsi0", first, "write -P 0x51 0 3M");
+    await write(310, "scsi1", second, "write -P 0x52 0 3M");
+    const full = await backup(310, { incremental: false });
+    expect(full.name).toMatch(/\.vma\.zst$/);
+    // Grown while it is stopped, and written beyond its old end.
+    await api("PUT", `/nodes/${node}/qemu/310/resize`, { disk: "scsi0", size: "+10M" }).then((answer) =>
+      waitTask(api, answer.data as string),
+    );
+    await write(310, "scsi0", first, "write -P 0x61 1M 64k", "write -P 0x62 35M 1M");
+    const grown = await backup(310);
+    expect(grown.name).toMatch(/\.gpvi\.zst$/);
+    const hashes = new Map([["grown", await rawHash(image(310, first))]]);
+    // Started, one disk away, another one new, stopped: the bitmap survives.
+    await must("POST", `/nodes/${node}/qemu/310/status/start`);
+    await must("POST", `/nodes/${node}/qemu/310/config`, { delete: "scsi1" });
+    await must("POST", `/nodes/${node}/qemu/310/config`, { scsi2: "local:0.01,format=qcow2" });
+    await write(310, "scsi0", first, "write -P 0x71 2M 64k");
+    await write(310, "scsi2", third, "write -P 0x72 0 1M");
+    await must("POST", `/nodes/${node}/qemu/310/status/stop`);
+    await write(310, "scsi0", first, "write -P 0x73 3M 64k");
+    const last = await backup(310);
+    expect(last.log).toContain(`incremental backup on top of '${grown.name}'`);
+    hashes.set("last", await rawHash(image(310, first)));
+    hashes.set("new", await rawHash(image(310, third)));
+    const one = await restored(grown.name);
+    expect(await rawHash(image(one.vmid, fileOf(one.config, "scsi0")))).toBe(hashes.get("grown"));
+    expect(one.config["scsi1"]).toContain("vm-");
+    const two = await restored(last.name);
+    expect(await rawHash(image(two.vmid, fileOf(two.config, "scsi0")))).toBe(hashes.get("last"));
+    expect(await rawHash(image(two.vmid, fileOf(two.config, "scsi2")))).toBe(hashes.get("new"));
+    expect(two.config["scsi1"]).toBeUndefined();
+    const config = await api("GET", `/nodes/${node}/vzdump/extractconfig`, {
+      volume: `local:backup/${last.name}`,
+    });
+    expect(config.data).toContain("#qmdump#map:scsi2:drive-scsi2:local:qcow2:");
+  });
+
+  test("become full after a rollback, a crash, or a new start of a raw disk, and say why", async () => {
+    await must("POST", `/nodes/${node}/qemu`, { vmid: 320, memory: 32, scsi0: "local:0.02,format=qcow2" });
+    const disk = "vm-320-disk-0.qcow2";
+    await must("POST", `/nodes/${node}/qemu/320/status/start`);
+    await backup(320);
+    // Snapshots, with RAM too, do not disturb the bitmap.
+    await must("POST", `/nodes/${node}/qemu/320/snapshot`, { snapname: "one", vmstate: 1 });
+    await write(320, "scsi0", disk, "write -P 0x81 0 64k");
+    const small = await backup(320);
+    expect(small.name).toMatch(/gpvi/);
+    await must("POST", `/nodes/${node}/qemu/320/snapshot/one/rollback`);
+    const rolled = await backup(320);
+    expect(rolled.name).toMatch(/vma/);
+    expect(rolled.log).toContain("full backup: the VM was rolled back to snapshot 'one'");
+    const after = await restored(rolled.name);
+    expect(await rawHash(image(after.vmid, fileOf(after.config, "scsi0")))).toBe(
+      await rawHash(image(320, disk)),
+    );
+    // A killed QEMU has not stored a bitmap it made itself, and leaves one that it found inconsistent.
+    const killed = async (): Promise<void> => {
+      const status = (await api("GET", `/nodes/${node}/qemu/320/status/current`)).data as { pid: number };
+      process.kill(status.pid, "SIGKILL");
+      const state = async (): Promise<string> =>
+        ((await api("GET", `/nodes/${node}/qemu/320/status/current`)).data as { status: string }).status;
+      await expect.poll(state, { timeout: 30_000 }).toBe("stopped");
+      await must("POST", `/nodes/${node}/qemu/320/status/start`);
+    };
+    await write(320, "scsi0", disk, "write -P 0x82 64k 64k");
+    await killed();
+    const lost = await backup(320);
+    expect(lost.name).toMatch(/vma/);
+    expect(lost.log).toContain("full backup: disk 'scsi0' has no dirty bitmap");
+    await must("POST", `/nodes/${node}/qemu/320/status/stop`);
+    await must("POST", `/nodes/${node}/qemu/320/status/start`);
+    await killed();
+    const size = await api("PUT", `/nodes/${node}/qemu/320/resize`, { disk: "scsi0", size: "+4M" });
+    expect(await waitTask(api, size.data as string)).toMatchObject({ exitstatus: "OK" });
+    const crashed = await backup(320);
+    expect(crashed.name).toMatch(/vma/);
+    expect(crashed.log).toMatch(/full backup: .*inconsistent/);
+    expect((await backup(320)).name).toMatch(/gpvi/);
+    await must("POST", `/nodes/${node}/qemu/320/status/stop`);
+
+    await must("POST", `/nodes/${node}/qemu`, { vmid: 330, memory: 32, scsi0: "local:0.02,format=raw" });
+    await must("POST", `/nodes/${node}/qemu/330/status/start`);
+    await backup(330);
+    await write(330, "scsi0", "vm-330-disk-0.raw", "write -P 0x91 1M 64k");
+    const live = await backup(330);
+    expect(live.name).toMatch(/gpvi/);
+    const copy = await restored(live.name);
+    expect(await rawHash(image(copy.vmid, fileOf(copy.config, "scsi0")))).toBe(
+      await rawHash(image(330, "vm-330-disk-0.raw")),
+    );
+    await must("POST", `/nodes/${node}/qemu/330/status/stop`);
+    await must("POST", `/nodes/${node}/qemu/330/status/start`);
+    const again = await backup(330);
+    expect(again.name).toMatch(/vma/);
+    expect(again.log).toContain("full backup: disk 'scsi0' is raw");
+    await must("POST", `/nodes/${node}/qemu/330/status/stop`);
+  });
+
+  test("keep what they build on, and restore nothing from a chain that is not whole", async () => {
+    const [full = "", middle = "", last = ""] = dumps(300);
+    const refused = await run("DELETE", `/nodes/${node}/storage/local/content/local:backup/${full}`);
+    expect(refused.exitstatus).toContain(`the incremental backup '${middle}' builds on it`);
+    await must("DELETE", `/nodes/${node}/storage/local/prunebackups`, {
+      "prune-backups": "keep-last=1",
+      vmid: 300,
+    });
+    expect(dumps(300)).toEqual([full, middle, last]);
+    const fails = async (text: RegExp): Promise<void> => {
+      const task = await run("POST", `/nodes/${node}/qemu`, { vmid: 790, archive: `local:backup/${last}` });
+      expect(task.exitstatus).toMatch(text);
+      expect((await api("GET", `/nodes/${node}/qemu/790/config`)).status).toBe(500);
+      expect(existsSync(image(790, ""))).toBe(false);
+    };
+    const path = (name: string): string => join(folder(), name);
+    renameSync(path(middle), path("aside"));
+    await fails(/builds on '.*': volume '.*' does not exist/);
+    copyFileSync(path("aside"), path(middle));
+    truncateSync(path(middle), 200);
+    await fails(/damaged/);
+    // Another archive under the parent's name.
+    copyFileSync(path(last), path(middle));
+    await fails(/builds on another archive/);
+    renameSync(path("aside"), path(middle));
+    expect((await restored(last)).config["name"]).toBe("chained");
+    await must("DELETE", `/nodes/${node}/storage/local/content/local:backup/${last}`);
+    await must("DELETE", `/nodes/${node}/storage/local/content/local:backup/${middle}`);
+    await must("DELETE", `/nodes/${node}/storage/local/content/local:backup/${full}`);
+    expect(dumps(300)).toEqual([]);
+    // What the bitmaps build on is gone.
+    const fresh = await backup(300, { plain: true });
+    expect(fresh.name).toMatch(/vma/);
+    expect(fresh.log).toContain("cannot be built on");
   });
 });

@@ -55,6 +55,7 @@ import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
 import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
 import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/console-extensions.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm-agent-handlers.ts";
+import { createBackupExtensions } from "./presentation/pve/backup-extensions.ts";
 import { createBackupHandlers } from "./presentation/pve/backup-handlers.ts";
 import { createVmHandlers } from "./presentation/pve/vm-handlers.ts";
 import { createVmCloudinitHandlers } from "./presentation/pve/vm-cloudinit-handlers.ts";
@@ -239,7 +240,10 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         imageStorages: () => parts.storages.imageStorages(),
       }),
     },
-    extensions: createConsoleExtensions(consoles, spice),
+    extensions: {
+      ...createConsoleExtensions(consoles, spice),
+      ...createBackupExtensions({ host, engine: parts.engine }),
+    },
     openTunnel: consoleTunnel(consoles, spice),
     mappedPci: (id) => {
       const all = mappings().pciMappings;

@@ -15,6 +15,10 @@ export const apiExtensions = [
     name: "node-images",
     description: "/api/v1/nodes/{name}/images: cloud images, pulled and checked or built.",
   },
+  {
+    name: "vm-backup",
+    description: "POST /api/v1/nodes/{name}/vms/{vmid}/backup: full and incremental backups.",
+  },
   { name: "audit", description: "GET /api/v1/audit and /api/v1/audit/verify." },
   { name: "coverage", description: "GET /api/v1/coverage: PVE methods implemented and known, per area." },
 ] as const satisfies readonly { name: string; description: string }[];

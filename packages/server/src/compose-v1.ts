@@ -159,6 +159,11 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
       const reply = await callNode(node, route, { image: name, storage, requestId }, ctx);
       return String(reply.data);
     },
+    backupVm: async ({ node, vmid }, backup, ctx, requestId) => {
+      const route = "POST /gpve/nodes/{node}/vms/{vmid}/backup";
+      const reply = await callNode(node, route, { vmid, backup, requestId }, ctx);
+      return String(reply.data);
+    },
     invite: (options) => parts.membership.invite(options),
     caFingerprint: () => parts.pki.caFingerprint,
     pve: { methods: pveMethods, implemented: isImplemented },

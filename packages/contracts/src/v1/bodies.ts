@@ -151,6 +151,32 @@ export const JoinTokenRequestSchema = Type.Object(
   closed,
 );
 
+export const VmBackupRequestSchema = Type.Object(
+  {
+    storage: Type.Optional(Type.String({ description: "Where it goes.", default: "local" })),
+    mode: Type.Optional(
+      Type.Union([Type.Literal("snapshot"), Type.Literal("suspend"), Type.Literal("stop")], {
+        default: "snapshot",
+      }),
+    ),
+    compress: Type.Optional(
+      Type.Union([Type.Literal("none"), Type.Literal("zstd"), Type.Literal("gzip"), Type.Literal("lzo")], {
+        description: "Of full archives; incremental ones are always packed with zstd.",
+        default: "zstd",
+      }),
+    ),
+    notes: Type.Optional(Type.String({ description: "With {{guestname}}, {{node}}, {{vmid}}." })),
+    protected: Type.Optional(Type.Boolean({ default: false })),
+    incremental: Type.Optional(
+      Type.Boolean({
+        description: "Only what changed since the last backup there, where that is known.",
+        default: true,
+      }),
+    ),
+  },
+  closed,
+);
+
 export const JoinTokenSchema = Type.Object(
   {
     token: Type.String({ description: "Shown once." }),
@@ -172,4 +198,5 @@ export type Coverage = Static<typeof CoverageSchema>;
 export type KindInfo = Static<typeof KindInfoSchema>;
 export type Discovery = Static<typeof DiscoverySchema>;
 export type JoinTokenRequest = Static<typeof JoinTokenRequestSchema>;
+export type VmBackupRequest = Static<typeof VmBackupRequestSchema>;
 export type JoinToken = Static<typeof JoinTokenSchema>;

@@ -21,6 +21,7 @@ import {
   PlanResultSchema,
   TaskLogSchema,
   TaskRefSchema,
+  VmBackupRequestSchema,
 } from "./bodies.ts";
 
 export const V1_PREFIX = "/api/v1";
@@ -346,6 +347,16 @@ export const fixedRoutes = [
     on: nodeKind,
     audit: "write",
     query: [text("storage", "Where it goes; default `local`.")],
+    response: { status: 202, schema: TaskRefSchema },
+  },
+  {
+    operationId: "backupVm",
+    method: "POST",
+    path: "/nodes/{name}/vms/{vmid}/backup",
+    summary: "Back a VM up, incrementally where that is possible, as an operation; needs VM.Backup on the VM",
+    permission: authenticated,
+    audit: "write",
+    body: VmBackupRequestSchema,
     response: { status: 202, schema: TaskRefSchema },
   },
   {

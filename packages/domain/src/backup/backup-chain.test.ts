@@ -48,7 +48,7 @@ test("is full where anything is in doubt, and says what", () => {
   expect(reason(chain, { ...scsi0, volid: "local:100/other.qcow2" })).toContain("no disk");
   expect(reason(chain, { ...scsi0, size: 99 })).toContain("smaller");
   expect(reason(chain, { ...scsi0, bitmaps: [{ ...good, name: "other" }] })).toContain(
-    "lost its dirty bitmap",
+    "no dirty bitmap of the last backup",
   );
   expect(reason(chain, { ...scsi0, format: "raw", bitmaps: [] })).toContain("the same QEMU process");
   expect(reason(chain, { ...scsi0, bitmaps: [{ ...good, inconsistent: true }] })).toContain("inconsistent");

@@ -106,7 +106,7 @@ function doubtAbout(disk: DiskNow, before: ChainDisk, name: string): string | un
   if (bitmap === undefined) {
     if (before.untracked !== undefined) return `disk '${disk.key}': ${before.untracked}`;
     return disk.format === "qcow2"
-      ? `disk '${disk.key}' has lost its dirty bitmap`
+      ? `disk '${disk.key}' has no dirty bitmap of the last backup: QEMU was killed, or the image was replaced`
       : `disk '${disk.key}' is ${disk.format}: its changes are known only while the same QEMU process runs`;
   }
   if (bitmap.inconsistent)

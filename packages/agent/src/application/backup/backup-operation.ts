@@ -81,7 +81,7 @@ async function runJob(
 }
 
 function checkWait(host: VmHost, args: BackupArgs, log: (line: string) => void): void {
-  const waited = host.clock.now() - args.submittedAt;
+  const waited = host.clock.now() - (args.submittedAt ?? host.clock.now());
   if (waited < WAITED_MS) return;
   if (waited > Math.max(1, args.lockwaitMinutes) * 60_000)
     throw new AppError("request.timeout", "can't acquire the lock for backups of this node - got timeout", {

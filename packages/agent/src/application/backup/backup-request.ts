@@ -33,8 +33,8 @@ export interface BackupArgs {
   readonly script?: string;
   readonly lockwaitMinutes: number;
   readonly stopwaitMinutes: number;
-  /** Milliseconds since 1970. */
-  readonly submittedAt: number;
+  /** Milliseconds since 1970; absent = it waits for its turn however long that takes. */
+  readonly submittedAt?: number;
 }
 
 /** The guest in hand. Written down before anything is done to it, so that a restart can put it right. */

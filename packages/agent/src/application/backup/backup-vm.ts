@@ -50,7 +50,7 @@ export async function backupVm(job: BackupJob, vmid: number, work: BackupWork): 
     lines.push(`${moment()} ${line}`);
     work.log(line);
   };
-  const base = backupBaseName("qemu", vmid, tools.civilTime(started));
+  const base = await freeName(job, vmid);
   const running = runningVm(host, vmid) !== undefined;
   const plan: Plan = {
     vmid,
@@ -78,6 +78,16 @@ export async function backupVm(job: BackupJob, vmid: number, work: BackupWork): 
   await hook("log-end", { ...guest, target: plan.path }).catch((cause: unknown) =>
     work.warn(`WARN: ${messageOf(cause)}`),
   );
+}
+
+/** Archives are named by the second: one second, one archive. */
+async function freeName({ host, tools, target }: BackupJob, vmid: number): Promise<string> {
+  for (;;) {
+    const base = backupBaseName("qemu", vmid, tools.civilTime(host.clock.now()));
+    const names = await tools.listFiles(target.folder).catch(() => []);
+    if (!names.some((name) => name.startsWith(`${base}.`))) return base;
+    await host.clock.sleep(1000);
+  }
 }
 
 async function attempt(

@@ -6,6 +6,7 @@ import {
   isAlwaysWhole,
   isChain,
   isOurBitmap,
+  type BackupChains,
   type ChainDisk,
   type DiskNow,
   type GuestChains,
@@ -163,4 +164,25 @@ export async function removeBitmaps(
       .remove(disk, bitmapOf(uuid))
       .catch((err: unknown) => ignore(err, "a bitmap without its backup is removed by the next one"));
   }
+}
+
+/**
+ * A QEMU that was killed leaves bitmaps that nobody can trust, and beside which no disk grows: the next one removes
+ * them as it starts, and the next backup is full.
+ */
+export async function dropInconsistentBitmaps(
+  chains: BackupChains,
+  vmid: number,
+  { qmp }: GuestProcess,
+): Promise<void> {
+  if (!Object.values(chains.get(vmid)).some((state) => isChain(state))) return;
+  const nodes = await qmp.execute("query-named-block-nodes", { flat: true });
+  const found = nodes.flatMap((node) =>
+    (node["dirty-bitmaps"] ?? [])
+      .filter(({ name = "", inconsistent = false }) => inconsistent && isOurBitmap(name))
+      .map(({ name = "" }) => ({ node: node["node-name"] ?? "", name })),
+  );
+  if (found.length === 0) return;
+  await chains.drop(vmid, "QEMU did not end as it should, its dirty bitmaps are inconsistent");
+  for (const bitmap of found) await qmp.execute("block-dirty-bitmap-remove", bitmap);
 }

@@ -1,5 +1,5 @@
 // Starting a VM: pending changes take effect, then QEMU runs.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/lock.ts";
 import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
 import { applyAllPending } from "@gpve/domain/vm/pending.ts";
@@ -10,6 +10,7 @@ import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition, Step } from "@gpve/kit/operation/definition.ts";
 import type { GuestFile, GuestProcess, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import { applyCloudinit } from "./cloudinit-drive.ts";
+import { dropInconsistentBitmaps } from "../backup/track-changes.ts";
 import { startTpm, stopTpm } from "./tpm.ts";
 import { freeDropped, freeVolume } from "./free-volumes.ts";
 import { runHook } from "./hookscript.ts";
@@ -157,6 +158,9 @@ async function startQemu(
   const taken = await takeDevices(host, vmid, values, command.pciDevices);
   try {
     const process = await host.processes.start(withDevices(start, taken), { signal: work.signal });
+    await dropInconsistentBitmaps(host.chains, vmid, process).catch((err: unknown) =>
+      work.warn(`dirty bitmaps of VM ${vmid}: ${messageOf(err)}`),
+    );
     await finishNetwork(host, vmid, values, process, work);
   } catch (err) {
     if (runningVm(host, vmid) === undefined) await taken.giveBack();

@@ -1,6 +1,6 @@
 // What /api/v1 does besides objects. Every declared operation has its handler here, or this does not compile.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ApplyRequest, JoinTokenRequest } from "@gpve/contracts/v1/bodies.ts";
+import type { ApplyRequest, JoinTokenRequest, VmBackupRequest } from "@gpve/contracts/v1/bodies.ts";
 import { openApiOfPve } from "@gpve/contracts/v1/openapi-pve.ts";
 import { openApiOfV1 } from "@gpve/contracts/v1/openapi.ts";
 import type { FixedOperation } from "@gpve/contracts/v1/routes.ts";
@@ -111,6 +111,11 @@ export function fixedOperations(
     }),
     pullImage: (call) => makeImage("pull", call),
     buildImage: (call) => makeImage("build", call),
+    backupVm: async ({ params, body, ctx, once: wanted }) => {
+      const vm = { node: params["name"] ?? "", vmid: params["vmid"] ?? "" };
+      const run = () => deps.backupVm(vm, body as VmBackupRequest, ctx, wanted?.id ?? ctx.requestId);
+      return { body: { task: await idempotency.once(wanted, run) } };
+    },
     createJoinToken: async ({ body, ctx, once: wanted }) => {
       const request = validatedJoin(body);
       const made = await idempotency.once(

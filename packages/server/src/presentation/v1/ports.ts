@@ -1,6 +1,6 @@
 // What the /api/v1 face needs from the rest of the server. compose.ts provides it.
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
-import type { Health, TaskLog } from "@gpve/contracts/v1/bodies.ts";
+import type { Health, TaskLog, VmBackupRequest } from "@gpve/contracts/v1/bodies.ts";
 import type { AuditLog } from "@gpve/domain/audit/audit-log.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -45,6 +45,13 @@ export interface V1Deps extends Pick<
     node: string,
     verb: "pull" | "build",
     image: { readonly name: string; readonly storage: string | undefined },
+    ctx: RequestContext,
+    requestId: string,
+  ) => Promise<string>;
+  /** Starts operation `vzdump`; answers with its UPID. */
+  readonly backupVm: (
+    vm: { readonly node: string; readonly vmid: string },
+    request: VmBackupRequest,
     ctx: RequestContext,
     requestId: string,
   ) => Promise<string>;

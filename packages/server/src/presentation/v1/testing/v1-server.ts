@@ -114,6 +114,7 @@ export async function startV1(
     nodeImages: (node, storage = "local") => Promise.resolve([{ name: `of ${node} in ${storage}` }]),
     makeImage: (node, verb, { name, storage = "local" }) =>
       Promise.resolve(`UPID:${node}:${verb}:${name}:${storage}`),
+    backupVm: ({ node, vmid }, { storage = "local" }) => Promise.resolve(`UPID:${node}:${vmid}:${storage}`),
     probeNode: (node) => Promise.resolve(`UPID:${node}:probe`),
     invite: ({ ttlMs }) => Promise.resolve({ token: "gpve-join.secret", expiresAt: clock.now() + ttlMs }),
     caFingerprint: () => "AA:BB",
