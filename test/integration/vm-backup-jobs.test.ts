@@ -1,5 +1,6 @@
-// Backup jobs that really run: the calendar allows seconds, so a job can be due in a few of them.
-import { existsSync, readdirSync } from "node:fs";
+// Backup jobs that really run: the calendar allows seconds, so a job can be due in a few of them. On the same node:
+// pictures of statistics, what QEMU can do, and CPU models of the cluster.
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
@@ -81,4 +82,57 @@ describe.skipIf(!hasQemu)("backup jobs", () => {
     await ok("DELETE", "/cluster/backup/often");
     expect(await ok("GET", "/cluster/backup")).toEqual([]);
   }, 300_000);
+
+  test("statistics are drawn into real pictures, and QEMU itself says what it can do", async () => {
+    const pictures = [
+      [`/nodes/${node}/rrd`, "cpu,iowait"],
+      [`/nodes/${node}/qemu/210/rrd`, "mem"],
+      [`/nodes/${node}/storage/local/rrd`, "total,used"],
+    ] as const;
+    for (const [path, ds] of pictures) {
+      const { filename } = (await ok("GET", path, { ds, timeframe: "hour" })) as { filename: string };
+      const png = readFileSync(filename);
+      expect(png.subarray(1, 4).toString(), filename).toBe("PNG");
+      expect([png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual([850, 220]);
+    }
+    const machines = (await vi.waitFor(
+      async () => {
+        const rows = await ok("GET", `/nodes/${node}/capabilities/qemu/machines`);
+        expect(rows).not.toEqual([]);
+        return rows;
+      },
+      { timeout: 60_000, interval: 500 },
+    )) as { id: string }[];
+    expect(machines.map(({ id }) => id)).toContain("pc-q35-7.2");
+    const flags = (await ok("GET", "/cluster/qemu/cpu-flags", { accel: "tcg" })) as {
+      name: string;
+      "supported-on": string[];
+    }[];
+    expect(flags.find(({ name }) => name === "aes")?.["supported-on"]).toEqual([node]);
+  });
+
+  test.skipIf(!existsSync("/usr/bin/qemu-system-x86_64"))(
+    "a VM runs with a CPU model of the cluster",
+    async () => {
+      await ok("POST", "/cluster/qemu/custom-cpu-models", {
+        cputype: "small",
+        "reported-model": "qemu64",
+        flags: "+aes;-sse4a",
+      });
+      const change = { cpu: "custom-small", memory: 32, vga: "none", delete: "scsi0" };
+      await ok("PUT", `/nodes/${node}/qemu/211/config`, change);
+      await waitTask(api, (await ok("POST", `/nodes/${node}/qemu/211/status/start`)) as string);
+      const { pid } = (await ok("GET", `/nodes/${node}/qemu/211/status/current`)) as { pid: number };
+      const argv = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+      expect(argv[argv.indexOf("-cpu") + 1]).toMatch(/^qemu64,\+aes,.*-sse4a/);
+      await waitTask(api, (await ok("POST", `/nodes/${node}/qemu/211/status/stop`)) as string);
+      await ok("DELETE", "/cluster/qemu/custom-cpu-models/small");
+      const refused = await waitTask(
+        api,
+        (await ok("POST", `/nodes/${node}/qemu/211/status/start`)) as string,
+      );
+      expect(refused.exitstatus).toContain("Custom cputype 'small' not found");
+    },
+    120_000,
+  );
 });

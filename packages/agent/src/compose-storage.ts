@@ -14,6 +14,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { isEnded } from "@gpve/kit/operation/states.ts";
 import { backupTime } from "./application/storage/local-time.ts";
 import { NodeStorages } from "./application/storage/node-storages.ts";
+import { pullOciOperation } from "./application/storage/pull-oci.ts";
 import {
   COPY_IMAGE,
   copyImageOperation,
@@ -24,7 +25,9 @@ import { pruneBackupsOperation, removeVolumeOperation } from "./application/stor
 import { StorageStatisticsFiles } from "./infrastructure/rrd/storage-statistics.ts";
 import { DirPlugin } from "./infrastructure/storage/dir/dir-plugin.ts";
 import { HttpFetcher } from "./infrastructure/storage/fetch/http-fetcher.ts";
+import { SkopeoRegistry } from "./infrastructure/storage/fetch/skopeo-registry.ts";
 import { HostStorageFiles } from "./infrastructure/storage/fetch/storage-files.ts";
+import { createOciHandlers } from "./presentation/pve/oci-handlers.ts";
 import { createStorageHandlers } from "./presentation/pve/storage-handlers.ts";
 
 export interface StorageSettings {
@@ -78,6 +81,8 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
   engine.register(pruneBackupsOperation(storages));
   engine.register(copyImageOperation({ storages, files }));
   engine.register(downloadOperation({ storages, files, fetcher }));
+  const registry = new SkopeoRegistry({ exec: settings.exec, env: process.env });
+  engine.register(pullOciOperation({ storages, files, registry }));
 
   let next = (): void => undefined;
   const look = async (): Promise<void> => {
@@ -90,16 +95,19 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
   };
   return {
     storages,
-    handlers: createStorageHandlers({
-      storages,
-      files,
-      fetcher,
-      engine,
-      clock,
-      statistics,
-      uploads,
-      ...(settings.isContainer === undefined ? {} : { isContainer: settings.isContainer }),
-    }),
+    handlers: {
+      ...createOciHandlers({ storages, files, engine, registry }),
+      ...createStorageHandlers({
+        storages,
+        files,
+        fetcher,
+        engine,
+        clock,
+        statistics,
+        uploads,
+        ...(settings.isContainer === undefined ? {} : { isContainer: settings.isContainer }),
+      }),
+    },
     async start() {
       removeOrphans(uploads, engine);
       await look();

@@ -5,6 +5,7 @@ import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { cpuModelCollection } from "@gpve/domain/vm/custom-cpu-model.ts";
 import { guestCollection, summarise } from "@gpve/domain/guest/guest-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
@@ -32,7 +33,6 @@ import { runHook } from "./application/vm/hookscript.ts";
 import { PciReservations } from "./application/vm/pci-reservations.ts";
 import { removeMediatedDevices } from "./application/vm/take-devices.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
-import { NO_CLUSTER_FACTS } from "./infrastructure/qemu/host-facts.ts";
 import { stopTpm } from "./application/vm/tpm.ts";
 import { poolCollection, VmConfigs } from "./application/vm/vm-configs.ts";
 import type { ExtensionHandler } from "./application/agent.ts";
@@ -128,7 +128,9 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     cluster: () => {
       const { pciMappings, usbMappings, directories } = mappings();
       const directoryMappings = new Set(directories.keys());
-      return { ...NO_CLUSTER_FACTS, pciMappings, usbMappings, directoryMappings };
+      const models = records().collection(cpuModelCollection).list();
+      const customCpuModels = Object.fromEntries(models.map(({ id, value }) => [id, value]));
+      return { pciMappings, usbMappings, directoryMappings, customCpuModels };
     },
   });
   const host: VmHost = {

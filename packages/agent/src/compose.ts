@@ -36,7 +36,10 @@ import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
 import { SystemReport } from "./infrastructure/host/system-report.ts";
 import { HostTimezone } from "./infrastructure/host/timezone.ts";
 import { openAgentOperations } from "./infrastructure/operation/agent-operations.ts";
+import { GraphFiles } from "./infrastructure/rrd/graph-files.ts";
+import { guestSources } from "./infrastructure/rrd/guest-statistics.ts";
 import { keepNodeStatistics, nodeSources } from "./infrastructure/rrd/node-statistics.ts";
+import { storageSources } from "./infrastructure/rrd/storage-statistics.ts";
 import { RrdFile } from "./infrastructure/rrd/rrd-file.ts";
 import { makeGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { interfaceRows } from "./infrastructure/net/interface-rows.ts";
@@ -45,6 +48,7 @@ import { listMdevTypes } from "./infrastructure/host/mdev-types.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { SysfsDevices } from "./infrastructure/host/sysfs-devices.ts";
 import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
+import { createGraphHandlers } from "./presentation/pve/graph-handlers.ts";
 import { createHostHandlers } from "./presentation/pve/host-handlers.ts";
 import { createNodeHandlers } from "./presentation/pve/node-handlers.ts";
 import { createTaskHandlers } from "./presentation/pve/task-handlers.ts";
@@ -169,6 +173,18 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     supervisor: settings.supervisor,
     observeMonitoring: (seconds) => metrics.observeMonitoring(seconds),
   });
+  const nodeHandlers = createNodeHandlers({
+    clock,
+    facts: known,
+    usage: () => sampler.sample(),
+    ksmShared: () => ksmShared(hostFiles),
+    statistics: archive,
+    dns: new ResolvConf(),
+    hosts: new EtcHosts(),
+    time: new HostTimezone(),
+    power: new SystemdPower({ exec: runExec }),
+    report: new SystemReport({ exec: runExec, node: nodeName, version: PRODUCT_VERSION, facts: known }),
+  });
   const agent = createAgent({
     node: nodeName,
     handlers: [
@@ -182,17 +198,16 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         mdevTypes: (device) => listMdevTypes(device),
         mappedPci: vms.mappedPci,
       }),
-      createNodeHandlers({
-        clock,
-        facts: known,
-        usage: () => sampler.sample(),
-        ksmShared: () => ksmShared(hostFiles),
-        statistics: archive,
-        dns: new ResolvConf(),
-        hosts: new EtcHosts(),
-        time: new HostTimezone(),
-        power: new SystemdPower({ exec: runExec }),
-        report: new SystemReport({ exec: runExec, node: nodeName, version: PRODUCT_VERSION, facts: known }),
+      nodeHandlers,
+      createGraphHandlers({
+        node: nodeName,
+        graphs: new GraphFiles(data.file("agent", "graphs")),
+        data: { ...nodeHandlers, ...storage.handlers, ...vms.handlers },
+        sources: {
+          vm: guestSources.map(({ name }) => name),
+          node: nodeSources.map(({ name }) => name),
+          storage: storageSources.map(({ name }) => name),
+        },
       }),
     ],
     tunnel: vms.openTunnel,

@@ -4,6 +4,7 @@ import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { Access } from "./application/access/access.ts";
 import { clusterLog } from "./application/cluster/cluster-log.ts";
+import { CpuModels } from "./application/cluster/cpu-models.ts";
 import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
 import { ListResources, poolMembership } from "./application/cluster/list-resources.ts";
 import { nextFreeId } from "./application/cluster/next-id.ts";
@@ -17,6 +18,7 @@ import { RecentTasks, taskRecords } from "./application/task/recent-tasks.ts";
 import { eventCollection } from "./application/v1/events.ts";
 import { createAccessHandlers } from "./presentation/http/access/access-handlers.ts";
 import { createClusterHandlers } from "./presentation/http/cluster/cluster-handlers.ts";
+import { createCpuHandlers } from "./presentation/http/cluster/cpu-handlers.ts";
 import { createNotYetHandlers } from "./presentation/http/cluster/not-yet-handlers.ts";
 import { createGuestReadHandlers } from "./presentation/http/guest/guest-read-handlers.ts";
 import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
@@ -56,6 +58,7 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     ...createGuestReadHandlers({
       guests: new ReadGuests({ guests, board, permissions: () => access.directory.model() }),
     }),
+    ...createCpuHandlers({ models: new CpuModels(records), board }),
     ...createClusterTaskHandlers({ tasks: recentTasks }),
     ...createNotYetHandlers({ localNode: nodeName, quorate: reads.answers }),
     ...createClusterHandlers({

@@ -34,6 +34,15 @@ export interface Capability {
   readonly fix?: string;
 }
 
+/** CPU flags of a node's QEMU. */
+export interface CpuFlagFacts {
+  /** Everything `-cpu` takes. */
+  readonly understood: readonly string[];
+  /** Those a guest can have under each accelerator. */
+  readonly tcg: readonly string[];
+  readonly kvm: readonly string[];
+}
+
 export interface NodeFacts {
   readonly hostname: string;
   readonly kernel: {
@@ -72,7 +81,12 @@ export interface NodeFacts {
     readonly driver: string;
   }[];
   readonly cgroupVersion: 1 | 2;
-  readonly qemu?: { readonly version: string; readonly binary: string; readonly machines: readonly string[] };
+  readonly qemu?: {
+    readonly version: string;
+    readonly binary: string;
+    readonly machines: readonly string[];
+    readonly cpuFlags?: CpuFlagFacts;
+  };
   /** "kvm" only after a guest really ran under it. */
   readonly accelerator: "kvm" | "tcg" | "none";
   readonly capabilities: readonly Capability[];

@@ -20,7 +20,7 @@ export const imageFormats: readonly ImageFormat[] = ["raw", "qcow2", "vmdk", "su
 /** Characters that need no thought in a file name. */
 export const SAFE_NAME = /^[a-zA-Z0-9\-.+=_]+$/;
 export const ISO_NAME = /^[^/]+\.(?:iso|img)$/i;
-export const TEMPLATE_NAME = /^[^/]+\.tar\.(gz|xz|zst|bz2)$/i;
+export const TEMPLATE_NAME = /^[^/]+\.tar(?:\.(gz|xz|zst|bz2))?$/i;
 export const BACKUP_NAME = /^[^/]+\.(tgz|(?:tar|vma)(?:\.(?:gz|lzo|zst|bz2))?|gpvi(?:\.zst)?)$/;
 export const IMPORT_NAME = /^[a-zA-Z0-9\-.+=_ ]+\.(ova|ovf|qcow2|raw|vmdk)$/i;
 export const UPLOAD_IMPORT_NAME = /^[a-zA-Z0-9\-.+=_]+\.(ova|qcow2|raw|vmdk)$/i;

@@ -45,3 +45,16 @@ export interface UrlFetcher {
     options: FetchOptions & { progress: (fraction: number) => void },
   ): Promise<number>;
 }
+
+/** Registries of container images. */
+export interface OciRegistry {
+  /** Fetches an image with its tag into one archive file. */
+  pull(
+    reference: string,
+    path: string,
+    work: { readonly signal: AbortSignal; readonly say: (line: string) => void },
+  ): Promise<void>;
+  /** Removes what a pull left at that path and beside it. */
+  discard(path: string): Promise<void>;
+  tags(reference: string, signal: AbortSignal): Promise<readonly string[]>;
+}

@@ -9,6 +9,7 @@ import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { capabilityProbes, tryCapability, unavailable, type CapabilityProbe } from "./capability-table.ts";
 import { probeAccelerator, type ProbeResult } from "./guest-probe.ts";
+import { readCpuFlags } from "./cpu-flags.ts";
 import type { HostFiles } from "./host-files.ts";
 import {
   isDiskName,
@@ -165,7 +166,14 @@ export class FactsKeeper {
     try {
       const version = parseQemuVersion((await exec(this.#qemuBinary, ["--version"])).stdout);
       const machines = parseQemuMachines((await exec(this.#qemuBinary, ["-machine", "help"])).stdout);
-      return version === undefined ? undefined : { version, binary: this.#qemuBinary, machines };
+      if (version === undefined) return undefined;
+      const cpuFlags = await readCpuFlags(exec, this.#qemuBinary);
+      return {
+        version,
+        binary: this.#qemuBinary,
+        machines,
+        ...(cpuFlags === undefined ? {} : { cpuFlags }),
+      };
     } catch (err) {
       this.#deps.log.warn({ err: messageOf(err) }, "QEMU cannot be used");
       return undefined;

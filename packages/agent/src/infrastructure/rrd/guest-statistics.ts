@@ -10,7 +10,7 @@ import {
   type RrdTimeframe,
 } from "./rrd-file.ts";
 
-const sources: readonly RrdSource[] = [
+export const guestSources: readonly RrdSource[] = [
   ...["maxcpu", "cpu", "maxmem", "mem", "memhost", "maxdisk", "disk"].map(
     (name) => ({ name, kind: "gauge" }) as const,
   ),
@@ -75,7 +75,7 @@ export class GuestStatisticsFiles {
   #archive(vmid: number): RrdFile {
     const known = this.#archives.get(vmid);
     if (known !== undefined) return known;
-    const opened = RrdFile.open(join(this.#directory, `guest-${vmid}.rrd`), sources);
+    const opened = RrdFile.open(join(this.#directory, `guest-${vmid}.rrd`), guestSources);
     this.#archives.set(vmid, opened);
     return opened;
   }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { StorageRuntime } from "@gpve/domain/node/runtime.ts";
 import { RrdFile, type RrdConsolidation, type RrdRow, type RrdTimeframe } from "./rrd-file.ts";
 
-const sources = ["total", "used"].map((name) => ({ name, kind: "gauge" }) as const);
+export const storageSources = ["total", "used"].map((name) => ({ name, kind: "gauge" }) as const);
 
 export class StorageStatisticsFiles {
   readonly #directory: string;
@@ -32,7 +32,7 @@ export class StorageStatisticsFiles {
   #archive(storage: string): RrdFile {
     const known = this.#archives.get(storage);
     if (known !== undefined) return known;
-    const opened = RrdFile.open(join(this.#directory, `storage-${storage}.rrd`), sources);
+    const opened = RrdFile.open(join(this.#directory, `storage-${storage}.rrd`), storageSources);
     this.#archives.set(storage, opened);
     return opened;
   }

@@ -63,7 +63,7 @@ function realVolumeId(storage: string | undefined, volume: string): string {
 }
 
 export async function submit(
-  deps: StorageHandlerDeps,
+  deps: Pick<StorageHandlerDeps, "engine">,
   ctx: RequestContext,
   request: Omit<SubmitRequest, "actor">,
 ): Promise<string> {

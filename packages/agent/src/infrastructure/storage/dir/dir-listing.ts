@@ -150,8 +150,8 @@ function formatOf(type: Exclude<VolumeType, "images" | "rootdir">, name: string)
     case "iso":
       return ISO_NAME.test(name) ? "iso" : undefined;
     case "vztmpl": {
-      const compression = TEMPLATE_NAME.exec(name)?.[1];
-      return compression === undefined ? undefined : `t${compression}`;
+      const found = TEMPLATE_NAME.exec(name);
+      return found === null ? undefined : found[1] === undefined ? "tar" : `t${found[1]}`;
     }
     case "backup":
       return parseBackupName(name)?.format;
