@@ -45,6 +45,7 @@ uevent /sbin/hotplug &
 httpd -h /www
 /sbin/guest-agent &
 /sbin/ssh-server &
+/sbin/run-url &
 read up rest </proc/uptime
 /sbin/say "ready after $up s, hostname $(hostname), seed $(cat /run/seed-kind)"
 { modprobe -a -q virtio_blk virtio_scsi virtio_net virtio_console virtio_balloon virtio_rng vfat; } 2>/dev/null &
@@ -76,10 +77,24 @@ while [ $tries -lt 50 ]; do
 done
 `);
 
-/** Lets in only who has a key or a password from the seed. One kind of host key: others take long to make. */
+/**
+ * Lets in only who has a key or a password from the seed. Host keys that are quickly made: an RSA key takes long, and
+ * without an ECDSA one dropbear offers it to clients that prefer it to ed25519.
+ */
 const sshServer = shell(`
-[ -s /etc/dropbear/key ] || dropbearkey -t ed25519 -f /etc/dropbear/key >/dev/null 2>&1
-exec dropbear -F -r /etc/dropbear/key -P /run/dropbear.pid >/run/dropbear.log 2>&1
+cd /etc/dropbear
+for kind in ecdsa ed25519; do [ -s $kind ] || dropbearkey -t $kind -f $kind >/dev/null 2>&1; done
+exec dropbear -F -E -r ecdsa -r ed25519 -P /run/dropbear.pid >/run/dropbear.log 2>&1
+`);
+
+/** Fetches and runs the script that the kernel's command line names: how an installation is automated. */
+const runUrl = shell(`
+for word in $(cat /proc/cmdline); do
+  case "$word" in tiny.run=*) url=\${word#*=} ;; esac
+done
+[ -n "$url" ] || exit 0
+until wget -q -O /run/script "$url"; do sleep 1; done
+sh /run/script >/run/script.log 2>&1
 `);
 
 /** Called for every device the kernel sees come or go: loads drivers, brings processors and memory into use. */
@@ -147,6 +162,7 @@ export const GUEST_SCRIPTS: readonly GuestScript[] = [
   { path: "sbin/say", text: say, executable: true },
   { path: "sbin/count", text: count, executable: true },
   { path: "sbin/guest-agent", text: guestAgent, executable: true },
+  { path: "sbin/run-url", text: runUrl, executable: true },
   { path: "sbin/ssh-server", text: sshServer, executable: true },
   { path: "sbin/hotplug", text: hotplug, executable: true },
   { path: "sbin/shutdown", text: shutdown, executable: true },

@@ -315,6 +315,8 @@ test("lists the children of index paths", async () => {
   expect(reply.data.map((row) => row.subdir)).toEqual(
     expect.arrayContaining(["acl", "users", "roles", "ticket"]),
   );
+  for (const path of ["/api2/json", "/api2/json/"])
+    expect((await call("GET", path)).body).toContain('{"data":[{"subdir":"version"},{"subdir":"cluster"},');
 });
 
 test("forwards node methods to their agent and shows PVE's codes when it is away", async () => {

@@ -199,6 +199,9 @@ async function readParams(
   }
 }
 
+/** PVE answers it, though its own description of the API leaves it out; clients try their login with it. */
+const ROOT_INDEX = ["version", "cluster", "nodes", "storage", "access", "pools"].map((subdir) => ({ subdir }));
+
 interface CallInfo {
   readonly auth: Authenticated;
   readonly requestId: string;
@@ -215,6 +218,8 @@ async function run(
 ): Promise<{ result: unknown; resolved: Resolved | undefined }> {
   let resolved: Resolved | undefined;
   try {
+    if (verb === "GET" && path.segments.length === 0)
+      return { result: new PveReply({ data: ROOT_INDEX }), resolved };
     const found = findMethod(verb, path.segments);
     if (found.kind !== "found") {
       throw new AppError(
