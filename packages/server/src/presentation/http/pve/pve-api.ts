@@ -200,7 +200,9 @@ async function readParams(
 }
 
 /** PVE answers it, though its own description of the API leaves it out; clients try their login with it. */
-const ROOT_INDEX = ["version", "cluster", "nodes", "storage", "access", "pools"].map((subdir) => ({ subdir }));
+const ROOT_INDEX = ["version", "cluster", "nodes", "storage", "access", "pools"].map((subdir) => ({
+  subdir,
+}));
 
 interface CallInfo {
   readonly auth: Authenticated;
