@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { bootSector } from "@gpve/agent/testing/boot-sector.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { apiOf, loginHeaders, startGpve, type Api, type Gpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
@@ -48,15 +48,16 @@ afterAll(async () => {
   await gpve.stop();
 });
 
-function open(proxy: Pick<Proxy, "port" | "ticket">, protocols: string[] = ["binary"]): WebSocket {
-  const url = new URL(`${gpve.credentials.url}/api2/json${vm}/vncwebsocket`);
+function open(proxy: Pick<Proxy, "port" | "ticket">, owner = vm, headers = tokenHeaders()): WebSocket {
+  const url = new URL(`${gpve.credentials.url}/api2/json${owner}/vncwebsocket`);
   url.protocol = "wss:";
   url.searchParams.set("port", String(proxy.port));
   url.searchParams.set("vncticket", proxy.ticket);
-  return new WebSocket(url, protocols, {
-    ca: readFileSync(gpve.credentials.caFile),
-    headers: { Authorization: `PVEAPIToken=${gpve.credentials.token}` },
-  });
+  return new WebSocket(url, ["binary"], { ca: readFileSync(gpve.credentials.caFile), headers });
+}
+
+function tokenHeaders(): Record<string, string> {
+  return { Authorization: `PVEAPIToken=${gpve.credentials.token}` };
 }
 
 function collect(socket: WebSocket): { text: () => string; closed: Promise<void> } {
@@ -77,7 +78,8 @@ const refusal = (socket: WebSocket): Promise<string> =>
 
 describe.skipIf(!hasQemu)("a running VM", () => {
   test("shows its screen to whoever has the ticket, once, with a password", async () => {
-    const proxy = (await api("POST", `${vm}/vncproxy`, { websocket: 1 })).data as Proxy;
+    const wanted = { websocket: 1, "generate-password": 1 };
+    const proxy = (await api("POST", `${vm}/vncproxy`, wanted)).data as Proxy;
     expect(proxy).toMatchObject({
       user: expect.stringContaining("root@pam!"),
       ticket: `${proxy.password}:${proxy.ticket.slice(9)}`,
@@ -151,5 +153,37 @@ describe.skipIf(!hasQemu)("a running VM", () => {
       status: 500,
       reason: "QEMU guest agent is not running",
     });
+  });
+});
+
+describe.skipIf(process.getuid?.() !== 0 || !existsSync("/bin/login"))("a node", () => {
+  test("has a shell for root, of the size the client has", async () => {
+    const node = vm.split("/qemu/")[0] ?? "";
+    const headers = await loginHeaders(gpve.credentials);
+    const proxy = (await api("POST", `${node}/termproxy`, {}, headers)).data as Proxy;
+    expect(proxy).toMatchObject({ user: "root@pam", upid: expect.stringContaining(":vncshell::root@pam:") });
+    const socket = open(proxy, node, { Cookie: headers["Cookie"] ?? "" });
+    const seen = collect(socket);
+    await new Promise((resolve) => socket.once("open", resolve));
+    socket.send(`${proxy.user}:${proxy.ticket}\n1:111:33:`);
+    await expect.poll(seen.text, { timeout: 30_000 }).toContain("OK");
+    const command = "echo $(stty size) $(id -un)\n";
+    socket.send(`0:${command.length}:${command}`);
+    await expect.poll(seen.text, { timeout: 30_000 }).toContain("33 111 root");
+    socket.send("0:5:exit\n");
+    await seen.closed;
+    expect(await waitTask(api, proxy.upid)).toMatchObject({ exitstatus: "OK", type: "vncshell" });
+  });
+
+  test("asks everybody else to log in, and lets only root upgrade", async () => {
+    const node = vm.split("/qemu/")[0] ?? "";
+    const proxy = (await api("POST", `${node}/termproxy`)).data as Proxy;
+    const socket = open(proxy, node);
+    const seen = collect(socket);
+    await new Promise((resolve) => socket.once("open", resolve));
+    socket.send(`${proxy.user}:${proxy.ticket}\n`);
+    await expect.poll(seen.text, { timeout: 30_000 }).toMatch(/login: /);
+    socket.close();
+    expect(await api("POST", `${node}/termproxy`, { cmd: "upgrade" })).toMatchObject({ status: 403 });
   });
 });

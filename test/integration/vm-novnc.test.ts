@@ -134,7 +134,9 @@ describe.skipIf(!canRun)("noVNC", () => {
     });
     await page.goto(`${gpve.credentials.url}/novnc/`);
     await page.waitForFunction("window.ready");
-    const proxy = (await api("POST", `/nodes/${node}/qemu/100/vncproxy`, { websocket: 1 })).data as {
+    const proxy = (
+      await api("POST", `/nodes/${node}/qemu/100/vncproxy`, { websocket: 1, "generate-password": 1 })
+    ).data as {
       port: number;
       ticket: string;
       password: string;

@@ -38,6 +38,8 @@ import { poolCollection, VmConfigs } from "./application/vm/vm-configs.ts";
 import type { ExtensionHandler } from "./application/agent.ts";
 import { Consoles } from "./application/vm/consoles.ts";
 import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
+import { NodeShells } from "./application/node-shells.ts";
+import { ConsoleSessions } from "./application/vm/console-sessions.ts";
 import { SpiceConsoles } from "./application/vm/spice-consoles.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { VmSampler } from "./application/vm/vm-sampler.ts";
@@ -47,6 +49,7 @@ import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
+import { openTerminal } from "./infrastructure/host/terminal-process.ts";
 import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
 import { connectConsole } from "./infrastructure/vm/console-socket.ts";
@@ -171,9 +174,18 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   };
   registerVmOperations(parts.engine, host);
   for (const operation of allVmsOperations(host, parts.engine)) parts.engine.register(operation);
+  const sessions = new ConsoleSessions({ clock, engine: parts.engine });
+  const shells = new NodeShells({
+    node,
+    sessions,
+    engine: parts.engine,
+    openTerminal: (argv) => openTerminal(supervisor.path, argv),
+    isRoot: process.getuid?.() === 0,
+  });
   const consoles = new Consoles({
     host,
     engine: parts.engine,
+    sessions,
     connect: connectConsole,
     newPassword: () => randomBytes(6).toString("base64url"),
   });
@@ -182,6 +194,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     connect: connectConsole,
     newPassword: () => randomBytes(20).toString("hex"),
   });
+  const consoleParts = { node, sessions, consoles, spice, shells };
   const sampler = new VmSampler({
     processes,
     configs,
@@ -243,10 +256,10 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       }),
     },
     extensions: {
-      ...createConsoleExtensions(consoles, spice),
+      ...createConsoleExtensions(consoleParts),
       ...createBackupExtensions({ host, engine: parts.engine }),
     },
-    openTunnel: consoleTunnel(consoles, spice),
+    openTunnel: consoleTunnel(consoleParts),
     mappedPci: (id) => {
       const all = mappings().pciMappings;
       return Object.hasOwn(all, id) ? all[id]?.paths : undefined;
@@ -294,7 +307,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     },
     close: () => {
       statistics.close();
-      consoles.close();
+      sessions.close();
       spice.close();
       agents.close();
       // Guests run on without us; where there are none, nothing of this instance stays in the kernel.

@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { spawnReporting } from "./spawn.ts";
+import { describe, expect, it, test } from "vitest";
+import { spawnPiped, spawnReporting } from "./spawn.ts";
 
 describe("a process that reports when it is ready", () => {
   it("gives its first line and runs on", async () => {
@@ -15,4 +15,20 @@ describe("a process that reports when it is ready", () => {
     await expect(spawnReporting("/bin/sleep", ["10"], { timeoutMs: 50 })).rejects.toThrow("said nothing");
     await expect(spawnReporting("/no/such", [], { timeoutMs: 50, env: {} })).rejects.toThrow("ENOENT");
   });
+});
+
+test("a process that is talked to ends with its input, and one that cannot start has ended", async () => {
+  const cat = spawnPiped("/bin/cat", []);
+  cat.input.write("hello");
+  const heard: string[] = [];
+  for await (const chunk of cat.output) {
+    heard.push(String(chunk));
+    cat.input.end();
+  }
+  await cat.ended;
+  expect(heard.join("")).toBe("hello");
+  const sleep = spawnPiped("/bin/sleep", ["100"], { env: {} });
+  sleep.kill();
+  await sleep.ended;
+  await spawnPiped("/nowhere", []).ended;
 });

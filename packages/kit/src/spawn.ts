@@ -1,6 +1,7 @@
 // Long-lived processes of ours that outlive whoever starts them. Everything that ends by itself uses exec.ts.
 import { spawn } from "node:child_process";
 import { openSync, closeSync } from "node:fs";
+import type { Readable, Writable } from "node:stream";
 import { MINIMAL_ENV } from "./exec.ts";
 
 export interface DetachedOptions {
@@ -75,4 +76,32 @@ export function spawnReporting(
       reject(new Error(`${file} ended without a word`));
     });
   });
+}
+
+export interface PipedProcess {
+  readonly input: Writable;
+  readonly output: Readable;
+  /** Resolves when it has ended, however; it never rejects. */
+  readonly ended: Promise<void>;
+  kill(): void;
+}
+
+/** Starts a process that is talked to for as long as it runs, and that ends when its standard input does. */
+export function spawnPiped(
+  file: string,
+  args: readonly string[],
+  options: { readonly env?: Readonly<Record<string, string>> } = {},
+): PipedProcess {
+  const child = spawn(file, args, {
+    stdio: ["pipe", "pipe", "ignore"],
+    shell: false,
+    cwd: "/",
+    env: { ...(options.env ?? MINIMAL_ENV) },
+  });
+  const { promise: ended, resolve } = Promise.withResolvers<void>();
+  child.on("error", () => resolve());
+  child.on("close", () => resolve());
+  // Told by its end.
+  child.stdin.on("error", () => undefined);
+  return { input: child.stdin, output: child.stdout, ended, kill: () => void child.kill("SIGTERM") };
 }

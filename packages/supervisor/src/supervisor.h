@@ -89,3 +89,6 @@ void control_serve(int listener, int signals, pid_t child);
 void mount_into(pid_t child, const char *source, const char *target, bool read_only, char *answer, size_t size);
 void unmount_from(pid_t child, const char *target, char *answer, size_t size);
 void qmp_pass(const char *socket_path, const int *fds, char *const *names, int count, const char *command, char *answer, size_t size);
+
+// terminal.c: a program on a terminal of its own.
+int terminal_main(char **argv);

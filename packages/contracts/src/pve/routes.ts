@@ -170,6 +170,8 @@ export const pveRoutes = {
   "POST /nodes/{node}/qemu/{vmid}/dbus-vmstate": write,
   "POST /nodes/{node}/qemu/{vmid}/monitor": write,
   "PUT /nodes/{node}/qemu/{vmid}/sendkey": secret,
+  "POST /nodes/{node}/termproxy": write,
+  "GET /nodes/{node}/vncwebsocket": read,
   // The server that answers is the one whose proxy the viewer goes through.
   "POST /nodes/{node}/qemu/{vmid}/spiceproxy": { audit: "write", runs: "server" },
   "POST /nodes/{node}/qemu/{vmid}/termproxy": write,

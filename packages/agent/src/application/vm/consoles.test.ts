@@ -8,6 +8,8 @@ import { consoleTunnel, createConsoleExtensions } from "../../presentation/pve/c
 import { madeUpRequest, madeUpVmHost } from "../../testing/made-up-vm.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import { Consoles } from "./consoles.ts";
+import { NodeShells, shellCommand } from "../node-shells.ts";
+import { ConsoleSessions, type ConsoleArgs } from "./console-sessions.ts";
 import { SpiceConsoles } from "./spice-consoles.ts";
 
 class FakeSocket implements ConsoleSocket {
@@ -36,10 +38,13 @@ class FakeSocket implements ConsoleSocket {
 const clock = new FakeClock(0);
 let qmp: unknown[];
 let sockets: FakeSocket[];
-let definition: OperationDefinition<{ vmid: number; port: number }>;
+let definition: OperationDefinition<ConsoleArgs>;
 let values: Record<string, string>;
 let consoles: Consoles;
 let spice: SpiceConsoles;
+let sessions: ConsoleSessions;
+let shells: NodeShells;
+let terminals: string[];
 let hasSpice: boolean;
 let connectFails: AppError | undefined;
 let submitFails: Error | undefined;
@@ -75,7 +80,16 @@ beforeEach(() => {
     sockets.push(socket);
     return Promise.resolve(socket);
   };
-  consoles = new Consoles({ host, engine, connect, newPassword: () => "password" });
+  sessions = new ConsoleSessions({ clock, engine });
+  terminals = [];
+  const openTerminal = (argv: readonly string[]): ConsoleSocket => {
+    terminals.push(argv.join(" "));
+    const socket = new FakeSocket();
+    sockets.push(socket);
+    return socket;
+  };
+  shells = new NodeShells({ node: "n1", sessions, engine, openTerminal, isRoot: true });
+  consoles = new Consoles({ host, engine, sessions, connect, newPassword: () => "password" });
   spice = new SpiceConsoles({ host, connect, newPassword: () => "long password" });
 });
 
@@ -86,7 +100,11 @@ const open = (
   port: number,
   more: { authid?: string; vmid?: number; signal?: AbortSignal } = {},
   input = silence(),
-) => consoles.open({ vmid: 100, port, authid: "joe@pve", ...more }, input, more.signal ?? signal);
+) => {
+  const { vmid = 100, authid = "joe@pve" } = more;
+  return sessions.open({ owner: `/vms/${vmid}`, port, authid }, input, more.signal ?? signal);
+};
+const parts = () => ({ node: "n1", sessions, consoles, spice, shells });
 
 async function* silence(): AsyncGenerator<Uint8Array> {
   await new Promise(() => undefined);
@@ -95,8 +113,8 @@ async function* silence(): AsyncGenerator<Uint8Array> {
 
 function runTask(port: number, abort = new AbortController()): Promise<void> {
   const step = definition.steps?.[0];
-  const ctx = { args: { vmid: 100, port }, signal: abort.signal, log: () => undefined };
-  return Promise.resolve(step?.run(ctx as unknown as StepContext<{ vmid: number; port: number }>));
+  const ctx = { args: { owner: "/vms/100", port }, signal: abort.signal, log: () => undefined };
+  return Promise.resolve(step?.run(ctx as unknown as StepContext<ConsoleArgs>));
 }
 
 describe("a VM's console", () => {
@@ -128,7 +146,7 @@ describe("a VM's console", () => {
     await expect(open(port, { vmid: 101 })).rejects.toThrow("no console waits");
     await open(port);
     await expect(open(port)).rejects.toThrow("in use");
-    consoles.close();
+    sessions.close();
     await expect.poll(() => sockets[0]?.isClosed).toBe(true);
   });
 
@@ -194,7 +212,7 @@ describe("a VM's console", () => {
   });
 
   test("is asked for by servers with a permission, and reached through tunnels", async () => {
-    const extension = createConsoleExtensions(consoles, spice)["POST /gpve/nodes/{node}/consoles"];
+    const extension = createConsoleExtensions(parts())["POST /gpve/nodes/{node}/consoles"];
     const actor = { userid: "joe@pve", authid: "joe@pve" };
     const made = await extension?.(
       { vmid: 100, kind: "terminal", serial: "serial0" },
@@ -203,7 +221,7 @@ describe("a VM's console", () => {
     expect(made).toMatchObject({ port: 5900 });
     await expect(extension?.({ vmid: 100, kind: "x" }, madeUpRequest())).rejects.toThrow("no such console");
     await expect(extension?.({ vmid: "x" }, madeUpRequest())).rejects.toThrow("no such VM");
-    const tunnel = consoleTunnel(consoles, spice);
+    const tunnel = consoleTunnel(parts());
     const request = { target: "console", params: { vmid: 100, port: 5900 }, actor, requestId: "r" };
     expect((await tunnel(request, silence(), signal)).opened).toEqual({ kind: "terminal" });
     await expect(tunnel({ ...request, target: "moon" }, silence(), signal)).rejects.toThrow(
@@ -212,11 +230,55 @@ describe("a VM's console", () => {
   });
 });
 
+describe("a shell of the node", () => {
+  const ask = (authid: string, command?: string) => {
+    const ctx = madeUpRequest({ actor: { userid: authid, authid } });
+    return createConsoleExtensions(parts())["POST /gpve/nodes/{node}/shells"]?.({ command }, ctx);
+  };
+
+  test("logs in root of the host, and lets everybody else log in", async () => {
+    for (const authid of ["root@pam", "joe@pam"]) {
+      const { port } = (await ask(authid)) as { port: number };
+      const request = {
+        target: "console",
+        params: { port },
+        actor: { userid: authid, authid },
+        requestId: "r",
+      };
+      const { opened } = await consoleTunnel(parts())(request, silence(), signal);
+      expect(opened).toEqual({ kind: "shell" });
+    }
+    expect(terminals).toEqual(["/bin/login -f root", "/bin/login"]);
+  });
+
+  test("runs upgrades for root alone, and installs no Ceph", async () => {
+    expect(shellCommand("root@pam", "upgrade")).toEqual(["/usr/bin/apt-get", "dist-upgrade"]);
+    await expect(Promise.resolve(ask("joe@pam", "upgrade"))).rejects.toThrow(
+      "Permission check failed (user != root@pam)",
+    );
+    await expect(Promise.resolve(ask("root@pam", "ceph_install"))).rejects.toThrow("Ceph is not installed");
+  });
+
+  test("needs an agent that may log people in", async () => {
+    const engine = { register: () => undefined };
+    const none = new NodeShells({
+      node: "n1",
+      sessions,
+      engine,
+      openTerminal: () => new FakeSocket(),
+      isRoot: false,
+    });
+    await expect(none.offer({ authid: "root@pam", command: "login" })).rejects.toThrow(
+      "does not run as root",
+    );
+  });
+});
+
 describe("a SPICE console", () => {
   const ask = (vmid: number | string) =>
-    createConsoleExtensions(consoles, spice)["POST /gpve/nodes/{node}/spice"]?.({ vmid }, madeUpRequest());
+    createConsoleExtensions(parts())["POST /gpve/nodes/{node}/spice"]?.({ vmid }, madeUpRequest());
   const join = (vmid = 100, by = signal) =>
-    consoleTunnel(consoles, spice)(
+    consoleTunnel(parts())(
       { target: "spice", params: { vmid }, actor: undefined, requestId: "r" },
       silence(),
       by,

@@ -1,10 +1,9 @@
 // SPICE consoles of running VMs. QEMU asks every connection for the password of the latest offer, which is good for some
 // seconds; a viewer opens one connection per channel, so an offer is not used up by the first.
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { OpenTunnel } from "@gpve/domain/node/agent-port.ts";
-import { forward } from "./consoles.ts";
+import { forward, refused } from "./console-sessions.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 
 export interface SpiceConsolesDeps {
@@ -71,8 +70,4 @@ function requireProcess(host: VmHost, vmid: number): GuestProcess {
   const process = runningVm(host, vmid);
   if (process === undefined) throw refused(`VM ${vmid} not running`);
   return process;
-}
-
-function refused(message: string): AppError {
-  return new AppError("object.conflict", message, { pveStatus: 500 });
 }

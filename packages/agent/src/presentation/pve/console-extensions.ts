@@ -1,15 +1,29 @@
 // Consoles as servers ask for them. Tickets are the server's business; here an offer knows who it is for.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
-import { CONSOLE_ROUTE, CONSOLE_TARGET, SPICE_ROUTE, SPICE_TARGET } from "@gpve/domain/node/console.ts";
+import {
+  CONSOLE_ROUTE,
+  CONSOLE_TARGET,
+  SHELL_ROUTE,
+  SPICE_ROUTE,
+  SPICE_TARGET,
+} from "@gpve/domain/node/console.ts";
 import type { ExtensionHandler } from "../../application/agent.ts";
+import type { NodeShells } from "../../application/node-shells.ts";
+import type { ConsoleSessions } from "../../application/vm/console-sessions.ts";
 import type { Consoles } from "../../application/vm/consoles.ts";
 import type { SpiceConsoles } from "../../application/vm/spice-consoles.ts";
 
-export function createConsoleExtensions(
-  consoles: Consoles,
-  spice: SpiceConsoles,
-): Readonly<Record<string, ExtensionHandler>> {
+export interface ConsoleParts {
+  readonly node: string;
+  readonly sessions: ConsoleSessions;
+  readonly consoles: Consoles;
+  readonly spice: SpiceConsoles;
+  readonly shells: NodeShells;
+}
+
+export function createConsoleExtensions(parts: ConsoleParts): Readonly<Record<string, ExtensionHandler>> {
+  const { node, consoles, spice, shells } = parts;
   return {
     [SPICE_ROUTE]: (params, ctx) => {
       const vmid = vmidOf(params);
@@ -30,23 +44,29 @@ export function createConsoleExtensions(
         ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
       });
     },
+
+    [SHELL_ROUTE]: async (params, ctx) => {
+      ctx.access.require(`/nodes/${node}`, ["Sys.Console"]);
+      const { command } = params;
+      return shells.offer({
+        authid: ctx.actor?.authid ?? "",
+        command: typeof command === "string" ? command : "login",
+        ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+      });
+    },
   };
 }
 
-export function consoleTunnel(
-  consoles: Consoles,
-  spice: SpiceConsoles,
-): NonNullable<AgentConnection["tunnel"]> {
+export function consoleTunnel(parts: ConsoleParts): NonNullable<AgentConnection["tunnel"]> {
+  const { node, sessions, spice } = parts;
   return async (request, input, signal) => {
-    if (request.target === SPICE_TARGET) return spice.open(vmidOf(request.params), input, signal);
-    if (request.target !== CONSOLE_TARGET)
-      throw new AppError(
-        "feature.unsupported",
-        `this node offers no tunnel to ${JSON.stringify(request.target)}`,
-      );
-    const { port } = request.params;
+    const { target, params } = request;
+    if (target === SPICE_TARGET) return spice.open(vmidOf(params), input, signal);
+    if (target !== CONSOLE_TARGET)
+      throw new AppError("feature.unsupported", `this node offers no tunnel to ${JSON.stringify(target)}`);
+    const owner = params["vmid"] === undefined ? `/nodes/${node}` : `/vms/${vmidOf(params)}`;
     const authid = request.actor?.authid ?? "";
-    return consoles.open({ vmid: vmidOf(request.params), port: Number(port), authid }, input, signal);
+    return sessions.open({ owner, port: Number(params["port"]), authid }, input, signal);
   };
 }
 

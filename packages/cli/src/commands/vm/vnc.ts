@@ -86,7 +86,11 @@ async function carry(
   const fromViewer = new ByteReader(viewer.input);
   if (!(await greetViewer(fromViewer, (bytes) => viewer.write(bytes), password))) return;
   const offer = consoleOffer(
-    await client.pve.post("/nodes/{node}/qemu/{vmid}/vncproxy", { ...place, websocket: true }),
+    await client.pve.post("/nodes/{node}/qemu/{vmid}/vncproxy", {
+      ...place,
+      websocket: true,
+      "generate-password": true,
+    }),
   );
   const path = `/nodes/${encodeURIComponent(place.node)}/qemu/${place.vmid}/vncwebsocket`;
   const socket = await client.pve.openConsole(path, offer, { signal });

@@ -1,7 +1,7 @@
-// Consoles of VMs: the node offers one, and whoever asked gets a ticket for it that is good for some seconds.
+// Consoles of VMs and of nodes: the node offers one, and whoever asked gets a ticket for it that is good for some seconds.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
-import { CONSOLE_ROUTE } from "@gpve/domain/node/console.ts";
+import type { AgentCall, AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import { CONSOLE_ROUTE, SHELL_ROUTE } from "@gpve/domain/node/console.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 
@@ -31,22 +31,13 @@ export function createConsoleHandlers(deps: ConsoleHandlerDeps): PveHandlers {
     ctx: RequestContext,
   ) => {
     const connection = requireAgent(deps, node);
-    const { data } = await connection.call(
-      {
-        route: CONSOLE_ROUTE,
-        params,
-        source: "json",
-        actor: ctx.actor,
-        requestId: ctx.requestId,
-        clientAddress: ctx.clientAddress,
-        ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
-      },
-      ctx.signal,
-    );
-    const { port, upid, password } = data as Offer;
+    const { data } = await connection.call(agentCall(CONSOLE_ROUTE, params, ctx), ctx.signal);
+    return withTicket(data as Offer, `/vms/${params.vmid}`, ctx);
+  };
+
+  const withTicket = async ({ port, upid, password }: Offer, path: string, ctx: RequestContext) => {
     const user = ctx.actor?.authid ?? "";
-    const ticket = await deps.tickets.issueVnc(user, `/vms/${params.vmid}`, port);
-    return { user, port, upid, password, ticket };
+    return { user, port, upid, password, ticket: await deps.tickets.issueVnc(user, path, port) };
   };
 
   return {
@@ -62,8 +53,22 @@ export function createConsoleHandlers(deps: ConsoleHandlerDeps): PveHandlers {
       return { user, port, upid, ticket };
     },
 
+    "POST /nodes/{node}/termproxy": async ({ node, cmd }, ctx) => {
+      const { data } = await requireAgent(deps, node).call(
+        agentCall(SHELL_ROUTE, { command: cmd ?? "login" }, ctx),
+        ctx.signal,
+      );
+      const { user, port, upid, ticket } = await withTicket(data as Offer, nodePath(deps, node), ctx);
+      return { user, port, upid, ticket };
+    },
+
+    "GET /nodes/{node}/vncwebsocket": ({ node, port, vncticket }, ctx) => {
+      requireTicket(deps.tickets, vncticket, ctx.actor?.authid ?? "", nodePath(deps, node), port);
+      return { port: String(port) };
+    },
+
     "GET /nodes/{node}/qemu/{vmid}/vncwebsocket": ({ vmid, port, vncticket }, ctx) => {
-      requireTicket(deps.tickets, vncticket, ctx.actor?.authid ?? "", vmid, port);
+      requireTicket(deps.tickets, vncticket, ctx.actor?.authid ?? "", `/vms/${vmid}`, port);
       return { port: String(port) };
     },
   };
@@ -73,11 +78,32 @@ export function requireTicket(
   tickets: ConsoleTickets,
   ticket: string,
   authid: string,
-  vmid: number,
+  path: string,
   port: number,
 ): void {
-  if (tickets.verifyVnc(ticket, authid, `/vms/${vmid}`, port)) return;
+  if (tickets.verifyVnc(ticket, authid, path, port)) return;
   throw new AppError("auth.failed", "permission denied - invalid PVEVNC ticket");
+}
+
+/** What a ticket for a node's own console is bound to. */
+export function nodePath(deps: { readonly localNode: string }, node: string): string {
+  return `/nodes/${node === "localhost" ? deps.localNode : node}`;
+}
+
+export function agentCall(
+  route: string,
+  params: Readonly<Record<string, unknown>>,
+  ctx: RequestContext,
+): AgentCall {
+  return {
+    route,
+    params,
+    source: "json",
+    actor: ctx.actor,
+    requestId: ctx.requestId,
+    clientAddress: ctx.clientAddress,
+    ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+  };
 }
 
 export function requireAgent(

@@ -36,7 +36,7 @@ async function* shout(input: AsyncIterable<Uint8Array>, onEnd: () => void): Asyn
 const tickets = {
   issueVnc: () => Promise.resolve(VALID),
   verifyVnc: (ticket: string, authid: string, path: string, port?: number) =>
-    ticket === VALID && authid === "joe@pve" && path === "/vms/100" && port === 5900,
+    ticket === VALID && authid === "joe@pve" && ["/vms/100", "/nodes/n1"].includes(path) && port === 5900,
 };
 
 beforeEach(async () => {
@@ -150,6 +150,19 @@ describe("the websocket of a console", () => {
     await ended;
   });
 
+  test("of a node's shell passes keys and sizes on", async () => {
+    kind = "shell";
+    const socket = dial("/api2/json/nodes/localhost/vncwebsocket?port=5900&vncticket=PVEVNC%3A1%3A%3Aa");
+    const text = heard(socket);
+    expect(await outcome(socket)).toBe("open");
+    expect(opened[0]?.params).toEqual({ port: 5900 });
+    socket.send(`joe@pve:${VALID}\n1:80:24:0:2:hi`);
+    await expect.poll(text).toContain("OK");
+    await expect.poll(text).toContain("R\0P\0\u0018D\0\0\0\u0002HI");
+    socket.close();
+    await ended;
+  });
+
   test("of a terminal closes on a wrong ticket", async () => {
     kind = "terminal";
     const socket = dial();
@@ -196,7 +209,7 @@ describe("asking for a console", () => {
   test("gives a ticket whose first eight characters are the password", async () => {
     expect(
       await handlers["POST /nodes/{node}/qemu/{vmid}/vncproxy"]?.(
-        { node: "localhost", vmid: 100 },
+        { node: "localhost", vmid: 100, "generate-password": true },
         ctx as unknown as RequestContext,
       ),
     ).toEqual({
@@ -219,6 +232,19 @@ describe("asking for a console", () => {
     const tried = handlers["GET /nodes/{node}/qemu/{vmid}/vncwebsocket"];
     expect(
       tried?.({ node: "n1", vmid: 100, port: 5900, vncticket: VALID }, ctx as unknown as RequestContext),
+    ).toEqual({ port: "5900" });
+  });
+
+  test("of a node gives a ticket for the node", async () => {
+    expect(
+      await handlers["POST /nodes/{node}/termproxy"]?.(
+        { node: "localhost" },
+        ctx as unknown as RequestContext,
+      ),
+    ).toEqual({ user: "joe@pve", port: 5900, upid: "UPID:undefined", ticket: VALID });
+    const tried = handlers["GET /nodes/{node}/vncwebsocket"];
+    expect(
+      tried?.({ node: "localhost", port: 5900, vncticket: VALID }, ctx as unknown as RequestContext),
     ).toEqual({ port: "5900" });
   });
 });

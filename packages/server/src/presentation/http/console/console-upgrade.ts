@@ -17,8 +17,8 @@ import type { Authenticated, PveApiDeps } from "../pve/ports.ts";
 import { cookieTicket } from "../pve/pve-api.ts";
 import { collectParams, mergePathParams } from "../pve/request-params.ts";
 import { refuseUpgrade } from "../upgrade.ts";
-import { requireAgent, requireTicket, type ConsoleTickets } from "./console-handlers.ts";
-import { TerminalFrames } from "./terminal-frames.ts";
+import { nodePath, requireAgent, requireTicket, type ConsoleTickets } from "./console-handlers.ts";
+import { shellFrame, TerminalFrames } from "./terminal-frames.ts";
 
 export interface ConsoleUpgradeDeps extends Pick<
   PveApiDeps,
@@ -30,12 +30,14 @@ export interface ConsoleUpgradeDeps extends Pick<
 interface Request {
   readonly auth: Authenticated;
   readonly node: string;
-  readonly vmid: number;
+  /** Of a VM's console; a node's own has none. */
+  readonly vmid: number | undefined;
+  /** What the ticket is bound to. */
+  readonly owner: string;
   readonly port: number;
-  readonly path: string;
 }
 
-const WEBSOCKET_PATH = "/nodes/{node}/qemu/{vmid}/vncwebsocket";
+const WEBSOCKET_PATHS = new Set(["/nodes/{node}/qemu/{vmid}/vncwebsocket", "/nodes/{node}/vncwebsocket"]);
 const MAX_FRAME_BYTES = 128 * 1024;
 const KEEP_ALIVE_MS = 30_000;
 
@@ -53,7 +55,7 @@ export function createConsoleUpgrade(
     const [rawPath = "", query = ""] = (req.url ?? "").split(/\?(.*)/s, 2);
     const path = splitApiPath(rawPath);
     const found = findMethod("GET", path.segments);
-    if (path.format === undefined || found.kind !== "found" || found.method.path !== WEBSOCKET_PATH) {
+    if (path.format === undefined || found.kind !== "found" || !WEBSOCKET_PATHS.has(found.method.path)) {
       refuseUpgrade(req, socket);
       return;
     }
@@ -77,7 +79,10 @@ export function createConsoleUpgrade(
         tunnel = await connection.tunnel(
           {
             target: CONSOLE_TARGET,
-            params: { vmid: request.vmid, port: request.port },
+            params: {
+              port: request.port,
+              ...(request.vmid === undefined ? {} : { vmid: request.vmid }),
+            },
             actor: request.auth.actor,
             requestId: deps.newRequestId(),
           },
@@ -99,8 +104,8 @@ export function createConsoleUpgrade(
         const stream = createWebSocketStream(ws);
         // A client that goes without a word has closed its console.
         stream.on("error", () => stream.destroy());
-        const isTerminal = (opened as { kind?: string } | null)?.kind === "terminal";
-        client.resolve(isTerminal ? keysOf(stream, ws, asked) : stream);
+        const kind = (opened as { kind?: string } | null)?.kind;
+        client.resolve(kind === "terminal" || kind === "shell" ? keysOf(stream, ws, asked, kind) : stream);
         try {
           for await (const chunk of output) {
             if (stream.destroyed) break;
@@ -114,15 +119,21 @@ export function createConsoleUpgrade(
     }
   };
 
-  async function* keysOf(stream: AsyncIterable<Uint8Array>, ws: WebSocket, asked: Request) {
+  async function* keysOf(
+    stream: AsyncIterable<Uint8Array>,
+    ws: WebSocket,
+    asked: Request,
+    kind: "terminal" | "shell",
+  ) {
     const frames = new TerminalFrames();
     for await (const chunk of stream) {
       for (const event of frames.push(chunk)) {
         if (event.kind === "login") {
-          requireTicket(deps.tickets, event.ticket, event.user, asked.vmid, asked.port);
+          requireTicket(deps.tickets, event.ticket, event.user, asked.owner, asked.port);
           ws.send(Buffer.from("OK"));
-        } else if (event.kind === "input") yield event.bytes;
+        } else if (kind === "shell") yield shellFrame(event);
         // A serial line has no size to set.
+        else if (event.kind === "input") yield event.bytes;
       }
     }
   }
@@ -153,12 +164,14 @@ async function check(
   deps.authorize(call.method.permissions, params, auth.actor, deps.accessOf(auth.actor));
   const valid = requireValidParams(call.method, params, { source: "form" }) as {
     node: string;
-    vmid: number;
+    vmid?: number;
     port: number;
     vncticket: string;
   };
-  requireTicket(deps.tickets, valid.vncticket, auth.actor?.authid ?? "", valid.vmid, valid.port);
-  return { auth, node: valid.node, vmid: valid.vmid, port: valid.port, path };
+  const { node, vmid, port } = valid;
+  const owner = vmid === undefined ? nodePath(deps, node) : `/vms/${vmid}`;
+  requireTicket(deps.tickets, valid.vncticket, auth.actor?.authid ?? "", owner, port);
+  return { auth, node, vmid, owner, port };
 }
 
 async function* whenThere(client: Promise<AsyncIterable<Uint8Array>>) {

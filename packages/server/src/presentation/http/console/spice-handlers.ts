@@ -5,7 +5,7 @@ import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import { SPICE_ROUTE } from "@gpve/domain/node/console.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { requireAgent } from "./console-handlers.ts";
+import { agentCall, requireAgent } from "./console-handlers.ts";
 
 export interface SpiceTickets {
   issueSpice(vmid: number, node: string): string;
@@ -32,18 +32,7 @@ export function createSpiceHandlers(deps: SpiceHandlerDeps): PveHandlers {
       const listening = deps.proxy();
       if (listening === undefined)
         throw new AppError("feature.unsupported", "this server's SPICE proxy is switched off");
-      const { data } = await requireAgent(deps, node).call(
-        {
-          route: SPICE_ROUTE,
-          params: { vmid },
-          source: "json",
-          actor: ctx.actor,
-          requestId: ctx.requestId,
-          clientAddress: ctx.clientAddress,
-          ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
-        },
-        ctx.signal,
-      );
+      const { data } = await requireAgent(deps, node).call(agentCall(SPICE_ROUTE, { vmid }, ctx), ctx.signal);
       const { password, title } = data as { readonly password: string; readonly title: string };
       const host = proxy ?? listening.host;
       return {

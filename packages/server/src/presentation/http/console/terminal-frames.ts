@@ -85,6 +85,20 @@ export class TerminalFrames {
   }
 }
 
+/** As the program that holds a node's terminal reads them: `d` with length and keys, `r` with the size. */
+export function shellFrame(event: Exclude<TerminalEvent, { kind: "login" }>): Buffer {
+  const head = Buffer.alloc(5);
+  if (event.kind === "input") {
+    head.write("d", "latin1");
+    head.writeUInt32BE(event.bytes.length, 1);
+    return Buffer.concat([head, event.bytes]);
+  }
+  head.write("r", "latin1");
+  head.writeUInt16BE(Math.min(event.columns, 0xffff), 1);
+  head.writeUInt16BE(Math.min(event.rows, 0xffff), 3);
+  return head;
+}
+
 function garbled(): Error {
   return new Error("this is not what a terminal's client says");
 }
