@@ -9,6 +9,7 @@ import { exec } from "@gpve/kit/exec.ts";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import type { PointOfInterest } from "@gpve/kit/testing/kill-at.ts";
 import { apiOf, nodeBinary, readCredentials, root, untilPrinted, type Api } from "./gpve.ts";
+import { endGuestsOf } from "./left-guests.ts";
 import { waitTask } from "./tasks.ts";
 
 const childFile = resolve(root, "test/integration/fixtures/crashing-up-child.ts");
@@ -147,13 +148,9 @@ export class CrashWorld {
   }
 
   async stop(): Promise<void> {
-    for (const { vmid, status } of (await this.api("GET", `/nodes/${this.#node}/qemu`)).data as {
-      vmid: number;
-      status: string;
-    }[])
-      if (status === "running") await this.run("POST", `${this.vm(vmid)}/status/stop`);
     this.#child?.signal("SIGTERM");
     await this.#child?.exited;
+    endGuestsOf(this.data);
     rmSync(this.data, { recursive: true, force: true });
   }
 

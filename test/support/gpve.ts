@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
+import { endGuestsOf } from "./left-guests.ts";
 
 export const root = resolve(import.meta.dirname, "../..");
 export const nodeBinary = join(root, "node_modules/.bin/node");
@@ -68,6 +69,7 @@ export async function startGpve(options: StartOptions = {}): Promise<Gpve> {
       const timer = setTimeout(() => child.signal("SIGKILL"), 15_000);
       await child.exited;
       clearTimeout(timer);
+      endGuestsOf(data);
       rmSync(data, { recursive: true, force: true });
     },
   };

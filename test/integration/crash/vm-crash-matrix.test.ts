@@ -1,5 +1,5 @@
 // kill -9 at every step of what happens to a VM, on real qemu-img and QEMU.
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { counterSector } from "@gpve/agent/testing/boot-sector.ts";
@@ -51,6 +51,25 @@ const dropNew = async (): Promise<void> => {
     await world.ok("POST", `${world.vm(NEW)}/status/stop`);
   await world.ok("DELETE", world.vm(NEW));
 };
+const dumps = (): string[] => {
+  const folder = join(world.data, "storage/local/dump");
+  return existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".vma.zst")) : [];
+};
+const dropDumps = async (): Promise<void> => {
+  for (const name of dumps()) {
+    const answer = await world.api(
+      "DELETE",
+      `/nodes/${world.node}/storage/local/content/local:backup/${name}`,
+    );
+    expect(answer.status, answer.text).toBe(200);
+  }
+};
+const backup = (): [string, string, Record<string, string | number>] => [
+  "POST",
+  `/nodes/${world.node}/vzdump`,
+  { vmid: GUEST, storage: "local", mode: "snapshot", compress: "zstd" },
+];
+
 describe.skipIf(!hasQemu)("kill -9 at every step of", { timeout: TIMEOUT_MS }, () => {
   test("create and start", async () => {
     const runs = await crashEverywhere(world, {
@@ -122,6 +141,31 @@ describe.skipIf(!hasQemu)("kill -9 at every step of", { timeout: TIMEOUT_MS }, (
           await world.api("PUT", `${world.vm(GUEST)}/unlink`, { idlist: key, force: 1 });
       },
     });
+  });
+
+  test("backup of a running VM", async () => {
+    await crashEverywhere(world, {
+      type: "vzdump",
+      request: backup,
+      check: guestRuns,
+      clean: dropDumps,
+    });
+  });
+
+  test("restore", async () => {
+    await world.ok(...backup());
+    const [archive = ""] = dumps();
+    await crashEverywhere(world, {
+      type: "qmrestore",
+      request: () => [
+        "POST",
+        `/nodes/${world.node}/qemu`,
+        { vmid: NEW, archive: `local:backup/${archive}`, unique: 1 },
+      ],
+      check: newIsWholeOrNothing,
+      clean: dropNew,
+    });
+    await dropDumps();
   });
 
   test("destroy", async () => {

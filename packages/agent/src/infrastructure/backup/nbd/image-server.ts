@@ -19,7 +19,9 @@ export interface ImageRequest {
   readonly socket: string;
 }
 
-const START_TIMEOUT_MS = 10_000;
+const START_TIMEOUT_MS = 30_000;
+/** A server that nobody came to would wait for ever, and hold its image: it dies with us, however we die. */
+const DIES_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"];
 const EXPORT = "disk";
 
 /** Serves an image while `use` runs. The server ends with its only client. */
@@ -46,7 +48,7 @@ export async function withImage<T>(
     "--",
     image.path,
   ];
-  const [program, ...words] = [...politely(image.ionice), "qemu-nbd", ...args];
+  const [program, ...words] = [...DIES_WITH_US, ...politely(image.ionice), "qemu-nbd", ...args];
   const server = deps.exec(program ?? "", words, { signal: stop.signal, timeoutMs: 24 * 3600_000 });
   const failed = server.then(
     () => undefined,

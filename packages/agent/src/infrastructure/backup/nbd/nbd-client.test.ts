@@ -58,7 +58,7 @@ describe.skipIf(!hasQemu)(
       writeFileSync(broken, "this is no image");
       const image = { path: broken, format: "qcow2", socket: join(dir, "b"), access: "ro" } as const;
       await expect(withImage(deps, image, async () => undefined)).rejects.toThrow(
-        /qemu-nbd failed.*not in qcow2 format/i,
+        /qemu-nbd: .*not in qcow2 format/i,
       );
       await expect(
         withImage(deps, { ...image, path: join(dir, "absent") }, async () => undefined),
