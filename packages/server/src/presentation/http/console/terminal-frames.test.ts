@@ -56,12 +56,23 @@ describe("what a terminal's client says", () => {
     },
   );
 
-  test.each(["9", "0:x:", "0:200000:", "0x1:1:", "1:80:", `0:${"1".repeat(20)}`, "1:1:111111111111111111:"])(
-    "is refused or waited for when it is no frame: %s",
-    (text) => {
-      const sent = Buffer.from(`a:b\n${text}`);
-      if (text === "1:80:") expect(read(sent)).toHaveLength(1);
-      else expect(() => read(sent)).toThrow("not what");
-    },
-  );
+  test("takes a size below zero for none", () => {
+    const events = read(Buffer.from("joe@pve:PVEVNC:1\n1:-1:-1:1:-2147483648:5:0:1:x"));
+    expect(events.slice(1)).toEqual([{ kind: "input", bytes: Buffer.from("x") }]);
+  });
+
+  test.each([
+    "9",
+    "0:x:",
+    "0:-1:",
+    "0:200000:",
+    "0x1:1:",
+    "1:80:",
+    `0:${"1".repeat(40)}`,
+    "1:1:111111111111111111:",
+  ])("is refused or waited for when it is no frame: %s", (text) => {
+    const sent = Buffer.from(`a:b\n${text}`);
+    if (text === "1:80:") expect(read(sent)).toHaveLength(1);
+    else expect(() => read(sent)).toThrow("not what");
+  });
 });

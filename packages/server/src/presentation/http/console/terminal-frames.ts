@@ -7,7 +7,7 @@ export type TerminalEvent =
   | { readonly kind: "resize"; readonly columns: number; readonly rows: number };
 
 const MAX_LOGIN_BYTES = 2048;
-const MAX_HEAD_BYTES = 16;
+const MAX_HEAD_BYTES = 32;
 const MAX_DATA_BYTES = 128 * 1024;
 const COLON = 0x3a;
 
@@ -58,15 +58,20 @@ export class TerminalFrames {
     return { kind: "input", bytes: this.#take(length) };
   }
 
-  #resize(): TerminalEvent | undefined {
-    const head = this.#head(3);
+  #resize(): TerminalEvent | "ping" | undefined {
+    const head = this.#head(3, /^(?:\d{1,6}|-\d{1,10})$/);
     if (head === undefined) return undefined;
     this.#take(head.length);
-    return { kind: "resize", columns: head.numbers[0] ?? 0, rows: head.numbers[1] ?? 0 };
+    const [columns = 0, rows = 0] = head.numbers;
+    // go-proxmox without a terminal of its own tells sizes below zero: nothing to change then.
+    return columns < 0 || rows < 0 ? "ping" : { kind: "resize", columns, rows };
   }
 
   /** The numbers between so many colons. */
-  #head(colons: number): { readonly length: number; readonly numbers: readonly number[] } | undefined {
+  #head(
+    colons: number,
+    number = /^\d{1,6}$/,
+  ): { readonly length: number; readonly numbers: readonly number[] } | undefined {
     let at = -1;
     for (let found = 0; found < colons; found++) {
       at = this.#rest.indexOf(COLON, at + 1);
@@ -74,7 +79,7 @@ export class TerminalFrames {
       if (at < 0) return undefined;
     }
     const fields = this.#rest.toString("latin1", 2, at).split(":");
-    if (this.#rest[1] !== COLON || fields.some((field) => !/^\d{1,6}$/.test(field))) throw garbled();
+    if (this.#rest[1] !== COLON || fields.some((field) => !number.test(field))) throw garbled();
     return { length: at + 1, numbers: fields.map(Number) };
   }
 

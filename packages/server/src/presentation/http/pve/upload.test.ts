@@ -131,6 +131,14 @@ describe("uploading", () => {
     rmSync(path);
   });
 
+  it("stores the file under the name in a field beside it, as go-proxmox sends one", async () => {
+    await send(form({ filename: "b.iso", content: "iso" }, { name: "a.iso", body: "bytes" }));
+    expect(calls[0]?.params).toMatchObject({ content: "iso", filename: "b.iso" });
+    const path = String(calls[0]?.params["tmpfilename"]);
+    expect(readFileSync(path, "utf8")).toBe("bytes");
+    rmSync(path);
+  });
+
   it("keeps nothing when the node refuses", async () => {
     agentAnswer = () => {
       throw new AppError("request.invalid", "Parameter verification failed.", {
@@ -160,6 +168,10 @@ describe("uploading", () => {
       form({ tmpfilename: "/etc/passwd" }, { name: "a.iso", body: "x" }),
     ],
     ["a field twice", Buffer.concat([form({ content: "iso" }).subarray(0, -7), form({ content: "iso" })])],
+    [
+      "two names beside the file",
+      Buffer.concat([form({ filename: "x" }).subarray(0, -7), form({ filename: "y" })]),
+    ],
     ["an endless field", form({ content: "x".repeat(5000) })],
     ["a file without a name", form({ filename: "x" })],
     ["a cut body", form({ content: "iso" }).subarray(0, -6)],

@@ -66,6 +66,8 @@ async function readForm(
   const params: Record<string, string> = {};
   let part: PartHead | undefined;
   let field = "";
+  // go-proxmox says under which name to store the file in a field beside it, anywhere in the form.
+  let storedName: string | undefined;
   // A refused form must not take the connection with it: the answer goes out on it.
   for await (const chunk of req.iterator({ destroyOnReturn: false })) {
     for (const event of reader.push(chunk as Buffer)) {
@@ -73,21 +75,23 @@ async function readForm(
         part = event.head;
         field = "";
         const { name = "" } = part;
-        if ((name !== FILE && !FIELDS.has(name)) || params[name] !== undefined) throw new UploadFailed();
-        if (name === FILE) {
-          if (part.fileName === undefined) throw new UploadFailed();
-          params[FILE] = part.fileName;
-        }
+        const isFile = name === FILE && part.fileName !== undefined;
+        const known = name === FILE && !isFile ? storedName : params[name];
+        if ((name !== FILE && !FIELDS.has(name)) || known !== undefined) throw new UploadFailed();
+        if (isFile) params[FILE] = part.fileName ?? "";
       } else if (event.kind === "data") {
-        if (part?.name === FILE) await place.write(event.bytes);
+        if (part?.name === FILE && part.fileName !== undefined) await place.write(event.bytes);
         else field += event.bytes.toString("utf8");
         if (field.length > MAX_FIELD_BYTES) throw new UploadFailed();
       } else if (event.kind === "part-end") {
-        if (part?.name !== undefined && part.name !== FILE) params[part.name] = field.trim();
+        if (part?.name === FILE && part.fileName === undefined) storedName = field.trim();
+        else if (part?.name !== undefined && part.name !== FILE) params[part.name] = field.trim();
         part = undefined;
       }
     }
   }
   reader.finish();
-  return params;
+  if (storedName === undefined) return params;
+  if (params[FILE] === undefined) throw new UploadFailed();
+  return { ...params, [FILE]: storedName };
 }
