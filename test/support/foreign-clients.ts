@@ -45,14 +45,14 @@ export async function npmClients(): Promise<string> {
   return folder;
 }
 
-/** npm and pip find their settings and registries where the user keeps them. */
-function ownEnv(): Record<string, string> {
+/** npm, pip and go find their settings and registries where the user keeps them. */
+export function ownEnv(): Record<string, string> {
   const own = Object.entries(process.env).filter(([, value]) => value !== undefined);
   return { ...MINIMAL_ENV, ...(Object.fromEntries(own) as Record<string, string>) };
 }
 
 /** Made beside its place and moved there when whole; of several that make it at once, the first wins. */
-async function made(
+export async function made(
   kind: string,
   pins: Uint8Array,
   make: (folder: string) => Promise<void>,
