@@ -19,3 +19,11 @@ export async function waitTask(api: Api, upid: string, timeoutMs = 60_000): Prom
     await new Promise((done) => setTimeout(done, 50));
   }
 }
+
+/** The lines of a task's log. */
+export async function taskLog(api: Api, upid: string): Promise<string> {
+  const node = upid.split(":")[1] ?? "";
+  const rows = (await api("GET", `/nodes/${node}/tasks/${encodeURIComponent(upid)}/log`, { limit: 0 }))
+    .data as readonly { readonly t: string }[];
+  return rows.map(({ t }) => t).join("\n");
+}

@@ -68,7 +68,32 @@ export interface ArchiveWriter {
   abandon(): Promise<void>;
 }
 
+export interface ServeArchiveRequest {
+  readonly reader: ArchiveReader;
+  /** Device -> an empty file of its size. */
+  readonly spool: ReadonlyMap<string, string>;
+  /** Where an NBD server offers the disks, read-only, each under its device's name. */
+  readonly socket: string;
+  /** What was read once does not change any more: the archive builds on no other. */
+  readonly isFinal: boolean;
+  /** Resolves when more may be read. */
+  readonly pace: (bytes: number) => Promise<void>;
+}
+
+/** Disks that can be read while their archive is still being unpacked: reads wait. */
+export interface ArchiveServer {
+  /** Resolves when the archive was read to its end and is whole. */
+  readonly whole: Promise<void>;
+  read(device: string, offset: number, length: number): Promise<Uint8Array>;
+  close(): Promise<void>;
+}
+
 export interface BackupTools {
+  serveArchive(request: ServeArchiveRequest): Promise<ArchiveServer>;
+  /** A path for a socket that is not in use. */
+  socketPath(name: string): string;
+  /** The image becomes an empty qcow2 that reads as that NBD export where nothing was written to it. */
+  backByExport(path: string, size: number, socket: string, device: string): Promise<void>;
   /** Serves an image of a stopped VM while `use` runs. */
   withImage<T>(image: ImageRequest, use: (disk: DiskAccess) => Promise<T>): Promise<T>;
   /** A disk that a running QEMU exports. */

@@ -12,6 +12,7 @@ import { convertDisks } from "../vm/disk/make-template.ts";
 import { freeVolume, listVolumes } from "../vm/free-volumes.ts";
 import { startVm } from "../vm/start-vm.ts";
 import { runningVm, type VmHost } from "../vm/vm-host.ts";
+import { endLive, liveRestore } from "./live-restore.ts";
 import { configOf, openBackup } from "./open-backup.ts";
 import { checkReplaceable, freeReplaced, withKeptDisks } from "./replaced-vm.ts";
 import { restoreRefused, type RestoreArgs, type RestoreState } from "./restore-request.ts";
@@ -45,6 +46,7 @@ export function restoreVmOperation(
         undo: async ({ args, state, log }) => {
           // The new VM is whole: there is nothing to take back any more.
           if (isThere(host, args.vmid, state)) return;
+          if (state.isLive === true) await endLive(host, args.vmid);
           const before = new Set(state.existing);
           for (const volid of await listVolumes(host, args.vmid, args.storages))
             if (!before.has(volid)) await freeVolume(host, volid, log);
@@ -112,8 +114,10 @@ async function restore(host: VmHost, tools: BackupTools, ctx: Context): Promise<
     warn("WARN: the archive's firewall rules are left out: this version has no firewall of guests");
   await makeVolumes(host, args, reader, conf, state, ctx);
   await makeCloudinitDiscs(host, args, conf, state, ctx);
-  await fillVolumes(host, tools, reader, conf, state.volumes, { ...ctx, bwlimit: args.bwlimit ?? 0 });
   const values = restoredValues(host, args, state, conf, warn);
+  if (args.live === true && !isTemplate({ ...emptyVmConfig, values }))
+    await liveRestore(host, tools, args, reader, { conf, values }, state, ctx);
+  else await fillVolumes(host, tools, reader, conf, state.volumes, { ...ctx, bwlimit: args.bwlimit ?? 0 });
   state.isRestored = true;
   await ctx.checkpoint();
   await host.configs.change(args.vmid, () => ({ ...emptyVmConfig, values }));

@@ -27,6 +27,8 @@ export interface StartArgs {
   readonly paused?: boolean;
   /** RAM is loaded after the start: the guest gets the machine it had and waits. */
   readonly from?: StartFromState;
+  /** Drives that are others, for now, than the configuration says, and what else QEMU must be able to open. */
+  readonly instead?: { readonly drives: VmValues; readonly files: readonly GuestFile[] };
 }
 
 interface StartWork {
@@ -151,7 +153,9 @@ async function startQemu(
     ...(machineVersion === undefined ? {} : { machineVersion }),
     ...(args.from === undefined ? {} : fromState(args.from)),
   };
-  const { start, command } = await planStart(host, vmid, values, options, files);
+  const drives = args.instead?.drives ?? {};
+  const reachable = [...files, ...(args.instead?.files ?? [])];
+  const { start, command } = await planStart(host, vmid, { ...values, ...drives }, options, reachable);
   for (const line of command.warnings) work.warn(line);
   for (const line of command.notes) work.log(line);
   await beforeStart();

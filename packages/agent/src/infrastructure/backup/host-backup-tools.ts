@@ -6,6 +6,7 @@ import { BITMAP_GRANULARITY } from "@gpve/domain/backup/backup-chain.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { createArchive, createIncremental, openArchive, openIncremental } from "./archive-file.ts";
 import { addImageBitmap, imageBitmaps, removeImageBitmap } from "./image-bitmaps.ts";
+import { serveArchive } from "./archive-server.ts";
 import { withImage } from "./nbd/image-server.ts";
 import { NbdClient } from "./nbd/nbd-client.ts";
 
@@ -20,6 +21,17 @@ export function hostBackupTools(deps: {
   const newSocket = (): string => `${socketFolder}/nbd-${randomBytes(4).toString("hex")}`;
   return {
     withImage: (image, use) => withImage(deps, { ...image, socket: newSocket() }, use),
+    serveArchive: async (request) => {
+      await rm(request.socket, { force: true });
+      return serveArchive(request);
+    },
+    socketPath: (name) => `${socketFolder}/${name}`,
+    backByExport: async (path, size, socket, device) => {
+      const uri = `nbd+unix:///${device}?socket=${socket}`;
+      // Made anew: one whose clusters are allocated in advance would hide what is below.
+      const below = ["-b", uri, "-F", "raw", "-u"];
+      await exec("qemu-img", ["create", "-q", "-f", "qcow2", ...below, path, String(size)]);
+    },
     openExport: (socket, name) => NbdClient.open(socket, name),
     withTrackedImage: (image, use) => withImage(deps, { ...image, socket: newSocket() }, use),
     openTrackedExport: (socket, name, bitmap) => NbdClient.open(socket, name, bitmap),

@@ -12,6 +12,8 @@ export interface CopyTarget {
   /** Node of the image; its file is `<name>-file`, or what `fileNode` says. */
   readonly node: string;
   readonly fileNode?: string;
+  /** The source does not know where it is empty: zeroes that are read become holes. */
+  readonly sparse?: boolean;
 }
 
 export interface BackupJob {
@@ -109,12 +111,16 @@ export async function hasNode(process: GuestProcess, node: string): Promise<bool
   return nodes.some((each) => each["node-name"] === node);
 }
 
-async function addTarget(process: GuestProcess, { block, node, fileNode }: CopyTarget): Promise<void> {
+async function addTarget(
+  process: GuestProcess,
+  { block, node, fileNode, sparse }: CopyTarget,
+): Promise<void> {
   await process.allowFile({ path: block.filename, access: "rw" });
   await process.qmp.execute("blockdev-add", {
     driver: block.format,
     "node-name": node,
     discard: "unmap",
+    ...(sparse === true ? { "detect-zeroes": "unmap" } : {}),
     file: { driver: block.driver, filename: block.filename, "node-name": fileNode ?? `${node}-file` },
   });
 }

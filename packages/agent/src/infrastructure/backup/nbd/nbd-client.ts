@@ -157,6 +157,12 @@ export class NbdClient {
       if (magic === SIMPLE_REPLY_MAGIC) {
         const reply = await this.#reader.take(12);
         failOn(reply.readUInt32BE(0), command, offset);
+        if (command === Command.read) {
+          // A server without structured replies sends the data and nothing else.
+          const position = Buffer.alloc(8);
+          position.writeBigUInt64BE(BigInt(offset));
+          onChunk?.(Chunk.offsetData, Buffer.concat([position, await this.#reader.take(length)]));
+        }
         return;
       }
       if (magic !== STRUCTURED_REPLY_MAGIC)

@@ -10,7 +10,14 @@ export const STRUCTURED_REPLY_MAGIC = 0x668e33ef;
 export const FLAG_FIXED_NEWSTYLE = 1;
 export const FLAG_NO_ZEROES = 2;
 
-export const Option = { exportName: 1, abort: 2, structuredReply: 8, setMetaContext: 10, go: 7 } as const;
+export const Option = {
+  exportName: 1,
+  abort: 2,
+  info: 6,
+  structuredReply: 8,
+  setMetaContext: 10,
+  go: 7,
+} as const;
 export const OptionReply = { ack: 1, info: 3, metaContext: 4 } as const;
 export const Command = {
   read: 0,
