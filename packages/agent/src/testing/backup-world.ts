@@ -12,6 +12,7 @@ import type { MemoryTaskLogs } from "@gpve/kit/testing/memory-task-logs.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { backupOperation } from "../application/backup/backup-operation.ts";
 import { restoreVmOperation } from "../application/backup/restore-vm.ts";
+import { poolCollection } from "../application/vm/vm-configs.ts";
 import { hostBackupTools } from "../infrastructure/backup/host-backup-tools.ts";
 import { createBackupHandlers } from "../presentation/pve/backup-handlers.ts";
 import { createVmHandlers } from "../presentation/pve/vm-handlers.ts";
@@ -32,6 +33,7 @@ export class BackupWorld extends VmWorld {
 
   static override async open(): Promise<BackupWorld> {
     const world = new BackupWorld(await memoryRecords());
+    await world.records.transact((tx) => tx.put(poolCollection, "web", { vms: [105] }));
     await world.engine.start();
     return world;
   }
@@ -66,7 +68,7 @@ export class BackupWorld extends VmWorld {
         host,
         tools: this.tools,
         engine,
-        poolMembers: (pool) => (pool === "web" ? [105] : undefined),
+        poolMembers: (pool) => records.collection(poolCollection).get(pool)?.value.vms,
       }),
       ...createVmHandlers({
         host,
@@ -122,6 +124,10 @@ export class BackupWorld extends VmWorld {
   ): Promise<OperationView> {
     const params = { vmid, archive: `local:backup/${archive}`, ...more };
     return this.engine.wait(await this.call("POST /nodes/{node}/qemu", params, rights));
+  }
+
+  get lastTask(): string {
+    return this.#last;
   }
 
   /** The lines of the last task. */

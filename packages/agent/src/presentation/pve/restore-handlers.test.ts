@@ -104,7 +104,9 @@ describe.skipIf(!hasBackupTools)("restores (skipped without qemu-utils and lzop)
     await expect(world.restore(100, name)).rejects.toThrow(
       "unable to restore VM 100 - VM 100 already exists on node 'n1'",
     );
-    expect(await world.restore(100, name, { force: true, cores: 3, net0: "virtio" })).toMatchObject({
+    expect(
+      await world.restore(100, name, { force: true, cores: 3, net0: "virtio", cipassword: "secret" }),
+    ).toMatchObject({
       state: "done",
     });
     const values = world.values(100);
@@ -114,7 +116,9 @@ describe.skipIf(!hasBackupTools)("restores (skipped without qemu-utils and lzop)
       net0: expect.stringMatching(/^virtio=BC:24:11:/),
       unused0: `local:${extra}`,
       unused1: `local:${spare}`,
+      cipassword: expect.stringMatching(/^\$5\$|^\$6\$|^hash/),
     });
+    expect(JSON.stringify(world.engine.get(world.lastTask)?.args)).not.toContain("secret");
     expect(values["lock"]).toBeUndefined();
     expect(world.configs.get(100).snapshots).toEqual({});
     expect(await plugin.snapshots(extra)).toEqual([]);

@@ -43,7 +43,8 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
       if (archive !== undefined) {
         const args = restoreArgs(host, deps.imageStorages(), { ...params, vmid, start, archive }, ctx);
         checkPrivileges(vmid, {}, args.overrides ?? {}, [], withPool(ctx, vmid, params.pool));
-        return submit("qmrestore", vmid, args, ctx);
+        const overrides = storedCloudinitValues(args.overrides ?? {}, {}, host.cloudinit.hashPassword);
+        return submit("qmrestore", vmid, { ...args, overrides }, ctx);
       }
       requireAllocate(vmid, params.pool, ctx);
       host.configs.requireFree(vmid);
