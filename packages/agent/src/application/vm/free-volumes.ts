@@ -43,6 +43,18 @@ export function isOwned(host: VmHost, vmid: number, volid: string): boolean {
   return parsed.type === "images" && parsed.vmid === vmid;
 }
 
+/** A detached disk is kept as unused only by its owner: volumes of others, lent to this VM, are just let go. */
+export function withoutLent(host: VmHost, vmid: number, before: VmConfig, after: VmConfig): VmConfig {
+  const detached = new Set(listDrives(before.values).map(({ drive }) => drive.file));
+  const isLent = ([key, value]: [string, string]): boolean =>
+    /^unused\d+$/.test(key) &&
+    before.values[key] === undefined &&
+    detached.has(value) &&
+    !isOwned(host, vmid, value);
+  const values = Object.fromEntries(Object.entries(after.values).filter((entry) => !isLent(entry)));
+  return { ...after, values };
+}
+
 function unusedVolumes(values: VmValues): string[] {
   return Object.entries(values).flatMap(([key, value]) => (/^unused\d+$/.test(key) ? [value] : []));
 }

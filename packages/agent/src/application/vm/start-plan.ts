@@ -189,7 +189,7 @@ async function resolveVolume(
       contentType: parsed.type === "iso" ? "iso" : parsed.type === "import" ? "import" : "images",
       storage: { id: storage, type: definition.type, content: [...contentOf(definition)] },
     },
-    files: [{ path: block.filename, access, owned: access === "rw" }, ...basesOf(host, drive.file)],
+    files: [{ path: block.filename, access, owned: access === "rw" }, ...(await basesOf(host, drive.file))],
   };
 }
 
@@ -210,15 +210,19 @@ function physicalCdrom(host: VmHost): { resolved: ResolvedVolume; files: GuestFi
   };
 }
 
+/** As a base image names the one below it: base images lie beside each other. */
+const PARENT = /^\.\.\/(\d+\/base-[^/]+)$/;
+
 /** Images below a linked clone: opened by QEMU by name, so the guest must be able to read them. */
-function basesOf(host: VmHost, volid: string): GuestFile[] {
+async function basesOf(host: VmHost, volid: string): Promise<GuestFile[]> {
   const files: GuestFile[] = [];
   const { plugin, volname } = volumeOf(host, volid);
-  let base = plugin.parse(volname).base;
-  while (base !== undefined && files.length < MAX_CHAIN) {
-    const name = `${base.vmid}/${base.name}`;
+  const { base } = plugin.parse(volname);
+  let name = base === undefined ? undefined : `${base.vmid}/${base.name}`;
+  while (name !== undefined && files.length < MAX_CHAIN) {
     files.push({ path: plugin.path(name), access: "ro", owned: false });
-    base = plugin.parse(name).base;
+    // A template may be a linked clone itself: its own name alone does not tell.
+    name = PARENT.exec((await plugin.info(name)).parent ?? "")?.[1];
   }
   return files;
 }

@@ -12,7 +12,7 @@ import type { GuestFile, GuestProcess, GuestStart } from "@gpve/domain/guest/gue
 import { applyCloudinit } from "./cloudinit-drive.ts";
 import { dropInconsistentBitmaps } from "../backup/track-changes.ts";
 import { startTpm, stopTpm } from "./tpm.ts";
-import { freeDropped, freeVolume } from "./free-volumes.ts";
+import { freeDropped, freeVolume, withoutLent } from "./free-volumes.ts";
 import { runHook } from "./hookscript.ts";
 import { letGo } from "./snapshot/hold-guest.ts";
 import { continueFromRam, loadRam } from "./snapshot/ram-state.ts";
@@ -92,7 +92,10 @@ export async function startVm(
   await host.hostKnown;
   const suspended = args.from === undefined ? suspendedState(before) : undefined;
   // The devices of saved RAM are those of its time: changes wait for the start after this one.
-  const config = suspended === undefined ? await host.configs.change(vmid, applyAllPending) : before;
+  const config =
+    suspended === undefined
+      ? await host.configs.change(vmid, (config) => withoutLent(host, vmid, config, applyAllPending(config)))
+      : before;
   await freeDropped(host, vmid, before, config, work.log);
   await applyCloudinit(host, vmid, work.log);
   await runHook(host, vmid, config.values, "pre-start", work);

@@ -4,7 +4,7 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { refuseSecondCloudinit, regenerateCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
 import { changeLive } from "./live/live-change.ts";
 import { isNewDisk, makeDrive, type DiskWork } from "./new-disks.ts";
-import { freeDropped, freeVolume, ownedVolumes } from "./free-volumes.ts";
+import { freeDropped, freeVolume, ownedVolumes, withoutLent } from "./free-volumes.ts";
 import { limitsOf } from "./start-plan.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 import { appendToBootOrder, checkBootOrder, dropFromBootOrder } from "@gpve/domain/vm/boot-order.ts";
@@ -45,7 +45,9 @@ export async function updateVmConfig(
   const changed = (config: VmConfig): VmConfig => {
     const staged = withBootOrder(stageUpdate(config, { ...update, set }), update);
     checkBootOrder(effectiveValues(staged));
-    return cleanupPending(running === undefined ? applyAllPending(staged) : staged);
+    return cleanupPending(
+      running === undefined ? withoutLent(host, vmid, staged, applyAllPending(staged)) : staged,
+    );
   };
   try {
     if (running === undefined && findCloudinitDrive(made.values) !== undefined)
@@ -88,7 +90,7 @@ async function applyToRunning(
       if (discs.has(key)) await writeCloudinit(host, vmid, { ...values, [key]: text ?? "" }, log);
       const outcome = await changeLive({ host, vmid, process, log }, values, key, text);
       if (outcome === "applied")
-        await host.configs.change(vmid, (config) => cleanupPending(applyAndRecord(config, key)));
+        await host.configs.change(vmid, (config) => cleanupPending(applyAndRecord(host, vmid, config, key)));
     } catch (err) {
       problems[key] = `hotplug problem - ${messageOf(err)}`;
     }
@@ -99,8 +101,8 @@ async function applyToRunning(
 }
 
 /** The drive's disc in a running guest does not follow by itself: what it lacks is noted. */
-function applyAndRecord(config: VmConfig, key: string): VmConfig {
-  const next = applyPending(config, key);
+function applyAndRecord(host: VmHost, vmid: number, config: VmConfig, key: string): VmConfig {
+  const next = withoutLent(host, vmid, config, applyPending(config, key));
   return recordCloudinitChange(next, key, config.values[key], next.values[key]);
 }
 

@@ -68,6 +68,23 @@ describe("cloning", () => {
     expect(await exit(`DELETE ${VM}`, { vmid: 100 })).toBe("OK");
   });
 
+  it("builds on a template that is a linked clone itself, down to the last image", async () => {
+    await node.addWithDisk(100);
+    await exit(`POST ${VM}/template`, { vmid: 100 });
+    await clone({ newid: 200 });
+    expect(await exit(`POST ${VM}/template`, { vmid: 200 })).toBe("OK");
+    expect(await exit(`POST ${VM}/clone`, { vmid: 200, newid: 300 })).toBe("OK");
+    expect(await exit(`POST ${VM}/status/start`, { vmid: 300 })).toBe("OK");
+    const reachable = node.guests.starts.at(-1)?.files.map(({ path }) => path.replace(/.*images/, "")) ?? [];
+    expect(reachable).toEqual(
+      expect.arrayContaining([
+        "/300/vm-300-disk-0.qcow2",
+        "/200/base-200-disk-0.qcow2",
+        "/100/base-100-disk-0.qcow2",
+      ]),
+    );
+  });
+
   it("copies a snapshot, and refuses what it cannot", async () => {
     await node.addWithDisk(100);
     await exit(`POST ${VM}/snapshot`, { vmid: 100, snapname: "snap" });

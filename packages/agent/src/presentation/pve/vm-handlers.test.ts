@@ -191,6 +191,12 @@ describe("a VM", () => {
     expect(node.values(100)["unused0"]).toBe("local:100/vm-100-disk-1.raw");
     await put({ delete: "unused0" });
     expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
+    // A volume of somebody else is let go, not kept.
+    node.put("images/999/vm-999-pvc.raw", Buffer.alloc(4096));
+    await put({ scsi2: "local:999/vm-999-pvc.raw" });
+    await put({ delete: "scsi2" });
+    expect(Object.keys(node.values(100)).filter((key) => /^(?:unused|scsi2)/.test(key))).toEqual([]);
+    expect(node.images(999)).toEqual(["vm-999-pvc.raw"]);
     await node.run(100);
     await put({ cores: 4, description: "d", cpuunits: 5 });
     expect(node.configs.get(100)).toMatchObject({
