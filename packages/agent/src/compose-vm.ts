@@ -60,6 +60,7 @@ import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/conso
 import { createVmAgentHandlers } from "./presentation/pve/vm-agent-handlers.ts";
 import { createBackupExtensions } from "./presentation/pve/backup-extensions.ts";
 import { createBackupHandlers } from "./presentation/pve/backup-handlers.ts";
+import { createVmExtensions } from "./presentation/pve/vm-create.ts";
 import { createVmHandlers } from "./presentation/pve/vm-handlers.ts";
 import { createVmCloudinitHandlers } from "./presentation/pve/vm-cloudinit-handlers.ts";
 import { createVmMonitorHandlers } from "./presentation/pve/vm-monitor-handlers.ts";
@@ -258,6 +259,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     extensions: {
       ...createConsoleExtensions(consoleParts),
       ...createBackupExtensions({ host, engine: parts.engine }),
+      ...createVmExtensions({ host, engine: parts.engine }),
     },
     openTunnel: consoleTunnel(consoleParts),
     mappedPci: (id) => {

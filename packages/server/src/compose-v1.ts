@@ -18,6 +18,7 @@ import { loginFailedEvent, recordHappenings } from "./application/v1/event-sourc
 import { EventRecorder } from "./application/v1/events.ts";
 import type { RecordEvent } from "./application/v1/events.ts";
 import { objectsFromHistory } from "./application/v1/history.ts";
+import { taskEnd } from "./application/task/task-end.ts";
 import { createKindAdapters } from "./application/v1/kind-adapters.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import type { Membership } from "./application/node/membership.ts";
@@ -51,10 +52,20 @@ export interface V1Parts {
 export function registerV1Operations(
   parts: Pick<V1Parts, "records" | "clock" | "engine" | "board"> & {
     readonly shared: Pick<PveApiDeps, "accessOf" | "log">;
+    /** Nodes are known once the server listens. */
+    readonly agents: () => AgentDirectory | undefined;
   },
 ): readonly KindAdapter[] {
   const adapters = createKindAdapters({
     board: parts.board,
+    vmActions: {
+      callNode: async (node, route, params, ctx) => {
+        const connection = parts.agents()?.connection(node);
+        if (connection === undefined) throw new AppError("object.not_found", `there is no node '${node}'`);
+        return (await connection.call(callOf(node, route, params, ctx), ctx.signal)).data;
+      },
+      taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+    },
     tasks: taskRecords,
     progress: (upid) => {
       const operation = parts.engine.get(upid);
@@ -119,15 +130,7 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
   const callNode = async (node: string, route: string, params: AgentCall["params"], ctx: RequestContext) => {
     const connection = agents.connection(node);
     if (connection === undefined) throw new AppError("object.not_found", `there is no node '${node}'`);
-    const call: AgentCall = {
-      route,
-      params: { ...params, node },
-      actor: ctx.actor,
-      requestId: ctx.requestId,
-      clientAddress: ctx.clientAddress,
-      ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
-    };
-    return connection.call(call, ctx.signal);
+    return connection.call(callOf(node, route, params, ctx), ctx.signal);
   };
   return createV1Api({
     ...parts.shared,
@@ -183,4 +186,15 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     },
     shutdown: parts.shutdown,
   });
+}
+
+function callOf(node: string, route: string, params: AgentCall["params"], ctx: RequestContext): AgentCall {
+  return {
+    route,
+    params: { ...params, node },
+    actor: ctx.actor,
+    requestId: ctx.requestId,
+    clientAddress: ctx.clientAddress,
+    ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+  };
 }

@@ -215,7 +215,8 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     newRequestId: randomUUID,
     delay: (ms: number) => clock.sleep(ms),
   };
-  const adapters = registerV1Operations({ records, clock, engine, board, shared });
+  const agentsNow = (): NodeDirectory | undefined => directory;
+  const adapters = registerV1Operations({ records, clock, engine, board, shared, agents: agentsNow });
 
   const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
   const backupJobs = composeBackupJobs({

@@ -48,3 +48,18 @@ export function counterSector(): Uint8Array {
   image.set([0x55, 0xaa], 510);
   return image;
 }
+
+/**
+ * The smallest thing that QEMU takes for a Linux kernel (boot protocol 2.0): its real-mode part writes '!' to the
+ * first serial port and sleeps. What QEMU boots without firmware's help, boots this.
+ */
+export function kernelImage(): Uint8Array {
+  const image = new Uint8Array(4 * 512);
+  image[0x1f1] = 1; // sectors of the real-mode part, after the first
+  image.set([0x55, 0xaa], 0x1fe);
+  image.set([0xeb, 0x62], 0x200); // jump over the header, to 0x264
+  image.set([...new TextEncoder().encode("HdrS"), 0x02, 0x02], 0x202); // protocol 2.2
+  image[0x211] = 1; // the protected-mode part is loaded high
+  image.set([...WRITE_MARK, ...HALT], 0x264);
+  return image;
+}

@@ -7,6 +7,7 @@ import { roleKind } from "./kinds/role.ts";
 import { taskKind } from "./kinds/task.ts";
 import { tenantKind } from "./kinds/tenant.ts";
 import { userKind } from "./kinds/user.ts";
+import { virtualMachineKind } from "./kinds/virtual-machine.ts";
 
 export const v1Kinds: readonly KindDeclaration[] = [
   nodeKind,
@@ -16,6 +17,7 @@ export const v1Kinds: readonly KindDeclaration[] = [
   userKind,
   roleKind,
   bindingKind,
+  virtualMachineKind,
 ];
 
 /** Finds a kind by kind, plural or alias, in any letter case. */

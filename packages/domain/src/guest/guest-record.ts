@@ -12,7 +12,16 @@ export interface GuestRecord {
   readonly conf: string;
   /** The pool it was created for and is not in yet; servers put it there and take this away. */
   readonly wantedPool?: string;
+  /** QEMU's microvm machine, which PVE's configuration has no word for. */
+  readonly microvm?: Microvm;
   readonly summary: GuestSummary;
+}
+
+/** Volumes of what it boots. */
+export interface Microvm {
+  readonly kernel: string;
+  readonly initrd?: string;
+  readonly cmdline?: string;
 }
 
 export interface GuestSummary {
@@ -33,12 +42,13 @@ export function guestRecord(input: {
   node: string;
   conf: string;
   wantedPool?: string;
+  microvm?: Microvm;
 }): GuestRecord {
   return { ...input, summary: summarise(input.vmid, input.type, currentSection(input.conf)) };
 }
 
 export function decodeGuest(json: unknown): GuestRecord {
-  const { vmid, type, node, conf, wantedPool } = json as Partial<GuestRecord>;
+  const { vmid, type, node, conf, wantedPool, microvm } = json as Partial<GuestRecord>;
   if (
     typeof vmid !== "number" ||
     (type !== "qemu" && type !== "lxc") ||
@@ -56,12 +66,13 @@ export function decodeGuest(json: unknown): GuestRecord {
     node,
     conf,
     ...(typeof wantedPool === "string" ? { wantedPool } : {}),
+    ...(typeof microvm === "object" ? { microvm } : {}),
   });
 }
 
 export function encodeGuest(guest: GuestRecord): unknown {
-  const { vmid, type, node, conf, wantedPool } = guest;
-  return { vmid, type, node, conf, ...(wantedPool === undefined ? {} : { wantedPool }) };
+  const { summary: _derived, ...stored } = guest;
+  return stored;
 }
 
 /**

@@ -2,6 +2,7 @@
 import { defaultBootDevices } from "@gpve/domain/vm/boot-order.ts";
 import { requireDrive } from "@gpve/domain/vm/drive.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
+import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { newVmValues } from "@gpve/domain/vm/new-vm.ts";
 import { printBootDevices } from "@gpve/domain/vm/vm-properties.ts";
@@ -18,6 +19,7 @@ export interface CreateArgs {
   readonly values: VmValues;
   readonly start: boolean;
   readonly pool?: string;
+  readonly microvm?: Microvm;
 }
 
 interface CreateState {
@@ -42,7 +44,8 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
             await checkpoint();
           }
           if (!host.configs.has(args.vmid)) {
-            await host.configs.create(args.vmid, { ...emptyVmConfig, values: { lock: "create" } }, args.pool);
+            const reserved = { ...emptyVmConfig, values: { lock: "create" } };
+            await host.configs.create(args.vmid, reserved, args.pool, args.microvm);
           }
         },
         undo: async ({ args, state }) => {

@@ -16,6 +16,7 @@ import { freeDropped, freeVolume, withoutLent } from "./free-volumes.ts";
 import { runHook } from "./hookscript.ts";
 import { letGo } from "./snapshot/hold-guest.ts";
 import { continueFromRam, loadRam } from "./snapshot/ram-state.ts";
+import { microvmFiles } from "./microvm-files.ts";
 import { planStart } from "./start-plan.ts";
 import { takeDevices, type TakenDevices } from "./take-devices.ts";
 import { listNets } from "@gpve/domain/vm/vm-network.ts";
@@ -151,13 +152,16 @@ async function startQemu(
 ): Promise<void> {
   const { vmid } = args;
   const machineVersion = pinnedVersion(values);
+  const machine = host.configs.microvm(vmid);
+  const microvm = machine === undefined ? undefined : microvmFiles(host, machine);
   const options = {
+    ...(microvm === undefined ? {} : { microvm: microvm.boot }),
     paused: args.paused ?? false,
     ...(machineVersion === undefined ? {} : { machineVersion }),
     ...(args.from === undefined ? {} : fromState(args.from)),
   };
   const drives = args.instead?.drives ?? {};
-  const reachable = [...files, ...(args.instead?.files ?? [])];
+  const reachable = [...files, ...(args.instead?.files ?? []), ...(microvm?.files ?? [])];
   const { start, command } = await planStart(host, vmid, { ...values, ...drives }, options, reachable);
   for (const line of command.warnings) work.warn(line);
   for (const line of command.notes) work.log(line);

@@ -5,6 +5,7 @@ import {
   guestCollection,
   guestRecord,
   type GuestRecord,
+  type Microvm,
 } from "@gpve/domain/guest/guest-record.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
 import { emptyVmConfig, type VmConfig } from "@gpve/domain/vm/vm-config.ts";
@@ -39,6 +40,11 @@ export class VmConfigs {
   get(vmid: number): VmConfig {
     const record = this.#deps.records().collection(guestCollection).get(String(vmid))?.value;
     return this.#parse(vmid, record);
+  }
+
+  /** undefined = it has one of PVE's machines. */
+  microvm(vmid: number): Microvm | undefined {
+    return this.#deps.records().collection(guestCollection).get(String(vmid))?.value.microvm;
   }
 
   find(vmid: number): VmConfig | undefined {
@@ -93,7 +99,7 @@ export class VmConfigs {
   }
 
   /** `pool`: servers put the guest there; see `waitForPool`. */
-  async create(vmid: number, config: VmConfig, pool?: string): Promise<void> {
+  async create(vmid: number, config: VmConfig, pool?: string, microvm?: Microvm): Promise<void> {
     const { node, records } = this.#deps;
     await records().transact((tx) => {
       const taken = tx.get(guestCollection, String(vmid))?.value;
@@ -107,6 +113,7 @@ export class VmConfigs {
           node,
           conf: writeVmConfig(config),
           ...(pool === undefined ? {} : { wantedPool: pool }),
+          ...(microvm === undefined ? {} : { microvm }),
         }),
       );
     });
@@ -150,10 +157,9 @@ export class VmConfigs {
     const before = this.#parse(vmid, record);
     const conf = writeVmConfig(change(before));
     if (conf !== record?.conf) {
-      const wanted = record?.wantedPool;
-      const next = { vmid, type: "qemu" as const, node: this.#deps.node, conf };
-      const kept = wanted === undefined ? {} : { wantedPool: wanted };
-      tx.put(guestCollection, String(vmid), guestRecord({ ...next, ...kept }));
+      const { summary: _old, ...kept } = record ?? {};
+      const next = { ...kept, vmid, type: "qemu" as const, node: this.#deps.node, conf };
+      tx.put(guestCollection, String(vmid), guestRecord(next));
     }
     return parseVmConfig(conf, { vmid, digestOf: this.#deps.sha1Hex });
   }

@@ -3,7 +3,6 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
-import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change-privileges.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { checkLock, hasLock } from "@gpve/domain/vm/lock.ts";
 import { effectiveValues } from "@gpve/domain/vm/pending.ts";
@@ -16,7 +15,8 @@ import { updateVmConfig } from "../../application/vm/update-config.ts";
 import { requireRunning, type VmHost } from "../../application/vm/vm-host.ts";
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
 import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
-import { requireAllocate, restoreArgs, withPool } from "./restore-request.ts";
+import { restoreArgs, withPool } from "./restore-request.ts";
+import { checkPrivileges, submitNewVm } from "./vm-create.ts";
 import { submitVmTask, vmKey, vmLock, type SubmitVmTask } from "./vm-tasks.ts";
 import { vmStatus } from "../../application/vm/vm-status.ts";
 
@@ -46,13 +46,7 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
         const overrides = storedCloudinitValues(args.overrides ?? {}, {}, host.cloudinit.hashPassword);
         return submit("qmrestore", vmid, { ...args, overrides }, ctx);
       }
-      requireAllocate(vmid, params.pool, ctx);
-      host.configs.requireFree(vmid);
-      const update = readConfigUpdate(params, { mayBeEmpty: true });
-      checkPrivileges(vmid, {}, update.set, [], withPool(ctx, vmid, params.pool));
-      const pool = params.pool === undefined ? {} : { pool: params.pool };
-      const values = storedCloudinitValues(update.set, {}, host.cloudinit.hashPassword);
-      return submit("qmcreate", vmid, { values, start: start ?? false, ...pool }, ctx);
+      return submitNewVm(deps, { vmid, start: start ?? false, pool: params.pool, params }, ctx);
     },
 
     "DELETE /nodes/{node}/qemu/{vmid}": (
@@ -155,28 +149,6 @@ function checkedUpdate(
   checkPrivileges(vmid, effectiveValues(config), update.set, [...update.delete, ...update.revert], ctx);
   const set = storedCloudinitValues(update.set, effectiveValues(config), host.cloudinit.hashPassword);
   return { ...update, set };
-}
-
-/** Every key has its own privilege; the first that is missing is named. */
-function checkPrivileges(
-  vmid: number,
-  before: Readonly<Record<string, string>>,
-  set: Readonly<Record<string, string>>,
-  removed: readonly string[],
-  ctx: RequestContext,
-): void {
-  if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
-  for (const key of [...Object.keys(set), ...removed]) {
-    const value = set[key];
-    const oldValue = before[key];
-    const needs = privilegesForChange(key, {
-      vmid,
-      ...(value === undefined ? {} : { value }),
-      ...(oldValue === undefined ? {} : { oldValue }),
-    });
-    if (needs.kind === "root-only") throw rootOnlyError(needs.message);
-    for (const { path, privileges, mode } of needs.needs) ctx.access.require(path, privileges, mode);
-  }
 }
 
 function requireRootFor(name: string, given: boolean | undefined, ctx: RequestContext): void {

@@ -48,7 +48,14 @@ export interface CommandOptions {
   /** netN -> MTU that the guest coming in by migration has. */
   readonly netHostMtu?: Readonly<Record<string, number>>;
   /** microvm is no machine type of PVE's API; only our own API sets this. */
-  readonly microvm?: boolean;
+  readonly microvm?: boolean | MicrovmBoot;
+}
+
+/** Files of the host that a microvm boots. */
+export interface MicrovmBoot {
+  readonly kernel: string;
+  readonly initrd?: string;
+  readonly cmdline?: string;
 }
 
 /** One descriptor per queue. */

@@ -39,7 +39,7 @@ export function chooseMachine(
     values["machine"] === undefined ? {} : readVmProperty("machine", values["machine"], "machine");
   checkMachineOptions(config);
   const qemu = qemuVersion(host);
-  if (options.microvm === true)
+  if (options.microvm !== undefined && options.microvm !== false)
     return { base: "microvm", type: "microvm", options: config, layout: NEWEST_LAYOUT, oldRoms: false };
   const configured = options.machine ?? config.type ?? (arch === "aarch64" ? "virt" : "pc");
   // A saved state names the machine it ran on, but its layout is that of the configuration it was started from.

@@ -23,6 +23,7 @@ export function addMicrovm(build: Build): QemuCommand {
   build.cmd.push("-smp", String(cpus), "-nodefaults", "-display", "none", "-cpu", cpu);
   build.cmd.push("-m", String(memoryMiB(build.values["memory"])));
   if (build.options.paused === true) build.cmd.push("-S");
+  addKernel(build);
   if (build.values["balloon"] !== "0") build.addDevice(device("virtio-balloon-device", ["id", "balloon0"]));
   addDisks(build);
   addNics(build);
@@ -40,6 +41,15 @@ export function addMicrovm(build: Build): QemuCommand {
     accelerator: build.kvm ? "kvm" : "tcg",
     pciDevices: {},
   };
+}
+
+/** QEMU appends to the command line where its devices are. */
+function addKernel({ cmd, options }: Build): void {
+  if (typeof options.microvm !== "object") return;
+  const { kernel, initrd, cmdline } = options.microvm;
+  cmd.push("-kernel", kernel);
+  if (initrd !== undefined) cmd.push("-initrd", initrd);
+  cmd.push("-append", cmdline ?? "console=ttyS0");
 }
 
 function addDisks(build: Build): void {

@@ -298,6 +298,11 @@ describe("microvm", () => {
     expect(text).toContain("-accel kvm");
     expect(() => sampleCommand({ scsi0: "store:a.raw" }, {}, options)).toThrow("only virtio disks");
     expect(() => sampleCommand({ net0: "e1000" }, {}, options)).toThrow("only virtio network cards");
+    const booted = sampleCommand({}, {}, { microvm: { kernel: "/k", initrd: "/i", cmdline: "quiet" } });
+    expect(booted.text).toContain("-kernel /k -initrd /i -append quiet");
+    expect(sampleCommand({}, {}, { microvm: { kernel: "/k" } }).text).toContain(
+      "-kernel /k -append console=ttyS0",
+    );
     expect(() => sampleCommand({}, {}, { ...options, ...pve })).toThrow("microvm needs");
     expect(() => sampleCommand({ cores: "99" }, {}, options)).toThrow("MAX 64");
   });

@@ -51,6 +51,21 @@ export interface KindAdapter {
     put(tx: Tx, command: WriteCommand): void;
     remove(tx: Tx, command: Omit<WriteCommand, "spec" | "labels">): void;
   };
+  /** In place of `write`. */
+  readonly act?: KindActions;
+}
+
+export interface ActCommand {
+  readonly name: string;
+  readonly spec: Fields;
+  readonly ctx: RequestContext;
+}
+
+/** For kinds whose objects are changed by work on a node. Each resolves when the work is done, and throws its error. */
+export interface KindActions {
+  create(command: ActCommand): Promise<void>;
+  change(command: ActCommand & { readonly previous: RawObject }): Promise<void>;
+  remove(command: Omit<ActCommand, "spec"> & { readonly previous: RawObject }): Promise<void>;
 }
 
 export function cacheReader(records: Records): Reader {

@@ -1,4 +1,3 @@
-import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { BUILTIN_ROLES } from "@gpve/domain/access/builtin-roles.ts";
 import type { KindAdapter } from "./adapter.ts";
 import { bindingAdapter } from "./adapters/binding.ts";
@@ -9,11 +8,10 @@ import { taskAdapter } from "./adapters/task.ts";
 import type { TaskAdapterDeps } from "./adapters/task.ts";
 import { tenantAdapter } from "./adapters/tenant.ts";
 import { userAdapter } from "./adapters/user.ts";
+import { virtualMachineAdapter, type VirtualMachineDeps } from "./adapters/virtual-machine.ts";
 
 /** The kinds of the foundation. Modules add theirs to the list. */
-export function createKindAdapters(
-  deps: { readonly board: NodeBoard } & TaskAdapterDeps,
-): readonly KindAdapter[] {
+export function createKindAdapters(deps: VirtualMachineDeps & TaskAdapterDeps): readonly KindAdapter[] {
   const privileges = new Set([...BUILTIN_ROLES.values()].flatMap((role) => role.privileges));
   return [
     nodeAdapter(deps),
@@ -23,5 +21,6 @@ export function createKindAdapters(
     userAdapter(),
     roleAdapter(privileges),
     bindingAdapter(),
+    virtualMachineAdapter(deps),
   ];
 }

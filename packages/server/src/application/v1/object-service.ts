@@ -23,9 +23,10 @@ import type { Idempotency, IdempotentRequest } from "./idempotency.ts";
 import { KindCache } from "./kind-cache.ts";
 import { ListSnapshots, decodeContinue, encodeContinue, pageOf } from "./list-pages.ts";
 import { isPlain, mergePatch } from "./merge-patch.ts";
-import type { Validator } from "./validation.ts";
+import type { CheckedObject, Validator } from "./validation.ts";
+import { ObjectActions } from "./object-actions.ts";
 import { removeObject, storedOutcome, writeObject } from "./write-object.ts";
-import type { Outcome } from "./write-object.ts";
+import type { Outcome, Write } from "./write-object.ts";
 
 export interface ObjectServiceDeps {
   readonly records: Records;
@@ -52,10 +53,12 @@ export class ObjectService {
   readonly #deps: ObjectServiceDeps;
   readonly #caches: ReadonlyMap<string, KindCache>;
   readonly #snapshots: ListSnapshots;
+  readonly #actions: ObjectActions;
 
   constructor(deps: ObjectServiceDeps) {
     this.#deps = deps;
     this.#snapshots = new ListSnapshots(deps.clock);
+    this.#actions = new ObjectActions(deps);
     this.#caches = new Map(
       deps.adapters.map((adapter) => [adapter.kind.kind, new KindCache(adapter, deps.records)]),
     );
@@ -133,6 +136,7 @@ export class ObjectService {
     // Permission before parameters here too, on what the body claims; the checked object is judged again.
     requireMay(permissionOf(adapter, "create"), ctx, { desired: body });
     const object = this.#deps.validator.checkObject(adapter.kind, body);
+    if (adapter.act !== undefined) return this.#actions.put({ adapter, object, verb: "create", ctx }, once);
     return this.#change(once, ctx, (tx) =>
       writeObject(tx, this.#deps.clock.now(), { adapter, object, verb: "create", ctx }),
     );
@@ -147,6 +151,7 @@ export class ObjectService {
   ): Promise<Outcome> {
     const { adapter } = this.cache(kind);
     const object = this.#deps.validator.checkObject(adapter.kind, body, name);
+    if (adapter.act !== undefined) return this.#actions.put({ adapter, object, verb: "replace", ctx }, once);
     return this.#change(once, ctx, (tx) =>
       writeObject(tx, this.#deps.clock.now(), { adapter, object, verb: "replace", ctx }),
     );
@@ -163,26 +168,21 @@ export class ObjectService {
     if (!isPlain(patch))
       throw new AppError("request.invalid", "a merge patch of an object must be a JSON object");
     const expected = isPlain(patch["metadata"]) ? patch["metadata"]["resourceVersion"] : undefined;
-    return this.#change(once, ctx, (tx) =>
-      writeObject(tx, this.#deps.clock.now(), {
-        adapter,
-        verb: "patch",
-        ctx,
+    const object = (current: V1Object): CheckedObject => {
+      const { status: _status, ...wanted } = mergePatch(current, patch) as Record<string, unknown>;
+      const { resourceVersion: _version, ...metadata } = isPlain(wanted["metadata"])
+        ? wanted["metadata"]
+        : {};
+      const precondition = expected === undefined ? {} : { resourceVersion: expected };
+      return this.#deps.validator.checkObject(
+        adapter.kind,
+        { ...wanted, metadata: { ...metadata, ...precondition } },
         name,
-        object: (current) => {
-          const { status: _status, ...wanted } = mergePatch(current, patch) as Record<string, unknown>;
-          const { resourceVersion: _version, ...metadata } = isPlain(wanted["metadata"])
-            ? wanted["metadata"]
-            : {};
-          const precondition = expected === undefined ? {} : { resourceVersion: expected };
-          return this.#deps.validator.checkObject(
-            adapter.kind,
-            { ...wanted, metadata: { ...metadata, ...precondition } },
-            name,
-          );
-        },
-      }),
-    );
+      );
+    };
+    const write: Write = { adapter, verb: "patch", ctx, name, object };
+    if (adapter.act !== undefined) return this.#actions.put(write, once);
+    return this.#change(once, ctx, (tx) => writeObject(tx, this.#deps.clock.now(), write));
   }
 
   remove(
@@ -193,7 +193,9 @@ export class ObjectService {
     once?: IdempotentRequest,
   ): Promise<Outcome> {
     const { adapter } = this.cache(kind);
-    return this.#change(once, ctx, (tx) => removeObject(tx, { adapter, name, resourceVersion, ctx }));
+    const removal = { adapter, name, resourceVersion, ctx };
+    if (adapter.act !== undefined) return this.#actions.remove(removal, once);
+    return this.#change(once, ctx, (tx) => removeObject(tx, removal));
   }
 
   /** Permission before parameters: judged on what is there before the body is looked at. */

@@ -107,7 +107,7 @@ export function storedOutcome(entry: Entry<IdempotencyRecord>): Outcome {
 }
 
 /** An object nobody labelled and whose age is not known has no record of its own. */
-function isWorthKeeping(meta: MetaRecord, previous: MetaRecord | undefined): boolean {
+export function isWorthKeeping(meta: MetaRecord, previous: MetaRecord | undefined): boolean {
   if (previous !== undefined) return !sameJson(meta, previous);
   return (
     meta.createdAt !== 0 || Object.keys(meta.labels).length > 0 || Object.keys(meta.annotations).length > 0
@@ -130,7 +130,7 @@ function after(adapter: KindAdapter, tx: OverlayTx, name: string): V1Object {
   );
 }
 
-function requireVersion(
+export function requireVersion(
   kind: string,
   name: string,
   expected: string | undefined,
@@ -149,7 +149,10 @@ function requireVersion(
   );
 }
 
-function ruleOf(adapter: KindAdapter, verb: Verb): NonNullable<KindAdapter["kind"]["permissions"][Verb]> {
+export function ruleOf(
+  adapter: KindAdapter,
+  verb: Verb,
+): NonNullable<KindAdapter["kind"]["permissions"][Verb]> {
   const rule = adapter.kind.permissions[verb];
   if (rule === undefined)
     throw new AppError("feature.unsupported", `${adapter.kind.plural} do not know '${verb}'`);

@@ -395,6 +395,7 @@ describe("the server itself", () => {
       "User",
       "Role",
       "Binding",
+      "VirtualMachine",
     ]);
     expect(body["extensions"]).toContainEqual({ name: "watch", description: expect.any(String) });
     expect((await v1.ask("GET", "/", { as: "" })).status).toBe(401);

@@ -77,7 +77,12 @@ export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, C
             await checkpoint();
           }
           if (!host.configs.has(args.newid))
-            await host.configs.create(args.newid, { ...emptyVmConfig, values: { lock: "clone" } }, args.pool);
+            await host.configs.create(
+              args.newid,
+              { ...emptyVmConfig, values: { lock: "clone" } },
+              args.pool,
+              host.configs.microvm(args.vmid),
+            );
         },
         undo: async ({ args, state }) => {
           if (state.existing !== undefined) await host.configs.remove(args.newid);

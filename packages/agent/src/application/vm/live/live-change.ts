@@ -22,6 +22,8 @@ export async function changeLive(
   text: string | undefined,
 ): Promise<Outcome> {
   if (hotplugClass(key) === "immediate") return "applied";
+  // Its devices are on no bus that they could leave.
+  if ((work.process.note as { machine?: string } | undefined)?.machine === "microvm") return "pending";
   const features = readHotplug(values["hotplug"]);
   if (isDriveKey(key)) return changeDrive(work, values, key, text, features);
   if (/^net\d+$/.test(key)) return changeNic(work, values, key, text, features);

@@ -14,6 +14,7 @@ import { AccessDirectory } from "../../../application/access/access-directory.ts
 import { aclDef, aclId, groupsDef, usersDef } from "../../../application/access/collections.ts";
 import type { KindAdapter } from "../../../application/v1/adapter.ts";
 import { objectsFromHistory } from "../../../application/v1/history.ts";
+import type { VmActionDeps } from "../../../application/v1/adapters/virtual-machine.ts";
 import { createKindAdapters } from "../../../application/v1/kind-adapters.ts";
 import type { AuditEvent } from "../../http/pve/ports.ts";
 import { createV1Api } from "../create-v1-api.ts";
@@ -60,6 +61,8 @@ export async function startV1(
     clock?: Clock;
     store?: Store;
     deps?: Partial<V1Deps> | ((records: Records) => Partial<V1Deps>);
+    /** What becomes of changes of VMs. */
+    vmActions?: (records: Records) => VmActionDeps;
   } = {},
 ): Promise<V1TestServer> {
   const clock = options.clock ?? systemClock;
@@ -76,7 +79,8 @@ export async function startV1(
   const audits: AuditEvent[] = [];
   const revoked = new Set<string>();
   let requests = 0;
-  const adapters = createKindAdapters({ board });
+  const vmActions = options.vmActions?.(records);
+  const adapters = createKindAdapters({ board, ...(vmActions === undefined ? {} : { vmActions }) });
   const extra = typeof options.deps === "function" ? options.deps(records) : (options.deps ?? {});
   const stop = new AbortController();
   const api = createV1Api({

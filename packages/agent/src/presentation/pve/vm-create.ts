@@ -1,0 +1,110 @@
+// Making VMs: by PVE's method, and for /api/v1, which also knows QEMU's microvm machine.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
+import { NEW_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
+import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import { methodByKey } from "@gpve/domain/schema/method-table.ts";
+import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
+import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change-privileges.ts";
+import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
+import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { ExtensionHandler } from "../../application/agent.ts";
+import { microvmFiles } from "../../application/vm/microvm-files.ts";
+import type { VmHost } from "../../application/vm/vm-host.ts";
+import { requireAllocate, withPool } from "./restore-request.ts";
+import { submitVmTask } from "./vm-tasks.ts";
+
+export interface VmMakerDeps {
+  readonly host: VmHost;
+  readonly engine: OperationEngine;
+}
+
+export interface NewVm {
+  readonly vmid: number;
+  readonly start: boolean;
+  readonly pool?: string | undefined;
+  /** Checked by PVE's schema. */
+  readonly params: Readonly<Record<string, unknown>>;
+  readonly microvm?: Microvm;
+}
+
+export function submitNewVm({ host, engine }: VmMakerDeps, vm: NewVm, ctx: RequestContext): Promise<string> {
+  const { vmid, start, pool, microvm } = vm;
+  requireAllocate(vmid, pool, ctx);
+  host.configs.requireFree(vmid);
+  const update = readConfigUpdate(vm.params, { mayBeEmpty: true });
+  checkPrivileges(vmid, {}, update.set, [], withPool(ctx, vmid, pool));
+  const values = storedCloudinitValues(update.set, {}, host.cloudinit.hashPassword);
+  const args = {
+    values,
+    start,
+    ...(pool === undefined ? {} : { pool }),
+    ...(microvm === undefined ? {} : { microvm }),
+  };
+  return submitVmTask(engine, "qmcreate", vmid, args, ctx);
+}
+
+/** What /api/v1 calls: the parameters of PVE's method, and what PVE has no word for. */
+export function createVmExtensions(deps: VmMakerDeps): Readonly<Record<string, ExtensionHandler>> {
+  return {
+    [NEW_VM_ROUTE]: ({ node, vmid, config, running, microvm }, ctx) => {
+      const method = methodByKey("POST /nodes/{node}/qemu");
+      if (method === undefined) throw new AppError("internal.error", "PVE's method to make VMs is gone");
+      const given = { ...(config as object), node, vmid: String(vmid) };
+      const valid = requireValidParams(method, given, { source: "form" }) as Record<string, unknown>;
+      const { vmid: number, node: _node, archive, pool, start: _start, ...params } = valid;
+      if (archive !== undefined)
+        throw new AppError("request.invalid", "config.archive: backups are restored by their own methods");
+      const machine = microvm as Microvm | undefined;
+      if (machine !== undefined) checkMicrovm(deps.host, machine, ctx);
+      const wanted = pool as string | undefined;
+      deps.host.configs.requirePool(wanted);
+      return submitNewVm(
+        deps,
+        {
+          vmid: number as number,
+          start: running === true,
+          pool: wanted,
+          params,
+          ...(machine === undefined ? {} : { microvm: machine }),
+        },
+        ctx,
+      );
+    },
+  };
+}
+
+/** Its files must be there, and the caller's to use. */
+function checkMicrovm(host: VmHost, microvm: Microvm, ctx: RequestContext): void {
+  for (const volid of [microvm.kernel, ...(microvm.initrd === undefined ? [] : [microvm.initrd])]) {
+    const { storage } = requireVolumeId(volid);
+    ctx.access.require(`/storage/${storage}`, ["Datastore.Audit", "Datastore.AllocateSpace"], "any");
+  }
+  for (const { path } of microvmFiles(host, microvm).files) {
+    if (!host.fileExists(path)) throw new AppError("object.not_found", `there is no file ${path}`);
+  }
+}
+
+/** Every key has its own privilege; the first that is missing is named. */
+export function checkPrivileges(
+  vmid: number,
+  before: Readonly<Record<string, string>>,
+  set: Readonly<Record<string, string>>,
+  removed: readonly string[],
+  ctx: RequestContext,
+): void {
+  if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
+  for (const key of [...Object.keys(set), ...removed]) {
+    const value = set[key];
+    const oldValue = before[key];
+    const needs = privilegesForChange(key, {
+      vmid,
+      ...(value === undefined ? {} : { value }),
+      ...(oldValue === undefined ? {} : { oldValue }),
+    });
+    if (needs.kind === "root-only") throw rootOnlyError(needs.message);
+    for (const { path, privileges, mode } of needs.needs) ctx.access.require(path, privileges, mode);
+  }
+}

@@ -1,0 +1,87 @@
+import { Type } from "typebox";
+import type { KindDeclaration } from "../kind.ts";
+import { privilege } from "../permission.ts";
+
+export const virtualMachineKind: KindDeclaration = {
+  kind: "VirtualMachine",
+  plural: "virtualmachines",
+  aliases: ["virtualmachine", "vm", "vms"],
+  scope: "node",
+  description:
+    "A virtual machine. Its name is its VMID; the same machine is under /nodes/{node}/qemu of /api2.",
+  spec: Type.Object(
+    {
+      node: Type.String({ description: "The node that has it." }),
+      running: Type.Optional(
+        Type.Boolean({ description: "Whether it shall run; a guest may switch itself off." }),
+      ),
+      config: Type.Record(
+        Type.String({ pattern: "^[a-z][a-z0-9_-]*$" }),
+        Type.String({ maxLength: 65_536 }),
+        {
+          description: "PVE's configuration keys, as in GET /nodes/{node}/qemu/{vmid}/config.",
+        },
+      ),
+      microvm: Type.Optional(
+        Type.Object(
+          {
+            kernel: Type.String({
+              description: "Volume of the kernel: local:snippets/vmlinuz, local:iso/kernel.img.",
+            }),
+            initrd: Type.Optional(Type.String({ description: "Volume of the initial RAM disk." })),
+            cmdline: Type.Optional(Type.String({ maxLength: 2048 })),
+          },
+          {
+            additionalProperties: false,
+            description:
+              "QEMU's microvm machine, which boots a kernel and has virtio devices only. Set when it is made; /api2 has no such machine.",
+          },
+        ),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  status: Type.Object({
+    state: Type.Enum(["running", "stopped", "unknown"]),
+    name: Type.String(),
+    cpus: Type.Number(),
+    memoryBytes: Type.Integer(),
+    diskBytes: Type.Integer(),
+    template: Type.Boolean(),
+    lock: Type.Optional(Type.String()),
+    tags: Type.Optional(Type.Array(Type.String())),
+    pending: Type.Optional(Type.Array(Type.String({ description: "Keys that wait for the next start." }))),
+    snapshots: Type.Optional(Type.Array(Type.String())),
+    uptimeSeconds: Type.Optional(Type.Integer()),
+    usage: Type.Optional(Type.Object({ cpu: Type.Number(), memoryBytes: Type.Integer() })),
+  }),
+  namePattern: "^[1-9][0-9]{2,8}$",
+  permissions: {
+    list: privilege("/vms/{name}", "VM.Audit"),
+    get: privilege("/vms/{name}", "VM.Audit"),
+    watch: privilege("/vms/{name}", "VM.Audit"),
+    create: privilege("/vms/{name}", "VM.Allocate"),
+    // What each changed key needs is judged by the node, as under /api2.
+    replace: privilege("/vms/{name}", "VM.Audit"),
+    patch: privilege("/vms/{name}", "VM.Audit"),
+    delete: privilege("/vms/{name}", "VM.Allocate"),
+  },
+  selectableFields: ["spec.node", "status.state", "status.name"],
+  columns: [
+    { header: "VMID", field: "metadata.name" },
+    { header: "NAME", field: "status.name" },
+    { header: "NODE", field: "spec.node" },
+    { header: "STATE", field: "status.state" },
+    { header: "CPUS", field: "status.cpus" },
+    { header: "MEMORY", field: "status.memoryBytes", format: "bytes" },
+    { header: "CPU", field: "status.usage.cpu", format: "percent", wide: true },
+    { header: "UPTIME", field: "status.uptimeSeconds", format: "duration", wide: true },
+    { header: "TAGS", field: "status.tags", format: "list", wide: true },
+  ],
+  describe: [
+    { title: "Virtual machine", fields: ["status.name", "spec.node", "status.state", "status.lock"] },
+    { title: "Size", fields: ["status.cpus", "status.memoryBytes", "status.diskBytes", "status.usage"] },
+    { title: "Configuration", fields: ["spec.config", "spec.microvm", "status.pending", "status.snapshots"] },
+  ],
+  liveStatus: true,
+};

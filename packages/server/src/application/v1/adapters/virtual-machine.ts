@@ -1,0 +1,193 @@
+import { AppError } from "@gpve/contracts/errors.ts";
+import { virtualMachineKind } from "@gpve/contracts/v1/kinds/virtual-machine.ts";
+import type { Fields } from "@gpve/contracts/v1/object.ts";
+import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { NEW_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
+import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
+import { effectiveValues, pendingRows } from "@gpve/domain/vm/pending.ts";
+import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
+import { byName } from "../adapter.ts";
+import type { KindActions, KindAdapter, RawObject } from "../adapter.ts";
+
+export interface VmActionDeps {
+  /** Calls a method of a node; the node judges what it needs. Resolves with its data. */
+  readonly callNode: (
+    node: string,
+    route: string,
+    params: Readonly<Record<string, unknown>>,
+    ctx: RequestContext,
+  ) => Promise<unknown>;
+  /** Resolves when a task has ended well; throws what it ended with. */
+  readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
+}
+
+export interface VirtualMachineDeps {
+  readonly board: NodeBoard;
+  /** Absent: VMs are only shown. */
+  readonly vmActions?: VmActionDeps;
+}
+
+/** Long enough for a guest to switch itself off. */
+const SHUTDOWN_SECONDS = 60;
+const NO_GUESTS: readonly GuestRuntime[] = [];
+/** Not a client's to remove by leaving them out. */
+const KEPT_ALWAYS = new Set(["digest", "meta", "smbios1", "vmgenid", "lock", "parent"]);
+
+/** VMs of every node: their configuration from the store, their state from what nodes report. */
+export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
+  const parsed = new WeakMap<Entry<GuestRecord>, VmConfig>();
+  const configOf = (entry: Entry<GuestRecord>): VmConfig => {
+    let config = parsed.get(entry);
+    if (config === undefined) {
+      config = parseVmConfig(entry.value.conf, { vmid: entry.value.vmid, digestOf: () => "" });
+      parsed.set(entry, config);
+    }
+    return config;
+  };
+  const byVmid = new WeakMap<readonly GuestRuntime[], ReadonlyMap<number, GuestRuntime>>();
+  const runtimeOf = (guests: readonly GuestRuntime[], vmid: number): GuestRuntime | undefined => {
+    let index = byVmid.get(guests);
+    if (index === undefined) {
+      index = new Map(guests.map((guest) => [guest.vmid, guest]));
+      byVmid.set(guests, index);
+    }
+    return index.get(vmid);
+  };
+  const raw = (entry: Entry<GuestRecord>): RawObject => {
+    const { vmid, node, microvm } = entry.value;
+    const runtime = runtimeOf(deps.board.get(node)?.report?.guests ?? NO_GUESTS, vmid);
+    const config = configOf(entry);
+    return {
+      name: String(vmid),
+      spec: {
+        node,
+        running: runtime?.status === "running",
+        config: { ...effectiveValues(config) },
+        ...(microvm === undefined ? {} : { microvm: { ...microvm } }),
+      },
+      status: statusOf(entry.value, config, runtime, deps.board.get(node)?.health),
+      revision: entry.revision,
+      createRevision: entry.createRevision,
+      generation: entry.version,
+    };
+  };
+  return {
+    kind: virtualMachineKind,
+    collections: [guestCollection as CollectionDef<unknown>],
+    list: (reader) => reader.list(guestCollection).filter(isVm).map(raw).toSorted(byName),
+    get: (reader, name) => {
+      const entry = reader.get(guestCollection, name);
+      return entry === undefined || !isVm(entry) ? undefined : raw(entry);
+    },
+    onChange: (records, changed) => records.collection(guestCollection).onChange((id) => changed([id])),
+    ...(deps.vmActions === undefined ? {} : { act: actions(deps.vmActions) }),
+  };
+}
+
+function actions({ callNode, taskEnd }: VmActionDeps): KindActions {
+  const work = async (
+    node: string,
+    route: string,
+    params: Readonly<Record<string, unknown>>,
+    ctx: RequestContext,
+  ): Promise<void> => {
+    const answer = await callNode(node, route, params, ctx);
+    if (typeof answer === "string" && answer.startsWith("UPID:")) await taskEnd(answer, ctx.signal);
+  };
+  const setRunning = (node: string, vmid: number, running: boolean, ctx: RequestContext): Promise<void> =>
+    running
+      ? work(node, "POST /nodes/{node}/qemu/{vmid}/status/start", { vmid }, ctx)
+      : work(
+          node,
+          "POST /nodes/{node}/qemu/{vmid}/status/shutdown",
+          { vmid, timeout: SHUTDOWN_SECONDS, forceStop: 1 },
+          ctx,
+        );
+  return {
+    async create({ name, spec, ctx }) {
+      const { node, config, running, microvm } = read(spec);
+      await work(node, NEW_VM_ROUTE, { vmid: Number(name), config, running, microvm }, ctx);
+    },
+    async change({ name, spec, previous, ctx }) {
+      const vmid = Number(name);
+      const [before, after] = [read(previous.spec), read(spec)];
+      if (after.node !== before.node)
+        throw new AppError(
+          "feature.unsupported",
+          `VM ${name} is on node '${before.node}': moving it is no change of its spec`,
+        );
+      if (JSON.stringify(after.microvm) !== JSON.stringify(before.microvm))
+        throw new AppError("request.invalid", "spec.microvm is set when a VM is made and stays");
+      const set = Object.entries(after.config).filter(([key, text]) => before.config[key] !== text);
+      const gone = Object.keys(before.config).filter(
+        (key) => !Object.hasOwn(after.config, key) && !KEPT_ALWAYS.has(key),
+      );
+      if (set.length + gone.length > 0) {
+        const params = {
+          vmid,
+          ...Object.fromEntries(set),
+          ...(gone.length === 0 ? {} : { delete: gone.join(",") }),
+        };
+        await work(before.node, "PUT /nodes/{node}/qemu/{vmid}/config", params, ctx);
+      }
+      if (after.running !== undefined && after.running !== before.running)
+        await setRunning(before.node, vmid, after.running, ctx);
+    },
+    async remove({ name, previous, ctx }) {
+      const { node } = read(previous.spec);
+      await work(node, "DELETE /nodes/{node}/qemu/{vmid}", { vmid: Number(name) }, ctx);
+    },
+  };
+}
+
+function statusOf(
+  { summary }: GuestRecord,
+  config: VmConfig,
+  runtime: GuestRuntime | undefined,
+  health: string | undefined,
+): Fields {
+  const pending = pendingRows(config)
+    .filter((row) => row.pending !== undefined || row.delete !== undefined)
+    .map(({ key }) => key);
+  const snapshots = Object.keys(config.snapshots);
+  const running = runtime?.status === "running";
+  return {
+    state: running ? "running" : health === "online" ? "stopped" : "unknown",
+    name: summary.name,
+    cpus: summary.cpus,
+    memoryBytes: summary.maxmem,
+    diskBytes: summary.maxdisk,
+    template: summary.template,
+    ...(summary.lock === undefined ? {} : { lock: summary.lock }),
+    ...(summary.tags === undefined ? {} : { tags: summary.tags.split(/[;, ]+/).filter((tag) => tag !== "") }),
+    ...(pending.length === 0 ? {} : { pending }),
+    ...(snapshots.length === 0 ? {} : { snapshots }),
+    ...(running
+      ? { uptimeSeconds: runtime.uptimeSeconds, usage: { cpu: runtime.cpu, memoryBytes: runtime.mem } }
+      : {}),
+  };
+}
+
+interface VmSpec {
+  readonly node: string;
+  readonly running: boolean | undefined;
+  readonly config: Readonly<Record<string, string>>;
+  readonly microvm: unknown;
+}
+
+/** Checked by the kind's schema. */
+function read(spec: Fields): VmSpec {
+  return {
+    node: spec["node"] as string,
+    running: spec["running"] as boolean | undefined,
+    config: spec["config"] as Readonly<Record<string, string>>,
+    microvm: spec["microvm"],
+  };
+}
+
+function isVm({ value }: Entry<GuestRecord>): boolean {
+  return value.type === "qemu";
+}

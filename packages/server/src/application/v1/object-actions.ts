@@ -1,0 +1,104 @@
+// Changes of objects that are work on a node: judged as every write is, done there, then shown as they became.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { V1Object } from "@gpve/contracts/v1/object.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { cacheReader, type KindActions, type KindAdapter } from "./adapter.ts";
+import { requireMay } from "./authorisation.ts";
+import type { Idempotency, IdempotentRequest } from "./idempotency.ts";
+import { sameJson } from "./merge-patch.ts";
+import { metaCollection, metaId, projectObject, readMeta, type MetaRecord } from "./object-meta.ts";
+import { isWorthKeeping, requireVersion, ruleOf, type Outcome, type Write } from "./write-object.ts";
+
+export interface ObjectActionDeps {
+  readonly records: Records;
+  readonly clock: Clock;
+  readonly idempotency: Idempotency;
+}
+
+interface Removal {
+  readonly adapter: KindAdapter;
+  readonly name: string;
+  readonly resourceVersion: string | undefined;
+  readonly ctx: RequestContext;
+}
+
+export class ObjectActions {
+  readonly #deps: ObjectActionDeps;
+
+  constructor(deps: ObjectActionDeps) {
+    this.#deps = deps;
+  }
+
+  put(write: Write, once: IdempotentRequest | undefined): Promise<Outcome> {
+    return this.#deps.idempotency.once(once, () => this.#put(write));
+  }
+
+  remove(removal: Removal, once: IdempotentRequest | undefined): Promise<Outcome> {
+    return this.#deps.idempotency.once(once, () => this.#remove(removal));
+  }
+
+  async #put(write: Write): Promise<Outcome> {
+    const { adapter, ctx } = write;
+    const { kind } = adapter.kind;
+    const name = typeof write.object === "function" ? (write.name ?? "") : write.object.metadata.name;
+    const reader = cacheReader(this.#deps.records);
+    const previous = adapter.get(reader, name);
+    const current =
+      previous === undefined ? undefined : projectObject(kind, previous, readMeta(reader, kind, name));
+    if (current === undefined && write.verb !== "create")
+      throw new AppError("object.not_found", `there is no ${kind} '${name}'`, { data: { kind, name } });
+    const object = typeof write.object === "function" ? write.object(current as V1Object) : write.object;
+    const verb = write.verb === "apply" ? "replace" : write.verb;
+    const desired = { ...object, status: current?.status };
+    requireMay(ruleOf(adapter, verb), ctx, { ...(current === undefined ? {} : { current }), desired });
+    if (current !== undefined && verb === "create")
+      throw new AppError("object.exists", `${kind} '${name}' already exists`, { data: { kind, name } });
+    requireVersion(kind, name, object.metadata.resourceVersion, current);
+    const { spec } = object;
+    if (previous === undefined) await actionsOf(adapter).create({ name, spec, ctx });
+    else if (!sameJson(previous.spec, spec)) await actionsOf(adapter).change({ name, spec, ctx, previous });
+    return this.#deps.records.transact((tx) => {
+      const before = readMeta(tx, kind, name)?.value;
+      const meta: MetaRecord = {
+        labels: object.metadata.labels ?? before?.labels ?? {},
+        annotations: object.metadata.annotations ?? before?.annotations ?? {},
+        createdAt: before?.createdAt ?? (previous === undefined ? this.#deps.clock.now() : 0),
+      };
+      if (isWorthKeeping(meta, before)) tx.put(metaCollection, metaId(kind, name), meta);
+      const raw = adapter.get(tx, name);
+      if (raw === undefined) throw new AppError("object.conflict", `${kind} '${name}' is gone again`);
+      const entry = readMeta(tx, kind, name);
+      return {
+        object: projectObject(kind, raw, entry),
+        created: previous === undefined,
+        deleted: false,
+        replayed: false,
+      };
+    });
+  }
+
+  async #remove(removal: Removal): Promise<Outcome> {
+    const { adapter, name, ctx } = removal;
+    const { kind } = adapter.kind;
+    const reader = cacheReader(this.#deps.records);
+    const previous = adapter.get(reader, name);
+    if (previous === undefined)
+      throw new AppError("object.not_found", `there is no ${kind} '${name}'`, { data: { kind, name } });
+    const current = projectObject(kind, previous, readMeta(reader, kind, name));
+    requireMay(ruleOf(adapter, "delete"), ctx, { current });
+    requireVersion(kind, name, removal.resourceVersion, current);
+    await actionsOf(adapter).remove({ name, ctx, previous });
+    return this.#deps.records.transact((tx) => {
+      tx.delete(metaCollection, metaId(kind, name));
+      return { object: current, created: false, deleted: true, replayed: false };
+    });
+  }
+}
+
+function actionsOf(adapter: KindAdapter): KindActions {
+  if (adapter.act === undefined)
+    throw new AppError("internal.error", `${adapter.kind.plural} have no actions`);
+  return adapter.act;
+}

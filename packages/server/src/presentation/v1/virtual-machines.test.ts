@@ -1,0 +1,165 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import type { NodeView } from "@gpve/domain/node/runtime.ts";
+import { taskRecordId } from "@gpve/domain/task/task-record.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { taskRecords } from "../../application/task/recent-tasks.ts";
+import { taskEnd } from "../../application/task/task-end.ts";
+import { startV1, type V1TestServer } from "./testing/v1-server.ts";
+
+const UPID = "UPID:n1:00000001:00000002:65000000:qmcreate:100:root@pam:";
+
+let v1: V1TestServer;
+let calls: { route: string; params: Readonly<Record<string, unknown>> }[];
+let answer: (route: string, params: Readonly<Record<string, unknown>>) => unknown;
+
+const put = (records: Records, vmid: number, conf: string): Promise<void> =>
+  records.transact((tx) => {
+    tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node: "n1", conf }));
+  });
+
+beforeEach(async () => {
+  calls = [];
+  answer = () => null;
+  v1 = await startV1({
+    vmActions: (records) => ({
+      callNode: async (_node, route, params) => {
+        calls.push({ route, params });
+        return answer(route, params);
+      },
+      taskEnd: (upid, signal) => taskEnd(records, upid, signal),
+    }),
+  });
+});
+afterEach(() => v1.close());
+
+const vm = (spec: object, name = "100") => ({
+  apiVersion: "gpve.io/v1",
+  kind: "VirtualMachine",
+  metadata: { name, labels: { tier: "a" } },
+  spec: { node: "n1", config: {}, ...spec },
+});
+const ended = (exitstatus: string) =>
+  v1.records.transact((tx) => {
+    tx.put(taskRecords, taskRecordId(UPID) ?? "", { upid: UPID, endtime: 1, exitstatus });
+  });
+
+describe("virtual machines", () => {
+  it("show configuration and state to those who may see them", async () => {
+    const conf =
+      "cores: 2\nmemory: 64\nname: web\ntags: a;b\n\n[PENDING]\ncores: 4\n\n[one]\ncores: 1\nsnaptime: 1\n";
+    await put(v1.records, 100, conf);
+    expect((await v1.ask("GET", "/virtualmachines/100")).body).toMatchObject({
+      spec: { node: "n1", running: false, config: { cores: "4", name: "web" } },
+      status: {
+        state: "unknown",
+        name: "web",
+        cpus: 2,
+        tags: ["a", "b"],
+        pending: ["cores"],
+        snapshots: ["one"],
+      },
+    });
+    const guests = [{ vmid: 100, type: "qemu", status: "running", uptimeSeconds: 5, cpu: 0.5, mem: 7 }];
+    v1.views.set("n1", { node: "n1", health: "online", report: { guests } } as unknown as NodeView);
+    expect(
+      (await v1.ask("GET", "/virtualmachines?fieldSelector=status.state%3Drunning")).body.items,
+    ).toMatchObject([
+      { spec: { running: true }, status: { uptimeSeconds: 5, usage: { cpu: 0.5, memoryBytes: 7 } } },
+    ]);
+    await v1.addUser("joe@pve");
+    expect((await v1.ask("GET", "/virtualmachines", { as: "joe@pve" })).body.items).toEqual([]);
+    await v1.records.transact((tx) =>
+      tx.put(guestCollection, "101", guestRecord({ vmid: 101, type: "lxc", node: "n1", conf: "" })),
+    );
+    expect((await v1.ask("GET", "/virtualmachines/101")).status).toBe(404);
+  });
+
+  it("are made by their node, once", async () => {
+    answer = () => {
+      // The node's work goes on after its answer.
+      void put(v1.records, 100, "name: web\n").then(() => ended("OK"));
+      return UPID;
+    };
+    const headers = { "Idempotency-Key": "k1" };
+    const body = vm({ config: { name: "web" }, running: true, microvm: { kernel: "local:snippets/k" } });
+    const made = await v1.ask("POST", "/virtualmachines", { body, headers });
+    expect(made.status, JSON.stringify(made.body)).toBe(201);
+    expect(made.body).toMatchObject({
+      metadata: { labels: { tier: "a" } },
+      spec: { config: { name: "web" } },
+    });
+    expect(calls).toEqual([
+      {
+        route: "POST /gpve/nodes/{node}/virtual-machines",
+        params: {
+          vmid: 100,
+          config: { name: "web" },
+          running: true,
+          microvm: { kernel: "local:snippets/k" },
+        },
+      },
+    ]);
+    expect((await v1.ask("POST", "/virtualmachines", { body, headers })).status).toBe(201);
+    expect(calls).toHaveLength(1);
+    expect((await v1.ask("POST", "/virtualmachines", { body })).status).toBe(409);
+    await v1.addUser("joe@pve");
+    expect((await v1.ask("POST", "/virtualmachines", { body: vm({}, "105"), as: "joe@pve" })).status).toBe(
+      403,
+    );
+  });
+
+  it("that cannot be made say why", async () => {
+    answer = () => {
+      void ended("storage 'x' does not exist");
+      return UPID;
+    };
+    const failed = await v1.ask("POST", "/virtualmachines", { body: vm({}) });
+    expect(failed.status).toBe(500);
+    expect(failed.body["detail"]).toContain("storage 'x' does not exist");
+    answer = () => {
+      throw new AppError("request.invalid", "Parameter verification failed.", { errors: { cores: "no" } });
+    };
+    expect((await v1.ask("POST", "/virtualmachines", { body: vm({}) })).status).toBe(400);
+    expect((await v1.ask("POST", "/virtualmachines", { body: vm({ moon: 1 }) })).status).toBe(400);
+  });
+
+  it("are changed key by key, started, stopped and deleted", async () => {
+    await put(v1.records, 100, "cores: 2\nmeta: creation-qemu=7.2\nname: web\n");
+    const config = { cores: "4" };
+    const replaced = await v1.ask("PUT", "/virtualmachines/100", { body: vm({ config, running: true }) });
+    expect(replaced.status, JSON.stringify(replaced.body)).toBe(200);
+    expect(calls).toEqual([
+      { route: "PUT /nodes/{node}/qemu/{vmid}/config", params: { vmid: 100, cores: "4", delete: "name" } },
+      { route: "POST /nodes/{node}/qemu/{vmid}/status/start", params: { vmid: 100 } },
+    ]);
+    const guests = [{ vmid: 100, status: "running", uptimeSeconds: 5, cpu: 0, mem: 0 }];
+    v1.views.set("n1", { node: "n1", health: "online", report: { guests } } as unknown as NodeView);
+    calls.length = 0;
+    const patch = (spec: object, metadata = {}) =>
+      v1.ask("PATCH", "/virtualmachines/100", { body: { spec, metadata } });
+    const paused = await patch({ running: false });
+    expect(paused.status, JSON.stringify(paused.body)).toBe(200);
+    expect(calls.map(({ route }) => route)).toEqual(["POST /nodes/{node}/qemu/{vmid}/status/shutdown"]);
+    expect((await patch({}, { labels: { tier: "b" } })).body.metadata).toMatchObject({
+      labels: { tier: "b" },
+    });
+    expect(calls).toHaveLength(1);
+    expect((await patch({ node: "n2" })).body["detail"]).toContain("is on node 'n1'");
+    expect((await patch({ microvm: { kernel: "a:b" } })).body["detail"]).toContain("set when a VM is made");
+    expect((await patch({}, { resourceVersion: "1" })).status).toBe(409);
+    expect((await v1.ask("PUT", "/virtualmachines/107", { body: vm({}, "107") })).status).toBe(404);
+    expect((await v1.ask("DELETE", "/virtualmachines/107")).status).toBe(404);
+    expect((await v1.ask("DELETE", "/virtualmachines/100")).status).toBe(200);
+    expect(calls.at(-1)).toEqual({ route: "DELETE /nodes/{node}/qemu/{vmid}", params: { vmid: 100 } });
+  });
+});
+
+it("waiting for a task ends with the request", async () => {
+  const stop = new AbortController();
+  const waiting = taskEnd(v1.records, UPID, stop.signal);
+  stop.abort(new AppError("operation.cancelled", "gone"));
+  await expect(waiting).rejects.toThrow("gone");
+  await expect(taskEnd(v1.records, "nonsense", stop.signal)).rejects.toThrow("is no task");
+});
