@@ -33,6 +33,8 @@ export const GUEST_MODULES: readonly string[] = [
   "isofs",
   "vfat",
   "ext4",
+  "virtiofs",
+  "overlay",
   "crc32c_generic",
   "nls_ascii",
   "nls_cp437",
