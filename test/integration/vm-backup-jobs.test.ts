@@ -122,7 +122,19 @@ describe.skipIf(!hasQemu)("backup jobs", () => {
       const change = { cpu: "custom-small", memory: 32, vga: "none", delete: "scsi0" };
       await ok("PUT", `/nodes/${node}/qemu/211/config`, change);
       await waitTask(api, (await ok("POST", `/nodes/${node}/qemu/211/status/start`)) as string);
-      const { pid } = (await ok("GET", `/nodes/${node}/qemu/211/status/current`)) as { pid: number };
+      const { pid, ...current } = (await ok("GET", `/nodes/${node}/qemu/211/status/current`)) as {
+        pid: number;
+      };
+      expect(current).toMatchObject({
+        balloon: 32 * 1024 * 1024,
+        ballooninfo: { actual: 32 * 1024 * 1024, max_mem: 32 * 1024 * 1024 },
+      });
+      expect(await ok("GET", `/nodes/${node}/vzdump/defaults`)).toMatchObject({
+        storage: "local",
+        dumpdir: join(gpve.data, "storage/local/dump"),
+        mode: "snapshot",
+        "prune-backups": "keep-all=1",
+      });
       const argv = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
       expect(argv[argv.indexOf("-cpu") + 1]).toMatch(/^qemu64,\+aes,.*-sse4a/);
       await waitTask(api, (await ok("POST", `/nodes/${node}/qemu/211/status/stop`)) as string);

@@ -7,6 +7,8 @@ import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { cpuModelCollection } from "@gpve/domain/vm/custom-cpu-model.ts";
 import { guestCollection, summarise } from "@gpve/domain/guest/guest-record.ts";
+import { parseVzdumpConf } from "@gpve/domain/backup/vzdump-defaults.ts";
+import { readTextFile } from "@gpve/kit/atomic-file.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
@@ -241,6 +243,11 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         tools,
         engine: parts.engine,
         poolMembers: (pool) => records().collection(poolCollection).get(pool)?.value.vms,
+        settings: () => {
+          const { settings, problems } = parseVzdumpConf(readTextFile(data.file("vzdump.conf")) ?? "");
+          for (const problem of problems) log.warn({ file: data.file("vzdump.conf") }, problem);
+          return settings;
+        },
       }),
       ...createAllVmsHandlers({
         engine: parts.engine,

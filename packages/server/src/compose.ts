@@ -5,6 +5,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import {
   isServerTask,
@@ -72,7 +73,7 @@ import { createPveApi } from "./presentation/http/pve/pve-api.ts";
 import { listen, type Listener } from "./presentation/listener/listener.ts";
 import { listenForSpice, type SpiceProxy } from "./presentation/listener/spice-proxy.ts";
 import { metricRoute } from "./presentation/metrics/metric-route.ts";
-import { nodeMetrics } from "./presentation/metrics/node-metrics.ts";
+import { nodeMetrics, vmStates } from "./presentation/metrics/node-metrics.ts";
 
 export interface ServerSettings {
   readonly data: DataDir;
@@ -358,6 +359,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       });
       rotation = clock.after(ROTATE_CHECK_MS, keepRotating);
       metrics.addCollector(() => nodeMetrics(board));
+      metrics.addCollector(() => vmStates(board, records.collection(guestCollection).list()));
       scheduling = backupJobs.startScheduler(agents, stop.signal);
       return listener;
     },

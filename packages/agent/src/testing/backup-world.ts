@@ -28,6 +28,8 @@ export class BackupWorld extends VmWorld {
   readonly logs: MemoryTaskLogs;
   readonly tools: BackupTools;
   readonly handlers: PveHandlers;
+  /** The node's own defaults of backups. */
+  settings: Record<string, unknown> = {};
   #second = 0;
   #last = "";
 
@@ -69,6 +71,7 @@ export class BackupWorld extends VmWorld {
         tools: this.tools,
         engine,
         poolMembers: (pool) => records.collection(poolCollection).get(pool)?.value.vms,
+        settings: () => this.settings,
       }),
       ...createVmHandlers({
         host,

@@ -166,6 +166,7 @@ export const pveRoutes = {
   "POST /nodes/{node}/qemu/{vmid}/agent/file-write": secret,
   "POST /nodes/{node}/qemu/{vmid}/agent/set-user-password": secret,
   "GET /nodes/{node}/qemu/{vmid}/cloudinit": readOnNode,
+  "PUT /nodes/{node}/qemu/{vmid}/cloudinit": write,
   "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump": readOnNode,
   "POST /nodes/{node}/qemu/{vmid}/dbus-vmstate": write,
   "POST /nodes/{node}/qemu/{vmid}/monitor": write,
@@ -240,6 +241,7 @@ export const pveRoutes = {
   "PUT /nodes/{node}/time": write,
   "GET /nodes/{node}/version": readOnNode,
   "POST /nodes/{node}/vzdump": write,
+  "GET /nodes/{node}/vzdump/defaults": readOnNode,
   "GET /nodes/{node}/vzdump/extractconfig": readOnNode,
 
   "GET /storage": read,

@@ -44,6 +44,8 @@ export interface GuestUsage {
   readonly memoryBytes: number;
   /** Without. */
   readonly memoryAnonBytes: number;
+  /** Percent of the last ten seconds spent waiting: `cpusome`, `iofull`, ... */
+  readonly pressure?: Readonly<Record<string, number>>;
 }
 
 export interface GuestStart {

@@ -105,6 +105,9 @@ export interface GuestRuntime {
   readonly diskwrite: number;
   readonly netin: number;
   readonly netout: number;
+  /** Bytes by drive (`scsi0`) and by tap (`tap100i0`), as the guest counts them; servers show them as metrics. */
+  readonly drives?: Readonly<Record<string, { readonly read: number; readonly written: number }>>;
+  readonly nics?: Readonly<Record<string, { readonly netin: number; readonly netout: number }>>;
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 

@@ -25,6 +25,19 @@ it("tells what running VMs use, and forgets those that ended", async () => {
   expect(sampler.sample()[0]?.cpu).toBe(0);
   now = 1000;
   expect(sampler.sample()).toMatchObject([{ cpu: 0.5, mem: 1, memhost: 2 }]);
+  guest?.qmp.answers.set("query-blockstats", () => [
+    { device: "drive-scsi0", stats: { rd_bytes: 3, wr_bytes: 4 } },
+    { device: "drive-virtio1", stats: { rd_bytes: 30, wr_bytes: 40 } },
+  ]);
+  await sampler.askDisks();
+  expect(sampler.sample()).toMatchObject([
+    {
+      diskread: 33,
+      diskwrite: 44,
+      drives: { scsi0: { read: 3, written: 4 }, virtio1: { read: 30, written: 40 } },
+      nics: { tap100i0: { netin: 7, netout: 5 } },
+    },
+  ]);
   await guest?.stop();
   expect(sampler.sample()).toEqual([]);
 });

@@ -3,6 +3,7 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { driveStatistics } from "./guest-statistics.ts";
 import type { VmConfigs } from "./vm-configs.ts";
 import { summarise } from "@gpve/domain/guest/guest-record.ts";
 
@@ -28,21 +29,29 @@ interface BlockTraffic {
   readonly written: number;
 }
 
+type DriveTraffic = Readonly<Record<string, BlockTraffic>>;
+
 const ASK_AT_ONCE = 16;
 const ASK_TIMEOUT_MS = 2_000;
+export const BALLOON_PATH = "/machine/peripheral/balloon0";
+/** As often as PVE has guests report their memory. */
+const BALLOON_POLL_SECONDS = 2;
 
-function blockTraffic(rows: unknown): BlockTraffic {
-  const all = rows as readonly { readonly stats: { readonly rd_bytes: number; readonly wr_bytes: number } }[];
-  return {
-    read: all.reduce((sum, { stats }) => sum + stats.rd_bytes, 0),
-    written: all.reduce((sum, { stats }) => sum + stats.wr_bytes, 0),
-  };
+function driveTraffic(rows: unknown): DriveTraffic {
+  return Object.fromEntries(
+    Object.entries(driveStatistics(rows)).map(([drive, stats]) => [
+      drive,
+      { read: stats["rd_bytes"] ?? 0, written: stats["wr_bytes"] ?? 0 },
+    ]),
+  );
 }
 
 export class VmSampler {
   readonly #deps: VmSamplerDeps;
   readonly #last = new Map<string, Sample>();
-  readonly #blocks = new Map<string, BlockTraffic>();
+  readonly #blocks = new Map<string, DriveTraffic>();
+  /** Guests whose balloon was told to report. */
+  readonly #reporting = new Set<string>();
 
   constructor(deps: VmSamplerDeps) {
     this.#deps = deps;
@@ -55,6 +64,7 @@ export class VmSampler {
       if (!running.some((process) => process.id === id)) {
         this.#last.delete(id);
         this.#blocks.delete(id);
+        this.#reporting.delete(id);
       }
     return running.map((process) => this.#row(process));
   }
@@ -66,13 +76,27 @@ export class VmSampler {
       for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
         try {
           const rows = await next.qmp.raw("query-blockstats", {}, { timeoutMs: ASK_TIMEOUT_MS });
-          this.#blocks.set(next.id, blockTraffic(rows));
+          this.#blocks.set(next.id, driveTraffic(rows));
+          await this.#askForMemory(next);
         } catch (err) {
           ignore(err, "it may be ending");
         }
       }
     };
     await Promise.all(Array.from({ length: ASK_AT_ONCE }, ask));
+  }
+
+  /** Once per guest: from then on its balloon driver reports by itself. */
+  async #askForMemory({ id, qmp }: GuestProcess): Promise<void> {
+    if (this.#reporting.has(id)) return;
+    this.#reporting.add(id);
+    await qmp
+      .raw(
+        "qom-set",
+        { path: BALLOON_PATH, property: "guest-stats-polling-interval", value: BALLOON_POLL_SECONDS },
+        { timeoutMs: ASK_TIMEOUT_MS },
+      )
+      .catch((err: unknown) => ignore(err, "this VM has no balloon"));
   }
 
   #running(): GuestProcess[] {
@@ -85,7 +109,13 @@ export class VmSampler {
     const values = this.#deps.configs.find(vmid)?.values ?? {};
     const { cpus, maxmem } = summarise(vmid, "qemu", new Map(Object.entries(values)));
     const nics = Object.keys(values).filter((key) => /^net\d+$/.test(key));
-    const traffic = nics.flatMap((key) => this.#deps.traffic(vmid, key) ?? []);
+    // What the host sends into the tap is what the guest receives.
+    const traffic = nics.flatMap((key) => {
+      const counted = this.#deps.traffic(vmid, key);
+      if (counted === undefined) return [];
+      return [[`tap${vmid}i${key.slice(3)}`, { netin: counted.sent, netout: counted.received }] as const];
+    });
+    const drives = this.#blocks.get(process.id) ?? {};
     return {
       vmid,
       type: "qemu",
@@ -94,11 +124,12 @@ export class VmSampler {
       cpu: this.#cpu(process.id, cpuNs, cpus),
       mem: Math.min(memoryAnonBytes, maxmem),
       memhost: memoryBytes,
-      diskread: this.#blocks.get(process.id)?.read ?? 0,
-      diskwrite: this.#blocks.get(process.id)?.written ?? 0,
-      // What the host sends into the tap is what the guest receives.
-      netin: traffic.reduce((sum, { sent }) => sum + sent, 0),
-      netout: traffic.reduce((sum, { received }) => sum + received, 0),
+      diskread: Object.values(drives).reduce((sum, { read }) => sum + read, 0),
+      diskwrite: Object.values(drives).reduce((sum, { written }) => sum + written, 0),
+      netin: traffic.reduce((sum, [, { netin }]) => sum + netin, 0),
+      netout: traffic.reduce((sum, [, { netout }]) => sum + netout, 0),
+      drives,
+      nics: Object.fromEntries(traffic),
       extra: { pid: process.pid },
     };
   }

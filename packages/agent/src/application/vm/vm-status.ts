@@ -5,7 +5,10 @@ import { summarise } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { balloonInfo, driveStatistics, type DriveStatistics } from "./guest-statistics.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
+import { BALLOON_PATH } from "./vm-sampler.ts";
 
 const QUERY_TIMEOUT_MS = 3_000;
 
@@ -31,15 +34,17 @@ export async function vmStatus(
       netout: 0,
     };
   }
-  const { extra: _extra, type: _type, uptimeSeconds, ...figures } = sampled ?? noFigures(host, vmid, process);
+  const figures = sampled ?? noFigures(host, vmid, process);
+  const { extra: _extra, type: _type, drives: _drives, uptimeSeconds, ...shownFigures } = figures;
   return {
     ...shown,
-    ...figures,
+    ...shownFigures,
+    ...pressureOf(process),
     status: "running",
     uptime: uptimeSeconds,
     pid: process.pid,
     ...runningFacts(process),
-    ...(await fromQemu(process)),
+    ...(await fromQemu(process, Number(shown["maxmem"]))),
   };
 }
 
@@ -99,16 +104,17 @@ function runningFacts(process: GuestProcess): Record<string, unknown> {
 }
 
 /** A QEMU that does not answer is shown as such; the rest of the status is still true. */
-async function fromQemu(process: GuestProcess): Promise<Record<string, unknown>> {
+async function fromQemu(process: GuestProcess, maxmem: number): Promise<Record<string, unknown>> {
   const options = { timeoutMs: QUERY_TIMEOUT_MS };
   try {
-    const [{ status }, version, stats] = await Promise.all([
+    const [{ status }, version, stats, balloon] = await Promise.all([
       process.qmp.execute("query-status", undefined, options),
       process.qmp.execute("query-version", undefined, options),
       process.qmp.raw("query-blockstats", {}, options),
+      balloonOf(process, maxmem),
     ]);
     const { qemu } = version;
-    const blockstat = blockStatistics(stats);
+    const blockstat = driveStatistics(stats);
     return {
       qmpstatus: status,
       "running-qemu": `${qemu.major}.${qemu.minor}.${qemu.micro}`,
@@ -116,6 +122,7 @@ async function fromQemu(process: GuestProcess): Promise<Record<string, unknown>>
       blockstat,
       diskread: sum(blockstat, "rd_bytes"),
       diskwrite: sum(blockstat, "wr_bytes"),
+      ...balloon,
     };
   } catch (err) {
     if (!isAppError(err)) throw err;
@@ -123,24 +130,29 @@ async function fromQemu(process: GuestProcess): Promise<Record<string, unknown>>
   }
 }
 
-type BlockStatistics = Record<string, Record<string, number>>;
-
-function blockStatistics(rows: unknown): BlockStatistics {
-  const found: BlockStatistics = {};
-  for (const row of rows as readonly {
-    device?: string;
-    qdev?: string;
-    "node-name"?: string;
-    stats: Record<string, number>;
-  }[]) {
-    const name =
-      row.device !== undefined && row.device !== "" ? row.device : (row.qdev ?? row["node-name"] ?? "");
-    const drive = /(?:drive-)?((?:ide|sata|scsi|virtio|efidisk)\d+)/.exec(name)?.[1];
-    if (drive !== undefined) found[drive] = row.stats;
+/** Empty for a VM without a balloon. */
+async function balloonOf(process: GuestProcess, maxmem: number): Promise<Record<string, unknown>> {
+  const options = { timeoutMs: QUERY_TIMEOUT_MS };
+  try {
+    const { actual } = (await process.qmp.raw("query-balloon", {}, options)) as { actual: number };
+    const stats = await process.qmp
+      .raw("qom-get", { path: BALLOON_PATH, property: "guest-stats" }, options)
+      .catch((err: unknown) => ignore(err, "the guest has no driver for it yet"));
+    const ballooninfo = balloonInfo(actual, maxmem, stats);
+    const free = ballooninfo["free_mem"];
+    return { balloon: actual, ballooninfo, ...(free === undefined ? {} : { freemem: free }) };
+  } catch (err) {
+    ignore(err, "this VM has no balloon");
+    return {};
   }
-  return found;
 }
 
-function sum(statistics: BlockStatistics, field: string): number {
+/** Shares of the last ten seconds in which the guest waited; known where the kernel counts them by cgroup. */
+function pressureOf(process: GuestProcess): Record<string, number> {
+  const { pressure = {} } = process.usage();
+  return Object.fromEntries(Object.entries(pressure).map(([name, value]) => [`pressure${name}`, value]));
+}
+
+function sum(statistics: DriveStatistics, field: string): number {
   return Object.values(statistics).reduce((total, stats) => total + (stats[field] ?? 0), 0);
 }

@@ -77,6 +77,11 @@ describe("a guest's cgroup", () => {
       "memory.events": "oom 1\noom_kill 2\n",
     });
     expect(groups.usage("100")).toEqual({ cpuNs: 7_000, memoryBytes: 900, memoryAnonBytes: 320 });
+    fill({
+      "cpu.pressure": "some avg10=1.50 avg60=0.00\nfull avg10=0.25 avg60=0.00\n",
+      "memory.pressure": "some avg10=0.00 avg60=0.00\n",
+    });
+    expect(groups.usage("100").pressure).toEqual({ cpusome: 1.5, cpufull: 0.25, memorysome: 0 });
     expect(groups.oomKills("100")).toBe(2);
   });
 

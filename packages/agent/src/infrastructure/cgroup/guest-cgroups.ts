@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { kill as sendSignal } from "node:process";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestLimits, GuestUsage } from "@gpve/domain/guest/guest-processes.ts";
+import { parsePressure } from "../facts/proc-usage.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
@@ -89,7 +90,25 @@ export class GuestCgroups {
     const anonymous = two
       ? (memory.get("anon") ?? 0) + (memory.get("shmem") ?? 0)
       : (memory.get("total_rss") ?? memory.get("rss") ?? 0) + (memory.get("total_shmem") ?? 0);
-    return { cpuNs, memoryBytes: current, memoryAnonBytes: anonymous };
+    const pressure = two ? this.#pressure(id) : {};
+    return {
+      cpuNs,
+      memoryBytes: current,
+      memoryAnonBytes: anonymous,
+      ...(Object.keys(pressure).length === 0 ? {} : { pressure }),
+    };
+  }
+
+  #pressure(id: string): Record<string, number> {
+    const found: Record<string, number> = {};
+    for (const what of ["cpu", "io", "memory"] as const) {
+      const text = this.#read(id, `${what}.pressure`, what);
+      for (const kind of ["some", "full"] as const) {
+        const value = parsePressure(text, kind);
+        if (value !== undefined) found[`${what}${kind}`] = value;
+      }
+    }
+    return found;
   }
 
   /** How often the kernel killed something here for lack of memory. */

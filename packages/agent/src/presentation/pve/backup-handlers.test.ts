@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { BackupWorld, EFI_BYTES, hasBackupTools } from "../../testing/backup-world.ts";
+import { contextOf } from "../../testing/storage-world.ts";
 import { Refused } from "../../testing/fake-guests.ts";
 
 let world: BackupWorld;
@@ -339,4 +340,35 @@ describe.skipIf(!hasBackupTools)("backups (skipped without qemu-utils and lzop)"
     });
     expect(world.logged()).toContain("WARN: unable to add notes - unexpected variable name 'other'");
   });
+});
+
+test("a node's defaults are shown by right, and used where a request says nothing", async () => {
+  const ask = async (
+    params: object,
+    rights?: Readonly<Record<string, readonly string[]>>,
+  ): Promise<unknown> =>
+    world.handlers["GET /nodes/{node}/vzdump/defaults"]?.({ node: "n1", ...params }, contextOf(rights));
+  world.settings = { compress: "zstd", script: "/hook", pool: "web" };
+  expect(await ask({})).toMatchObject({
+    storage: "local",
+    dumpdir: join(world.root, "local", "dump"),
+    compress: "zstd",
+    script: "/hook",
+    pool: "web",
+    mode: "snapshot",
+  });
+  const few = await ask({}, { "/storage/local": ["Datastore.Audit"] });
+  expect(few).toMatchObject({ compress: "zstd" });
+  for (const key of ["script", "dumpdir", "pool", "ionice"]) expect(few).not.toHaveProperty(key);
+  await expect(ask({}, {})).rejects.toThrow("Permission check failed (/storage/local");
+  world.settings = { dumpdir: "/srv/dumps" };
+  expect(await ask({})).toMatchObject({ dumpdir: "/srv/dumps" });
+  expect(await ask({})).not.toHaveProperty("storage");
+});
+
+test.skipIf(!hasBackupTools)("a backup takes the compression its node is set to", async () => {
+  await world.addFilled(100);
+  world.settings = { compress: "zstd", storage: "nowhere" };
+  expect(await world.vzdump({ vmid: "100", storage: "local" })).toMatchObject({ state: "done" });
+  expect(world.dumps()[0]).toMatch(/\.vma\.zst$/);
 });

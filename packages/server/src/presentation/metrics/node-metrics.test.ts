@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import type { GuestRuntime, NodeBoard, NodeFacts, NodeView } from "@gpve/domain/node/runtime.ts";
 import { createMetrics } from "@gpve/kit/telemetry/metrics.ts";
 import { describe, expect, test } from "vitest";
-import { nodeMetrics } from "./node-metrics.ts";
+import { nodeMetrics, vmStates } from "./node-metrics.ts";
 
 const guest = (vmid: number, given: Partial<GuestRuntime> = {}): GuestRuntime => ({
   vmid,
@@ -43,7 +43,14 @@ function view(node: string, given: Partial<NodeView> = {}): NodeView {
         netIn: 0,
         netOut: 0,
       },
-      guests: [guest(100), guest(101, { status: "stopped" }), guest(102, { type: "lxc" })],
+      guests: [
+        guest(100, {
+          drives: { scsi0: { read: 11, written: 12 } },
+          nics: { tap100i0: { netin: 13, netout: 14 } },
+        }),
+        guest(101, { status: "stopped" }),
+        guest(102, { type: "lxc" }),
+      ],
       storages: [
         { storage: "local", active: true, totalBytes: 9, usedBytes: 3, availBytes: 6 },
         { storage: "nfs", active: false, totalBytes: 0, usedBytes: 0, availBytes: 0 },
@@ -104,9 +111,30 @@ describe("node metrics", () => {
   });
 });
 
+test("traffic is counted by disk and by interface, and every VM shows its state", () => {
+  const text = nodeMetrics(board(view("n1")));
+  expect(text).toContain('gpve_vm_disk_read_bytes_total{vmid="100",node="n1",disk="scsi0"} 11');
+  expect(text).toContain('gpve_vm_disk_write_bytes_total{vmid="100",node="n1",disk="scsi0"} 12');
+  expect(text).toContain('gpve_vm_network_rx_bytes_total{vmid="100",node="n1",interface="tap100i0"} 13');
+  expect(text).toContain('gpve_vm_network_tx_bytes_total{vmid="100",node="n1",interface="tap100i0"} 14');
+  const states = vmStates(board(view("n1"), view("n2", { health: "offline" })), [
+    { value: { vmid: 100, type: "qemu", node: "n1" } },
+    { value: { vmid: 101, type: "qemu", node: "n1" } },
+    { value: { vmid: 102, type: "lxc", node: "n1" } },
+    { value: { vmid: 103, type: "qemu", node: "n2" } },
+  ]);
+  expect(states).toContain('gpve_vm_state{vmid="100",node="n1",state="running"} 1');
+  expect(states).toContain('gpve_vm_state{vmid="101",node="n1",state="stopped"} 1');
+  expect(states).toContain('gpve_vm_state{vmid="103",node="n2",state="unknown"} 1');
+  expect(states).not.toContain('vmid="102"');
+});
+
 test("the reference page lists exactly the metrics that are shown, with type and labels", async () => {
   const metrics = createMetrics({ version: "1" });
   metrics.addCollector(() => nodeMetrics(board(view("n1"))));
+  metrics.addCollector(() =>
+    vmStates(board(view("n1")), [{ value: { vmid: 100, type: "qemu", node: "n1" } }]),
+  );
   metrics.observeRequest("GET", "/x", 200, 1);
   metrics.observeStore("txn", true, 1);
   metrics.countTask("qmstart", "ok");

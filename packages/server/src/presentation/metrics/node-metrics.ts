@@ -1,6 +1,6 @@
 // Figures of nodes, guests and storages, read from the board when someone scrapes: nothing is kept, so nothing
 // outlives the node it was about. A node that is not online shows only that; its last report is no longer true.
-import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import type { GuestRuntime, NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import { metricText, type Sample } from "@gpve/kit/telemetry/exposition.ts";
 
 type Online = NodeView & { readonly report: NonNullable<NodeView["report"]> };
@@ -55,6 +55,33 @@ export function nodeMetrics(board: NodeBoard): string {
   ].join("");
 }
 
+/** Every VM there is, also those that do not run: 1 for the state it is in. */
+export function vmStates(
+  board: NodeBoard,
+  guests: readonly {
+    readonly value: { readonly vmid: number; readonly type: string; readonly node: string };
+  }[],
+): string {
+  const running = new Set(
+    board
+      .list()
+      .filter(({ health }) => health === "online")
+      .flatMap(({ node, report }) =>
+        (report?.guests ?? [])
+          .filter(({ status }) => status === "running")
+          .map(({ vmid }) => `${node}/${vmid}`),
+      ),
+  );
+  const samples = guests
+    .filter(({ value }) => value.type === "qemu")
+    .map(({ value: { vmid, node } }): Sample => {
+      const online = board.get(node)?.health === "online";
+      const state = !online ? "unknown" : running.has(`${node}/${vmid}`) ? "running" : "stopped";
+      return [{ vmid, node, state }, 1];
+    });
+  return metricText("gpve_vm_state", "gauge", "1 for the state a VM is in.", samples);
+}
+
 function* present(views: readonly Online[], value: (view: Online) => number | undefined): Iterable<Sample> {
   for (const view of views) {
     const found = value(view);
@@ -92,7 +119,77 @@ function guestMetrics(views: readonly Online[]): string[] {
       "Memory a VM uses.",
       running.map(({ labels, guest }): Sample => [labels, guest.mem]),
     ),
+    metricText(
+      "gpve_vm_uptime_seconds",
+      "gauge",
+      "Time since a VM was started.",
+      running.map(({ labels, guest }): Sample => [labels, guest.uptimeSeconds]),
+    ),
+    metricText(
+      "gpve_vm_disk_read_bytes_total",
+      "counter",
+      "Bytes a VM has read from a disk since it was started.",
+      byPart(
+        running,
+        "disk",
+        (guest) => guest.drives,
+        ({ read }) => read,
+      ),
+    ),
+    metricText(
+      "gpve_vm_disk_write_bytes_total",
+      "counter",
+      "Bytes a VM has written to a disk since it was started.",
+      byPart(
+        running,
+        "disk",
+        (guest) => guest.drives,
+        ({ written }) => written,
+      ),
+    ),
+    metricText(
+      "gpve_vm_network_rx_bytes_total",
+      "counter",
+      "Bytes a VM has received through an interface since it was started.",
+      byPart(
+        running,
+        "interface",
+        (guest) => guest.nics,
+        ({ netin }) => netin,
+      ),
+    ),
+    metricText(
+      "gpve_vm_network_tx_bytes_total",
+      "counter",
+      "Bytes a VM has sent through an interface since it was started.",
+      byPart(
+        running,
+        "interface",
+        (guest) => guest.nics,
+        ({ netout }) => netout,
+      ),
+    ),
   ];
+}
+
+interface LabelledGuest {
+  readonly labels: { readonly vmid: number; readonly node: string };
+  readonly guest: GuestRuntime;
+}
+
+/** One sample per disk or interface of each guest. */
+function byPart<T>(
+  guests: readonly LabelledGuest[],
+  label: "disk" | "interface",
+  parts: (guest: GuestRuntime) => Readonly<Record<string, T>> | undefined,
+  value: (part: T) => number,
+): Sample[] {
+  return guests.flatMap(({ labels, guest }) =>
+    Object.entries(parts(guest) ?? {}).map(([name, part]): Sample => [
+      { ...labels, [label]: name },
+      value(part),
+    ]),
+  );
 }
 
 function storageMetrics(views: readonly Online[]): string[] {
