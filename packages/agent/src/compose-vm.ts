@@ -35,7 +35,7 @@ import { runHook } from "./application/vm/hookscript.ts";
 import { PciReservations } from "./application/vm/pci-reservations.ts";
 import { removeMediatedDevices } from "./application/vm/take-devices.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
-import { stopTpm } from "./application/vm/tpm.ts";
+import { stopHelpers } from "./application/vm/start-vm.ts";
 import { poolCollection, VmConfigs } from "./application/vm/vm-configs.ts";
 import type { ExtensionHandler } from "./application/agent.ts";
 import { Consoles } from "./application/vm/consoles.ts";
@@ -212,10 +212,9 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   let sampled: readonly GuestRuntime[] = [];
   const statistics = new GuestStatisticsFiles(data.file("agent"));
   processes.onExit(({ id }) => {
-    // swtpm ends when QEMU hangs up; one that does not is ended.
     if (!/^\d+$/.test(id)) return;
     const vmid = Number(id);
-    background(log, "ending a TPM", stopTpm(host, vmid));
+    background(log, "ending a guest's helpers", stopHelpers(host, vmid));
     const said = (line: string): void => log.info({ resource: `qemu/${id}` }, line);
     const values = configs.find(vmid)?.values ?? {};
     background(log, "removing mediated devices", removeMediatedDevices(host, vmid, values));

@@ -77,6 +77,11 @@ export interface GuestStart {
    */
   readonly offline?: boolean;
   readonly needsKvm?: boolean;
+  /**
+   * It keeps root's rights and gets an empty /proc to mount its own on: for programs of ours that act for many users
+   * and confine themselves further. Never for QEMU.
+   */
+  readonly asRoot?: boolean;
   readonly env?: Readonly<Record<string, string>>;
   readonly limits?: GuestLimits;
   /** "unlimited" or bytes; for hugepages, passthrough and io_uring. */

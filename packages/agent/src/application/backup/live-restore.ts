@@ -10,8 +10,7 @@ import { emptyVmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { freeVolume } from "../vm/free-volumes.ts";
 import { mirrorDisk } from "../vm/disk/qemu-copy.ts";
-import { startVm } from "../vm/start-vm.ts";
-import { stopTpm } from "../vm/tpm.ts";
+import { startVm, stopHelpers } from "../vm/start-vm.ts";
 import { requireRunning, runningVm, volumeOf, type VmHost } from "../vm/vm-host.ts";
 import { Pace } from "./pace.ts";
 import type { RestoreArgs, RestoreState, RestoreWork } from "./restore-request.ts";
@@ -86,7 +85,7 @@ export async function liveRestore(
 /** What an undo ends: the guest runs on disks that are about to go. */
 export async function endLive(host: VmHost, vmid: number): Promise<void> {
   await runningVm(host, vmid)?.kill();
-  await stopTpm(host, vmid);
+  await stopHelpers(host, vmid);
 }
 
 /** All of them are the VM's volumes: an undo finds them by that. */

@@ -12,6 +12,7 @@ import type { GuestFile, GuestProcess, GuestStart } from "@gpve/domain/guest/gue
 import { applyCloudinit } from "./cloudinit-drive.ts";
 import { dropInconsistentBitmaps } from "../backup/track-changes.ts";
 import { startTpm, stopTpm } from "./tpm.ts";
+import { startFileServers, stopFileServers } from "./virtiofs.ts";
 import { freeDropped, freeVolume, withoutLent } from "./free-volumes.ts";
 import { runHook } from "./hookscript.ts";
 import { letGo } from "./snapshot/hold-guest.ts";
@@ -74,7 +75,7 @@ export function startStep<Args extends StartArgs>(host: VmHost): Step<Args, Star
       }
       // A VM that ran before this operation came is none of its business.
       if (state.begun === true) await runningVm(host, vmid)?.kill();
-      if (runningVm(host, vmid) === undefined) await stopTpm(host, vmid);
+      if (runningVm(host, vmid) === undefined) await stopHelpers(host, vmid);
     },
   };
 }
@@ -102,15 +103,22 @@ export async function startVm(
   await runHook(host, vmid, config.values, "pre-start", work);
   const tpm = await startTpm(host, vmid, config.values, work.signal);
   try {
-    const files = tpm === undefined ? [] : [tpm.socket];
+    const shares = await startFileServers(host, vmid, config.values, work.signal);
+    const files = tpm === undefined ? shares : [...shares, tpm.socket];
     const begin = (): Promise<void> => beforeStart(suspended?.vmstate);
     if (suspended === undefined) await startQemu(host, args, config.values, files, work, begin);
     else await resumeFromDisk(host, { ...args, from: suspended }, config.values, files, work, begin);
   } catch (err) {
-    await stopTpm(host, vmid);
+    await stopHelpers(host, vmid);
     throw err;
   }
   await runHook(host, vmid, config.values, "post-start", work);
+}
+
+/** Most end when QEMU hangs up; those that do not are ended. */
+export async function stopHelpers(host: VmHost, vmid: number): Promise<void> {
+  await stopTpm(host, vmid);
+  await stopFileServers(host, vmid);
 }
 
 /** The guest stands still until nothing in the configuration names the saved RAM any more: it is never loaded twice. */

@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Refused } from "../../testing/fake-guests.ts";
 import { VmNode } from "../../testing/vm-world.ts";
+import { stopHelpers } from "./start-vm.ts";
+import { startFileServers } from "./virtiofs.ts";
 import { PciReservations } from "./pci-reservations.ts";
 import { mappedDirectory, removeMediatedDevices } from "./take-devices.ts";
 
@@ -160,4 +162,55 @@ it("directories are found by the names the cluster has for them", () => {
   node.directories.set("share", "/srv/share");
   expect(mappedDirectory(node.host, "share")).toBe("/srv/share");
   expect(() => mappedDirectory(node.host, "none")).toThrow("Directory mapping not found for 'none'");
+});
+
+describe("directories of the host", () => {
+  beforeEach(async () => {
+    node.directories.set("share", "/srv/share");
+    const virtiofs0 = "share,cache=never,expose-acl=1,direct-io=1";
+    await node.add(100, { virtiofs0, ...identity(100) });
+  });
+
+  it("are served by a process of their own for as long as the guest runs", async () => {
+    expect(await start(100)).toBe("OK");
+    const [server, qemu] = node.guests.starts;
+    expect(server).toMatchObject({
+      id: "100-fs0",
+      asRoot: true,
+      files: [{ path: "/srv/share", owned: false }, { access: "ro" }],
+    });
+    const args = server?.args.join(" ");
+    expect(args).toContain("-o source=/srv/share -o cache=none -o sandbox=namespace");
+    expect(args).toContain("-o allow_direct_io -o xattr -o posix_acl");
+    expect(qemu?.files.map(({ path }) => path)).toContain("/nowhere/100-fs0/virtiofs");
+    expect(qemu?.args.join(" ")).toContain("path=/nowhere/100-fs0/virtiofs");
+    await node.guests.get("100")?.stop();
+    expect(await start(100)).toBe("OK");
+    await stopHelpers(node.host, 100);
+    expect(node.guests.get("100-fs0")).toBeUndefined();
+  });
+
+  it("end with a start that failed", async () => {
+    node.hostFacts = { pciDevices: [] };
+    await node.add(101, { virtiofs0: "share", hostpci0: "0000:09:00.0", ...identity(101) });
+    expect(await start(101)).toContain("no PCI device found");
+    expect(node.guests.get("101-fs0")).toBeUndefined();
+    node.directories.clear();
+    expect(await start(100)).toBe("Directory mapping not found for 'share'");
+  });
+
+  it("that are gone, or a server that does not come up, are told", async () => {
+    const files = new Set<string>();
+    const host = { ...node.host, fileExists: (path: string) => files.has(path) };
+    const signal = new AbortController().signal;
+    const begin = () => startFileServers(host, 100, node.values(100), signal);
+    await expect(begin()).rejects.toThrow("Path /srv/share does not exist");
+    files.add("/srv/share");
+    await expect(begin()).rejects.toThrow("virtiofsd is not installed");
+    files.add("/usr/lib/qemu/virtiofsd");
+    const waiting = begin();
+    await expect.poll(() => node.guests.get("100-fs0")).toBeDefined();
+    void node.guests.get("100-fs0")?.end("crashed");
+    await expect(waiting).rejects.toThrow("failed to start the file server of VM 100 for 'share'");
+  });
 });

@@ -48,6 +48,7 @@ export function specOf(start: GuestStart, folder: GuestFolder, place: StartPlace
           ownNetwork: start.offline ?? false,
           identity: { uid: place.uid, gid: place.uid, groups: kvm ? kvmGroups() : [] },
           ...view,
+          ...(start.asRoot === true ? { tmpfs: [...view.tmpfs, { path: "/proc", size: "64k" }] } : {}),
         }),
     taps: (start.taps ?? []).map(({ name, bridge, mtu = 0, queues = 1, firstFd }) => ({
       name,

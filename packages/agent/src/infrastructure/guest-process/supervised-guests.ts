@@ -190,7 +190,7 @@ export class SupervisedGuests implements GuestProcesses {
 
   async #start(start: GuestStart, folder: GuestFolder, options: CallOptions): Promise<SupervisedGuest> {
     const cgroups = this.#cgroups;
-    const uid = cgroups === undefined ? undefined : this.#uidOf(start.id);
+    const uid = cgroups === undefined ? undefined : start.asRoot === true ? 0 : this.#uidOf(start.id);
     folder.create();
     for (const { name, copyOf } of start.ioFiles ?? []) {
       const target = join(folder.io, basename(name));
@@ -199,7 +199,8 @@ export class SupervisedGuests implements GuestProcesses {
     }
     if (uid !== undefined) {
       chownSync(folder.io, uid, uid);
-      for (const file of start.files) await prepareFile(file, uid);
+      // Root needs no help, and what it serves is others'.
+      if (uid !== 0) for (const file of start.files) await prepareFile(file, uid);
     }
     const card: GuestCard = {
       id: start.id,
