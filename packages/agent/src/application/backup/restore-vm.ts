@@ -43,9 +43,10 @@ export function restoreVmOperation(
         name: "restore",
         weight: 10,
         run: (ctx) => restore(host, tools, ctx),
-        undo: async ({ args, state, log }) => {
-          // The new VM is whole: there is nothing to take back any more.
-          if (isThere(host, args.vmid, state)) return;
+        undo: async (ctx) => {
+          const { args, state, log } = ctx;
+          // The new VM is whole: the way out is forward.
+          if (isThere(host, args.vmid, state)) return dropOld(host, ctx);
           if (state.isLive === true) await endLive(host, args.vmid);
           const before = new Set(state.existing);
           for (const volid of await listVolumes(host, args.vmid, args.storages))
