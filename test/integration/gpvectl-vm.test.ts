@@ -1,6 +1,7 @@
 // gpvectl with a real guest of a real `gpve up`, as scripts use it: pipes, exit codes, a VNC viewer.
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ByteReader } from "@gpve/cli/commands/vm/byte-reader.ts";
 import { greetServer } from "@gpve/cli/commands/vm/rfb-greeting.ts";
@@ -77,10 +78,21 @@ describe.skipIf(!hasQemu)("gpvectl vm", () => {
     expect(await name).toContain("demo");
   });
 
+  test("saves a picture of its screen, as a PNG", async () => {
+    const file = join(gpve.data, "screen.png");
+    expect(await ctl(["vm", "screenshot", "demo", file])).toMatchObject({ code: 0 });
+    const png = readFileSync(file);
+    expect(png.toString("latin1", 1, 4)).toBe("PNG");
+    // The header's width and height.
+    expect(png.readUInt32BE(16)).toBeGreaterThan(300);
+    expect(png.readUInt32BE(20)).toBeGreaterThan(200);
+  });
+
   test("keeps and restores snapshots and backups, and has logs", async () => {
     expect(await ctl(["vm", "snapshot", "create", "demo", "s1"])).toMatchObject({ code: 0 });
     expect((await ctl(["vm", "snapshot", "list", "demo"])).out).toContain("s1");
     expect(await ctl(["vm", "backup", "demo", "--notes", "of {{guestname}}"])).toMatchObject({ code: 0 });
+    expect(await ctl(["vm", "backup", "demo", "--incremental"])).toMatchObject({ code: 0 });
     const restored = await ctl(["vm", "restore", "100", "--vmid", "200", "--unique"]);
     expect(restored).toMatchObject({
       code: 0,

@@ -43,6 +43,7 @@ import type { VmHost, VmStorages } from "./application/vm/vm-host.ts";
 import { NodeShells } from "./application/node-shells.ts";
 import { ConsoleSessions } from "./application/vm/console-sessions.ts";
 import { SpiceConsoles } from "./application/vm/spice-consoles.ts";
+import { vmViewRoutes } from "./application/vm/vm-views.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { VmSampler } from "./application/vm/vm-sampler.ts";
 import { CloudinitVolumes } from "./infrastructure/cloudinit/cloudinit-volume.ts";
@@ -56,6 +57,7 @@ import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
 import { connectConsole } from "./infrastructure/vm/console-socket.ts";
 import { HostFactsKeeper } from "./infrastructure/qemu/host-facts-keeper.ts";
+import { takeGuestFile } from "./infrastructure/vm/guest-written-file.ts";
 import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
 import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
 import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/console-extensions.ts";
@@ -264,6 +266,11 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     },
     extensions: {
       ...createConsoleExtensions(consoleParts),
+      ...vmViewRoutes({
+        host,
+        takeFile: takeGuestFile,
+        lastWords: (vmid) => processes.lastWords(String(vmid)),
+      }),
       ...createBackupExtensions({ host, engine: parts.engine }),
       ...createVmExtensions({ host, engine: parts.engine }),
     },

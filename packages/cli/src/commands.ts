@@ -80,6 +80,7 @@ import { vmLogs } from "./commands/vm/logs.ts";
 import { vmPowerCommands } from "./commands/vm/power.ts";
 import { vmSet } from "./commands/vm/set.ts";
 import { vmRestore } from "./commands/vm/restore.ts";
+import { vmScreenshot } from "./commands/vm/screenshot.ts";
 import { vmShow } from "./commands/vm/show.ts";
 import { vmSnapshotCreate } from "./commands/vm/snapshot/create.ts";
 import { vmSnapshotDelete } from "./commands/vm/snapshot/delete.ts";
@@ -174,5 +175,6 @@ export const allCommands: readonly CommandSpec[] = [
   vmExec,
   vmConsole,
   vmVnc,
+  vmScreenshot,
   vmLogs,
 ];

@@ -169,6 +169,20 @@ export class V1Client {
     }
   }
 
+  /** A read that answers with something else than JSON. */
+  async bytes(path: string, options: { signal?: AbortSignal } = {}): Promise<Uint8Array> {
+    const response = await this.#sender.send("GET", `/api/v1/${path}`, { ...pick(options.signal) });
+    const pieces: Uint8Array[] = [];
+    for await (const piece of response.body) pieces.push(piece);
+    const all = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+    let at = 0;
+    for (const piece of pieces) {
+      all.set(piece, at);
+      at += piece.length;
+    }
+    return all;
+  }
+
   async *#watchOnce(
     plural: string,
     selectors: PveValues,

@@ -19,6 +19,10 @@ export const apiExtensions = [
     name: "vm-backup",
     description: "POST /api/v1/nodes/{name}/vms/{vmid}/backup: full and incremental backups.",
   },
+  {
+    name: "vm-views",
+    description: "/api/v1/nodes/{name}/vms/{vmid}/screenshot and /log: screen and words of a VM.",
+  },
   { name: "audit", description: "GET /api/v1/audit and /api/v1/audit/verify." },
   { name: "coverage", description: "GET /api/v1/coverage: PVE methods implemented and known, per area." },
 ] as const satisfies readonly { name: string; description: string }[];

@@ -167,6 +167,12 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
       const reply = await callNode(node, route, { vmid, backup, requestId }, ctx);
       return String(reply.data);
     },
+    vmScreenshot: async (node, vmid, ctx) => {
+      const reply = await callNode(node, "GET /gpve/nodes/{node}/vms/{vmid}/screenshot", { vmid }, ctx);
+      return Buffer.from((reply.data as { readonly png: string }).png, "base64");
+    },
+    vmLog: async (node, vmid, ctx) =>
+      (await callNode(node, "GET /gpve/nodes/{node}/vms/{vmid}/log", { vmid }, ctx)).data,
     invite: (options) => parts.membership.invite(options),
     caFingerprint: () => parts.pki.caFingerprint,
     pve: { methods: pveMethods, implemented: isImplemented },

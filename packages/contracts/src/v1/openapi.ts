@@ -139,6 +139,7 @@ function contentOf(route: V1Route): JsonObject {
       },
     };
   }
+  if (schema === "png") return { "image/png": { schema: { type: "string", format: "binary" } } };
   if (schema === "object") return { "application/json": { schema: ref(kindName(route)) } };
   return { "application/json": { schema: schema === "any" ? {} : schema } };
 }

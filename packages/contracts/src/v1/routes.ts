@@ -46,7 +46,7 @@ export interface V1Route {
   readonly audit: "none" | "read" | "write";
   readonly query?: readonly QueryParameter[];
   readonly body?: Schema | "object";
-  readonly response: { readonly status: number; readonly schema: Schema | "object" | "list" | "any" };
+  readonly response: { readonly status: number; readonly schema: Schema | "object" | "list" | "any" | "png" };
   readonly kind?: KindDeclaration;
   readonly verb?: Verb;
   /** The kind whose object `{name}` is: the permission is judged on it, and 404 answers its absence. */
@@ -358,6 +358,24 @@ export const fixedRoutes = [
     audit: "write",
     body: VmBackupRequestSchema,
     response: { status: 202, schema: TaskRefSchema },
+  },
+  {
+    operationId: "vmScreenshot",
+    method: "GET",
+    path: "/nodes/{name}/vms/{vmid}/screenshot",
+    summary: "A VM's screen as a PNG; needs VM.Console on the VM",
+    permission: authenticated,
+    audit: "read",
+    response: { status: 200, schema: "png" },
+  },
+  {
+    operationId: "vmLog",
+    method: "GET",
+    path: "/nodes/{name}/vms/{vmid}/log",
+    summary: "The last lines that a VM's QEMU printed; needs VM.Audit on the VM",
+    permission: authenticated,
+    audit: "none",
+    response: { status: 200, schema: "any" },
   },
   {
     operationId: "createJoinToken",

@@ -153,6 +153,11 @@ export class SupervisedGuests implements GuestProcesses {
     return { running, ended, unreachable };
   }
 
+  /** The end of what a guest's program printed, also after it has ended. */
+  lastWords(id: string): string {
+    return new GuestFolder(this.#guestsFolder, id).lastWords();
+  }
+
   async forget(id: string): Promise<void> {
     if (this.#starting.has(id)) throw new AppError("object.conflict", `guest ${id} is being started`);
     const removal = this.#remove(id);

@@ -1,4 +1,5 @@
 import type { PveRow } from "@gpve/client/pve-client.ts";
+import { isObject } from "@gpve/client/response-error.ts";
 import type { CommandSpec } from "../../command.ts";
 import { wholeNumber } from "../../input.ts";
 import { cellText } from "../../output/cell.ts";
@@ -9,7 +10,7 @@ const LINES = 5_000;
 
 export const vmLogs: CommandSpec = {
   name: "vm logs",
-  summary: "print the logs of a VM's latest tasks",
+  summary: "print the logs of a VM's latest tasks, and what its QEMU said",
   arguments: [vmArgument],
   options: [
     { flags: "-n, --limit <count>", about: "of so many tasks (5)", parse: wholeNumber(1, 1000) },
@@ -30,6 +31,8 @@ export const vmLogs: CommandSpec = {
       ...(input.flag("errors") ? { errors: true } : {}),
       ...(type === undefined ? {} : { typefilter: type }),
     });
+    const log = await client.v1.raw("GET", `nodes/${encodeURIComponent(node)}/vms/${vmid}/log`);
+    const lines = isObject(log) && Array.isArray(log["lines"]) ? (log["lines"] as unknown[]).map(String) : [];
     // Oldest first: what happened last is what a person looks for at the bottom.
     const logs: (PveRow & { readonly log: readonly string[] })[] = [];
     for (const task of tasks.toReversed()) {
@@ -38,7 +41,7 @@ export const vmLogs: CommandSpec = {
       logs.push({ ...task, log: rows.map((row) => String(row["t"])) });
     }
     if (!cli.out.forPeople) {
-      cli.out.data(logs);
+      cli.out.data({ tasks: logs, qemu: lines });
       return;
     }
     if (logs.length === 0) cli.out.note(`VM ${vmid} has no task logs.`);
@@ -48,5 +51,7 @@ export const vmLogs: CommandSpec = {
       cli.out.line(cli.out.colours.bold(printable(`${when}  ${String(task["type"])}  ${outcome}`)));
       for (const line of task.log) cli.out.line(`  ${printable(line)}`);
     }
+    if (lines.length > 0) cli.out.line(cli.out.colours.bold("QEMU"));
+    for (const line of lines) cli.out.line(`  ${printable(line)}`);
   },
 };

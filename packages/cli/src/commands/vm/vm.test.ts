@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { Gpvectl, type RunOptions } from "../../testing/run-gpvectl.ts";
 
@@ -246,19 +248,52 @@ describe("logs", () => {
   test("are those of the VM's tasks, oldest first", async () => {
     await using ctl = await withVms();
     const failed = { upid, type: "qmstart", status: "no space", starttime: 0, endtime: 1 };
+    ctl.api.on("GET /api/v1/nodes/n1/vms/100/log", { body: { lines: ["oh"] } });
     ctl.api.pve("GET /nodes/n1/tasks", [{ upid, type: "qmstop", starttime: 60 }, failed]);
     expect((await ctl.run(["vm", "logs", "web", "--errors", "--type", "qmstart"])).out).toBe(
-      "1970-01-01 00:00:00Z  qmstart  no space\n  step\n1970-01-01 00:01:00Z  qmstop  running\n  step\n",
+      "1970-01-01 00:00:00Z  qmstart  no space\n  step\n1970-01-01 00:01:00Z  qmstop  running\n  step\nQEMU\n  oh\n",
     );
     expect(ctl.api.last("GET /api2/json/nodes/n1/tasks").query.toString()).toBe(
       "vmid=100&source=all&limit=5&errors=1&typefilter=qmstart",
     );
-    expect(JSON.parse((await ctl.run(["vm", "logs", "web", "-o", "json"])).out)).toMatchObject([
-      { type: "qmstart", log: ["step"] },
-      { type: "qmstop" },
-    ]);
-    ctl.api.pve("GET /nodes/n1/tasks", []);
+    expect(JSON.parse((await ctl.run(["vm", "logs", "web", "-o", "json"])).out)).toMatchObject({
+      tasks: [{ type: "qmstart", log: ["step"] }, { type: "qmstop" }],
+      qemu: ["oh"],
+    });
+    ctl.api.pve("GET /nodes/n1/tasks", []).on("GET /api/v1/nodes/n1/vms/100/log", { body: {} });
     expect((await ctl.run(["vm", "logs", "web"])).err).toBe("VM 100 has no task logs.\n");
+  });
+});
+
+describe("backup", () => {
+  test("is incremental on our own face of the API", async () => {
+    await using ctl = await withVms();
+    ctl.api.on("POST /api/v1/nodes/n1/vms/100/backup", { status: 202, body: { task: upid } });
+    const argv = ["vm", "backup", "web", "--incremental", "--compress", "0", "--protected"];
+    expect((await ctl.run(argv)).out).toBe("Backed up VM 100.\n");
+    expect(JSON.parse(ctl.api.last("POST /api/v1/nodes/n1/vms/100/backup").body)).toEqual({
+      incremental: true,
+      compress: "none",
+      protected: true,
+    });
+    expect((await ctl.run([...argv, "--prune", "keep-last=1"])).code).toBe(2);
+  });
+});
+
+describe("screenshot", () => {
+  test("is written where it is wanted", async () => {
+    await using ctl = await withVms();
+    ctl.api.on("GET /api/v1/nodes/n1/vms/100/screenshot", { body: "PNG" });
+    const file = join(ctl.home, "web.png");
+    expect((await ctl.run(["vm", "screenshot", "web", "web.png"])).out).toBe(
+      `The screen of VM 100 is in ${file}.\n`,
+    );
+    expect(readFileSync(file, "utf8")).toBe("PNG");
+    const said = JSON.parse(
+      (await ctl.run(["vm", "screenshot", "web", "web.png", "-o", "json"])).out,
+    ) as unknown;
+    expect(said).toEqual({ vmid: 100, file, bytes: 3 });
+    expect((await ctl.run(["vm", "screenshot", "web", "/nowhere/x.png"])).err).toContain("cannot write");
   });
 });
 

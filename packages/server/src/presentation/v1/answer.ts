@@ -99,7 +99,10 @@ export function send(req: IncomingMessage, res: ServerResponse, answer: Answer, 
     res.destroy();
     return;
   }
-  const body = Buffer.from(answer.body instanceof ReadyJson ? answer.body.text : JSON.stringify(answer.body));
+  const body =
+    answer.body instanceof Uint8Array
+      ? answer.body
+      : Buffer.from(answer.body instanceof ReadyJson ? answer.body.text : JSON.stringify(answer.body));
   // An unread body would be taken for the next request.
   const unread = !req.complete;
   res.writeHead(answer.status, {

@@ -116,6 +116,13 @@ export function fixedOperations(
       const run = () => deps.backupVm(vm, body as VmBackupRequest, ctx, wanted?.id ?? ctx.requestId);
       return { body: { task: await idempotency.once(wanted, run) } };
     },
+    vmScreenshot: async ({ params, ctx }) => ({
+      body: await deps.vmScreenshot(params["name"] ?? "", params["vmid"] ?? "", ctx),
+      headers: { "Content-Type": "image/png" },
+    }),
+    vmLog: async ({ params, ctx }) => ({
+      body: await deps.vmLog(params["name"] ?? "", params["vmid"] ?? "", ctx),
+    }),
     createJoinToken: async ({ body, ctx, once: wanted }) => {
       const request = validatedJoin(body);
       const made = await idempotency.once(

@@ -55,6 +55,9 @@ export interface V1Deps extends Pick<
     ctx: RequestContext,
     requestId: string,
   ) => Promise<string>;
+  /** A PNG. */
+  readonly vmScreenshot: (node: string, vmid: string, ctx: RequestContext) => Promise<Uint8Array>;
+  readonly vmLog: (node: string, vmid: string, ctx: RequestContext) => Promise<unknown>;
   readonly invite: (options: {
     ttlMs: number;
     createdBy: string;

@@ -253,5 +253,6 @@ describe("a watch", () => {
     expect([pulled.status, pulled.body]).toEqual([202, { task: "UPID:n1:pull:alpine:local" }]);
     const built = await v1.ask("POST", "/nodes/n1/images/tiny/build?storage=fast");
     expect(built.body).toEqual({ task: "UPID:n1:build:tiny:fast" });
+    expect((await v1.ask("GET", "/nodes/n1/vms/100/log")).body).toEqual({ lines: ["of n1/100"] });
   });
 });
