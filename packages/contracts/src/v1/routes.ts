@@ -21,8 +21,8 @@ import {
   PlanResultSchema,
   TaskLogSchema,
   TaskRefSchema,
-  VmBackupRequestSchema,
 } from "./bodies.ts";
+import { vmRoutes } from "./vm-routes.ts";
 
 export const V1_PREFIX = "/api/v1";
 
@@ -349,34 +349,7 @@ export const fixedRoutes = [
     query: [text("storage", "Where it goes; default `local`.")],
     response: { status: 202, schema: TaskRefSchema },
   },
-  {
-    operationId: "backupVm",
-    method: "POST",
-    path: "/nodes/{name}/vms/{vmid}/backup",
-    summary: "Back a VM up, incrementally where that is possible, as an operation; needs VM.Backup on the VM",
-    permission: authenticated,
-    audit: "write",
-    body: VmBackupRequestSchema,
-    response: { status: 202, schema: TaskRefSchema },
-  },
-  {
-    operationId: "vmScreenshot",
-    method: "GET",
-    path: "/nodes/{name}/vms/{vmid}/screenshot",
-    summary: "A VM's screen as a PNG; needs VM.Console on the VM",
-    permission: authenticated,
-    audit: "read",
-    response: { status: 200, schema: "png" },
-  },
-  {
-    operationId: "vmLog",
-    method: "GET",
-    path: "/nodes/{name}/vms/{vmid}/log",
-    summary: "The last lines that a VM's QEMU printed; needs VM.Audit on the VM",
-    permission: authenticated,
-    audit: "none",
-    response: { status: 200, schema: "any" },
-  },
+  ...vmRoutes,
   {
     operationId: "createJoinToken",
     method: "POST",

@@ -452,7 +452,7 @@ describe("the server itself", () => {
       headers: { authorization: "Test root@pam" },
     });
     expect(answer.headers.get("content-type")).toBe("image/png");
-    expect(await answer.text()).toBe("PNG of n1/100");
+    expect(await answer.text()).toBe('{"png":"n1%2F100"}');
     expect(v1.audits).toMatchObject([{ verb: "GET", name: "/api/v1/nodes/n1/vms/100/screenshot" }]);
   });
 

@@ -119,7 +119,9 @@ export async function startV1(
     makeImage: (node, verb, { name, storage = "local" }) =>
       Promise.resolve(`UPID:${node}:${verb}:${name}:${storage}`),
     backupVm: ({ node, vmid }, { storage = "local" }) => Promise.resolve(`UPID:${node}:${vmid}:${storage}`),
-    vmScreenshot: (node, vmid) => Promise.resolve(Buffer.from(`PNG of ${node}/${vmid}`)),
+    // JSON, so that tests that read every answer can read this one.
+    vmScreenshot: (node, vmid) =>
+      Promise.resolve(Buffer.from(`{"png":"${encodeURIComponent(`${node}/${vmid}`)}"}`)),
     vmLog: (node, vmid) => Promise.resolve({ lines: [`of ${node}/${vmid}`] }),
     probeNode: (node) => Promise.resolve(`UPID:${node}:probe`),
     invite: ({ ttlMs }) => Promise.resolve({ token: "gpve-join.secret", expiresAt: clock.now() + ttlMs }),

@@ -1,0 +1,34 @@
+// What /api/v1 offers of VMs. Permissions are on the VM, which the node knows: it checks them. Part of `fixedRoutes`.
+import { TaskRefSchema, VmBackupRequestSchema } from "./bodies.ts";
+import { authenticated } from "./permission.ts";
+
+export const vmRoutes = [
+  {
+    operationId: "backupVm",
+    method: "POST",
+    path: "/nodes/{name}/vms/{vmid}/backup",
+    summary: "Back a VM up, incrementally where that is possible, as an operation; needs VM.Backup on the VM",
+    permission: authenticated,
+    audit: "write",
+    body: VmBackupRequestSchema,
+    response: { status: 202, schema: TaskRefSchema },
+  },
+  {
+    operationId: "vmScreenshot",
+    method: "GET",
+    path: "/nodes/{name}/vms/{vmid}/screenshot",
+    summary: "A VM's screen as a PNG; needs VM.Console on the VM",
+    permission: authenticated,
+    audit: "read",
+    response: { status: 200, schema: "png" },
+  },
+  {
+    operationId: "vmLog",
+    method: "GET",
+    path: "/nodes/{name}/vms/{vmid}/log",
+    summary: "The last lines that a VM's QEMU printed; needs VM.Audit on the VM",
+    permission: authenticated,
+    audit: "none",
+    response: { status: 200, schema: "any" },
+  },
+] as const;
