@@ -27,6 +27,11 @@ export function isNewDisk(key: string, text: string): boolean {
   return NEW_DISK.test(drive.file) || drive["import-from"] !== undefined || isNewCloudinit(drive);
 }
 
+/** The storage on which `STORAGE:SIZE` asks for a new disk. */
+export function newDiskStorage(file: string): string | undefined {
+  return NEW_DISK.exec(file)?.[1];
+}
+
 /** Storages on which a request will allocate, so that an undo knows where to look. */
 export function storagesFor(values: Readonly<Record<string, string>>): string[] {
   const found = Object.entries(values).flatMap(([key, text]) => {

@@ -29,10 +29,11 @@ export function stopVmOperation(host: VmHost): OperationDefinition<StopArgs> {
       {
         name: "stop",
         run: async ({ args, signal, log }) => {
+          const { values } = host.configs.get(args.vmid);
           const process = runningVm(host, args.vmid);
           if (process === undefined) return;
           requireUnlocked(host, args);
-          await runHook(host, args.vmid, host.configs.get(args.vmid).values, "pre-stop", { log, signal });
+          await runHook(host, args.vmid, values, "pre-stop", { log, signal });
           await process.stop({ signal });
         },
       },

@@ -13,6 +13,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { ExtensionHandler } from "../../application/agent.ts";
 import { microvmFiles } from "../../application/vm/microvm-files.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
+import { checkDriveAccess } from "./drive-access.ts";
 import { requireAllocate, withPool } from "./restore-request.ts";
 import { submitVmTask } from "./vm-tasks.ts";
 
@@ -36,6 +37,7 @@ export function submitNewVm({ host, engine }: VmMakerDeps, vm: NewVm, ctx: Reque
   host.configs.requireFree(vmid);
   const update = readConfigUpdate(vm.params, { mayBeEmpty: true });
   checkPrivileges(vmid, {}, update.set, [], withPool(ctx, vmid, pool));
+  checkDriveAccess(host, vmid, update.set, ctx);
   const values = storedCloudinitValues(update.set, {}, host.cloudinit.hashPassword);
   const args = {
     values,

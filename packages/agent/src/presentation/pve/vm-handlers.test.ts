@@ -89,7 +89,9 @@ describe("creating a VM", () => {
     expect(failed).toContain("storage 'none' does not exist");
     expect(node.images(100)).toEqual([]);
     expect(node.configs.has(100)).toBe(false);
-    expect(await exit(`POST ${QEMU}`, { vmid: 100, scsi0: "5" }, "root")).toContain("unable to parse drive");
+    await expect(node.call(`POST ${QEMU}`, { vmid: 100, scsi0: "5" }, "root")).rejects.toMatchObject({
+      errors: { scsi0: "unable to parse drive options" },
+    });
   });
 
   it("asks for the privileges of every key", async () => {
@@ -112,6 +114,10 @@ describe("a VM", () => {
 
   beforeEach(async () => {
     await node.addWithDisk(100, { name: "web", agent: "1", serial0: "socket", tags: "a", vga: "qxl" });
+  });
+
+  it("that is not there is not stopped", async () => {
+    expect(await status("stop", { vmid: 999 })).toContain("999.conf' does not exist");
   });
 
   it("is started, paused, resumed, reset and stopped", async () => {

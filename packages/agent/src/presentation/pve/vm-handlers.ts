@@ -13,6 +13,7 @@ import { checkDestroyable } from "../../application/vm/destroy-vm.ts";
 import { stateStorage } from "../../application/vm/snapshot/ram-volume.ts";
 import { updateVmConfig } from "../../application/vm/update-config.ts";
 import { requireRunning, type VmHost } from "../../application/vm/vm-host.ts";
+import { checkDriveAccess } from "./drive-access.ts";
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
 import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
 import { restoreArgs, withPool } from "./restore-request.ts";
@@ -147,6 +148,7 @@ function checkedUpdate(
   const update = readConfigUpdate(params);
   requireRootFor("skiplock", update.skiplock, ctx);
   checkPrivileges(vmid, effectiveValues(config), update.set, [...update.delete, ...update.revert], ctx);
+  checkDriveAccess(host, vmid, update.set, ctx);
   const set = storedCloudinitValues(update.set, effectiveValues(config), host.cloudinit.hashPassword);
   return { ...update, set };
 }
