@@ -210,4 +210,40 @@ describe.skipIf(!hasQemu)("a Linux guest", () => {
     expect(readdirSync(join(small, "dump")).filter((name) => !name.endsWith(".log"))).toEqual([]);
     expect(await status(300)).toMatchObject({ qmpstatus: "running" });
   });
+
+  test("may switch itself off while it is read, and its backup is whole", async () => {
+    await untilUp(300);
+    const upid = (await ask("POST", "/vzdump", { vmid: 300, storage: "local", bwlimit: 4000 })) as string;
+    await vi.waitFor(async () => expect(await taskLog(api, upid)).toContain("resuming VM again"), {
+      timeout: 60_000,
+    });
+    await ask("POST", "/qemu/300/agent/shutdown");
+    expect((await waitTask(api, upid, 120_000)).exitstatus, await taskLog(api, upid)).toBe("OK");
+    await vi.waitFor(async () => expect(await status(300)).toMatchObject({ qmpstatus: "stopped" }), {
+      timeout: 30_000,
+    });
+    expect((await status(300)).lock).toBeUndefined();
+  });
+
+  test("is saved with the state of its firmware and its TPM", async (context) => {
+    if (!existsSync("/usr/bin/swtpm") || !existsSync("/usr/share/OVMF")) {
+      console.warn("SKIPPED: no swtpm or OVMF; get them with: apt-get install swtpm ovmf");
+      context.skip();
+    }
+    const made = await run("POST", "/qemu", {
+      vmid: 310,
+      memory: 64,
+      bios: "ovmf",
+      efidisk0: "local:1,efitype=4m",
+      tpmstate0: "local:1,version=v2.0",
+      start: 1,
+    });
+    expect(made.exitstatus, made.log).toBe("OK");
+    const done = await dump(310);
+    expect(done.exitstatus, done.log).toBe("OK");
+    const name = dumps().find((each) => each.includes("-310-")) ?? "";
+    const restored = await run("POST", "/qemu", { vmid: 311, archive: `local:backup/${name}`, start: 1 });
+    expect(restored.exitstatus, restored.log).toBe("OK");
+    expect(await status(311)).toMatchObject({ qmpstatus: "running" });
+  });
 });
