@@ -123,3 +123,9 @@ export async function runBySsh(login: SshLogin, command: string): Promise<string
     { timeout: BOOT_MS, interval: 2_000 },
   );
 }
+
+/** All text of a disc in the guest's drive, read by mounting it: a disc that was exchanged is noticed then. */
+export function readDisc(api: Api, vm: string, device = "/dev/sr0"): Promise<string> {
+  const script = `mkdir -p /tmp/disc; mount -r -t iso9660 ${device} /tmp/disc && find /tmp/disc -type f -exec cat {} +; umount /tmp/disc`;
+  return runByAgent(api, vm, "/bin/sh", "-c", script);
+}
