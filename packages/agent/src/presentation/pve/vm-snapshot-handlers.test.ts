@@ -84,6 +84,26 @@ describe("snapshots", () => {
     expect(node.agentCommands).toEqual(["guest-fsfreeze-freeze", "guest-fsfreeze-thaw"]);
   });
 
+  it("hold an emulated guest still while its RAM is saved, and let it go", async () => {
+    await node.guests.start({
+      id: "100",
+      label: "VM 100",
+      program: "",
+      args: [],
+      monitors: true,
+      files: [],
+      note: { machine: "pc-i440fx-7.2", cpu: "qemu64", accelerator: "tcg" },
+    });
+    const guest = node.guests.get("100");
+    guest?.qmp.answers.set("migrate", () => {
+      expect(guest.status).toBe("paused");
+      guest.migration = "pre-switchover";
+      return {};
+    });
+    expect(await take("ram", { vmstate: true })).toBe("OK");
+    expect(guest?.status).toBe("running");
+  });
+
   it("keep the RAM and continue from it", async () => {
     await node.run(100);
     expect(await take("ram", { vmstate: true })).toBe("OK");

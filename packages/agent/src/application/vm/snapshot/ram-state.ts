@@ -50,6 +50,8 @@ export class RamSave {
     const { qmp } = this.#process;
     await setPause(qmp, true);
     await qmp.execute("migrate-set-parameters", { "max-bandwidth": MAX_BANDWIDTH });
+    // Emulated processors write past QEMU's log of changed pages now and then, and the RAM would not be of one moment.
+    if (isEmulated(this.#process)) await qmp.execute("stop", undefined, { signal: this.#signal });
     await qmp.execute("migrate", { uri: this.#receiver.uri }, { signal: this.#signal });
     await waitForMigration(this.#host, qmp, "pre-switchover", this.#signal, LIVE_MS);
   }
@@ -103,6 +105,10 @@ export async function loadRam(
 export async function continueFromRam({ qmp }: GuestProcess, signal: AbortSignal): Promise<void> {
   const { status } = await qmp.execute("query-status");
   if (status !== "running") await qmp.execute("cont", undefined, { signal });
+}
+
+function isEmulated({ note }: GuestProcess): boolean {
+  return (note as { accelerator?: string } | undefined)?.accelerator === "tcg";
 }
 
 async function setPause(qmp: Qmp, state: boolean): Promise<void> {
