@@ -136,6 +136,20 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     expect(guest.usage()).toEqual({ cpuNs: 0, memoryBytes: 0, memoryAnonBytes: 0 });
   });
 
+  it("is remembered by its last words when its folder is gone", async () => {
+    const guests = open();
+    const guest = await guests.start({
+      ...fakeVm("118"),
+      program: "/bin/sh",
+      monitors: false,
+      args: ["-c", "echo farewell"],
+    });
+    await guest.exited;
+    await expect.poll(() => guests.get("118")).toBeUndefined();
+    await guests.forget("118");
+    expect(guests.lastWords("118")).toBe("farewell");
+  });
+
   it("is forgotten once, and not while it is started again", async () => {
     const guests = open();
     const guest = await guests.start(fakeVm("116"));

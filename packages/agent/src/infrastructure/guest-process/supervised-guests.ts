@@ -54,6 +54,8 @@ export class SupervisedGuests implements GuestProcesses {
   readonly #cgroups: GuestCgroups | undefined;
   readonly #running = new Map<string, SupervisedGuest>();
   readonly #starting = new Set<string>();
+  /** What ended guests said last, until they are started again. */
+  readonly #said = new Map<string, string>();
   /** Ends of removals under way; a start waits for them. */
   readonly #forgetting = new Map<string, Promise<void>>();
   readonly #uids = new Map<string, number>();
@@ -155,7 +157,7 @@ export class SupervisedGuests implements GuestProcesses {
 
   /** The end of what a guest's program printed, also after it has ended. */
   lastWords(id: string): string {
-    return new GuestFolder(this.#guestsFolder, id).lastWords();
+    return this.#said.get(id) ?? new GuestFolder(this.#guestsFolder, id).lastWords();
   }
 
   async forget(id: string): Promise<void> {
@@ -322,7 +324,10 @@ export class SupervisedGuests implements GuestProcesses {
 
   #register(guest: SupervisedGuest): SupervisedGuest {
     this.#running.set(guest.id, guest);
+    this.#said.delete(guest.id);
     void guest.exited.then((exit) => {
+      // Its folder may be forgotten; what it said at the end is asked for later.
+      this.#said.set(guest.id, exit.lastWords);
       if (this.#running.get(guest.id) === guest) this.#running.delete(guest.id);
       const { id, label, note } = guest;
       for (const listener of this.#exitListeners) listener({ id, label, note, exit });
