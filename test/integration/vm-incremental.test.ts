@@ -1,6 +1,8 @@
 // Incremental backups on real QEMU: chains of them, what breaks a chain, and restores of every archive of one.
 import { createHash, randomBytes } from "node:crypto";
 import {
+  mkdirSync,
+  writeFileSync,
   copyFileSync,
   existsSync,
   readdirSync,
@@ -17,6 +19,9 @@ import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
 if (!hasQemu) console.warn("SKIPPED: no QEMU; get it with: apt-get install qemu-system-x86 qemu-utils");
+
+const mke2fs = ["/usr/sbin/mke2fs", "/sbin/mke2fs"].find((path) => existsSync(path));
+if (mke2fs === undefined) console.warn("SKIPPED: no mke2fs; get it with: apt-get install e2fsprogs");
 
 let gpve: Gpve;
 let api: Api;
@@ -292,5 +297,33 @@ describe.skipIf(!hasQemu)("incremental backups", () => {
     const fresh = await backup(300, { plain: true });
     expect(fresh.name).toMatch(/vma/);
     expect(fresh.log).toContain("cannot be built on");
+  });
+
+  test.skipIf(mke2fs === undefined)("can be looked into, file by file", async () => {
+    await must("POST", `/nodes/${node}/qemu`, { vmid: 340, memory: 32, scsi0: "local:0.01,format=raw" });
+    const files = join(gpve.data, "files");
+    mkdirSync(join(files, "etc"), { recursive: true });
+    writeFileSync(join(files, "etc", "hostname"), "restored\n");
+    await exec(mke2fs ?? "", ["-q", "-F", "-t", "ext4", "-d", files, image(340, "vm-340-disk-0.raw")]);
+    const { name } = await backup(340);
+    const base = `/nodes/${node}/storage/local/file-restore`;
+    const volume = `local:backup/${name}`;
+    type Rows = { filepath: string; text: string; type: string; leaf: number }[];
+    const rows = async (filepath: string): Promise<Rows> => {
+      const answer = await api("GET", `${base}/list`, { volume, filepath });
+      expect(answer.status, answer.text).toBe(200);
+      return answer.data as Rows;
+    };
+    const [drive] = await rows("/");
+    expect(drive).toMatchObject({ text: "drive-scsi0", type: "v", leaf: 0 });
+    const [whole] = await rows(drive?.filepath ?? "");
+    const etc = (await rows(whole?.filepath ?? "")).find(({ text }) => text === "etc");
+    const [file] = await rows(etc?.filepath ?? "");
+    expect(file).toMatchObject({ text: "hostname", type: "f", leaf: 1, size: 9 });
+    const got = await api("GET", `${base}/download`, { volume, filepath: file?.filepath ?? "" });
+    expect(got.text).toBe("restored\n");
+    expect(got.headers["content-type"]).toBe("application/octet-stream");
+    const zip = await api("GET", `${base}/download`, { volume, filepath: etc?.filepath ?? "" });
+    expect(zip.text.startsWith("PK")).toBe(true);
   });
 });

@@ -63,6 +63,10 @@ import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
 import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/console-extensions.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm-agent-handlers.ts";
 import { createBackupExtensions } from "./presentation/pve/backup-extensions.ts";
+import { diskFormats } from "./infrastructure/file-restore/disk-formats.ts";
+import { FileSpool } from "./infrastructure/file-restore/file-spool.ts";
+import { packFiles } from "./infrastructure/file-restore/pack-files.ts";
+import { createFileRestoreHandlers } from "./presentation/pve/file-restore-handlers.ts";
 import { createBackupHandlers } from "./presentation/pve/backup-handlers.ts";
 import { createVmExtensions } from "./presentation/pve/vm-create.ts";
 import { createVmHandlers } from "./presentation/pve/vm-handlers.ts";
@@ -207,6 +211,8 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     traffic: (vmid, key) => tapTraffic(network.tapOf(vmid, key)),
   });
   const tools = hostBackupTools({ exec: parts.exec, clock, socketFolder: data.file("run") });
+  const spool = new FileSpool({ folder: data.file("agent", "file-restore"), clock });
+  await spool.clear();
   parts.engine.register(
     backupOperation(host, tools, (vmid, work) => parts.engine.withResource(`vm/${vmid}`, {}, work)),
   );
@@ -239,6 +245,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         dns: new ResolvConf(),
         sha1: (text) => hash("sha1", text),
       }),
+      ...createFileRestoreHandlers({ host, tools, spool, formats: diskFormats, pack: packFiles }),
       ...createBackupHandlers({
         host,
         tools,
@@ -321,6 +328,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       });
     },
     close: () => {
+      background(log, "removing unpacked backups", spool.close());
       statistics.close();
       sessions.close();
       spice.close();
