@@ -223,6 +223,8 @@ export const pveRoutes = {
   "PUT /nodes/{node}/storage/{storage}/content/{volume}": writeOnNode,
   "DELETE /nodes/{node}/storage/{storage}/content/{volume}": writeOnNode,
   "POST /nodes/{node}/storage/{storage}/download-url": writeOnNode,
+  "GET /nodes/{node}/storage/{storage}/file-restore/download": readOnNode,
+  "GET /nodes/{node}/storage/{storage}/file-restore/list": readOnNode,
   "GET /nodes/{node}/storage/{storage}/identity": readOnNode,
   "GET /nodes/{node}/storage/{storage}/import-metadata": readOnNode,
   "GET /nodes/{node}/storage/{storage}/prunebackups": readOnNode,
