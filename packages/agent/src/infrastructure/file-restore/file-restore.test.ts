@@ -1,5 +1,4 @@
 // File systems of backups: ext ones made by mke2fs, FAT and partition tables put together here byte by byte.
-import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import {
   existsSync,
@@ -15,6 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { FileTree, PackedEntry, RandomAccess, TreeFile } from "@gpve/domain/backup/file-tree.ts";
+import { exec } from "@gpve/kit/exec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { diskFormats } from "./disk-formats.ts";
@@ -64,7 +64,7 @@ describe.skipIf(mke2fs === undefined)("ext file systems (skipped without e2fspro
   ])("%s give back names, bytes and links", async (_name, options) => {
     const image = join(dir, "fs.img");
     rmSync(image, { force: true });
-    execFileSync(mke2fs ?? "", ["-q", "-F", ...options, "-d", files(), image, "24M"]);
+    await exec(mke2fs ?? "", ["-q", "-F", ...options, "-d", files(), image, "24M"]);
     const tree = await diskFormats.openTree(memory(readFileSync(image)));
     expect(tree.type).toMatch(/^ext/);
     expect(await names(tree)).toEqual(
@@ -85,7 +85,7 @@ describe.skipIf(mke2fs === undefined)("ext file systems (skipped without e2fspro
 
   test("that are damaged are refused, never believed", async () => {
     const image = join(dir, "damaged.img");
-    execFileSync(mke2fs ?? "", ["-q", "-F", "-t", "ext4", "-d", files(), image, "24M"]);
+    await exec(mke2fs ?? "", ["-q", "-F", "-t", "ext4", "-d", files(), image, "24M"]);
     const good = readFileSync(image);
     const read = async (bytes: Buffer): Promise<void> => {
       const tree = await diskFormats.openTree(memory(bytes));
@@ -323,7 +323,7 @@ describe("packed files", () => {
   test("as tar.zst are what tar unpacks", async () => {
     const path = join(dir, "a.tar.zst");
     writeFileSync(path, await bytesOf(packFiles("tar.zst", entries())));
-    execFileSync("tar", ["--zstd", "-xf", path, "-C", join(dir, "out")]);
+    await exec("tar", ["--zstd", "-xf", path, "-C", join(dir, "out")]);
     expect(readFileSync(join(dir, "out", "d", "one"), "utf8")).toBe("one");
     expect(readFileSync(join(dir, "out", "d", "link"), "utf8")).toBe("one");
     expect(readFileSync(join(dir, "out", deep), "utf8")).toBe("deep");
@@ -333,8 +333,8 @@ describe("packed files", () => {
   test.skipIf(!existsSync("/usr/bin/python3"))("as zip are what python unpacks", async () => {
     const path = join(dir, "a.zip");
     writeFileSync(path, await bytesOf(packFiles("zip", entries())));
-    expect(String(execFileSync("python3", ["-m", "zipfile", "-t", path]))).toContain("Done testing");
-    execFileSync("python3", ["-m", "zipfile", "-e", path, join(dir, "zip")]);
+    expect((await exec("python3", ["-m", "zipfile", "-t", path])).stdout).toContain("Done testing");
+    await exec("python3", ["-m", "zipfile", "-e", path, join(dir, "zip")]);
     expect(readFileSync(join(dir, "zip", "d", "one"), "utf8")).toBe("one");
     expect(readFileSync(join(dir, "zip", deep), "utf8")).toBe("deep");
   });

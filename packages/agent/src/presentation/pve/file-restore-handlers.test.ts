@@ -1,5 +1,4 @@
 // Looking into backups through the methods: a real file system in a real archive.
-import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -70,7 +69,7 @@ async function archive(): Promise<void> {
   mkdirSync(join(root, "etc"), { recursive: true });
   writeFileSync(join(root, "etc", "hostname"), "web\n");
   const image = join(world.root, "fs.img");
-  execFileSync(mke2fs ?? "", ["-q", "-F", "-t", "ext4", "-d", root, image, "4M"]);
+  await exec(mke2fs ?? "", ["-q", "-F", "-t", "ext4", "-d", root, image, "4M"]);
   const disk = await tools.withImage({ path: image, format: "raw", access: "ro" }, (from) =>
     from.read(0, from.size),
   );
