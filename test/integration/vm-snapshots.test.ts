@@ -121,11 +121,11 @@ describe.skipIf(!hasQemu)("snapshots of a VM", () => {
   });
 
   test("with RAM continue where the guest was", async () => {
-    const iso = join(gpve.data, "storage/local/template/iso");
-    mkdirSync(iso, { recursive: true });
-    writeFileSync(join(iso, "counter.img"), counterSector());
+    const folder = join(gpve.data, "storage/local/import");
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, "counter.raw"), counterSector());
     await api("PUT", `${vm()}/config`, {
-      scsi0: "local:0,import-from=local:iso/counter.img,format=qcow2",
+      scsi0: "local:0,import-from=local:import/counter.raw,format=qcow2",
       serial0: "socket",
     });
     expect(await run("POST", `${vm()}/status/start`)).toBe("OK");

@@ -19,9 +19,9 @@ beforeAll(async () => {
   api = apiOf(gpve.credentials);
   const node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
   vm = `/nodes/${node}/qemu/100`;
-  const iso = join(gpve.data, "storage/local/template/iso");
-  mkdirSync(iso, { recursive: true });
-  writeFileSync(join(iso, "counter.img"), counterSector());
+  const folder = join(gpve.data, "storage/local/import");
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "counter.raw"), counterSector());
 });
 afterAll(() => gpve.stop());
 
@@ -52,7 +52,7 @@ describe.skipIf(!hasQemu)("a VM suspended to disk", () => {
     const made = await run("POST", vm.replace(/\/100$/, ""), {
       vmid: 100,
       memory: 64,
-      scsi0: "local:0,import-from=local:iso/counter.img,format=qcow2",
+      scsi0: "local:0,import-from=local:import/counter.raw,format=qcow2",
       serial0: "socket",
       start: 1,
     });

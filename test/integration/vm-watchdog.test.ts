@@ -18,9 +18,9 @@ beforeAll(async () => {
   gpve = await startGpve();
   api = apiOf(gpve.credentials);
   vms = `/nodes/${((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? ""}/qemu`;
-  const iso = join(gpve.data, "storage/local/template/iso");
-  mkdirSync(iso, { recursive: true });
-  writeFileSync(join(iso, "watchdog.img"), bootSector("watchdog"));
+  const folder = join(gpve.data, "storage/local/import");
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "watchdog.raw"), bootSector("watchdog"));
 });
 afterAll(() => gpve.stop());
 
@@ -33,7 +33,7 @@ const start = async (vmid: number, action: string): Promise<void> => {
   const made = await run("POST", vms, {
     vmid,
     memory: 32,
-    scsi0: "local:0,import-from=local:iso/watchdog.img,format=raw",
+    scsi0: "local:0,import-from=local:import/watchdog.raw,format=raw",
     watchdog: `model=i6300esb,action=${action}`,
     serial0: "socket",
     start: 1,
