@@ -263,6 +263,24 @@ describe.skipIf(!hasQemu)("incremental backups", () => {
     await must("POST", `/nodes/${node}/qemu/330/status/stop`);
   });
 
+  test("go on after a VM was suspended to disk and resumed", async () => {
+    await must("POST", `/nodes/${node}/qemu`, { vmid: 350, memory: 32, scsi0: "local:0.02,format=qcow2" });
+    const disk = "vm-350-disk-0.qcow2";
+    await must("POST", `/nodes/${node}/qemu/350/status/start`);
+    await backup(350);
+    await write(350, "scsi0", disk, "write -P 0xa1 0 64k");
+    await must("POST", `/nodes/${node}/qemu/350/status/suspend`, { todisk: 1 });
+    await must("POST", `/nodes/${node}/qemu/350/status/start`);
+    await write(350, "scsi0", disk, "write -P 0xa2 1M 64k");
+    const after = await backup(350);
+    expect(after.name, after.log).toMatch(/gpvi/);
+    const copy = await restored(after.name);
+    expect(await rawHash(image(copy.vmid, fileOf(copy.config, "scsi0")))).toBe(
+      await rawHash(image(350, disk)),
+    );
+    await must("POST", `/nodes/${node}/qemu/350/status/stop`);
+  });
+
   test("keep what they build on, and restore nothing from a chain that is not whole", async () => {
     const [full = "", middle = "", last = ""] = dumps(300);
     const refused = await run("DELETE", `/nodes/${node}/storage/local/content/local:backup/${full}`);
