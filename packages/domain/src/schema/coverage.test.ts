@@ -6,8 +6,6 @@ import { isImplemented } from "./method-index.ts";
 /** What is promised of these paths comes later. */
 const LATER = [
   /^\/nodes\/\{node\}\/qemu\/\{vmid\}\/firewall(\/|$)/,
-  // Until archives can be looked into: take this line away then.
-  /^\/nodes\/\{node\}\/storage\/\{storage\}\/file-restore\/(list|download)$/,
   /^\/nodes\/\{node\}\/qemu\/\{vmid\}\/(migrate|remote_migrate|mtunnel|mtunnelwebsocket)$/,
 ];
 
