@@ -10,7 +10,7 @@ import type {
 } from "@gpve/domain/vm/argv/command-input.ts";
 import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
-import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
+import { isCdrom, isCloudinitVolume, listDrives } from "@gpve/domain/vm/drive.ts";
 import type { Drive, NetDevice, Smbios1 } from "@gpve/domain/vm/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
@@ -182,6 +182,8 @@ async function resolveVolume(
   const block = plugin.block(volname);
   const definition = host.storages.definition(storage);
   const parsed = plugin.parse(volname);
+  // A cloud-init disc holds a password's hash: it is read by its guest and by nobody else.
+  const owned = access === "rw" || isCloudinitVolume(drive.file);
   return {
     resolved: {
       node: { driver: block.driver, filename: block.filename },
@@ -189,7 +191,7 @@ async function resolveVolume(
       contentType: parsed.type === "iso" ? "iso" : parsed.type === "import" ? "import" : "images",
       storage: { id: storage, type: definition.type, content: [...contentOf(definition)] },
     },
-    files: [{ path: block.filename, access, owned: access === "rw" }, ...(await basesOf(host, drive.file))],
+    files: [{ path: block.filename, access, owned }, ...(await basesOf(host, drive.file))],
   };
 }
 

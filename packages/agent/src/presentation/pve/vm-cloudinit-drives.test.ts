@@ -94,6 +94,11 @@ describe("a cloud-init drive", () => {
     expect(await content("vm-100-cloudinit.qcow2")).toContain("hostname: one");
     expect(await exit(`POST ${VM}/status/start`, { vmid: 100 })).toBe("OK");
     expect(await content("vm-100-cloudinit.qcow2")).toContain("hostname: two");
+    expect(node.guests.starts.at(-1)?.files).toContainEqual({
+      path: expect.stringMatching(/vm-100-cloudinit\.qcow2$/),
+      access: "ro",
+      owned: true,
+    });
     await node.guests.get("100")?.kill();
     await node.storages.find("local").plugin.free("100/vm-100-cloudinit.qcow2");
     expect(await exit(`POST ${VM}/status/start`, { vmid: 100 })).toBe("OK");
