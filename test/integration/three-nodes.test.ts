@@ -1,9 +1,10 @@
 // A server and three agents in four network namespaces: nodes die, are cut off and come back.
-import { rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { networkProblem } from "@gpve/kit/testing/cluster/test-network.ts";
 import { startTestCluster, type TestCluster } from "@gpve/kit/testing/cluster/test-cluster.ts";
 import { eventually } from "@gpve/kit/testing/cluster/test-process.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { WebSocket } from "ws";
 import { mainFile, nodeBinary } from "../support/gpve.ts";
 
 const problem = await networkProblem();
@@ -47,6 +48,29 @@ describe.each(stores)("three nodes in namespaces, store %s", (store) => {
       expect(await ask(node.name, "tasks")).toMatchObject({ status: 200 });
     }
   });
+
+  test.skipIf(problem !== undefined || !existsSync("/bin/login"))(
+    "a console of one node is reached through the server of another",
+    async () => {
+      const { body } = await cluster.api("POST", "/api2/json/nodes/n2/termproxy", {});
+      const offer = (body as { data: { port: number; ticket: string; user: string; upid: string } }).data;
+      expect(offer.upid).toMatch(/^UPID:n2:.*:vncshell:/);
+      const url = new URL(`${cluster.credentials().url}/api2/json/nodes/n2/vncwebsocket`);
+      url.protocol = "wss:";
+      url.searchParams.set("port", String(offer.port));
+      url.searchParams.set("vncticket", offer.ticket);
+      const socket = new WebSocket(url, ["binary"], {
+        ca: readFileSync(cluster.credentials().caFile),
+        headers: { Authorization: `PVEAPIToken=${cluster.credentials().token}` },
+      });
+      let seen = "";
+      socket.on("message", (data: Buffer) => (seen += data.toString("latin1")));
+      await new Promise((resolve, reject) => socket.once("open", resolve).once("error", reject));
+      socket.send(`${offer.user}:${offer.ticket}\n`);
+      await expect.poll(() => seen, { timeout: 30_000 }).toMatch(/^OK[^]*login: /);
+      socket.close();
+    },
+  );
 
   test.skipIf(problem !== undefined)(
     "a node's task is told to the cluster, its log stays on the node",

@@ -105,9 +105,18 @@ export function createConsoleUpgrade(
         // A client that goes without a word has closed its console.
         stream.on("error", () => stream.destroy());
         const kind = (opened as { kind?: string } | null)?.kind;
-        client.resolve(kind === "terminal" || kind === "shell" ? keysOf(stream, ws, asked, kind) : stream);
+        // Who has not said who they are sees nothing, and hears OK before anything else.
+        const welcomed = Promise.withResolvers<void>();
+        ws.once("close", () => welcomed.resolve());
+        if (kind === "terminal" || kind === "shell")
+          client.resolve(keysOf(stream, ws, asked, { kind, welcome: welcomed.resolve }));
+        else {
+          client.resolve(stream);
+          welcomed.resolve();
+        }
         try {
           for await (const chunk of output) {
+            await welcomed.promise;
             if (stream.destroyed) break;
             if (!stream.write(chunk)) await roomIn(stream);
           }
@@ -123,15 +132,21 @@ export function createConsoleUpgrade(
     stream: AsyncIterable<Uint8Array>,
     ws: WebSocket,
     asked: Request,
-    kind: "terminal" | "shell",
+    terminal: { readonly kind: "terminal" | "shell"; readonly welcome: () => void },
   ) {
     const frames = new TerminalFrames();
     for await (const chunk of stream) {
       for (const event of frames.push(chunk)) {
         if (event.kind === "login") {
-          requireTicket(deps.tickets, event.ticket, event.user, asked.owner, asked.port);
+          try {
+            requireTicket(deps.tickets, event.ticket, event.user, asked.owner, asked.port);
+          } catch (err) {
+            ws.close();
+            throw err;
+          }
           ws.send(Buffer.from("OK"));
-        } else if (kind === "shell") yield shellFrame(event);
+          terminal.welcome();
+        } else if (terminal.kind === "shell") yield shellFrame(event);
         // A serial line has no size to set.
         else if (event.kind === "input") yield event.bytes;
       }
