@@ -109,6 +109,8 @@ export interface ComposedVms {
   adopt(): Promise<void>;
   /** Asks, keeps and prunes figures until the signal fires. */
   keepStatistics(signal: AbortSignal): Promise<void>;
+  /** Called when a guest has ended, by whatever cause. */
+  onGuestEnd(listener: () => void): void;
   /** Once per boot of the machine, when operations run. */
   startAfterBoot(): Promise<void>;
   close(): void;
@@ -287,6 +289,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       return Object.hasOwn(all, id) ? all[id]?.paths : undefined;
     },
     sample: () => (sampled = sampler.sample()),
+    onGuestEnd: (listener) => void processes.onExit(listener),
     async adopt() {
       await hostFacts.fresh().catch((err: unknown) => {
         log.error({ err: messageOf(err) }, "this host cannot be looked at");

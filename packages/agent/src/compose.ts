@@ -240,6 +240,19 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     accessOf: settings.accessOf,
     logFor: (call) => log.child({ requestId: call.requestId }),
   });
+  const reporter = createReporter({
+    node: nodeName,
+    agentVersion: PRODUCT_VERSION,
+    clock,
+    usage: () => sampler.sample(),
+    facts: () => facts.facts(),
+    storages: () => storage.storages.runtimes(),
+    guests: () => vms.sample(),
+  });
+  engine.observe(({ kind }) => {
+    if (kind === "ended") reporter.hurry();
+  });
+  vms.onGuestEnd(() => reporter.hurry());
   if (settings.makeNetwork === true) await makeGuestNetwork(data, { exec: runExec, clock, log });
   await vms.adopt();
   await operations.start();
@@ -272,15 +285,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   refresh();
   return {
     agent: traced(agent),
-    reporter: createReporter({
-      node: nodeName,
-      agentVersion: PRODUCT_VERSION,
-      clock,
-      usage: () => sampler.sample(),
-      facts: () => facts.facts(),
-      storages: () => storage.storages.runtimes(),
-      guests: () => vms.sample(),
-    }),
+    reporter,
     engine,
     storage,
     async close() {

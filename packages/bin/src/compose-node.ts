@@ -100,7 +100,6 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
   const stopReports = new AbortController();
   server.board.accept((await agent.reporter.report(-1)).report);
   const reporting = reportLocally(agent.reporter, (report) => server.board.accept(report), {
-    clock,
     signal: stopReports.signal,
     onError: (err) => log.error({ err: String(err) }, "node report failed"),
   });

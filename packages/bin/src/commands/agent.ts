@@ -94,6 +94,7 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
             listener.setTls(identity);
           },
           report: (sent) => running.reporter.report(sent),
+          untilDue: (intervalMs, signal) => running.reporter.untilDue(intervalMs, signal),
         }),
       );
     }

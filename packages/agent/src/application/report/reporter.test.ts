@@ -23,7 +23,6 @@ describe("reports", () => {
     const errors: unknown[] = [];
     const stop = new AbortController();
     const running = reportLocally(reporter, (report) => seen.push(report), {
-      clock,
       signal: stop.signal,
       onError: (err) => errors.push(err),
     });
@@ -37,5 +36,29 @@ describe("reports", () => {
     expect(seen.map((report) => report.facts !== undefined)).toEqual([true, false, true]);
     expect(seen[0]).toMatchObject({ node: "n1", usage, guests: [], storages: [] });
     expect(errors).toHaveLength(1);
+  });
+
+  test("come at once when something happened, and only once for what happens together", async () => {
+    const clock = new FakeClock();
+    const reporter = createReporter({
+      node: "n1",
+      agentVersion: "1",
+      clock,
+      usage: () => Promise.resolve(usage),
+      facts: () => ({ facts, generation: 1 }),
+    });
+    let seen = 0;
+    const stop = new AbortController();
+    const running = reportLocally(reporter, () => (seen += 1), { signal: stop.signal });
+    await clock.advance(100);
+    expect(seen).toBe(1);
+    reporter.hurry();
+    reporter.hurry();
+    await clock.advance(100);
+    expect(seen).toBe(2);
+    await clock.advance(2_500);
+    expect(seen).toBe(3);
+    stop.abort();
+    await running;
   });
 });

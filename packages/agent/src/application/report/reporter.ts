@@ -22,10 +22,34 @@ export interface ReporterDeps {
 export interface Reporter {
   /** With facts when they changed since `sentGeneration`. */
   report(sentGeneration: number): Promise<{ report: NodeReport; generation: number }>;
+  /** Something happened that lists should show now: whoever waits for the next report waits no longer. */
+  hurry(): void;
+  /** Until the next report is due. */
+  untilDue(intervalMs: number, signal: AbortSignal): Promise<void>;
 }
 
+/** What happens at once is told at once. */
+const TOGETHER_MS = 30;
+
 export function createReporter(deps: ReporterDeps): Reporter {
+  const waiting = new Set<() => void>();
   return {
+    hurry() {
+      for (const wake of waiting) wake();
+    },
+    async untilDue(intervalMs, signal) {
+      const { promise: woken, resolve } = Promise.withResolvers<"woken">();
+      const wake = (): void => resolve("woken");
+      const over = new AbortController();
+      waiting.add(wake);
+      try {
+        const slept = deps.clock.sleep(intervalMs, AbortSignal.any([signal, over.signal]));
+        if ((await Promise.race([slept, woken])) === "woken") await deps.clock.sleep(TOGETHER_MS, signal);
+      } finally {
+        waiting.delete(wake);
+        over.abort();
+      }
+    },
     async report(sentGeneration) {
       const usage = await deps.usage();
       const { facts, generation } = deps.facts();
@@ -47,7 +71,7 @@ export function createReporter(deps: ReporterDeps): Reporter {
 export async function reportLocally(
   reporter: Reporter,
   accept: (report: NodeReport) => void,
-  options: { clock: Clock; signal: AbortSignal; intervalMs?: number; onError?: (err: unknown) => void },
+  options: { signal: AbortSignal; intervalMs?: number; onError?: (err: unknown) => void },
 ): Promise<void> {
   let sent = -1;
   while (!options.signal.aborted) {
@@ -58,6 +82,6 @@ export async function reportLocally(
     } catch (err) {
       options.onError?.(err);
     }
-    await options.clock.sleep(options.intervalMs ?? 2_500, options.signal).catch(() => undefined);
+    await reporter.untilDue(options.intervalMs ?? 2_500, options.signal).catch(() => undefined);
   }
 }

@@ -25,6 +25,8 @@ export interface ServerLinkDeps {
   /** A renewed certificate arrived: keep it and use it. */
   readonly onIdentity: (identity: AgentIdentity) => void;
   readonly report: (sentGeneration: number) => Promise<{ report: NodeReport; generation: number }>;
+  /** Until the next report is due. */
+  readonly untilDue: (intervalMs: number, signal: AbortSignal) => Promise<void>;
 }
 
 const FIRST_PAUSE_MS = 250;
@@ -151,7 +153,6 @@ export class ServerLink {
     wants: { facts: boolean },
     signal: AbortSignal,
   ): Promise<void> {
-    const { clock } = this.#deps;
     const deps = this.#deps;
     async function* messages(): AsyncGenerator<{ reportJson: string }> {
       let sent = -1;
@@ -161,7 +162,7 @@ export class ServerLink {
         const next = await deps.report(sent);
         yield { reportJson: JSON.stringify(next.report) };
         sent = next.generation;
-        await clock.sleep(intervalMs, signal);
+        await deps.untilDue(intervalMs, signal);
       }
     }
     await client.reportStatus(messages(), { signal });

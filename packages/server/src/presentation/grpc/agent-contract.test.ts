@@ -229,6 +229,7 @@ describe("a joined node", () => {
         identity = store.save(next);
         listener.setTls(identity);
       },
+      untilDue: (intervalMs, signal) => systemClock.sleep(intervalMs, signal),
       report: () =>
         Promise.resolve({
           report: { node: "n1", at: 1, agentVersion: "1", usage, guests: [], storages: [] },
