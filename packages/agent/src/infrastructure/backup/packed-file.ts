@@ -1,7 +1,7 @@
 // Archives as files: compressed while they are written, under their name only when they are whole.
 import { createReadStream, createWriteStream } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
-import type { Transform } from "node:stream";
+import type { Transform, Writable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { constants, createGunzip, createGzip, createZstdCompress, createZstdDecompress } from "node:zlib";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
@@ -23,19 +23,20 @@ export function createPackedFile(exec: Exec, path: string, compression: Compress
   const packer = packerOf(compression);
   const entry = packer ?? file;
   packer?.pipe(file);
-  let failure: unknown;
-  for (const stream of [file, ...(packer === undefined ? [] : [packer])])
-    stream.on("error", (err: Error) => (failure ??= err));
+  let failure: Error | undefined;
+  const streams = packer === undefined ? [file] : [packer, file];
+  for (const stream of streams) {
+    // Neither knows of the other's end: a packer whose file is full would wait for it for ever.
+    stream.on("error", (err: Error) => {
+      failure ??= err;
+      for (const each of streams) each.destroy(err);
+    });
+  }
   return {
     async write(bytes) {
       if (failure !== undefined) throw wrapped(path, failure);
-      if (!entry.write(bytes))
-        await new Promise<void>((resolve) =>
-          entry
-            .once("drain", resolve)
-            .once("error", () => resolve())
-            .once("close", () => resolve()),
-        );
+      if (!entry.write(bytes)) await untilWanted(entry);
+      if (failure !== undefined) throw wrapped(path, failure);
     },
     async finish() {
       entry.end();
@@ -58,10 +59,26 @@ export function createPackedFile(exec: Exec, path: string, compression: Compress
   };
 }
 
+/** Until the stream takes more, or never will again. */
+function untilWanted(stream: Writable): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      stream.off("drain", done).off("close", done);
+      resolve();
+    };
+    stream.on("drain", done).on("close", done);
+  });
+}
+
 export async function openPackedFile(exec: Exec, path: string): Promise<AsyncIterable<Uint8Array>> {
   if (path.endsWith(".lzo")) {
     const plain = `${path}.unpacked-${process.pid}`;
-    await exec("lzop", ["-d", "--force", "-o", plain, path], { timeoutMs: LZO_TIMEOUT_MS });
+    await exec("lzop", ["-d", "--force", "-o", plain, path], { timeoutMs: LZO_TIMEOUT_MS }).catch(
+      async (err: unknown) => {
+        await rm(plain, { force: true });
+        throw err;
+      },
+    );
     const stream = createReadStream(plain);
     stream.once("close", () => void rm(plain, { force: true }));
     return stream;
