@@ -71,6 +71,20 @@ export function changedJob(
   return { ...job, options, since: moved ? nowSeconds : job.since };
 }
 
+/** Without a guest that is gone; undefined when the job was about nobody else. */
+export function jobWithoutGuest(job: BackupJob, vmid: number): BackupJob | undefined {
+  const options: Record<string, JobValue> = { ...job.options };
+  for (const key of ["vmid", "exclude"]) {
+    const text = options[key];
+    if (typeof text !== "string") continue;
+    const left = splitList(text).filter((each) => each !== String(vmid));
+    if (left.length > 0) options[key] = left.join(",");
+    else if (key === "vmid") return undefined;
+    else delete options[key];
+  }
+  return { ...job, options };
+}
+
 /** As the API shows it: property strings read, their numbers as text, as PVE does. */
 export function shownJob(job: BackupJob): Record<string, unknown> {
   const shown: Record<string, unknown> = { ...job.options };

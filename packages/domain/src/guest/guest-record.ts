@@ -75,13 +75,19 @@ export function encodeGuest(guest: GuestRecord): unknown {
   return stored;
 }
 
+export interface GoneGuest {
+  readonly vmid: number;
+  /** Backup jobs are to forget it too. */
+  readonly purge?: boolean;
+}
+
 /**
  * Guests that were deleted, until a server has taken their pool memberships and permissions away: the next guest with
  * the id must not inherit them, whatever crashes when.
  */
 export const goneGuestCollection = {
   prefix: "/gpve/gone-guests/",
-  decode: (json: unknown): { readonly vmid: number } => json as { readonly vmid: number },
+  decode: (json: unknown): GoneGuest => json as GoneGuest,
 };
 
 export const guestCollection = {

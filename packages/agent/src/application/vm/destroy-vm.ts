@@ -8,6 +8,8 @@ export interface DestroyArgs {
   readonly vmid: number;
   readonly destroyUnreferenced: boolean;
   readonly skiplock: boolean;
+  /** Backup jobs forget it as well. */
+  readonly purge?: boolean;
   /** Storages to search for disks that no configuration names. */
   readonly storages: readonly string[];
 }
@@ -32,7 +34,7 @@ export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArg
     steps: [
       {
         name: "destroy",
-        run: async ({ args, log }) => {
+        run: async ({ args, log, warn, clock, signal }) => {
           const { vmid } = args;
           const config = host.configs.find(vmid);
           if (config === undefined) return;
@@ -52,7 +54,11 @@ export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArg
           for (const volid of new Set([...referenced, ...more])) await freeVolume(host, volid, log);
           await host.processes.forget(String(vmid));
           await host.chains.forget(vmid);
-          await host.configs.remove(vmid);
+          const purge = args.purge === true;
+          if (purge) log(`purging VM ${vmid} from related configurations..`);
+          await host.configs.remove(vmid, purge);
+          if (purge && !(await host.configs.waitForPurge(vmid, clock, signal)))
+            warn(`VM ${vmid} is not yet out of the backup jobs`);
         },
       },
     ],

@@ -1,6 +1,7 @@
 // Disks that a request asks for: `store:SIZE` allocates, `import-from` copies, anything else must be there already.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
+import { contentOf } from "@gpve/domain/storage/definition.ts";
 import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
@@ -41,6 +42,21 @@ export function storagesFor(values: Readonly<Record<string, string>>): string[] 
     return name === undefined ? [] : [name];
   });
   return [...new Set(found)];
+}
+
+/** What PVE looks at before it forks: storages must be there, and take disks where one is to be made. */
+export function checkStorages(host: VmHost, values: Readonly<Record<string, string>>): void {
+  for (const [key, text] of Object.entries(values)) {
+    if (!isDriveKey(key)) continue;
+    for (const storage of storagesFor({ [key]: text })) {
+      const definition = host.storages.definition(storage);
+      if (isNewDisk(key, text) && !contentOf(definition).has("images")) {
+        throw new AppError("request.invalid", "Parameter verification failed.", {
+          errors: { storage: `storage '${storage}' does not support vm images` },
+        });
+      }
+    }
+  }
 }
 
 /** The drive as it is stored: a real volume and its size. */

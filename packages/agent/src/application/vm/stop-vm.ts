@@ -65,6 +65,8 @@ export function shutdownVmOperation(host: VmHost): OperationDefinition<ShutdownA
       {
         name: "shutdown",
         run: async ({ args, signal, log }) => {
+          // A VM that went while this waited is told, not passed over.
+          host.configs.get(args.vmid);
           const process = runningVm(host, args.vmid);
           if (process === undefined) return;
           requireUnlocked(host, args);

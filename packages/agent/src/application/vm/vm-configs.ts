@@ -19,8 +19,8 @@ export const poolCollection: CollectionDef<{ readonly vms?: readonly number[] }>
   decode: (json) => json as { readonly vms?: readonly number[] },
 };
 
-const POOL_PATIENCE_MS = 5_000;
-const POOL_POLL_MS = 50;
+const SERVER_PATIENCE_MS = 5_000;
+const SERVER_POLL_MS = 50;
 
 export interface VmConfigsDeps {
   readonly node: string;
@@ -133,23 +133,25 @@ export class VmConfigs {
   }
 
   /** No error when it is gone already: deleting may run again after a crash. */
-  async remove(vmid: number): Promise<void> {
+  async remove(vmid: number, purge = false): Promise<void> {
     await this.#deps.records().transact((tx) => {
       const record = tx.get(guestCollection, String(vmid))?.value;
       if (!this.#isOurs(record)) return;
       tx.delete(guestCollection, String(vmid));
-      tx.put(goneGuestCollection, String(vmid), { vmid });
+      tx.put(goneGuestCollection, String(vmid), { vmid, ...(purge ? { purge } : {}) });
     });
   }
 
+  /** False when no server has taken a removed guest out of the cluster's configuration in time: one will, later. */
+  waitForPurge(vmid: number, clock: Pick<Clock, "sleep">, signal: AbortSignal): Promise<boolean> {
+    const gone = this.#deps.records().collection(goneGuestCollection);
+    return patiently(() => gone.get(String(vmid)) === undefined, clock, signal);
+  }
+
   /** False when no server has put a new guest into its pool in time: one will, later. */
-  async waitForPool(vmid: number, clock: Pick<Clock, "sleep">, signal: AbortSignal): Promise<boolean> {
-    for (let waited = 0; waited < POOL_PATIENCE_MS; waited += POOL_POLL_MS) {
-      const record = this.#deps.records().collection(guestCollection).get(String(vmid))?.value;
-      if (record?.wantedPool === undefined) return true;
-      await clock.sleep(POOL_POLL_MS, signal);
-    }
-    return false;
+  waitForPool(vmid: number, clock: Pick<Clock, "sleep">, signal: AbortSignal): Promise<boolean> {
+    const guests = this.#deps.records().collection(guestCollection);
+    return patiently(() => guests.get(String(vmid))?.value.wantedPool === undefined, clock, signal);
   }
 
   #changeIn(tx: Tx, vmid: number, change: (config: VmConfig) => VmConfig): VmConfig {
@@ -175,6 +177,19 @@ export class VmConfigs {
   #isOurs(record: GuestRecord | undefined): boolean {
     return record?.type === "qemu" && record.node === this.#deps.node;
   }
+}
+
+/** Servers see what agents write, and do their part of it a moment later. */
+async function patiently(
+  isDone: () => boolean,
+  clock: Pick<Clock, "sleep">,
+  signal: AbortSignal,
+): Promise<boolean> {
+  for (let waited = 0; waited < SERVER_PATIENCE_MS; waited += SERVER_POLL_MS) {
+    if (isDone()) return true;
+    await clock.sleep(SERVER_POLL_MS, signal);
+  }
+  return false;
 }
 
 export const newConfig: VmConfig = emptyVmConfig;

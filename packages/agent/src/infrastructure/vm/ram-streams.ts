@@ -5,6 +5,7 @@ import { mkdir, open, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { RamReceiver, RamStreams } from "@gpve/domain/vm/ram-streams.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -33,7 +34,7 @@ export class UnixRamStreams implements RamStreams {
         for await (const chunk of connection) await writeAll(target, chunk as Buffer);
         await target.sync();
       };
-      copy().then(resolve, reject);
+      copy().then(resolve, (err: unknown) => reject(clearer(file, err)));
     });
     await new Promise<void>((listening, failed) => {
       server.once("error", failed);
@@ -67,6 +68,15 @@ export class UnixRamStreams implements RamStreams {
       connection.destroy();
     }
   }
+}
+
+/** A full disk is told apart: it is the one failure a person can do something about at once. */
+function clearer(file: string, cause: unknown): AppError {
+  const full = ["ENOSPC", "EDQUOT"].includes((cause as NodeJS.ErrnoException).code ?? "");
+  const why = `writing the VM state to ${file} failed: ${messageOf(cause)}`;
+  return full
+    ? new AppError("capacity.exceeded", `not enough space on the storage: ${why}`, { cause, pveStatus: 500 })
+    : new AppError("internal.error", why, { cause });
 }
 
 async function writeAll(

@@ -12,6 +12,7 @@ import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { ExtensionHandler } from "../../application/agent.ts";
 import { microvmFiles } from "../../application/vm/microvm-files.ts";
+import { checkStorages } from "../../application/vm/new-disks.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
 import { checkDriveAccess } from "./drive-access.ts";
 import { requireAllocate, withPool } from "./restore-request.ts";
@@ -38,6 +39,7 @@ export function submitNewVm({ host, engine }: VmMakerDeps, vm: NewVm, ctx: Reque
   const update = readConfigUpdate(vm.params, { mayBeEmpty: true });
   checkPrivileges(vmid, {}, update.set, [], withPool(ctx, vmid, pool));
   checkDriveAccess(host, vmid, update.set, ctx);
+  checkStorages(host, update.set);
   const values = storedCloudinitValues(update.set, {}, host.cloudinit.hashPassword);
   const args = {
     values,

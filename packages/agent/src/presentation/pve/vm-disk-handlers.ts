@@ -40,6 +40,7 @@ export function createDiskHandlers({ host, engine }: DiskHandlerDeps): PveHandle
       };
       for (const id of cloneStorages(config, args))
         ctx.access.require(`/storage/${id}`, ["Datastore.AllocateSpace"]);
+      if (storage !== undefined) host.storages.plugin(storage);
       checkCloneable(host, args, config);
       return submitVmTask(engine, "qmclone", vmid, args, ctx, [newid]);
     },

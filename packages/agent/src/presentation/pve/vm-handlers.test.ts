@@ -1,3 +1,4 @@
+import { goneGuestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { poolCollection } from "../../application/vm/vm-configs.ts";
 import { VmNode } from "../../testing/vm-world.ts";
@@ -85,13 +86,32 @@ describe("creating a VM", () => {
   });
 
   it("leaves nothing when a disk cannot be made", async () => {
-    const failed = await exit(`POST ${QEMU}`, { vmid: 100, scsi0: "local:0.01", scsi1: "none:1" }, "root");
-    expect(failed).toContain("storage 'none' does not exist");
+    const scsi1 = "local:100/vm-100-disk-7.raw";
+    const failed = await exit(`POST ${QEMU}`, { vmid: 100, scsi0: "local:0.01", scsi1 }, "root");
+    expect(failed).toContain(`'${scsi1}'`);
     expect(node.images(100)).toEqual([]);
     expect(node.configs.has(100)).toBe(false);
     await expect(node.call(`POST ${QEMU}`, { vmid: 100, scsi0: "5" }, "root")).rejects.toMatchObject({
       errors: { scsi0: "unable to parse drive options" },
     });
+  });
+
+  it("is refused at once on storages that are not there or take no disks", async () => {
+    node.define("plain", { content: "iso" });
+    const refused = (params: object) => node.call(`POST ${QEMU}`, { vmid: 100, ...params }, "root");
+    await expect(refused({ scsi0: "none:1" })).rejects.toThrow("storage 'none' does not exist");
+    await expect(refused({ ide2: "none:cloudinit" })).rejects.toThrow("storage 'none' does not exist");
+    await expect(refused({ ide2: "none:iso/a.iso,media=cdrom" })).rejects.toThrow("'none' does not exist");
+    await expect(refused({ scsi0: "plain:1" })).rejects.toMatchObject({
+      message: "Parameter verification failed.",
+      errors: { storage: "storage 'plain' does not support vm images" },
+    });
+    expect(node.configs.has(100)).toBe(false);
+    await node.addWithDisk(200);
+    const asTask = { vmid: 200, scsi3: "none:1" };
+    await expect(node.call(`POST ${VM}/config`, asTask, "root")).rejects.toThrow("'none' does not exist");
+    const clone = { vmid: 200, newid: 201, storage: "none" };
+    await expect(node.call(`POST ${VM}/clone`, clone, "root")).rejects.toThrow("'none' does not exist");
   });
 
   it("asks for the privileges of every key", async () => {
@@ -211,7 +231,11 @@ describe("a VM", () => {
     });
     expect(node.guests.get("100")?.limits).toEqual({ cpuUnits: 5 });
     expect(await exit(`POST ${VM}/config`, { vmid: 100, name: "new" }, "root")).toBe("OK");
-    await expect(put({ name: "x", digest: "0".repeat(40) })).rejects.toThrow("checksum mismatch");
+    const stale = { name: "x", digest: "0".repeat(40) };
+    await expect(put(stale)).rejects.toThrow("checksum mismatch");
+    await expect(node.call(`POST ${VM}/config`, { vmid: 100, ...stale }, "root")).rejects.toThrow(
+      "checksum mismatch (file change by other user?)",
+    );
     await expect(put({ scsi3: "local:0.01", scsi4: "none:1" })).rejects.toThrow("does not exist");
     expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
   });
@@ -234,5 +258,24 @@ describe("a VM", () => {
     await expect(states()).rejects.toThrow(
       "Configuration file 'nodes/n1/qemu-server/100.conf' does not exist",
     );
+  });
+
+  it("leaves the backup jobs as well when it is purged, before its task ends", async () => {
+    const gone = node.records.collection(goneGuestCollection);
+    const seen: unknown[] = [];
+    // The server's part.
+    const stop = gone.onChange((id, entry) => {
+      if (entry === undefined) return;
+      seen.push(entry.value);
+      void node.records.transact((tx) => tx.delete(goneGuestCollection, id));
+    });
+    expect(await exit(`DELETE ${VM}`, { vmid: 100, purge: true }, "root")).toBe("OK");
+    expect(seen).toEqual([{ vmid: 100, purge: true }]);
+    expect(gone.list()).toEqual([]);
+    stop();
+    const signal = new AbortController().signal;
+    await node.addWithDisk(101);
+    await node.configs.remove(101);
+    expect(await node.configs.waitForPurge(101, { sleep: async () => undefined }, signal)).toBe(false);
   });
 });

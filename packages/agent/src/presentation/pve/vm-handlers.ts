@@ -3,7 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
-import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
+import { checkDigest, readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { checkLock, hasLock } from "@gpve/domain/vm/lock.ts";
 import { effectiveValues } from "@gpve/domain/vm/pending.ts";
 import { checkSuspendable } from "@gpve/domain/vm/suspend.ts";
@@ -11,6 +11,7 @@ import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { checkDestroyable } from "../../application/vm/destroy-vm.ts";
 import { stateStorage } from "../../application/vm/snapshot/ram-volume.ts";
+import { checkStorages } from "../../application/vm/new-disks.ts";
 import { updateVmConfig } from "../../application/vm/update-config.ts";
 import { requireRunning, type VmHost } from "../../application/vm/vm-host.ts";
 import { checkDriveAccess } from "./drive-access.ts";
@@ -51,13 +52,14 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
     },
 
     "DELETE /nodes/{node}/qemu/{vmid}": (
-      { vmid, skiplock, "destroy-unreferenced-disks": unreferenced },
+      { vmid, skiplock, purge, "destroy-unreferenced-disks": unreferenced },
       ctx,
     ) => {
       requireRootFor("skiplock", skiplock, ctx);
       checkDestroyable(host, vmid);
       const args = {
         skiplock: skiplock ?? false,
+        purge: purge ?? false,
         destroyUnreferenced: unreferenced ?? false,
         storages: deps.imageStorages(),
       };
@@ -84,7 +86,9 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
 
     "POST /nodes/{node}/qemu/{vmid}/config": ({ vmid, background_delay: _delay, ...params }, ctx) => {
       const update = checkedUpdate(host, vmid, params, ctx);
-      checkLock(host.configs.get(vmid));
+      const config = host.configs.get(vmid);
+      checkDigest(config, update.digest);
+      checkLock(config);
       return submit("qmconfig", vmid, { update }, ctx);
     },
 
@@ -149,6 +153,7 @@ function checkedUpdate(
   requireRootFor("skiplock", update.skiplock, ctx);
   checkPrivileges(vmid, effectiveValues(config), update.set, [...update.delete, ...update.revert], ctx);
   checkDriveAccess(host, vmid, update.set, ctx);
+  checkStorages(host, update.set);
   const set = storedCloudinitValues(update.set, effectiveValues(config), host.cloudinit.hashPassword);
   return { ...update, set };
 }

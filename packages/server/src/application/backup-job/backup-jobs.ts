@@ -3,6 +3,7 @@ import {
   backupJobCollection,
   changedJob,
   includedGuests,
+  jobWithoutGuest,
   newJob,
   scheduleOf,
   shownJob,
@@ -18,7 +19,7 @@ import { readPropertyString } from "@gpve/domain/schema/property-string.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { Records } from "@gpve/store/records/port.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { alreadyThere, missing, refused } from "../access/failures.ts";
 import { backupRunCollection, runIdsOf } from "./backup-runs.ts";
 
@@ -87,8 +88,7 @@ export class BackupJobs {
   async remove(id: string): Promise<void> {
     await this.#deps.records.transact((tx) => {
       if (tx.get(backupJobCollection, id) === undefined) throw noSuchJob(id);
-      tx.delete(backupJobCollection, id);
-      for (const run of runIdsOf(tx.list(backupRunCollection), id)) tx.delete(backupRunCollection, run);
+      removeJob(tx, id);
     });
   }
 
@@ -165,6 +165,20 @@ export class BackupJobs {
   #now(): number {
     return Math.floor(this.#deps.clock.now() / 1000);
   }
+}
+
+/** A guest is gone for good: a job that was about it alone goes with it. */
+export function removeGuestFromJobs(tx: Tx, vmid: number): void {
+  for (const { id, value } of tx.list(backupJobCollection)) {
+    const left = jobWithoutGuest(value, vmid);
+    if (left === undefined) removeJob(tx, id);
+    else if (JSON.stringify(left) !== JSON.stringify(value)) tx.put(backupJobCollection, id, left);
+  }
+}
+
+function removeJob(tx: Tx, id: string): void {
+  tx.delete(backupJobCollection, id);
+  for (const run of runIdsOf(tx.list(backupRunCollection), id)) tx.delete(backupRunCollection, run);
 }
 
 function requireAllocate(ctx: RequestContext, storage: unknown): void {

@@ -1,9 +1,11 @@
 import { goneGuestCollection, guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { backupJobCollection } from "@gpve/domain/backup/backup-job.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { expect, it, vi } from "vitest";
 import { poolsDef } from "../access/collections.ts";
+import { backupRunCollection } from "../backup-job/backup-runs.ts";
 import { keepGuestPools } from "./guest-pools.ts";
 
 it("puts new guests into their pools and takes those that are gone out again", async () => {
@@ -46,5 +48,44 @@ it("puts new guests into their pools and takes those that are gone out again", a
   await vi.waitFor(() => expect(records.collection(goneGuestCollection).list()).toEqual([]));
   expect(members()).toEqual([102]);
   stopAgain();
+  await records.close();
+});
+
+it("takes a guest that is purged out of the backup jobs, and only such a one", async () => {
+  const records = await openRecords(openSqliteStore({ path: ":memory:" }), {
+    prefix: "/gpve/",
+    log: silentLogger,
+  });
+  const job = (id: string, options: Record<string, string | boolean>) => ({ id, options, since: 0 });
+  await records.transact((tx) => {
+    tx.put(backupJobCollection, "alone", job("alone", { vmid: "100" }));
+    tx.put(backupJobCollection, "both", job("both", { vmid: "100,1001" }));
+    tx.put(backupJobCollection, "rest", job("rest", { all: true, exclude: "100" }));
+    tx.put(backupJobCollection, "most", job("most", { all: true, exclude: "100,7" }));
+    tx.put(backupJobCollection, "pool", job("pool", { pool: "prod" }));
+  });
+  const jobs = () =>
+    Object.fromEntries(
+      records
+        .collection(backupJobCollection)
+        .list()
+        .map(({ id, value }) => [id, value.options]),
+    );
+  const before = jobs();
+  const stop = keepGuestPools({ records, log: silentLogger });
+  const gone = records.collection(goneGuestCollection);
+  await records.transact((tx) => tx.put(goneGuestCollection, "100", { vmid: 100 }));
+  await vi.waitFor(() => expect(gone.list()).toEqual([]));
+  expect(jobs()).toEqual(before);
+  await records.transact((tx) => tx.put(goneGuestCollection, "100", { vmid: 100, purge: true }));
+  await vi.waitFor(() => expect(gone.list()).toEqual([]));
+  expect(jobs()).toEqual({
+    both: { vmid: "1001" },
+    rest: { all: true },
+    most: { all: true, exclude: "7" },
+    pool: { pool: "prod" },
+  });
+  expect(records.collection(backupRunCollection).list()).toEqual([]);
+  stop();
   await records.close();
 });

@@ -1,10 +1,11 @@
 // Keeps pools and permissions in step with guests: a new guest gets into the pool it was created for; of one that is
-// gone nothing is left that the next guest with its id would inherit.
+// gone nothing is left that the next guest with its id would inherit; backup jobs forget it when that was asked for.
 import { goneGuestCollection, guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { removeGuestFromJobs } from "../backup-job/backup-jobs.ts";
 import { addGuestToPool, removeGuestAccess } from "./pools.ts";
 
 export interface GuestPoolsDeps {
@@ -38,7 +39,9 @@ async function clearGuest(records: Records, id: string): Promise<void> {
   await records.transact((tx) => {
     // Created again meanwhile: its own permissions are not ours to take.
     if (tx.get(guestCollection, id) === undefined) removeGuestAccess(tx, Number(id));
-    if (tx.get(goneGuestCollection, id) !== undefined) tx.delete(goneGuestCollection, id);
+    const gone = tx.get(goneGuestCollection, id)?.value;
+    if (gone?.purge === true) removeGuestFromJobs(tx, gone.vmid);
+    if (gone !== undefined) tx.delete(goneGuestCollection, id);
   });
 }
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -54,6 +54,25 @@ describe("looking at untrusted images", () => {
     const raw = await make("plain.raw", "-f", "raw");
     await expect(inspectImage(raw, "qcow2", { exec })).rejects.toThrow("Image is not in qcow2 format");
     await expect(inspectImage(raw, "vmdk", { exec })).rejects.toThrow("no self-contained VMDK");
+  });
+
+  it("refuses a qcow2 that was cut or damaged, and minds no leaked clusters", async () => {
+    const whole = await make("whole.qcow2", "-f", "qcow2");
+    await exec("qemu-io", ["-f", "qcow2", "-c", "write -P 7 0 512k", whole]);
+    const bytes = readFileSync(whole);
+    const cut = join(folder, "cut.qcow2");
+    for (const length of [1000, 200_000, bytes.length - 200_000]) {
+      writeFileSync(cut, bytes.subarray(0, length));
+      await expect(inspectImage(cut, "qcow2", { exec })).rejects.toThrow(
+        /the image is refused: .*(?:damaged|check)/,
+      );
+    }
+    // A reference count that is too high.
+    const refcounts = Number(bytes.readBigUInt64BE(Number(bytes.readBigUInt64BE(48))));
+    const leaked = Buffer.from(bytes);
+    leaked.writeUInt16BE(1, refcounts + 2 * (bytes.length / 65_536 + 3));
+    writeFileSync(cut, leaked);
+    expect(await inspectImage(cut, "qcow2", { exec })).toMatchObject({ virtualSize: 1024 * 1024 });
   });
 
   it("refuses VMDKs that name other files", async () => {

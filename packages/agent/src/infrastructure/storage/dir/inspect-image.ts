@@ -15,6 +15,10 @@ export interface InspectedImage {
 
 /** Larger disks exist nowhere; a header that claims one wants to fill something. */
 export const MAX_VIRTUAL_SIZE = 64 * 1024 ** 4;
+const CHECK_TIMEOUT_MS = 300_000;
+const CHECK_FOUND_CORRUPTION = 2;
+/** Clusters that nothing uses: a waste of space, and no more. */
+const CHECK_FOUND_LEAKS = 3;
 const LIMITS = ["--as=1073741824", "--cpu=20", "--fsize=0", "--core=0", "--nofile=64"];
 
 export async function inspectImage(
@@ -46,7 +50,26 @@ export async function inspectImage(
   if (facts.virtualSize > MAX_VIRTUAL_SIZE) {
     throw refused(`its virtual size of ${facts.virtualSize} bytes is absurd`);
   }
+  if (format === "qcow2") await refuseBroken(path, deps);
   return { format, virtualSize: facts.virtualSize };
+}
+
+/** QEMU reads what lies behind the end of a file as zeros: a cut image would be copied without a word. */
+async function refuseBroken(
+  path: string,
+  { exec, signal, region }: { readonly exec: Exec; readonly signal?: AbortSignal; readonly region?: Region },
+): Promise<void> {
+  const argv = ["qemu-img", "check", "--output=json", ...imageArguments(path, "qcow2", region)];
+  const { code, stdout } = await exec("unshare", confined(argv), {
+    timeoutMs: CHECK_TIMEOUT_MS,
+    okCodes: [0, CHECK_FOUND_CORRUPTION, CHECK_FOUND_LEAKS],
+    ...(signal === undefined ? {} : { signal }),
+  }).catch((cause: unknown) => {
+    throw refused(`qemu-img cannot check it: ${messageOf(cause)}`, cause);
+  });
+  if (code !== CHECK_FOUND_CORRUPTION) return;
+  const { corruptions } = JSON.parse(stdout) as { readonly corruptions?: number };
+  throw refused(`it is damaged: qemu-img check finds ${corruptions ?? "some"} corruptions`);
 }
 
 /**
