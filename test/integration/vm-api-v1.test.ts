@@ -1,10 +1,12 @@
 // Virtual machines as objects of /api/v1 on real QEMU: made, changed, watched, and a microvm that boots a kernel.
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createConnection } from "node:net";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { kernelImage } from "@gpve/agent/testing/boot-sector.ts";
-import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { exec, type ExecOptions } from "@gpve/kit/exec.ts";
+import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../support/gpve.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
@@ -37,7 +39,6 @@ afterAll(() => gpve.stop());
 const v1 = async (method: string, path: string, body?: object, type = "application/json") => {
   const { url, token, caFile } = gpve.credentials;
   const { request } = await import("node:https");
-  const { readFileSync } = await import("node:fs");
   return new Promise<{ status: number; body: Vm & { detail?: string } }>((resolve, reject) => {
     const call = request(
       `${url}/api/v1${path}`,
@@ -55,6 +56,15 @@ const v1 = async (method: string, path: string, body?: object, type = "applicati
     call.on("error", reject);
     call.end(body === undefined ? undefined : JSON.stringify(body));
   });
+};
+/** In a process of its own, as people have it. */
+const ctl = async (argv: readonly string[], more: Partial<ExecOptions> = {}) => {
+  const { code, stdout, stderr } = await exec(nodeBinary, [mainFile, "ctl", "--data", gpve.data, ...argv], {
+    timeoutMs: 240_000,
+    okCodes: Array.from({ length: 131 }, (_none, at) => at),
+    ...more,
+  });
+  return { code, out: stdout, err: stderr };
 };
 const vm = (vmid: number, spec: object, metadata: object = {}) => ({
   apiVersion: "gpve.io/v1",
@@ -101,6 +111,72 @@ describe.skipIf(!hasQemu)("virtual machines in /api/v1", () => {
     await waitTask(api, stop.data as string);
     expect((await v1("DELETE", "/virtualmachines/100")).status).toBe(200);
     expect((await v1("GET", "/virtualmachines/100")).status).toBe(404);
+  });
+
+  test("are applied from a file, together with what they need", { timeout: 300_000 }, async () => {
+    const [file, changed] = [
+      fileURLToPath(new URL("../../examples/vm.yaml", import.meta.url)),
+      join(gpve.data, "changed.yaml"),
+    ];
+    const text = readFileSync(file, "utf8");
+    let seen = "";
+    const enough = new AbortController();
+    const watching = ctl(["get", "vms", "-w", "-o", "json"], {
+      signal: enough.signal,
+      onLine: (line) => (seen += line),
+    }).catch((err: unknown) => {
+      if (!enough.signal.aborted) throw err;
+    });
+    const before = await ctl(["diff", "-f", file]);
+    expect(before.code, before.err).toBe(1);
+    expect((await v1("GET", "/virtualmachines/9000")).status).toBe(404);
+    const applied = await ctl(["apply", "-f", file]);
+    expect(applied.code, applied.err).toBe(0);
+    expect(applied.err).toContain("2 created");
+    const { body } = await v1("GET", "/virtualmachines/9000");
+    expect(body).toMatchObject({
+      metadata: { labels: { team: "shop" } },
+      spec: { running: true, config: { scsi0: "local:9000/vm-9000-disk-0.qcow2,size=1G" } },
+    });
+    expect((await api("GET", "/pools/demo")).data).toMatchObject({ members: [{ vmid: 9000 }] });
+    for (const verb of ["diff", "apply"]) {
+      const again = await ctl([verb, "-f", file]);
+      expect(again, again.err).toMatchObject({ code: 0, err: expect.stringContaining("2 unchanged") });
+    }
+    // Running, and its memory waits for the next start: as after a PUT.
+    writeFileSync(
+      changed,
+      text.replace('memory: "64"', 'memory: "80"').replace("name: demo\n    pool", "name: shop\n    pool"),
+    );
+    const update = await ctl(["apply", "-f", changed]);
+    expect(update.code, update.err).toBe(0);
+    expect((await v1("GET", "/virtualmachines/9000")).body).toMatchObject({
+      spec: { running: true, config: { name: "shop", memory: "80" } },
+      status: { pending: ["memory"] },
+    });
+    expect((await ctl(["diff", "-f", changed])).code).toBe(0);
+    // One that cannot be made takes the others back with it.
+    const bad = `${text}---\n${JSON.stringify(vm(9001, { config: { scsi0: "nowhere:1" } }))}\n`;
+    writeFileSync(changed, bad);
+    const failed = await ctl(["apply", "-f", changed]);
+    expect(failed.code).not.toBe(0);
+    expect(failed.err).toContain("nowhere");
+    expect((await v1("GET", "/virtualmachines/9000")).body.spec.config).toMatchObject({ name: "shop" });
+    expect((await v1("GET", "/virtualmachines/9001")).status).toBe(404);
+    await waitTask(api, (await api("POST", `/nodes/${node}/qemu/9000/status/stop`)).data as string);
+    await expect.poll(() => state(9000), { timeout: 60_000 }).toBe("stopped");
+    // Stopped by somebody, and the file says that it shall run.
+    const restarted = await ctl(["apply", "-f", file]);
+    expect(restarted.code, restarted.err).toBe(0);
+    expect(await state(9000)).toBe("running");
+    await waitTask(api, (await api("POST", `/nodes/${node}/qemu/9000/status/stop`)).data as string);
+    const deleted = await ctl(["delete", "vm", "9000"]);
+    expect(deleted.code, deleted.err).toBe(0);
+    expect((await v1("GET", "/virtualmachines/9000")).status).toBe(404);
+    await expect.poll(() => seen, { timeout: 30_000 }).toContain('"DELETED"');
+    expect(seen).toContain('"state":"running"');
+    enough.abort();
+    await watching;
   });
 
   test("that cannot be made say why, and leave nothing", async () => {

@@ -20,6 +20,7 @@ import type { RecordEvent } from "./application/v1/events.ts";
 import { objectsFromHistory } from "./application/v1/history.ts";
 import { taskEnd } from "./application/task/task-end.ts";
 import { createKindAdapters } from "./application/v1/kind-adapters.ts";
+import { guestReported } from "./application/node/guest-reported.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import type { Membership } from "./application/node/membership.ts";
 import type { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
@@ -65,6 +66,7 @@ export function registerV1Operations(
         return (await connection.call(callOf(node, route, params, ctx), ctx.signal)).data;
       },
       taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+      reported: (guest, signal) => guestReported(parts, guest, signal),
     },
     tasks: taskRecords,
     progress: (upid) => {

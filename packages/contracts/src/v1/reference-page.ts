@@ -28,6 +28,10 @@ truth is the OpenAPI 3.1 document at \`/api/v1/openapi.json\`; \`/api/v1/openapi
 - **Plan and apply**: \`POST /api/v1/plan\` with \`{"objects": [...]}\` says what would change, field by field;
   \`POST /api/v1/apply\` makes it so as one task with a step per object, undone as a whole when a step fails. Labels and
   annotations that an object does not mention stay; spec becomes exactly what is given.
+- **Virtual machines** are changed by their node, with the same checks and effects as under /api2: what a running guest
+  cannot take waits for its next start. Applied again they stay as they are: \`local:8\` is the disk that was made of it,
+  a NIC without an address keeps the one it drew, and \`boot\`, \`meta\`, \`smbios1\`, \`vmgenid\` and unused disks stay
+  unless they are given otherwise. Applying grows no disks and takes \`cipassword\` only as a hash.
 `;
 
 export function referencePage(): string {

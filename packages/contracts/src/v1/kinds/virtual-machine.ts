@@ -11,7 +11,9 @@ export const virtualMachineKind: KindDeclaration = {
     "A virtual machine. Its name is its VMID; the same machine is under /nodes/{node}/qemu of /api2.",
   spec: Type.Object(
     {
-      node: Type.String({ description: "The node that has it." }),
+      node: Type.Optional(
+        Type.String({ description: "The node that has it; may be left out where there is only one." }),
+      ),
       running: Type.Optional(
         Type.Boolean({ description: "Whether it shall run; a guest may switch itself off." }),
       ),
@@ -83,5 +85,7 @@ export const virtualMachineKind: KindDeclaration = {
     { title: "Size", fields: ["status.cpus", "status.memoryBytes", "status.diskBytes", "status.usage"] },
     { title: "Configuration", fields: ["spec.config", "spec.microvm", "status.pending", "status.snapshots"] },
   ],
+  // After everything that a VM may name, and what its maker may do.
+  applyOrder: 60,
   liveStatus: true,
 };

@@ -63,9 +63,20 @@ export interface ActCommand {
 
 /** For kinds whose objects are changed by work on a node. Each resolves when the work is done, and throws its error. */
 export interface KindActions {
+  /** Paths of fields that no plan shows, "spec.config.cipassword". */
+  readonly secrets: ReadonlySet<string>;
+  /** The spec that applying `spec` leads to; throws when it cannot. Equal to what is there: nothing to do. */
+  settle(reader: Reader, command: ActCommand): Fields;
   create(command: ActCommand): Promise<void>;
   change(command: ActCommand & { readonly previous: RawObject }): Promise<void>;
   remove(command: Omit<ActCommand, "spec"> & { readonly previous: RawObject }): Promise<void>;
+  /** Removes what `create` made, whatever has become of it since. */
+  discard(command: Omit<ActCommand, "spec"> & { readonly previous: RawObject }): Promise<void>;
+}
+
+/** Whether objects of a kind can be applied at this server. */
+export function isAppliable({ kind, write, act }: KindAdapter): boolean {
+  return kind.applyOrder !== undefined && (write !== undefined || act !== undefined);
 }
 
 export function cacheReader(records: Records): Reader {

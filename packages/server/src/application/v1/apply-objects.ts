@@ -7,14 +7,16 @@ import type { AccessView, Actor, RequestContext, RequestLogger } from "@gpve/dom
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { Records, Tx } from "@gpve/store/records/port.ts";
+import type { Records } from "@gpve/store/records/port.ts";
 import { cacheReader } from "./adapter.ts";
-import type { KindAdapter } from "./adapter.ts";
+import type { KindAdapter, Reader } from "./adapter.ts";
+import { applyByAction, restoreByAction } from "./apply-actions.ts";
+import type { Before } from "./apply-actions.ts";
 import { sameJson } from "./merge-patch.ts";
 import { metaCollection, metaId, readMeta } from "./object-meta.ts";
-import type { MetaRecord } from "./object-meta.ts";
 import { planObjects } from "./plan-objects.ts";
 import type { PlanDeps } from "./plan-objects.ts";
+import type { CheckedObject } from "./validation.ts";
 import { removeObject, writeObject } from "./write-object.ts";
 
 export const APPLY_OPERATION = "applyobjects";
@@ -32,16 +34,11 @@ export interface ApplyArgs {
   readonly items: readonly ApplyItem[];
 }
 
-/** What an object was before its step; null = it did not exist. */
-interface Before {
-  readonly spec: Fields;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly meta: MetaRecord | null;
-}
-
 export interface ApplyState {
   /** By the step's name. */
   before: Record<string, Before | null>;
+  /** Steps that had a node make an object: what is there under its name is theirs. */
+  made?: Record<string, boolean>;
 }
 
 /** Starts the operation and answers with its UPID. The same request id gives the same operation. */
@@ -125,36 +122,32 @@ export function applyObjectsOperation(deps: {
               step.state.before[key] = beforeOf(adapter, deps.records, item.name);
               await step.checkpoint();
             }
-            const outcome = await deps.records.transact(
-              (tx) => {
-                if (isApplied(tx, adapter, item)) return undefined;
-                const object = {
-                  apiVersion: API_VERSION,
-                  kind: item.kind,
-                  metadata: {
-                    name: item.name,
-                    ...(item.labels === undefined ? {} : { labels: { ...item.labels } }),
-                    ...(item.annotations === undefined ? {} : { annotations: { ...item.annotations } }),
-                    ...(item.resourceVersion === undefined ? {} : { resourceVersion: item.resourceVersion }),
-                  },
-                  spec: item.spec,
-                };
-                return writeObject(tx, deps.clock.now(), {
-                  adapter,
-                  object,
-                  verb: "apply",
-                  ctx: contextOf(step),
-                });
-              },
-              { signal: step.signal },
-            );
+            const write = { adapter, object: objectOf(item), verb: "apply" as const, ctx: contextOf(step) };
+            const outcome =
+              adapter.act === undefined
+                ? await deps.records.transact(
+                    (tx) =>
+                      isApplied(tx, adapter, item) ? undefined : writeObject(tx, deps.clock.now(), write),
+                    { signal: step.signal },
+                  )
+                : await applyByAction(deps, write, {
+                    isApplied: (reader, spec) => isApplied(reader, adapter, { ...item, spec }),
+                    made: async (made) => {
+                      step.state.made = { ...step.state.made, [key]: made };
+                      await step.checkpoint();
+                    },
+                  });
             const what = outcome === undefined ? "unchanged" : outcome.created ? "created" : "updated";
             step.log(`${item.kind} ${item.name}: ${what}`);
           },
           undo: async (step) => {
             const before = step.state.before[key];
             if (before === undefined) return;
-            await restore(deps.records, adapterOf(item.kind), item.name, before, contextOf(step, RESTORING));
+            const [adapter, ctx] = [adapterOf(item.kind), contextOf(step, RESTORING)];
+            if (adapter.act !== undefined) {
+              const made = step.state.made?.[key] === true;
+              await restoreByAction(deps.records, adapter, { name: item.name, ctx }, { before, made });
+            } else await restore(deps.records, adapter, item.name, before, ctx);
             step.log(`${item.kind} ${item.name}: ${before === null ? "removed again" : "put back"}`);
           },
         };
@@ -195,7 +188,18 @@ function beforeOf(adapter: KindAdapter, records: Records, name: string): Before 
   return { spec: raw.spec, labels: raw.labels ?? meta?.labels ?? {}, meta: meta ?? null };
 }
 
-function isApplied(tx: Tx, adapter: KindAdapter, item: ApplyItem): boolean {
+function objectOf(item: ApplyItem): CheckedObject {
+  const { kind, name, spec, labels, annotations, resourceVersion } = item;
+  const metadata = {
+    name,
+    ...(labels === undefined ? {} : { labels: { ...labels } }),
+    ...(annotations === undefined ? {} : { annotations: { ...annotations } }),
+    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+  };
+  return { apiVersion: API_VERSION, kind, metadata, spec };
+}
+
+function isApplied(tx: Reader, adapter: KindAdapter, item: ApplyItem): boolean {
   const raw = adapter.get(tx, item.name);
   if (raw === undefined || !sameJson(raw.spec, item.spec)) return false;
   const meta = readMeta(tx, item.kind, item.name)?.value;

@@ -32,51 +32,11 @@ export class ObjectActions {
   }
 
   put(write: Write, once: IdempotentRequest | undefined): Promise<Outcome> {
-    return this.#deps.idempotency.once(once, () => this.#put(write));
+    return this.#deps.idempotency.once(once, () => putByAction(this.#deps, write));
   }
 
   remove(removal: Removal, once: IdempotentRequest | undefined): Promise<Outcome> {
     return this.#deps.idempotency.once(once, () => this.#remove(removal));
-  }
-
-  async #put(write: Write): Promise<Outcome> {
-    const { adapter, ctx } = write;
-    const { kind } = adapter.kind;
-    const name = typeof write.object === "function" ? (write.name ?? "") : write.object.metadata.name;
-    const reader = cacheReader(this.#deps.records);
-    const previous = adapter.get(reader, name);
-    const current =
-      previous === undefined ? undefined : projectObject(kind, previous, readMeta(reader, kind, name));
-    if (current === undefined && write.verb !== "create")
-      throw new AppError("object.not_found", `there is no ${kind} '${name}'`, { data: { kind, name } });
-    const object = typeof write.object === "function" ? write.object(current as V1Object) : write.object;
-    const verb = write.verb === "apply" ? "replace" : write.verb;
-    const desired = { ...object, status: current?.status };
-    requireMay(ruleOf(adapter, verb), ctx, { ...(current === undefined ? {} : { current }), desired });
-    if (current !== undefined && verb === "create")
-      throw new AppError("object.exists", `${kind} '${name}' already exists`, { data: { kind, name } });
-    requireVersion(kind, name, object.metadata.resourceVersion, current);
-    const { spec } = object;
-    if (previous === undefined) await actionsOf(adapter).create({ name, spec, ctx });
-    else if (!sameJson(previous.spec, spec)) await actionsOf(adapter).change({ name, spec, ctx, previous });
-    return this.#deps.records.transact((tx) => {
-      const before = readMeta(tx, kind, name)?.value;
-      const meta: MetaRecord = {
-        labels: object.metadata.labels ?? before?.labels ?? {},
-        annotations: object.metadata.annotations ?? before?.annotations ?? {},
-        createdAt: before?.createdAt ?? (previous === undefined ? this.#deps.clock.now() : 0),
-      };
-      if (isWorthKeeping(meta, before)) tx.put(metaCollection, metaId(kind, name), meta);
-      const raw = adapter.get(tx, name);
-      if (raw === undefined) throw new AppError("object.conflict", `${kind} '${name}' is gone again`);
-      const entry = readMeta(tx, kind, name);
-      return {
-        object: projectObject(kind, raw, entry),
-        created: previous === undefined,
-        deleted: false,
-        replayed: false,
-      };
-    });
   }
 
   async #remove(removal: Removal): Promise<Outcome> {
@@ -97,7 +57,52 @@ export class ObjectActions {
   }
 }
 
-function actionsOf(adapter: KindAdapter): KindActions {
+/** Does the work and writes the labels; resolves when both are done. */
+export async function putByAction(
+  deps: Pick<ObjectActionDeps, "records" | "clock">,
+  write: Write,
+): Promise<Outcome> {
+  const { adapter, ctx } = write;
+  const { kind } = adapter.kind;
+  const name = typeof write.object === "function" ? (write.name ?? "") : write.object.metadata.name;
+  const reader = cacheReader(deps.records);
+  const previous = adapter.get(reader, name);
+  const current =
+    previous === undefined ? undefined : projectObject(kind, previous, readMeta(reader, kind, name));
+  if (current === undefined && write.verb !== "create" && write.verb !== "apply")
+    throw new AppError("object.not_found", `there is no ${kind} '${name}'`, { data: { kind, name } });
+  const object = typeof write.object === "function" ? write.object(current as V1Object) : write.object;
+  const verb = write.verb === "apply" ? (current === undefined ? "create" : "replace") : write.verb;
+  const desired = { ...object, status: current?.status };
+  requireMay(ruleOf(adapter, verb), ctx, { ...(current === undefined ? {} : { current }), desired });
+  if (current !== undefined && verb === "create")
+    throw new AppError("object.exists", `${kind} '${name}' already exists`, { data: { kind, name } });
+  requireVersion(kind, name, object.metadata.resourceVersion, current);
+  const wanted = { name, spec: object.spec, ctx };
+  const spec = write.verb === "apply" ? actionsOf(adapter).settle(reader, wanted) : object.spec;
+  if (previous === undefined) await actionsOf(adapter).create({ name, spec, ctx });
+  else if (!sameJson(previous.spec, spec)) await actionsOf(adapter).change({ name, spec, ctx, previous });
+  return deps.records.transact((tx) => {
+    const before = readMeta(tx, kind, name)?.value;
+    const meta: MetaRecord = {
+      labels: object.metadata.labels ?? before?.labels ?? {},
+      annotations: object.metadata.annotations ?? before?.annotations ?? {},
+      createdAt: before?.createdAt ?? (previous === undefined ? deps.clock.now() : 0),
+    };
+    if (isWorthKeeping(meta, before)) tx.put(metaCollection, metaId(kind, name), meta);
+    const raw = adapter.get(tx, name);
+    if (raw === undefined) throw new AppError("object.conflict", `${kind} '${name}' is gone again`);
+    const entry = readMeta(tx, kind, name);
+    return {
+      object: projectObject(kind, raw, entry),
+      created: previous === undefined,
+      deleted: false,
+      replayed: false,
+    };
+  });
+}
+
+export function actionsOf(adapter: KindAdapter): KindActions {
   if (adapter.act === undefined)
     throw new AppError("internal.error", `${adapter.kind.plural} have no actions`);
   return adapter.act;

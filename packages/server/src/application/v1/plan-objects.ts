@@ -7,15 +7,16 @@ import { problemOf } from "@gpve/contracts/v1/problem.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { cacheReader } from "./adapter.ts";
-import type { KindAdapter } from "./adapter.ts";
+import { cacheReader, isAppliable } from "./adapter.ts";
+import type { KindActions, KindAdapter } from "./adapter.ts";
+import { requireMay } from "./authorisation.ts";
 import { didYouMean } from "./did-you-mean.ts";
 import { diffFields, isPlain } from "./merge-patch.ts";
 import { projectObject, readMeta } from "./object-meta.ts";
 import { OverlayTx } from "./overlay-tx.ts";
 import { secretFields } from "./secret-fields.ts";
 import type { CheckedObject, Validator } from "./validation.ts";
-import { writeObject } from "./write-object.ts";
+import { requireVersion, ruleOf, writeObject } from "./write-object.ts";
 
 export interface PlanDeps {
   readonly records: Records;
@@ -101,6 +102,12 @@ function planOne(
     seen.add(key);
     const raw = adapter.get(tx, name);
     const before = raw === undefined ? undefined : projectObject(kind, raw, readMeta(tx, kind, name));
+    if (adapter.act !== undefined) {
+      const after = planAction(tx, adapter.act, { ...one, before, ctx });
+      const changes = changesBetween(adapter, before, after);
+      const action = before === undefined ? "create" : changes.length === 0 ? "unchanged" : "update";
+      return { kind, name, action, changes: [...changes] };
+    }
     // Refused halfway, its writes must not be seen by the objects after it.
     const trial = new OverlayTx(tx);
     const { object: after } = writeObject(trial, deps.clock.now(), { adapter, object, verb: "apply", ctx });
@@ -113,23 +120,56 @@ function planOne(
   }
 }
 
+/** What the work would lead to. What its node refuses when asked is seen only by applying. */
+function planAction(
+  tx: OverlayTx,
+  act: KindActions,
+  one: {
+    readonly adapter: KindAdapter;
+    readonly object: CheckedObject;
+    readonly before: V1Object | undefined;
+    readonly ctx: RequestContext;
+  },
+): Shown {
+  const { adapter, object, before, ctx } = one;
+  const { name, labels, annotations, resourceVersion } = object.metadata;
+  const rule = ruleOf(adapter, before === undefined ? "create" : "replace");
+  const desired = { ...object, status: before?.status };
+  requireMay(rule, ctx, { ...(before === undefined ? {} : { current: before }), desired });
+  requireVersion(adapter.kind.kind, name, resourceVersion, before);
+  return {
+    metadata: {
+      labels: labels ?? before?.metadata.labels ?? {},
+      annotations: annotations ?? before?.metadata.annotations ?? {},
+    },
+    spec: act.settle(tx, { name, spec: object.spec, ctx }),
+  };
+}
+
+type Shown = Pick<V1Object, "spec"> & {
+  readonly metadata: Pick<V1Object["metadata"], "labels" | "annotations">;
+};
+
 function changesBetween(
   adapter: KindAdapter,
   before: V1Object | undefined,
-  after: V1Object,
+  after: Shown,
 ): readonly FieldChange[] {
-  const shown = (object: V1Object | undefined): unknown => ({
+  const shown = (object: Shown | undefined): unknown => ({
     metadata: { labels: object?.metadata.labels ?? {}, annotations: object?.metadata.annotations ?? {} },
     spec: object?.spec ?? {},
   });
   const secrets = secretFields(adapter.kind.spec, "spec");
-  return diffFields(shown(before), shown(after), "", (path) => secrets.has(path));
+  return diffFields(
+    shown(before),
+    shown(after),
+    "",
+    (path) => secrets.has(path) || adapter.act?.secrets.has(path) === true,
+  );
 }
 
 function adapterOf(adapters: readonly KindAdapter[], kind: string): KindAdapter {
-  const appliable = adapters.filter(
-    (adapter) => adapter.write !== undefined && adapter.kind.applyOrder !== undefined,
-  );
+  const appliable = adapters.filter(isAppliable);
   const found = appliable.find((adapter) => adapter.kind.kind === kind);
   if (found !== undefined) return found;
   const names = appliable.map((adapter) => adapter.kind.kind);

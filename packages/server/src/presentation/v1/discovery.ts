@@ -1,4 +1,5 @@
 // Answers that describe the server itself.
+import { isAppliable } from "../../application/v1/adapter.ts";
 import { apiExtensions } from "@gpve/contracts/api-extensions.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import type { Coverage, Discovery } from "@gpve/contracts/v1/bodies.ts";
@@ -11,7 +12,7 @@ export function discovery(version: string, adapters: readonly KindAdapter[]): Di
   return {
     apiVersion: API_VERSION,
     version,
-    kinds: adapters.map(({ kind, write }) => ({
+    kinds: adapters.map(({ kind, ...adapter }) => ({
       kind: kind.kind,
       plural: kind.plural,
       aliases: [...kind.aliases],
@@ -21,7 +22,7 @@ export function discovery(version: string, adapters: readonly KindAdapter[]): Di
       selectableFields: ["metadata.name", ...kind.selectableFields],
       columns: kind.columns.map((column) => ({ ...column })),
       describe: kind.describe.map((group) => ({ title: group.title, fields: [...group.fields] })),
-      appliable: write !== undefined && kind.applyOrder !== undefined,
+      appliable: isAppliable({ kind, ...adapter }),
     })),
     extensions: apiExtensions.map((extension) => ({ ...extension })),
   };

@@ -29,6 +29,7 @@ beforeEach(async () => {
         return answer(route, params);
       },
       taskEnd: (upid, signal) => taskEnd(records, upid, signal),
+      reported: async () => undefined,
     }),
   });
 });

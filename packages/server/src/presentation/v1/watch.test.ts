@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { nodeRecords } from "../../application/node/collections.ts";
@@ -194,6 +195,29 @@ describe("a watch", () => {
     const ended = reader.next();
     await clock.advance(16_000);
     expect(await ended).toMatchObject({ event: "ERROR", data: { code: "auth.failed" } });
+  });
+
+  it("tells of virtual machines: their configuration, whether they run, and only to those who may see them", async () => {
+    const put = (vmid: number, conf: string) =>
+      v1.records.transact((tx) =>
+        tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node: "n1", conf })),
+      );
+    await v1.addUser("joe@pve", { grants: [["/vms/101", "PVEAuditor"]] });
+    await put(100, "name: web\n");
+    const reader = await watch("/virtualmachines?watch=1&fieldSelector=metadata.name%3D100");
+    expect((await reader.next())?.data).toMatchObject({ status: { name: "web", state: "unknown" } });
+    await reader.next();
+    const joe = await watch("/virtualmachines?watch=1", "joe@pve");
+    await put(100, "name: shop\n");
+    expect(await reader.next()).toMatchObject({ event: "MODIFIED", data: { status: { name: "shop" } } });
+    const guests = [{ vmid: 100, type: "qemu", status: "running", uptimeSeconds: 5, cpu: 0, mem: 7 }];
+    v1.views.set("n1", { node: "n1", health: "online", report: { guests } } as unknown as NodeView);
+    await clock.advance(2_500);
+    expect(await reader.next()).toMatchObject({ event: "MODIFIED", data: { status: { state: "running" } } });
+    await put(101, "name: theirs\n");
+    expect(await joe.take(1)).toEqual(["ADDED 101"]);
+    await v1.records.transact((tx) => tx.delete(guestCollection, "100"));
+    expect(await reader.take(1)).toEqual(["DELETED 100"]);
   });
 
   it("shows live figures of nodes that are in no store", async () => {

@@ -9,8 +9,11 @@ import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
 import { effectiveValues, pendingRows } from "@gpve/domain/vm/pending.ts";
 import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
+import type { ReportedGuest } from "../../node/guest-reported.ts";
 import { byName } from "../adapter.ts";
 import type { KindActions, KindAdapter, RawObject } from "../adapter.ts";
+import { sameJson } from "../merge-patch.ts";
+import { checkNewConfig, settledVmConfig, shownConfig, type VmSpec } from "./vm-spec.ts";
 
 export interface VmActionDeps {
   /** Calls a method of a node; the node judges what it needs. Resolves with its data. */
@@ -22,6 +25,8 @@ export interface VmActionDeps {
   ) => Promise<unknown>;
   /** Resolves when a task has ended well; throws what it ended with. */
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
+  /** Resolves when the node has told that a VM runs, or does not; or when it has had long enough. */
+  readonly reported: (guest: ReportedGuest, signal: AbortSignal) => Promise<void>;
 }
 
 export interface VirtualMachineDeps {
@@ -65,7 +70,7 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
       spec: {
         node,
         running: runtime?.status === "running",
-        config: { ...effectiveValues(config) },
+        config: shownConfig(effectiveValues(config)),
         ...(microvm === undefined ? {} : { microvm: { ...microvm } }),
       },
       status: statusOf(entry.value, config, runtime, deps.board.get(node)?.health),
@@ -83,11 +88,15 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
       return entry === undefined || !isVm(entry) ? undefined : raw(entry);
     },
     onChange: (records, changed) => records.collection(guestCollection).onChange((id) => changed([id])),
-    ...(deps.vmActions === undefined ? {} : { act: actions(deps.vmActions) }),
+    ...(deps.vmActions === undefined ? {} : { act: actions(deps.board, deps.vmActions, configOf) }),
   };
 }
 
-function actions({ callNode, taskEnd }: VmActionDeps): KindActions {
+function actions(
+  board: NodeBoard,
+  { callNode, taskEnd, reported }: VmActionDeps,
+  configOf: (entry: Entry<GuestRecord>) => VmConfig,
+): KindActions {
   const work = async (
     node: string,
     route: string,
@@ -97,30 +106,46 @@ function actions({ callNode, taskEnd }: VmActionDeps): KindActions {
     const answer = await callNode(node, route, params, ctx);
     if (typeof answer === "string" && answer.startsWith("UPID:")) await taskEnd(answer, ctx.signal);
   };
-  const setRunning = (node: string, vmid: number, running: boolean, ctx: RequestContext): Promise<void> =>
-    running
-      ? work(node, "POST /nodes/{node}/qemu/{vmid}/status/start", { vmid }, ctx)
-      : work(
-          node,
-          "POST /nodes/{node}/qemu/{vmid}/status/shutdown",
-          { vmid, timeout: SHUTDOWN_SECONDS, forceStop: 1 },
-          ctx,
-        );
+  const setRunning = async (node: string, vmid: number, running: boolean, ctx: RequestContext) => {
+    const [verb, params] = running
+      ? ["start", { vmid }]
+      : ["shutdown", { vmid, timeout: SHUTDOWN_SECONDS, forceStop: 1 }];
+    await work(node, `POST /nodes/{node}/qemu/{vmid}/status/${verb}`, params, ctx);
+    await reported({ node, vmid, running }, ctx.signal);
+  };
   return {
+    secrets: new Set(["spec.config.cipassword"]),
+    settle(reader, { name, spec }) {
+      const entry = reader.get(guestCollection, name);
+      const wanted = read(spec, entry?.value.node ?? onlyNode(board, spec));
+      if (board.get(wanted.node) === undefined)
+        throw new AppError("request.invalid", `there is no node '${wanted.node}'`, {
+          errors: { "spec.node": "is not a node of this cluster" },
+        });
+      if (entry === undefined) {
+        checkNewConfig(name, wanted);
+        return { ...spec, node: wanted.node };
+      }
+      requireSame(name, { node: entry.value.node, microvm: entry.value.microvm }, wanted);
+      const guests = board.get(entry.value.node)?.report?.guests ?? NO_GUESTS;
+      const runs = guests.some(({ vmid, status }) => vmid === entry.value.vmid && status === "running");
+      return {
+        ...spec,
+        node: wanted.node,
+        running: wanted.running ?? runs,
+        config: settledVmConfig(name, wanted, effectiveValues(configOf(entry))),
+      };
+    },
     async create({ name, spec, ctx }) {
-      const { node, config, running, microvm } = read(spec);
+      const { node, config, running, microvm } = read(spec, onlyNode(board, spec));
       await work(node, NEW_VM_ROUTE, { vmid: Number(name), config, running, microvm }, ctx);
+      if (running === true) await reported({ node, vmid: Number(name), running }, ctx.signal);
     },
     async change({ name, spec, previous, ctx }) {
       const vmid = Number(name);
-      const [before, after] = [read(previous.spec), read(spec)];
-      if (after.node !== before.node)
-        throw new AppError(
-          "feature.unsupported",
-          `VM ${name} is on node '${before.node}': moving it is no change of its spec`,
-        );
-      if (JSON.stringify(after.microvm) !== JSON.stringify(before.microvm))
-        throw new AppError("request.invalid", "spec.microvm is set when a VM is made and stays");
+      const before = read(previous.spec);
+      const after = read(spec, before.node);
+      requireSame(name, before, after);
       const set = Object.entries(after.config).filter(([key, text]) => before.config[key] !== text);
       const gone = Object.keys(before.config).filter(
         (key) => !Object.hasOwn(after.config, key) && !KEPT_ALWAYS.has(key),
@@ -139,6 +164,11 @@ function actions({ callNode, taskEnd }: VmActionDeps): KindActions {
     async remove({ name, previous, ctx }) {
       const { node } = read(previous.spec);
       await work(node, "DELETE /nodes/{node}/qemu/{vmid}", { vmid: Number(name) }, ctx);
+    },
+    async discard({ name, previous, ctx }) {
+      const [vmid, { node }] = [Number(name), read(previous.spec)];
+      await work(node, "POST /nodes/{node}/qemu/{vmid}/status/stop", { vmid }, ctx);
+      await work(node, "DELETE /nodes/{node}/qemu/{vmid}", { vmid }, ctx);
     },
   };
 }
@@ -171,17 +201,35 @@ function statusOf(
   };
 }
 
-interface VmSpec {
-  readonly node: string;
-  readonly running: boolean | undefined;
-  readonly config: Readonly<Record<string, string>>;
-  readonly microvm: unknown;
+function requireSame(
+  name: string,
+  before: Pick<VmSpec, "node" | "microvm">,
+  after: Pick<VmSpec, "node" | "microvm">,
+): void {
+  if (after.node !== before.node)
+    throw new AppError(
+      "feature.unsupported",
+      `VM ${name} is on node '${before.node}': moving it is no change of its spec`,
+    );
+  if (!sameJson(after.microvm, before.microvm))
+    throw new AppError("request.invalid", "spec.microvm is set when a VM is made and stays");
+}
+
+/** Where a VM goes that does not say: where else than to the only node there is. */
+function onlyNode(board: NodeBoard, spec: Fields): string {
+  const nodes = board.list().map(({ node }) => node);
+  const [only] = nodes;
+  if (spec["node"] === undefined && (only === undefined || nodes.length > 1))
+    throw new AppError("request.invalid", `say in spec.node which node shall have it: ${nodes.join(", ")}`, {
+      errors: { "spec.node": "is needed where there is not exactly one node" },
+    });
+  return only ?? "";
 }
 
 /** Checked by the kind's schema. */
-function read(spec: Fields): VmSpec {
+function read(spec: Fields, node = ""): VmSpec {
   return {
-    node: spec["node"] as string,
+    node: (spec["node"] as string | undefined) ?? node,
     running: spec["running"] as boolean | undefined,
     config: spec["config"] as Readonly<Record<string, string>>,
     microvm: spec["microvm"],

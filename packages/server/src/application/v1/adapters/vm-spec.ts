@@ -1,0 +1,60 @@
+// The configuration inside a VirtualMachine: what is shown of it, and what applying it leads to.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { methodByKey } from "@gpve/domain/schema/method-table.ts";
+import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
+import { cloudinitPasswordNeedsHash } from "@gpve/domain/vm/cloudinit/cloudinit-password.ts";
+import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
+import { MASKED } from "@gpve/domain/vm/pending.ts";
+import { settledConfig } from "@gpve/domain/vm/settled-config.ts";
+import { without, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+
+export interface VmSpec {
+  readonly node: string;
+  readonly running: boolean | undefined;
+  readonly config: Readonly<Record<string, string>>;
+  readonly microvm: unknown;
+}
+
+/** Passwords are nobody's to read, hashed or not. */
+export function shownConfig(values: VmValues): Record<string, string> {
+  return values["cipassword"] === undefined ? { ...values } : { ...values, cipassword: MASKED };
+}
+
+/** Throws what a node would answer to keys and values that no VM can have. */
+export function checkNewConfig(name: string, { node, config }: VmSpec): void {
+  readKeys(name, node, config);
+  requireHash(config, config);
+}
+
+export function settledVmConfig(
+  name: string,
+  { node, config }: VmSpec,
+  current: VmValues,
+): Readonly<Record<string, string>> {
+  const shown = shownConfig(current);
+  // What was read and is given back is right as it is, keys that only the node writes too.
+  const same = Object.entries(config).filter(([key, text]) => shown[key] === text);
+  const own = Object.fromEntries(same.map(([key]) => [key, current[key] ?? ""]));
+  const wanted = { ...readKeys(name, node, without(config, ...Object.keys(own))), ...own };
+  requireHash(wanted, { ...current, ...wanted });
+  const settled = settledConfig(wanted, current);
+  return settled["cipassword"] === current["cipassword"] ? shownConfig(settled) : settled;
+}
+
+/** As the node would store them. Those that say only how a VM is made are left out. */
+function readKeys(name: string, node: string, config: VmValues): VmValues {
+  const method = methodByKey("POST /nodes/{node}/qemu");
+  if (method === undefined) throw new AppError("internal.error", "PVE's method to make VMs is gone");
+  const params = requireValidParams(method, { ...config, node, vmid: name }, { source: "form" });
+  return readConfigUpdate(params, { mayBeEmpty: true }).set;
+}
+
+/** What is applied is kept in the operation's record, where no password belongs. */
+function requireHash(wanted: VmValues, all: VmValues): void {
+  const password = wanted["cipassword"];
+  if (password === undefined || !cloudinitPasswordNeedsHash(password, all)) return;
+  const hint = "give its hash, as `openssl passwd -5` makes it";
+  throw new AppError("request.invalid", `config.cipassword is a password in plain text: ${hint}`, {
+    errors: { "spec.config.cipassword": hint },
+  });
+}
