@@ -9,6 +9,7 @@ import { cpuModelCollection } from "@gpve/domain/vm/custom-cpu-model.ts";
 import { guestCollection, summarise } from "@gpve/domain/guest/guest-record.ts";
 import { parseVzdumpConf } from "@gpve/domain/backup/vzdump-defaults.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
+import { spawnHolding } from "@gpve/kit/spawn.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
@@ -212,7 +213,12 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     clock,
     traffic: (vmid, key) => tapTraffic(network.tapOf(vmid, key)),
   });
-  const tools = hostBackupTools({ exec: parts.exec, clock, socketFolder: data.file("run") });
+  const tools = hostBackupTools({
+    exec: parts.exec,
+    clock,
+    socketFolder: data.file("run"),
+    hold: (connection) => spawnHolding(supervisor.path, ["hold"], connection),
+  });
   const spool = new FileSpool({ folder: data.file("agent", "file-restore"), clock });
   await spool.clear();
   parts.engine.register(

@@ -1,6 +1,7 @@
 // Long-lived processes of ours that outlive whoever starts them. Everything that ends by itself uses exec.ts.
 import { spawn } from "node:child_process";
 import { openSync, closeSync } from "node:fs";
+import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import { MINIMAL_ENV } from "./exec.ts";
 
@@ -104,4 +105,19 @@ export function spawnPiped(
   // Told by its end.
   child.stdin.on("error", () => undefined);
   return { input: child.stdin, output: child.stdout, ended, kill: () => void child.kill("SIGTERM") };
+}
+
+/** Starts a process that has this connection open too, as descriptor 3, for as long as it likes. */
+export function spawnHolding(file: string, args: readonly string[], connection: Socket): void {
+  const child = spawn(file, args, {
+    detached: true,
+    stdio: ["ignore", "ignore", "ignore", connection],
+    shell: false,
+    cwd: "/",
+    env: { ...MINIMAL_ENV },
+  });
+  child.on("error", () => {
+    // Then the connection lives as long as we do.
+  });
+  child.unref();
 }

@@ -68,6 +68,7 @@ static bool record_exit(pid_t child, uint64_t started, int status) {
 
 int main(int argc, char **argv) {
   if (argc > 2 && strcmp(argv[1], "terminal") == 0) return terminal_main(argv + 2);
+  if (argc == 2 && strcmp(argv[1], "hold") == 0) return hold_main();
   const char *spec_path = NULL;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--spec") == 0) spec_path = argv[i + 1];

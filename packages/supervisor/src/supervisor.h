@@ -92,3 +92,4 @@ void qmp_pass(const char *socket_path, const int *fds, char *const *names, int c
 
 // terminal.c: a program on a terminal of its own.
 int terminal_main(char **argv);
+int hold_main(void);

@@ -1,4 +1,5 @@
 // kill -9 at every step of what happens to a VM, on real qemu-img and QEMU.
+import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -23,11 +24,13 @@ beforeEach(async () => {
   await world.start();
   mkdirSync(join(world.data, "storage/local/import"), { recursive: true });
   writeFileSync(join(world.data, "storage/local/import/counter.raw"), counterSector());
+  writeFileSync(join(world.data, "storage/local/import/noise.raw"), randomBytes(16 * 1024 * 1024));
   await world.ok("POST", `/nodes/${world.node}/qemu`, {
     vmid: GUEST,
     memory: 16,
-    scsi0: "local:0,import-from=local:import/counter.raw,format=qcow2",
-    scsi1: "local:0.1,format=qcow2",
+    scsihw: "virtio-scsi-single",
+    scsi0: "local:0,import-from=local:import/counter.raw,format=qcow2,iothread=1",
+    scsi1: "local:0,import-from=local:import/noise.raw,format=qcow2,iothread=1",
     start: 1,
   });
   content = await world.contentOf(GUEST, "scsi0");
@@ -150,6 +153,17 @@ describe.skipIf(!hasQemu)("kill -9 at every step of", { timeout: TIMEOUT_MS }, (
       check: guestRuns,
       clean: dropDumps,
     });
+  });
+
+  test("backup, while the guest's own QEMU serves its disks", async () => {
+    const [method, path, params] = backup();
+    // Slow enough to be in the middle of the second disk whenever the kill comes.
+    await world.killedAfter(4_000, method, path, { ...params, bwlimit: 1_000 });
+    await world.expectSound();
+    await guestRuns();
+    expect(dumps()).toEqual([]);
+    await world.ok(...backup());
+    await guestRuns();
   });
 
   test("restore", async () => {

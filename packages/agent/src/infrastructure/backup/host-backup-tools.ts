@@ -1,5 +1,6 @@
 import { access, constants, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { randomBytes } from "node:crypto";
+import type { Socket } from "node:net";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { MINIMAL_ENV, type Exec } from "@gpve/kit/exec.ts";
 import { BITMAP_GRANULARITY } from "@gpve/domain/backup/backup-chain.ts";
@@ -16,6 +17,8 @@ export function hostBackupTools(deps: {
   readonly exec: Exec;
   readonly clock: Clock;
   readonly socketFolder: string;
+  /** Keeps a connection to a guest's QEMU open should we die. */
+  readonly hold?: (connection: Socket) => void;
 }): BackupTools {
   const { exec, socketFolder } = deps;
   const newSocket = (): string => `${socketFolder}/nbd-${randomBytes(4).toString("hex")}`;
@@ -32,9 +35,9 @@ export function hostBackupTools(deps: {
       const below = ["-b", uri, "-F", "raw", "-u"];
       await exec("qemu-img", ["create", "-q", "-f", "qcow2", ...below, path, String(size)]);
     },
-    openExport: (socket, name) => NbdClient.open(socket, name),
+    openExport: (socket, name) => NbdClient.open(socket, name, undefined, deps.hold),
     withTrackedImage: (image, use) => withImage(deps, { ...image, socket: newSocket() }, use),
-    openTrackedExport: (socket, name, bitmap) => NbdClient.open(socket, name, bitmap),
+    openTrackedExport: (socket, name, bitmap) => NbdClient.open(socket, name, bitmap, deps.hold),
     createArchive: (path, compression, header) => createArchive(exec, path, compression, header),
     openArchive: (path) => openArchive(exec, path),
     createIncremental: (path, header) => createIncremental(exec, path, header),

@@ -51,10 +51,16 @@ export class NbdClient {
     this.#bitmap = bitmap;
   }
 
-  /** With a bitmap, `changes` tells what it holds. */
-  static async open(path: string, exportName: string, bitmap?: string): Promise<NbdClient> {
+  /** With a bitmap, `changes` tells what it holds. `keep` gets the connection before anything is said on it. */
+  static async open(
+    path: string,
+    exportName: string,
+    bitmap?: string,
+    keep: (connection: Socket) => void = () => undefined,
+  ): Promise<NbdClient> {
     const socket = await dial(path);
     try {
+      keep(socket);
       const reader = new SocketReader(socket);
       await greet(socket, reader);
       await option(socket, reader, optionRequest(Option.structuredReply, Buffer.alloc(0)));
