@@ -218,8 +218,26 @@ describe.skipIf(!hasQemu)("virtual machines in /api/v1", () => {
     await waitTask(api, reset.data as string);
     expect(await mark).toContain("!");
     serial.destroy();
-    const stop = await api("POST", `/nodes/${node}/qemu/102/status/stop`);
-    await waitTask(api, stop.data as string);
-    expect((await v1("DELETE", "/virtualmachines/102")).status).toBe(200);
+    const run = async (path: string, params: Record<string, string | number> = {}) => {
+      const answer = await api("POST", `/nodes/${node}${path}`, params);
+      expect((await waitTask(api, answer.data as string)).exitstatus, answer.text).toBe("OK");
+    };
+    await run("/vzdump", { vmid: 102, storage: "local", mode: "snapshot" });
+    await run("/qemu/102/status/stop");
+    const dumps = (await api("GET", `/nodes/${node}/storage/local/content?content=backup`)).data;
+    const archive = (dumps as { volid: string }[])[0]?.volid ?? "";
+    await run("/qemu", { vmid: 103, archive, start: 1 });
+    await run("/qemu/102/clone", { newid: 104, full: 1 });
+    await run("/qemu/104/status/start");
+    for (const vmid of [103, 104]) {
+      expect((await v1("GET", `/virtualmachines/${vmid}`)).body.spec.microvm).toEqual(made.body.spec.microvm);
+      expect((await api("GET", `/nodes/${node}/qemu/${vmid}/status/current`)).data).toMatchObject({
+        status: "running",
+        "running-machine": "microvm",
+      });
+      await run(`/qemu/${vmid}/status/stop`);
+    }
+    for (const vmid of [102, 103, 104])
+      expect((await v1("DELETE", `/virtualmachines/${vmid}`)).status).toBe(200);
   });
 });

@@ -1,5 +1,7 @@
 // Which disks of a VM are saved, and the configuration that goes with them.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { archivedMicrovm } from "@gpve/domain/backup/archived-microvm.ts";
+import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { formatSize } from "@gpve/domain/schema/size.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { listDisks } from "@gpve/domain/vm/drive.ts";
@@ -72,6 +74,7 @@ export function archivedConfig(
   config: VmConfig,
   disks: readonly BackupDisk[],
   log: (line: string) => void,
+  microvm?: Microvm,
 ): string {
   const kept: Record<string, string> = {};
   for (const [key, value] of Object.entries(config.values)) {
@@ -84,5 +87,5 @@ export function archivedConfig(
   const map = disks.map(
     ({ key, name, storage, format }) => `#qmdump#map:${key}:${name}:${storage}:${format}:\n`,
   );
-  return writeVmConfig({ ...emptyVmConfig, values: kept }) + map.join("");
+  return writeVmConfig({ ...emptyVmConfig, values: kept }) + map.join("") + archivedMicrovm(microvm);
 }

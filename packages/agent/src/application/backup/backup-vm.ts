@@ -138,7 +138,7 @@ async function attempt(
       await hook("pre-restart");
       await hook("post-restart");
     }
-    const conf = archivedConfig(config, disks, log);
+    const conf = archivedConfig(config, disks, log, host.configs.microvm(plan.vmid));
     log(`INFO: creating vzdump archive '${plan.path}'`);
     if (disks.length === 0) log("INFO: backup contains no disks");
     const header = {

@@ -2,6 +2,7 @@
 // unpacks and offers meanwhile; QEMU mirrors it to its volume, and the guest goes on there. A restore that fails is
 // taken back as a whole: the guest is ended, and what it wrote is lost with it. The archive is still there.
 import type { ArchiveReader, ArchiveServer, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
 import { printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
@@ -38,7 +39,7 @@ export async function liveRestore(
   tools: BackupTools,
   args: RestoreArgs,
   reader: ArchiveReader,
-  restored: { readonly conf: string; readonly values: VmValues },
+  restored: { readonly conf: string; readonly values: VmValues; readonly microvm: Microvm | undefined },
   state: RestoreState,
   work: RestoreWork,
 ): Promise<void> {
@@ -57,10 +58,8 @@ export async function liveRestore(
     for (const disk of disks)
       if (disk.overlay === undefined) await copyNow(host, tools, server, disk, work.signal);
       else await tools.backByExport(pathOf(host, disk.overlay), disk.size, socket, disk.device);
-    await host.configs.change(vmid, () => ({
-      ...emptyVmConfig,
-      values: { ...restored.values, lock: "create" },
-    }));
+    const unfinished = { ...emptyVmConfig, values: { ...restored.values, lock: "create" } };
+    await host.configs.replace(vmid, unfinished, restored.microvm);
     state.isLive = true;
     await work.checkpoint();
     work.log("starting VM for live-restore");

@@ -1,4 +1,5 @@
 // What a restore is asked to do, and what it must remember while it does it.
+import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
 
 export interface RestoreArgs {
@@ -29,6 +30,8 @@ export interface RestoreState {
   existing?: readonly string[];
   /** The VM that is replaced, as it was. */
   old?: VmConfig;
+  /** Its machine, where that is no machine of PVE's. */
+  oldMicrovm?: Microvm;
   /** Drive key -> volume. */
   volumes: Record<string, string>;
   /** The same for cloud-init drives, which no archive holds. */

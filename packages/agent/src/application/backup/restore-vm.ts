@@ -2,6 +2,9 @@
 // that is replaced stays as it was until the archive has been read to its end.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import { readArchivedMicrovm } from "@gpve/domain/backup/archived-microvm.ts";
+import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
+import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isTemplate, setLock } from "@gpve/domain/vm/lock.ts";
 import { withMac } from "@gpve/domain/vm/new-vm.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
@@ -16,7 +19,7 @@ import { endLive, liveRestore } from "./live-restore.ts";
 import { configOf, openBackup } from "./open-backup.ts";
 import { checkReplaceable, freeReplaced, withKeptDisks } from "./replaced-vm.ts";
 import { restoreRefused, type RestoreArgs, type RestoreState } from "./restore-request.ts";
-import { fillVolumes, makeCloudinitDiscs, makeVolumes } from "./restore-volumes.ts";
+import { fillVolumes, makeCloudinitDiscs, makeVolumes, requireAllowed } from "./restore-volumes.ts";
 
 type Context = StepContext<RestoreArgs, RestoreState>;
 
@@ -36,7 +39,7 @@ export function restoreVmOperation(
           if (state.existing === undefined || isThere(host, args.vmid, state)) return;
           const { old } = state;
           if (old === undefined) await host.configs.remove(args.vmid);
-          else await host.configs.change(args.vmid, () => old);
+          else await host.configs.replace(args.vmid, old, state.oldMicrovm);
         },
       },
       {
@@ -77,7 +80,10 @@ async function reserve(host: VmHost, { args, state, checkpoint }: Context): Prom
   if (state.existing === undefined) {
     const old = args.force === true && host.configs.has(vmid) ? checkReplaceable(host, vmid) : undefined;
     if (old === undefined) requireFree(host, vmid);
-    else state.old = old;
+    else {
+      const microvm = host.configs.microvm(vmid);
+      Object.assign(state, { old }, microvm === undefined ? {} : { oldMicrovm: microvm });
+    }
     state.existing = await listVolumes(host, vmid, args.storages);
     await checkpoint();
   }
@@ -116,12 +122,13 @@ async function restore(host: VmHost, tools: BackupTools, ctx: Context): Promise<
   await makeVolumes(host, args, reader, conf, state, ctx);
   await makeCloudinitDiscs(host, args, conf, state, ctx);
   const values = restoredValues(host, args, state, conf, warn);
+  const microvm = restoredMicrovm(conf, args);
   if (args.live === true && !isTemplate({ ...emptyVmConfig, values }))
-    await liveRestore(host, tools, args, reader, { conf, values }, state, ctx);
+    await liveRestore(host, tools, args, reader, { conf, values, microvm }, state, ctx);
   else await fillVolumes(host, tools, reader, conf, state.volumes, { ...ctx, bwlimit: args.bwlimit ?? 0 });
   state.isRestored = true;
   await ctx.checkpoint();
-  await host.configs.change(args.vmid, () => ({ ...emptyVmConfig, values }));
+  await host.configs.replace(args.vmid, { ...emptyVmConfig, values }, microvm);
   if (args.pool !== undefined) {
     if (state.old !== undefined) await host.configs.putIntoPool(args.vmid, args.pool);
     if (!(await host.configs.waitForPool(args.vmid, ctx.clock, ctx.signal)))
@@ -162,6 +169,15 @@ export function restoredValues(
   );
   const merged = without({ ...values, ...overrides }, "lock");
   return state.old === undefined ? merged : withKeptDisks(host, args.vmid, state.old, merged);
+}
+
+/** What it boots lies on storages that whoever restores it must have a say on, as for its disks. */
+function restoredMicrovm(conf: string, args: RestoreArgs): Microvm | undefined {
+  const microvm = readArchivedMicrovm(conf);
+  if (microvm === undefined) return undefined;
+  for (const volid of [microvm.kernel, ...(microvm.initrd === undefined ? [] : [microvm.initrd])])
+    requireAllowed(args, requireVolumeId(volid).storage);
+  return microvm;
 }
 
 async function dropOld(host: VmHost, { args, state, log, warn }: Context): Promise<void> {

@@ -67,15 +67,19 @@ export async function makeCloudinitDiscs(
   }
 }
 
-async function openStorage(host: VmHost, args: RestoreArgs, storage: string) {
-  const plugin = host.storages.plugin(storage);
-  if (!contentOf(host.storages.definition(storage)).has("images"))
-    throw refused(`Content type 'images' is not available on storage '${storage}'`);
-  if (args.allowedStorages?.includes(storage) === false)
+export function requireAllowed({ allowedStorages }: RestoreArgs, storage: string): void {
+  if (allowedStorages?.includes(storage) === false)
     throw new AppError(
       "access.denied",
       `Permission check failed (/storage/${storage}, Datastore.AllocateSpace)`,
     );
+}
+
+async function openStorage(host: VmHost, args: RestoreArgs, storage: string) {
+  const plugin = host.storages.plugin(storage);
+  if (!contentOf(host.storages.definition(storage)).has("images"))
+    throw refused(`Content type 'images' is not available on storage '${storage}'`);
+  requireAllowed(args, storage);
   await plugin.activate();
   return plugin;
 }

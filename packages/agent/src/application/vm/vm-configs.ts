@@ -132,6 +132,11 @@ export class VmConfigs {
     return this.#deps.records().transact((tx) => this.#changeIn(tx, vmid, change));
   }
 
+  /** The VM becomes another one under its id, of another machine perhaps. */
+  async replace(vmid: number, config: VmConfig, microvm: Microvm | undefined): Promise<void> {
+    await this.#deps.records().transact((tx) => this.#changeIn(tx, vmid, () => config, { microvm }));
+  }
+
   /** No error when it is gone already: deleting may run again after a crash. */
   async remove(vmid: number, purge = false): Promise<void> {
     await this.#deps.records().transact((tx) => {
@@ -154,14 +159,24 @@ export class VmConfigs {
     return patiently(() => guests.get(String(vmid))?.value.wantedPool === undefined, clock, signal);
   }
 
-  #changeIn(tx: Tx, vmid: number, change: (config: VmConfig) => VmConfig): VmConfig {
+  #changeIn(
+    tx: Tx,
+    vmid: number,
+    change: (config: VmConfig) => VmConfig,
+    machine?: { readonly microvm: Microvm | undefined },
+  ): VmConfig {
     const record = tx.get(guestCollection, String(vmid))?.value;
     const before = this.#parse(vmid, record);
     const conf = writeVmConfig(change(before));
-    if (conf !== record?.conf) {
-      const { summary: _old, ...kept } = record ?? {};
+    if (conf !== record?.conf || machine !== undefined) {
+      const { summary: _old, microvm: own, ...kept } = record ?? {};
+      const microvm = machine === undefined ? own : machine.microvm;
       const next = { ...kept, vmid, type: "qemu" as const, node: this.#deps.node, conf };
-      tx.put(guestCollection, String(vmid), guestRecord(next));
+      tx.put(
+        guestCollection,
+        String(vmid),
+        guestRecord({ ...next, ...(microvm === undefined ? {} : { microvm }) }),
+      );
     }
     return parseVmConfig(conf, { vmid, digestOf: this.#deps.sha1Hex });
   }

@@ -172,6 +172,28 @@ describe.skipIf(!hasBackupTools)("restores (skipped without qemu-utils and lzop)
     expect(new Set(admitted)).toEqual(new Set(["101 web"]));
   });
 
+  test("bring a microvm back as one, and a VM that is none in its place", async () => {
+    await world.addFilled(100);
+    const plain = await archive(100);
+    const microvm = { kernel: "local:snippets/kernel", cmdline: "quiet panic=1" };
+    await world.configs.replace(100, world.configs.get(100), microvm);
+    await change(100, { name: "small" });
+    const name = await archive(100);
+    expect(name).not.toBe(plain);
+    expect(await world.restore(101, name)).toMatchObject({ state: "done" });
+    expect(world.configs.microvm(101)).toEqual(microvm);
+    expect(world.values(101)).toMatchObject({ name: "small" });
+    expect(JSON.stringify(world.values(101))).not.toContain("microvm");
+    truncateSync(join(world.root, "local", "dump", plain), 13_500);
+    expect(await world.restore(101, plain, { force: true })).toMatchObject({ state: "failed" });
+    expect(world.configs.microvm(101)).toEqual(microvm);
+    const other = await foreign({ "qemu-server.conf": "cores: 1\n" });
+    expect(await world.restore(101, other, { force: true })).toMatchObject({ state: "done" });
+    expect(world.configs.microvm(101)).toBeUndefined();
+    expect(await world.restore(101, name, { force: true })).toMatchObject({ state: "done" });
+    expect(world.configs.microvm(101)).toEqual(microvm);
+  });
+
   test("go to another storage, keep disks that were there, and release all when one cannot be made", async () => {
     const data = await world.addFilled(100);
     const name = await archive(100);
