@@ -55,9 +55,10 @@ module.exports = {
     ),
     {
       name: "no-unresolvable",
-      comment: "an import that cannot be resolved would escape every other rule",
+      comment:
+        "an import that cannot be resolved would escape every other rule; foreign clients live in a cache",
       severity: "error",
-      from: {},
+      from: { pathNot: "^test/integration/clients/npm/" },
       to: { couldNotResolve: true },
     },
     {

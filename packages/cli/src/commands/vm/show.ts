@@ -33,6 +33,8 @@ export const vmShow: CommandSpec = {
       { header: "Network out", field: "netout", format: "bytes" },
       { header: "Machine", field: "running-machine" },
       { header: "QEMU", field: "running-qemu" },
+      { header: "Accelerator", field: "gpve-accelerator" },
+      { header: "Remarks", field: "gpve-notes" },
       { header: "Tags", field: "tags" },
     ]);
   },
