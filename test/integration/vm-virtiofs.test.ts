@@ -1,9 +1,19 @@
 // A directory of the host for a real QEMU: virtiofsd runs confined, QEMU talks to it, and it ends with the guest.
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
+import { uploadImage } from "../support/images.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const missing =
@@ -69,6 +79,32 @@ describe.skipIf(missing !== undefined)("a directory of the host", () => {
     expect(roots).toContainEqual(["inside"]);
     expect(await run("POST", `${vms}/100/status/stop`)).toBe("OK");
     await expect.poll(servers, { timeout: 30_000 }).toEqual([]);
+  });
+
+  test("is read and written by the guest", { timeout: 300_000 }, async () => {
+    const image = await uploadImage(gpve, "tiny.qcow2");
+    writeFileSync(join(share, "from-host"), "hello guest\n");
+    const disk = `local:0,import-from=${image},format=qcow2`;
+    const vm = `${vms}/101`;
+    const config = { memory: 256, agent: "1", serial0: "socket", virtio0: disk, virtiofs0: "share" };
+    expect(await run("POST", vms, { vmid: 101, ...config, start: 1 })).toBe("OK");
+    await untilAgentAnswers(api, vm);
+    await runByAgent(api, vm, "/bin/modprobe", "virtiofs");
+    await runByAgent(api, vm, "/bin/mount", "-t", "virtiofs", "share", "/mnt");
+    expect(await runByAgent(api, vm, "/bin/cat", "/mnt/from-host")).toBe("hello guest\n");
+    await runByAgent(api, vm, "/bin/sh", "-c", "echo hello host > /mnt/inside/from-guest");
+    expect(readFileSync(join(share, "inside/from-guest"), "utf8")).toBe("hello host\n");
+    // Both see what the other does while it is mounted.
+    writeFileSync(join(share, "later"), "still here\n");
+    expect(await runByAgent(api, vm, "/bin/cat", "/mnt/later")).toBe("still here\n");
+    await runByAgent(api, vm, "/bin/rm", "/mnt/later");
+    expect(existsSync(join(share, "later"))).toBe(false);
+    await runByAgent(api, vm, "/bin/umount", "/mnt");
+    expect(await run("POST", `${vm}/status/stop`)).toBe("OK");
+    expect(await run("DELETE", vm)).toBe("OK");
+    await expect.poll(servers, { timeout: 30_000 }).toEqual([]);
+    // Its directory is not its disk.
+    expect(readdirSync(share).toSorted()).toEqual(["from-host", "inside"]);
   });
 
   test("that is gone is told before anything starts", async () => {
