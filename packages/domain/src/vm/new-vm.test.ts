@@ -24,6 +24,7 @@ describe("a new VM", () => {
       vmgenid: "0",
     };
     expect(newVmValues(given, facts)).toMatchObject(given);
+    expect(newVmValues({}, { ...facts, qemuVersion: "0" })["meta"]).toMatch(/^ctime=\d+$/);
     expect(newVmValues({ smbios1: "serial=abc", vmgenid: "1" }, facts)).toMatchObject({
       smbios1: `serial=abc,uuid=${UUID}`,
       vmgenid: UUID,

@@ -26,7 +26,9 @@ export function newVmValues(values: VmValues, facts: NewVmFacts): VmValues {
     result["smbios1"] === undefined ? {} : readVmProperty("smbios1", result["smbios1"], "smbios1");
   if (smbios.uuid === undefined)
     result["smbios1"] = printVmProperty("smbios1", { ...smbios, uuid: facts.newUuid() });
-  result["meta"] = printVmProperty("meta", { "creation-qemu": facts.qemuVersion, ctime: facts.now });
+  // Without a QEMU to ask, the first start takes the machine of its own QEMU.
+  const made = /^\d+\.\d+/.test(facts.qemuVersion) ? { "creation-qemu": facts.qemuVersion } : {};
+  result["meta"] = printVmProperty("meta", { ...made, ctime: facts.now });
   result["boot"] ??= printBootDevices(defaultBootDevices(result));
   return result;
 }

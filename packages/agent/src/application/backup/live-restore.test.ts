@@ -92,6 +92,14 @@ describe.skipIf(!hasBackupTools)("live restores (skipped without qemu-utils and 
     truncateSync(path, readFileSync(path).length - 4096);
     const cut = await world.restore(102, name, { "live-restore": true });
     expect(cut.state).toBe("failed");
+    expect(cut.exitStatus).toContain("it ends too early");
+    // QEMU only knows that it could not read.
+    world.guests.answers.set("blockdev-mirror", async () => {
+      await new Promise((done) => setTimeout(done, 300));
+      throw new Refused("Input/output error");
+    });
+    const unread = await world.restore(102, name, { "live-restore": true });
+    expect(unread.exitStatus).toContain("it ends too early");
     expect(world.configs.has(102)).toBe(false);
     expect(world.images(102)).toEqual([]);
   });

@@ -65,8 +65,15 @@ export async function liveRestore(
     work.log("starting VM for live-restore");
     const drives = Object.fromEntries(disks.flatMap((disk) => overlaid(disk, restored.values)));
     const files = [{ path: socket, access: "rw", owned: true } as const];
-    await startVm(host, { vmid, skiplock: true, instead: { drives, files } }, work);
-    await mirrorAll(host, vmid, disks, work);
+    let broken: unknown;
+    server.whole.catch((err: unknown) => (broken = err));
+    try {
+      await startVm(host, { vmid, skiplock: true, instead: { drives, files } }, work);
+      await mirrorAll(host, vmid, disks, work);
+    } catch (err) {
+      // QEMU knows of a damaged archive only that it could not read.
+      throw broken ?? err;
+    }
     await server.whole;
   } finally {
     await server.close();

@@ -1,5 +1,6 @@
 // The facts behind command lines, kept: what QEMU knows for as long as the binary stays the same, the rest for some
 // seconds.
+import { NO_QEMU } from "@gpve/domain/vm/argv/machine.ts";
 import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -90,5 +91,13 @@ export class HostFactsKeeper {
 /** Whoever starts a guest hears that the program is not there. */
 function noQemu(binary: string): QemuKnowledge {
   const none: ReadonlySet<string> = new Set();
-  return { binary, version: "0", package: "", machines: [], devices: none, objects: none, commands: none };
+  return {
+    binary,
+    version: NO_QEMU,
+    package: "",
+    machines: [],
+    devices: none,
+    objects: none,
+    commands: none,
+  };
 }

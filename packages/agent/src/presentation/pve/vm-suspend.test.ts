@@ -80,6 +80,25 @@ describe("suspending to disk", () => {
     }
   });
 
+  it("says that its file took no more, which QEMU does not know", async () => {
+    await node.run(100);
+    const guest = node.guests.get("100");
+    for (const command of ["migrate", "migrate-continue"] as const) {
+      const { promise: written, reject } = Promise.withResolvers<void>();
+      const usual = guest?.qmp.answers.get(command);
+      node.host.ram.receive = async () => ({ uri: "unix:/nowhere", written, close: async () => undefined });
+      guest?.qmp.answers.set(command, () => {
+        reject(new Error("not enough space"));
+        guest.migration = "failed";
+        return {};
+      });
+      expect(await status("suspend", toDisk)).toBe("not enough space");
+      expect(guest?.status).toBe("running");
+      expect(stateFiles()).toEqual([]);
+      if (usual !== undefined) guest?.qmp.answers.set(command, usual);
+    }
+  });
+
   it("is refused where it cannot work", async () => {
     const suspend = (rights?: Parameters<VmNode["call"]>[2]) =>
       node.call(`POST ${VM}/status/suspend`, { vmid: 100, ...toDisk, statestorage: "local" }, rights);

@@ -138,7 +138,14 @@ function checkKnown(type: string, host: HostFacts): void {
   );
 }
 
+/** The version of a QEMU that is not there, or does not answer. */
+export const NO_QEMU = "0";
+
 function qemuVersion(host: HostFacts): Version {
+  if (host.qemuVersion === NO_QEMU)
+    throw refuse(
+      `QEMU cannot be run on node '${host.nodeName}': is it installed? (apt-get install qemu-system-x86)`,
+    );
   const version = parseVersion(host.qemuVersion);
   if (version === undefined || !atLeast(version, OLDEST_QEMU.major, OLDEST_QEMU.minor))
     throw refuse(`Detected old QEMU binary ('${host.qemuVersion}', at least 6.0 is required)`);

@@ -106,6 +106,7 @@ describe("machine types", () => {
     );
     expect(() => sampleCommand({ machine: "pc-q35-9.2+pve7" })).toThrow("max feature level for 9.2 is pve1");
     expect(() => sampleCommand({}, { qemuVersion: "5.2.0" })).toThrow("Detected old QEMU binary ('5.2.0'");
+    expect(() => sampleCommand({}, { qemuVersion: "0" })).toThrow("QEMU cannot be run on node");
     expect(sampleCommand({ machine: "pc-q35-9.2" }, { qemuVersion: "9.1.93" }).machine).toBe("pc-q35-9.2");
     expect(() => sampleCommand({ machine: "pc-q35-2.4" }, { machineTypes: new Set(["pc-q35-9.2"]) })).toThrow(
       "machine type 'pc-q35-2.4' is not known to QEMU 11.0.0 on node 'node1'",

@@ -21,12 +21,15 @@ export class RamSave {
   readonly #process: GuestProcess;
   readonly #receiver: RamReceiver;
   readonly #signal: AbortSignal;
+  /** Why the file does not take it: QEMU knows only that somebody hung up. */
+  #unwritten: unknown;
 
   private constructor(host: VmHost, process: GuestProcess, receiver: RamReceiver, signal: AbortSignal) {
     this.#host = host;
     this.#process = process;
     this.#receiver = receiver;
     this.#signal = signal;
+    receiver.written.catch((err: unknown) => (this.#unwritten = err));
   }
 
   /** Resolves when nearly all is written and the guest stands still, its disks still usable. */
@@ -42,7 +45,7 @@ export class RamSave {
       return save;
     } catch (err) {
       await save.cancel();
-      throw err;
+      throw save.#unwritten ?? err;
     }
   }
 
@@ -59,7 +62,9 @@ export class RamSave {
   async finish(): Promise<void> {
     const { qmp } = this.#process;
     await qmp.execute("migrate-continue", { state: "pre-switchover" });
-    await waitForMigration(this.#host, qmp, "completed", this.#signal);
+    await waitForMigration(this.#host, qmp, "completed", this.#signal).catch((err: unknown) => {
+      throw this.#unwritten ?? err;
+    });
     await this.#receiver.written;
     await this.#receiver.close();
   }

@@ -1,6 +1,7 @@
 // Storage type `dir`: volumes are files below one directory.
 import { chmod, mkdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
 import type { ContentType, ImageFormat, VolumeType } from "@gpve/domain/storage/content.ts";
 import {
@@ -184,7 +185,8 @@ export class DirPlugin implements StoragePlugin {
       if ((cause as NodeJS.ErrnoException).code === "ENOENT") {
         throw storageMissing(`volume '${this.storage}:${volname}' does not exist`);
       }
-      throw storageRefused(`volume_size_info on '${this.storage}:${volname}' failed`, cause);
+      const why = messageOf(cause);
+      throw storageRefused(`volume_size_info on '${this.storage}:${volname}' failed: ${why}`, cause);
     }
   }
 
