@@ -247,6 +247,32 @@ describe.skipIf(missing.length > 0)("bad input", () => {
     expect(await run("DELETE", vm(9102))).toBe("OK");
   });
 
+  test("snapshots for which there is no room", async () => {
+    const filler = join(small, "filler");
+    const take = (snapname: string, vmstate: number) =>
+      run("POST", `${vm(9102)}/snapshot`, { snapname, vmstate });
+    const snapshots = async () =>
+      ((await api("GET", `${vm(9102)}/snapshot`)).data as { name: string }[]).map(({ name }) => name);
+    const disk = { scsi0: "small:0.002,format=qcow2", vmstatestorage: "small" };
+    await run("POST", `${node}/qemu`, { vmid: 9102, memory: 32, ...disk });
+    expect(await run("POST", `${vm(9102)}/status/start`)).toBe("OK");
+    const values = await config(9102);
+    // As much as there is: neither the RAM nor another table of the disk fits.
+    await exec("dd", ["if=/dev/zero", `of=${filler}`, "bs=64k"], { okCodes: [0, 1] });
+    const held = files(small);
+    expect(await take("ram", 1)).toMatch(NO_SPACE);
+    expect(await take("disk", 0)).not.toBe("OK");
+    expect(await snapshots()).toEqual(["current"]);
+    expect(files(small)).toEqual(held);
+    expect(await config(9102)).toEqual(values);
+    expect(await state(9102)).toMatchObject({ status: "running", qmpstatus: "running" });
+    rmSync(filler);
+    expect(await take("ram", 1)).toBe("OK");
+    expect(await snapshots()).toEqual(["ram", "current"]);
+    expect(await run("POST", `${vm(9102)}/status/stop`)).toBe("OK");
+    expect(await run("DELETE", vm(9102))).toBe("OK");
+  });
+
   test("two clients at once", async () => {
     await run("POST", `${node}/qemu`, { vmid: 9102, memory: 32, name: "shared" });
     const { digest = "" } = await config(9102);
