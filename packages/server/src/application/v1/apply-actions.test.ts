@@ -1,0 +1,102 @@
+import { expect, it } from "vitest";
+import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import type { NodeView } from "@gpve/domain/node/runtime.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { testSaga } from "@gpve/kit/testing/saga-harness.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { openRecords } from "@gpve/store/records/records.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { silent } from "../../presentation/v1/testing/v1-server.ts";
+import { AccessDirectory } from "../access/access-directory.ts";
+import type { VmActionDeps } from "./adapters/virtual-machine.ts";
+import { APPLY_OPERATION, applyObjectsOperation } from "./apply-objects.ts";
+import type { ApplyArgs } from "./apply-objects.ts";
+import { createKindAdapters } from "./kind-adapters.ts";
+import { metaCollection } from "./object-meta.ts";
+
+interface World {
+  readonly records: Records & { close(): Promise<void> };
+  close(): Promise<void>;
+}
+
+const view = { node: "n1", health: "online" } as unknown as NodeView;
+const board = { list: () => [view], get: () => view, generation: () => 0 };
+const args: ApplyArgs = {
+  items: [
+    { kind: "VirtualMachine", name: "100", spec: { config: { cores: "4" } }, labels: { tier: "gold" } },
+    { kind: "VirtualMachine", name: "101", spec: { config: { name: "new" } }, labels: { tier: "gold" } },
+  ],
+};
+
+/** A node that does at once what it is asked to. */
+const nodeOf = (records: Records): VmActionDeps => ({
+  callNode: async (_node, route, { vmid, config, delete: _gone, ...set }) => {
+    await records.transact((tx) => {
+      const values = route.endsWith("/virtual-machines") ? (config as object) : set;
+      const conf = Object.entries(values)
+        .map(([key, text]) => `${key}: ${String(text)}\n`)
+        .join("");
+      if (route.startsWith("DELETE ")) tx.delete(guestCollection, String(vmid));
+      else if (!route.endsWith("/stop"))
+        tx.put(
+          guestCollection,
+          String(vmid),
+          guestRecord({ vmid: Number(vmid), type: "qemu", node: "n1", conf }),
+        );
+    });
+    return null;
+  },
+  taskEnd: async () => undefined,
+  reported: async () => undefined,
+});
+
+it(
+  "an apply of virtual machines ends done or undone whatever happens to it",
+  { timeout: 120_000 },
+  async () => {
+    const report = await testSaga<World>({
+      prepare: async () => {
+        const store = openSqliteStore({ path: ":memory:" });
+        const records = await openRecords(store, { prefix: "/gpve/", log: silent });
+        const conf = "cores: 2\n";
+        await records.transact((tx) =>
+          tx.put(guestCollection, "100", guestRecord({ vmid: 100, type: "qemu", node: "n1", conf })),
+        );
+        return {
+          records,
+          close: async () => {
+            await records.close();
+            await store.close();
+          },
+        };
+      },
+      define: (engine, { records }) => {
+        const directory = new AccessDirectory({ records, clock: systemClock });
+        engine.register(
+          applyObjectsOperation({
+            records,
+            clock: systemClock,
+            adapters: createKindAdapters({ board, vmActions: nodeOf(records) }),
+            accessOf: () => directory.view({ userid: "root@pam", authid: "root@pam" }),
+            log: silent,
+          }),
+        );
+        return { type: APPLY_OPERATION, args, resources: ["object/all"] };
+      },
+      check: ({ records }, outcome) => {
+        const done = outcome === "done";
+        const guests = records.collection(guestCollection);
+        expect(guests.list().map(({ id }) => id)).toEqual(done ? ["100", "101"] : ["100"]);
+        expect(guests.get("100")?.value.conf).toBe(done ? "cores: 4\n" : "cores: 2\n");
+        expect(
+          records
+            .collection(metaCollection)
+            .list()
+            .map(({ value }) => value.labels),
+        ).toEqual(done ? [{ tier: "gold" }, { tier: "gold" }] : []);
+      },
+      cleanup: (world) => world.close(),
+    });
+    expect(report.runs).toBeGreaterThan(5);
+  },
+);
