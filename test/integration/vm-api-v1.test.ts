@@ -179,6 +179,47 @@ describe.skipIf(!hasQemu)("virtual machines in /api/v1", () => {
     await watching;
   });
 
+  test("with much in their configuration are the same when they are applied again, and as they are read", async () => {
+    const file = join(gpve.data, "rich.json");
+    const config = {
+      name: "rich",
+      description: "Two lines:\nand a colon",
+      agent: "enabled=1,fstrim_cloned_disks=1",
+      onboot: "1",
+      machine: "q35",
+      bios: "ovmf",
+      efidisk0: "local:1,efitype=4m,format=qcow2",
+      scsihw: "virtio-scsi-single",
+      scsi0: "local:1,iothread=1,discard=on,format=raw",
+      virtio1: "file=local:1,format=qcow2,cache=writeback",
+      ide2: "local:cloudinit",
+      ide3: "none,media=cdrom",
+      net0: "virtio,bridge=vmbr0,firewall=1",
+      net1: "model=e1000,bridge=vmbr0",
+      ipconfig0: "ip=dhcp",
+      ciuser: "ann",
+      cipassword: "$5$saltsalt$N0tReallyAHashButItLooksLikeOne1234567890abcd",
+      serial0: "socket",
+      tags: "b;a",
+      smbios1: "serial=QUJD,base64=1",
+      hotplug: "disk,network",
+      boot: "order=scsi0;net0",
+    };
+    writeFileSync(file, JSON.stringify(vm(105, { config })));
+    const applied = await ctl(["apply", "-f", file]);
+    expect(applied.code, applied.err).toBe(0);
+    const again = await ctl(["diff", "-f", file]);
+    expect(again.code, again.out).toBe(0);
+    const read = await ctl(["get", "vm", "105", "-o", "json"]);
+    expect(read.out).not.toContain("$5$");
+    writeFileSync(file, read.out);
+    const back = await ctl(["diff", "-f", file]);
+    expect(back.code, back.out + back.err).toBe(0);
+    const gone = await ctl(["delete", "-f", file]);
+    expect(gone.code, gone.err).toBe(0);
+    expect((await v1("GET", "/virtualmachines/105")).status).toBe(404);
+  });
+
   test("that cannot be made say why, and leave nothing", async () => {
     const wrong = await v1("POST", "/virtualmachines", vm(101, { config: { scsi0: "nowhere:1" } }));
     expect(wrong.status).toBeGreaterThanOrEqual(400);

@@ -50,11 +50,12 @@ export async function applyByAction(
   }
 }
 
+/** `before` null: the step made it. */
 export async function restoreByAction(
   records: Records,
   adapter: KindAdapter,
   { name, ctx }: { readonly name: string; readonly ctx: RequestContext },
-  { before, made }: { readonly before: Before | null; readonly made: boolean },
+  before: Before | null,
 ): Promise<void> {
   const act = actionsOf(adapter);
   const look = async () => {
@@ -63,7 +64,6 @@ export async function restoreByAction(
   };
   let raw = await look();
   if (before === null) {
-    if (!made) return;
     if (raw !== undefined) await act.discard({ name, previous: raw, ctx });
   } else {
     for (let left = CHANGES_TO_GO_BACK; left > 0 && raw !== undefined; left--) {

@@ -145,8 +145,9 @@ export function applyObjectsOperation(deps: {
             if (before === undefined) return;
             const [adapter, ctx] = [adapterOf(item.kind), contextOf(step, RESTORING)];
             if (adapter.act !== undefined) {
-              const made = step.state.made?.[key] === true;
-              await restoreByAction(deps.records, adapter, { name: item.name, ctx }, { before, made });
+              // What somebody else made under the name meanwhile is not ours to remove.
+              if (before === null && step.state.made?.[key] !== true) return;
+              await restoreByAction(deps.records, adapter, { name: item.name, ctx }, before);
             } else await restore(deps.records, adapter, item.name, before, ctx);
             step.log(`${item.kind} ${item.name}: ${before === null ? "removed again" : "put back"}`);
           },

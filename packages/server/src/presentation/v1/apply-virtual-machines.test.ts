@@ -171,7 +171,7 @@ describe("virtual machines that are applied", () => {
     expect(refused.map(({ action }) => action)).toEqual(Array(4).fill("refused"));
     const texts = refused.map(({ problem }) => JSON.stringify(problem));
     expect(texts[0]).toContain("there is no node 'n9'");
-    expect(texts[1]).toContain("moon");
+    expect(refused[1]?.problem?.detail).toContain("spec.config.moon: ");
     expect(texts[2]).toContain("openssl passwd");
     expect((await plan(object("VirtualMachine", "103", { config: {} })))[0]?.action).toBe("create");
     v1.views.set("n2", { node: "n2", health: "online" } as unknown as NodeView);

@@ -1,7 +1,7 @@
 // The configuration inside a VirtualMachine: what is shown of it, and what applying it leads to.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
-import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
+import { validateParams } from "@gpve/domain/schema/validate-params.ts";
 import { cloudinitPasswordNeedsHash } from "@gpve/domain/vm/cloudinit/cloudinit-password.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { MASKED } from "@gpve/domain/vm/pending.ts";
@@ -45,8 +45,15 @@ export function settledVmConfig(
 function readKeys(name: string, node: string, config: VmValues): VmValues {
   const method = methodByKey("POST /nodes/{node}/qemu");
   if (method === undefined) throw new AppError("internal.error", "PVE's method to make VMs is gone");
-  const params = requireValidParams(method, { ...config, node, vmid: name }, { source: "form" });
-  return readConfigUpdate(params, { mayBeEmpty: true }).set;
+  const checked = validateParams(method, { ...config, node, vmid: name }, { source: "form" });
+  if (!checked.ok) throw badKeys(checked.errors);
+  return readConfigUpdate(checked.params, { mayBeEmpty: true }).set;
+}
+
+function badKeys(errors: Readonly<Record<string, string>>): AppError {
+  const lines = Object.entries(errors).map(([key, text]) => [`spec.config.${key}`, text.trim()] as const);
+  const text = lines.map(([field, why]) => `${field}: ${why}`).join("; ");
+  return new AppError("request.invalid", text, { errors: Object.fromEntries(lines) });
 }
 
 /** What is applied is kept in the operation's record, where no password belongs. */
