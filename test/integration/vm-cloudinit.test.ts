@@ -1,6 +1,6 @@
 // Cloud-init drives on real QEMU with a small guest that obeys them: made with the VM, changed while it runs, never
 // copied or saved.
-import { existsSync, readdirSync } from "node:fs";
+import { copyFileSync, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
@@ -38,7 +38,8 @@ const config = async (vmid = 100) => (await api("GET", `${vm(vmid)}/config`)).da
 const shell = (script: string, vmid = 100) => runByAgent(api, vm(vmid), "/bin/sh", "-c", script);
 describe.skipIf(!hasQemu)("a guest with a cloud-init drive", () => {
   test("obeys it from its first start on", async () => {
-    const disk = `local:0,import-from=${await tinyImage()},format=qcow2`;
+    copyFileSync(await tinyImage(), join(gpve.data, "storage/local/import/tiny.qcow2"));
+    const disk = "local:0,import-from=local:import/tiny.qcow2,format=qcow2";
     expect(
       await run("POST", `/nodes/${node}/qemu`, {
         vmid: 100,

@@ -7,6 +7,7 @@ import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { clientsFolder, DEBIAN_PYTHON, lacksPython, skipping } from "../../support/foreign-clients.ts";
 import { apiOf, startGpve, type Api, type Gpve } from "../../support/gpve.ts";
 import { uploadImage } from "../../support/images.ts";
+import { testBridge, type TestBridge } from "../../support/test-bridge.ts";
 
 const PLAYBOOK = "/usr/bin/ansible-playbook";
 const lacking =
@@ -38,6 +39,7 @@ const UNCHANGED = /again$|^look|^wait|^tell|^read$|^keep|^pull/;
 
 describe.skipIf(skipping("Ansible", lacking))("Ansible", () => {
   let gpve: Gpve;
+  let bridge: TestBridge;
   let api: Api;
   let node: string;
   let folder: string;
@@ -45,6 +47,7 @@ describe.skipIf(skipping("Ansible", lacking))("Ansible", () => {
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "gpve-ansible-"));
+    bridge = await testBridge();
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
     node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
@@ -56,6 +59,7 @@ describe.skipIf(skipping("Ansible", lacking))("Ansible", () => {
   });
   afterAll(async () => {
     await gpve.stop();
+    await bridge.remove();
     rmSync(folder, { recursive: true, force: true });
   });
 
@@ -96,7 +100,7 @@ describe.skipIf(skipping("Ansible", lacking))("Ansible", () => {
     const vars = { host, user: "root@pam", node, iso, inventory, ca: caFile, pool: "players" };
     const secrets = { password, token, token_id: tokenId, token_secret: secret };
     const varsFile = join(folder, "vars.json");
-    const all = { ...vars, ...secrets, image: "local:import/tiny.qcow2" };
+    const all = { ...vars, ...secrets, image: "local:import/tiny.qcow2", bridge: bridge.name };
     writeFileSync(varsFile, JSON.stringify(all), { mode: 0o600 });
     const playbook = join(clientsFolder, "ansible-round.yml");
     const text = await ansible(PLAYBOOK, "-i", "localhost,", "-e", `@${varsFile}`, playbook);
@@ -128,7 +132,7 @@ describe.skipIf(skipping("Ansible", lacking))("Ansible", () => {
       ipconfig0: "ip=192.0.2.10/24,gw=192.0.2.1",
       nameserver: "192.0.2.53 192.0.2.54",
       description: "changed by a playbook",
-      net0: expect.stringMatching(/^e1000=BC:24:11:.*,bridge=vmbr0,link_down=1$/),
+      net0: expect.stringMatching(`^e1000=BC:24:11:.*,bridge=${bridge.name},link_down=1$`),
     });
     for (const gone of ["startup", "searchdomain", "scsi1", "unused0", "net1"])
       expect(data).not.toHaveProperty(gone);

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { skipping } from "../../support/foreign-clients.ts";
 import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../../support/gpve.ts";
+import { networkTurn, type NetworkTurn } from "../../support/network-turn.ts";
 import { uploadImage } from "../../support/images.ts";
 import { installationDisc } from "../../support/installation-disc.ts";
 import { waitTask } from "../../support/tasks.ts";
@@ -31,12 +32,16 @@ const reason =
     ? undefined
     : `no ${lacking.join(", ")}; get them with: apt-get install packer qemu-system-x86 xorriso isolinux syslinux-common mtools dnsmasq-base nftables`;
 
+/** Another test may have the network for as long as it takes. */
+const TURN_TIMEOUT_MS = 1_800_000;
+
 describe.skipIf(skipping("Packer", reason))("Packer", () => {
   let gpve: Gpve;
   let api: Api;
   let node: string;
   let folder: string;
 
+  let turn: NetworkTurn;
   const run = async (method: string, path: string, params?: Record<string, string | number>) => {
     const answer = await api(method, `/nodes/${node}${path}`, params);
     expect(answer.status, answer.text).toBe(200);
@@ -45,13 +50,15 @@ describe.skipIf(skipping("Packer", reason))("Packer", () => {
 
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), "gpve-packer-"));
+    turn = await networkTurn();
     gpve = await startGpve({ network: true });
     api = apiOf(gpve.credentials);
     node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
-  });
+  }, TURN_TIMEOUT_MS);
   afterAll(async () => {
     await exec(nodeBinary, [mainFile, "down", "--guests", "--data", gpve.data], { timeoutMs: 120_000 });
     await gpve.stop();
+    turn.release();
     rmSync(folder, { recursive: true, force: true });
   });
 

@@ -1,6 +1,6 @@
 """A virtual machine's whole life through proxmoxer, old or new, as its users write it. Prints what it saw as JSON.
 
-Arguments: host port ca-file password|token user image-file. The secret comes on standard input.
+Arguments: host port ca-file password|token user image-file bridge. The secret comes on standard input.
 """
 import hashlib
 import json
@@ -19,7 +19,7 @@ try:
 except ImportError:  # before 2.0
     Tasks = None
 
-host, port, ca, how, user, image = sys.argv[1:7]
+host, port, ca, how, user, image, bridge = sys.argv[1:8]
 secret = sys.stdin.read()
 connection = dict(port=int(port), verify_ssl=ca, timeout=60)
 if how == "password":
@@ -86,7 +86,7 @@ vmid = int(api.cluster.nextid.get())
 done("create", pve.qemu.post(
     vmid=vmid, name="px-" + how, memory=256, cores=1, agent=1, serial0="socket", ostype="l26", scsihw="virtio-scsi-pci",
     scsi0="local:0,import-from=local:import/tiny-%s.qcow2,format=qcow2" % how,
-    ide2="local:iso/small-%s.iso,media=cdrom" % how, boot="order=scsi0", net0="virtio,bridge=vmbr0,link_down=1",
+    ide2="local:iso/small-%s.iso,media=cdrom" % how, boot="order=scsi0", net0="virtio,bridge=%s,link_down=1" % bridge,
 ))
 vm = pve.qemu(vmid)
 out["taken"] = refused(lambda: pve.qemu.post(vmid=vmid))

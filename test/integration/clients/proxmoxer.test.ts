@@ -13,6 +13,7 @@ import {
 } from "../../support/foreign-clients.ts";
 import { startGpve, type Gpve } from "../../support/gpve.ts";
 import { tinyImage } from "../../support/images.ts";
+import { testBridge, type TestBridge } from "../../support/test-bridge.ts";
 
 const packages = "python3-proxmoxer python3-requests python3-requests-toolbelt python3-venv";
 const lacking = existsSync("/usr/bin/qemu-system-x86_64")
@@ -21,17 +22,22 @@ const lacking = existsSync("/usr/bin/qemu-system-x86_64")
 
 describe.skipIf(skipping("proxmoxer", lacking))("proxmoxer", () => {
   let gpve: Gpve;
+  let bridge: TestBridge;
   beforeAll(async () => {
+    bridge = await testBridge();
     gpve = await startGpve();
   });
-  afterAll(() => gpve.stop());
+  afterAll(async () => {
+    await gpve.stop();
+    await bridge.remove();
+  });
 
   const round = async (python: string, how: "password" | "token"): Promise<Record<string, unknown>> => {
     const { url, caFile } = gpve.credentials;
     const { hostname, port } = new URL(url);
     const { user, input } = login(gpve.credentials, how);
     const script = join(clientsFolder, "proxmoxer-round.py");
-    const argv = [script, hostname, port, caFile, how, user, await tinyImage()];
+    const argv = [script, hostname, port, caFile, how, user, await tinyImage(), bridge.name];
     const { stdout } = await exec(python, argv, { input, timeoutMs: 170_000 });
     return JSON.parse(stdout) as Record<string, unknown>;
   };
