@@ -57,6 +57,26 @@ describe.skipIf(!hasQemu)("disks of a VM", () => {
     await run("POST", `${vm(101)}/status/stop`);
   });
 
+  test("with an I/O thread are moved where QEMU can, and where not, nothing hangs", async () => {
+    const disk = "local:0.01,format=qcow2,iothread=1";
+    const values = { vmid: 120, memory: 32, scsihw: "virtio-scsi-single", scsi0: disk, start: 1 };
+    expect(await run("POST", `/nodes/${node}/qemu`, values)).toBe("OK");
+    const { "running-qemu": version } = (await api("GET", `${vm(120)}/status/current`)).data as {
+      "running-qemu": string;
+    };
+    const move = { disk: "scsi0", storage: "local", format: "raw", delete: 1 };
+    if (Number.parseInt(version, 10) >= 9) expect(await run("POST", `${vm(120)}/move_disk`, move)).toBe("OK");
+    else
+      expect(await api("POST", `${vm(120)}/move_disk`, move)).toMatchObject({
+        status: 500,
+        reason: expect.stringContaining("stop VM 120 first"),
+      });
+    expect(await status(120)).toBe("running");
+    await run("POST", `${vm(120)}/status/stop`);
+    if (Number.parseInt(version, 10) < 9) expect(await run("POST", `${vm(120)}/move_disk`, move)).toBe("OK");
+    expect(await run("DELETE", vm(120))).toBe("OK");
+  });
+
   test("and the VM itself get into the pool they are created for, and out of it", async () => {
     const members = async (): Promise<unknown[]> => {
       const { members: rows } = (await api("GET", "/pools/prod")).data as { members: { vmid: number }[] };

@@ -3,6 +3,8 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
+import { iothreadId } from "@gpve/domain/vm/argv/drive-device.ts";
+import { atLeast, parseVersion } from "@gpve/domain/vm/argv/versions.ts";
 import { checkDigest } from "@gpve/domain/vm/config-update.ts";
 import {
   addUnused,
@@ -60,9 +62,22 @@ export function checkMovable(host: VmHost, args: MoveArgs): Drive {
     throw refused("you can't move to the same storage with same format");
   if (args.disk === "tpmstate0" && runningVm(host, args.vmid) !== undefined)
     throw refused("cannot move TPM state while VM is running");
+  checkReplaceable(host, args, drive, config.values["scsihw"]);
   if (args.remove && isInSnapshot(host, args.vmid, drive.file))
     throw refused("you can't move a disk with snapshots and delete the source");
   return drive;
+}
+
+/** Before 9.0, a QEMU that puts one image of a disk with an I/O thread in the place of another waits for itself. */
+function checkReplaceable(host: VmHost, args: MoveArgs, drive: Drive, scsihw: string | undefined): void {
+  if (runningVm(host, args.vmid) === undefined) return;
+  if (iothreadId(scsihw, args.disk, drive) === undefined) return;
+  const { qemuVersion } = host.facts();
+  const version = parseVersion(qemuVersion);
+  if (version !== undefined && atLeast(version, 9, 0)) return;
+  throw refused(
+    `disk '${args.disk}' has an I/O thread, and QEMU ${qemuVersion} on this node cannot move such a disk while its VM runs: stop VM ${args.vmid} first, or start it without 'iothread'`,
+  );
 }
 
 /** To another storage or format, or to another VM. */
