@@ -16,7 +16,20 @@ export async function startBench(args: readonly string[] = []): Promise<Bench> {
 }
 
 export function benchOf(gpve: Gpve): Bench {
-  return { gpve, data: gpve.data, api: apiOf(gpve.credentials) };
+  return { gpve, data: gpve.data, api: askingAgain(apiOf(gpve.credentials)) };
+}
+
+/** Thousands of polls, a new connection each: one that is lost on the way is asked again. */
+function askingAgain(api: Api): Api {
+  return async (method, ...rest) => {
+    try {
+      return await api(method, ...rest);
+    } catch (error) {
+      if (method !== "GET") throw error;
+      console.error(`asked again: ${String(error)}`);
+      return api(method, ...rest);
+    }
+  };
 }
 
 export async function runTask(

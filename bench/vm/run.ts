@@ -29,14 +29,22 @@ interface Report {
 
 const [metricsPort = 0] = await freePorts(1);
 const bench = await startBench(["--metrics", `127.0.0.1:${metricsPort}`]);
+/** Long work: what is measured is shown at once, so that a failure later loses nothing. */
+async function part<T>(what: string, work: () => Promise<T>): Promise<T> {
+  console.error(what);
+  const found = await work();
+  console.error(JSON.stringify(found));
+  return found;
+}
+
 async function measure(): Promise<Report> {
-  console.error("boots, ours and bare in turn");
-  const boots = await measureBoots(bench, Number(options.boots));
-  console.error("linked clones");
-  const clones = await measureClones(bench, Number(options.clones));
-  console.error("many guests");
+  const boots = await part("boots, ours and bare in turn", () => measureBoots(bench, Number(options.boots)));
+  const clones = await part("linked clones", () => measureClones(bench, Number(options.clones)));
+  const guests = Number(options.guests);
   const url = `http://127.0.0.1:${metricsPort}/metrics`;
-  const many = await measureManyGuests(bench, url, Number(options.guests), Number(options.seconds));
+  const many = await part("many guests", () =>
+    measureManyGuests(bench, url, guests, Number(options.seconds)),
+  );
   return { boots, clones, many };
 }
 
