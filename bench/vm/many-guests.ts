@@ -30,7 +30,7 @@ export async function measureManyGuests(
   guests: number,
   seconds: number,
 ): Promise<ManyGuests> {
-  writeFileSync(join(bench.data, "storage/local/import/halt.raw"), bootSector("halt"));
+  writeFileSync(join(bench.data, "storage/local/import/sleep.raw"), bootSector("deepSleep"));
   const ids = Array.from({ length: guests }, (_, index) => FIRST + index);
   const begun = performance.now();
   await forEach(ids, 8, (vmid) =>
@@ -38,7 +38,8 @@ export async function measureManyGuests(
       vmid,
       memory: 16,
       vga: "none",
-      scsi0: "local:0,import-from=local:import/halt.raw",
+      tablet: 0,
+      scsi0: "local:0,import-from=local:import/sleep.raw",
       start: 1,
     }),
   );
