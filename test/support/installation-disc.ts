@@ -9,7 +9,7 @@ import { tinyImage } from "./images.ts";
 
 const CONFIG = `PROMPT 1
 TIMEOUT 0
-DEFAULT tiny
+DEFAULT nothing-was-typed
 LABEL tiny
   LINUX /vmlinuz
   INITRD /initrd

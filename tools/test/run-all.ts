@@ -13,7 +13,11 @@ interface VitestReport {
     readonly name: string;
     readonly status: string;
     readonly message?: string;
-    readonly assertionResults: readonly unknown[];
+    readonly assertionResults: readonly {
+      readonly fullName: string;
+      readonly status: string;
+      readonly failureMessages: readonly string[];
+    }[];
   }[];
 }
 
@@ -23,6 +27,8 @@ const bin = join(root, "node_modules/.bin");
 const env = { ...process.env, PATH: `${bin}:${process.env["PATH"] ?? ""}`, FORCE_COLOR: "0", NO_COLOR: "1" };
 const scratch = mkdtempSync(join(tmpdir(), "gpve-test-"));
 const totals = { passed: 0, failed: 0, skipped: 0 };
+/** Said again at the very end, where a reader of a cut log looks. */
+const failures: string[] = [];
 
 function announce(text: string): void {
   console.log(`\n=== ${text}`);
@@ -35,6 +41,7 @@ function check(name: string, command: string, args: readonly string[]): void {
   const result = spawnSync(command, args, { stdio: "inherit", env });
   const ok = result.status === 0;
   totals[ok ? "passed" : "failed"]++;
+  if (!ok) failures.push(name);
   console.log(`${ok ? "ok" : "FAILED"}: ${name} (${((Date.now() - started) / 1000).toFixed(1)} s)`);
 }
 
@@ -51,7 +58,7 @@ function vitest(name: string, args: readonly string[]): void {
   );
   if (!existsSync(file)) {
     totals.failed++;
-    console.log(`FAILED: ${name}: vitest wrote no report`);
+    failures.push(`${name}: vitest wrote no report`);
     return;
   }
   const report = JSON.parse(readFileSync(file, "utf8")) as VitestReport;
@@ -63,11 +70,23 @@ function vitest(name: string, args: readonly string[]): void {
     (file) => file.status === "failed" && file.assertionResults.length === 0,
   );
   totals.failed += broken.length;
-  for (const file of broken) console.log(`FAILED: ${file.name}: ${file.message ?? "did not load"}`);
+  for (const file of broken) failures.push(`${file.name}: ${shortened(file.message ?? "did not load")}`);
+  for (const file of report.testResults)
+    for (const test of file.assertionResults.filter(({ status }) => status === "failed"))
+      failures.push(`${file.name}: ${test.fullName}: ${shortened(test.failureMessages.join("\n"))}`);
   if (result.status !== 0 && report.numFailedTests === 0 && broken.length === 0) {
     totals.failed++;
-    console.log(`FAILED: ${name}: see above (a coverage threshold, or an error outside a test)`);
+    failures.push(`${name}: see above (a coverage threshold, or an error outside a test)`);
   }
+}
+
+/** What a program said last is what tells why it failed. */
+function shortened(whole: string): string {
+  const text = whole
+    .split("\n")
+    .filter((line) => !/^\s+at /.test(line))
+    .join("\n");
+  return text.length <= 1_200 ? text : `${text.slice(0, 200)}\n[...]\n${text.slice(-1_000)}`;
 }
 
 const only = process.argv[2];
@@ -85,5 +104,6 @@ try {
 } finally {
   rmSync(scratch, { recursive: true, force: true });
 }
+for (const failure of failures) console.log(`\nFAILED: ${failure}`);
 console.log(`\n${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`);
 process.exit(totals.failed === 0 ? 0 : 1);

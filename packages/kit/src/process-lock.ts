@@ -1,5 +1,5 @@
 // One process per data directory. The lock names its holder, so a crash leaves nothing that a person must clear.
-import { closeSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { linkSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readJsonFile } from "./atomic-file.ts";
 import { identify, isAlive, type ProcessIdentity } from "./process-identity.ts";
@@ -10,28 +10,50 @@ export interface ProcessLock {
 
 /** Throws `resource.busy` naming the holder while that very process lives. */
 export function acquireProcessLock(path: string): ProcessLock {
-  for (let attempt = 0; attempt < 10; attempt++) {
-    try {
-      const file = openSync(path, "wx", 0o600);
-      writeFileSync(file, JSON.stringify(identify(process.pid)));
-      closeSync(file);
-      return { release: () => rmSync(path, { force: true }) };
-    } catch (err) {
-      if ((err as NodeJS.ErrnoException).code !== "EEXIST") throw err;
+  // Appears whole or not at all: a half-written lock would be taken for that of a dead process.
+  const own = `${path}.${process.pid}`;
+  writeFileSync(own, JSON.stringify(identify(process.pid)), { mode: 0o600 });
+  try {
+    for (let attempt = 0; attempt < 10; attempt++) {
+      if (linked(own, path)) return { release: () => rmSync(path, { force: true }) };
+      const holder = readHolder(path);
+      if (holder !== undefined && isAlive(holder)) throw busy(holder);
+      removeDead(path);
     }
-    const holder = readHolder(path);
-    if (holder !== undefined && isAlive(holder)) {
-      throw new AppError(
-        "resource.busy",
-        `another gpve (process ${holder.pid}) already uses this data directory`,
-        {
-          data: { pid: holder.pid },
-        },
-      );
-    }
-    rmSync(path, { force: true });
+  } finally {
+    rmSync(own, { force: true });
   }
   throw new AppError("resource.busy", `cannot take ${path}: several processes want it at once`);
+}
+
+function busy({ pid }: ProcessIdentity): AppError {
+  return new AppError("resource.busy", `another gpve (process ${pid}) already uses this data directory`, {
+    data: { pid },
+  });
+}
+
+function linked(from: string, to: string): boolean {
+  try {
+    linkSync(from, to);
+    return true;
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw err;
+  }
+}
+
+/** Moved aside first: another may have removed the dead one's lock and taken it, and that one goes back. */
+function removeDead(path: string): void {
+  const aside = `${path}.dead-${process.pid}`;
+  try {
+    renameSync(path, aside);
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code === "ENOENT") return;
+    throw err;
+  }
+  const holder = readHolder(aside);
+  if (holder !== undefined && isAlive(holder)) linked(aside, path);
+  rmSync(aside, { force: true });
 }
 
 function readHolder(path: string): ProcessIdentity | undefined {

@@ -18,7 +18,7 @@ export async function makeGuestNetwork(
   }
   try {
     const made = await guestNetwork(data, { exec, clock }).ensure();
-    if (made === undefined) log.info({}, "this host has a bridge; it is used as it is");
+    if (made === undefined) log.info({}, "this host has a bridge for guests (vmbr*); it is used as it is");
     else log.info({ bridge: made.bridge, subnet: made.subnet }, "the guests' network is up");
   } catch (err) {
     log.warn({ err: messageOf(err) }, "the guests' network could not be made");

@@ -13,7 +13,13 @@ import { identify, isAlive, type ProcessIdentity } from "@gpve/kit/process-ident
 import { spawnDetached } from "@gpve/kit/spawn.ts";
 import { dnsmasqArgs } from "./dnsmasq-args.ts";
 import { listInterfaces, type NetInterface } from "./interfaces.ts";
-import { instanceBridgeName, isOtherInstances, type NatNetwork, ownerAlias } from "./nat-network.ts";
+import {
+  instanceBridgeName,
+  isGuestsBridge,
+  isOtherInstances,
+  type NatNetwork,
+  ownerAlias,
+} from "./nat-network.ts";
 import { natTable, natTableName } from "./nat-table.ts";
 import { freeSubnet, ipv4Range, ipv4Text } from "./subnet.ts";
 
@@ -54,15 +60,14 @@ export class NatBridge {
   }
 
   /**
-   * Makes or repairs the network. undefined = the host has a bridge that is not ours: then that one is used as it is.
+   * Makes or repairs the network. undefined = the host has a guests' bridge that is not ours: then that one is used as
+   * it is. Bridges of other tools (docker0, virbr0, br-...) are left alone, and are no reason to have none.
    */
   async ensure(): Promise<NatNetwork | undefined> {
     const interfaces = await listInterfaces(this.#exec);
     const ours = this.#ourBridge(interfaces);
     const { instanceId } = this.#options;
-    const foreign = interfaces.some(
-      (found) => found.kind === "bridge" && !isOtherInstances(found, instanceId),
-    );
+    const foreign = interfaces.some((found) => isGuestsBridge(found) && !isOtherInstances(found, instanceId));
     if (ours === undefined && foreign) return undefined;
     if (ours === undefined && interfaces.some(({ name }) => name === this.#bridge))
       this.#bridge = instanceBridgeName(this.#name, instanceId);

@@ -11,6 +11,11 @@ export interface NatNetwork {
   readonly leaseFile: string;
 }
 
+/** Named as PVE names its bridges. */
+export function isGuestsBridge(found: NetInterface): boolean {
+  return found.kind === "bridge" && /^vmbr\d+$/.test(found.name);
+}
+
 /** What an instance writes on interfaces it made. */
 export function ownerAlias(instanceId: string): string {
   return `gpve-${instanceId}`;

@@ -259,8 +259,15 @@ describe("the NAT bridge", () => {
     expect(calls).toContain("ip link delete dev vmbr0");
   });
 
+  it("is made beside the bridges of other tools", async () => {
+    interfaces.push({ ifindex: 2, ifname: "docker0", linkinfo: { info_kind: "bridge" } });
+    expect(await open().ensure()).toMatchObject({ name: "vmbr0", bridge: "vmbr0" });
+    await open().teardown();
+    expect(calls).not.toContain("ip link delete dev docker0");
+  });
+
   it("leaves a host with a bridge of its own alone", async () => {
-    interfaces.push({ ifindex: 2, ifname: "br-lan", linkinfo: { info_kind: "bridge" } });
+    interfaces.push({ ifindex: 2, ifname: "vmbr1", linkinfo: { info_kind: "bridge" } });
     expect(await open().ensure()).toBeUndefined();
     tables = "";
     calls.length = 0;
