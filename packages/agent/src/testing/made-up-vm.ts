@@ -21,7 +21,10 @@ export function madeUpVmHost(vms: Record<number, MadeUpVm>, more: Partial<VmHost
   };
   const host = {
     node: "n1",
-    configs: { get: (vmid: number) => ({ values: find(vmid).values, pending: {}, special: {} }) },
+    configs: {
+      has: (vmid: number) => vms[vmid] !== undefined,
+      get: (vmid: number) => ({ values: find(vmid).values, pending: {}, special: {} }),
+    },
     processes: { get: (id: string) => vms[Number(id)]?.process },
     guestAgent: (process: GuestProcess) => find(Number(process.id)).agent,
     clock: systemClock,

@@ -32,9 +32,14 @@ export interface GuestSummary {
   readonly template: boolean;
   readonly tags?: string;
   readonly lock?: string;
+  /** It has a serial port. */
+  readonly serial?: true;
+  /** Bytes that ballooning leaves it, and its weight among those that are shrunk. */
+  readonly balloon?: { readonly min: number; readonly shares: number };
 }
 
 const DEFAULT_MEMORY_MIB = 512;
+const DEFAULT_SHARES = 1000;
 
 export function guestRecord(input: {
   vmid: number;
@@ -121,6 +126,16 @@ export function summarise(vmid: number, type: GuestType, keys: ReadonlyMap<strin
     template: keys.get("template") === "1",
     ...(tags === undefined || tags === "" ? {} : { tags }),
     ...(lock === undefined ? {} : { lock }),
+    ...(type === "qemu" ? qemuOnly(keys) : {}),
+  };
+}
+
+function qemuOnly(keys: ReadonlyMap<string, string>): Pick<GuestSummary, "serial" | "balloon"> {
+  const balloon = Number(keys.get("balloon") ?? 0);
+  const shares = Number(keys.get("shares") ?? DEFAULT_SHARES);
+  return {
+    ...([0, 1, 2, 3].some((port) => keys.has(`serial${port}`)) ? { serial: true } : {}),
+    ...(balloon > 0 ? { balloon: { min: balloon * 1024 * 1024, shares } } : {}),
   };
 }
 

@@ -27,6 +27,9 @@ export interface StartArgs {
   readonly vmid: number;
   readonly skiplock?: boolean;
   readonly paused?: boolean;
+  /** For this start alone: another machine type, another `-cpu` value. */
+  readonly machine?: string;
+  readonly cpu?: string;
   /** RAM is loaded after the start: the guest gets the machine it had and waits. */
   readonly from?: StartFromState;
   /** Drives that are others, for now, than the configuration says, and what else QEMU must be able to open. */
@@ -166,6 +169,8 @@ async function startQemu(
     ...(microvm === undefined ? {} : { microvm: microvm.boot }),
     paused: args.paused ?? false,
     ...(machineVersion === undefined ? {} : { machineVersion }),
+    ...(args.machine === undefined ? {} : { machine: args.machine }),
+    ...(args.cpu === undefined ? {} : { cpu: args.cpu }),
     ...(args.from === undefined ? {} : fromState(args.from)),
   };
   const drives = args.instead?.drives ?? {};

@@ -2,11 +2,12 @@
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/lock.ts";
+import { readStartup } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { runHook } from "./hookscript.ts";
 import { startStep, startVm } from "./start-vm.ts";
 import { answeringAgent } from "./use-guest-agent.ts";
-import { requireRunning, runningVm, type VmHost } from "./vm-host.ts";
+import { requireOnNode, requireRunning, runningVm, type VmHost } from "./vm-host.ts";
 
 export interface StopArgs {
   readonly vmid: number;
@@ -14,9 +15,12 @@ export interface StopArgs {
 }
 
 export interface ShutdownArgs extends StopArgs {
-  readonly timeoutSeconds: number;
+  /** Absent: what the VM's `startup` says, or a minute. */
+  readonly timeoutSeconds?: number;
   readonly forceStop: boolean;
 }
+
+const SHUTDOWN_SECONDS = 60;
 
 const GIVES_WAY = ["qmshutdown", "qmreboot"] as const;
 
@@ -29,10 +33,11 @@ export function stopVmOperation(host: VmHost): OperationDefinition<StopArgs> {
       {
         name: "stop",
         run: async ({ args, signal, log }) => {
-          const { values } = host.configs.get(args.vmid);
+          requireOnNode(host, args.vmid);
           const process = runningVm(host, args.vmid);
           if (process === undefined) return;
           requireUnlocked(host, args);
+          const { values } = host.configs.get(args.vmid);
           await runHook(host, args.vmid, values, "pre-stop", { log, signal });
           await process.stop({ signal });
         },
@@ -66,7 +71,7 @@ export function shutdownVmOperation(host: VmHost): OperationDefinition<ShutdownA
         name: "shutdown",
         run: async ({ args, signal, log }) => {
           // A VM that went while this waited is told, not passed over.
-          host.configs.get(args.vmid);
+          requireOnNode(host, args.vmid);
           const process = runningVm(host, args.vmid);
           if (process === undefined) return;
           requireUnlocked(host, args);
@@ -143,6 +148,11 @@ export function resumeVmOperation(host: VmHost): OperationDefinition<StopArgs> {
   };
 }
 
+/** States in which a guest does not see its power button. */
+export function isPaused(status: string): boolean {
+  return status === "paused" || status === "prelaunch" || status === "suspended";
+}
+
 /** Asks the guest to switch itself off, and waits for it. */
 export async function shutDown(
   host: VmHost,
@@ -151,16 +161,21 @@ export async function shutDown(
   work: { readonly signal: AbortSignal; readonly log: (line: string) => void },
 ): Promise<void> {
   const { status } = await process.qmp.execute("query-status", undefined, { signal: work.signal });
-  if (status === "paused" && !args.forceStop) {
-    throw new AppError("object.conflict", "VM is paused - cannot shutdown", { pveStatus: 500 });
+  if (isPaused(status) && !args.forceStop) throw refused("VM is paused - cannot shutdown");
+  const { values } = host.configs.get(args.vmid);
+  await runHook(host, args.vmid, values, "pre-stop", work);
+  if (isPaused(status)) {
+    work.log("VM is paused - stop instead of shutdown");
+    await process.stop({ signal: work.signal });
+    return;
   }
-  await runHook(host, args.vmid, host.configs.get(args.vmid).values, "pre-stop", work);
   await askToPowerDown(host, process, args.vmid, work);
+  const seconds = args.timeoutSeconds ?? readStartup(values["startup"] ?? "").down ?? SHUTDOWN_SECONDS;
   const limit = new AbortController();
   const signal = AbortSignal.any([work.signal, limit.signal]);
   const outcome = await Promise.race([
     process.exited.then(() => "ended" as const),
-    host.clock.sleep(args.timeoutSeconds * 1000, signal).then(() => "timeout" as const),
+    host.clock.sleep(seconds * 1000, signal).then(() => "timeout" as const),
   ]).finally(() => limit.abort());
   if (outcome === "ended") return;
   if (!args.forceStop) {

@@ -61,8 +61,16 @@ export function runningVm(host: VmHost, vmid: number): GuestProcess | undefined 
   return process === undefined || process.hasExited ? undefined : process;
 }
 
+/** PVE's text where it looks for a VM's process first, and for its configuration only because of that. */
+export function requireOnNode(host: VmHost, vmid: number): void {
+  if (host.configs.has(vmid)) return;
+  const message = `unable to find configuration file for VM ${vmid} on node '${host.node}'`;
+  throw new AppError("object.not_found", message, { pveStatus: 500 });
+}
+
 /** Throws PVE's text for methods that need a running VM. */
 export function requireRunning(host: VmHost, vmid: number): GuestProcess {
+  requireOnNode(host, vmid);
   const process = runningVm(host, vmid);
   if (process === undefined)
     throw new AppError("object.conflict", `VM ${vmid} not running`, { pveStatus: 500 });

@@ -28,6 +28,7 @@ export async function vmStatus(
       uptime: 0,
       cpu: 0,
       mem: 0,
+      memhost: 0,
       diskread: 0,
       diskwrite: 0,
       netin: 0,
@@ -49,13 +50,13 @@ export async function vmStatus(
 }
 
 function fromConfig(vmid: number, values: VmValues): Record<string, unknown> {
-  const { name, cpus, maxmem, maxdisk, template, tags, lock } = summarise(
+  const { name, cpus, maxmem, maxdisk, template, tags, lock, serial, balloon } = summarise(
     vmid,
     "qemu",
     new Map(Object.entries(values)),
   );
   const agent = values["agent"];
-  const hasSerial = Object.keys(values).some((key) => /^serial\d+$/.test(key));
+  const vga = values["vga"] === undefined ? {} : readVmProperty("vga", values["vga"], "vga");
   return {
     vmid,
     name,
@@ -68,8 +69,11 @@ function fromConfig(vmid: number, values: VmValues): Record<string, unknown> {
     ...(tags === undefined ? {} : { tags }),
     ...(lock === undefined ? {} : { lock }),
     ...(agent !== undefined && readVmProperty("agent", agent, "agent").enabled ? { agent: 1 } : {}),
-    ...(hasSerial ? { serial: 1 } : {}),
-    ...(/^(?:type=)?qxl/.test(values["vga"] ?? "") ? { spice: 1 } : {}),
+    ...(serial === undefined ? {} : { serial: 1 }),
+    ...(balloon === undefined ? {} : { balloon_min: balloon.min, shares: balloon.shares }),
+    // PVE counts virtio displays too: their viewer is the same one.
+    ...(/^(?:qxl|virtio)/.test(vga.type ?? "") ? { spice: 1 } : {}),
+    ...(vga.clipboard === undefined ? {} : { clipboard: vga.clipboard }),
   };
 }
 
@@ -82,6 +86,7 @@ function noFigures(host: VmHost, vmid: number, process: GuestProcess): GuestRunt
     uptimeSeconds,
     cpu: 0,
     mem: 0,
+    memhost: 0,
     diskread: 0,
     diskwrite: 0,
     netin: 0,
@@ -139,8 +144,9 @@ async function balloonOf(process: GuestProcess, maxmem: number): Promise<Record<
       .raw("qom-get", { path: BALLOON_PATH, property: "guest-stats" }, options)
       .catch((err: unknown) => ignore(err, "the guest has no driver for it yet"));
     const ballooninfo = balloonInfo(actual, maxmem, stats);
-    const free = ballooninfo["free_mem"];
-    return { balloon: actual, ballooninfo, ...(free === undefined ? {} : { freemem: free }) };
+    const { free_mem: free, total_mem: total } = ballooninfo;
+    const known = free === undefined || total === undefined ? {} : { mem: total - free, freemem: free };
+    return { balloon: actual, ballooninfo, ...known };
   } catch (err) {
     ignore(err, "this VM has no balloon");
     return {};

@@ -47,7 +47,7 @@ describe("the guest agent's client", () => {
   it("gives the agent's own refusal", async () => {
     await expect(client.execute("guest-nonsense")).rejects.toMatchObject({
       code: "guest_agent.failed",
-      message: "VM 100 qga command 'guest-nonsense' failed - The command guest-nonsense has not been found",
+      message: "VM 100 qmp command 'guest-nonsense' failed - The command guest-nonsense has not been found",
       data: { class: "CommandNotFound" },
     });
     await expect(client.isRunning()).resolves.toBe(true);
@@ -60,7 +60,7 @@ describe("the guest agent's client", () => {
     agent.held.add("slow");
     await expect(client.execute("slow", undefined, { timeoutMs: 30 })).rejects.toMatchObject({
       code: "request.timeout",
-      message: "VM 100 qga command 'slow' failed - got timeout",
+      message: "VM 100 qmp command 'slow' failed - got timeout",
     });
     agent.release();
     agent.send('{"half": ');

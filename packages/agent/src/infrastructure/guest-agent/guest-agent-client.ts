@@ -87,7 +87,7 @@ export class GuestAgentClient implements GuestAgent {
     if (error === undefined) return answer?.["return"];
     throw new AppError(
       "guest_agent.failed",
-      `${this.#options.label} qga command '${command}' failed - ${error.desc ?? "unknown error"}`,
+      `${this.#options.label} qmp command '${command}' failed - ${error.desc ?? "unknown error"}`,
       {
         pveStatus: 500,
         data: { command, class: error.class ?? "GenericError", desc: error.desc ?? "" },
@@ -162,7 +162,7 @@ export class GuestAgentClient implements GuestAgent {
       const onAbort = (): void => fail(cancelled(label, command));
       const stopTimer = this.#clock.after(timeoutMs, () =>
         fail(
-          new AppError("request.timeout", `${label} qga command '${command}' failed - got timeout`, {
+          new AppError("request.timeout", `${label} qmp command '${command}' failed - got timeout`, {
             pveStatus: 500,
             data: { command, timeoutMs },
           }),
@@ -209,5 +209,5 @@ function notRunning(cause?: unknown): AppError {
 }
 
 function cancelled(label: string, command: string): AppError {
-  return new AppError("operation.cancelled", `${label} qga command '${command}' was cancelled`);
+  return new AppError("operation.cancelled", `${label} qmp command '${command}' was cancelled`);
 }

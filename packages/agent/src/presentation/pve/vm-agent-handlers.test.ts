@@ -65,6 +65,17 @@ describe("the agent of a VM", () => {
     expect(await call("POST /shutdown")).toEqual({ result: {} });
   });
 
+  test("passes on what it refuses: as the answer to a plain command, else as an error", async () => {
+    const desc = "The command guest-get-users has not been found";
+    expect(await call("GET /get-users")).toEqual({ result: { error: { class: "CommandNotFound", desc } } });
+    await expect(call("POST /exec", { command: ["true"] })).rejects.toMatchObject({
+      message: "Agent error: The command guest-exec has not been found",
+      pveStatus: 500,
+    });
+    await expect(call("GET /file-read", { file: "/a" })).rejects.toThrow("Agent error: ");
+    await expect(call("POST /file-write", { file: "/a", content: "x" })).rejects.toThrow("Agent error: ");
+  });
+
   test("is refused in PVE's words where there is none", async () => {
     await expect(call("GET /info", { vmid: 101 })).rejects.toMatchObject({
       message: "VM 101 is not running",

@@ -137,7 +137,12 @@ describe("a VM", () => {
   });
 
   it("that is not there is not stopped", async () => {
-    expect(await status("stop", { vmid: 999 })).toContain("999.conf' does not exist");
+    const missing = "unable to find configuration file for VM 999 on node 'n1'";
+    expect(await status("stop", { vmid: 999 })).toBe(missing);
+    expect(await status("shutdown", { vmid: 999 })).toBe(missing);
+    expect(await status("start", { vmid: 999 })).toContain("999.conf' does not exist");
+    for (const verb of ["reset", "reboot", "suspend", "resume"] as const)
+      await expect(node.call(`POST ${VM}/status/${verb}`, { vmid: 999 })).rejects.toThrow(missing);
   });
 
   it("is started, paused, resumed, reset and stopped", async () => {
@@ -154,7 +159,10 @@ describe("a VM", () => {
     expect(await states()).toMatchObject({ status: "running", qmpstatus: "running", diskread: 5 });
     expect(await status("suspend")).toBe("OK");
     expect(await states()).toMatchObject({ qmpstatus: "paused" });
-    await expect(node.call(`POST ${VM}/status/shutdown`, { vmid: 100 })).rejects.toThrow("VM is paused");
+    for (const verb of ["shutdown", "reboot"] as const)
+      await expect(node.call(`POST ${VM}/status/${verb}`, { vmid: 100 })).rejects.toThrow(
+        "VM is paused - cannot shutdown",
+      );
     expect(await status("resume")).toBe("OK");
     expect(await status("reset")).toBe("OK");
     expect(await status("stop")).toBe("OK");
@@ -185,6 +193,41 @@ describe("a VM", () => {
     expect(await status("reboot")).toBe("OK");
     expect(node.guests.get("100")).toBeDefined();
     expect(node.guests.get("100")).not.toBe(again);
+  });
+
+  it("that stands still is stopped at once where it must end", async () => {
+    await node.run(100);
+    expect(await status("suspend")).toBe("OK");
+    const commands = node.guests.get("100")?.qmp.commands ?? [];
+    expect(await status("shutdown", { forceStop: true })).toBe("OK");
+    expect(commands.map(({ name }) => name)).not.toContain("system_powerdown");
+    expect(node.guests.get("100")).toBeUndefined();
+  });
+
+  it("has as long to shut down as its own start order says", async () => {
+    await node.call(`PUT ${VM}/config`, { vmid: 100, startup: "order=1,down=0" }, "root");
+    await node.run(100);
+    expect(await status("shutdown")).toBe("VM quit/powerdown failed - got timeout");
+  });
+
+  it("takes some options of its power from root alone", async () => {
+    const refused = (verb: "start" | "stop" | "shutdown" | "resume", params: object, name: string) =>
+      expect(async () =>
+        node.call(`POST ${VM}/status/${verb}`, { vmid: 100, ...params }),
+      ).rejects.toMatchObject({ errors: { [name]: "Only root may use this option." } });
+    await refused("start", { "force-cpu": "max" }, "force-cpu");
+    await refused("start", { migratedfrom: "n2" }, "migratedfrom");
+    await refused("stop", { keepActive: true }, "keepActive");
+    await refused("shutdown", { keepActive: true }, "keepActive");
+    await refused("resume", { nocheck: true }, "nocheck");
+    const start = (params: object) => node.call(`POST ${VM}/status/start`, { vmid: 100, ...params }, "root");
+    await expect(start({ targetstorage: "1" })).rejects.toMatchObject({
+      errors: { targetstorage: "targetstorage can only by used with migratedfrom." },
+    });
+    await expect(start({ stateuri: "tcp" })).rejects.toThrow("cannot start VM 100 for a migration");
+    expect(await status("start", { machine: "pc-q35-6.2", "force-cpu": "max" })).toBe("OK");
+    const { args } = node.guests.starts.at(-1) ?? { args: [] };
+    expect(args.join(" ")).toMatch(/pc-q35-6\.2.* -cpu max |-cpu max .*pc-q35-6\.2/);
   });
 
   it("is not started as a template or while locked; only root skips a lock", async () => {

@@ -1,25 +1,23 @@
 // PVE's methods for the life of a VM. Checks that PVE makes before it forks are made here; the rest is the task's.
-import { AppError } from "@gpve/contracts/errors.ts";
-import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
 import { checkDigest, readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
-import { checkLock, hasLock } from "@gpve/domain/vm/lock.ts";
+import { checkLock } from "@gpve/domain/vm/lock.ts";
 import { effectiveValues } from "@gpve/domain/vm/pending.ts";
-import { checkSuspendable } from "@gpve/domain/vm/suspend.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { checkDestroyable } from "../../application/vm/destroy-vm.ts";
-import { stateStorage } from "../../application/vm/snapshot/ram-volume.ts";
 import { checkStorages } from "../../application/vm/new-disks.ts";
 import { updateVmConfig } from "../../application/vm/update-config.ts";
-import { requireRunning, type VmHost } from "../../application/vm/vm-host.ts";
+import type { VmHost } from "../../application/vm/vm-host.ts";
 import { checkDriveAccess } from "./drive-access.ts";
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
+import { createPowerHandlers } from "./vm-power-handlers.ts";
 import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
 import { restoreArgs, withPool } from "./restore-request.ts";
 import { checkPrivileges, submitNewVm } from "./vm-create.ts";
-import { submitVmTask, vmKey, vmLock, type SubmitVmTask } from "./vm-tasks.ts";
+import { requireRootFor, submitVmTask, vmKey, vmLock, type SubmitVmTask } from "./vm-tasks.ts";
 import { vmStatus } from "../../application/vm/vm-status.ts";
 
 export interface VmHandlerDeps {
@@ -30,8 +28,6 @@ export interface VmHandlerDeps {
   readonly imageStorages: () => readonly string[];
 }
 
-const SHUTDOWN_SECONDS = 60;
-
 export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
   const { host, engine } = deps;
 
@@ -40,6 +36,7 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
   return {
     ...createSnapshotHandlers(deps),
     ...createDiskHandlers(deps),
+    ...createPowerHandlers(deps),
     "POST /nodes/{node}/qemu": async ({ vmid, start, archive, ...params }, ctx) => {
       host.configs.requirePool(params.pool);
       if (archive !== undefined) {
@@ -55,7 +52,7 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
       { vmid, skiplock, purge, "destroy-unreferenced-disks": unreferenced },
       ctx,
     ) => {
-      requireRootFor("skiplock", skiplock, ctx);
+      requireRootFor({ skiplock }, ctx);
       checkDestroyable(host, vmid);
       const args = {
         skiplock: skiplock ?? false,
@@ -93,52 +90,6 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
     },
 
     "GET /nodes/{node}/qemu/{vmid}/status/current": ({ vmid }) => vmStatus(host, vmid, deps.sampled(vmid)),
-
-    "POST /nodes/{node}/qemu/{vmid}/status/start": ({ vmid, skiplock }, ctx) => {
-      requireRootFor("skiplock", skiplock, ctx);
-      return submit("qmstart", vmid, { skiplock: skiplock ?? false }, ctx);
-    },
-    "POST /nodes/{node}/qemu/{vmid}/status/stop": ({ vmid, skiplock }, ctx) => {
-      requireRootFor("skiplock", skiplock, ctx);
-      return submit("qmstop", vmid, { skiplock: skiplock ?? false }, ctx);
-    },
-    "POST /nodes/{node}/qemu/{vmid}/status/shutdown": async ({ vmid, skiplock, timeout, forceStop }, ctx) => {
-      requireRootFor("skiplock", skiplock, ctx);
-      await refusePaused(host, vmid, forceStop ?? false);
-      const args = {
-        skiplock: skiplock ?? false,
-        timeoutSeconds: timeout ?? SHUTDOWN_SECONDS,
-        forceStop: forceStop ?? false,
-      };
-      return submit("qmshutdown", vmid, args, ctx);
-    },
-    "POST /nodes/{node}/qemu/{vmid}/status/reboot": ({ vmid, timeout }, ctx) => {
-      requireRunning(host, vmid);
-      return submit("qmreboot", vmid, { timeoutSeconds: timeout ?? SHUTDOWN_SECONDS, forceStop: false }, ctx);
-    },
-    "POST /nodes/{node}/qemu/{vmid}/status/reset": ({ vmid, skiplock }, ctx) => {
-      requireRootFor("skiplock", skiplock, ctx);
-      requireRunning(host, vmid);
-      return submit("qmreset", vmid, { skiplock: skiplock ?? false }, ctx);
-    },
-    "POST /nodes/{node}/qemu/{vmid}/status/suspend": ({ vmid, skiplock, todisk, statestorage }, ctx) => {
-      requireRootFor("skiplock", skiplock, ctx);
-      requireRunning(host, vmid);
-      if (todisk !== true) return submit("qmpause", vmid, { skiplock: skiplock ?? false }, ctx);
-      ctx.access.require(`/vms/${vmid}`, ["VM.Config.Disk"]);
-      const config = host.configs.get(vmid);
-      checkSuspendable(config);
-      const storage = statestorage ?? stateStorage(config.values);
-      ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
-      host.storages.plugin(storage);
-      return submit("qmsuspend", vmid, { skiplock: skiplock ?? false, storage }, ctx);
-    },
-    "POST /nodes/{node}/qemu/{vmid}/status/resume": ({ vmid, skiplock }, ctx) => {
-      requireRootFor("skiplock", skiplock, ctx);
-      const config = host.configs.find(vmid);
-      if (config === undefined || !hasLock(config, "suspended")) requireRunning(host, vmid);
-      return submit("qmresume", vmid, { skiplock: skiplock ?? false }, ctx);
-    },
   };
 }
 
@@ -150,26 +101,10 @@ function checkedUpdate(
 ) {
   const config = host.configs.get(vmid);
   const update = readConfigUpdate(params);
-  requireRootFor("skiplock", update.skiplock, ctx);
+  requireRootFor({ skiplock: update.skiplock }, ctx);
   checkPrivileges(vmid, effectiveValues(config), update.set, [...update.delete, ...update.revert], ctx);
   checkDriveAccess(host, vmid, update.set, ctx);
   checkStorages(host, update.set);
   const set = storedCloudinitValues(update.set, effectiveValues(config), host.cloudinit.hashPassword);
   return { ...update, set };
-}
-
-function requireRootFor(name: string, given: boolean | undefined, ctx: RequestContext): void {
-  if (given !== true || (ctx.actor !== undefined && isRoot(ctx.actor))) return;
-  throw new AppError("request.invalid", "Parameter verification failed.", {
-    errors: { [name]: `Only root may use this option.` },
-  });
-}
-
-async function refusePaused(host: VmHost, vmid: number, forceStop: boolean): Promise<void> {
-  host.configs.get(vmid);
-  const process = host.processes.get(String(vmid));
-  if (process === undefined || process.hasExited || forceStop) return;
-  const { status } = await process.qmp.execute("query-status");
-  if (status === "paused")
-    throw new AppError("object.conflict", "VM is paused - cannot shutdown", { pveStatus: 500 });
 }

@@ -60,8 +60,16 @@ describe("a running VM", () => {
     expect(await run("info status", joe)).toBe("VM status: running\r\n");
     expect(await run("help", joe)).toBe("VM status: running\r\n");
     expect(await run("bad")).toBe("ERROR: no such thing\n");
-    await expect(run("system_reset", joe)).rejects.toThrow("Permission check failed (/, Sys.Modify)");
-    await expect(run("information", joe)).rejects.toThrow("Permission check failed");
+    expect(await ask?.({ node: "n1", vmid: 101, command: "info status" }, madeUpRequest(joe))).toBe(
+      "ERROR: VM 101 not running\n",
+    );
+    const refused = async (command: string) => expect(async () => run(command, joe)).rejects;
+    await (await refused("system_reset")).toThrow("Permission check failed (/, Sys.Modify)");
+    await (await refused(" drive_add 0 x")).toThrow("root-only command 'drive_add'");
+    await (await refused("information")).toThrow("command 'information' non-existent or not assigned");
+    await (await refused("")).toThrow("no command specified");
+    await (await refused("  ")).toThrow("unexpected command '  '");
+    expect(await run("screendump x")).toBe("VM status: running\r\n");
   });
 });
 

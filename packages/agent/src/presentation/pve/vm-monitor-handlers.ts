@@ -2,17 +2,17 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { monitorRight } from "@gpve/domain/vm/monitor-commands.ts";
 import { parseKeys } from "@gpve/domain/vm/send-keys.ts";
 import { requireRunning, runningVm, type VmHost } from "../../application/vm/vm-host.ts";
+import { requireRootFor } from "./vm-tasks.ts";
+
+const TIMEOUT_MS = 25_000;
 
 export function createVmMonitorHandlers(host: VmHost): PveHandlers {
   return {
     "PUT /nodes/{node}/qemu/{vmid}/sendkey": async ({ vmid, key, skiplock }, ctx) => {
-      if (skiplock === true && !(ctx.actor !== undefined && isRoot(ctx.actor))) {
-        throw new AppError("request.invalid", "Parameter verification failed.", {
-          errors: { skiplock: "Only root may use this option." },
-        });
-      }
+      requireRootFor({ skiplock }, ctx);
       host.configs.get(vmid);
       await requireRunning(host, vmid).qmp.execute("send-key", { keys: parseKeys(key) }, ctx);
       return null;
@@ -31,11 +31,15 @@ export function createVmMonitorHandlers(host: VmHost): PveHandlers {
     },
 
     "POST /nodes/{node}/qemu/{vmid}/monitor": async ({ vmid, command }, ctx) => {
+      requireMayRun(command, ctx);
       host.configs.get(vmid);
-      requireMayChange(command, ctx);
-      const process = requireRunning(host, vmid);
       try {
-        return await process.qmp.execute("human-monitor-command", { "command-line": command }, ctx);
+        const { qmp } = requireRunning(host, vmid);
+        const args = { "command-line": command };
+        return await qmp.execute("human-monitor-command", args, {
+          signal: ctx.signal,
+          timeoutMs: TIMEOUT_MS,
+        });
       } catch (err) {
         return `ERROR: ${messageOf(err)}\n`;
       }
@@ -43,8 +47,21 @@ export function createVmMonitorHandlers(host: VmHost): PveHandlers {
   };
 }
 
-/** Looking needs what the method asks for; everything else changes a guest under its configuration's feet. */
-function requireMayChange(command: string, ctx: RequestContext): void {
-  if (/^\s*info(?:\s|$)/.test(command) || /^\s*help\s*$/.test(command)) return;
-  ctx.access.require("/", ["Sys.Modify"]);
+function requireMayRun(command: string, ctx: RequestContext): void {
+  const name = /^\s*(\S+)/.exec(command)?.[1];
+  if (name === undefined)
+    throw refused(command === "" ? "no command specified" : `unexpected command '${command}'`);
+  const right = monitorRight(name);
+  if (right === "everybody") return;
+  if (right === "Sys.Modify") return ctx.access.require("/", ["Sys.Modify"]);
+  if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
+  throw refused(
+    right === "root"
+      ? `root-only command '${name}'`
+      : `command '${name}' non-existent or not assigned a required permission yet, limiting to root user`,
+  );
+}
+
+function refused(message: string): AppError {
+  return new AppError("access.denied", message, { pveStatus: 500 });
 }

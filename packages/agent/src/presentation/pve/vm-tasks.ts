@@ -1,14 +1,16 @@
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
+import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 
 export type SubmitVmTask = (type: string, vmid: number, args: object, ctx: RequestContext) => Promise<string>;
 
-/** The queue of a VM. */
 /** How a method waits for a VM. */
 export function vmLock(vmid: number, signal: AbortSignal): { signal: AbortSignal; lockFile: string } {
   return { signal, lockFile: `/var/lock/qemu-server/lock-${vmid}.conf` };
 }
 
+/** The queue of a VM. */
 export function vmKey(vmid: number): string {
   return `vm/${vmid}`;
 }
@@ -31,4 +33,15 @@ export async function submitVmTask(
     ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
   });
   return upid;
+}
+
+/** Options that nobody but root may give; the first that somebody else gave is named. */
+export function requireRootFor(given: Readonly<Record<string, unknown>>, ctx: RequestContext): void {
+  if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
+  const name = Object.keys(given).find((key) => Boolean(given[key]));
+  if (name !== undefined) throw badParameter(name, "Only root may use this option.");
+}
+
+export function badParameter(name: string, message: string): AppError {
+  return parameterError({ [name]: message });
 }

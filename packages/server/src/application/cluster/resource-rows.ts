@@ -25,7 +25,7 @@ export function guestRow(
     maxcpu: summary.cpus,
     mem: runtime?.mem ?? 0,
     maxmem: summary.maxmem,
-    ...(runtime?.memhost === undefined ? {} : { memhost: runtime.memhost }),
+    memhost: runtime?.memhost ?? 0,
     disk: 0,
     maxdisk: summary.maxdisk,
     diskread: runtime?.diskread ?? 0,

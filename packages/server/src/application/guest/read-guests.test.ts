@@ -3,6 +3,7 @@ import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { createGuestReadHandlers } from "../../presentation/http/guest/guest-read-handlers.ts";
 import { ReadGuests } from "./read-guests.ts";
 
 const conf = [
@@ -34,7 +35,12 @@ beforeEach(async () => {
     tx.put(
       guestCollection,
       "101",
-      guestRecord({ vmid: 101, type: "qemu", node: "n2", conf: "template: 1\n" }),
+      guestRecord({
+        vmid: 101,
+        type: "qemu",
+        node: "n2",
+        conf: "template: 1\nserial0: socket\nballoon: 64\n",
+      }),
     );
   });
 });
@@ -56,9 +62,15 @@ test("shows the active configuration, a snapshot, and what is pending", () => {
   expect(guests.configView("n1", 100, {})).toMatchObject({ memory: "2048", onboot: 1 });
   expect(guests.configView("n1", 100, { snapshot: "snap1" })).toMatchObject({ memory: "512" });
   expect(() => guests.configView("n1", 100, { snapshot: "nope" })).toThrow("snapshot 'nope' does not exist");
-  expect(guests.pending("n1", 100)).toEqual(
-    expect.arrayContaining([{ key: "memory", value: "2048", pending: "4096" }]),
-  );
+  // Numbers where GET config has numbers: strict clients read the rows as that configuration.
+  expect(guests.pending("n1", 100)).toEqual([
+    { key: "cores", value: 2 },
+    { key: "memory", value: "2048", pending: "4096" },
+    { key: "name", value: "web" },
+    { key: "onboot", value: 1, delete: 1 },
+    { key: "scsi0", value: "local:100/vm-100-disk-0.qcow2,size=32G" },
+    { key: "digest", value: expect.stringMatching(/^[0-9a-f]{40}$/) },
+  ]);
 });
 
 test("names a missing guest as PVE does", () => {
@@ -75,10 +87,15 @@ const rows = (node: string, type: "qemu" | "lxc", may = true): Record<string, un
 
 test("lists the guests of a node that may be seen", () => {
   expect(rows("n1", "qemu")).toEqual([
-    expect.objectContaining({ vmid: 100, name: "web", status: "stopped", cpus: 2 }),
+    expect.objectContaining({ vmid: 100, name: "web", status: "stopped", cpus: 2, memhost: 0 }),
   ]);
   expect(rows("n1", "qemu")[0]).not.toHaveProperty("template");
-  expect(rows("n2", "qemu")[0]).toMatchObject({ template: 1 });
+  expect(rows("n2", "qemu")[0]).toMatchObject({
+    template: 1,
+    serial: 1,
+    balloon_min: 64 * 1024 * 1024,
+    shares: 1000,
+  });
   expect(rows("n1", "qemu", false)).toEqual([]);
   expect(rows("n1", "lxc")).toEqual([]);
 });
@@ -92,4 +109,11 @@ test("keeps a node's list until a guest changes", async () => {
   expect(guests.listJson("n1", "qemu", viewer)).toBe(first);
   await records.transact((tx) => tx.delete(guestCollection, "100"));
   expect(guests.listJson("n1", "qemu", viewer).toString()).toBe("[]");
+});
+
+test("refuses two views of a configuration at once", () => {
+  const read = createGuestReadHandlers({ guests })["GET /nodes/{node}/qemu/{vmid}/config"];
+  expect(() => read?.({ node: "n1", vmid: 100, current: true, snapshot: "snap1" }, {} as never)).toThrow(
+    "Parameter verification failed.",
+  );
 });

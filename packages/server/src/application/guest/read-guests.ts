@@ -4,9 +4,9 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestRecord, GuestType } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
-import { apiConfig } from "@gpve/domain/vm/api-config.ts";
+import { apiConfig, apiValue } from "@gpve/domain/vm/api-config.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
-import { effectiveValues, pendingRows, type PendingRow } from "@gpve/domain/vm/pending.ts";
+import { effectiveValues, pendingRows } from "@gpve/domain/vm/pending.ts";
 import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
 import type { Collection, Entry } from "@gpve/store/records/port.ts";
 import { Kept } from "../kept.ts";
@@ -90,8 +90,16 @@ export class ReadGuests {
     return { ...apiConfig(snapshot), digest: config.digest };
   }
 
-  pending(node: string, vmid: number): readonly PendingRow[] {
-    return pendingRows(this.config(this.find(node, "qemu", vmid)));
+  /** Values are typed as in GET config: strict clients read both alike. */
+  pending(node: string, vmid: number): readonly Record<string, unknown>[] {
+    const config = this.config(this.find(node, "qemu", vmid));
+    const rows = pendingRows(config).map(({ key, value, pending, ...rest }) => ({
+      key,
+      ...(value === undefined ? {} : { value: apiValue(key, value) }),
+      ...(pending === undefined ? {} : { pending: apiValue(key, pending) }),
+      ...rest,
+    }));
+    return [...rows, { key: "digest", value: config.digest }];
   }
 
   /**
@@ -133,6 +141,7 @@ function guestListRow(
     uptime: runtime?.uptimeSeconds ?? 0,
     cpu: runtime?.cpu ?? 0,
     mem: runtime?.mem ?? 0,
+    memhost: runtime?.memhost ?? 0,
     disk: 0,
     netin: runtime?.netin ?? 0,
     netout: runtime?.netout ?? 0,
@@ -141,6 +150,10 @@ function guestListRow(
     ...(summary.template ? { template: 1 } : {}),
     ...(summary.tags === undefined ? {} : { tags: summary.tags }),
     ...(summary.lock === undefined ? {} : { lock: summary.lock }),
+    ...(summary.serial === undefined ? {} : { serial: 1 }),
+    ...(summary.balloon === undefined
+      ? {}
+      : { balloon_min: summary.balloon.min, shares: summary.balloon.shares }),
     ...runtime?.extra,
   };
 }

@@ -1,5 +1,8 @@
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
+import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import type { ReadGuests } from "../../../application/guest/read-guests.ts";
+
+const BOTH = "cannot use 'snapshot' parameter with 'current'";
 
 export function createGuestReadHandlers({ guests }: { readonly guests: ReadGuests }): PveHandlers {
   return {
@@ -7,6 +10,7 @@ export function createGuestReadHandlers({ guests }: { readonly guests: ReadGuest
       new PveReply({ rawJson: guests.listJson(node, "qemu", ctx) }),
     "GET /nodes/{node}/lxc": ({ node }, ctx) => new PveReply({ rawJson: guests.listJson(node, "lxc", ctx) }),
     "GET /nodes/{node}/qemu/{vmid}/config": ({ node, vmid, current, snapshot }) => {
+      if (current === true && snapshot !== undefined) throw parameterError({ snapshot: BOTH, current: BOTH });
       if (current !== true && snapshot === undefined) {
         return new PveReply({ rawJson: guests.configJson(node, vmid) });
       }
