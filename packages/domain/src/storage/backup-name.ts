@@ -25,10 +25,10 @@ export interface BackupName {
 }
 
 const EXTENSION = /\.(tgz|(tar|vma)(?:\.(gz|lzo|zst|bz2))?|(gpvi)(?:\.(zst))?)$/;
-const STANDARD =
-  /^vzdump-(lxc|openvz|qemu)-([1-9]\d{2,8})-(\d{4})_(\d{2})_(\d{2})-(\d{2})_(\d{2})_(\d{2})\.[a-z.0-9]+$/;
-const TYPED = /^vzdump-(lxc|openvz|qemu)-/;
-const ANY_VMID = /-([1-9]\d{2,8})-/;
+/** Of the name without its extension: a name with something between them is not ours, so pruning leaves it alone. */
+const STANDARD = /^vzdump-(lxc|openvz|qemu)-([1-9]\d{2,8})-(\d{4})_(\d{2})_(\d{2})-(\d{2})_(\d{2})_(\d{2})$/;
+const TYPED = /^vzdump-(lxc|openvz|qemu)-./;
+const ANY_VMID = /-([1-9]\d{2,8})-./;
 
 /** undefined = no backup archive by its name. */
 export function parseBackupName(fileName: string): BackupName | undefined {
@@ -41,27 +41,33 @@ export function parseBackupName(fileName: string): BackupName | undefined {
     container: format === "tgz" ? "tar" : ((plain ?? own) as "vma" | "tar" | "gpvi"),
     compression: (format === "tgz" ? "gz" : (compressed ?? ownCompressed)) as BackupName["compression"],
   } as const;
-  const standard = STANDARD.exec(fileName);
+  const stem = fileName.slice(0, extension.index);
+  const standard = STANDARD.exec(stem);
   if (standard === null) {
-    const vmid = ANY_VMID.exec(fileName)?.[1];
-    const type = (TYPED.exec(fileName)?.[1] ?? "unknown") as BackupName["type"];
-    return {
-      ...base,
-      type,
-      standard: false,
-      vmid: vmid === undefined ? undefined : Number(vmid),
-      time: undefined,
-    };
+    const type = (TYPED.exec(stem)?.[1] ?? "unknown") as BackupName["type"];
+    return { ...base, type, standard: false, vmid: anyVmid(stem), time: undefined };
   }
   const numbers = standard.slice(2).map(Number);
   const [vmid = 0, year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0] = numbers;
-  return {
-    ...base,
-    type: standard[1] as "lxc" | "openvz" | "qemu",
-    standard: true,
-    vmid,
-    time: { year, month, day, hour, minute, second },
-  };
+  const time = { year, month, day, hour, minute, second };
+  // A day that no calendar has: the name says nothing of its content that could be believed.
+  if (!exists(time)) return { ...base, type: "unknown", standard: false, vmid, time: undefined };
+  return { ...base, type: standard[1] as "lxc" | "openvz" | "qemu", standard: true, vmid, time };
+}
+
+/** Whether a name belongs to a guest when somebody asks for that guest's backups. */
+export function namesGuest(fileName: string, vmid: number): boolean {
+  return new RegExp(`\\S-${vmid}-\\S`).test(fileName);
+}
+
+function anyVmid(stem: string): number | undefined {
+  const vmid = ANY_VMID.exec(stem)?.[1];
+  return vmid === undefined ? undefined : Number(vmid);
+}
+
+function exists({ year, month, day, hour, minute, second }: NonNullable<BackupName["time"]>): boolean {
+  if (month < 1 || month > 12 || hour > 23 || minute > 59 || second > 59) return false;
+  return day >= 1 && day <= new Date(Date.UTC(year, month, 0)).getUTCDate();
 }
 
 /** Name of a new archive, without its extension. */
@@ -75,10 +81,10 @@ export function backupBaseName(
   return `vzdump-${type}-${vmid}-${date}-${two(time.hour)}_${two(time.minute)}_${two(time.second)}`;
 }
 
-/** `.log` belongs to all archives of one backup, `.notes` and `.protected` to one archive. */
+/** `.log` belongs to the archive that the backup made, not to copies under other names; `.notes` to each archive. */
 export function logNameOf(fileName: string): string | undefined {
-  const base = /^(vzdump-\w+-\d+-\d{4}_\d{2}_\d{2}-\d{2}_\d{2}_\d{2})/.exec(fileName)?.[1];
-  return base === undefined ? undefined : `${base}.log`;
+  if (parseBackupName(fileName)?.standard !== true) return undefined;
+  return `${fileName.replace(EXTENSION, "")}.log`;
 }
 
 export const NOTES_SUFFIX = ".notes";

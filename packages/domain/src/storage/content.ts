@@ -22,10 +22,11 @@ export const SAFE_NAME = /^[a-zA-Z0-9\-.+=_]+$/;
 export const ISO_NAME = /^[^/]+\.(?:iso|img)$/i;
 export const TEMPLATE_NAME = /^[^/]+\.tar(?:\.(gz|xz|zst|bz2))?$/i;
 export const BACKUP_NAME = /^[^/]+\.(tgz|(?:tar|vma)(?:\.(?:gz|lzo|zst|bz2))?|gpvi(?:\.zst)?)$/;
-export const IMPORT_NAME = /^[a-zA-Z0-9\-.+=_ ]+\.(ova|ovf|qcow2|raw|vmdk)$/i;
-export const UPLOAD_IMPORT_NAME = /^[a-zA-Z0-9\-.+=_]+\.(ova|qcow2|raw|vmdk)$/i;
+/** Unlike ISO images and templates, these are told apart by their extension alone: it is written small. */
+export const IMPORT_NAME = /^[a-zA-Z0-9\-.+=_ ]+\.(ova|ovf|qcow2|raw|vmdk)$/;
+export const UPLOAD_IMPORT_NAME = /^[a-zA-Z0-9\-.+=_]+\.(ova|qcow2|raw|vmdk)$/;
 /** A disk inside an OVA, named as if the OVA were a directory. */
-export const OVA_MEMBER = /^[a-zA-Z0-9\-.+=_ ]+\.ova\/[a-zA-Z0-9\-.+=_ ]+\.(qcow2|raw|vmdk)$/i;
+export const OVA_MEMBER = /^[a-zA-Z0-9\-.+=_ ]+\.ova\/[a-zA-Z0-9\-.+=_ ]+\.(qcow2|raw|vmdk)$/;
 
 /** A name a client gave, without its directories and without anything a file name should not have. */
 export function normalizeFileName(given: string): string {

@@ -71,10 +71,6 @@ describe("volume names of directory storages", () => {
     "iso/../x.iso",
     "iso/a/b.iso",
     "iso/.hidden.iso",
-    "100/../../etc/x.raw",
-    "100/..",
-    "100/-o.raw",
-    "100/.raw",
     "snippets/",
     "snippets/a/b",
     "import/../x.raw",
@@ -84,11 +80,35 @@ describe("volume names of directory storages", () => {
     "other/x",
     "x",
     "0/vm-0-disk-0.raw",
-    "100/vm-100\u0001.raw",
-    "9/base.x/1/vm-1.raw",
+    "vztmpl/x.tar.lz4",
+    "vztmpl/x.tgz",
+    "backup/vzdump-qemu-100-2024_01_02-03_04_05.vma.xz",
+    "import/x.img",
+    "import/x.QCOW2",
+    "import/x.ova/disk.iso",
+    "import/x/y.raw",
+    "100",
+    "100/",
+    "100/a b.raw",
   ])("refuses %j", (volname) => {
     expect(parseDirVolume(volname)).toBeUndefined();
     expect(() => requireDirVolume(volname)).toThrow(`unable to parse directory volume name '${volname}'`);
+  });
+
+  it.each([
+    ["100/../../etc/x.raw", "../../etc/x.raw"],
+    ["100/..", ".."],
+    ["100/-o.raw", "-o.raw"],
+    ["100/.raw", ".raw"],
+    ["100/vm-100-disk-0", "vm-100-disk-0"],
+    ["100/vm-100-disk-0.qed", "vm-100-disk-0.qed"],
+    ["100/vm-100\u0001.raw", "vm-100\u0001.raw"],
+    ["9/base.x/1/vm-1.raw", "base.x"],
+    ["9/base-9-disk-0.raw/1/vm-1", "vm-1"],
+    ["9/base-9-disk-0.raw/vm-1.raw", "base-9-disk-0.raw/vm-1.raw"],
+  ])("says which file name in %j is no image's", (volname, name) => {
+    expect(parseDirVolume(volname)).toBeUndefined();
+    expect(() => requireDirVolume(volname)).toThrow(`unable to parse volume filename '${name}'`);
   });
 
   it("never leads out of the storage, whatever the name", () => {

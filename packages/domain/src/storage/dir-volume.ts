@@ -41,8 +41,11 @@ export function parseImageName(name: string): ImageName | undefined {
   return { name, format: match[3] as ImageFormat, isBase: name.startsWith("base-") };
 }
 
+const LINKED = /^([1-9]\d*)\/(\S+)\/([1-9]\d*)\/(\S+)$/;
+const SINGLE = /^([1-9]\d*)\/(\S+)$/;
+
 export function parseDirVolume(volname: string): DirVolume | undefined {
-  const linked = /^([1-9]\d*)\/([^/\s]+)\/([1-9]\d*)\/([^/\s]+)$/.exec(volname);
+  const linked = LINKED.exec(volname);
   if (linked !== null) {
     const [, baseVmid = "", baseName = "", vmid = "", name = ""] = linked;
     const base = parseImageName(baseName);
@@ -55,7 +58,7 @@ export function parseDirVolume(volname: string): DirVolume | undefined {
       base: { vmid: Number(baseVmid), name: baseName },
     };
   }
-  const single = /^([1-9]\d*)\/([^/\s]+)$/.exec(volname);
+  const single = SINGLE.exec(volname);
   if (single !== null) {
     const image = parseImageName(single[2] ?? "");
     return image === undefined ? undefined : { type: "images", ...image, vmid: Number(single[1]) };
@@ -85,8 +88,20 @@ export function parseDirVolume(volname: string): DirVolume | undefined {
 
 export function requireDirVolume(volname: string): DirVolume {
   const parsed = parseDirVolume(volname);
-  if (parsed === undefined) throw storageRefused(`unable to parse directory volume name '${volname}'`);
-  return parsed;
+  if (parsed !== undefined) return parsed;
+  const image = wrongImageName(volname);
+  throw storageRefused(
+    image === undefined
+      ? `unable to parse directory volume name '${volname}'`
+      : `unable to parse volume filename '${image}'`,
+  );
+}
+
+/** The file name that is at fault in what else is the name of a guest's image. */
+function wrongImageName(volname: string): string | undefined {
+  const [, , baseName = "", , name = ""] = LINKED.exec(volname) ?? [];
+  if (name !== "") return parseImageName(baseName) === undefined ? baseName : name;
+  return SINGLE.exec(volname)?.[2];
 }
 
 export function formatDirVolume(volume: DirVolume): string {
@@ -154,12 +169,10 @@ function parseBackup(name: string): DirVolume | undefined {
 function parseImport(name: string): DirVolume | undefined {
   const member = OVA_MEMBER.exec(name)?.[1];
   if (member !== undefined) {
-    return { type: "import", name, isBase: false, format: `ova+${member.toLowerCase()}` };
+    return { type: "import", name, isBase: false, format: `ova+${member}` };
   }
   const extension = IMPORT_NAME.exec(name)?.[1];
-  return extension === undefined
-    ? undefined
-    : { type: "import", name, isBase: false, format: extension.toLowerCase() };
+  return extension === undefined ? undefined : { type: "import", name, isBase: false, format: extension };
 }
 
 function file(type: VolumeType, name: string): DirVolume {

@@ -3,6 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { AccessView } from "../request/context.ts";
 import {
   mayUseVolume,
+  protectedLimit,
   requireHostPathAccess,
   requireVolumeAccess,
   requireVolumeRemoval,
@@ -63,10 +64,20 @@ describe("access to volumes", () => {
     expect(() => requireVolumeRemoval(viewOf(rights), iso)).toThrow("(/storage/s, Datastore.Allocate)");
   });
 
+  it("lets as many backups be protected as the storage says, or as its user may decide", () => {
+    const owner = viewOf({ "/storage/s": ["Datastore.Allocate"] });
+    const guest = viewOf({ "/storage/s": ["Datastore.AllocateSpace"] });
+    const storage = (options: Record<string, number>) => ({ storage: "s", type: "dir", options });
+    expect(protectedLimit(storage({}), owner)).toBe(-1);
+    expect(protectedLimit(storage({}), guest)).toBe(5);
+    expect(protectedLimit(storage({ "max-protected-backups": 0 }), owner)).toBe(0);
+    expect(protectedLimit(storage({ "max-protected-backups": -1 }), guest)).toBe(-1);
+  });
+
   it("leaves paths of the host to root", () => {
-    expect(() => requireHostPathAccess({ userid: "root@pam", authid: "root@pam" }, "/x")).not.toThrow();
-    expect(() => requireHostPathAccess({ userid: "joe@pve", authid: "joe@pve" }, "/x")).toThrow(
-      "missing privileges to access /x",
+    expect(() => requireHostPathAccess({ userid: "root@pam", authid: "root@pam" })).not.toThrow();
+    expect(() => requireHostPathAccess({ userid: "joe@pve", authid: "joe@pve" })).toThrow(
+      "Only root can pass arbitrary filesystem paths.",
     );
   });
 });

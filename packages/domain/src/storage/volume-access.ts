@@ -2,6 +2,7 @@
 import type { AccessView, Actor } from "../request/context.ts";
 import { isRoot } from "../request/context.ts";
 import type { VolumeType } from "./content.ts";
+import type { StorageDefinition } from "./definition.ts";
 import { storageRefused } from "./failures.ts";
 
 export interface VolumeFacts {
@@ -68,7 +69,18 @@ export function requireVolumeRemoval(access: AccessView, volume: VolumeFacts): v
   access.require(`/storage/${volume.storage}`, ["Datastore.Allocate"]);
 }
 
+const DEFAULT_PROTECTED_LIMIT = 5;
+
+/** How many backups of one guest may be protected; negative = any number. */
+export function protectedLimit(definition: StorageDefinition, access: AccessView): number {
+  const limit = definition.options["max-protected-backups"];
+  if (typeof limit === "number") return limit;
+  return access.has(`/storage/${definition.storage}`, ["Datastore.Allocate"]) ? -1 : DEFAULT_PROTECTED_LIMIT;
+}
+
 /** Paths of the host instead of volumes are root's alone. */
-export function requireHostPathAccess(actor: Actor | undefined, path: string): void {
-  if (actor === undefined || !isRoot(actor)) throw storageRefused(`missing privileges to access ${path}`);
+export function requireHostPathAccess(actor: Actor | undefined): void {
+  if (actor === undefined || !isRoot(actor)) {
+    throw storageRefused("Only root can pass arbitrary filesystem paths.");
+  }
 }

@@ -64,10 +64,10 @@ function uploadStep({ storages, files }: ReceiveDeps): Step<UploadArgs | CopyArg
       if (!(await files.exists(args.spooled)) && (await files.exists(target))) return;
       ctx.log(`starting file import from: ${args.spooled}`);
       if (args.checksum !== undefined) await verify(files, args.spooled, args.checksum, ctx);
-      if (name.type === "import") await files.inspect(args.spooled, name.name, ctx.signal);
+      await files.inspect(args.spooled, name.name, ctx.signal);
       ctx.log(`target node: ${storages.node}`);
       ctx.log(`target file: ${target}`);
-      ctx.log(`file size is: ${await files.size(args.spooled)} bytes`);
+      ctx.log(`file size is: ${await files.size(args.spooled)}`);
       await plugin.activate();
       await files.install(args.spooled, target, ctx.signal);
       ctx.log("finished file import successfully");
@@ -151,7 +151,7 @@ export function downloadOperation(
             ctx.log(`decompressing (${args.compression})`);
             await files.decompress(temporary, args.compression, ctx.signal);
           }
-          if (name.type === "import") await files.inspect(temporary, name.name, ctx.signal);
+          await files.inspect(temporary, name.name, ctx.signal);
           if (await files.exists(target))
             throw storageExists(`refusing to override existing file '${target}'`);
           ctx.state.installing = target;
@@ -180,9 +180,7 @@ async function alreadyThere(
   ctx.log("calculating checksum of existing file...");
   const got = await files.hash(target, checksum.algorithm, ctx.signal);
   if (got !== checksum.value.toLowerCase()) {
-    throw storageRefused(
-      `refusing to override existing file '${target}': checksum mismatch: got '${got}' != expect '${checksum.value}', aborting`,
-    );
+    throw storageRefused(`checksum mismatch: got '${got}' != expect '${checksum.value}', aborting`);
   }
   ctx.log("OK, got correct file already, no need to download");
   return true;

@@ -324,7 +324,7 @@ describe.skipIf(!hasBackupTools)("restores (skipped without qemu-utils and lzop)
     const post = (from: string, rights?: "root") =>
       world.call("POST /nodes/{node}/qemu", { vmid: 150, archive: from }, rights);
     await expect(post("-", "root")).rejects.toThrow("pipe requires cli environment");
-    await expect(post("/tmp/x.vma")).rejects.toThrow("missing privileges to access /tmp/x.vma");
+    await expect(post("/tmp/x.vma")).rejects.toThrow("Only root can pass arbitrary filesystem paths.");
     await expect(post("local:iso/x.iso")).rejects.toThrow("content type needs to be 'backup'");
     const path = join(world.root, "local", "dump", name);
     const upid = await post(path, "root");

@@ -122,7 +122,7 @@ function requireArchive(host: VmHost, { archive, vmid }: RestoreParams, ctx: Req
   if (archive === "-")
     throw new AppError("request.invalid", "pipe requires cli environment", { pveStatus: 500 });
   let path = archive;
-  if (archive.startsWith("/")) requireHostPathAccess(ctx.actor, archive);
+  if (archive.startsWith("/")) requireHostPathAccess(ctx.actor);
   else {
     requireBackup(host, archive, ctx, vmid);
     const { plugin, volname } = volumeOf(host, archive);

@@ -1,6 +1,7 @@
 // /nodes/{node}/storage/{storage}/content and what brings files into it.
 import { dirname } from "node:path";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import type { AccessView } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import {
   isContentType,
@@ -14,13 +15,14 @@ import {
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import {
   badStorageParameter,
-  storageExists,
+  storageMissing,
   storageRefused,
   storageUnsupported,
 } from "@gpve/domain/storage/failures.ts";
-import type { VolumeInfo } from "@gpve/domain/storage/plugin.ts";
+import type { VolumeInfo, VolumeSize } from "@gpve/domain/storage/plugin.ts";
 import {
   mayUseVolume,
+  protectedLimit,
   requireVolumeAccess,
   requireVolumeRemoval,
   type VolumeFacts,
@@ -48,11 +50,13 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
         ...(content === undefined ? {} : { content: listedAs(content, contentOf(definition)) }),
         ...(vmid === undefined ? {} : { vmid }),
       });
+      const has = contentOf(definition);
       return rows
         .map((row) => ({ ...row, content: shownContent(deps, row) }))
-        .filter((row) => content === undefined || row.content === content)
+        .filter((row) => has.has(row.content) && (content === undefined || row.content === content))
         .filter((row) => mayUseVolume(ctx.access, factsOf(storage, row)))
-        .map(({ volname, ...row }) => ({ volid: `${storage}:${volname}`, ...row }));
+        .map((row) => shownVolume(storage, row))
+        .toSorted(byVolid);
     },
 
     "POST /nodes/{node}/storage/{storage}/content": async (
@@ -60,7 +64,7 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
       ctx,
     ) => {
       const bytes = sizeInBytes(size);
-      const named = /\.(raw|qcow2|vmdk|subvol)$/.exec(filename)?.[1] as ImageFormat | undefined;
+      const named = /\.(raw|qcow2|vmdk)$/.exec(filename)?.[1] as ImageFormat | undefined;
       if (named !== undefined && format !== undefined && named !== format) {
         throw badStorageParameter("format", `different storage formats (${format} != ${named})`);
       }
@@ -76,16 +80,13 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
       const found = volumeOf(deps, storage, volume);
       requireVolumeAccess(ctx.access, found.facts);
       const { plugin, volname } = found;
-      const { size, used, format } = await plugin.info(volname);
-      const backup = found.name.type === "backup";
-      const notes = backup ? await plugin.notes(volname) : "";
+      const { size, used, format } = await sizeOf(found);
+      const shown = { path: plugin.path(volname), size, used, format };
+      if (found.name.type !== "backup") return shown;
       return {
-        path: plugin.path(volname),
-        size,
-        used,
-        format,
-        ...(notes === "" ? {} : { notes }),
-        ...(backup && (await plugin.isProtected(volname)) ? { protected: true } : {}),
+        ...shown,
+        notes: await plugin.notes(volname),
+        protected: await plugin.isProtected(volname),
       };
     },
 
@@ -95,7 +96,7 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
       const { plugin, volname } = found;
       if (params.notes !== undefined) await plugin.setNotes(volname, params.notes);
       if (params.protected !== undefined) {
-        if (params.protected) await requireRoomForProtected(found);
+        if (params.protected) await requireRoomForProtected(found, ctx.access);
         await plugin.setProtected(volname, params.protected);
       }
       return null;
@@ -164,10 +165,7 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
       const { storage, content, compression } = params;
       const { definition } = storages.find(storage);
       if (!contentOf(definition).has(content)) {
-        throw badStorageParameter(
-          "content",
-          `storage '${storage}' is not configured for content-type '${content}'`,
-        );
+        throw storageRefused(`storage '${storage}' is not configured for content-type '${content}'`);
       }
       if (/^https?:\/\/[^/]*@/.test(params.url)) {
         throw badStorageParameter("url", "user name and password in a URL are not accepted");
@@ -180,10 +178,6 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
       }
       const volid = receivedVolume(deps, storage, content, params.filename);
       const checksum = checksumOf(params.checksum, params["checksum-algorithm"]);
-      const { plugin, volname } = storages.volume(volid);
-      if (checksum === undefined && (await deps.files.exists(plugin.path(volname)))) {
-        throw storageExists(`refusing to override existing file '${normalizeFileName(params.filename)}'`);
-      }
       const args: DownloadArgs = {
         volid,
         url: params.url,
@@ -204,7 +198,33 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
 /** Disks of containers lie among the images; which they are is known by their owner. */
 function shownContent(deps: StorageHandlerDeps, row: VolumeInfo): VolumeType {
   if (row.content !== "images" || row.vmid === undefined) return row.content;
-  return row.format === "subvol" || deps.isContainer?.(row.vmid) === true ? "rootdir" : "images";
+  return deps.isContainer?.(row.vmid) === true ? "rootdir" : "images";
+}
+
+/** Only of images is known what they take and what they build on. */
+function shownVolume(
+  storage: string,
+  { volname, used, parent, ...row }: VolumeInfo,
+): { readonly volid: string } & Record<string, unknown> {
+  const shown = { volid: `${storage}:${volname}`, ...row };
+  if (row.content === "images" || row.content === "rootdir")
+    return { ...shown, used, parent: parent ?? null };
+  return parent === undefined ? shown : { ...shown, parent };
+}
+
+function byVolid(a: { readonly volid: string }, b: { readonly volid: string }): number {
+  const [left, right] = [a.volid.toLowerCase(), b.volid.toLowerCase()];
+  return left < right ? -1 : left > right ? 1 : 0;
+}
+
+/** What is not there, or has nothing in it, has no size. */
+async function sizeOf({ plugin, volid, volname }: OpenVolume): Promise<VolumeSize> {
+  const facts = await plugin.info(volname).catch((err: unknown) => {
+    if (isAppError(err, "object.not_found")) throw storageMissing(`volume_size_info on '${volid}' failed`);
+    throw err;
+  });
+  if (facts.size === 0) throw storageRefused(`volume_size_info on '${volid}' failed`);
+  return facts;
 }
 
 function listedAs(content: string, has: ReadonlySet<VolumeType>): VolumeType[] {
@@ -258,12 +278,19 @@ function sizeInBytes(size: string): number {
   return Number(match[1]) * unit;
 }
 
-async function requireRoomForProtected({ plugin, definition, name, volname }: OpenVolume): Promise<void> {
-  const limit = definition.options["max-protected-backups"];
-  if (typeof limit !== "number" || limit < 0 || name.vmid === undefined) return;
+async function requireRoomForProtected(
+  { plugin, definition, name, volname }: OpenVolume,
+  access: AccessView,
+): Promise<void> {
+  const limit = protectedLimit(definition, access);
+  if (limit < 0 || name.vmid === undefined) return;
   if (await plugin.isProtected(volname)) return;
   const backups = await plugin.list({ content: ["backup"], vmid: name.vmid });
-  if (backups.filter((backup) => backup.protected === true).length >= limit) {
+  const kind = backups.find((backup) => backup.volname === volname)?.subtype;
+  const count = backups.filter(
+    (backup) => backup.protected === true && (kind === undefined || backup.subtype === kind),
+  ).length;
+  if (count >= limit) {
     throw storageRefused(
       `The number of protected backups per guest is limited to ${limit} on storage '${plugin.storage}'`,
     );

@@ -32,20 +32,32 @@ describe("storages of a node", () => {
       active: true,
       enabled: true,
       shared: false,
-      formats: { default: "qcow2", supported: ["raw", "qcow2", "vmdk", "subvol"] },
+      formats: { default: "raw", supported: ["qcow2", "raw", "subvol", "vmdk"] },
     });
     expect(Number(rows[0]?.["used_fraction"])).toBeGreaterThan(0);
     expect(names(rows)).toEqual(["local", "isos", "off", "far"]);
     expect(names(await node.call(`GET ${NODE}`, { enabled: true }))).toEqual(["local", "isos", "far"]);
     expect(names(await node.call(`GET ${NODE}`, { content: "iso" }))).toEqual(["local", "isos"]);
     expect(names(await node.call(`GET ${NODE}`, { content: "backup" }))).toEqual(["local"]);
-    expect(names(await node.call(`GET ${NODE}`, { target: "n2" }))).toEqual(["local", "isos", "off"]);
+    node.define("both", { shared: true, content: "iso" });
+    node.define("one", { shared: true, content: "iso", nodes: "n1" });
+    expect(names(await node.call(`GET ${NODE}`, { target: "n2" }))).toEqual(["both"]);
+    for (const target of ["n1", "localhost"])
+      expect(names(await node.call(`GET ${NODE}`, { target }))).toContain("local");
     expect(names(await node.call(`GET ${NODE}`, { storage: "isos" }))).toEqual(["isos"]);
     const rights = { "/storage/isos": ["Datastore.Audit"] };
     expect(names(await node.call(`GET ${NODE}`, {}, rights))).toEqual(["isos"]);
-    await expect(node.call(`GET ${NODE}`, { storage: "none" })).rejects.toMatchObject({
-      errors: { storage: "No such storage." },
-    });
+    expect(await node.call(`GET ${NODE}`, { storage: "local" }, rights)).toEqual([]);
+    expect(await node.call(`GET ${NODE}`, { storage: "off", enabled: true })).toEqual([]);
+    for (const params of [
+      { storage: "none" },
+      { storage: "isos", content: "backup" },
+      { storage: "off", content: "iso" },
+    ]) {
+      await expect(node.call(`GET ${NODE}`, params)).rejects.toMatchObject({
+        errors: { storage: "No such storage." },
+      });
+    }
   });
 
   it("tell their status, also when they cannot be used", async () => {
@@ -98,13 +110,25 @@ describe("content of a storage", () => {
     });
     expect(volid).toBe("local:9999/vm-9999-pvc-a.raw");
     node.put("template/iso/a.iso");
-    node.put("images/200/subvol-200-disk-0.raw");
+    node.put("images/200/vm-200-disk-0.raw");
     expect(await node.call(`GET ${STORAGE}/content`, { storage: "local", content: "images" })).toEqual([
-      expect.objectContaining({ volid, size: 1024 * 1024, format: "raw", vmid: 9999, content: "images" }),
+      {
+        volid,
+        size: 1024 * 1024,
+        used: expect.any(Number),
+        ctime: expect.any(Number),
+        parent: null,
+        format: "raw",
+        vmid: 9999,
+        content: "images",
+      },
+    ]);
+    expect(await node.call(`GET ${STORAGE}/content`, { storage: "local", content: "iso" })).toEqual([
+      { volid: "local:iso/a.iso", format: "iso", size: 1, ctime: expect.any(Number), content: "iso" },
     ]);
     expect(
       volids(await node.call(`GET ${STORAGE}/content`, { storage: "local", content: "rootdir" })),
-    ).toEqual(["local:200/subvol-200-disk-0.raw"]);
+    ).toEqual(["local:200/vm-200-disk-0.raw"]);
     expect(volids(await node.call(`GET ${STORAGE}/content`, { storage: "local", vmid: 9999 }))).toEqual([
       volid,
     ]);
@@ -119,7 +143,33 @@ describe("content of a storage", () => {
     const removed = await node.task(`DELETE ${VOLUME}`, { storage: "local", volume: volid });
     expect(removed).toMatchObject({ state: "done", type: "imgdel" });
     expect(removed.id).toContain(":9999@local:");
-    await expect(node.call(`GET ${VOLUME}`, { volume: volid })).rejects.toThrow("does not exist");
+    await expect(node.call(`GET ${VOLUME}`, { volume: volid })).rejects.toThrow(
+      `volume_size_info on '${String(volid)}' failed`,
+    );
+    node.put("snippets/empty.yml", "");
+    await expect(node.call(`GET ${VOLUME}`, { volume: "local:snippets/empty.yml" })).rejects.toThrow(
+      "volume_size_info on 'local:snippets/empty.yml' failed",
+    );
+  });
+
+  it("is listed in the order of its names, whatever their case", async () => {
+    for (const name of ["b.iso", "C.iso", "a.img"]) node.put(`template/iso/${name}`);
+    node.put("dump/vzdump-qemu-100-2024_01_02-03_04_05.vma");
+    expect(volids(await node.call(`GET ${STORAGE}/content`, { storage: "local" }))).toEqual([
+      "local:backup/vzdump-qemu-100-2024_01_02-03_04_05.vma",
+      "local:iso/a.img",
+      "local:iso/b.iso",
+      "local:iso/C.iso",
+    ]);
+  });
+
+  it("of guests is shown only by storages for guests of that kind", async () => {
+    node.define("disks", { content: "rootdir" });
+    node.put("../disks/images/100/vm-100-disk-0.raw");
+    node.put("../disks/images/200/vm-200-disk-0.raw");
+    expect(volids(await node.call(`GET ${STORAGE}/content`, { storage: "disks" }))).toEqual([
+      "disks:200/vm-200-disk-0.raw",
+    ]);
   });
 
   it("is removed within the delay, or says which task still does it", async () => {
@@ -159,6 +209,11 @@ describe("content of a storage", () => {
     await expect(post({ size: "1T" })).rejects.toMatchObject({
       errors: { size: "unable to parse size '1T'" },
     });
+    const subvol = { filename: "subvol-100-disk-0.subvol", size: "0" };
+    await expect(post(subvol)).rejects.toThrow(
+      "illegal name 'subvol-100-disk-0.subvol' - wrong extension for format ('subvol != 'raw')",
+    );
+    expect(await post({ ...subvol, format: "subvol" })).toBe("local:100/subvol-100-disk-0.subvol");
     await expect(post({ filename: "vm-100-disk-0" })).rejects.toThrow("unable to parse volume filename");
     await expect(node.call(`GET ${VOLUME}`, { volume: "iso/a.iso" })).rejects.toMatchObject({
       errors: { volume: "no storage specified - incomplete volume ID" },
@@ -166,7 +221,7 @@ describe("content of a storage", () => {
     await expect(
       node.call(`GET ${VOLUME}`, { storage: "local", volume: "other:iso/a.iso" }),
     ).rejects.toMatchObject({
-      errors: { volume: "storage ID mismatch\n" },
+      errors: { volume: "storage ID mismatch (other != local)\n" },
     });
     await expect(node.call(`GET ${VOLUME}`, { storage: "local", volume: ":x" })).rejects.toMatchObject({
       errors: { volume: "unable to parse volume ID ':x'\n" },
@@ -186,10 +241,26 @@ describe("content of a storage", () => {
     ).toMatchObject({
       notes: "first",
       protected: true,
-      format: "vma",
+      format: "raw",
     });
     await expect(put(archives[1], { protected: true })).rejects.toThrow("limited to 1 on storage 'limited'");
+    node.put("../limited/dump/vzdump-lxc-100-2024_01_02-03_04_05.tar");
+    expect(await put("vzdump-lxc-100-2024_01_02-03_04_05.tar", { protected: true })).toBeNull();
     expect(await put(archives[0], { protected: false })).toBeNull();
+    expect(
+      await node.call(`GET ${VOLUME}`, { storage: "limited", volume: `backup/${archives[1]}` }),
+    ).toMatchObject({ notes: "", protected: false });
+  });
+
+  it("protects five backups of a guest for those who may not allocate the storage", async () => {
+    const rights = { "/storage/local": ["Datastore.AllocateSpace"], "/vms/100": ["VM.Backup"] };
+    const protect = (day: number): Promise<unknown> => {
+      node.put(`dump/vzdump-qemu-100-2024_01_0${day}-00_00_00.vma`);
+      const volume = `backup/vzdump-qemu-100-2024_01_0${day}-00_00_00.vma`;
+      return node.call(`PUT ${VOLUME}`, { storage: "local", volume, protected: true }, rights);
+    };
+    for (const day of [1, 2, 3, 4, 5]) expect(await protect(day)).toBeNull();
+    await expect(protect(6)).rejects.toThrow("limited to 5 on storage 'local'");
   });
 
   it("is copied to another name, format or storage", async () => {
@@ -238,6 +309,8 @@ describe("uploads", () => {
     ["iso", ".iso.iso", "wrong file extension"],
     ["vztmpl", "a.zip", "wrong file extension"],
     ["import", "a.iso", "invalid filename or wrong extension"],
+    ["import", "a.QCOW2", "invalid filename or wrong extension"],
+    ["import", "a.ovf", "invalid filename or wrong extension"],
   ])("of %s named %s are refused and not kept", async (content, filename, text) => {
     await expect(upload(content, filename, "x")).rejects.toMatchObject({ errors: { filename: text } });
     expect(readdirSync(node.uploads)).toEqual([]);

@@ -28,17 +28,19 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
     "GET /nodes/{node}/storage": async ({ content, enabled, format, storage, target }, ctx) => {
       const wanted = splitStorageList(content);
       const rows = [];
+      let found = storage === undefined;
       for (const definition of storages.definitions()) {
         if (storage !== undefined && definition.storage !== storage) continue;
-        if (!ctx.access.has(`/storage/${definition.storage}`, SEEN_WITH, "any")) continue;
-        if (enabled === true && definition.options["disable"] === true) continue;
-        if (wanted.length > 0) {
+        if (content !== undefined) {
           if (!storages.isEnabled(definition)) continue;
           const has = contentOf(definition);
           if (!wanted.some((each) => isContentType(each) && each !== "none" && has.has(each))) continue;
         }
-        if (target !== undefined && target !== storages.node) {
-          if (!isShared(definition) && !servesNode(definition, target)) continue;
+        found = true;
+        if (!ctx.access.has(`/storage/${definition.storage}`, SEEN_WITH, "any")) continue;
+        if (enabled === true && definition.options["disable"] === true) continue;
+        if (target !== undefined && target !== storages.node && target !== "localhost") {
+          if (!isShared(definition)) continue;
           if (!servesNode(definition, storages.node) || !servesNode(definition, target)) continue;
         }
         const row = await statusOf(deps, definition);
@@ -49,7 +51,7 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
           ...(format === true ? formatsOf(definition) : {}),
         });
       }
-      if (storage !== undefined && rows.length === 0 && !known(deps, storage)) throw noSuchStorage();
+      if (!found) throw noSuchStorage();
       return rows;
     },
 
@@ -162,8 +164,8 @@ async function statusOf(deps: StorageHandlerDeps, definition: StorageDefinition)
 }
 
 function formatsOf(definition: StorageDefinition): Record<string, unknown> {
-  const preferred = definition.options["format"] ?? "qcow2";
-  return { formats: { default: preferred, supported: imageFormats }, select_existing: false };
+  const preferred = definition.options["format"] ?? "raw";
+  return { formats: { default: preferred, supported: imageFormats.toSorted() }, select_existing: false };
 }
 
 function pruneArgs(
@@ -192,10 +194,6 @@ function keepOptions(storage: string, text: unknown): KeepOptions {
     throw storageRefused(`no prune-backups options configured for storage '${storage}'`);
   }
   return parseKeepOptions(text);
-}
-
-function known(deps: StorageHandlerDeps, storage: string): boolean {
-  return deps.storages.definitions().some((each) => each.storage === storage);
 }
 
 function noSuchStorage(): AppError {

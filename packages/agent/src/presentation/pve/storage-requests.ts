@@ -57,7 +57,7 @@ function realVolumeId(storage: string | undefined, volume: string): string {
   const parsed = parseVolumeId(volume);
   if (parsed === undefined) throw badStorageParameter("volume", `unable to parse volume ID '${volume}'\n`);
   if (storage !== undefined && parsed.storage !== storage) {
-    throw badStorageParameter("volume", "storage ID mismatch\n");
+    throw badStorageParameter("volume", `storage ID mismatch (${parsed.storage} != ${storage})\n`);
   }
   return volume;
 }

@@ -1,15 +1,14 @@
 // What must stay because something else builds on it.
 import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
-import type { DirVolume } from "@gpve/domain/storage/dir-volume.ts";
+import { formatDirVolume, type DirVolume } from "@gpve/domain/storage/dir-volume.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import { join } from "node:path";
 import { listImages, namesIn, parentOf } from "./dir-listing.ts";
 
 export async function requireUnusedBase(images: string, base: DirVolume): Promise<void> {
   const reference = `../${base.vmid}/${base.name}`;
-  const user = (await listImages(images, undefined)).find((row) => row.parent === reference);
-  if (user !== undefined) {
-    throw storageRefused(`base volume '${base.name}' is still in use by linked cloned '${user.volname}'`);
+  if ((await listImages(images, undefined)).some((row) => row.parent === reference)) {
+    throw storageRefused(`base volume '${formatDirVolume(base)}' is still in use by linked clones`);
   }
 }
 

@@ -2,6 +2,7 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import {
+  namesGuest,
   NOTES_SUFFIX,
   PARENT_SUFFIX,
   parseBackupName,
@@ -21,7 +22,7 @@ import type { VolumeInfo, VolumeSize } from "@gpve/domain/storage/plugin.ts";
 import { incrementalParent } from "../../backup/gpvi/incremental-parent.ts";
 import { head } from "./inspect-image.ts";
 import { parseQcow2Header } from "./qcow2-header.ts";
-import { judgeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
+import { judgeVmdk, looksLikeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
 
 /** Enough for the header of every image our tools write; longer ones are read again. */
 const SHORT_HEAD = 4_096;
@@ -44,7 +45,9 @@ export async function imageSize(
     };
   }
   if (format === "vmdk") {
-    const verdict = judgeVmdk(await head(path, VMDK_HEAD_BYTES));
+    const start = await head(path, VMDK_HEAD_BYTES);
+    if (!looksLikeVmdk(start)) throw new RangeError("Image is not in vmdk format");
+    const verdict = judgeVmdk(start);
     return { ...common, size: verdict.ok ? verdict.capacity : facts.size };
   }
   return { ...common, size: facts.size };
@@ -67,13 +70,8 @@ async function imageRow(directory: string, owner: number, name: string): Promise
   const image = parseImageName(name);
   if (image === undefined) return undefined;
   const path = join(directory, String(owner), name);
-  let facts: Awaited<ReturnType<typeof imageSize>>;
-  try {
-    facts = await imageSize(path, image.format);
-  } catch {
-    // It went away while we looked, is not finished yet, or is not what its name says: not a volume now.
-    return undefined;
-  }
+  const facts = await imageFacts(path, image.format);
+  if (facts === undefined) return undefined;
   const base = /^\.\.\/([1-9]\d*)\/([^/\s]+\.(?:raw|qcow2|vmdk))$/.exec(facts.parent ?? "");
   const own = `${owner}/${name}`;
   return {
@@ -82,6 +80,20 @@ async function imageRow(directory: string, owner: number, name: string): Promise
     content: "images",
     vmid: owner,
   };
+}
+
+/** undefined = it went away while we looked. What is not what its name says is shown, as `invalid`: it takes space. */
+async function imageFacts(
+  path: string,
+  format: string,
+): Promise<Awaited<ReturnType<typeof imageSize>> | undefined> {
+  try {
+    return await imageSize(path, format);
+  } catch (err) {
+    if (!(err instanceof RangeError)) return undefined;
+    const raw = await imageSize(path, "raw").catch(() => undefined);
+    return raw === undefined ? undefined : { ...raw, format: "invalid" };
+  }
 }
 
 export async function listFiles(
@@ -107,11 +119,13 @@ export async function listFiles(
       ctime: Math.floor(facts.ctimeMs / 1000),
     };
     if (type !== "backup") {
-      if (vmid === undefined) rows.push(row);
+      // Media and templates belong to no guest; snippets and images to import are for any of them.
+      if (vmid === undefined || type === "snippets" || type === "import") rows.push(row);
       continue;
     }
+    if (vmid !== undefined && !namesGuest(name, vmid)) continue;
     const backup = await backupRow(directory, name, row, all, backupTime);
-    if (vmid === undefined || backup.vmid === vmid) rows.push(backup);
+    rows.push(vmid === undefined ? backup : { ...backup, vmid });
   }
   return rows;
 }
@@ -125,7 +139,7 @@ async function backupRow(
 ): Promise<VolumeInfo> {
   const parsed = parseBackupName(name);
   const path = join(directory, name);
-  const notes = all.has(name + NOTES_SUFFIX) ? await firstLine(path + NOTES_SUFFIX) : undefined;
+  const notes = all.has(name + NOTES_SUFFIX) ? await noted(path + NOTES_SUFFIX) : undefined;
   const parent = parsed?.container === "gpvi" ? await parentOf(path) : undefined;
   return {
     ...row,
@@ -158,7 +172,7 @@ function formatOf(type: Exclude<VolumeType, "images" | "rootdir">, name: string)
     case "snippets":
       return "snippet";
     case "import":
-      return SAFE_NAME.test(name) ? IMPORT_NAME.exec(name)?.[1]?.toLowerCase() : undefined;
+      return SAFE_NAME.test(name) ? IMPORT_NAME.exec(name)?.[1] : undefined;
   }
 }
 
@@ -170,6 +184,12 @@ export async function namesIn(directory: string): Promise<string[]> {
       return [];
     throw err;
   }
+}
+
+/** The first line of notes; an empty file has none. */
+async function noted(path: string): Promise<string | undefined> {
+  const text = await readFile(path, "utf8").catch(() => "");
+  return text === "" ? undefined : text.split("\n", 1)[0];
 }
 
 async function firstLine(path: string): Promise<string> {

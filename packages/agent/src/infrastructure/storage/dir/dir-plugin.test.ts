@@ -114,13 +114,45 @@ describe("the directory storage", () => {
     expect(await plugin.list({ content: ["rootdir"] })).toEqual([]);
   });
 
-  it("does not list half-made or false images", async () => {
+  it("finds the backups of a guest by their names, and shows what is for all guests beside them", async () => {
+    const plugin = pluginAt(root);
+    put("template/iso/a.iso");
+    put("template/cache/a.tar");
+    put("snippets/hook.sh");
+    put("import/disk.raw");
+    put("import/DISK.RAW");
+    put("dump/vzdump-qemu-100-2024_01_02-03_04_05.vma");
+    put("dump/vzdump-qemu-100-2024_01_02-03_04_05.vma.notes", "");
+    put("dump/before-200-and-100-upgrade.tar.bz2");
+    put("dump/vzdump-qemu-1001-2024_01_02-03_04_05.vma");
+    const seen = async (vmid?: number) =>
+      (await plugin.list(vmid === undefined ? {} : { vmid })).map((row) => [
+        row.volname,
+        row.vmid,
+        row.notes,
+      ]);
+    expect(await seen(100)).toEqual([
+      ["backup/before-200-and-100-upgrade.tar.bz2", 100, undefined],
+      ["backup/vzdump-qemu-100-2024_01_02-03_04_05.vma", 100, undefined],
+      ["import/disk.raw", undefined, undefined],
+      ["snippets/hook.sh", undefined, undefined],
+    ]);
+    expect(await seen()).toContainEqual(["backup/before-200-and-100-upgrade.tar.bz2", 200, undefined]);
+    expect((await plugin.list({ content: ["vztmpl"] })).map(({ format }) => format)).toEqual(["tar"]);
+  });
+
+  it("shows images that are not what their names say as invalid, and leaves other files out", async () => {
     const plugin = pluginAt(root);
     put("images/100/vm-100-disk-0.qcow2", "not qcow2");
+    put("images/100/vm-100-disk-2.vmdk", "no vmdk");
     put("images/100/notes.txt");
     put("images/x/vm-100-disk-0.raw");
     put("images/100/vm-100-disk-1.raw", "raw");
-    expect((await plugin.list()).map(({ volname }) => volname)).toEqual(["100/vm-100-disk-1.raw"]);
+    expect((await plugin.list()).map(({ volname, format, size }) => [volname, format, size])).toEqual([
+      ["100/vm-100-disk-0.qcow2", "invalid", 9],
+      ["100/vm-100-disk-1.raw", "raw", 3],
+      ["100/vm-100-disk-2.vmdk", "invalid", 7],
+    ]);
     await expect(plugin.info("100/vm-100-disk-0.qcow2")).rejects.toThrow("volume_size_info on");
   });
 
@@ -138,14 +170,18 @@ describe("the directory storage", () => {
     await plugin.setNotes(volname, "");
     expect(await plugin.notes(volname)).toBe("");
     await plugin.setNotes(volname, "again");
-    expect((await plugin.info(volname)).format).toBe("vma");
+    expect((await plugin.info(volname)).format).toBe("raw");
     expect(await plugin.free(volname)).toBe(true);
     expect(existsSync(join(root, "dump/vzdump-qemu-100-2024_01_02-03_04_05.log"))).toBe(false);
     expect(existsSync(join(root, "dump/vzdump-qemu-100-2024_01_02-03_04_05.vma.notes"))).toBe(false);
+    put("dump/vzdump-qemu-100-2024_01_02-03_04_05-copy.vma");
+    put("dump/vzdump-qemu-100-2024_01_02-03_04_05.log");
+    await plugin.free("backup/vzdump-qemu-100-2024_01_02-03_04_05-copy.vma");
+    expect(existsSync(join(root, "dump/vzdump-qemu-100-2024_01_02-03_04_05.log"))).toBe(true);
     put("template/iso/a.iso");
-    await expect(plugin.setNotes("iso/a.iso", "x")).rejects.toThrow("attribute 'notes' is not supported");
+    await expect(plugin.setNotes("iso/a.iso", "x")).rejects.toThrow("only backups can have notes");
     await expect(plugin.setProtected("iso/a.iso", true)).rejects.toThrow(
-      "attribute 'protected' is not supported",
+      "only backups support attribute 'protected'",
     );
   });
 

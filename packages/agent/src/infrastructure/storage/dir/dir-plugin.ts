@@ -2,7 +2,6 @@
 import { chmod, mkdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { messageOf } from "@gpve/contracts/errors.ts";
-import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
 import type { ContentType, ImageFormat, VolumeType } from "@gpve/domain/storage/content.ts";
 import {
   contentDirs,
@@ -50,7 +49,7 @@ import { imageSize, listFiles, listImages, namesIn, wantsImages } from "./dir-li
 import { inspectImage, refuseReferences } from "./inspect-image.ts";
 import { fillFromStream, readImageStream } from "./image-stream.ts";
 import { DIRECTORY_MODE, makeImage, removeIfEmpty } from "./make-image.ts";
-import { QemuImg, type DiskFormat, type Preallocation } from "./qemu-img.ts";
+import { isDiskFormat, QemuImg, type DiskFormat, type Preallocation } from "./qemu-img.ts";
 
 export interface DirPluginDeps {
   readonly definition: StorageDefinition;
@@ -109,7 +108,7 @@ export class DirPlugin implements StoragePlugin {
   block(volname: string): BlockDescription {
     const volume = this.parse(volname);
     const { format } = volume;
-    if (format !== "raw" && format !== "qcow2" && format !== "vmdk") {
+    if (!isDiskFormat(format)) {
       throw storageRefused(`volume '${volname}' of format '${format}' is no block device`);
     }
     return { driver: "file", filename: this.path(volname), format };
@@ -177,10 +176,10 @@ export class DirPlugin implements StoragePlugin {
     const volume = this.parse(volname);
     const path = this.path(volname);
     try {
-      const { ctime: _ctime, ...size } = await imageSize(path, volume.format);
-      const shown =
-        volume.type === "backup" ? (parseBackupName(volume.name)?.format ?? size.format) : size.format;
-      return { ...size, format: shown };
+      // What is no disk image is a row of bytes to everybody who asks for its size.
+      const format = isDiskFormat(volume.format) || volume.format === "subvol" ? volume.format : "raw";
+      const { ctime: _ctime, ...size } = await imageSize(path, format);
+      return size;
     } catch (cause) {
       if ((cause as NodeJS.ErrnoException).code === "ENOENT") {
         throw storageMissing(`volume '${this.storage}:${volname}' does not exist`);
@@ -327,11 +326,11 @@ export class DirPlugin implements StoragePlugin {
   }
 
   notes(volname: string): Promise<string> {
-    return readNotes(this.#backupPath(volname, "notes"));
+    return readNotes(this.#backupPath(volname, "only backups can have notes"));
   }
 
   async setNotes(volname: string, notes: string): Promise<void> {
-    const path = this.#backupPath(volname, "notes");
+    const path = this.#backupPath(volname, "only backups can have notes");
     await this.info(volname);
     await writeNotes(path, notes);
   }
@@ -341,7 +340,7 @@ export class DirPlugin implements StoragePlugin {
   }
 
   async setProtected(volname: string, on: boolean): Promise<void> {
-    const path = this.#backupPath(volname, "protected");
+    const path = this.#backupPath(volname, "only backups support attribute 'protected'");
     await this.info(volname);
     await markProtected(path, on);
   }
@@ -384,9 +383,9 @@ export class DirPlugin implements StoragePlugin {
     await rename(from, to);
   }
 
-  #backupPath(volname: string, attribute: string): string {
+  #backupPath(volname: string, otherwise: string): string {
     if (this.parse(volname).type === "backup") return this.path(volname);
-    throw storageRefused(`attribute '${attribute}' is not supported for volume '${this.storage}:${volname}'`);
+    throw storageRefused(otherwise);
   }
 
   #preallocation(): Preallocation | undefined {

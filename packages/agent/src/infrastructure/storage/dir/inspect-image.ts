@@ -4,9 +4,9 @@
 import { open } from "node:fs/promises";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
-import { parseQcow2Header, QCOW2_HEADER_BYTES } from "./qcow2-header.ts";
+import { isQcow2, parseQcow2Header, QCOW2_HEADER_BYTES } from "./qcow2-header.ts";
 import { imageArguments, type Region } from "./qemu-img.ts";
-import { judgeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
+import { judgeVmdk, looksLikeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
 
 export interface InspectedImage {
   readonly format: "raw" | "qcow2" | "vmdk";
@@ -100,6 +100,13 @@ export async function refuseReferences(
     throw refused(`it builds on a backing file (${JSON.stringify(header.backingFile)})`);
   }
   if (header.size > MAX_VIRTUAL_SIZE) throw refused(`its virtual size of ${header.size} bytes is absurd`);
+}
+
+/** Refuses a medium that is really a disk image naming other files: some tool might guess its format some day. */
+export async function refuseDisguised(path: string): Promise<void> {
+  const start = await head(path, VMDK_HEAD_BYTES);
+  const guess = isQcow2(start) ? "qcow2" : looksLikeVmdk(start) ? "vmdk" : "raw";
+  await refuseReferences(path, guess, { allowBacking: undefined });
 }
 
 export async function head(path: string, bytes: number, region?: Region): Promise<Uint8Array> {

@@ -21,6 +21,10 @@ const EXTENSION_DATA_FILE = 0x44415441;
 /** Bytes that hold everything we read of a header. */
 export const QCOW2_HEADER_BYTES = 64 * 1024;
 
+export function isQcow2(bytes: Uint8Array): boolean {
+  return bytes.length >= 4 && new DataView(bytes.buffer, bytes.byteOffset, 4).getUint32(0) === MAGIC;
+}
+
 /** undefined = no qcow2 image; throws RangeError on one that is broken. */
 export function parseQcow2Header(bytes: Uint8Array): Qcow2Header | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -4,6 +4,11 @@ import type { StorageWork } from "@gpve/domain/storage/plugin.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 
 export type DiskFormat = "raw" | "qcow2" | "vmdk";
+
+export function isDiskFormat(format: string): format is DiskFormat {
+  return format === "raw" || format === "qcow2" || format === "vmdk";
+}
+
 /** A part of a file that is an image of its own. */
 export interface Region {
   readonly offset: number;

@@ -10,6 +10,12 @@ const SECTOR = 512;
 /** Bytes of the file's beginning that a verdict needs at most. */
 export const VMDK_HEAD_BYTES = 1024 * 1024;
 
+/** Whether QEMU would take it for a VMDK at all, good or bad. */
+export function looksLikeVmdk(head: Uint8Array): boolean {
+  const start = new TextDecoder("latin1").decode(head.subarray(0, 4096));
+  return /^(?:KDMV|COWD)/.test(start) || /^\s*# Disk DescriptorFile/i.test(start);
+}
+
 export function judgeVmdk(head: Uint8Array): VmdkVerdict {
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
   if (head.length < SECTOR || view.getUint32(0, true) !== SPARSE_MAGIC) {

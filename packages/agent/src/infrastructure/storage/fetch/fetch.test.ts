@@ -197,6 +197,33 @@ describe("files of a storage", () => {
     writeFileSync(at("b.ova"), "x".repeat(600));
     await expect(files.inspect(at("b.ova"), "b.ova", signal)).rejects.toThrow("not a tar archive");
     await files.inspect(at("none"), "none.ovf", signal);
+    await files.inspect(at("none"), "none.tar.gz", signal);
+  });
+
+  it("that are media may be anything but disk images that name other files", async () => {
+    writeFileSync(at("plain.iso"), "x");
+    await files.inspect(at("plain.iso"), "plain.iso", signal);
+    await exec("qemu-img", ["create", "-q", "-f", "qcow2", at("cloud.img"), "1M"]);
+    await files.inspect(at("cloud.img"), "cloud.img", signal);
+    await exec("qemu-img", [
+      "rebase",
+      "-u",
+      "-f",
+      "qcow2",
+      "-F",
+      "raw",
+      "-b",
+      "/etc/passwd",
+      at("cloud.img"),
+    ]);
+    await expect(files.inspect(at("cloud.img"), "cloud.img", signal)).rejects.toThrow(
+      "it builds on a backing file",
+    );
+    writeFileSync(
+      at("text.iso"),
+      '# Disk DescriptorFile\ncreateType="monolithicFlat"\nRW 1 FLAT "/etc/passwd" 0\n',
+    );
+    await expect(files.inspect(at("text.iso"), "text.iso", signal)).rejects.toThrow("the image is refused");
   });
 });
 

@@ -9,7 +9,7 @@ import { createGunzip, createZstdDecompress } from "node:zlib";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
-import { head, inspectImage } from "../dir/inspect-image.ts";
+import { head, inspectImage, refuseDisguised } from "../dir/inspect-image.ts";
 import { inspectOva } from "./ova.ts";
 
 export type HashName = "md5" | "sha1" | "sha224" | "sha256" | "sha384" | "sha512";
@@ -132,6 +132,10 @@ export class HostStorageFiles {
     const extension = /\.(\w+)$/.exec(name)?.[1]?.toLowerCase();
     if (extension === "ova") {
       await inspectOva(path);
+      return;
+    }
+    if (extension === "iso" || extension === "img") {
+      await refuseDisguised(path);
       return;
     }
     if (extension !== "qcow2" && extension !== "vmdk" && extension !== "raw") return;
