@@ -12,7 +12,13 @@ const PAIRS_THAT_EXCLUDE = [
   ["iops", "iops_rd"],
   ["iops", "iops_wr"],
 ] as const;
-const BURSTS = ["mbps", "mbps_rd", "mbps_wr", "iops", "iops_rd", "iops_wr"] as const;
+/** A burst needs the rate it exceeds; its length needs the burst. */
+const NEEDS = ["", "_rd", "_wr"].flatMap((way) => [
+  [`mbps${way}_max`, `mbps${way}`],
+  [`bps${way}_max_length`, `mbps${way}_max`],
+  [`iops${way}_max_length`, `iops${way}_max`],
+]) as readonly (readonly [string, string])[];
+const NOT_ON_CDROM = ["snapshot", "trans", "format", "heads", "secs", "cyls"] as const;
 
 /** The drive behind a key and its value, or undefined when PVE would not accept it either. */
 export function parseDrive(key: string, text: string): Drive | undefined {
@@ -54,11 +60,11 @@ function megabytes(value: PropertyRecord): PropertyRecord | undefined {
 }
 
 function isConsistent(key: string, drive: PropertyRecord): boolean {
-  const set = (name: string) => drive[name] !== undefined && drive[name] !== 0;
-  if (BURSTS.some((rate) => set(`${rate}_max`) && !set(rate))) return false;
+  const set = (name: string) => drive[name] !== undefined && drive[name] !== 0 && drive[name] !== false;
+  if (NEEDS.some(([option, needed]) => set(option) && !set(needed))) return false;
   if (PAIRS_THAT_EXCLUDE.some(([all, part]) => set(all) && set(part))) return false;
   if (drive["media"] !== "cdrom") return true;
-  return drive["snapshot"] !== true && drive["format"] === undefined && !key.startsWith("virtio");
+  return !NOT_ON_CDROM.some(set) && !key.startsWith("virtio");
 }
 
 /** The volume or path of a drive's value, without checking the rest. */

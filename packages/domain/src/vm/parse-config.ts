@@ -78,7 +78,8 @@ class ConfigReader {
       this.#pending = newSection("pending", "pending");
       return this.#pending;
     }
-    const special = /^special:(cloudinit|fleecing)$/i.exec(name)?.[1]?.toLowerCase();
+    // Written otherwise it is kept, but none of its lines can be checked.
+    const special = /^special:(cloudinit|fleecing)$/i.exec(name)?.[1];
     if (special !== undefined) {
       if (this.#special.has(special)) this.#problem(`duplicate special section: ${special}`);
       return remember(this.#special, newSection("special", special));
@@ -129,6 +130,10 @@ class ConfigReader {
       return;
     }
     const schemas = section.kind === "special" ? SPECIAL_SCHEMAS[section.name] : vmKeySchemas;
+    if (schemas === undefined) {
+      this.#problem(`unable to parse value of '${key}' - check_type: no schema defined`);
+      return;
+    }
     const checked = checkVmValue(key, value, schemas);
     if (checked.ok) section.values.set(key === "cdrom" ? "ide2" : key, checked.value);
     else this.#problem(`unable to parse value of '${key}' - ${checked.error}`);

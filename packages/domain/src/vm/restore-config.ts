@@ -2,7 +2,7 @@
 // and order stay as they were.
 import { splitList } from "../schema/list.ts";
 import { parseDrive, printDrive } from "./drive.ts";
-import type { NetDevice } from "./property-types.ts";
+import type { NetDevice, Smbios1 } from "./property-types.ts";
 import { printVmProperty, readVmProperty } from "./vm-properties.ts";
 
 export interface RestoreConfigOptions {
@@ -15,14 +15,10 @@ export interface RestoreConfigOptions {
 }
 
 export function restoreConfigText(text: string, options: RestoreConfigOptions): string {
-  const lines = text.split("\n");
   const cookie = { nets: 0 };
-  // A file ends with a newline; what follows it is no line.
-  const last = lines.at(-1) === "" ? lines.length - 1 : lines.length;
-  return lines
-    .slice(0, last)
-    .map((line) => restoreLine(line, options, cookie))
-    .join("");
+  // Each line with its newline, which the last may lack: lines that stay are kept to the byte.
+  const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
+  return lines.map((line) => restoreLine(line, options, cookie)).join("");
 }
 
 /** Hints of the backup: which archive member holds which drive. */
@@ -43,29 +39,36 @@ function restoreLine(line: string, options: RestoreConfigOptions, cookie: { nets
     if (/^(?:ide|scsi|virtio|sata|efidisk|tpmstate)\d+$/.test(key))
       return restoreDrive(line, key, value, options);
     if (/^net\d+$/.test(key) && options.unique) return `${key}: ${renewMac(value, options)}\n`;
-    if (key === "smbios1" && options.unique) return `${key}: ${renewUuid(value, options)}\n`;
   }
+  const smbios = /^smbios1: (.*)/.exec(line)?.[1];
+  if (smbios !== undefined && options.unique) return `smbios1: ${renewUuid(smbios.trim(), options)}\n`;
   const generation = /^vmgenid: (.*)/.exec(line)?.[1];
   if (generation !== undefined) return `vmgenid: ${generation === "0" ? "0" : options.newUuid()}\n`;
-  return `${line}\n`;
+  return line;
 }
 
 function restoreDrive(line: string, key: string, value: string, options: RestoreConfigOptions): string {
   const drive = parseDrive(key, value);
-  if (drive?.backup === false) return `#${line}\n`;
-  const file = options.volumes[key];
-  if (drive === undefined || file === undefined) return `${line}\n`;
-  const { format: _gone, ...rest } = drive;
+  if (drive?.backup === false) return `#${line}`;
+  const file = Object.hasOwn(options.volumes, key) ? options.volumes[key] : undefined;
+  if (file === undefined) return line;
+  // A drive that cannot be read must not go on naming the volume of another VM.
+  const { format: _gone, ...rest } = drive ?? { file };
   return `${key}: ${printDrive(key, { ...rest, file })}\n`;
 }
 
 function renewMac(value: string, options: RestoreConfigOptions): string {
-  const net = readVmProperty("net", value);
-  return printVmProperty("net", net.macaddr === undefined ? net : { ...net, macaddr: options.newMac() });
+  return printVmProperty("net", { ...readVmProperty("net", value), macaddr: options.newMac() });
 }
 
 function renewUuid(value: string, options: RestoreConfigOptions): string {
-  return printVmProperty("smbios1", { ...readVmProperty("smbios1", value), uuid: options.newUuid() });
+  let known: Smbios1 = {};
+  try {
+    known = readVmProperty("smbios1", value);
+  } catch {
+    // Nothing of it can be kept; the uuid is new anyway.
+  }
+  return printVmProperty("smbios1", { ...known, uuid: options.newUuid() });
 }
 
 /** `vlan0: e1000=MAC` of the first releases. */

@@ -7,6 +7,7 @@ import {
   beginRollback,
   checkRollbackPossible,
   checkSnapshotPossible,
+  checkStateSavable,
   commitSnapshot,
   finishRollback,
   finishSnapshotDelete,
@@ -15,6 +16,8 @@ import {
   prepareSnapshot,
   removeSnapshotDrive,
   requireSnapshot,
+  rollbackTarget,
+  strayCloudinit,
   type SavedState,
   type StartFromState,
 } from "./snapshot.ts";
@@ -92,6 +95,7 @@ export async function createSnapshot(host: SnapshotHost, request: CreateSnapshot
 /** Checks, keeps room for the RAM, and records the snapshot as being made. */
 export async function prepare(host: SnapshotHost, request: CreateSnapshotRequest): Promise<VmConfig> {
   const config = await host.load();
+  if (request.withState === true) checkStateSavable(config.values);
   checkSnapshotPossible(config, request.name, true);
   checkSnapshotPossible(config, request.name, await host.hasSnapshotFeature(config));
   const withState = request.withState === true && (await host.isRunning());
@@ -151,24 +155,32 @@ export async function deleteSnapshot(
 
 export async function rollbackSnapshot(host: SnapshotHost, name: string): Promise<void> {
   const before = await host.load();
-  const snapshot = requireSnapshot(before, name);
+  const snapshot = rollbackTarget(before, name);
   await host.activateStorages(storagesOf(snapshot, true));
   for (const { key, drive } of disks(snapshot)) await host.checkVolumeRollback(key, drive, name);
   checkRollbackPossible(before, name);
   await host.stop();
+  await requireStopped(host);
+  await host.update((config) => beginRollback(config, name));
+  for (const { key, drive } of disks(snapshot)) await host.rollbackVolume(key, drive, name);
+  await requireStopped(host);
+  let start: StartFromState | undefined;
+  let strays: readonly string[] = [];
+  await host.update((config) => {
+    const result = finishRollback(config, name, { newUuid: () => host.newUuid() });
+    start = result.start;
+    strays = strayCloudinit(config);
+    return result.config;
+  });
+  for (const volid of strays) await attempt(host, () => host.freeVolume(volid));
+  if (start !== undefined) await host.start(start);
+}
+
+async function requireStopped(host: SnapshotHost): Promise<void> {
   if (await host.isRunning())
     throw new AppError("object.conflict", `unable to rollback vm ${host.vmid}: vm is running`, {
       pveStatus: 500,
     });
-  await host.update((config) => beginRollback(config, name));
-  for (const { key, drive } of disks(snapshot)) await host.rollbackVolume(key, drive, name);
-  let start: StartFromState | undefined;
-  await host.update((config) => {
-    const result = finishRollback(config, name, { newUuid: () => host.newUuid() });
-    start = result.start;
-    return result.config;
-  });
-  if (start !== undefined) await host.start(start);
 }
 
 function disks(values: VmValues): { readonly key: string; readonly drive: Drive }[] {

@@ -13,6 +13,7 @@ import {
   snapshotRows,
   type StartFromState,
 } from "./snapshot.ts";
+import { beginSuspend } from "./suspend.ts";
 import { emptyVmConfig, type VmConfig } from "./vm-config.ts";
 
 const UUID = "11111111-1111-4111-8111-111111111111";
@@ -154,6 +155,18 @@ describe("taking a snapshot", () => {
     expect(await tried({}, "feature")).toBe("snapshot feature is not available");
   });
 
+  it("saves no RAM beside devices whose state cannot be saved", async () => {
+    const message = "Cannot live-migrate, snapshot (with RAM), or hibernate a VM with: amd-sev, virtiofs";
+    const values = { ...base.values, "amd-sev": "type=std", virtiofs0: "dirid=d" };
+    const host = new MemoryHost({ ...base, values });
+    await expect(createSnapshot(host, { name: "s1", withState: true })).rejects.toThrow(message);
+    expect(host.log).toEqual([]);
+    await createSnapshot(host, { name: "s1" });
+    expect(host.config.values["parent"]).toBe("s1");
+    const state = { vmstate: "l1:s", runningmachine: "pc" };
+    expect(() => beginSuspend({ ...base, values }, state, false)).toThrow(message);
+  });
+
   it("does not close a circle over a leftover parent reference", () => {
     const config = { ...base, snapshots: { b1: { parent: "a1" } } };
     expect(prepareSnapshot(config, { name: "a1", snaptime: 1 }).snapshots["b1"]).toEqual({});
@@ -202,6 +215,20 @@ describe("deleting a snapshot", () => {
     forced.failing.add("unsnap scsi0").add("free l1:state");
     await deleteSnapshot(forced, "b1", { force: true });
     expect(forced.config.snapshots).not.toHaveProperty("b1");
+  });
+
+  it("keeps as unused what only other snapshots still have, not what is or will be attached", () => {
+    const locked = setLock({ ...tree, pending: { scsi5: "l1:later" } }, "snapshot-delete");
+    const done = finishSnapshotDelete(locked, "b1", {
+      unused: ["l1:x", "l1:gone", "l1:later", "l1:old"],
+      expected: "snapshot-delete",
+    });
+    expect(done.values).toMatchObject({ unused0: "l1:old", unused1: "l1:gone" });
+    expect(done.values).not.toHaveProperty("unused2");
+    const elsewhere = setLock({ ...tree, values: {}, snapshots: { ...tree.snapshots } }, "snapshot-delete");
+    expect(
+      finishSnapshotDelete(elsewhere, "b1", { unused: ["l1:x"], expected: "snapshot-delete" }).values,
+    ).toEqual({ unused0: "l1:x" });
   });
 
   it("keeps to its lock", () => {
@@ -288,9 +315,45 @@ describe("rolling back", () => {
     });
   });
 
+  it("removes a cloud-init drive that no snapshot has, and only that", async () => {
+    const drives = { ide2: "l1:vm-100-cloudinit,media=cdrom", sata0: "l1:iso,media=cdrom", sata1: "l1:y" };
+    const host = new MemoryHost({
+      ...base,
+      values: drives,
+      special: { cloudinit: { name: "x" } },
+      snapshots: { s1: { sata5: "l1:y,media=cdrom" } },
+    });
+    await rollbackSnapshot(host, "s1");
+    expect(host.log.filter((step) => step.startsWith("free"))).toEqual(["free l1:vm-100-cloudinit"]);
+    // A disk that the snapshot has only as a disc is not in it.
+    expect(host.config.values).toEqual({ parent: "s1", sata5: "l1:y,media=cdrom", unused0: "l1:y" });
+    expect(host.config.special).toEqual({});
+    const shared = new MemoryHost({ ...base, values: drives, snapshots: { s1: {}, s2: drives } });
+    await rollbackSnapshot(shared, "s1");
+    expect(shared.log.filter((step) => step.startsWith("free"))).toEqual([]);
+  });
+
+  it("keeps what a snapshot without a machine says of the CPU", () => {
+    const config = setLock({ ...emptyVmConfig, snapshots: { s1: { runningcpu: "host" } } }, "rollback");
+    expect(finishRollback(config, "s1", { newUuid: () => UUID }).config.values).toEqual({
+      parent: "s1",
+      runningcpu: "host",
+    });
+  });
+
   it("refuses what would not come back whole", async () => {
     const template = new MemoryHost({ ...withState, values: { ...base.values, template: "1" } });
-    await expect(rollbackSnapshot(template, "s1")).rejects.toThrow("you can't rollback if vm is a template");
+    await expect(rollbackSnapshot(template, "none")).rejects.toThrow(
+      "you can't rollback if vm is a template",
+    );
+    expect(template.log).toEqual([]);
+    const restarted = new MemoryHost(withState);
+    restarted.rollbackVolume = () => {
+      restarted.running = true;
+      return Promise.resolve();
+    };
+    await expect(rollbackSnapshot(restarted, "s1")).rejects.toThrow("vm is running");
+    expect(restarted.config.values["lock"]).toBe("rollback");
     const stuck = new MemoryHost(withState);
     stuck.stop = () => Promise.resolve();
     await expect(rollbackSnapshot(stuck, "s1")).rejects.toThrow("unable to rollback vm 100: vm is running");

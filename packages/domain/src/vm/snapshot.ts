@@ -35,6 +35,19 @@ export interface StartFromState {
 
 const NOT_COPIED = new Set(["snapstate", "snaptime", "vmstate", "lock", "digest", "description"]);
 
+/** Devices whose state QEMU cannot put into a stream: no RAM is saved beside them. */
+export function checkStateSavable(values: VmValues): void {
+  const blockers = [
+    ...(values["amd-sev"] === undefined ? [] : ["amd-sev"]),
+    ...(Object.keys(values).some((key) => /^virtiofs\d+$/.test(key)) ? ["virtiofs"] : []),
+  ];
+  if (blockers.length > 0)
+    throw refuse(
+      "feature.unsupported",
+      `Cannot live-migrate, snapshot (with RAM), or hibernate a VM with: ${blockers.join(", ")}`,
+    );
+}
+
 export function checkSnapshotPossible(config: VmConfig, name: string, hasFeature: boolean): void {
   if (isTemplate(config)) throw refuse("request.invalid", "you can't take a snapshot if it's a template");
   checkLock(config);
@@ -110,9 +123,7 @@ export function finishSnapshotDelete(
   const others = Object.entries(config.snapshots).filter(([other]) => other !== name);
   const snapshots = Object.fromEntries(others.map(([other, values]) => [other, relink(values)]));
   const used = new Set(
-    [config.values, ...Object.values(snapshots)].flatMap((each) =>
-      listDrives(each).map(({ drive }) => drive.file),
-    ),
+    [config.values, config.pending].flatMap((each) => listDrives(each).map(({ drive }) => drive.file)),
   );
   const values = options.unused
     .filter((volid) => !used.has(volid))
@@ -120,14 +131,24 @@ export function finishSnapshotDelete(
   return { ...config, values, snapshots };
 }
 
+/** The snapshot to go back to, or PVE's text: a template goes nowhere. */
+export function rollbackTarget(config: VmConfig, name: string): VmValues {
+  if (isTemplate(config)) throw refuse("request.invalid", "you can't rollback if vm is a template");
+  return requireSnapshot(config, name);
+}
+
 /** The checks a rollback makes before it stops the guest. */
 export function checkRollbackPossible(config: VmConfig, name: string): VmValues {
-  if (isTemplate(config)) throw refuse("request.invalid", "you can't rollback if vm is a template");
-  const snapshot = requireSnapshot(config, name);
+  const snapshot = requireComplete(config, name);
+  checkLock(config);
+  return snapshot;
+}
+
+function requireComplete(config: VmConfig, name: string): VmValues {
+  const snapshot = rollbackTarget(config, name);
   const state = snapshot["snapstate"];
   if (state !== undefined)
     throw refuse("object.conflict", `unable to rollback to incomplete snapshot (snapstate = ${state})`);
-  checkLock(config);
   return snapshot;
 }
 
@@ -145,10 +166,10 @@ export function finishRollback(
   name: string,
   options: { readonly newUuid: () => string },
 ): { readonly config: VmConfig; readonly start: StartFromState | undefined } {
+  const snapshot = requireComplete(config, name);
   if (!hasLock(config, "rollback")) throw refuse("object.conflict", "got wrong lock");
-  const snapshot = requireSnapshot(config, name);
   const oldMachine = config.values["machine"];
-  const kept = Object.entries(orphaned(config.values, snapshot)).filter(
+  const kept = Object.entries(strangers(config.values, snapshot).reduce(addUnused, config.values)).filter(
     ([key]) => key === "description" || /^unused\d+$/.test(key),
   );
   let values: VmValues = { ...Object.fromEntries(kept), ...copyable(snapshot), parent: name };
@@ -159,7 +180,8 @@ export function finishRollback(
   const machine = running ?? machineType ?? "pc-i440fx-1.4";
   if (running === undefined && vmstate !== undefined && oldMachine === undefined)
     values = without(values, "machine");
-  values = without(values, "runningmachine", "runningcpu", "running-nets-host-mtu");
+  values = without(values, "runningmachine", "running-nets-host-mtu");
+  if (running !== undefined) values = without(values, "runningcpu");
   // A guest that went back in time must not believe it is the same generation.
   if (values["vmgenid"] !== undefined && values["vmgenid"] !== "0")
     values = { ...values, vmgenid: options.newUuid() };
@@ -220,14 +242,22 @@ function copyable(values: VmValues): VmValues {
   return Object.fromEntries(entries);
 }
 
-/** The values with every disk that the snapshot does not know kept as unused. */
-function orphaned(values: VmValues, snapshot: VmValues): VmValues {
-  const known = new Set(listDrives(snapshot).map(({ drive }) => drive.file));
-  let result = values;
-  for (const { drive } of listDrives(values)) {
-    if (!isCdrom(drive, true) && !known.has(drive.file)) result = addUnused(result, drive.file);
-  }
-  return result;
+/** Volumes of drives that a snapshot does not have, so that nothing names them once it is rolled back to. */
+function strangers(values: VmValues, snapshot: VmValues): string[] {
+  const volumes = (each: VmValues) =>
+    listDrives(each).flatMap(({ drive }) => (isCdrom(drive, true) ? [] : [drive.file]));
+  const known = new Set(volumes(snapshot));
+  return volumes(values).filter((volid) => !known.has(volid));
+}
+
+/** Cloud-init drives that no snapshot has: made anew whenever one is needed, so a rollback removes them. */
+export function strayCloudinit(config: VmConfig): string[] {
+  return Object.values(config.snapshots)
+    .reduce<string[]>(
+      (left, snapshot) => left.filter((volid) => strangers(config.values, snapshot).includes(volid)),
+      listDrives(config.values).map(({ drive }) => drive.file),
+    )
+    .filter((volid) => /vm-\d+-cloudinit/.test(volid));
 }
 
 function machineOf(text: string): string | undefined {

@@ -3,7 +3,7 @@
 //   (running) --beginSuspend--> lock suspending --finishSuspend--> lock suspended --endSuspend--> (running)
 import { AppError } from "@gpve/contracts/errors.ts";
 import { checkLock, hasLock } from "./lock.ts";
-import type { SavedState, StartFromState } from "./snapshot.ts";
+import { checkStateSavable, type SavedState, type StartFromState } from "./snapshot.ts";
 import { without, type VmConfig } from "./vm-config.ts";
 
 const STATE_KEYS = ["lock", "vmstate", "runningmachine", "runningcpu", "running-nets-host-mtu"] as const;
@@ -23,6 +23,7 @@ export function beginSuspend(config: VmConfig, state: SavedState, skipLock: bool
   if (hasLock(config, "backup"))
     throw new AppError("resource.busy", "cannot suspend to disk during backup", { pveStatus: 500 });
   if (!skipLock) checkLock(config);
+  checkStateSavable(config.values);
   return { ...config, values: { ...config.values, ...state, lock: "suspending" } };
 }
 

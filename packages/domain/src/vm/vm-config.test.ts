@@ -71,6 +71,43 @@ describe("reading a VM's configuration file", () => {
     }
   });
 
+  it("reads what other systems' editors leave", () => {
+    const text = "#a\r\n#b\r\ncores: 2\r\n\r\n[snap]\r\n[PENDING] \r\ncores: 3\r\n";
+    expect(read(text)).toMatchObject({
+      values: { cores: "2", description: "a\r\nb" },
+      pending: { cores: "3" },
+      snapshots: { snap: {} },
+    });
+    expect(writeVmConfig(read(text))).toBe("#a%0D\n#b\ncores: 2\n\n[PENDING]\ncores: 3\n\n[snap]\n");
+  });
+
+  it("keeps a special section under a name written otherwise, but takes none of its lines", () => {
+    const warnings: string[] = [];
+    const config = read("[special:CloudInit]\nname: a\n", warnings);
+    expect(config.special).toEqual({ CloudInit: {} });
+    expect(warnings).toEqual(["vm 100 - unable to parse value of 'name' - check_type: no schema defined"]);
+    expect(writeVmConfig(config)).toBe("\n[special:CloudInit]\n");
+  });
+
+  it("skips every line of a section it does not know, comments too, until the next one", () => {
+    const config = read("name: a\n[x y]\n#note\nname: b\nsnapstate: delete\n[s1]\n#mine\n");
+    expect(config.values).toEqual({ name: "a" });
+    expect(config.snapshots).toEqual({ s1: { description: "mine" } });
+  });
+
+  it("lets the last of two sections and of two lines win", () => {
+    const config = read("cores: 1\ncores: 2\n[s1]\nname: a\n[s1]\ncores: 4\n[PENDING]\nname: x\n[PENDING]\n");
+    expect(config.values).toEqual({ cores: "2" });
+    expect(config.snapshots).toEqual({ s1: { cores: "4" } });
+    expect(config.pending).toEqual({});
+  });
+
+  it("takes a snapshot's state only where a snapshot is", () => {
+    const config = read("snapstate: prepare\n[s1]\nsnapstate: delete\n[s2]\nsnapstate: other\n");
+    expect(config.values).toEqual({});
+    expect(config.snapshots).toEqual({ s1: { snapstate: "delete" }, s2: {} });
+  });
+
   it("takes old names and quoted text", () => {
     expect(read('cdrom: none,media=cdrom\nsearchdomain: "lan"\n').values).toEqual({
       ide2: "none,media=cdrom",
@@ -129,6 +166,22 @@ describe("writing a VM's configuration file", () => {
     expect(
       written({ values: { ide2: "l1:vm-1-cloudinit,media=cdrom" }, special: { cloudinit: { name: "x" } } }),
     ).toContain("[special:cloudinit]\nname: x\n");
+  });
+
+  it("counts a volume that the next start attaches as used", () => {
+    const values = { unused0: "l1:x", unused1: "l1:y" };
+    expect(written({ values, pending: { scsi3: "l1:x,size=1G" } })).toBe(
+      "unused1: l1:y\n\n[PENDING]\nscsi3: l1:x,size=1G\n",
+    );
+    // Snapshots do not use: what only they name must stay in sight.
+    expect(written({ values: { unused0: "l1:x" }, snapshots: { s1: { scsi3: "l1:x" } } })).toContain(
+      "unused0: l1:x\n",
+    );
+  });
+
+  it("writes no comment for a description of nothing but line ends", () => {
+    expect(written({ values: { description: "\n\n", name: "a" } })).toBe("name: a\n");
+    expect(written({ values: { description: "\n\na" } })).toBe("#\n#\n#a\n");
   });
 
   it("refuses what it could not read back", () => {

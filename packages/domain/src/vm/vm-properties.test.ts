@@ -138,6 +138,28 @@ describe("drives", () => {
     ]);
   });
 
+  it.each([
+    ["mbps_max=2", false],
+    ["mbps=1,mbps_max=2", true],
+    ["mbps_rd=1,mbps_rd_max=2,bps_rd_max_length=3", true],
+    ["mbps_wr=1,bps_wr_max_length=3", false],
+    ["iops_max=5", true],
+    ["iops_max_length=5", false],
+    ["iops_wr_max=5,iops_wr_max_length=5", true],
+    ["iops=1,iops_rd=1", false],
+    ["mbps=1,mbps_wr=0", true],
+    ["media=cdrom", true],
+    ["media=cdrom,snapshot=0", true],
+    ["media=cdrom,snapshot=1", false],
+    ["media=cdrom,trans=lba", false],
+    ["media=cdrom,cyls=1", false],
+    ["media=cdrom,heads=1", false],
+    ["media=cdrom,secs=1", false],
+    ["media=cdrom,format=raw", false],
+  ])("a drive of PVE with %s is one: %s", (options, valid) => {
+    expect(parseDrive("sata0", `l1:x,${options}`) !== undefined).toBe(valid);
+  });
+
   it("keeps detached disks as unused, once", () => {
     expect(detachDrive({ scsi0: "l1:x,size=1G", unused0: "l1:y" }, "scsi0")).toEqual({
       unused0: "l1:y",

@@ -1,14 +1,15 @@
 // Writes a VM's configuration file: description first, keys sorted, then [PENDING], special sections, snapshots.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { encodeText } from "./config-text.ts";
-import { driveFile, findCloudinitDrive } from "./drive.ts";
-import { checkVmValue, isDriveKey } from "./keys.ts";
+import { findCloudinitDrive, listDrives } from "./drive.ts";
+import { checkVmValue } from "./keys.ts";
 import { without, type VmConfig, type VmValues } from "./vm-config.ts";
 
 export function writeVmConfig(config: VmConfig): string {
-  const main = dropReattached(normalise(modernise(without(config.values, "snapstate"))));
-  let text = section(main, false);
+  const checked = normalise(modernise(without(config.values, "snapstate")));
   const pending = normalise(config.pending, true);
+  const main = dropReattached(checked, pending);
+  let text = section(main, false);
   if (Object.keys(pending).length > 0) text += `\n[PENDING]\n${section(pending, true)}`;
   for (const name of Object.keys(config.special).sort()) {
     if (name === "cloudinit" && findCloudinitDrive(main) === undefined) continue;
@@ -56,13 +57,9 @@ function normalise(values: VmValues, pending = false): VmValues {
   return result;
 }
 
-/** A volume that is attached again is no longer unused. */
-function dropReattached(values: VmValues): VmValues {
-  const used = new Set<string>();
-  for (const [key, value] of Object.entries(values)) {
-    const file = isDriveKey(key) ? driveFile(value) : undefined;
-    if (file !== undefined) used.add(file);
-  }
+/** A volume that is attached again, or will be at the next start, is no longer unused. */
+function dropReattached(values: VmValues, pending: VmValues): VmValues {
+  const used = new Set([...listDrives(values), ...listDrives(pending)].map(({ drive }) => drive.file));
   const reattached = Object.keys(values).filter(
     (key) => /^unused\d+$/.test(key) && used.has(values[key] ?? ""),
   );
@@ -73,7 +70,8 @@ function section(values: VmValues, pending: boolean): string {
   let text = "";
   const description = values["description"];
   if (description !== undefined && description !== "") {
-    for (const line of description.replace(/\n+$/, "").split("\n")) text += `#${encodeText(line)}\n`;
+    const lines = description.replace(/\n+$/, "");
+    for (const line of lines === "" ? [] : lines.split("\n")) text += `#${encodeText(line)}\n`;
   } else if (description === "" && pending) text += "#\n";
   for (const key of Object.keys(values).sort()) {
     if (key !== "description") text += `${key}: ${values[key] ?? ""}\n`;
