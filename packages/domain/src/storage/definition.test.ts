@@ -20,7 +20,7 @@ describe("storage definitions", () => {
     expect(made).toEqual({
       storage: "d1",
       type: "dir",
-      options: { path: "/srv/d1", nodes: "n1,n2", content: "images,rootdir" },
+      options: { path: "/srv//d1/", nodes: "n1,n2", content: "images,rootdir" },
     });
     expect(servesNode(made, "n1")).toBe(true);
     expect(servesNode(made, "n3")).toBe(false);
@@ -48,11 +48,7 @@ describe("storage definitions", () => {
     ["dir", { path: "/a", content: "images,none" }, "unable to combine 'none' with other content types"],
     ["dir", { path: "/a", "content-dirs": "iso=../x" }, "invalid content-dirs entry 'iso=../x'"],
     ["dir", { path: "/a", "content-dirs": "foo=x" }, "invalid content-dirs entry 'foo=x'"],
-    [
-      "dir",
-      { path: "/a", "content-dirs": "iso=a,iso=b" },
-      "content type 'iso' is given twice in content-dirs",
-    ],
+    ["dir", { path: "/" }, "illegal path for directory storage: /"],
     ["nfs", { server: "x" }, "missing value for required option 'export'"],
     ["what", {}, "unknown section type 'what'"],
   ])("refuses %s %j", (type, given, text) => {
@@ -86,8 +82,10 @@ describe("storage definitions", () => {
       "unable to delete fixed option",
     );
     expect(() => changedStorageDefinition(before, { shared: true }, ["shared"])).toThrow(
-      "unable to set and delete property 'shared'",
+      "cannot set and delete property 'shared' at the same time!",
     );
+    expect(() => changedStorageDefinition(before, {}, ["vgname"])).toThrow("no such option 'vgname'");
+    expect(changedStorageDefinition(before, {}, ["format"])).toEqual(before);
     expect(() => changedStorageDefinition(before, { pool: "x" }, [])).toThrow("unexpected property 'pool'");
     expect(changedStorageDefinition(before, {}, ["content"]).options["content"]).toBe("images,rootdir");
   });
@@ -95,6 +93,9 @@ describe("storage definitions", () => {
   it("reads content-dirs", () => {
     const made = newStorageDefinition("d1", "dir", { path: "/a", "content-dirs": "iso=/isos,backup=b/c" });
     expect(contentDirs(made)).toEqual({ iso: "isos", backup: "b/c" });
+    const twice = newStorageDefinition("d1", "dir", { path: "/a", "content-dirs": "iso=a,backup=c=d,iso=b" });
+    expect(twice.options["content-dirs"]).toBe("backup=c=d,iso=b");
+    expect(contentDirs(twice)).toEqual({ iso: "b", backup: "c=d" });
   });
 
   it("takes an empty content list as none", () => {

@@ -202,15 +202,11 @@ export function changedStorageDefinition(
     requireAllowed(known, name);
     if (FIXED.has(name)) throw storageRefused(`can't change value of fixed parameter '${name}'`);
   }
+  const set = checkOptions(known, withoutSecrets(known, given));
+  for (const name of remove) requireRemovable(known, name, given);
   const options: Record<string, StorageOptionValue> = { ...before.options };
-  for (const name of remove) {
-    requireAllowed(known, name);
-    if (known.required.includes(name)) throw storageRefused(`unable to delete required option '${name}'`);
-    if (FIXED.has(name)) throw storageRefused(`unable to delete fixed option '${name}'`);
-    if (given[name] !== undefined) throw storageRefused(`unable to set and delete property '${name}'`);
-    delete options[name];
-  }
-  Object.assign(options, checkOptions(known, withoutSecrets(known, given)));
+  for (const name of remove) delete options[name];
+  Object.assign(options, set);
   options["content"] = checkContent(known, options["content"] ?? known.defaultContent.join(","));
   return { ...before, options };
 }
@@ -240,15 +236,17 @@ export function servesNode(definition: StorageDefinition, node: string): boolean
   return nodes.length === 0 || nodes.includes(node);
 }
 
+/** Kept as it was given, used in its shortest form. */
 export function storagePath(definition: StorageDefinition): string | undefined {
-  return text(definition.options["path"]);
+  const path = text(definition.options["path"]);
+  return path === undefined ? undefined : `/${partsOf(path).join("/")}`;
 }
 
 /** `content-dirs`: iso=custom/isos,backup=dumps */
 export function contentDirs(definition: StorageDefinition): Partial<Record<VolumeType, string>> {
   const out: Partial<Record<VolumeType, string>> = {};
   for (const part of splitStorageList(text(definition.options["content-dirs"]))) {
-    const [name = "", directory = ""] = part.split("=", 2);
+    const [, name = "", directory = ""] = /^([^=]*)=(.*)$/.exec(part) ?? [];
     if (isContentType(name) && name !== "none" && directory !== "") out[name] = directory.replace(/^\/+/, "");
   }
   return out;
@@ -276,6 +274,21 @@ function requireAllowed(known: StorageType, name: string): void {
   throw storageRefused(`unexpected property '${name}'`);
 }
 
+function requireRemovable(
+  known: StorageType,
+  name: string,
+  given: Readonly<Record<string, StorageOptionValue>>,
+): void {
+  if (known.required.includes(name)) throw storageRefused(`unable to delete required option '${name}'`);
+  if (!known.optional.includes(name) && !known.secrets.includes(name)) {
+    throw storageRefused(`no such option '${name}'`);
+  }
+  if (FIXED.has(name)) throw storageRefused(`unable to delete fixed option '${name}'`);
+  if (given[name] !== undefined) {
+    throw storageRefused(`cannot set and delete property '${name}' at the same time!`);
+  }
+}
+
 function withoutSecrets(
   known: StorageType,
   given: Readonly<Record<string, StorageOptionValue>>,
@@ -289,7 +302,7 @@ function checkOptions(
 ): Record<string, StorageOptionValue> {
   const out: Record<string, StorageOptionValue> = { ...given };
   const path = out["path"];
-  if (typeof path === "string") out["path"] = checkPath(path);
+  if (typeof path === "string") checkPath(path);
   if (out["snapshot-as-volume-chain"] === true) {
     throw storageUnsupported("'snapshot-as-volume-chain' is not supported by this version");
   }
@@ -303,15 +316,14 @@ function checkOptions(
   return out;
 }
 
-function checkPath(path: string): string {
-  if (!/^\/[-/a-zA-Z0-9_.@]+$/.test(path)) {
-    throw storageRefused(`illegal path for directory storage: ${path}`);
-  }
-  const parts = path.split("/").filter((part) => part !== "" && part !== ".");
-  if (parts.includes("..") || parts.length === 0) {
-    throw storageRefused(`illegal path for directory storage: ${path}`);
-  }
-  return `/${parts.join("/")}`;
+function checkPath(path: string): void {
+  const parts = partsOf(path);
+  if (/^\/[-/a-zA-Z0-9_.@]+$/.test(path) && parts.length > 0 && !parts.includes("..")) return;
+  throw storageRefused(`illegal path for directory storage: ${path}`);
+}
+
+function partsOf(path: string): string[] {
+  return path.split("/").filter((part) => part !== "" && part !== ".");
 }
 
 function checkContent(known: StorageType, value: StorageOptionValue): string {
@@ -331,18 +343,20 @@ function checkContent(known: StorageType, value: StorageOptionValue): string {
   return orderContent(wanted as ContentType[]).join(",");
 }
 
+/** In the order of their types; of two for one type the last counts. */
 function checkContentDirs(value: string): string {
-  const seen = new Set<string>();
+  const found = new Map<string, string>();
   for (const part of splitStorageList(value)) {
-    const [name = "", directory = ""] = part.split("=", 2);
-    if (!isContentType(name) || name === "none" || directory === "") {
+    const [, name = "", directory = ""] = /^([^=]*)=(.*)$/.exec(part) ?? [];
+    if (!isContentType(name) || name === "none" || directory === "" || directory.split("/").includes("..")) {
       throw storageRefused(`invalid content-dirs entry '${part}'`);
     }
-    if (directory.split("/").includes("..")) throw storageRefused(`invalid content-dirs entry '${part}'`);
-    if (seen.has(name)) throw storageRefused(`content type '${name}' is given twice in content-dirs`);
-    seen.add(name);
+    found.set(name, directory);
   }
-  return splitStorageList(value).join(",");
+  return [...found]
+    .map(([name, directory]) => `${name}=${directory}`)
+    .toSorted()
+    .join(",");
 }
 
 function orderContent(types: readonly ContentType[]): ContentType[] {

@@ -1,6 +1,6 @@
 // Files that come into a storage: uploads, downloads, copies of volumes.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ImageFormat } from "@gpve/domain/storage/content.ts";
+import type { ImageFormat, VolumeType } from "@gpve/domain/storage/content.ts";
 import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { NodeStorages } from "./node-storages.ts";
@@ -133,6 +133,7 @@ export function downloadOperation(
           const { args } = ctx;
           const { plugin, volname, name } = storages.volume(args.volid);
           await plugin.activate();
+          requireDecompressible(name.type, args.compression);
           const target = plugin.path(volname);
           ctx.log(`downloading ${withoutPassword(args.url)} to ${target}`);
           if (ctx.state.installing !== undefined && (await files.exists(target))) return;
@@ -167,6 +168,14 @@ export function downloadOperation(
       },
     ],
   };
+}
+
+const DECOMPRESSORS = ["gz", "lzo", "zst", "bz2"];
+
+function requireDecompressible(type: VolumeType, compression: string | undefined): void {
+  if (compression === undefined) return;
+  if (type !== "iso") throw storageRefused(`decompression not supported for ${type}`);
+  if (!DECOMPRESSORS.includes(compression)) throw storageRefused("no decompression method found");
 }
 
 async function alreadyThere(

@@ -1,7 +1,8 @@
 // Removing a volume, and removing the backups that the keep-* rules no longer keep.
 import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
 import type { KeepOptions, PruneCandidate, Pruned } from "@gpve/domain/storage/prune.ts";
-import { markBackups } from "@gpve/domain/storage/prune.ts";
+import { markBackups, parseKeepOptions } from "@gpve/domain/storage/prune.ts";
+import { contentOf, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { StoragePlugin, VolumeInfo } from "@gpve/domain/storage/plugin.ts";
@@ -36,15 +37,43 @@ export function removeVolumeOperation(storages: NodeStorages): OperationDefiniti
 
 export interface PruneArgs {
   readonly storage: string;
-  readonly keep: KeepOptions;
+  /** Absent = what the storage's definition says. */
+  readonly keep?: KeepOptions;
   readonly vmid?: number;
   readonly type?: string;
 }
 
 export type PruneRow = Pruned<PruneCandidate>;
 
+/** What the request wants to keep, or else the storage. */
+export function keepRules(
+  { storage, options }: StorageDefinition,
+  given: KeepOptions | undefined,
+): KeepOptions {
+  if (given !== undefined) return given;
+  const text = options["prune-backups"];
+  if (typeof text === "string") return parseKeepOptions(text);
+  throw storageRefused(`no prune-backups options configured for storage '${storage}'`);
+}
+
+/** A storage of backups, and what is to be kept on it. */
+export async function openForPrune(
+  storages: NodeStorages,
+  { storage, keep }: PruneArgs,
+): Promise<{ readonly plugin: StoragePlugin; readonly keep: KeepOptions }> {
+  const { definition } = storages.find(storage);
+  if (!contentOf(definition).has("backup"))
+    throw storageRefused(`storage '${storage}' does not support backups`);
+  const rules = keepRules(definition, keep);
+  const { plugin } = await storages.open(storage);
+  return { plugin, keep: rules };
+}
+
 /** What would stay and what would go. */
-export async function planPrune(plugin: StoragePlugin, args: PruneArgs): Promise<PruneRow[]> {
+export async function planPrune(
+  plugin: StoragePlugin,
+  args: PruneArgs & { readonly keep: KeepOptions },
+): Promise<PruneRow[]> {
   const backups = await plugin.list({
     content: ["backup"],
     ...(args.vmid === undefined ? {} : { vmid: args.vmid }),
@@ -77,8 +106,10 @@ export function pruneBackupsOperation(storages: NodeStorages): OperationDefiniti
       {
         name: "prune",
         run: async (ctx) => {
-          const { plugin } = await storages.open(ctx.args.storage, "backup");
-          const rows = (await planPrune(plugin, ctx.args)).filter(({ mark }) => mark === "remove");
+          const { plugin, keep } = await openForPrune(storages, ctx.args);
+          const rows = (await planPrune(plugin, { ...ctx.args, keep })).filter(
+            ({ mark }) => mark === "remove",
+          );
           // Children first: a crash in between never leaves an archive without what it builds on.
           let failed = false;
           for (const { volid } of rows.toSorted((a, b) => b.ctime - a.ctime)) {

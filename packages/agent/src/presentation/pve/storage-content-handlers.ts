@@ -170,12 +170,6 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
       if (/^https?:\/\/[^/]*@/.test(params.url)) {
         throw badStorageParameter("url", "user name and password in a URL are not accepted");
       }
-      if (compression !== undefined && !["gz", "lzo", "zst", "bz2"].includes(compression)) {
-        throw badStorageParameter("compression", `unknown compression '${compression}'`);
-      }
-      if (compression !== undefined && content === "vztmpl") {
-        throw storageRefused(`decompression not supported for ${content}`);
-      }
       const volid = receivedVolume(deps, storage, content, params.filename);
       const checksum = checksumOf(params.checksum, params["checksum-algorithm"]);
       const args: DownloadArgs = {

@@ -344,6 +344,55 @@ describe("uploads", () => {
   });
 });
 
+describe("downloads", () => {
+  const download = (params: object): Promise<unknown> =>
+    node.call(`POST ${STORAGE}/download-url`, {
+      storage: "local",
+      content: "iso",
+      filename: "a.iso",
+      url: "http://127.0.0.1:9/a.iso",
+      ...params,
+    });
+  const ended = async (params: object): Promise<string | undefined> =>
+    (await node.operations.engine.wait(String(await download(params)))).exitStatus;
+
+  it("never override a file, and need none that is already there", async () => {
+    node.put("template/iso/a.iso", "x");
+    const path = join(node.root, "local/template/iso/a.iso");
+    expect(await ended({})).toBe(`refusing to override existing file '${path}'`);
+    const sum = { checksum: "9DD4E461268C8034F5C8564E155C67A6", "checksum-algorithm": "md5" };
+    expect(await ended(sum)).toBe("OK");
+    expect(await ended({ ...sum, checksum: "00" })).toBe(
+      "checksum mismatch: got '9dd4e461268c8034f5c8564e155c67a6' != expect '00', aborting",
+    );
+  });
+
+  it("unpack media alone, by what is known", async () => {
+    const packed = { compression: "gz" };
+    expect(await ended({ ...packed, content: "import", filename: "a.qcow2" })).toBe(
+      "decompression not supported for import",
+    );
+    expect(await ended({ ...packed, content: "vztmpl", filename: "a.tar.gz" })).toBe(
+      "decompression not supported for vztmpl",
+    );
+    expect(await ended({ compression: "xz" })).toBe("no decompression method found");
+  });
+
+  it("need a storage for them, and a harmless address", async () => {
+    node.define("images", { content: "images" });
+    await expect(download({ storage: "images" })).rejects.toMatchObject({
+      message: "storage 'images' is not configured for content-type 'iso'",
+      pveStatus: 500,
+    });
+    await expect(download({ filename: "a.txt" })).rejects.toMatchObject({
+      errors: { filename: "wrong file extension" },
+    });
+    await expect(download({ url: "http://u:p@127.0.0.1/a.iso" })).rejects.toMatchObject({
+      errors: { url: expect.stringContaining("not accepted") },
+    });
+  });
+});
+
 describe("import metadata", () => {
   const ovf =
     '<Envelope><References><File ovf:id="f" ovf:href="d.vmdk"/></References><DiskSection>' +
@@ -422,6 +471,10 @@ describe("pruning", () => {
     await expect(node.call(`GET ${STORAGE}/prunebackups`, { storage: "isos" })).rejects.toThrow(
       "storage 'isos' does not support backups",
     );
+    const pruned = await node.task(`DELETE ${STORAGE}/prunebackups`, { storage: "local" });
+    expect(pruned.exitStatus).toBe("no prune-backups options configured for storage 'local'");
+    const refused = await node.task(`DELETE ${STORAGE}/prunebackups`, { storage: "isos" });
+    expect(refused.exitStatus).toBe("storage 'isos' does not support backups");
     node.define("own", { content: "backup", "prune-backups": "keep-all=1" });
     expect(await node.call(`GET ${STORAGE}/prunebackups`, { storage: "own" })).toEqual([]);
   });

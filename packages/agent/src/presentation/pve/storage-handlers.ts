@@ -12,9 +12,14 @@ import {
 } from "@gpve/domain/storage/definition.ts";
 import { badStorageParameter, storageRefused } from "@gpve/domain/storage/failures.ts";
 import { parseOvf, type OvfMachine } from "@gpve/domain/storage/ovf.ts";
-import { parseKeepOptions, type KeepOptions } from "@gpve/domain/storage/prune.ts";
+import { parseKeepOptions } from "@gpve/domain/storage/prune.ts";
 import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
-import { planPrune, PRUNE_BACKUPS, type PruneArgs } from "../../application/storage/remove-volume.ts";
+import {
+  openForPrune,
+  planPrune,
+  PRUNE_BACKUPS,
+  type PruneArgs,
+} from "../../application/storage/remove-volume.ts";
 import { createStorageContentHandlers } from "./storage-content-handlers.ts";
 import { submit, volumeOf, type StorageHandlerDeps } from "./storage-requests.ts";
 
@@ -91,9 +96,9 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
       }),
 
     "GET /nodes/{node}/storage/{storage}/prunebackups": async (params) => {
-      const args = pruneArgs(deps, params);
-      const { plugin } = await storages.open(params.storage);
-      return (await planPrune(plugin, args)).map(({ volid, ctime, mark, type, vmid }) => ({
+      const args = pruneArgs(params);
+      const { plugin, keep } = await openForPrune(storages, args);
+      return (await planPrune(plugin, { ...args, keep })).map(({ volid, ctime, mark, type, vmid }) => ({
         volid,
         ctime,
         mark,
@@ -112,7 +117,7 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
       return submit(deps, ctx, {
         type: PRUNE_BACKUPS,
         resources: [`storage/${storage}/prune`],
-        args: pruneArgs(deps, params),
+        args: pruneArgs(params),
         subject: `${vmid === undefined ? "" : `${vmid}@`}${storage}`,
       });
     },
@@ -168,32 +173,19 @@ function formatsOf(definition: StorageDefinition): Record<string, unknown> {
   return { formats: { default: preferred, supported: imageFormats.toSorted() }, select_existing: false };
 }
 
-function pruneArgs(
-  deps: StorageHandlerDeps,
-  params: {
-    readonly storage: string;
-    readonly vmid?: number;
-    readonly type?: "qemu" | "lxc";
-    readonly "prune-backups"?: string;
-  },
-): PruneArgs {
-  const { storage, vmid, type } = params;
-  const { definition } = deps.storages.find(storage);
-  if (!contentOf(definition).has("backup"))
-    throw storageRefused(`storage '${storage}' does not support backups`);
+function pruneArgs(params: {
+  readonly storage: string;
+  readonly vmid?: number;
+  readonly type?: "qemu" | "lxc";
+  readonly "prune-backups"?: string;
+}): PruneArgs {
+  const { storage, vmid, type, "prune-backups": keep } = params;
   return {
     storage,
-    keep: keepOptions(storage, params["prune-backups"] ?? definition.options["prune-backups"]),
+    ...(keep === undefined ? {} : { keep: parseKeepOptions(keep) }),
     ...(vmid === undefined ? {} : { vmid }),
     ...(type === undefined ? {} : { type }),
   };
-}
-
-function keepOptions(storage: string, text: unknown): KeepOptions {
-  if (typeof text !== "string") {
-    throw storageRefused(`no prune-backups options configured for storage '${storage}'`);
-  }
-  return parseKeepOptions(text);
 }
 
 function noSuchStorage(): AppError {

@@ -51,15 +51,28 @@ describe("storage definitions of a cluster", () => {
     await expect(storages.create("local", "dir", { path: "/x" })).rejects.toThrow(
       "create storage failed: storage ID 'local' already defined",
     );
-    await expect(storages.create("d1", "dir", {})).rejects.toThrow(
-      "create storage failed: missing value for required option 'path'",
+    await expect(storages.create("local", "dir", {})).rejects.toThrow(
+      /^missing value for required option 'path'$/,
     );
+    await expect(storages.create("d1", "dir", { path: "/a b" })).rejects.toThrow(/^illegal path/);
+    const change = (set: Record<string, string>, remove?: string): Promise<unknown> =>
+      storages.update("local", { set, delete: remove, digest: undefined });
+    await expect(change({}, "vgname")).rejects.toThrow("update storage failed: no such option 'vgname'");
+    await expect(change({ pool: "x" })).rejects.toThrow("update storage failed: unexpected property 'pool'");
     await expect(storages.update("d1", { set: {}, delete: undefined, digest: undefined })).rejects.toThrow(
       "update storage failed: storage 'd1' does not exist",
     );
     await expect(storages.remove("d1")).rejects.toThrow("delete storage failed: storage 'd1' does not exist");
     const nfs = storages.create("n1", "nfs", { server: "a", export: "/b" });
     await expect(nfs).rejects.toSatisfy((err) => isAppError(err, "feature.unsupported"));
+  });
+
+  it("show the directory of each content type by itself", async () => {
+    await storages.create("d1", "dir", { path: "/srv/d1/", "content-dirs": "iso=isos,backup=old/dumps" });
+    expect(storages.get("d1")).toMatchObject({
+      path: "/srv/d1/",
+      "content-dirs": { iso: "isos", backup: "old/dumps" },
+    });
   });
 
   it("take the rights on them along when they go", async () => {

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import {
   changedStorageDefinition,
+  contentDirs,
   contentText,
   defaultStorage,
   isDisabled,
@@ -60,13 +61,19 @@ export class StorageDefinitions {
     return shown(entry.value, this.digest());
   }
 
-  create(storage: string, type: string, options: StorageOptions): Promise<{ storage: string; type: string }> {
+  async create(
+    storage: string,
+    type: string,
+    options: StorageOptions,
+  ): Promise<{ storage: string; type: string }> {
+    // What is wrong with the options themselves is said as it is: nothing was tried yet.
+    const definition = newStorageDefinition(storage, type, given(options));
     return prefixed("create storage failed", () =>
       this.#records.transact((tx) => {
         if (tx.get(storageCollection, storage) !== undefined) {
           throw alreadyThere(`storage ID '${storage}' already defined`);
         }
-        tx.put(storageCollection, storage, newStorageDefinition(storage, type, given(options)));
+        tx.put(storageCollection, storage, definition);
         return { storage, type };
       }),
     );
@@ -137,8 +144,12 @@ function listed(definition: StorageDefinition): StorageListing[] {
   ];
 }
 
-function shown({ storage, type, options }: StorageDefinition, digest: string): Record<string, unknown> {
-  return { ...options, storage, type, digest };
+/** Directories of content types are shown one by one, all else as it is kept. */
+function shown(definition: StorageDefinition, digest: string): Record<string, unknown> {
+  const { storage, type, options } = definition;
+  const directories =
+    options["content-dirs"] === undefined ? {} : { "content-dirs": contentDirs(definition) };
+  return { ...options, ...directories, storage, type, digest };
 }
 
 function digestOf(entries: readonly Entry<StorageDefinition>[]): string {

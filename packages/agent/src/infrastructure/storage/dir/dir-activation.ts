@@ -1,7 +1,8 @@
-import { mkdir, stat, statfs } from "node:fs/promises";
+import { mkdir, realpath, stat, statfs } from "node:fs/promises";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { VolumeType } from "@gpve/domain/storage/content.ts";
 import { contentOf, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { StorageStatus } from "@gpve/domain/storage/plugin.ts";
 import { DIRECTORY_MODE } from "./make-image.ts";
 import { requireMounted } from "./mount-point.ts";
@@ -18,8 +19,8 @@ export async function activateDirectory(place: DirectoryPlace): Promise<void> {
   const { definition, root } = place;
   const { storage, options } = definition;
   await requireMounted(storage, root, options["is_mountpoint"], place.mounts);
-  const mayMake = (name: string): boolean => (options[name] ?? options["mkdir"] ?? true) === true;
-  if (mayMake("create-base-path")) await mkdir(root, { recursive: true, mode: DIRECTORY_MODE });
+  if ((options["create-base-path"] ?? options["mkdir"] ?? true) === true)
+    await mkdir(root, { recursive: true, mode: DIRECTORY_MODE });
   const facts = await stat(root).catch(() => undefined);
   if (facts?.isDirectory() !== true) {
     throw new AppError(
@@ -28,9 +29,31 @@ export async function activateDirectory(place: DirectoryPlace): Promise<void> {
       { pveStatus: 500 },
     );
   }
-  if (!mayMake("create-subdirs")) return;
-  for (const type of contentOf(definition)) {
-    await mkdir(place.directory(type), { recursive: true, mode: DIRECTORY_MODE });
+  if (options["create-subdirs"] !== false && options["mkdir"] !== false) {
+    for (const type of madeFor(contentOf(definition))) {
+      await mkdir(place.directory(type), { recursive: true, mode: DIRECTORY_MODE });
+    }
+  }
+  await requireDistinct(place);
+}
+
+/** Containers are moved by way of the directory for backups. */
+function madeFor(content: ReadonlySet<VolumeType>): ReadonlySet<VolumeType> {
+  return content.has("rootdir") ? new Set([...content, "backup"]) : content;
+}
+
+/** One directory for two kinds of content: a file in it would be two volumes. */
+async function requireDistinct({ definition, directory }: DirectoryPlace): Promise<void> {
+  const seen = new Set<string>();
+  for (const type of [...contentOf(definition)].toSorted()) {
+    const real = await realpath(directory(type)).catch(() => undefined);
+    if (real === undefined) continue;
+    if (seen.has(real)) {
+      throw storageRefused(
+        `storage '${definition.storage}' uses directory ${real} for multiple content types`,
+      );
+    }
+    seen.add(real);
   }
 }
 
@@ -38,7 +61,7 @@ export async function directoryStatus({ definition, root, mounts }: DirectoryPla
   await requireMounted(definition.storage, root, definition.options["is_mountpoint"], mounts);
   const facts = await statfs(root);
   return {
-    active: true,
+    active: facts.blocks > 0,
     total: facts.blocks * facts.bsize,
     used: (facts.blocks - facts.bfree) * facts.bsize,
     avail: facts.bavail * facts.bsize,

@@ -1,4 +1,14 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -56,7 +66,25 @@ describe("the directory storage", () => {
     mkdirSync(bare);
     await pluginAt(bare, { "create-subdirs": false }).activate();
     expect(existsSync(join(bare, "images"))).toBe(false);
+    await pluginAt(bare, { "create-subdirs": true, mkdir: false }).activate();
+    expect(existsSync(join(bare, "images"))).toBe(false);
+    const other = join(root, "other");
+    await pluginAt(other, { "create-base-path": true, mkdir: false }).activate();
+    expect(existsSync(other)).toBe(true);
+    const guests = join(root, "guests");
+    await pluginAt(guests, { content: "rootdir" }).activate();
+    expect(readdirSync(guests).sort()).toEqual(["dump", "private"]);
     await pluginAt(root).deactivate();
+  });
+
+  it("keeps kinds of content apart", async () => {
+    const same = { "content-dirs": "iso=media,snippets=more" };
+    await pluginAt(root, same).activate();
+    rmSync(join(root, "more"), { recursive: true });
+    symlinkSync(join(root, "media"), join(root, "more"));
+    await expect(pluginAt(root, same).activate()).rejects.toThrow(
+      `storage 's' uses directory ${join(root, "media")} for multiple content types`,
+    );
   });
 
   it("does not fill the disk below a mount point that is not mounted", async () => {
@@ -66,6 +94,10 @@ describe("the directory storage", () => {
     );
     await pluginAt(root, { is_mountpoint: "/mnt/there" }, { mounts }).activate();
     await pluginAt(root, { is_mountpoint: "no" }).activate();
+    symlinkSync(root, `${root}-link`);
+    const linked = async (): Promise<string> => `1 2 0:1 / ${root} rw - ext4 x rw\n`;
+    await pluginAt(root, { is_mountpoint: `${root}-link` }, { mounts: linked }).activate();
+    rmSync(`${root}-link`);
   });
 
   it("lists every kind of content as PVE shows it", async () => {
