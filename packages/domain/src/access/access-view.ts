@@ -1,15 +1,11 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { AccessView, Actor } from "../request/context.ts";
 import type { AccessModel } from "./model.ts";
-import { privilegeSource } from "./privileges.ts";
+import { privilegeSource, type Moment } from "./privileges.ts";
 
 /** The permission answers of one request. Anonymous has none. */
-export function createAccessView(
-  model: AccessModel,
-  actor: Actor | undefined,
-  nowSeconds: number,
-): AccessView {
-  const source = actor === undefined ? undefined : privilegeSource(model, actor.authid, nowSeconds);
+export function createAccessView(model: AccessModel, actor: Actor | undefined, when: Moment): AccessView {
+  const source = actor === undefined ? undefined : privilegeSource(model, actor.authid, when);
   const privileges = (path: string): ReadonlyMap<string, boolean> => source?.privileges(path) ?? new Map();
   const has = (path: string, wanted: readonly string[], mode: "all" | "any" = "all"): boolean => {
     const held = privileges(path);

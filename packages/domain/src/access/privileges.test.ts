@@ -4,7 +4,7 @@ import { createAccessView } from "./access-view.ts";
 import { PRIVILEGES, isBuiltinRole } from "./builtin-roles.ts";
 import type { AccessModel } from "./model.ts";
 import { aclNodes, buildAccessModel } from "./model.ts";
-import { isActive, privilegesAt, rolesAt } from "./privileges.ts";
+import { isActive, privilegeSource, privilegesAt, rolesAt } from "./privileges.ts";
 import { parseUserCfg } from "./user-cfg.ts";
 
 function modelOf(text: string): AccessModel {
@@ -99,6 +99,15 @@ acl:1:/vms/102:ann@pve:look:
     expect(privileges(model, "old@pve", "/vms", 1000)).toEqual({ "VM.Audit": true });
     expect(privileges(model, "old@pve", "/vms", 1001)).toEqual({});
     expect(privileges(model, "joe@pve!late", "/vms/200", 1001)).toEqual({});
+  });
+
+  test("what is granted can be asked whether or not its holder is let in", () => {
+    const granted = (who: string) =>
+      Object.fromEntries(privilegeSource(model, who, "whenever").privileges("/vms"));
+    expect(granted("old@pve")).toEqual({ "VM.Audit": true });
+    expect(granted("off@pve")).not.toEqual({});
+    expect(granted("nobody@pve")).toEqual({});
+    expect(granted("joe@pve!none")).toEqual({});
   });
 
   test("root@pam may do everything; its separated tokens only what their ACLs say", () => {

@@ -19,6 +19,9 @@ const EVERYTHING: Effective = new Map(
   (BUILTIN_ROLES.get(ADMINISTRATOR)?.privileges ?? []).map((privilege) => [privilege, true]),
 );
 
+/** Unix seconds; "whenever" asks what is granted, whether or not its holder is enabled and not expired. */
+export type Moment = number | "whenever";
+
 export interface PrivilegeSource {
   /** Roles by ACL alone: pools and, for tokens, the owner's limits are not considered. */
   roles(path: string): Effective;
@@ -29,17 +32,17 @@ export interface PrivilegeSource {
  * Privileges of one user or token, remembered per ACL node: paths nobody set a permission on share the answer
  * of the nearest ancestor, so a list of 20 000 guests costs two look-ups for each.
  */
-export function privilegeSource(model: AccessModel, authid: string, nowSeconds: number): PrivilegeSource {
+export function privilegeSource(model: AccessModel, authid: string, when: Moment): PrivilegeSource {
   if (authid === ROOT_USER) {
     return { roles: () => new Map([[ADMINISTRATOR, true]]), privileges: () => EVERYTHING };
   }
   const name = parseTokenid(authid);
   if (name === undefined) {
-    return isActive(model.users.get(authid), nowSeconds) ? walker(model, authid) : nobody;
+    return counts(model.users.get(authid), when) ? walker(model, authid) : nobody;
   }
   const token = model.tokens.get(authid);
-  const owner = privilegeSource(model, name.userid, nowSeconds);
-  if (!isActive(token, nowSeconds) || !isActive(model.users.get(name.userid), nowSeconds)) return nobody;
+  const owner = privilegeSource(model, name.userid, when);
+  if (!counts(token, when) || !counts(model.users.get(name.userid), when)) return nobody;
   if (token?.privsep !== true) return owner;
   const own = walker(model, authid);
   // root@pam may do anything, so a privilege-separated token of root is bounded by its own ACLs alone.
@@ -65,6 +68,10 @@ export function isActive(
   if (subject === undefined) return false;
   if ("enable" in subject && !subject.enable) return false;
   return subject.expire === 0 || subject.expire >= nowSeconds;
+}
+
+function counts(subject: User | Token | undefined, when: Moment): boolean {
+  return when === "whenever" ? subject !== undefined : isActive(subject, when);
 }
 
 const nobody: PrivilegeSource = { roles: () => NOTHING, privileges: () => NOTHING };

@@ -41,6 +41,16 @@ acl:1:/vms/100/:@devs,joe@pve,joe@pve!ci:look:
     ]);
   });
 
+  test("root@pam need not be named to have tokens and groups", () => {
+    const cfg = parseUserCfg("token:root@pam!ci:0:1:\ngroup:devs:root@pam:\nuser:ann@pve:1:\n");
+    expect(cfg.warnings).toEqual([]);
+    expect(cfg.users).toEqual([
+      { userid: "root@pam", enable: true, expire: 0, groups: ["devs"] },
+      { userid: "ann@pve", enable: true, expire: 0, groups: [] },
+    ]);
+    expect(parseUserCfg("group:devs::\n").users).toEqual([]);
+  });
+
   test("what cannot be understood is left out and named", () => {
     const { warnings, ...cfg } = parseUserCfg(`user:bad:1:
 user:joe@pve:1:soon:

@@ -1,6 +1,7 @@
 // PVE's user.cfg: read for imports (and for the suites that describe permissions in it), written for export.
 // Lines are colon-separated records; later lines may only name what earlier ones defined. What cannot be
 // understood is left out with a warning, never guessed.
+import { ROOT_USER } from "../request/context.ts";
 import { normalizeAclPath } from "./acl-path.ts";
 import { BUILTIN_ROLES, isBuiltinRole, isPrivilege } from "./builtin-roles.ts";
 import {
@@ -165,7 +166,7 @@ function readToken(draft: Draft, [authid = "", expire, privsep, comment]: readon
     draft.warnings.push(`ignore token '${authid}' - (illegal characters in expire '${expire}')`);
     return;
   }
-  if (!draft.users.has(name.userid)) {
+  if (!isUser(draft, name.userid)) {
     draft.warnings.push(`ignore token '${authid}' - user does not exist`);
     return;
   }
@@ -186,7 +187,7 @@ function readGroup(draft: Draft, [groupid = "", members, comment]: readonly stri
   const said = decodeText(comment) ?? draft.groups.get(groupid)?.comment;
   draft.groups.set(groupid, { groupid, ...text("comment", said) });
   for (const userid of splitList(members)) {
-    if (!draft.users.has(userid)) {
+    if (!isUser(draft, userid)) {
       draft.warnings.push(`ignore invalid group member '${userid}'`);
       continue;
     }
@@ -260,7 +261,7 @@ function aclSubject(draft: Draft, member: string): { type: AclSubject; ugid: str
     const ugid = member.slice(1);
     return draft.groups.has(ugid) ? { type: "group", ugid } : undefined;
   }
-  if (draft.users.has(member)) return { type: "user", ugid: member };
+  if (isUser(draft, member)) return { type: "user", ugid: member };
   return draft.tokens.has(member) ? { type: "token", ugid: member } : undefined;
 }
 
@@ -282,6 +283,13 @@ function finish(draft: Draft): ParsedUserCfg {
     })),
     warnings: draft.warnings,
   };
+}
+
+/** root@pam is there even where no line names it; it is added once something is said of it. */
+function isUser(draft: Draft, userid: string): boolean {
+  if (userid === ROOT_USER && !draft.users.has(userid))
+    draft.users.set(userid, { userid, enable: true, expire: 0 });
+  return draft.users.has(userid);
 }
 
 function addTo(map: Map<string, Set<string>>, key: string, value: string): void {

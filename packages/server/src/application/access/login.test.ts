@@ -282,6 +282,11 @@ describe("permissions shown", () => {
     expect(await show("joe@pve")).toEqual({ "/vms/100": { "VM.Audit": 0 } });
     expect(await show("joe@pve", { path: "/vms/100" })).toEqual({ "/vms/100": { "VM.Audit": 0 } });
     expect(await show("joe@pve", { path: "/vms" })).toEqual({ "/vms": {} });
+    await fix.call("root@pam", "PUT /access/users/{userid}", { userid: "joe@pve", enable: false });
+    expect(await show("root@pam", { userid: "joe@pve", path: "/vms/100" })).toEqual({
+      "/vms/100": { "VM.Audit": 0 },
+    });
+    await fix.call("root@pam", "PUT /access/users/{userid}", { userid: "joe@pve", enable: true });
     expect(await show("joe@pve", { userid: "root@pam" })).toBe(
       "403 Permission check failed (/access, Sys.Audit)",
     );

@@ -1,3 +1,4 @@
+import { createAccessView } from "@gpve/domain/access/access-view.ts";
 import { parseTokenid } from "@gpve/domain/access/ids.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { AccessDirectory } from "./access-directory.ts";
@@ -13,7 +14,8 @@ export function showPermissions(
   const authid = input.userid ?? own;
   const owner = parseTokenid(authid)?.userid;
   if (authid !== own && owner !== own) ctx.access.require("/access", ["Sys.Audit"]);
-  const view = directory.view({ userid: owner ?? authid, authid });
+  // What somebody is granted can be looked up while he is locked out, too.
+  const view = createAccessView(directory.model(), { userid: owner ?? authid, authid }, "whenever");
   if (input.path) return { [input.path]: Object.fromEntries(view.privileges(input.path)) };
   return effectivePermissions(directory.model(), view);
 }
