@@ -260,6 +260,38 @@ describe("the directory storage", () => {
     ]);
   });
 
+  it("reserves space for copies, clones and grown disks too, as the storage says", async () => {
+    const source = join(root, "source.raw");
+    writeFileSync(source, Buffer.alloc(65_536, 1));
+    const image = { path: source, format: "raw", trusted: true } as const;
+    const MIB = 1024 * 1024;
+    const used = (plugin: DirPlugin, volname: string): number => statSync(plugin.path(volname)).blocks * 512;
+    const made = async (preallocation: string, format: "raw" | "qcow2"): Promise<number[]> => {
+      const plugin = pluginAt(join(root, `${preallocation}-${format}`), { preallocation });
+      await plugin.activate();
+      const copy = await plugin.importFrom(image, { vmid: 100, format, size: 4 * MIB });
+      const afterCopy = used(plugin, copy);
+      await plugin.resize(copy, 8 * MIB);
+      const grown = used(plugin, copy);
+      const base = await plugin.createBase(copy);
+      const clone = await plugin.cloneLinked(base, 101);
+      expect((await plugin.info(clone)).size).toBe(8 * MIB);
+      expect(await readImage(plugin.path(clone), "qcow2", 65_532, 8)).toEqual(
+        new Uint8Array([1, 1, 1, 1, 0, 0, 0, 0]),
+      );
+      return [afterCopy, grown, used(plugin, clone)];
+    };
+    for (const format of ["raw", "qcow2"] as const) {
+      const [thin = 0, thinGrown = 0, thinClone = 0] = await made("off", format);
+      expect(Math.max(thin, thinGrown, thinClone)).toBeLessThan(2 * MIB);
+      const [copy = 0, grown = 0, clone = 0] = await made("falloc", format);
+      expect(copy).toBeGreaterThanOrEqual(4 * MIB);
+      expect(grown).toBeGreaterThanOrEqual(8 * MIB);
+      expect(clone).toBeGreaterThanOrEqual(8 * MIB);
+    }
+    expect((await made("metadata", "raw"))[2]).toBeLessThan(2 * MIB);
+  });
+
   it("gives new files to the guest's own user", async () => {
     const given: [string, number][] = [];
     const plugin = pluginAt(root, {}, { ownership: (path, vmid) => void given.push([path, vmid]) });

@@ -77,7 +77,8 @@ export class DirPlugin implements StoragePlugin {
     if (root === undefined) throw storageRefused(`storage '${this.storage}' has no path`);
     this.#root = root;
     this.#directories = contentDirs(deps.definition);
-    this.#qemuImg = new QemuImg(deps.exec);
+    const preallocation = deps.definition.options["preallocation"] as Preallocation | undefined;
+    this.#qemuImg = new QemuImg(deps.exec, preallocation);
   }
 
   activate(): Promise<void> {
@@ -132,7 +133,7 @@ export class DirPlugin implements StoragePlugin {
     }
     return this.#make(request.vmid, request.format, request.name, async (path) => {
       if (request.format === "subvol") return;
-      await this.#qemuImg.create(path, request.format, request.size, this.#preallocation(), work);
+      await this.#qemuImg.create(path, request.format, request.size, work);
     });
   }
 
@@ -386,10 +387,6 @@ export class DirPlugin implements StoragePlugin {
   #backupPath(volname: string, otherwise: string): string {
     if (this.parse(volname).type === "backup") return this.path(volname);
     throw storageRefused(otherwise);
-  }
-
-  #preallocation(): Preallocation | undefined {
-    return this.#deps.definition.options["preallocation"] as Preallocation | undefined;
   }
 
   #place(): DirectoryPlace {

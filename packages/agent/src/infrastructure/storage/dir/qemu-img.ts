@@ -22,31 +22,17 @@ const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
 export class QemuImg {
   readonly #exec: Exec;
+  readonly #preallocation: Preallocation | undefined;
 
-  constructor(exec: Exec) {
+  /** What it makes or grows reserves space as `preallocation` says. */
+  constructor(exec: Exec, preallocation: Preallocation | undefined) {
     this.#exec = exec;
+    this.#preallocation = preallocation;
   }
 
-  create(
-    path: string,
-    format: DiskFormat,
-    size: number,
-    preallocation: Preallocation | undefined,
-    work: StorageWork = {},
-  ): Promise<void> {
-    const mode = preallocationFor(format, preallocation);
-    return this.#run(
-      [
-        "create",
-        "-q",
-        "-f",
-        format,
-        ...(mode === undefined ? [] : ["-o", `preallocation=${mode}`]),
-        path,
-        `${size}`,
-      ],
-      work,
-    );
+  create(path: string, format: DiskFormat, size: number, work: StorageWork = {}): Promise<void> {
+    const options = preallocationOption(format, this.#preallocation);
+    return this.#run(["create", "-q", "-f", format, ...options, path, `${size}`], work);
   }
 
   createLinked(
@@ -55,8 +41,9 @@ export class QemuImg {
     base: { readonly file: string; readonly format: DiskFormat },
     work: StorageWork = {},
   ): Promise<void> {
+    const options = linkedOptions(base.format, this.#preallocation);
     return this.#run(
-      ["create", "-q", "-f", "qcow2", "-b", base.file, "-F", base.format, name],
+      ["create", "-q", "-f", "qcow2", "-b", base.file, "-F", base.format, ...options, name],
       work,
       directory,
     );
@@ -79,6 +66,7 @@ export class QemuImg {
         "-p",
         "-O",
         target.format,
+        ...preallocationOption(target.format, this.#preallocation),
         ...(source.snapshot === undefined ? [] : ["-l", `snapshot.name=${source.snapshot}`]),
         ...imageArguments(source.path, source.format, source.region),
         target.path,
@@ -88,7 +76,9 @@ export class QemuImg {
   }
 
   resize(path: string, format: DiskFormat, size: number, work: StorageWork = {}): Promise<void> {
-    return this.#run(["resize", "-q", "-f", format, path, `${size}`], work);
+    const mode = preallocationFor(format, this.#preallocation);
+    const options = mode === undefined ? [] : [`--preallocation=${mode}`];
+    return this.#run(["resize", "-q", ...options, "-f", format, path, `${size}`], work);
   }
 
   snapshot(verb: "-c" | "-a" | "-d", name: string, path: string, work: StorageWork = {}): Promise<void> {
@@ -165,6 +155,21 @@ export function preallocationFor(
   if (format === "qcow2") return wanted ?? "metadata";
   if (format === "raw") return wanted === undefined || wanted === "metadata" ? "off" : wanted;
   return undefined;
+}
+
+function preallocationOption(format: DiskFormat, wanted: Preallocation | undefined): string[] {
+  const mode = preallocationFor(format, wanted);
+  return mode === undefined ? [] : ["-o", `preallocation=${mode}`];
+}
+
+/**
+ * Space of a linked clone is reserved only where the storage asks for it: by default a clone takes next to nothing.
+ * QEMU can do that beside a base only with extended L2 entries, which tell reserved from written.
+ */
+function linkedOptions(base: DiskFormat, wanted: Preallocation | undefined): string[] {
+  const mode = wanted === undefined ? undefined : preallocationFor(base, wanted);
+  if (mode === undefined || mode === "off") return [];
+  return ["-o", `extended_l2=on,cluster_size=128k,preallocation=${mode}`];
 }
 
 /** A full disk is told apart: it is the one failure a person can do something about at once. */
