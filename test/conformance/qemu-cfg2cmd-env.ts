@@ -26,8 +26,14 @@ export interface SuiteEnvironment {
   readonly custom_cpu_models: HostFacts["customCpuModels"];
   readonly hw_capabilities: Readonly<Record<string, HostFacts["hwCapabilities"]>>;
   readonly pci_devices: readonly string[];
-  readonly pci_mappings: HostFacts["pciMappings"];
+  readonly pci_mappings: Readonly<Record<string, SuitePciMapping>>;
   readonly storages: Readonly<Record<string, SuiteStorage>>;
+}
+
+interface SuitePciMapping {
+  readonly paths: readonly string[];
+  readonly mdev?: number;
+  readonly "live-migration-capable"?: number;
 }
 
 interface SuiteStorage {
@@ -49,8 +55,13 @@ interface SuiteStorage {
 const FIRMWARE = "/usr/share/pve-edk2-firmware/";
 const EVERY_NODE = Array.from({ length: 64 }, (_, index) => index);
 
+/** Of the case, or the one all cases were made with. */
+export function qemuVersionOf(env: SuiteEnvironment, header: ReadonlyMap<string, string>): string {
+  return /^\d+(?:\.\d+)+/.exec(header.get("QEMU_VERSION") ?? env.qemu_version)?.[0] ?? "";
+}
+
 export function hostOf(env: SuiteEnvironment, header: ReadonlyMap<string, string>): HostFacts {
-  const qemuVersion = header.get("QEMU_VERSION") ?? /^[\d.]+/.exec(env.qemu_version)?.[0] ?? "";
+  const qemuVersion = qemuVersionOf(env, header);
   return {
     nodeName: env.nodename,
     arch: (header.get("HOST_ARCH") ?? env.default_host_arch) as HostFacts["arch"],
@@ -71,7 +82,12 @@ export function hostOf(env: SuiteEnvironment, header: ReadonlyMap<string, string
     firmware: firmwareTable(FIRMWARE, (file) => varsBytes(env, file)),
     hwCapabilities: env.hw_capabilities[header.get("HW_CAPABILITIES") ?? "default"] ?? {},
     pciDevices: env.pci_devices,
-    pciMappings: env.pci_mappings,
+    pciMappings: Object.fromEntries(
+      Object.entries(env.pci_mappings).map(([name, { paths, mdev, "live-migration-capable": live }]) => [
+        name,
+        { paths, mdev: mdev === 1, liveMigrationCapable: live === 1 },
+      ]),
+    ),
     usbMappings: {},
     directoryMappings: { has: () => true } as unknown as ReadonlySet<string>,
     customCpuModels: env.custom_cpu_models,
@@ -103,7 +119,7 @@ export function pathsOf(vmid: number): CommandInput["paths"] {
 export const sha256Hex = (text: string) => createHash("sha256").update(text).digest("hex");
 
 export function volumesOf(env: SuiteEnvironment): VolumeLookup {
-  return (file) => {
+  return (file, { drive }) => {
     if (file === "cdrom")
       return {
         node: { driver: "host_cdrom", filename: env.cdrom_path },
@@ -111,15 +127,21 @@ export function volumesOf(env: SuiteEnvironment): VolumeLookup {
         contentType: "other",
       };
     if (file.startsWith("/")) {
-      const driver = file.startsWith("/dev/") ? "host_device" : "file";
+      const disc = drive.media === "cdrom" ? "host_cdrom" : "host_device";
+      const driver = file.startsWith("/dev/") ? disc : "file";
       return { node: { driver, filename: file }, format: "raw", contentType: "other" };
     }
     const colon = file.indexOf(":");
     const id = file.slice(0, colon);
     const storage = env.storages[id];
     if (storage === undefined) throw refuse(`storage '${id}' does not exist`);
-    return resolveVolume(id, storage, file.slice(colon + 1));
+    return resolveVolume(id, storage, withoutBase(file.slice(colon + 1)));
   };
+}
+
+/** `100/base-100-disk-0.qcow2/101/vm-101-disk-0.qcow2` and `base-…/vm-…`: the base is no part of the path. */
+function withoutBase(name: string): string {
+  return name.replace(/^(?:\d+\/)?base-[^/]+\/(?=(?:\d+\/)?(?:vm|base)-)/, "");
 }
 
 function resolveVolume(id: string, storage: SuiteStorage, name: string): ResolvedVolume {

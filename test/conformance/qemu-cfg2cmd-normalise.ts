@@ -5,16 +5,21 @@ import { EHCI_COMPANIONS, Q35_DEVICES } from "@gpve/domain/vm/argv/q35-devices.t
 
 const FRAME =
   /^-(?:id|name|uuid|no-shutdown|pidfile|daemonize|sandbox|no-user-config|chardev socket,id=qmp|mon)\b|^\/usr\/bin\/|^--(?:cpu-list|all-tasks)\b/;
-const TEMPLATE = /^-snapshot$/;
+const TEMPLATE = /^-(?:snapshot|loadstate .*)$/;
 const READCONFIG = /^-readconfig\b/;
 
 const fixedDevices = new Set(
   [...Q35_DEVICES, ...EHCI_COMPANIONS].map((each) => `-device ${deviceText(each)}`),
 );
 
+/** PVE's line is made with `-drive`: its machine version is before 10.0, by name or by the QEMU it is for. */
+export function isBeforeBlockdev(expected: readonly string[], qemuVersion: string): boolean {
+  const named = expected.map((line) => /^-machine .*type=[a-z0-9-]*?-(\d+)\.\d/.exec(line)?.[1]);
+  return Number(named.find((major) => major !== undefined) ?? qemuVersion.split(".", 1)[0]) < 10;
+}
+
 /** One option with its value per line, in and out. */
-export function normalise(lines: readonly string[]): string[] {
-  const oldMachine = lines.some((line) => /^-machine .*type=(?:pc-(?:i440fx|q35)|virt)-\d\./.test(line));
+export function normalise(lines: readonly string[], oldMachine: boolean): string[] {
   // Wherever it stands: an option of its own, or among the machine's flags.
   const tcg = lines.some((line) => line === "-accel tcg" || /^-machine .*\baccel=tcg,/.test(line));
   const result = lines.flatMap((line) => {
@@ -61,6 +66,7 @@ function rewrite(line: string, oldMachine: boolean): string {
 function machine(line: string, oldMachine: boolean): string {
   const plain = line
     .replace("accel=tcg,", "")
+    .replace("kernel_irqchip=", "kernel-irqchip=")
     .replace(/type=pc-i440fx[^,]*/, "type=pc")
     .replace(/type=pc-q35[^,]*/, "type=q35")
     .replace(/type=(pc|q35|virt)(?:[-+][^,]*)?/, "type=$1");
@@ -74,12 +80,15 @@ function hostNodes(line: string): string {
 }
 
 function device(line: string): string {
-  return line.replace(/^(-device ivshmem-plain,.*),$/, "$1").replace(/^-device ib700,.*$/, "-device ib700");
+  return line
+    .replace(/,romfile=pxe-[^,]*/, "")
+    .replace(/^(-device ivshmem-plain,.*),$/, "$1")
+    .replace(/^-device ib700,.*$/, "-device ib700")
+    .replace(/^(-device ne2k_isa,.*),bus=[^,]*,addr=[^,]*/, "$1");
 }
 
 function oldDevice(line: string): string {
   return device(line)
-    .replace(/,romfile=pxe-[^,]*/, "")
     .replace(/,drive=drive-[^,]*/, "")
     .replace(/,device_id=drive-[^,]*/, "")
     .replace(/,write-cache=(?:on|off)/, "");

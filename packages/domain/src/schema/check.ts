@@ -2,6 +2,7 @@
 // Checking and typing happen in one pass: what comes back has booleans as true/false and numbers as numbers.
 import namedFormats from "@gpve/contracts/gen/named-formats.json" with { type: "json" };
 import type { PveSchema } from "@gpve/contracts/pve/schema.ts";
+import { cpuProblem } from "./cpu-rule.ts";
 import { formatRules, formatTexts } from "./format-rules.ts";
 import { isIntegerText, isNumberText, parseBoolean, splitList } from "./list.ts";
 import { compilePattern } from "./pattern.ts";
@@ -22,30 +23,14 @@ interface NamedFormat {
   readonly minLength?: number;
   readonly maxLength?: number;
   readonly properties?: PropertyFormat;
-  readonly builtinModels?: readonly string[];
 }
 
 const named = new Map(Object.entries(namedFormats as unknown as Record<string, NamedFormat>));
 named.delete("_notes");
-// The x86-64 levels are models too, though QEMU does not list them.
-const cpuModels = new Set([
-  ...(named.get("pve-vm-cpu-conf")?.builtinModels ?? []),
-  "x86-64-v2",
-  "x86-64-v2-AES",
-  "x86-64-v3",
-  "x86-64-v4",
-]);
 
 /** Rules over a whole property string, beyond its keys. */
 const propertyRules: ReadonlyMap<string, (value: PropertyRecord) => string | undefined> = new Map([
-  [
-    "pve-vm-cpu-conf",
-    (value: PropertyRecord) => {
-      const model = value["cputype"];
-      if (typeof model !== "string" || model.startsWith("custom-") || cpuModels.has(model)) return undefined;
-      return `Built-in cputype '${model}' is not defined (missing 'custom-' prefix?)\n`;
-    },
-  ],
+  ["pve-vm-cpu-conf", cpuProblem],
   [
     "prune-backups",
     (value: PropertyRecord) => {

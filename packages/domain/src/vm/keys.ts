@@ -19,6 +19,11 @@ const CALL_ONLY = new Set([
   "import-working-storage",
 ]);
 
+// Written by PVE releases newer than the API described here; their files are read all the same.
+const NEWER_PROPERTIES: Readonly<Record<string, PropertyFormat>> = {
+  "net[n]": { "host-tunnel": { type: "boolean", optional: true } },
+};
+
 /** Key -> schema; indexed keys as `net[n]`. */
 export const vmKeySchemas: PropertyFormat = collect();
 
@@ -98,6 +103,11 @@ function collect(): PropertyFormat {
   // The set side knows the index ranges.
   for (const [key, schema] of Object.entries(set)) {
     if (!CALL_ONLY.has(key)) schemas[key] = schema;
+  }
+  for (const [key, more] of Object.entries(NEWER_PROPERTIES)) {
+    const schema = schemas[key];
+    if (typeof schema?.format === "object")
+      schemas[key] = { ...schema, format: { ...schema.format, ...more } };
   }
   return schemas;
 }

@@ -113,6 +113,7 @@ const keys: Keys = {
     macaddr: true,
     bridge: true,
     firewall: true,
+    "host-tunnel": true,
     link_down: true,
     mtu: true,
     queues: true,

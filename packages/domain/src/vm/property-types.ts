@@ -60,6 +60,8 @@ export interface NetDevice {
   readonly macaddr?: string;
   readonly bridge?: string;
   readonly firewall?: boolean;
+  /** Let the guest leave the sums of tunnelled packets to the host. */
+  readonly "host-tunnel"?: boolean;
   readonly link_down?: boolean;
   readonly mtu?: number;
   readonly queues?: number;

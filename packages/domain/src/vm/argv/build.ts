@@ -9,7 +9,7 @@ import { chooseMachine, type MachineChoice } from "./machine.ts";
 import { deviceText, refuse, type DeviceOptions } from "./option-text.ts";
 import { PciBuses } from "./pci-address.ts";
 import type { QemuFeature } from "./qemu-features.ts";
-import { atLeast, PVE_REVISIONS, windowsVersion } from "./versions.ts";
+import { atLeast, isReleaseCandidate, PVE_REVISIONS, windowsVersion } from "./versions.ts";
 
 export class Build {
   readonly input: CommandInput;
@@ -43,6 +43,10 @@ export class Build {
     this.native = this.arch === input.host.arch;
     this.windows = windowsVersion(this.values["ostype"]);
     this.machine = chooseMachine(this.values, this.arch, input.host, this.options, this.dialect);
+    if (isReleaseCandidate(input.host.qemuVersion))
+      this.warnings.push(
+        `warning: Installed QEMU version (${input.host.qemuVersion}) is a release candidate, ignoring version checks`,
+      );
     this.kvm = this.#chooseKvm();
     this.pci = new PciBuses(this.arch);
     this.bootIndexes = bootIndexes(this.values);
@@ -93,6 +97,11 @@ export class Build {
     return !this.stock || this.host.features.has(feature);
   }
 
+  /** The same for what depends on the version of the QEMU that runs, in PVE too. */
+  qemuHas(feature: QemuFeature): boolean {
+    return this.host.features.has(feature);
+  }
+
   flag(key: string): boolean | undefined {
     const value = this.values[key];
     return value === undefined ? undefined : value === "1";
@@ -101,6 +110,11 @@ export class Build {
   count(key: string, otherwise: number): number {
     const value = Number(this.values[key] ?? 0);
     return value === 0 ? otherwise : value;
+  }
+
+  /** `smp` is what sockets were called before there were cores. */
+  get sockets(): number {
+    return this.count("sockets", this.count("smp", 1));
   }
 
   addDevice(options: DeviceOptions): void {

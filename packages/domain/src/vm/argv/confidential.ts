@@ -41,7 +41,8 @@ function addTdx(build: Build, text: string): void {
   build.devices.push("-object", canonicalJson(object));
   build.machineFlags.push("confidential-guest-support=tdx0");
   // QEMU takes TDX guests with no other interrupt controller.
-  if (!build.machineFlags.includes("kernel-irqchip=split")) build.machineFlags.push("kernel-irqchip=split");
+  const split = build.stock ? "kernel-irqchip=split" : "kernel_irqchip=split";
+  if (!build.machineFlags.includes(split)) build.machineFlags.push(split);
 }
 
 function sevObject(build: Build, sev: AmdSev): string {

@@ -1,4 +1,5 @@
 // CPU types a configuration may name, as data: who makes them, and what stands in for them without KVM.
+import type { GuestArch } from "./host-facts.ts";
 
 const INTEL = "GenuineIntel";
 const AMD = "AuthenticAMD";
@@ -60,13 +61,22 @@ const INTEL_MODELS = [
   "SapphireRapids-v2",
   "SapphireRapids-v3",
   "SapphireRapids-v4",
+  "SapphireRapids-v5",
+  "SapphireRapids-v6",
   "GraniteRapids",
   "GraniteRapids-v2",
   "GraniteRapids-v3",
+  "GraniteRapids-v4",
+  "GraniteRapids-v5",
   "SierraForest",
   "SierraForest-v2",
   "SierraForest-v3",
+  "SierraForest-v4",
+  "SierraForest-v5",
   "ClearwaterForest",
+  "ClearwaterForest-v2",
+  "ClearwaterForest-v3",
+  "DiamondRapids",
 ];
 
 const AMD_MODELS = [
@@ -95,14 +105,37 @@ const AMD_MODELS = [
   "EPYC-Turin",
 ];
 
+const ARM_MODELS = [
+  "a64fx",
+  "cortex-a35",
+  "cortex-a53",
+  "cortex-a55",
+  "cortex-a57",
+  "cortex-a710",
+  "cortex-a72",
+  "cortex-a76",
+  "cortex-a78ae",
+  "neoverse-n1",
+  "neoverse-n2",
+  "neoverse-v1",
+];
+
 const GENERIC_MODELS = ["host", "kvm32", "kvm64", "qemu32", "qemu64", "max"];
 
-/** QEMU model -> CPU vendor it reports, `default` for the host's. */
+/** x86-64 model of QEMU -> CPU vendor it reports, `default` for the host's. */
 export const cpuModelVendors: ReadonlyMap<string, string> = new Map([
   ...INTEL_MODELS.map((model): [string, string] => [model, INTEL]),
   ...AMD_MODELS.map((model): [string, string] => [model, AMD]),
   ...GENERIC_MODELS.map((model): [string, string] => [model, GENERIC]),
 ]);
+
+const armModels: ReadonlySet<string> = new Set([...ARM_MODELS, "host", "max"]);
+
+/** Whether an architecture has a model; the host's own CPU is only there for guests of its architecture. */
+export function hasCpuModel(arch: GuestArch, hostArch: GuestArch, model: string): boolean {
+  if (model === "host") return arch === hostArch;
+  return arch === "aarch64" ? armModels.has(model) : cpuModelVendors.has(model);
+}
 
 const V2 = ["+popcnt", "+pni", "+sse4.1", "+sse4.2", "+ssse3"];
 const V3_EXTRA = ["+avx", "+avx2", "+bmi1", "+bmi2", "+f16c", "+fma", "+abm", "+movbe", "+xsave"];

@@ -8,6 +8,7 @@ import {
   cpuModels32bit,
   cpuModelVendors,
   defaultCpuModels,
+  hasCpuModel,
   replacedCpuModels,
   tcgStandIns,
 } from "./cpu-models.ts";
@@ -28,23 +29,7 @@ interface Flag {
 
 type FlagSet = Map<string, Flag>;
 
-/** Flags a VM may set by itself; others need a CPU model of the cluster. */
-export const VM_CPU_FLAGS = [
-  "nested-virt",
-  "md-clear",
-  "pcid",
-  "spec-ctrl",
-  "ssbd",
-  "ibpb",
-  "virt-ssbd",
-  "amd-ssbd",
-  "amd-no-ssb",
-  "pdpe1gb",
-  "hv-tlbflush",
-  "hv-evmcs",
-  "aes",
-] as const;
-
+const INTEL = "GenuineIntel";
 const PVE = "set by PVE;";
 const WINDOWS_AUTO = "automatic Hyper-V enlightenment for Windows";
 
@@ -55,22 +40,29 @@ export function cpuOption(build: Build, demands: CpuDemands): string {
   const flags = mergeFlags(
     [
       guestFlags(build, model),
-      build.kvm ? hyperVFlags(build, cpu, custom, demands.gpuPassthrough) : new Map(),
+      build.kvm && isX86(build) ? hyperVFlags(build, cpu, custom, demands.gpuPassthrough) : new Map(),
       parseFlags(builtinFlags, "set by builtin CPU model"),
       parseFlags(custom?.flags, "set by custom CPU model"),
       parseFlags(cpu?.flags, "manually set for VM"),
-      forcedFlags(build, model, cpu?.hidden ?? custom?.hidden ?? demands.hideKvm),
+      forcedFlags(build, model, cpu?.hidden ?? (custom?.hidden === true || demands.hideKvm)),
     ],
     build,
   );
-  const level = cpu?.level ?? custom?.level;
-  const text = [
-    model,
-    ...(level === undefined ? [] : [`level=${level}`]),
-    ...flags,
-    ...physBits(build, cpu, custom),
-  ];
+  const text = [model, ...cpuLevel(build, cpu?.level ?? custom?.level), ...printFlags(flags)];
+  text.push(...physBits(build, cpu, custom));
+  if (model === "qemu64" || model === "kvm64") warnOfWideAddresses(build, flags, cpu, custom);
   return text.join(",");
+}
+
+function isX86(build: Build): boolean {
+  return build.arch === "x86_64";
+}
+
+function cpuLevel(build: Build, level: number | undefined): string[] {
+  if (level === undefined) return [];
+  if (isX86(build)) return [`level=${level}`];
+  build.warnings.push(`CPU 'level' property is ignored for architecture '${build.arch}'`);
+  return [];
 }
 
 /** One vCPU plugged after the first, as `-device`. */
@@ -111,17 +103,19 @@ function resolveModel(
     }
     return other ?? model;
   };
+  const checked = (model: string): string => {
+    if (hasCpuModel(build.arch, build.host.arch, model)) return model;
+    throw refuse(`CPU model '${model}' does not exist for configured vCPU architecture '${build.arch}'`);
+  };
   if (cputype === undefined) return { model: defaultCpuModels[build.arch][build.kvm ? "kvm" : "tcg"] };
-  const builtin = builtinCpuTypes[cputype];
+  const builtin = isX86(build) ? builtinCpuTypes[cputype] : undefined;
   if (builtin !== undefined) return { model: builtin.model, builtinFlags: builtin.flags };
   if (cputype.startsWith("custom-")) {
     const custom = customModel(build.host, cputype.slice("custom-".length));
     const reported = custom["reported-model"] ?? "kvm64";
-    return { model: standIn(replacedCpuModels[reported] ?? reported), custom };
+    return { model: standIn(checked(replacedCpuModels[reported] ?? reported)), custom };
   }
-  if (!cpuModelVendors.has(cputype) && build.arch === "x86_64")
-    throw refuse(`Built-in cputype '${cputype}' is not defined (missing 'custom-' prefix?)`);
-  return { model: standIn(replacedCpuModels[cputype] ?? cputype) };
+  return { model: standIn(checked(replacedCpuModels[cputype] ?? cputype)) };
 }
 
 function customModel(host: HostFacts, name: string): CustomCpuModel {
@@ -135,30 +129,25 @@ function guestFlags(build: Build, model: string): FlagSet {
   const flags: FlagSet = new Map();
   const set = (name: string, op: "+" | "-", reason: string) =>
     flags.set(name, { op, reason: `${PVE} ${reason}` });
-  const x86 = build.arch === "x86_64";
+  const x86 = isX86(build);
   if (model === "kvm64" && x86) set("lahf_lm", "+", "to support Windows 8.1+");
   if (build.values["ostype"] === "solaris") set("x2apic", "-", "incompatible with Solaris");
   if (model === "kvm64" || model === "kvm32")
     set("sep", "+", "to support Windows 8+ and improve Windows XP+");
   if (model.startsWith("Opteron")) set("rdtscp", "-", "broken on AMD Opteron");
-  if (!build.kvm || !x86) return flags;
-  if (build.since(2, 3)) {
+  if (!x86) return flags;
+  if (build.kvm && build.since(2, 3)) {
     set("kvm_pv_unhalt", "+", "to improve Linux guest spinlock performance");
     set("kvm_pv_eoi", "+", "to improve Linux guest interrupt performance");
   }
-  if (build.windows < 11) return flags;
-  if (build.knows("cet-flags")) {
-    set("cet-ss", "-", "Windows 11 with VBS hangs with it");
-    set("cet-ibt", "-", "Windows 11 with VBS hangs with it");
+  if (build.windows >= 11 && build.qemuHas("cet-flags")) {
+    for (const name of ["cet-ibt", "cet-ss"])
+      set(name, "-", "to avoid issues with certain Windows configurations like VBS");
   }
-  if (nestsOnIntel(build, model) && !build.guard(11, 0, 2) && build.knows("vmx-mbec"))
-    set("vmx-mbec", "-", "VBS needs enlightened VMCS with it");
+  // Only the host's own CPU shows it; guests from before it came keep the CPU they had.
+  if (model === "host" && build.qemuHas("vmx-mbec") && !build.since(11, 0))
+    set("vmx-mbec", "-", "for backwards compatibility with older kernel and QEMU");
   return flags;
-}
-
-/** Guests that see VMX: Windows 11 then runs its own hypervisor. */
-function nestsOnIntel(build: Build, model: string): boolean {
-  return (model === "host" || model === "max") && build.host.cpuVendor === "GenuineIntel";
 }
 
 function hyperVFlags(
@@ -189,17 +178,18 @@ function hyperVFlags(
     if (build.since(2, 12)) for (const name of ["hv_synic", "hv_stimer"]) set(name, undefined, reason);
     if (build.since(3, 1)) set("hv_ipi", undefined, reason);
   }
-  const model = resolveModel(cpu?.cputype, build).model;
-  // It makes up for MBEC, and KVM refuses it where nesting is off: only where QEMU has both.
-  if (windows >= 11 && nestsOnIntel(build, model) && build.knows("vmx-mbec") && build.guard(11, 0, 2))
-    set("hv_evmcs", undefined, `${WINDOWS_AUTO} 11 and higher`);
+  // It makes up for MBEC: guests that use it for their own protection freeze without.
+  if (windows >= 11 && build.host.cpuVendor === INTEL && build.qemuHas("vmx-mbec") && build.guard(11, 0, 2))
+    set("hv_evmcs", undefined, `${WINDOWS_AUTO} for Windows 11 on Intel host`);
   return flags;
 }
 
 function forcedFlags(build: Build, model: string, hideKvm: boolean): FlagSet {
   const flags: FlagSet = new Map();
-  if (model !== "host" && build.kvm && build.arch === "x86_64")
+  if (model !== "host" && build.kvm && isX86(build))
     flags.set("enforce", { op: "", reason: "error if requested CPU settings not available" });
+  // Other architectures have neither property.
+  if (!isX86(build)) return flags;
   if (hideKvm) flags.set("kvm", { op: "", value: "off", reason: "hide KVM virtualization from guest" });
   const vendor = cpuModelVendors.get(model);
   if (vendor !== undefined && vendor !== "default")
@@ -217,12 +207,10 @@ function parseFlags(list: string | undefined, reason: string): FlagSet {
 }
 
 /** Later sets win; a flag that changes its meaning is said. */
-function mergeFlags(sets: readonly FlagSet[], build: Build): string[] {
+function mergeFlags(sets: readonly FlagSet[], build: Build): FlagSet {
   const merged: FlagSet = new Map();
   for (const set of sets) {
-    for (const [given, flag] of set) {
-      const name = given === "nested-virt" ? nestedFlag(build) : given;
-      if (name === undefined) continue;
+    for (const [name, flag] of nestedResolved(set, build)) {
       const before = merged.get(name);
       if (before !== undefined) {
         if (before.op === flag.op && before.value === flag.value) {
@@ -236,16 +224,28 @@ function mergeFlags(sets: readonly FlagSet[], build: Build): string[] {
       merged.set(name, flag);
     }
   }
-  return [...merged]
+  return merged;
+}
+
+function printFlags(flags: FlagSet): string[] {
+  return [...flags]
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, { op, value }]) => `${op}${name}${value === undefined ? "" : `=${value}`}`);
 }
 
-function nestedFlag(build: Build): string | undefined {
+/** `nested-virt` is whatever the host's CPU calls it; a set that names both means the shorthand. */
+function nestedResolved(set: FlagSet, build: Build): FlagSet {
+  const nested = set.get("nested-virt");
+  if (nested === undefined) return set;
+  const resolved = new Map(set);
+  resolved.delete("nested-virt");
   const name = ["svm", "vmx"].find((flag) => build.host.cpuFlags.has(flag));
-  if (name === undefined)
+  if (name === undefined) {
     build.warnings.push("ignoring 'nested-virt' CPU flag - unable to resolve from host CPU flags");
-  return name;
+    return resolved;
+  }
+  if (resolved.has(name)) build.warnings.push(`warning: CPU flag 'nested-virt' overrides '${name}'`);
+  return resolved.set(name, nested);
 }
 
 function describe(name: string, { op, value, reason }: Flag): string {
@@ -259,4 +259,21 @@ function physBits(build: Build, cpu: CpuOptions | undefined, custom: CustomCpuMo
   const bits = cpu?.["phys-bits"] ?? custom?.["phys-bits"];
   if (bits !== undefined) parts.push(bits === "host" ? "host-phys-bits=true" : `phys-bits=${bits}`);
   return parts;
+}
+
+/** OVMF maps no more than 40 bits without 1 GiB pages, whatever the guest was promised. */
+function warnOfWideAddresses(
+  build: Build,
+  flags: FlagSet,
+  cpu: CpuOptions | undefined,
+  custom: CustomCpuModel | undefined,
+): void {
+  if (build.values["bios"] !== "ovmf" || (flags.get("pdpe1gb")?.op ?? "-") !== "-") return;
+  const wide = [custom?.["phys-bits"], cpu?.["phys-bits"]].some(
+    (bits) => bits !== undefined && Number(bits === "host" ? (build.host.physBits ?? 0) : bits) > 40,
+  );
+  if (!wide) return;
+  build.warnings.push(
+    "OVMF firmware might limit CPU 'phys-bits' to 40 - enable the 'pdpe1gb' CPU flag to avoid this",
+  );
 }

@@ -447,12 +447,17 @@ describe("network cards", () => {
   test("have an MTU the bridge can carry", () => {
     expect(net(",bridge=small").text).toContain("host_mtu=1400");
     expect(net(",bridge=small,mtu=1").text).toContain("host_mtu=1400");
-    expect(net(",bridge=vmbr0", {}, { netHostMtu: { net0: 9000 } }).text).toContain("host_mtu=9000");
+    expect(net(",bridge=vmbr0", {}, { netHostMtu: { net0: 1000 } }).text).toContain("host_mtu=1000");
     expect(() => net(",bridge=small,mtu=1500")).toThrow(
-      "netdev net0: MTU '1500' is bigger than the bridge MTU '1400'",
+      "netdev net0: MTU '1500' is bigger than the bridge MTU '1400' - adjust the MTU for the network device in the VM configuration, while ensuring that the bridge is configured as desired.",
     );
     expect(() => net(",bridge=small,mtu=500")).toThrow("smaller than the IP minimum MTU '576'");
-    expect(net(",mtu=1300").warnings[0]).toContain("ignoring MTU '1300'");
+    expect(net(",mtu=1300").warnings).toEqual(["netdev net0: ignoring MTU '1300', no bridge configured"]);
+    const incoming = net(",bridge=vmbr0,mtu=1300", {}, { netHostMtu: { net0: 0 } });
+    expect(incoming.text).not.toContain("host_mtu");
+    expect(incoming.warnings).toEqual([
+      "netdev net0: ignoring MTU '1300', not used on the source side according to migration parameters",
+    ]);
   });
 
   test("leave out what an older QEMU does not know", () => {

@@ -19,6 +19,11 @@ const CARDS: Readonly<Record<string, string>> = {
   virtio: "virtio-vga",
   "virtio-gl": "virtio-vga-gl",
 };
+/** QEMU for ARM has these without the VGA part. */
+const ARM_CARDS: Readonly<Record<string, string>> = {
+  "virtio-vga": "virtio-gpu",
+  "virtio-vga-gl": "virtio-gpu-gl",
+};
 const MIB = 1024 * 1024;
 
 export function chooseDisplay(build: Build): Display {
@@ -108,7 +113,7 @@ function vgaDevice(build: Build, display: Display, index?: number): DeviceOption
       `no DRM render node detected (/dev/dri/renderD*), no GPU? - needed for '${display.type}' display`,
     );
   }
-  const driver = build.arch === "aarch64" && card === "virtio-vga" ? "virtio-gpu" : card;
+  const driver = (build.arch === "aarch64" ? ARM_CARDS[card] : undefined) ?? card;
   const id = `vga${index ?? ""}`;
   const manyScreens =
     display.qxl > 0 && build.since(4, 1) && (ostype === undefined || /^l\d\d|other$/.test(ostype));

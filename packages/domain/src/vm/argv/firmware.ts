@@ -28,6 +28,8 @@ export function addFirmware(build: Build, confidential: ConfidentialKind | undef
     return;
   }
   if (disk === undefined) build.warnings.push("no efidisk configured! Using temporary efivars disk.");
+  else if (disk.file.startsWith("/") && disk.format === undefined)
+    throw refuse("efidisk format must be specified");
   if (build.usesBlockdev) addBlockdev(build, image, disk);
   else addLegacy(build, image, disk);
 }
@@ -40,7 +42,7 @@ export function firmwareImage(
   q35: boolean,
   confidential?: ConfidentialKind,
 ): FirmwareImage {
-  const kind = `${arch}/${arch === "x86_64" ? x86Kind(disk, q35, confidential) : "default"}`;
+  const kind = `${arch}/${arch === "x86_64" ? x86Kind(disk, q35, confidential) : armKind(host, disk)}`;
   const image = host.firmware[kind];
   if (image === undefined) throw refuse(`EFI base image for '${kind}' not found`);
   return image;
@@ -58,10 +60,13 @@ function x86Kind(
   return `4m${q35 ? "" : "-no-smm"}${disk["pre-enrolled-keys"] === true ? "-ms" : ""}`;
 }
 
+/** Older firmware packages have no image that enforces secure boot: guests then go without, as they always did. */
+function armKind(host: HostFacts, disk: Pick<Drive, "pre-enrolled-keys"> | undefined): string {
+  return disk?.["pre-enrolled-keys"] === true && host.firmware["aarch64/ms"] !== undefined ? "ms" : "default";
+}
+
 function addBlockdev(build: Build, image: FirmwareImage, disk: Drive | undefined): void {
   const drive = disk ?? { file: build.input.paths.efiVars, format: "raw" };
-  if (disk !== undefined && disk.file.startsWith("/") && disk.format === undefined)
-    throw refuse("efidisk format must be specified");
   const code = {
     driver: "raw",
     file: { driver: "file", filename: image.code },

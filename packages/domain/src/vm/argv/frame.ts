@@ -56,34 +56,34 @@ function addPveFrame(build: Build): void {
   const affinity = build.values["affinity"];
   if (affinity !== undefined) cmd.push("/usr/bin/taskset", "--cpu-list", "--all-tasks", affinity);
   cmd.push(build.native ? "/usr/bin/kvm" : `/usr/bin/qemu-system-${build.arch}`);
-  cmd.push("-id", String(vmid), "-name", build.values["name"] ?? `vm${vmid}`, "-no-shutdown");
+  // QEMU names its threads by itself since 11.0.
+  const threads = build.qemuHas("named-threads") ? "" : ",debug-threads=on";
+  cmd.push("-id", String(vmid), "-name", `${build.values["name"] ?? `vm${vmid}`}${threads}`, "-no-shutdown");
   cmd.push(
     "-chardev",
     `socket,id=qmp,path=${paths.qmp},server=on,wait=off`,
     "-mon",
     "chardev=qmp,mode=control",
   );
-  const reconnect = build.host.features.has("reconnect-ms") ? "reconnect-ms=5000" : "reconnect=5";
-  cmd.push("-chardev", `socket,id=qmp-event,path=${paths.qmpEvents},${reconnect}`);
-  cmd.push("-mon", "chardev=qmp-event,mode=control");
+  if (build.since(2, 12)) addEventMonitor(build);
   cmd.push("-pidfile", `/var/run/qemu-server/${vmid}.pid`, "-daemonize");
 }
 
+function addEventMonitor({ cmd, host, input }: Build): void {
+  const reconnect = host.features.has("reconnect-ms") ? "reconnect-ms=5000" : "reconnect=5";
+  cmd.push("-chardev", `socket,id=qmp-event,path=${input.paths.qmpEvents},${reconnect}`);
+  cmd.push("-mon", "chardev=qmp-event,mode=control");
+}
+
 function addSmbios(build: Build): void {
-  const text = build.values["smbios1"];
   const smbios = readSmbios(build);
-  if (text === undefined || smbios === undefined) return;
-  if (smbios.base64 !== true) {
-    const pairs = text.split(",").filter((pair) => !build.stock || !pair.startsWith("base64="));
-    build.cmd.push("-smbios", ["type=1", ...pairs].join(","));
-    return;
-  }
+  if (smbios === undefined) return;
   const parts = ["type=1"];
   for (const field of SMBIOS_FIELDS) {
     const value = smbios[field];
-    if (value === undefined || value === "") continue;
-    const plain = field === "uuid" ? value : decodeBase64Text(value);
-    parts.push(`${field}=${escapeComma(plain)}`);
+    if (value === undefined) continue;
+    const plain = smbios.base64 === true && field !== "uuid" ? decodeBase64Text(value) : value;
+    if (plain !== "" && plain !== "0") parts.push(`${field}=${escapeComma(plain)}`);
   }
   build.cmd.push("-smbios", parts.join(","));
 }

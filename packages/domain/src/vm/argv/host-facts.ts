@@ -103,6 +103,7 @@ const FIRMWARE_FILES: Readonly<Record<string, readonly [string] | readonly [stri
   "x86_64/4m-snp": ["OVMF_SEV_4M.fd"],
   "x86_64/4m-tdx": ["OVMF_TDX_4M.ms.fd"],
   "aarch64/default": ["AAVMF_CODE.fd", "AAVMF_VARS.fd"],
+  "aarch64/ms": ["AAVMF_CODE.secboot.fd", "AAVMF_VARS.ms.fd"],
 };
 
 /** The firmware found in a folder; `bytesOf` gives a file's size, or undefined when it is not there. */

@@ -3,6 +3,7 @@ import type { Drive } from "../property-types.ts";
 import { isCdrom } from "../drive.ts";
 import { aioMode, detectZeroes, throttleLimits, usesDirectCache, type BlockContext } from "./block-node.ts";
 import type { ResolvedVolume } from "./command-input.ts";
+import { refuse } from "./option-text.ts";
 
 export function legacyDrive(
   context: BlockContext,
@@ -11,6 +12,11 @@ export function legacyDrive(
   volume: ResolvedVolume | undefined,
   readOnly: boolean,
 ): string {
+  if (volume?.storage?.snapshotAsVolumeChain === true && volume.format === "qcow2") {
+    throw refuse(
+      `storage for '${drive.file}' is configured for snapshots as a volume chain - this requires QEMU machine version >= 10.0. See https://pve.proxmox.com/wiki/QEMU_Machine_Version_Upgrade`,
+    );
+  }
   const parts = [`if=none,id=drive-${key}`];
   for (const name of ["media", "cache", "rerror", "werror", "discard"] as const) {
     if (drive[name] !== undefined) parts.push(`${name}=${drive[name]}`);

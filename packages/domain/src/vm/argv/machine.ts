@@ -6,7 +6,14 @@ import type { VmValues } from "../vm-config.ts";
 import type { CommandOptions, Dialect } from "./command-input.ts";
 import type { GuestArch, HostFacts } from "./host-facts.ts";
 import { refuse } from "./option-text.ts";
-import { atLeast, parseVersion, pveRevisionOf, windowsVersion, type Version } from "./versions.ts";
+import {
+  atLeast,
+  isReleaseCandidate,
+  parseVersion,
+  pveRevisionOf,
+  windowsVersion,
+  type Version,
+} from "./versions.ts";
 
 export type MachineBase = "i440fx" | "q35" | "virt" | "microvm";
 
@@ -115,9 +122,7 @@ function windowsPin(values: VmValues, newest: Version): string {
 }
 
 function checkRunnable(type: string, layout: Version, host: HostFacts, qemu: Version): void {
-  // A release candidate carries its number as a patch level of 90 and more.
-  const patch = Number(/^\d+\.\d+\.(\d+)/.exec(host.qemuVersion)?.[1] ?? 0);
-  if (patch >= 90) return;
+  if (isReleaseCandidate(host.qemuVersion)) return;
   if (!atLeast(qemu, layout.major, layout.minor)) {
     throw refuse(
       `Installed QEMU version '${host.qemuVersion}' is too old to run machine type '${type}', please upgrade node '${host.nodeName}'`,

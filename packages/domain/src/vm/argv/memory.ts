@@ -147,14 +147,16 @@ function addNumaNodes(build: Build, staticMiB: number, virtiofs: boolean): void 
   if (total > 0 && total !== staticMiB)
     throw refuse("total memory for NUMA nodes must be equal to vm static memory");
   if (custom.length > 0) return;
-  const sockets = build.count("sockets", 1);
+  const { sockets } = build;
   const cores = build.count("cores", 1);
   for (let index = 0; index < sockets; index++) {
     if (values["hugepages"] !== undefined && !build.host.numaNodes.includes(index))
       throw refuse(`host NUMA node${index} doesn't exist`);
     const first = cores * index;
     const cpus = cores > 1 ? `${first}-${first + cores - 1}` : String(first);
-    cmd.push("-object", memoryObject(build, name(index), staticMiB / sockets));
+    // As many digits as PVE prints where the memory does not divide.
+    const share = Number((staticMiB / sockets).toPrecision(15));
+    cmd.push("-object", memoryObject(build, name(index), share));
     cmd.push("-numa", `node,nodeid=${index},cpus=${cpus},memdev=${name(index)}`);
   }
 }
@@ -170,7 +172,7 @@ function memoryObject(build: Build, id: string, sizeMiB: number): string {
 
 function hugepageSize(build: Build, sizeMiB: number): number {
   const sizes = build.host.hugepageSizesMiB;
-  if (sizeMiB <= 0 || sizeMiB % 2 !== 0)
+  if (sizeMiB <= 0 || Math.trunc(sizeMiB) % 2 !== 0)
     throw refuse(`memory size '${sizeMiB}' is not a positive even integer; cannot use for hugepages`);
   if (!sizes.includes(2) && !sizes.includes(1024)) throw refuse("your system doesn't support hugepages");
   const wanted = build.values["hugepages"];

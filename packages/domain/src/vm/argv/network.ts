@@ -17,7 +17,10 @@ export interface NicContext {
   readonly wideQueues: boolean;
   readonly packedQueues: boolean;
   readonly alwaysMtu: boolean;
-  readonly tunnelOff: boolean;
+  /** What QEMU does with the host's tunnel offload: it has none, it is on unless told, or PVE turned it off. */
+  readonly tunnel: "none" | "on" | "off";
+  /** PVE gives even an ISA card a PCI address. */
+  readonly isaAddress: boolean;
   /** `""` for none: QEMU then does not look for network boot code. */
   readonly romfile?: string;
 }
@@ -59,19 +62,26 @@ export function nicContext(build: Build, key: string, net: NetDevice): NicContex
   const bootIndex = build.bootIndexes.get(key);
   const hostMtu = build.options.netHostMtu?.[key];
   const driver = nicDriver(net);
-  const rom = build.machine.oldRoms && !build.stock ? OLD_ROMS[driver] : undefined;
+  const oldRoms = build.machine.oldRoms || !build.since(2, 4);
+  const rom = oldRoms && !build.stock ? OLD_ROMS[driver] : undefined;
   const romfile = build.stock && !build.host.netBootRoms && driver !== "ne2k_isa" ? "" : rom;
   return {
     address: build.pci.place(key),
     wideQueues: build.since(7, 1),
     packedQueues: build.since(7, 1) && build.knows("packed-queues"),
     alwaysMtu: build.guard(10, 0, 1),
-    tunnelOff: build.since(10, 2) && build.knows("host-tunnel"),
+    tunnel: tunnelDefault(build),
+    isaAddress: !build.stock,
     ...(net.bridge === undefined ? {} : { bridgeMtu: build.host.bridgeMtu[net.bridge] ?? DEFAULT_MTU }),
     ...(hostMtu === undefined ? {} : { hostMtu }),
     ...(bootIndex === undefined ? {} : { bootIndex }),
     ...(romfile === undefined ? {} : { romfile }),
   };
+}
+
+function tunnelDefault(build: Build): NicContext["tunnel"] {
+  if (!build.since(10, 2) || !build.knows("host-tunnel")) return "none";
+  return build.since(11, 0, 1) ? "off" : "on";
 }
 
 /** The card the guest sees; the same when it is plugged while the guest runs. */
@@ -82,7 +92,7 @@ export function nicDevice(key: string, net: NetDevice, context: NicContext): Nic
   const properties: (readonly [string, OptionValue | undefined])[] = [
     ["mac", net.macaddr],
     ["netdev", key],
-    ...(net.model === "ne2k_isa" ? [] : addressProperties(context.address)),
+    ...(net.model === "ne2k_isa" && !context.isaAddress ? [] : addressProperties(context.address)),
     ["id", key],
     // One vector per direction of each queue, one for configuration, one for control.
     ["vectors", multi ? (net.queues ?? 0) * 2 + 2 : undefined],
@@ -92,18 +102,32 @@ export function nicDevice(key: string, net: NetDevice, context: NicContext): Nic
     ["tx_queue_size", virtio && context.wideQueues ? 256 : undefined],
     ["bootindex", context.bootIndex],
     ["host_mtu", mtu],
-    ["host_tunnel", virtio && context.tunnelOff ? false : undefined],
     ["romfile", context.romfile],
+    ["host_tunnel", virtio && tunnelIsOff(net, context) ? false : undefined],
   ];
-  const ignored = net.mtu !== undefined && !(virtio && net.bridge !== undefined);
+  const warning = mtuWarning(key, net, context);
   return {
     device: device(nicDriver(net), ...properties),
-    ...(ignored
-      ? {
-          warning: `WARN: netdev ${key}: ignoring MTU '${net.mtu}', not using VirtIO or no bridge configured.`,
-        }
-      : {}),
+    ...(warning === undefined ? {} : { warning }),
   };
+}
+
+/** Guests whose kernel sums wrongly in tunnels lose packets with it, so it is off unless somebody wants it. */
+function tunnelIsOff(net: NetDevice, { tunnel }: NicContext): boolean {
+  if (tunnel === "none") return false;
+  return tunnel === "off" ? net["host-tunnel"] !== true : net["host-tunnel"] === false;
+}
+
+function mtuWarning(key: string, net: NetDevice, { hostMtu, alwaysMtu }: NicContext): string | undefined {
+  if (net.mtu === undefined) return undefined;
+  const ignoring = `netdev ${key}: ignoring MTU '${net.mtu}'`;
+  if (hostMtu === 0) {
+    return alwaysMtu || net.mtu !== DEFAULT_MTU
+      ? `${ignoring}, not used on the source side according to migration parameters`
+      : undefined;
+  }
+  if (net.bridge === undefined) return `${ignoring}, no bridge configured`;
+  return net.model === "virtio" ? undefined : `${ignoring}, not using VirtIO`;
 }
 
 /** Arguments of `netdev_add` for a tap whose descriptors were passed by name with `getfd`. */
@@ -132,15 +156,18 @@ function nicMtu(
   { bridgeMtu, hostMtu, alwaysMtu }: NicContext,
 ): number | undefined {
   if (net.model !== "virtio" || bridgeMtu === undefined) return undefined;
-  if (hostMtu !== undefined) return hostMtu;
-  let mtu = net.mtu;
+  // 0: the guest that comes in has none.
+  if (hostMtu === 0) return undefined;
+  let mtu = hostMtu ?? net.mtu;
   // 1 stands for the bridge's.
   if (mtu === undefined || mtu === 1) mtu = bridgeMtu;
   else if (mtu < SMALLEST_MTU)
     throw refuse(`netdev ${key}: MTU '${mtu}' is smaller than the IP minimum MTU '${SMALLEST_MTU}'`);
   else if (mtu > bridgeMtu)
-    throw refuse(`netdev ${key}: MTU '${mtu}' is bigger than the bridge MTU '${bridgeMtu}'`);
-  return alwaysMtu || mtu !== DEFAULT_MTU ? mtu : undefined;
+    throw refuse(
+      `netdev ${key}: MTU '${mtu}' is bigger than the bridge MTU '${bridgeMtu}' - adjust the MTU for the network device in the VM configuration, while ensuring that the bridge is configured as desired.`,
+    );
+  return alwaysMtu || hostMtu !== undefined || mtu !== DEFAULT_MTU ? mtu : undefined;
 }
 
 export function netdevText(build: Build, key: string, net: NetDevice): string {

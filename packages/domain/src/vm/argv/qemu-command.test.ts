@@ -48,7 +48,7 @@ describe("the frame of a guest on our hosts", () => {
       "type=1,manufacturer=Acme,, Inc.,product=ü,uuid=7b10d7af-b932-4c66-b2c3-3996152ec465",
     );
     expect(sampleCommand({ smbios1: "serial=abc,family=x,base64=0" }).one("-smbios")).toBe(
-      "type=1,serial=abc,family=x",
+      "type=1,family=x,serial=abc",
     );
     expect(sampleCommand({ smbios1: "serial=/w==,base64=1" }).one("-smbios")).toBe("type=1,serial=\u00ff");
   });
@@ -140,7 +140,7 @@ describe("accelerators", () => {
       { cpu: "host", ostype: "win11" },
       { kvmUsable: false },
     );
-    expect([accelerator, cpu]).toEqual(["tcg", "max"]);
+    expect([accelerator, cpu]).toEqual(["tcg", "max,-cet-ibt,-cet-ss"]);
     expect(notes).toContain("CPU type 'host' needs KVM: the guest sees 'max'");
     expect(one("-accel")).toBe("tcg");
     expect(acceleratorTable).toContainEqual({ cputype: "host", kvm: true, tcg: "max" });

@@ -8,6 +8,7 @@ import { addDrives } from "./drives.ts";
 import { addFirmware } from "./firmware.ts";
 import { addAccelerator, addFrame, guestUuid } from "./frame.ts";
 import { addHostPci, type HostPciResult } from "./host-pci.ts";
+import { legacyPath } from "./legacy-drive.ts";
 import { addMemory } from "./memory.ts";
 import { addMicrovm } from "./microvm.ts";
 import { addNets } from "./network.ts";
@@ -81,6 +82,7 @@ export function qemuCommand(input: CommandInput): QemuCommand {
   addBridges(build, pci.legacyIgd);
   const machine = addMachine(build, display);
   addConfidential(build);
+  if (build.flag("allow-ksm") === false) build.machineFlags.push("mem-merge=off");
   addVirtiofs(build);
   return finish(build, { machine, cpu, pci });
 }
@@ -94,7 +96,10 @@ function finish(
   if (build.rtcFlags.length > 0) cmd.push("-rtc", build.rtcFlags.join(","));
   cmd.push("-machine", build.machineFlags.join(","));
   const vmstate = build.values["vmstate"];
-  if (vmstate !== undefined && !build.stock) cmd.push("-loadstate", vmstate);
+  if (vmstate !== undefined && !build.stock) {
+    const state = build.input.volumes(vmstate, { key: "vmstate", drive: { file: vmstate } });
+    cmd.push("-loadstate", legacyPath(state));
+  }
   if (build.isTemplate && !build.stock) cmd.push("-snapshot");
   if (build.options.incoming === true) cmd.push("-incoming", "defer");
   cmd.push(...splitArguments(build.values["args"] ?? ""));
@@ -143,7 +148,7 @@ function addVersionFixups(build: Build): void {
 }
 
 function addCpus(build: Build): void {
-  const sockets = build.count("sockets", 1);
+  const sockets = build.sockets;
   const cores = build.count("cores", 1);
   const most = sockets * cores;
   const vcpus = build.count("vcpus", most);

@@ -4,9 +4,10 @@ import { atLeast, parseVersion } from "./versions.ts";
 export const FEATURE_SINCE = {
   "reconnect-ms": [9, 2],
   "host-tunnel": [10, 2],
+  "named-threads": [11, 0],
   "free-page-reporting": [5, 1],
   "packed-queues": [4, 2],
-  "cet-flags": [10, 2],
+  "cet-flags": [11, 0],
   "vmx-mbec": [11, 0],
   "guest-phys-bits": [9, 1],
   "viommu-aw-bits": [9, 1],

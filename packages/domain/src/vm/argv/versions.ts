@@ -14,7 +14,7 @@ export const PVE_REVISIONS: Readonly<Record<string, number>> = {
   "9.2": 1,
   // host_mtu always set.
   "10.0": 1,
-  // Nested virtualisation of Windows guests on Intel.
+  // Tunnel offload of NICs off; enlightened VMCS for Windows guests on Intel.
   "11.0": 2,
 };
 
@@ -33,6 +33,11 @@ export function atLeast(version: Version, major: number, minor: number, pve = 0)
 
 export function pveRevisionOf(version: Version): number {
   return PVE_REVISIONS[`${version.major}.${version.minor}`] ?? 0;
+}
+
+/** A release candidate carries its number as a patch level of 90 and more. */
+export function isReleaseCandidate(qemuVersion: string): boolean {
+  return Number(/^\d+\.\d+\.(\d+)/.exec(qemuVersion)?.[1] ?? 0) >= 90;
 }
 
 /** `win11` -> 11, `w2k8` -> 6; 0 when the guest is no Windows. */
