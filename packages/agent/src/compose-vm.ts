@@ -59,6 +59,8 @@ import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
 import { connectConsole } from "./infrastructure/vm/console-socket.ts";
 import { HostFactsKeeper } from "./infrastructure/qemu/host-facts-keeper.ts";
 import { takeGuestFile } from "./infrastructure/vm/guest-written-file.ts";
+import { isExecutable } from "./infrastructure/host/executable.ts";
+import { newMac } from "./infrastructure/vm/new-mac.ts";
 import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
 import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
 import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/console-extensions.ts";
@@ -173,6 +175,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     guestAgent: (process) => agents.of(process),
     clock,
     fileExists: existsSync,
+    isExecutable,
     runScript: async (path, args, signal) =>
       (
         await parts.exec(path, args, {
@@ -182,7 +185,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       ).stdout,
     sha256Hex: (text) => hash("sha256", text),
     newUuid: randomUUID,
-    newMac,
+    newMac: () => newMac(configs.datacenterOption("mac_prefix")),
   };
   registerVmOperations(parts.engine, host);
   for (const operation of allVmsOperations(host, parts.engine)) parts.engine.register(operation);
@@ -383,10 +386,4 @@ function allMappings(records: Records): readonly Mapping[] {
 
 function hash(algorithm: string, text: string): string {
   return createHash(algorithm).update(text).digest("hex");
-}
-
-/** Within PVE's own range; locally administered addresses would do as well, but tools know this one. */
-function newMac(): string {
-  const tail = [...randomBytes(3)].map((byte) => byte.toString(16).padStart(2, "0").toUpperCase());
-  return ["BC", "24", "11", ...tail].join(":");
 }

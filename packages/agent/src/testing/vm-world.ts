@@ -107,6 +107,7 @@ export class VmWorld extends StorageWorld {
       }),
       clock: systemClock,
       fileExists: () => true,
+      isExecutable: (path) => path.endsWith(".sh"),
       runScript: async () => "",
       sha256Hex: hash("sha256"),
       newUuid: randomUUID,

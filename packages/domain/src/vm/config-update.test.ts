@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { readConfigUpdate, stageUpdate } from "./config-update.ts";
+import { readConfigUpdate, stageUpdate, withDiscardedState } from "./config-update.ts";
 import { emptyVmConfig, type VmConfig } from "./vm-config.ts";
 
 const config: VmConfig = {
@@ -28,6 +28,7 @@ describe("a change of the configuration", () => {
         cores: 4,
         onboot: true,
         cdrom: "none",
+        cpuunits: 262144,
         delete: "net1 net2",
         revert: "agent",
         digest: "abc",
@@ -36,7 +37,7 @@ describe("a change of the configuration", () => {
         background_delay: 5,
       }),
     ).toEqual({
-      set: { cores: "4", onboot: "1", ide2: "none" },
+      set: { cores: "4", onboot: "1", ide2: "none,media=cdrom", cpuunits: "10000" },
       delete: ["net1", "net2"],
       revert: ["agent"],
       digest: "abc",
@@ -48,6 +49,9 @@ describe("a change of the configuration", () => {
 
   it("knows the CD drive by its old name", () => {
     expect(readConfigUpdate({ delete: "cdrom" }).delete).toEqual(["ide2"]);
+    expect(readConfigUpdate({ cdrom: "none,media=cdrom", ide2: "x:1" }).set).toEqual({
+      ide2: "none,media=cdrom",
+    });
   });
 
   it("must not contradict itself", () => {
@@ -58,13 +62,10 @@ describe("a change of the configuration", () => {
       delete: "you can't use '-cores' and -delete cores' at the same time",
     });
     expect(errorsOf({ cores: 1, revert: "cores" })).toEqual({
-      revert: "you can't use '-cores' and '-revert cores' at the same time",
+      delete: "you can't use '-cores' and -revert cores' at the same time",
     });
     expect(errorsOf({ delete: "cores", revert: "cores" })).toEqual({
-      delete: "you can't use '-delete cores' and '-revert cores' at the same time",
-    });
-    expect(errorsOf({ cdrom: "none", ide2: "none" })).toEqual({
-      cdrom: "option 'cdrom' conflicts with option 'ide2'",
+      revert: "you can't use '-delete cores' and -revert cores' at the same time",
     });
   });
 
@@ -89,10 +90,27 @@ describe("a change of the configuration", () => {
       stageUpdate(locked, readConfigUpdate({ cores: 1, skiplock: true, digest: "abc" })).pending["cores"],
     ).toBe("1");
     expect(() => stageUpdate(config, readConfigUpdate({ balloon: 2048 }))).toThrow(
-      "Parameter verification failed.",
+      "balloon value too large (must be smaller than assigned memory)",
     );
+    const odd = { ...config, values: { ...config.values, balloon: "4096" } };
+    expect(stageUpdate(odd, readConfigUpdate({ cores: 1 })).pending["cores"]).toBe("1");
     expect(stageUpdate(config, readConfigUpdate({ balloon: 2048, memory: "4096" })).pending["balloon"]).toBe(
       "2048",
     );
+  });
+
+  it("throws away what a suspended VM would go on from, with its lock", () => {
+    const update = readConfigUpdate({ delete: "vmstate" });
+    const suspended = {
+      ...config,
+      values: { lock: "suspended", vmstate: "l1:v", runningmachine: "pc", runningcpu: "max" },
+    };
+    expect(withDiscardedState(suspended, update)).toMatchObject({
+      delete: ["vmstate", "runningmachine", "runningcpu", "lock"],
+      skiplock: true,
+    });
+    expect(withDiscardedState(config, update)).toMatchObject({ delete: ["vmstate"], skiplock: false });
+    const other = readConfigUpdate({ delete: "cores" });
+    expect(withDiscardedState(suspended, other)).toBe(other);
   });
 });

@@ -3,11 +3,14 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { splitList } from "../schema/list.ts";
 import { parameterError } from "../schema/validate-params.ts";
 import { configText } from "./api-config.ts";
-import { checkLock } from "./lock.ts";
+import { checkLock, hasLock } from "./lock.ts";
 import { vmKeySchema } from "./keys.ts";
-import { effectiveValues, revertPending, stageDelete, stageValue } from "./pending.ts";
-import { without, type VmConfig } from "./vm-config.ts";
+import { revertPending, stageDelete, stageValue } from "./pending.ts";
+import type { VmConfig } from "./vm-config.ts";
 import { memoryMiB } from "./vm-properties.ts";
+
+/** The most that a cgroup takes as its weight. */
+const MOST_CPU_UNITS = 10_000;
 
 export interface ConfigUpdate {
   /** Key -> text as the file holds it; `cdrom` is already `ide2`. */
@@ -34,11 +37,11 @@ export function readConfigUpdate(
   }
   const cdrom = set["cdrom"];
   if (cdrom !== undefined) {
-    if (set["ide2"] !== undefined)
-      throw parameterError({ cdrom: "option 'cdrom' conflicts with option 'ide2'" });
     delete set["cdrom"];
-    set["ide2"] = cdrom;
+    set["ide2"] = cdrom.includes("media=") ? cdrom : `${cdrom},media=cdrom`;
   }
+  const units = set["cpuunits"];
+  if (units !== undefined) set["cpuunits"] = String(Math.min(Number(units), MOST_CPU_UNITS));
   const update: ConfigUpdate = {
     set,
     delete: keyList(params, "delete"),
@@ -71,10 +74,11 @@ function checkAgainstItself(update: ConfigUpdate, mayBeEmpty: boolean): void {
   for (const key of update.revert) {
     if (update.delete.includes(key))
       throw parameterError({
-        delete: `you can't use '-delete ${key}' and '-revert ${key}' at the same time`,
+        revert: `you can't use '-delete ${key}' and -revert ${key}' at the same time`,
       });
+    // Under `delete`, and with the stray quote: clients see what PVE says.
     if (Object.hasOwn(update.set, key))
-      throw parameterError({ revert: `you can't use '-${key}' and '-revert ${key}' at the same time` });
+      throw parameterError({ delete: `you can't use '-${key}' and -revert ${key}' at the same time` });
   }
   const nothing = Object.keys(update.set).length + update.delete.length + update.revert.length === 0;
   if (nothing && !mayBeEmpty)
@@ -89,10 +93,35 @@ export function checkDigest(config: VmConfig, digest: string | undefined): void 
     });
 }
 
+/** A guest cannot be left more memory than it has. Asked only of requests that change either. */
+export function checkBalloon(config: VmConfig, { set }: Pick<ConfigUpdate, "set">): void {
+  if (set["memory"] === undefined && set["balloon"] === undefined) return;
+  const values = { ...config.values, ...config.pending, ...set };
+  if (Number(values["balloon"] ?? 0) <= memoryMiB(values["memory"])) return;
+  throw new AppError("request.invalid", "balloon value too large (must be smaller than assigned memory)", {
+    pveStatus: 500,
+  });
+}
+
+/** What a suspended VM is to go on from is thrown away: the lock and all that belongs to it go with it. */
+export function withDiscardedState(config: VmConfig, update: ConfigUpdate): ConfigUpdate {
+  if (!update.delete.includes("vmstate")) return update;
+  const more = ["runningmachine", "runningcpu", "running-nets-host-mtu"].filter((key) =>
+    Object.hasOwn(config.values, key),
+  );
+  const suspended = hasLock(config, "suspended");
+  return {
+    ...update,
+    delete: [...update.delete, ...more, ...(suspended ? ["lock"] : [])],
+    skiplock: update.skiplock || suspended,
+  };
+}
+
 /** Moves the request into [PENDING]. What of it can take effect now is decided after (hotplug.ts). */
 export function stageUpdate(config: VmConfig, update: ConfigUpdate): VmConfig {
   checkDigest(config, update.digest);
   if (!update.skiplock) checkLock(config);
+  checkBalloon(config, update);
   let staged = config;
   for (const key of update.revert) staged = revertPending(staged, key);
   for (const key of update.delete) {
@@ -101,13 +130,5 @@ export function stageUpdate(config: VmConfig, update: ConfigUpdate): VmConfig {
     if (known) staged = stageDelete(staged, key, update.force);
   }
   for (const [key, value] of Object.entries(update.set)) staged = stageValue(staged, key, value);
-  checkBalloon(staged);
   return staged;
-}
-
-function checkBalloon(config: VmConfig): void {
-  const values = without(effectiveValues(config), "description");
-  const balloon = values["balloon"];
-  if (balloon !== undefined && Number(balloon) > memoryMiB(values["memory"]))
-    throw parameterError({ balloon: "balloon value too large (must be smaller than assigned memory)" });
 }

@@ -1,5 +1,6 @@
 // What PVE fills in when a VM is created or cloned.
 import { defaultBootDevices } from "./boot-order.ts";
+import { pinnedMachine } from "./new-machine.ts";
 import type { NetDevice } from "./property-types.ts";
 import type { VmValues } from "./vm-config.ts";
 import { printBootDevices, printVmProperty, readVmProperty } from "./vm-properties.ts";
@@ -29,6 +30,8 @@ export function newVmValues(values: VmValues, facts: NewVmFacts): VmValues {
   // Without a QEMU to ask, the first start takes the machine of its own QEMU.
   const made = /^\d+\.\d+/.test(facts.qemuVersion) ? { "creation-qemu": facts.qemuVersion } : {};
   result["meta"] = printVmProperty("meta", { ...made, ctime: facts.now });
+  const machine = pinnedMachine(result["machine"], result["ostype"], facts.qemuVersion);
+  if (machine !== undefined) result["machine"] = machine;
   result["boot"] ??= printBootDevices(defaultBootDevices(result));
   return result;
 }

@@ -15,7 +15,6 @@ import { driveChange, hotplugClass, appliesAtOnce, netChange } from "./hotplug.t
 import type { VmPropertyTypes } from "./property-types.ts";
 import {
   memoryMiB,
-  normaliseTags,
   printBootDevices,
   printVmProperty,
   readBootDevices,
@@ -90,8 +89,6 @@ describe("property strings of a VM", () => {
     expect(readBootDevices(undefined)).toBeUndefined();
     expect(printBootDevices(["a1", "b2"])).toBe("order=a1;b2");
     expect(printBootDevices([])).toBe("");
-    expect(normaliseTags("B a,b;a")).toBe("a;b");
-    expect(normaliseTags("B a", { caseSensitive: true })).toBe("B;a");
     expect([memoryMiB(undefined), memoryMiB("2048"), memoryMiB("current=64")]).toEqual([512, 2048, 64]);
   });
 });

@@ -69,12 +69,6 @@ export function printBootDevices(devices: readonly string[]): string {
   return devices.length === 0 ? "" : `order=${devices.join(";")}`;
 }
 
-/** Tags as stored: lower case unless told otherwise, unique, sorted, joined by `;`. */
-export function normaliseTags(text: string, options: { readonly caseSensitive?: boolean } = {}): string {
-  const tags = splitList(text).map((tag) => (options.caseSensitive === true ? tag : tag.toLowerCase()));
-  return [...new Set(tags)].sort().join(";");
-}
-
 /** MiB of RAM; PVE's default without the key. */
 export function memoryMiB(text: string | undefined): number {
   return text === undefined ? 512 : readVmProperty("memory", text, "memory").current;

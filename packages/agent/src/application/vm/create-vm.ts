@@ -1,7 +1,7 @@
 // Creating a VM: its id is taken first, then its disks are made, then it is there. A crash in between leaves nothing.
 import { defaultBootDevices } from "@gpve/domain/vm/boot-order.ts";
 import { requireDrive } from "@gpve/domain/vm/drive.ts";
-import { messageOf } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { newVmValues } from "@gpve/domain/vm/new-vm.ts";
@@ -20,6 +20,8 @@ export interface CreateArgs {
   readonly start: boolean;
   readonly pool?: string;
   readonly microvm?: Microvm;
+  /** It was asked for as a resource of high availability. */
+  readonly haManaged?: boolean;
 }
 
 interface CreateState {
@@ -58,8 +60,11 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
         run: async ({ args, state, signal, log, progress, checkpoint }) => {
           for (const [key, text] of Object.entries(args.values)) {
             if (!isDriveKey(key) || state.drives[key] !== undefined) continue;
-            refuseSecondCloudinit(key, requireDrive(key, text), [state.drives]);
-            state.drives[key] = await makeDrive(host, args.vmid, key, text, { signal, log, progress });
+            await inPvesWords(args.vmid, async () => {
+              refuseSecondCloudinit(key, requireDrive(key, text), [state.drives]);
+              state.drives[key] = await makeDrive(host, args.vmid, key, text, { signal, log, progress });
+            });
+            log(`${key}: successfully created disk '${state.drives[key]}'`);
             await checkpoint();
           }
         },
@@ -74,22 +79,27 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
         name: "configuration",
         run: async ({ args, state, clock, signal, log, warn }) => {
           await host.hostKnown;
-          const values = newVmValues(
-            { ...without(args.values, "lock"), ...state.drives },
-            {
-              newUuid: host.newUuid,
-              newMac: host.newMac,
-              qemuVersion: host.facts().qemuVersion,
-              now: Math.floor(clock.now() / 1000),
-            },
-          );
-          await writeCloudinit(host, args.vmid, values, log);
+          const values = await inPvesWords(args.vmid, async () => {
+            const made = newVmValues(
+              { ...without(args.values, "lock"), ...state.drives },
+              {
+                newUuid: host.newUuid,
+                newMac: host.newMac,
+                qemuVersion: host.facts().qemuVersion,
+                now: Math.floor(clock.now() / 1000),
+              },
+            );
+            await writeCloudinit(host, args.vmid, made, log);
+            return made;
+          });
           const boot = values["boot"] ?? printBootDevices(defaultBootDevices(values));
           await host.configs.change(args.vmid, (config) =>
             config.values["lock"] === "create" ? { ...config, values: { ...values, boot } } : config,
           );
           if (!(await host.configs.waitForPool(args.vmid, clock, signal)))
             warn(`VM ${args.vmid} is not yet in pool '${args.pool ?? ""}'`);
+          if (args.haManaged === true)
+            warn(`VM ${args.vmid} is no HA resource: this cluster offers no high availability yet`);
         },
       },
       ...(start
@@ -112,4 +122,16 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
         : []),
     ],
   };
+}
+
+/** What goes wrong says that it was the creation, as clients expect. */
+async function inPvesWords<T>(vmid: number, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (isAppError(cause, "operation.cancelled")) throw cause;
+    const { code, data } = isAppError(cause) ? cause : { code: "operation.failed" as const, data: {} };
+    const message = `unable to create VM ${vmid} - ${messageOf(cause)}`;
+    throw new AppError(code, message, { cause, data, pveStatus: 500 });
+  }
 }

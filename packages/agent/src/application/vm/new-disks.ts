@@ -75,7 +75,7 @@ export async function makeDrive(
   if (isNewCloudinit(drive)) return printDrive(key, await cloudinitDisk(host, vmid, drive, work));
   const wanted = NEW_DISK.exec(drive.file);
   if (wanted !== null) return printDrive(key, await allocateDisk(host, vmid, key, drive, wanted, work));
-  return printDrive(key, await existingDisk(host, drive));
+  return printDrive(key, await existingDisk(host, key, drive));
 }
 
 async function cloudinitDisk(host: VmHost, vmid: number, drive: Drive, work: DiskWork): Promise<Drive> {
@@ -178,8 +178,15 @@ function formatOfName(path: string): "raw" | "qcow2" | "vmdk" {
   return extension === "qcow2" || extension === "vmdk" ? extension : "raw";
 }
 
-async function existingDisk(host: VmHost, drive: Drive): Promise<Drive> {
+async function existingDisk(host: VmHost, key: string, drive: Drive): Promise<Drive> {
   const { plugin, volname } = volumeOf(host, drive.file);
+  const { format } = plugin.parse(volname);
+  if (drive.format !== undefined && drive.format !== format)
+    throw new AppError(
+      "request.invalid",
+      `drive '${key}' - volume '${drive.file}' - 'format=${drive.format}' option different from storage format '${format}'`,
+      { pveStatus: 500 },
+    );
   await plugin.activate();
   const { size } = await plugin.info(volname);
   // A CD shows the size of its image too; one that is empty has none.

@@ -2,13 +2,19 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { refuseSecondCloudinit, regenerateCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
+import { checkAgainstConfig } from "./check-update.ts";
 import { changeLive } from "./live/live-change.ts";
 import { isNewDisk, makeDrive, type DiskWork } from "./new-disks.ts";
 import { freeDropped, freeVolume, ownedVolumes, withoutLent } from "./free-volumes.ts";
 import { limitsOf } from "./start-plan.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 import { appendToBootOrder, checkBootOrder, dropFromBootOrder } from "@gpve/domain/vm/boot-order.ts";
-import { checkDigest, stageUpdate, type ConfigUpdate } from "@gpve/domain/vm/config-update.ts";
+import {
+  checkDigest,
+  stageUpdate,
+  withDiscardedState,
+  type ConfigUpdate,
+} from "@gpve/domain/vm/config-update.ts";
 import { recordCloudinitChange } from "@gpve/domain/vm/cloudinit-state.ts";
 import {
   findCloudinitDrive,
@@ -19,6 +25,7 @@ import {
 } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
+import { pinnedMachine } from "@gpve/domain/vm/new-machine.ts";
 import { withMac } from "@gpve/domain/vm/new-vm.ts";
 import {
   applyAllPending,
@@ -33,15 +40,18 @@ import { readHotplug } from "@gpve/domain/vm/vm-properties.ts";
 export async function updateVmConfig(
   host: VmHost,
   vmid: number,
-  update: ConfigUpdate,
+  request: ConfigUpdate,
   work: DiskWork,
 ): Promise<void> {
   const before = host.configs.get(vmid);
+  const update = withDiscardedState(before, request);
   checkDigest(before, update.digest);
   if (!update.skiplock) checkLock(before);
+  checkAgainstConfig(host, vmid, before, update);
+  const filledIn = await filledInValues(host, before, update, work);
   const made = await makeNewDrives(host, vmid, before, update, work);
   const running = runningVm(host, vmid);
-  const set = { ...update.set, ...netsWithMac(host, before, update), ...made.values };
+  const set = { ...update.set, ...filledIn, ...made.values };
   const changed = (config: VmConfig): VmConfig => {
     const staged = withBootOrder(stageUpdate(config, { ...update, set }), update);
     checkBootOrder(effectiveValues(staged));
@@ -140,13 +150,32 @@ async function makeNewDrives(
   return { values, volumes };
 }
 
-/** A new network card gets an address of its own; one that is changed without naming it keeps its old one. */
-function netsWithMac(host: VmHost, before: VmConfig, update: ConfigUpdate): Record<string, string> {
+/** Values that are not stored as they came: addresses of network cards, a new identity, the machine of a Windows. */
+async function filledInValues(
+  host: VmHost,
+  before: VmConfig,
+  { set, delete: removed }: ConfigUpdate,
+  work: DiskWork,
+): Promise<Record<string, string>> {
   const current = effectiveValues(before);
-  const nets = Object.entries(update.set).filter(([key]) => /^net\d+$/.test(key));
-  return Object.fromEntries(
+  const nets = Object.entries(set).filter(([key]) => /^net\d+$/.test(key));
+  // A card that is changed without naming its address keeps the old one.
+  const values = Object.fromEntries(
     nets.map(([key, text]) => [key, withMac(text, () => macOf(current[key]) ?? host.newMac())]),
   );
+  // `1` asks for one; `0` for none.
+  if (set["vmgenid"] === "1") values["vmgenid"] = host.newUuid();
+  const { machine, ostype } = set;
+  if (machine !== undefined) pinnedMachine(machine, undefined, "0");
+  else if (ostype !== undefined && !removed.includes("machine") && before.pending["machine"] === undefined) {
+    await host.hostKnown;
+    const pinned = pinnedMachine(before.values["machine"], ostype, host.facts().qemuVersion);
+    if (pinned !== undefined) {
+      work.log(`pinning machine type to '${pinned}' for Windows guest OS`);
+      values["machine"] = pinned;
+    }
+  }
+  return values;
 }
 
 function macOf(text: string | undefined): string | undefined {

@@ -19,6 +19,11 @@ export const poolCollection: CollectionDef<{ readonly vms?: readonly number[] }>
   decode: (json) => json as { readonly vms?: readonly number[] },
 };
 
+const datacenterCollection: CollectionDef<Readonly<Record<string, unknown>>> = {
+  prefix: "/gpve/cluster/",
+  decode: (json) => json as Readonly<Record<string, unknown>>,
+};
+
 const SERVER_PATIENCE_MS = 5_000;
 const SERVER_POLL_MS = 50;
 
@@ -78,6 +83,23 @@ export class VmConfigs {
   requirePool(pool: string | undefined): void {
     if (pool === undefined || this.#deps.records().collection(poolCollection).get(pool) !== undefined) return;
     throw new AppError("object.not_found", `pool '${pool}' does not exist`, { pveStatus: 500 });
+  }
+
+  /** An option of the datacenter as it is stored; undefined = its default. */
+  datacenterOption(name: string): string | undefined {
+    const value = this.#deps.records().collection(datacenterCollection).get("options")?.value[name];
+    return typeof value === "string" ? value : undefined;
+  }
+
+  /** Guests of the cluster with tags. */
+  tagsInUse(): readonly { readonly vmid: number; readonly tags: string }[] {
+    return this.#deps
+      .records()
+      .collection(guestCollection)
+      .list()
+      .flatMap(({ value: { vmid, summary } }) =>
+        summary.tags === undefined ? [] : [{ vmid, tags: summary.tags }],
+      );
   }
 
   /** VMIDs of this node's VMs. */

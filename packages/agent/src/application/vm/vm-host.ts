@@ -45,6 +45,7 @@ export interface VmHost {
   readonly guestAgent: (process: GuestProcess) => GuestAgent;
   readonly clock: Clock;
   readonly fileExists: (path: string) => boolean;
+  readonly isExecutable: (path: string) => boolean;
   /** Runs a program and gives what it printed. */
   readonly runScript: (path: string, args: readonly string[], signal?: AbortSignal) => Promise<string>;
   readonly sha256Hex: (text: string) => string;

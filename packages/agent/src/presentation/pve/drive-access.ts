@@ -2,12 +2,44 @@
 // imports. PVE asks this before it forks, beside the privilege that each key needs.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import type { VolumeType } from "@gpve/domain/storage/content.ts";
 import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isCdrom, isCloudinitVolume, parseDrive } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
-import { newDiskStorage } from "../../application/vm/new-disks.ts";
+import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { isNewDisk, newDiskStorage } from "../../application/vm/new-disks.ts";
 import { volumeOf, type VmHost } from "../../application/vm/vm-host.ts";
+import { badParameter } from "./vm-tasks.ts";
+
+/** Throws as PVE does for the first drive that makes no sense, whoever asks for it. */
+export function checkDriveParameters(host: VmHost, set: Readonly<Record<string, string>>): void {
+  for (const key of Object.keys(set).toSorted()) {
+    if (!isDriveKey(key)) continue;
+    const drive = parseDrive(key, set[key] ?? "");
+    if (drive === undefined) throw badParameter(key, "unable to parse drive options");
+    if (drive["import-from"] !== undefined) checkImport(key, drive);
+    const volume = parseVolumeId(drive.file);
+    if (volume === undefined || isNewDisk(key, set[key] ?? "")) continue;
+    const { type } = host.storages.plugin(volume.storage).parse(volume.volname);
+    if (type === "iso" && drive.media !== "cdrom")
+      throw badParameter(key, "explicit 'media=cdrom' is required for iso images");
+  }
+}
+
+function checkImport(key: string, drive: Drive): void {
+  if (!/^(?:[^/:\s]+:)?0+(?:\.0+)?$/.test(drive.file))
+    throw badParameter(
+      key,
+      "'import-from' requires special syntax - use <storage ID>:0,import-from=<source>",
+    );
+  const needed =
+    key === "efidisk0" ? ["efitype", "pre-enrolled-keys"] : key === "tpmstate0" ? ["version"] : [];
+  for (const name of needed)
+    if (drive[name as keyof Drive] === undefined)
+      throw badParameter(key, `need to specify '${name}' when using 'import-from'`);
+}
 
 /** Throws as PVE does for the first drive that the caller may not have. */
 export function checkDriveAccess(
@@ -29,6 +61,27 @@ export function checkDriveAccess(
     }
     if (source !== undefined) checkSource(host, vmid, key, source, ctx);
   }
+  checkOtherVolumes(host, vmid, set, ctx);
+}
+
+/** Volumes that are named by no drive: unused ones, RAM that is saved, snippets. */
+function checkOtherVolumes(
+  host: VmHost,
+  vmid: number,
+  set: Readonly<Record<string, string>>,
+  ctx: RequestContext,
+): void {
+  for (const [key, volid] of Object.entries(set)) {
+    if (!/^unused\d+$/.test(key)) continue;
+    if (parseVolumeId(volid) === undefined) throw badParameter(key, `not a valid volid: ${volid}`);
+    useVolume(host, vmid, volid, ctx, "images");
+  }
+  const { vmstatestorage, cicustom } = set;
+  if (vmstatestorage !== undefined)
+    ctx.access.require(`/storage/${vmstatestorage}`, ["Datastore.AllocateSpace"]);
+  if (cicustom === undefined || cicustom === "") return;
+  const files = readVmProperty("cicustom", cicustom, "cicustom");
+  for (const volid of Object.values(files)) useVolume(host, vmid, volid, ctx, "snippets");
 }
 
 function checkSource(host: VmHost, vmid: number, key: string, source: string, ctx: RequestContext): void {
@@ -43,7 +96,13 @@ function checkSource(host: VmHost, vmid: number, key: string, source: string, ct
 }
 
 /** The type of the volume; undefined for a file of the host, which is root's alone. */
-function useVolume(host: VmHost, vmid: number, file: string, ctx: RequestContext): string | undefined {
+function useVolume(
+  host: VmHost,
+  vmid: number,
+  file: string,
+  ctx: RequestContext,
+  as?: VolumeType,
+): string | undefined {
   if (parseVolumeId(file) === undefined) {
     if (ctx.actor !== undefined && isRoot(ctx.actor)) return undefined;
     throw new AppError("access.denied", "Only root can pass arbitrary filesystem paths.", { pveStatus: 500 });
@@ -51,10 +110,10 @@ function useVolume(host: VmHost, vmid: number, file: string, ctx: RequestContext
   const { plugin, storage, volname } = volumeOf(host, file);
   const name = plugin.parse(volname);
   const owner = "vmid" in name && name.vmid !== undefined ? { vmid: name.vmid } : {};
-  requireVolumeAccess(ctx.access, { storage, volid: file, type: name.type, ...owner }, { forVmid: vmid });
+  requireVolumeAccess(
+    ctx.access,
+    { storage, volid: file, type: name.type, ...owner },
+    { forVmid: vmid, ...(as === undefined ? {} : { as }) },
+  );
   return name.type;
-}
-
-function badParameter(key: string, message: string): AppError {
-  return new AppError("request.invalid", "Parameter verification failed.", { errors: { [key]: message } });
 }

@@ -68,7 +68,7 @@ describe("a cloud-init drive", () => {
       "ide2 - cloud-init drive is already attached at 'scsi1'",
     );
     const twice = { vmid: 101, ide2: "local:cloudinit", sata0: "local:cloudinit" };
-    expect(await create(twice)).toMatch(/^\w+ - cloud-init drive is already attached at '\w+'$/);
+    expect(await create(twice)).toMatch(/ - \w+ - cloud-init drive is already attached at '\w+'$/);
     expect(node.images(101)).toEqual([]);
   });
 
@@ -173,7 +173,9 @@ describe("a cloud-init drive", () => {
     expect(await start("local:snippets/big.yaml")).toContain("too long");
     expect(await start("local:snippets/link.yaml")).toContain("cannot read snippet");
     expect(await start("local:snippets/folder.yaml")).toContain("is not a file");
-    expect(await start("local:iso/a.iso")).toBe("local:iso/a.iso is not in the snippets directory");
+    await expect(change({ cicustom: "user=local:iso/a.iso" })).rejects.toThrow(
+      "unable to use volume local:iso/a.iso - content type needs to be 'snippets'",
+    );
     expect(node.guests.get("100")).toBeUndefined();
     const failed = { vmid: 101, ide2: "local:cloudinit", cicustom: "user=local:snippets/none.yaml" };
     expect(await create(failed)).toContain("does not exist");

@@ -2,11 +2,10 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { NEW_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
-import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change-privileges.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -14,8 +13,9 @@ import type { ExtensionHandler } from "../../application/agent.ts";
 import { microvmFiles } from "../../application/vm/microvm-files.ts";
 import { checkStorages } from "../../application/vm/new-disks.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
-import { checkDriveAccess } from "./drive-access.ts";
+import { checkDriveAccess, checkDriveParameters } from "./drive-access.ts";
 import { requireAllocate, withPool } from "./restore-request.ts";
+import { checkedTags, checkPrivileges } from "./key-access.ts";
 import { submitVmTask } from "./vm-tasks.ts";
 
 export interface VmMakerDeps {
@@ -32,20 +32,44 @@ export interface NewVm {
   readonly microvm?: Microvm;
 }
 
+/** What every request for a new VM is asked first, also one that restores it. */
+export function checkNewVmRequest(
+  host: VmHost,
+  request: {
+    readonly vmid: number;
+    readonly start?: boolean | undefined;
+    readonly pool?: string | undefined;
+    readonly storage?: string | undefined;
+    readonly "ha-managed"?: boolean | undefined;
+  },
+  ctx: RequestContext,
+): void {
+  const { vmid, pool, storage, start } = request;
+  host.configs.requirePool(pool);
+  if (storage !== undefined) ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
+  if (request["ha-managed"] === true) ctx.access.require("/", ["Sys.Console"]);
+  if (start === true) withPool(ctx, vmid, pool).access.require(`/vms/${vmid}`, ["VM.PowerMgmt"]);
+}
+
 export function submitNewVm({ host, engine }: VmMakerDeps, vm: NewVm, ctx: RequestContext): Promise<string> {
   const { vmid, start, pool, microvm } = vm;
   requireAllocate(vmid, pool, ctx);
-  host.configs.requireFree(vmid);
   const update = readConfigUpdate(vm.params, { mayBeEmpty: true });
-  checkPrivileges(vmid, {}, update.set, [], withPool(ctx, vmid, pool));
   checkDriveAccess(host, vmid, update.set, ctx);
   checkStorages(host, update.set);
-  const values = storedCloudinitValues(update.set, {}, host.cloudinit.hashPassword);
+  checkPrivileges(vmid, {}, update.set, [], withPool(ctx, vmid, pool));
+  checkDriveParameters(host, update.set);
+  const values = {
+    ...storedCloudinitValues(update.set, {}, host.cloudinit.hashPassword),
+    ...checkedTags(host, update.set, undefined, ctx),
+  };
+  host.configs.requireFree(vmid);
   const args = {
     values,
     start,
     ...(pool === undefined ? {} : { pool }),
     ...(microvm === undefined ? {} : { microvm }),
+    ...(vm.params["ha-managed"] === true ? { haManaged: true } : {}),
   };
   return submitVmTask(engine, "qmcreate", vmid, args, ctx);
 }
@@ -64,7 +88,11 @@ export function createVmExtensions(deps: VmMakerDeps): Readonly<Record<string, E
       const machine = microvm as Microvm | undefined;
       if (machine !== undefined) checkMicrovm(deps.host, machine, ctx);
       const wanted = pool as string | undefined;
-      deps.host.configs.requirePool(wanted);
+      checkNewVmRequest(
+        deps.host,
+        { ...params, vmid: number as number, pool: wanted, start: running === true },
+        ctx,
+      );
       return submitNewVm(
         deps,
         {
@@ -88,27 +116,5 @@ function checkMicrovm(host: VmHost, microvm: Microvm, ctx: RequestContext): void
   }
   for (const { path } of microvmFiles(host, microvm).files) {
     if (!host.fileExists(path)) throw new AppError("object.not_found", `there is no file ${path}`);
-  }
-}
-
-/** Every key has its own privilege; the first that is missing is named. */
-export function checkPrivileges(
-  vmid: number,
-  before: Readonly<Record<string, string>>,
-  set: Readonly<Record<string, string>>,
-  removed: readonly string[],
-  ctx: RequestContext,
-): void {
-  if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
-  for (const key of [...Object.keys(set), ...removed]) {
-    const value = set[key];
-    const oldValue = before[key];
-    const needs = privilegesForChange(key, {
-      vmid,
-      ...(value === undefined ? {} : { value }),
-      ...(oldValue === undefined ? {} : { oldValue }),
-    });
-    if (needs.kind === "root-only") throw rootOnlyError(needs.message);
-    for (const { path, privileges, mode } of needs.needs) ctx.access.require(path, privileges, mode);
   }
 }

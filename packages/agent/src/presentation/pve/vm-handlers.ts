@@ -1,22 +1,20 @@
 // PVE's methods for the life of a VM. Checks that PVE makes before it forks are made here; the rest is the task's.
+import { AppError } from "@gpve/contracts/errors.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
-import { checkDigest, readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
-import { checkLock } from "@gpve/domain/vm/lock.ts";
-import { effectiveValues } from "@gpve/domain/vm/pending.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { checkDestroyable } from "../../application/vm/destroy-vm.ts";
-import { checkStorages } from "../../application/vm/new-disks.ts";
 import { updateVmConfig } from "../../application/vm/update-config.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
-import { checkDriveAccess } from "./drive-access.ts";
+import { checkedTags, checkPrivileges } from "./key-access.ts";
+import { checkedUpdate } from "./vm-config-request.ts";
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
 import { createPowerHandlers } from "./vm-power-handlers.ts";
 import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
 import { restoreArgs, withPool } from "./restore-request.ts";
-import { checkPrivileges, submitNewVm } from "./vm-create.ts";
+import { checkNewVmRequest, submitNewVm } from "./vm-create.ts";
 import { requireRootFor, submitVmTask, vmKey, vmLock, type SubmitVmTask } from "./vm-tasks.ts";
 import { vmStatus } from "../../application/vm/vm-status.ts";
 
@@ -33,16 +31,33 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
 
   const submit: SubmitVmTask = (type, vmid, args, ctx) => submitVmTask(engine, type, vmid, args, ctx);
 
+  const changeNow = async (
+    vmid: number,
+    params: Readonly<Record<string, unknown>>,
+    ctx: RequestContext,
+  ): Promise<null> => {
+    const update = checkedUpdate(host, vmid, params, ctx);
+    const log = (line: string): void => ctx.log.info({ resource: `qemu/${vmid}` }, line);
+    await engine.withResource(vmKey(vmid), vmLock(vmid, ctx.signal), () =>
+      updateVmConfig(host, vmid, update, { signal: ctx.signal, log }),
+    );
+    return null;
+  };
+
   return {
     ...createSnapshotHandlers(deps),
     ...createDiskHandlers(deps),
     ...createPowerHandlers(deps),
     "POST /nodes/{node}/qemu": async ({ vmid, start, archive, ...params }, ctx) => {
-      host.configs.requirePool(params.pool);
+      checkNewVmRequest(host, { ...params, vmid, start }, ctx);
       if (archive !== undefined) {
         const args = restoreArgs(host, deps.imageStorages(), { ...params, vmid, start, archive }, ctx);
-        checkPrivileges(vmid, {}, args.overrides ?? {}, [], withPool(ctx, vmid, params.pool));
-        const overrides = storedCloudinitValues(args.overrides ?? {}, {}, host.cloudinit.hashPassword);
+        const given = args.overrides ?? {};
+        checkPrivileges(vmid, {}, given, [], withPool(ctx, vmid, params.pool));
+        const overrides = {
+          ...storedCloudinitValues(given, {}, host.cloudinit.hashPassword),
+          ...checkedTags(host, given, undefined, ctx),
+        };
         return submit("qmrestore", vmid, { ...args, overrides }, ctx);
       }
       return submitNewVm(deps, { vmid, start: start ?? false, pool: params.pool, params }, ctx);
@@ -63,48 +78,37 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
       return submit("qmdestroy", vmid, args, ctx);
     },
 
-    "PUT /nodes/{node}/qemu/{vmid}/config": async ({ vmid, ...params }, ctx) => {
-      const update = checkedUpdate(host, vmid, params, ctx);
-      const log = (line: string): void => ctx.log.info({ resource: `qemu/${vmid}` }, line);
-      await engine.withResource(vmKey(vmid), vmLock(vmid, ctx.signal), () =>
-        updateVmConfig(host, vmid, update, { signal: ctx.signal, log }),
-      );
-      return null;
-    },
+    "PUT /nodes/{node}/qemu/{vmid}/config": ({ vmid, ...params }, ctx) => changeNow(vmid, params, ctx),
 
-    "PUT /nodes/{node}/qemu/{vmid}/unlink": async ({ vmid, idlist, force }, ctx) => {
-      const update = checkedUpdate(host, vmid, { delete: idlist, force: force ?? false }, ctx);
-      const log = (line: string): void => ctx.log.info({ resource: `qemu/${vmid}` }, line);
-      await engine.withResource(vmKey(vmid), vmLock(vmid, ctx.signal), () =>
-        updateVmConfig(host, vmid, update, { signal: ctx.signal, log }),
-      );
-      return null;
-    },
+    "PUT /nodes/{node}/qemu/{vmid}/unlink": ({ vmid, idlist, force }, ctx) =>
+      changeNow(vmid, { delete: idlist, force: force ?? false }, ctx),
 
-    "POST /nodes/{node}/qemu/{vmid}/config": ({ vmid, background_delay: _delay, ...params }, ctx) => {
+    "POST /nodes/{node}/qemu/{vmid}/config": async ({ vmid, background_delay: delay, ...params }, ctx) => {
       const update = checkedUpdate(host, vmid, params, ctx);
-      const config = host.configs.get(vmid);
-      checkDigest(config, update.digest);
-      checkLock(config);
-      return submit("qmconfig", vmid, { update }, ctx);
+      const upid = await submit("qmconfig", vmid, { update }, ctx);
+      return delay === undefined ? upid : endedWithin(deps, vmid, upid, delay, ctx);
     },
 
     "GET /nodes/{node}/qemu/{vmid}/status/current": ({ vmid }) => vmStatus(host, vmid, deps.sampled(vmid)),
   };
 }
 
-function checkedUpdate(
-  host: VmHost,
+/** Nothing when the task ends well in time; its UPID while it goes on. */
+async function endedWithin(
+  { engine, host }: VmHandlerDeps,
   vmid: number,
-  params: Readonly<Record<string, unknown>>,
+  upid: string,
+  seconds: number,
   ctx: RequestContext,
-) {
-  const config = host.configs.get(vmid);
-  const update = readConfigUpdate(params);
-  requireRootFor({ skiplock: update.skiplock }, ctx);
-  checkPrivileges(vmid, effectiveValues(config), update.set, [...update.delete, ...update.revert], ctx);
-  checkDriveAccess(host, vmid, update.set, ctx);
-  checkStorages(host, update.set);
-  const set = storedCloudinitValues(update.set, effectiveValues(config), host.cloudinit.hashPassword);
-  return { ...update, set };
+): Promise<string | null> {
+  const done = new AbortController();
+  const signal = AbortSignal.any([ctx.signal, done.signal]);
+  const ended = await Promise.race([
+    engine.wait(upid, signal),
+    host.clock.sleep(seconds * 1000, signal).then(() => undefined),
+  ]).finally(() => done.abort());
+  if (ended === undefined) return upid;
+  if (ended.state === "done") return null;
+  const message = `failed to update VM ${vmid}: ${ended.exitStatus ?? ended.state}`;
+  throw new AppError("operation.failed", message, { pveStatus: 500 });
 }

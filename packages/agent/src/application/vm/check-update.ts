@@ -1,0 +1,82 @@
+// What PVE refuses of a change when it meets the configuration: drives of a protected VM, volumes that something still
+// names, another version of a TPM.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { parameterError } from "@gpve/domain/schema/validate-params.ts";
+import type { ConfigUpdate } from "@gpve/domain/vm/config-update.ts";
+import { driveFile, isCdrom, listDrives, parseDrive } from "@gpve/domain/vm/drive.ts";
+import { isDriveKey } from "@gpve/domain/vm/keys.ts";
+import { without, type VmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { isOwned } from "./free-volumes.ts";
+import type { VmHost } from "./vm-host.ts";
+
+const UNUSED = /^unused\d+$/;
+
+/** Volumes that the removal of keys destroys, by key. */
+export function doomedVolumes(
+  host: VmHost,
+  vmid: number,
+  config: VmConfig,
+  { delete: removed, force }: Pick<ConfigUpdate, "delete" | "force">,
+): ReadonlyMap<string, string> {
+  const doomed = new Map<string, string>();
+  for (const key of removed) {
+    const text = config.values[key] ?? config.pending[key];
+    if (text === undefined || !(UNUSED.test(key) || key === "vmstate" || (force && isDriveKey(key))))
+      continue;
+    const drive = isDriveKey(key) ? parseDrive(key, text) : undefined;
+    const volid = drive?.file ?? text;
+    if (drive !== undefined && isCdrom(drive, true)) continue;
+    if (isOwned(host, vmid, volid)) doomed.set(key, volid);
+  }
+  return doomed;
+}
+
+export function checkAgainstConfig(
+  host: VmHost,
+  vmid: number,
+  config: VmConfig,
+  update: Pick<ConfigUpdate, "set" | "delete" | "force">,
+): void {
+  if (config.values["protection"] === "1") checkProtection(config, update.delete);
+  for (const [key, volid] of doomedVolumes(host, vmid, config, update)) {
+    if (!isNamed(config, key, volid)) continue;
+    const message = `unable to delete '${volid}' - volume is still in use (snapshot?)`;
+    if (isDriveKey(key))
+      throw parameterError({ [key]: `unable to apply pending change ${key} : ${message}\n` });
+    throw refused(message);
+  }
+  checkTpm(config.values["tpmstate0"], update.set["tpmstate0"]);
+}
+
+function checkProtection(config: VmConfig, removed: readonly string[]): void {
+  for (const key of removed) {
+    const text = config.values[key] ?? config.pending[key];
+    if (text === undefined) continue;
+    const what = UNUSED.test(key)
+      ? `unused disk '${driveFile(text) ?? text}'`
+      : key === "vmstate"
+        ? `vmstate '${text}'`
+        : `drive '${key}'`;
+    if (UNUSED.test(key) || key === "vmstate" || isDriveKey(key))
+      throw refused(`can't remove ${what} - protection mode enabled`);
+  }
+}
+
+/** By another drive of the VM, or by a snapshot. */
+function isNamed(config: VmConfig, key: string, volid: string): boolean {
+  const sections: readonly VmValues[] = [without(config.values, key), ...Object.values(config.snapshots)];
+  return sections.some((values) => listDrives(values).some(({ drive }) => drive.file === volid));
+}
+
+/** What swtpm has written under one version is nothing to the other. */
+function checkTpm(before: string | undefined, after: string | undefined): void {
+  const old = before === undefined ? undefined : parseDrive("tpmstate0", before);
+  const next = after === undefined ? undefined : parseDrive("tpmstate0", after);
+  if (old === undefined || next === undefined || old.file !== next.file) return;
+  if ((old.version ?? "v1.2") !== (next.version ?? "v1.2"))
+    throw refused("cannot change TPM state version after creation");
+}
+
+function refused(message: string): AppError {
+  return new AppError("object.conflict", message, { pveStatus: 500 });
+}

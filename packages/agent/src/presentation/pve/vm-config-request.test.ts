@@ -1,0 +1,220 @@
+import type { CollectionDef } from "@gpve/store/records/port.ts";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { VmNode } from "../../testing/vm-world.ts";
+
+const QEMU = "/nodes/{node}/qemu" as const;
+const VM = "/nodes/{node}/qemu/{vmid}" as const;
+const datacenter: CollectionDef<Record<string, string>> = {
+  prefix: "/gpve/cluster/",
+  decode: (json) => json as Record<string, string>,
+};
+
+let node: VmNode;
+beforeEach(async () => {
+  node = await VmNode.open();
+  await node.addWithDisk(100, { name: "web" });
+});
+afterEach(() => node.close());
+
+const put = (params: object, rights?: Parameters<VmNode["call"]>[2]) =>
+  node.call(`PUT ${VM}/config`, { vmid: 100, ...params }, rights ?? "root");
+const create = (params: object, rights?: Parameters<VmNode["call"]>[2]) =>
+  node.call(`POST ${QEMU}`, { vmid: 101, ...params }, rights ?? "root");
+
+describe("a request to change a VM", () => {
+  it("is looked at before the VM is", async () => {
+    await expect(put({ vmid: 999 })).rejects.toThrow("no options specified");
+    await expect(put({ vmid: 999, cores: 1 })).rejects.toThrow("999.conf' does not exist");
+    await expect(put({ vmid: 999, skiplock: true, cores: 1 }, {})).rejects.toMatchObject({
+      errors: { skiplock: "Only root may use this option." },
+    });
+  });
+
+  it("answers a request for more balloon than memory before anything else is done", async () => {
+    const text = "balloon value too large (must be smaller than assigned memory)";
+    await expect(put({ balloon: 4096 })).rejects.toThrow(text);
+    await expect(node.call(`POST ${VM}/config`, { vmid: 100, balloon: 4096 }, "root")).rejects.toThrow(text);
+  });
+
+  it("says of drives what does not fit, whoever asks", async () => {
+    node.put("template/iso/a.iso", Buffer.alloc(2048));
+    const refused = (params: object, errors: object) => expect(put(params)).rejects.toMatchObject({ errors });
+    await refused(
+      { scsi1: "local:iso/a.iso" },
+      { scsi1: "explicit 'media=cdrom' is required for iso images" },
+    );
+    await refused(
+      { scsi1: "local:1,import-from=local:100/vm-100-disk-0.qcow2" },
+      { scsi1: "'import-from' requires special syntax - use <storage ID>:0,import-from=<source>" },
+    );
+    await refused(
+      { efidisk0: "local:0,efitype=4m,import-from=local:100/vm-100-disk-0.qcow2" },
+      { efidisk0: "need to specify 'pre-enrolled-keys' when using 'import-from'" },
+    );
+    await refused(
+      { tpmstate0: "local:0,import-from=local:100/vm-100-disk-0.qcow2" },
+      { tpmstate0: "need to specify 'version' when using 'import-from'" },
+    );
+    await expect(put({ scsi1: "local:100/vm-100-disk-0.qcow2,format=raw" })).rejects.toThrow(
+      "drive 'scsi1' - volume 'local:100/vm-100-disk-0.qcow2' - 'format=raw' option different from storage format 'qcow2'",
+    );
+    await refused({ unused3: "/dev/sda" }, { unused3: "not a valid volid: /dev/sda" });
+    await expect(create({ scsi1: "local:iso/a.iso" })).rejects.toMatchObject({
+      errors: { scsi1: "explicit 'media=cdrom' is required for iso images" },
+    });
+    expect(await put({ cdrom: "local:iso/a.iso" })).toBeNull();
+    expect(node.values(100)["ide2"]).toContain("media=cdrom");
+  });
+
+  it("names only scripts that can be run", async () => {
+    node.put("snippets/a.yaml");
+    node.put("snippets/a.sh");
+    await expect(put({ hookscript: "local:iso/a.iso" })).rejects.toMatchObject({
+      errors: { hookscript: "'local:iso/a.iso' is not in the snippets directory\n" },
+    });
+    await expect(put({ hookscript: "local:snippets/a.yaml" })).rejects.toMatchObject({
+      errors: { hookscript: "script 'local:snippets/a.yaml' is not executable\n" },
+    });
+    expect(await put({ hookscript: "local:snippets/a.sh" })).toBeNull();
+    Object.assign(node.host, { fileExists: () => false });
+    await expect(put({ hookscript: "local:snippets/b.sh" })).rejects.toMatchObject({
+      errors: { hookscript: "script 'local:snippets/b.sh' does not exist\n" },
+    });
+  });
+
+  it("needs rights on the storages and snippets that it names", async () => {
+    const mine = { "/vms/100": ["VM.Config.Disk", "VM.Config.Cloudinit"] };
+    await expect(put({ vmstatestorage: "local" }, mine)).rejects.toThrow(
+      "/storage/local, Datastore.AllocateSpace",
+    );
+    await expect(put({ cicustom: "user=local:snippets/a.yaml" }, mine)).rejects.toThrow(
+      "missing privileges to access local:snippets/a.yaml",
+    );
+    await put({ scsi1: "local:0.01" });
+    await put({ delete: "scsi1" });
+    await expect(put({ delete: "unused0" }, mine)).rejects.toThrow("/storage/local, Datastore.AllocateSpace");
+    await expect(put({ delete: "scsi0", force: true }, mine)).rejects.toThrow("Datastore.AllocateSpace");
+  });
+
+  it("fills in what PVE fills in: a generation, and the machine of a Windows guest", async () => {
+    await put({ vmgenid: "1", ostype: "win11" });
+    expect(node.values(100)).toMatchObject({
+      vmgenid: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      machine: expect.stringMatching(/^pc-i440fx-\d/),
+    });
+    await expect(put({ machine: "pc,viommu=intel" })).rejects.toThrow("to use Intel vIOMMU");
+    await put({ machine: "q35", ostype: "win10" });
+    expect(node.values(100)["machine"]).toBe("q35");
+  });
+
+  it("waits a while for its task when told to", async () => {
+    const post = (params: object) => node.call(`POST ${VM}/config`, { vmid: 100, ...params }, "root");
+    expect(await post({ name: "a", background_delay: 5 })).toBeNull();
+    await expect(post({ scsi1: "local:100/vm-100-disk-9.raw", background_delay: 5 })).rejects.toThrow(
+      "failed to update VM 100: ",
+    );
+    Object.assign(node.host, { clock: { ...node.host.clock, sleep: async () => undefined } });
+    expect(await post({ scsi2: "local:0.01", background_delay: 1 })).toContain(":qmconfig:100:");
+  });
+});
+
+describe("what a change meets in the configuration", () => {
+  it("keeps the drives of a protected VM", async () => {
+    await put({ protection: true, scsi1: "local:0.01" });
+    const mode = " - protection mode enabled";
+    await expect(put({ delete: "scsi0" })).rejects.toThrow(`can't remove drive 'scsi0'${mode}`);
+    await expect(put({ delete: "scsi7,cores" })).resolves.toBeNull();
+    await put({ protection: false });
+    await put({ delete: "scsi1" });
+    await put({ protection: true });
+    const volid = "local:100/vm-100-disk-1.raw";
+    await expect(put({ delete: "unused0" })).rejects.toThrow(`can't remove unused disk '${volid}'${mode}`);
+    await node.configs.change(100, (config) => ({ ...config, values: { ...config.values, vmstate: volid } }));
+    await expect(put({ delete: "vmstate" })).rejects.toThrow(`can't remove vmstate '${volid}'${mode}`);
+  });
+
+  it("keeps volumes that a snapshot names", async () => {
+    const volid = String(node.values(100)["scsi0"]).split(",")[0] ?? "";
+    await node.configs.change(100, (config) => ({
+      ...config,
+      snapshots: { s1: { scsi0: config.values["scsi0"] ?? "" } },
+    }));
+    const text = `unable to delete '${volid}' - volume is still in use (snapshot?)`;
+    await expect(put({ delete: "scsi0", force: true })).rejects.toMatchObject({
+      errors: { scsi0: `unable to apply pending change scsi0 : ${text}\n` },
+    });
+    await put({ delete: "scsi0" });
+    await expect(put({ delete: "unused0" })).rejects.toThrow(text);
+    expect(node.images(100)).toHaveLength(1);
+  });
+
+  it("keeps the version of a TPM", async () => {
+    await put({ tpmstate0: "local:1,version=v2.0" });
+    const volid = String(node.values(100)["tpmstate0"]).split(",")[0] ?? "";
+    await expect(put({ tpmstate0: volid })).rejects.toThrow("cannot change TPM state version after creation");
+    expect(await put({ tpmstate0: `${volid},version=v2.0` })).toBeNull();
+  });
+
+  it("throws away what a suspended VM would go on from", async () => {
+    node.put("images/100/vm-100-state-suspend.raw");
+    const vmstate = "local:100/vm-100-state-suspend.raw";
+    await node.configs.change(100, (config) => ({
+      ...config,
+      values: { ...config.values, lock: "suspended", vmstate, runningmachine: "pc-i440fx-7.2" },
+    }));
+    await expect(put({ name: "x" })).rejects.toThrow("VM is locked (suspended)");
+    expect(await put({ delete: "vmstate" })).toBeNull();
+    for (const key of ["lock", "vmstate", "runningmachine"]) expect(node.values(100)).not.toHaveProperty(key);
+    expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
+  });
+});
+
+describe("tags", () => {
+  const options = (value: Record<string, string>) =>
+    node.records.transact((tx) => tx.put(datacenter, "options", value));
+
+  it("are stored as the datacenter wants them", async () => {
+    await put({ tags: "B,a b" });
+    expect(node.values(100)["tags"]).toBe("a;b");
+    await options({ "tag-style": "case-sensitive=1,ordering=config" });
+    await put({ tags: "B;a" });
+    expect(node.values(100)["tags"]).toBe("B;a");
+    expect((await node.engine.wait(String(await create({ tags: "z;y;z" })))).exitStatus).toBe("OK");
+    expect(node.values(101)["tags"]).toBe("z;y");
+  });
+
+  it("that somebody registered are not for everybody", async () => {
+    await options({ "registered-tags": "prod" });
+    await put({ tags: "prod" });
+    const mine = { "/vms/100": ["VM.Config.Options"], "/vms/101": ["VM.Allocate", "VM.Config.Options"] };
+    const refusal = "Permission check failed (/, Sys.Modify for modifying tag 'prod')";
+    await expect(put({ delete: "tags" }, mine)).rejects.toThrow(refusal);
+    await expect(create({ tags: "prod" }, mine)).rejects.toThrow(refusal);
+    expect(await put({ tags: "prod;own" }, mine)).toBeNull();
+    await options({ "user-tag-access": "user-allow=existing" });
+    await expect(put({ tags: "new" }, mine)).rejects.toThrow("modifying tag");
+    const seeing = { ...mine, "/vms/100": ["VM.Config.Options", "VM.Audit"] };
+    expect(await put({ tags: "own" }, seeing)).toBeNull();
+  });
+});
+
+describe("a new VM", () => {
+  it("needs the rights to start it, to watch over it, and to space that is named", async () => {
+    const mine = { "/vms/101": ["VM.Allocate"] };
+    await expect(create({ start: true }, mine)).rejects.toThrow("/vms/101, VM.PowerMgmt");
+    await expect(create({ "ha-managed": true }, mine)).rejects.toThrow("/, Sys.Console");
+    await expect(create({ storage: "local" }, mine)).rejects.toThrow(
+      "/storage/local, Datastore.AllocateSpace",
+    );
+    const made = await node.engine.wait(String(await create({ "ha-managed": true })));
+    expect(made.exitStatus).toBe("WARNINGS: 1");
+  });
+
+  it("that cannot be made says that it was the creation which failed", async () => {
+    const failed = await node.engine.wait(String(await create({ scsi0: "local:101/vm-101-disk-7.raw" })));
+    expect(failed.exitStatus).toMatch(/^unable to create VM 101 - .*does not exist/);
+    const machine = await node.engine.wait(String(await create({ machine: "pc,viommu=intel" })));
+    expect(machine.exitStatus).toMatch(/^unable to create VM 101 - to use Intel vIOMMU/);
+    expect(node.configs.has(101)).toBe(false);
+  });
+});
