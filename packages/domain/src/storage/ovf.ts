@@ -1,7 +1,7 @@
-// The description of a VM in an OVF envelope, as far as an import needs it. The text comes from outside: the reader
-// knows elements, attributes and text, expands nothing and refuses document types.
-import { SAFE_NAME } from "./content.ts";
+// The description of a VM in an OVF envelope, as far as an import needs it. The text comes from outside.
 import { storageRefused } from "./failures.ts";
+import { guestTypeOfOs } from "./ovf-os.ts";
+import { attribute, child, childText, descendants, parseXml, type XmlElement } from "./xml.ts";
 
 export interface OvfDisk {
   /** "scsi0" */
@@ -19,173 +19,120 @@ export interface OvfMachine {
   readonly nets: Readonly<Record<string, { readonly model: string }>>;
 }
 
-export interface XmlElement {
-  /** Without its namespace prefix. */
-  readonly name: string;
-  readonly attributes: ReadonlyMap<string, string>;
-  readonly children: readonly XmlElement[];
-  readonly text: string;
-}
-
-const MAX_DEPTH = 64;
-const CONTROLLERS: Readonly<Record<string, string>> = { "5": "ide", "6": "scsi", "20": "sata" };
-const MODELS: Readonly<Record<string, string>> = {
-  e1000: "e1000",
-  e1000e: "e1000e",
-  pcnet32: "pcnet",
-  vmxnet3: "vmxnet3",
-  virtio: "virtio",
-};
+/** Kinds of resources, by the numbers of CIM's resource allocation. */
+const PROCESSOR = "3";
+const MEMORY = "4";
+const SCSI_CONTROLLER = "6";
+const NETWORK_CARD = "10";
+const DISK = "17";
+const CONTROLLERS: Readonly<Record<string, string>> = { "5": "ide", [SCSI_CONTROLLER]: "scsi", "20": "sata" };
+/** How many drives a VM can have on a bus. */
+const DRIVES: Readonly<Record<string, number>> = { ide: 4, scsi: 31, sata: 6 };
+const MODELS: readonly string[] = ["e1000", "e1000e", "vmxnet3"];
 const SCSI_KINDS: Readonly<Record<string, string>> = { virtualscsi: "pvscsi", lsilogic: "lsi" };
+const MIB = 1024 ** 2;
+// Within the description's own folder: no parts of a path, nothing that a shell or an URL would read otherwise.
+const PLAIN_NAME = /^[ a-zA-Z0-9\-.+=_]+$/;
 
 export function parseOvf(text: string): OvfMachine {
   const envelope = parseXml(text);
-  const system = find(envelope, "VirtualSystem");
+  const system = descendants(envelope, "VirtualSystem")[0];
   if (system === undefined) throw storageRefused("the OVF describes no virtual machine");
-  const items = findAll(system, "Item");
-  const files = new Map(
-    findAll(envelope, "File").map((file) => [attribute(file, "id"), attribute(file, "href")]),
+  const items = descendants(system, "Item", "StorageItem", "EthernetPortItem");
+  const disks = disksOf(envelope, items);
+  const name = nameOf(system);
+  const cpus = quantity(ofType(items, PROCESSOR)[0]);
+  const memory = memoryOf(ofType(items, MEMORY)[0]);
+  const scsihw = SCSI_KINDS[childText(ofType(items, SCSI_CONTROLLER)[0], "ResourceSubType").toLowerCase()];
+  const isEfi = descendants(system, "Config").some(
+    (each) => attribute(each, "key") === "firmware" && attribute(each, "value") === "efi",
   );
-  const byId = new Map(items.map((item) => [value(item, "InstanceID"), item]));
-  const disks = new Map(findAll(envelope, "Disk").map((disk) => [attribute(disk, "diskId"), disk]));
-  const config: Record<string, string | number> = {};
-  const name = find(system, "Name")?.text.trim() ?? attribute(system, "id");
-  if (/^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9-]+)*$/.test(name)) config["name"] = name;
-  const cpus = quantity(ofType(items, "3")[0]);
-  if (cpus !== undefined) config["cores"] = cpus;
-  const memory = ofType(items, "4")[0];
-  const bytes = quantity(memory);
-  if (memory !== undefined && bytes !== undefined) {
-    config["memory"] = Math.round(
-      (bytes * unitBytes(value(memory, "AllocationUnits"), 1024 ** 2)) / 1024 ** 2,
-    );
-  }
-  const scsi = SCSI_KINDS[value(ofType(items, "6")[0], "ResourceSubType").toLowerCase()];
-  if (scsi !== undefined) config["scsihw"] = scsi;
-  if (/key="firmware"[^>]*value="efi"/.test(text)) config["bios"] = "ovmf";
   return {
-    config,
-    disks: ofType(items, "17").flatMap((item) => diskOf(item, { byId, disks, files })),
+    config: {
+      ...(name === "" ? {} : { name }),
+      ...(cpus === undefined ? {} : { cores: cpus }),
+      ...(memory === undefined ? {} : { memory }),
+      ostype: guestTypeOfOs(attribute(child(system, "OperatingSystemSection"), "id")),
+      ...(isEfi ? { bios: "ovmf" } : {}),
+      ...(disks.length === 0 ? {} : { boot: `order=${disks.map(({ address }) => address).join(";")}` }),
+      ...(scsihw === undefined ? {} : { scsihw }),
+    },
+    disks,
     nets: Object.fromEntries(
-      ofType(items, "10").map((item, at) => {
-        const model = MODELS[value(item, "ResourceSubType").toLowerCase()] ?? "e1000";
-        return [`net${at}`, { model }];
+      ofType(items, NETWORK_CARD).map((item, at) => {
+        const model = childText(item, "ResourceSubType").toLowerCase();
+        return [`net${at}`, { model: MODELS.includes(model) ? model : "e1000" }];
       }),
     ),
   };
 }
 
-function diskOf(
-  item: XmlElement,
-  known: {
-    readonly byId: ReadonlyMap<string, XmlElement>;
-    readonly disks: ReadonlyMap<string, XmlElement>;
-    readonly files: ReadonlyMap<string, string>;
-  },
-): OvfDisk[] {
-  const [, kind, id = ""] = /^(?:ovf:)?\/(disk|file)\/(.+)$/.exec(value(item, "HostResource")) ?? [];
-  const disk = kind === "disk" ? known.disks.get(id) : undefined;
-  const file = known.files.get(kind === "file" ? id : disk === undefined ? "" : attribute(disk, "fileRef"));
-  const controller = CONTROLLERS[value(known.byId.get(value(item, "Parent")), "ResourceType")];
-  const at = value(item, "AddressOnParent");
-  if (file === undefined || controller === undefined || !/^\d{1,2}$/.test(at)) return [];
-  if (!SAFE_NAME.test(file.replaceAll(" ", "_")) || file.startsWith(".")) {
-    throw storageRefused(`the OVF names a file with a forbidden name: '${file}'`);
-  }
-  const capacity = Number(disk === undefined ? Number.NaN : attribute(disk, "capacity"));
-  const unit = disk === undefined ? 1 : unitBytes(attribute(disk, "capacityAllocationUnits"), 1);
-  const size = Number.isFinite(capacity) && capacity > 0 ? { size: capacity * unit } : {};
-  return [{ address: `${controller}${Number(at)}`, file, ...size }];
+/** What of the name can be a host's. */
+function nameOf(system: XmlElement): string {
+  const written = child(system, "Name")?.text ?? attribute(system, "id");
+  return written.replaceAll(/[^a-zA-Z0-9\-.]/g, "").replaceAll(/^[-.]+|[-.]+$/g, "");
 }
 
-/** "byte * 2^20" -> 1048576 */
-function unitBytes(text: string, otherwise: number): number {
-  const power = /2\^(\d{1,2})/.exec(text)?.[1];
-  if (power !== undefined) return 2 ** Number(power);
-  const known = { KiloBytes: 1024, MegaBytes: 1024 ** 2, GigaBytes: 1024 ** 3, byte: 1 }[text.trim()];
-  return known ?? otherwise;
+/** MiB; a description that names no unit means these. */
+function memoryOf(item: XmlElement | undefined): number | undefined {
+  const amount = quantity(item);
+  if (amount === undefined) return undefined;
+  const memory = Math.round((amount * (unitBytes(childText(item, "AllocationUnits")) ?? MIB)) / MIB);
+  return Number.isSafeInteger(memory) && memory > 0 ? memory : undefined;
+}
+
+function disksOf(envelope: XmlElement, items: readonly XmlElement[]): OvfDisk[] {
+  const files = new Map(
+    descendants(envelope, "File").map((file) => [attribute(file, "id"), attribute(file, "href")]),
+  );
+  const stated = new Map(descendants(envelope, "Disk").map((disk) => [attribute(disk, "diskId"), disk]));
+  const byId = new Map(items.map((item) => [childText(item, "InstanceID"), item]));
+  const taken = new Set<string>();
+  return ofType(items, DISK).flatMap((item): OvfDisk[] => {
+    const [, kind, id = ""] =
+      /^(?:ovf:)?\/([\w.~-]+)\/([\w.~-]+)$/.exec(childText(item, "HostResource")) ?? [];
+    const disk = kind === "file" ? undefined : stated.get(id);
+    const file = files.get(kind === "file" ? id : attribute(disk, "fileRef"));
+    const bus = CONTROLLERS[childText(byId.get(childText(item, "Parent")), "ResourceType")];
+    const at = childText(item, "AddressOnParent");
+    if (file === undefined || file === "" || bus === undefined || !/^\d{1,2}$/.test(at)) return [];
+    if (!PLAIN_NAME.test(file) || file === "." || file === "..")
+      throw storageRefused(`referenced path '${file}' is invalid`);
+    const address = freeAddress(bus, Number(at), taken);
+    if (address === undefined) return [];
+    taken.add(address);
+    const size =
+      Number(attribute(disk, "capacity")) * (unitBytes(attribute(disk, "capacityAllocationUnits")) ?? 1);
+    return [{ address, file, ...(Number.isSafeInteger(size) && size > 0 ? { size } : {}) }];
+  });
+}
+
+/** Disks of a second controller of the same kind have the numbers of the first's: they come after them. */
+function freeAddress(bus: string, wanted: number, taken: ReadonlySet<string>): string | undefined {
+  const count = DRIVES[bus] ?? 0;
+  return [wanted, ...Array.from({ length: count }, (_, index) => index)]
+    .filter((at) => at < count)
+    .map((at) => `${bus}${at}`)
+    .find((address) => !taken.has(address));
+}
+
+/** "byte * 2^20" -> 1048576; undefined when it says nothing known. */
+function unitBytes(text: string): number | undefined {
+  const [, base, power] = /^\s*byte\s*\*\s*(\d{1,4})\s*\^\s*(\d{1,2})\s*$/.exec(text) ?? [];
+  if (base !== undefined && power !== undefined) return Number(base) ** Number(power);
+  return new Map([
+    ["byte", 1],
+    ["KiloBytes", 1024],
+    ["MegaBytes", MIB],
+    ["GigaBytes", 1024 ** 3],
+  ]).get(text.trim());
 }
 
 function ofType(items: readonly XmlElement[], type: string): XmlElement[] {
-  return items.filter((item) => value(item, "ResourceType") === type);
+  return items.filter((item) => childText(item, "ResourceType") === type);
 }
 
 function quantity(item: XmlElement | undefined): number | undefined {
-  const number = Number(value(item, "VirtualQuantity"));
+  const number = Number(childText(item, "VirtualQuantity"));
   return Number.isSafeInteger(number) && number > 0 ? number : undefined;
-}
-
-function value(element: XmlElement | undefined, name: string): string {
-  return element?.children.find((child) => child.name === name)?.text.trim() ?? "";
-}
-
-function attribute(element: XmlElement, name: string): string {
-  return element.attributes.get(name) ?? "";
-}
-
-function find(element: XmlElement, name: string): XmlElement | undefined {
-  return findAll(element, name)[0];
-}
-
-function findAll(element: XmlElement, name: string): XmlElement[] {
-  return element.children.flatMap((child) => [
-    ...(child.name === name ? [child] : []),
-    ...findAll(child, name),
-  ]);
-}
-
-interface OpenElement {
-  name: string;
-  attributes: Map<string, string>;
-  children: XmlElement[];
-  text: string;
-}
-
-const TOKEN =
-  /<!--[\s\S]*?-->|<\?[\s\S]*?\?>|<!\[CDATA\[([\s\S]*?)\]\]>|<(\/?)([^\s<>/!?]+)((?:[^<>"']|"[^"]*"|'[^']*')*?)(\/?)>|([^<]+)|</g;
-
-export function parseXml(text: string): XmlElement {
-  const top: OpenElement = { name: "", attributes: new Map(), children: [], text: "" };
-  const open = [top];
-  for (const [token, cdata, closing, name = "", rest = "", empty, plain] of text.matchAll(TOKEN)) {
-    const current = open.at(-1) ?? top;
-    if (plain !== undefined) current.text += unescape(plain);
-    else if (cdata !== undefined) current.text += cdata;
-    else if (token === "<") throw storageRefused("the OVF is no XML this software reads");
-    else if (token.startsWith("<!--") || token.startsWith("<?")) continue;
-    else if (closing === "/") {
-      if (open.length < 2 || current.name !== localName(name)) throw storageRefused("the OVF is broken XML");
-      open.pop();
-    } else {
-      const element: OpenElement = {
-        name: localName(name),
-        attributes: attributesOf(rest),
-        children: [],
-        text: "",
-      };
-      current.children.push(element);
-      if (empty !== "/") open.push(element);
-      if (open.length > MAX_DEPTH) throw storageRefused("the OVF is nested too deeply");
-    }
-  }
-  if (open.length !== 1) throw storageRefused("the OVF is cut off");
-  return top;
-}
-
-function attributesOf(text: string): Map<string, string> {
-  const found = new Map<string, string>();
-  for (const [, name = "", double, single] of text.matchAll(/([^\s=]+)\s*=\s*(?:"([^"]*)"|'([^']*)')/g)) {
-    found.set(localName(name), unescape(double ?? single ?? ""));
-  }
-  return found;
-}
-
-function localName(name: string): string {
-  return name.slice(name.indexOf(":") + 1);
-}
-
-const ENTITIES: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" };
-
-function unescape(text: string): string {
-  return text.replaceAll(/&(amp|lt|gt|quot|apos);/g, (whole, name: string) => ENTITIES[name] ?? whole);
 }

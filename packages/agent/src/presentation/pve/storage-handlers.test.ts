@@ -416,12 +416,20 @@ describe("import metadata", () => {
     expect(await ask("local:import/vm.ova")).toEqual({
       type: "vm",
       source: "import/vm.ova",
-      "create-args": { name: "vm1", bios: "ovmf" },
+      "create-args": { name: "vm1", ostype: "other", bios: "ovmf", boot: "order=sata0" },
       disks: { sata0: { volid: "local:import/vm.ova/d.vmdk", size: 1048576 }, efidisk0: 1 },
       net: {},
       warnings: [{ type: "ova-needs-extracting" }, { type: "efi-state-lost", key: "bios", value: "ovmf" }],
     });
-    expect(await ask("import/vm.ovf")).toMatchObject({ disks: { sata0: { volid: "local:import/d.vmdk" } } });
+    await expect(ask("import/vm.ovf")).rejects.toThrow(
+      `error parsing d.vmdk, file seems not to exist at ${join(node.root, "local/import/d.vmdk")}`,
+    );
+    node.put("import/raw.ovf", ovf.replace("d.vmdk", "d.raw"));
+    node.put("import/d.raw", Buffer.alloc(4096));
+    expect(await ask("import/raw.ovf")).toMatchObject({
+      disks: { sata0: { volid: "local:import/d.raw", size: 4096 } },
+      warnings: [{ type: "efi-state-lost" }],
+    });
     await expect(ask("import/d.vmdk")).rejects.toThrow("invalid format");
     await expect(ask("iso/a.iso")).rejects.toThrow("invalid content type 'iso'");
     await expect(ask("import/none.ovf")).rejects.toThrow("does not exist");

@@ -11,7 +11,7 @@ import {
   type StorageDefinition,
 } from "@gpve/domain/storage/definition.ts";
 import { badStorageParameter, storageRefused } from "@gpve/domain/storage/failures.ts";
-import { parseOvf, type OvfMachine } from "@gpve/domain/storage/ovf.ts";
+import { parseOvf } from "@gpve/domain/storage/ovf.ts";
 import { parseKeepOptions } from "@gpve/domain/storage/prune.ts";
 import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
 import {
@@ -20,6 +20,7 @@ import {
   PRUNE_BACKUPS,
   type PruneArgs,
 } from "../../application/storage/remove-volume.ts";
+import { importMetadata, withFileSizes } from "./import-metadata.ts";
 import { createStorageContentHandlers } from "./storage-content-handlers.ts";
 import { submit, volumeOf, type StorageHandlerDeps } from "./storage-requests.ts";
 
@@ -86,7 +87,9 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
       if (name.format !== "ova" && name.format !== "ovf") throw storageRefused("invalid format");
       await plugin.info(volname);
       const machine = parseOvf(await deps.files.ovfText(plugin.path(volname), name.name));
-      return importMetadata(machine, { storage, volname, isArchive: name.format === "ova" });
+      const isArchive = name.format === "ova";
+      const disks = isArchive ? machine.disks : await withFileSizes(plugin, machine.disks);
+      return importMetadata({ ...machine, disks }, { storage, volname, isArchive });
     },
 
     "GET /nodes/{node}/query-url-metadata": ({ url, ...options }, ctx) =>
@@ -121,36 +124,6 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
         subject: `${vmid === undefined ? "" : `${vmid}@`}${storage}`,
       });
     },
-  };
-}
-
-/** What a client needs to create the VM that an OVF describes. */
-function importMetadata(
-  { config, disks, nets }: OvfMachine,
-  { storage, volname, isArchive }: { storage: string; volname: string; isArchive: boolean },
-): Record<string, unknown> {
-  const efi = config["bios"] === "ovmf";
-  return {
-    type: "vm",
-    source: volname,
-    "create-args": config,
-    disks: {
-      ...Object.fromEntries(
-        disks.map(({ address, file, size }) => [
-          address,
-          {
-            volid: isArchive ? `${storage}:${volname}/${file}` : `${storage}:import/${file}`,
-            ...(size === undefined ? {} : { size }),
-          },
-        ]),
-      ),
-      ...(efi ? { efidisk0: 1 } : {}),
-    },
-    net: nets,
-    warnings: [
-      ...(isArchive ? [{ type: "ova-needs-extracting" }] : []),
-      ...(efi ? [{ type: "efi-state-lost", key: "bios", value: "ovmf" }] : []),
-    ],
   };
 }
 

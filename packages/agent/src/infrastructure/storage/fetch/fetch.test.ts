@@ -245,6 +245,38 @@ describe("OVA archives", () => {
     expect(readFileSync(path).toString("utf8", offset, offset + size)).toBe("disk 1.vmdk");
   });
 
+  it("may have headers of exact times, and of sizes, but none that renames a file", async () => {
+    await tar("a.ovf", "d.vmdk");
+    const pax = async (...options: string[]): Promise<string> => {
+      const names = ["-C", folder, "a.ovf", "d.vmdk"];
+      await exec("tar", ["--format=pax", ...options, "-cf", at("pax.ova"), ...names]);
+      return at("pax.ova");
+    };
+    const names = async (path: string) => (await inspectOva(path)).map(({ name, size }) => [name, size]);
+    const both = [
+      ["a.ovf", 5],
+      ["d.vmdk", 6],
+    ];
+    expect(await names(await pax())).toEqual(both);
+    expect(await names(await pax("--pax-option=comment=hello"))).toEqual(both);
+    expect(await names(await pax("--pax-option=size:=5", "--exclude=d.vmdk"))).toEqual([["a.ovf", 5]]);
+    await expect(inspectOva(await pax("--pax-option=path:=../../etc/passwd"))).rejects.toThrow(
+      "changes the path of a file",
+    );
+    await expect(inspectOva(await pax("--pax-option=size=5"))).rejects.toThrow("the size of all files");
+    await expect(inspectOva(await pax("--pax-option=size:=99999999999999999999"))).rejects.toThrow(
+      "absurd size",
+    );
+    await expect(inspectOva(await pax(`--pax-option=comment:=${"x".repeat(70_000)}`))).rejects.toThrow(
+      "header of absurd size",
+    );
+    const path = await pax("--exclude=d.vmdk");
+    const bytes = readFileSync(path);
+    const first = bytes.subarray(0, 1024);
+    writeFileSync(path, Buffer.concat([first, bytes]));
+    await expect(inspectOva(path)).rejects.toThrow("two headers for one file");
+  });
+
   it("without a description, cut off or broken are refused", async () => {
     await expect(inspectOva(await tar("a.vmdk"))).rejects.toThrow("no OVF description");
     const path = await tar("a.ovf");
