@@ -292,6 +292,23 @@ describe("the directory storage", () => {
     expect((await made("metadata", "raw"))[2]).toBeLessThan(2 * MIB);
   });
 
+  it("grows a disk with zeroes, whatever lay in its file before", async () => {
+    for (const preallocation of ["off", "metadata", "falloc", "full"]) {
+      const plugin = pluginAt(join(root, preallocation), { preallocation });
+      const volname = await plugin.alloc({ vmid: 100, format: "qcow2", size: 1024 * 1024 });
+      await exec("qemu-io", ["-f", "qcow2", "-c", "write -P 7 0 1M", plugin.path(volname)]);
+      await plugin.snapshot(volname, "a1");
+      await exec("qemu-io", ["-f", "qcow2", "-c", "write -P 8 0 1M", plugin.path(volname)]);
+      await plugin.deleteSnapshot(volname, "a1");
+      await plugin.resize(volname, 2 * 1024 * 1024);
+      const grown = await readImage(plugin.path(volname), "qcow2", 1024 * 1024, 1024 * 1024);
+      expect(
+        grown.every((byte) => byte === 0),
+        preallocation,
+      ).toBe(true);
+    }
+  });
+
   it("gives new files to the guest's own user", async () => {
     const given: [string, number][] = [];
     const plugin = pluginAt(root, {}, { ownership: (path, vmid) => void given.push([path, vmid]) });

@@ -77,7 +77,9 @@ export class QemuImg {
 
   resize(path: string, format: DiskFormat, size: number, work: StorageWork = {}): Promise<void> {
     const mode = preallocationFor(format, this.#preallocation);
-    const options = mode === undefined ? [] : [`--preallocation=${mode}`];
+    // With "metadata" QEMU gives the new part clusters that were freed before, with their old content: it must read as
+    // zeroes. "falloc" and "full" take new ones from the end of the file.
+    const options = mode === "falloc" || mode === "full" ? [`--preallocation=${mode}`] : [];
     return this.#run(["resize", "-q", ...options, "-f", format, path, `${size}`], work);
   }
 
