@@ -32,6 +32,13 @@ named.delete("_notes");
 const propertyRules: ReadonlyMap<string, (value: PropertyRecord) => string | undefined> = new Map([
   ["pve-vm-cpu-conf", cpuProblem],
   [
+    "backup-fleecing",
+    (value: PropertyRecord) =>
+      value["enabled"] === true && value["storage"] === undefined
+        ? "'storage' is required when fleecing is enabled\n"
+        : undefined,
+  ],
+  [
     "prune-backups",
     (value: PropertyRecord) => {
       const others = Object.entries(value).some(([key, keep]) => key !== "keep-all" && Number(keep) > 0);

@@ -83,6 +83,9 @@ describe("property strings", () => {
     expect(parsePropertyString("pve-node", "x").ok).toBe(false);
     expect(parsePropertyString("prune-backups", "keep-all=1,keep-last=3")).toMatchObject({ ok: false });
     expect(parsePropertyString("prune-backups", "keep-last=3").ok).toBe(true);
+    expect(parsePropertyString("backup-fleecing", "1")).toMatchObject({ ok: false });
+    expect(parsePropertyString("backup-fleecing", "1,storage=fast").ok).toBe(true);
+    expect(parsePropertyString("backup-fleecing", "0").ok).toBe(true);
   });
 
   it("refuses to print what could not be read back", () => {

@@ -12,8 +12,9 @@ export interface BackupArgs {
   /** Where archives go: a storage, or a folder of this node. */
   readonly storage?: string;
   readonly dumpdir?: string;
-  /** For what a guest overwrites while it is read. */
+  /** For what a guest overwrites while it is read: a folder, or a storage. */
   readonly tmpdir?: string;
+  readonly fleecingStorage?: string;
   readonly mode: BackupMode;
   readonly compression: Compression;
   /** Only what changed since the last backup on this storage, where that is known. */
@@ -43,7 +44,12 @@ export interface HeldGuest {
   /** The archive under its working name, with what belongs to it. */
   readonly leftovers: readonly string[];
   /** Drives that QEMU reads for us, and the files that hold what the guest overwrites. */
-  readonly fleeced: readonly { readonly key: string; readonly scratch: string }[];
+  readonly fleeced: readonly {
+    readonly key: string;
+    readonly scratch: string;
+    /** The file is this volume. */
+    readonly volid?: string;
+  }[];
   /** It ran, and was not paused by anybody else: it runs again in the end. */
   readonly wasRunning: boolean;
   /** It was shut down for its backup. */

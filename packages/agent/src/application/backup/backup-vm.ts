@@ -14,6 +14,7 @@ import type { BackupArgs, BackupMode, BackupState, BackupWork } from "./backup-r
 import { createTarget, extensionOf } from "./archive-target.ts";
 import { planStep } from "./chain-step.ts";
 import { copyRunning, copyStopped, endReading, haltGuest } from "./copy-guest.ts";
+import { dropFleecingImages, fleecingVolumes, makeFleecingImages, type Fleeced } from "./fleecing-images.ts";
 import { isPaused, releaseGuest } from "./held-guest.ts";
 import { countBackups, pruneOldBackups, type BackupTarget } from "./prune-old-backups.ts";
 
@@ -114,14 +115,16 @@ async function attempt(
     const name = config.values["name"];
     if (name !== undefined) log(`INFO: VM Name: ${name}`);
     const disks = await backupDisks(host, config, log);
+    await dropFleecingImages(host, plan.vmid, work);
     const step = await planStep({ ...job, vmid: plan.vmid, disks, willStop: plan.mode === "stop" }, log);
     plan.path = plan.base + extensionOf(step.plan, args.compression);
     job.state.held = {
       ...held.guest,
       leftovers: leftoversOf(plan.path),
-      fleeced: running ? scratchFiles(job, plan.vmid, disks) : [],
+      fleeced: running ? scratchFiles(job, plan.vmid, disks, config) : [],
     };
     await job.checkpoint();
+    await makeFleecingImages(host, plan.vmid, job.state.held.fleeced, disks, work);
     const copy = {
       host,
       tools,
@@ -206,15 +209,25 @@ function leftoversOf(path: string): string[] {
   return [`${path}.dat`, `${path}.dat.lzo`];
 }
 
+/** A template's disks do not change: nothing of them needs a place of its own. */
 function scratchFiles(
   { host, args }: BackupJob,
   vmid: number,
   disks: readonly BackupDisk[],
-): { key: string; scratch: string }[] {
+  { values }: VmConfig,
+): Fleeced[] {
+  const storage = values["template"] === "1" ? undefined : args.fleecingStorage;
+  const volumes = storage === undefined ? [] : fleecingVolumes(host, vmid, disks, storage);
   const folder = args.tmpdir ?? host.ioFolder(String(vmid)).replace(/\/io$/, "");
   return disks
     .filter(({ key }) => key !== "tpmstate0")
-    .map(({ key }) => ({ key, scratch: `${folder}/fleece-${vmid}-${key}.qcow2` }));
+    .map(
+      ({ key }) =>
+        volumes.find((each) => each.key === key) ?? {
+          key,
+          scratch: `${folder}/fleece-${vmid}-${key}.qcow2`,
+        },
+    );
 }
 
 /** What the storage or the request allows a guest to have. */

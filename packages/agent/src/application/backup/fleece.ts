@@ -85,20 +85,21 @@ async function release(process: GuestProcess, key: string): Promise<void> {
 /** Leaves QEMU as it was, however far it had come, also when another process of ours had begun it. */
 export async function endFleece(
   process: GuestProcess,
-  disks: readonly Pick<FleeceDisk, "key" | "scratch">[],
+  disks: readonly (Pick<FleeceDisk, "key" | "scratch"> & { readonly volid?: string })[],
   tools: BackupTools,
 ): Promise<void> {
   const { qmp } = process;
   const attempt = (step: Promise<unknown>): Promise<unknown> =>
     step.catch((err: unknown) => ignore(err, "it was never begun, or the guest has ended and all with it"));
   if (disks.length > 0) await attempt(qmp.execute("nbd-server-stop"));
-  for (const { key, scratch } of disks) {
+  for (const { key, scratch, volid } of disks) {
     await attempt(
       qmp.execute("block-job-cancel", { device: job(key), force: true }).then(() => jobGone(process, key)),
     );
     await attempt(qmp.execute("blockdev-del", { "node-name": node(key) }));
     await attempt(process.forbidFile(scratch));
-    await tools.removeFile(scratch);
+    // A volume is freed as one.
+    if (volid === undefined) await tools.removeFile(scratch);
   }
 }
 

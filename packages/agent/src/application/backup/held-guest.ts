@@ -10,6 +10,7 @@ import { agentOptions, answeringAgent, freezeFilesystems, thawFilesystems } from
 import { runningVm, type VmHost } from "../vm/vm-host.ts";
 import type { BackupWork, HeldGuest } from "./backup-request.ts";
 import { endFleece } from "./fleece.ts";
+import { dropFleecingImages } from "./fleecing-images.ts";
 
 /** Idempotent: after a backup, however it ended, and after a crash in the midst of one. */
 export async function releaseGuest(
@@ -23,8 +24,9 @@ export async function releaseGuest(
     if (held.isFrozen) await thaw(host, held, work);
     await endFleece(process, held.fleeced, tools);
   }
-  for (const path of [...held.leftovers, ...held.fleeced.map(({ scratch }) => scratch)])
-    await tools.removeFile(path);
+  const files = held.fleeced.flatMap(({ scratch, volid }) => (volid === undefined ? [scratch] : []));
+  for (const path of [...held.leftovers, ...files]) await tools.removeFile(path);
+  await dropFleecingImages(host, held.vmid, work);
   try {
     if (held.wasRunning) await runAgain(host, held, work);
   } finally {

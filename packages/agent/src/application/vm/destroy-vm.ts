@@ -1,7 +1,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
-import { freeVolume, listVolumes, ownedVolumes } from "./free-volumes.ts";
+import { fleecingImages, freeVolume, listVolumes, ownedVolumes } from "./free-volumes.ts";
 import { runningVm, volumeOf, type VmHost } from "./vm-host.ts";
 
 export interface DestroyArgs {
@@ -49,7 +49,7 @@ export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArg
             ...current,
             values: { ...current.values, lock: "destroyed" },
           }));
-          const referenced = ownedVolumes(host, vmid, config);
+          const referenced = [...ownedVolumes(host, vmid, config), ...fleecingImages(host, vmid, config)];
           const more = args.destroyUnreferenced ? await listVolumes(host, vmid, args.storages) : [];
           for (const volid of new Set([...referenced, ...more])) await freeVolume(host, volid, log);
           await host.processes.forget(String(vmid));

@@ -1,3 +1,4 @@
+import { splitStorageList } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { listDrives } from "@gpve/domain/vm/drive.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
@@ -34,6 +35,12 @@ export function ownedVolumes(host: VmHost, vmid: number, config: VmConfig): stri
     ...(values["vmstate"] === undefined ? [] : [values["vmstate"]]),
   ]);
   return [...new Set(all)].filter((volid) => isOwned(host, vmid, volid));
+}
+
+/** Left over by a backup that did not end as it should. */
+export function fleecingImages(host: VmHost, vmid: number, { special }: VmConfig): string[] {
+  const listed = splitStorageList(special["fleecing"]?.["fleecing-images"]);
+  return listed.filter((volid) => isOwned(host, vmid, volid));
 }
 
 export function isOwned(host: VmHost, vmid: number, volid: string): boolean {

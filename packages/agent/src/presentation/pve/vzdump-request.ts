@@ -8,8 +8,10 @@ import {
   splitVmids,
   vzdumpCommandLine,
 } from "@gpve/domain/backup/vzdump-parameters.ts";
+import { readPropertyString } from "@gpve/domain/schema/property-string.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { parseKeepOptions } from "@gpve/domain/storage/prune.ts";
+import { protectedLimit } from "@gpve/domain/storage/volume-access.ts";
 import type { BackupArgs, BackupMode } from "../../application/backup/backup-request.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
 
@@ -47,8 +49,6 @@ export interface Selection {
   readonly skipped: readonly number[];
 }
 
-/** Protected backups of one guest, for those who may not manage the storage. */
-const FEW_PROTECTED = 5;
 const DEFAULT_STORAGE = "local";
 const DEFAULTS = { ionice: 7, lockwait: 180, stopwait: 10 } as const;
 const COMPRESSIONS: Readonly<Record<string, Compression>> = {
@@ -77,10 +77,18 @@ function checkPrivileged(params: VzdumpParams, ctx: RequestContext): void {
     if (params[name] !== undefined) throw badParameter(name, "Only root may set this option.");
   if (params.bwlimit !== undefined || params.ionice !== undefined || params.performance !== undefined)
     ctx.access.require("/", ["Sys.Modify"]);
-  const fleecing = /(?:^|,)storage=([^,]+)/.exec(params.fleecing ?? "")?.[1];
+  const fleecing = fleecingOptions(params).storage;
   if (fleecing !== undefined) ctx.access.require(`/storage/${fleecing}`, ["Datastore.AllocateSpace"]);
   if (params["prune-backups"] !== undefined || params.remove !== undefined)
     ctx.access.require(`/storage/${params.storage ?? DEFAULT_STORAGE}`, ["Datastore.Allocate"]);
+}
+
+function fleecingOptions({ fleecing }: VzdumpParams): {
+  readonly enabled: boolean;
+  readonly storage: string | undefined;
+} {
+  const { enabled, storage } = fleecing === undefined ? {} : readPropertyString("backup-fleecing", fleecing);
+  return { enabled: enabled === true, storage: typeof storage === "string" ? storage : undefined };
 }
 
 export function selectGuests(
@@ -134,19 +142,21 @@ export function backupArgs(
   ctx: RequestContext,
 ): BackupArgs {
   const { notes, keep } = { notes: params["notes-template"], keep: params["prune-backups"] };
+  const fleecing = fleecingOptions(params);
   const storage = params.dumpdir === undefined ? (params.storage ?? DEFAULT_STORAGE) : undefined;
-  const maxProtected = storage === undefined ? undefined : protectedLimit(host, storage, ctx);
+  const limit = storage === undefined ? -1 : protectedLimit(host.storages.definition(storage), ctx.access);
   return {
     vmids,
     skipped,
     commandLine: vzdumpCommandLine({ ...params }),
     ...(storage === undefined ? { dumpdir: params.dumpdir?.replace(/\/+$/, "") ?? "" } : { storage }),
+    ...(fleecing.enabled && fleecing.storage !== undefined ? { fleecingStorage: fleecing.storage } : {}),
     ...(params.tmpdir === undefined ? {} : { tmpdir: params.tmpdir.replace(/\/+$/, "") }),
     mode: params.mode ?? "snapshot",
     compression: COMPRESSIONS[params.compress ?? "0"] ?? "none",
     ...(notes === undefined ? {} : { notesTemplate: notes }),
     isProtected: params.protected ?? false,
-    ...(maxProtected === undefined ? {} : { maxProtected }),
+    ...(limit < 0 ? {} : { maxProtected: limit }),
     ...(keep === undefined ? {} : { keep: parseKeepOptions(keep) }),
     remove: params.remove ?? true,
     bwlimit: params.bwlimit ?? 0,
@@ -156,10 +166,4 @@ export function backupArgs(
     stopwaitMinutes: params.stopwait ?? DEFAULTS.stopwait,
     submittedAt: host.clock.now(),
   };
-}
-
-function protectedLimit(host: VmHost, storage: string, ctx: RequestContext): number | undefined {
-  const limit = host.storages.definition(storage).options["max-protected-backups"];
-  if (typeof limit === "number") return limit < 0 ? undefined : limit;
-  return ctx.access.has(`/storage/${storage}`, ["Datastore.Allocate"]) ? undefined : FEW_PROTECTED;
 }
