@@ -28,9 +28,14 @@ export function normalise(lines: readonly string[], oldMachine: boolean): string
     if (READCONFIG.test(line) || fixedDevices.has(line)) return [];
     if (oldMachine && isBlockOption(line)) return [];
     if (tcg && line.startsWith("-global kvm-pit.")) return [];
-    return [rewrite(tcg ? line.replace(/^-cpu host\b/, "-cpu max") : line, oldMachine)];
+    return [rewrite(tcg ? emulated(line) : line, oldMachine)];
   });
   return tcg ? [...result, "tcg"] : result;
+}
+
+/** What the host's CPU is without KVM. */
+function emulated(line: string): string {
+  return line.replace(/^-cpu host\b/, "-cpu max").replace(/^(-cpu max\b.*?),-vmx-mbec\b/, "$1");
 }
 
 /** With machine versions before 10.0 PVE still uses -drive. */
@@ -91,5 +96,16 @@ function oldDevice(line: string): string {
   return device(line)
     .replace(/,drive=drive-[^,]*/, "")
     .replace(/,device_id=drive-[^,]*/, "")
-    .replace(/,write-cache=(?:on|off)/, "");
+    .replace(/,write-cache=(?:on|off)/, "")
+    .replace(/,[rw]error=\w+/g, "");
+}
+
+/** One option with its value per line; a value that is an option itself starts the next. */
+export function optionLines(argv: readonly string[]): string[] {
+  const result: string[] = [];
+  for (const word of argv) {
+    if (word.startsWith("-") || result.length === 0) result.push(word);
+    else result[result.length - 1] += ` ${word}`;
+  }
+  return result;
 }

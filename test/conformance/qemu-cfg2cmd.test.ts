@@ -9,7 +9,7 @@ import { PVE_REVISIONS } from "@gpve/domain/vm/argv/versions.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { isBeforeBlockdev, normalise } from "./qemu-cfg2cmd-normalise.ts";
+import { isBeforeBlockdev, normalise, optionLines } from "./qemu-cfg2cmd-normalise.ts";
 import {
   hostOf,
   pathsOf,
@@ -58,7 +58,7 @@ describe.skipIf(env === undefined)("PVE's own command lines", () => {
       } else if (typeof result === "string") {
         expect.fail(result);
       } else {
-        expect(lines(result.argv)).toEqual(expectedLines(name));
+        expect(optionLines(result.argv)).toEqual(expectedLines(name));
         const warnings = result.warnings.map(withoutMark);
         for (const warning of expectedWarnings(text)) expect(warnings).toContain(withoutMark(warning));
       }
@@ -75,7 +75,7 @@ describe.skipIf(env === undefined)("PVE's own command lines", () => {
       } else {
         const expected = expectedLines(name);
         const old = isBeforeBlockdev(expected, qemuVersionOf(environment, header));
-        expect(normalise(lines(result.argv), old)).toEqual(normalise(expected, old));
+        expect(normalise(optionLines(result.argv), old)).toEqual(normalise(expected, old));
       }
       ours++;
     });
@@ -151,20 +151,10 @@ function withoutPlace(error: string | undefined): string | undefined {
   return error?.replace(/ at \S+ line \d+\.?$/, "");
 }
 
-/** One option with its value per line; a value that is an option itself starts the next. */
-function lines(argv: readonly string[]): string[] {
-  const result: string[] = [];
-  for (const word of argv) {
-    if (word.startsWith("-") || result.length === 0) result.push(word);
-    else result[result.length - 1] += ` ${word}`;
-  }
-  return result;
-}
-
 function expectedLines(name: string): string[] {
   const words = readFileSync(join(suite, `${name}.cmd`), "utf8")
     .trim()
     .replaceAll(/\s*\\\n\s*/g, " ")
     .matchAll(/((?:'[^']*'|\\.|[^\s'\\])+)/g);
-  return lines([...words].map(([word]) => word.replaceAll(/'([^']*)'|\\(.)/g, "$1$2")));
+  return optionLines([...words].map(([word]) => word.replaceAll(/'([^']*)'|\\(.)/g, "$1$2")));
 }

@@ -38,11 +38,11 @@ export function driveNodes(
   if (drive.snapshot === true) throw refuse("'snapshot' option is not yet supported for '-blockdev'");
   const volume = findVolume(context, key, drive);
   const shared = commonOptions(drive, options);
-  const layer = (node: ProtocolNode, snapshot?: string) =>
-    imageNodes(context, key, drive, volume, node, shared, snapshot);
+  // Snapshots below are opened as the drive says; only the image itself is kept from being written.
+  const below = commonOptions(drive, {});
   const image: JsonObject = {
-    ...layer(volume.node),
-    ...backing(volume, layer),
+    ...imageNodes(context, key, drive, volume, volume.node, shared),
+    ...backing(volume, (node, snapshot) => imageNodes(context, key, drive, volume, node, below, snapshot)),
     ...(options.bytes !== undefined && volume.format === "raw" ? { size: options.bytes } : {}),
   };
   const top = topNodeName(key);

@@ -172,12 +172,13 @@ function memoryObject(build: Build, id: string, sizeMiB: number): string {
 
 function hugepageSize(build: Build, sizeMiB: number): number {
   const sizes = build.host.hugepageSizesMiB;
-  if (sizeMiB <= 0 || Math.trunc(sizeMiB) % 2 !== 0)
+  const wholeMiB = Math.trunc(sizeMiB);
+  if (sizeMiB <= 0 || wholeMiB % 2 !== 0)
     throw refuse(`memory size '${sizeMiB}' is not a positive even integer; cannot use for hugepages`);
   if (!sizes.includes(2) && !sizes.includes(1024)) throw refuse("your system doesn't support hugepages");
   const wanted = build.values["hugepages"];
   if (wanted === "any") {
-    if (sizes.includes(1024) && sizeMiB % 1024 === 0) return 1024;
+    if (sizes.includes(1024) && wholeMiB % 1024 === 0) return 1024;
     if (sizes.includes(2)) return 2;
     throw refuse(
       `host only supports 1024 GB hugepages, but requested size '${sizeMiB}' is not a multiple of 1024 MB`,
@@ -185,7 +186,7 @@ function hugepageSize(build: Build, sizeMiB: number): number {
   }
   const size = Number(wanted);
   if (!sizes.includes(size)) throw refuse(`your system doesn't support hugepages of ${size} MB`);
-  if (sizeMiB % size !== 0)
+  if (wholeMiB % size !== 0)
     throw refuse(`Memory size ${sizeMiB} is not a multiple of the requested hugepages size ${size}`);
   return size;
 }

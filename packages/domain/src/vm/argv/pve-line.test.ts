@@ -232,3 +232,17 @@ test("memory that does not divide has the digits PVE prints", () => {
     "memory-backend-ram,id=ram-node0,size=333.333333333333M",
   );
 });
+
+test("snapshots below a template's image are opened as its drive says", () => {
+  const blockdev = (scsi0: string) =>
+    qemuCommand({
+      ...sampleInput({ template: "1", scsi0 }, {}, { dialect: "pve" }),
+      volumes: (file, use) => ({
+        ...sampleVolumes(file, use),
+        chain: [{ snapshot: "one", node: { driver: "file", filename: "/store/one" } }],
+      }),
+    }).argv.find((word) => word.includes('"backing"')) ?? "";
+  expect(blockdev("store:a.qcow2")).toMatch(/"filename":"\/store\/one"[^}]*"read-only":false/);
+  expect(blockdev("store:a.qcow2")).toMatch(/"filename":"\/store\/a\.qcow2"[^}]*"read-only":true/);
+  expect(blockdev("store:a.qcow2,ro=1")).not.toContain('"read-only":false');
+});
