@@ -129,12 +129,16 @@ export const cpuModelVendors: ReadonlyMap<string, string> = new Map([
   ...GENERIC_MODELS.map((model): [string, string] => [model, GENERIC]),
 ]);
 
-const armModels: ReadonlySet<string> = new Set([...ARM_MODELS, "host", "max"]);
+const armModelVendors: ReadonlyMap<string, string> = new Map([
+  ...ARM_MODELS.map((model): [string, string] => [model, "ARM"]),
+  ["host", GENERIC],
+  ["max", GENERIC],
+]);
 
-/** Whether an architecture has a model; the host's own CPU is only there for guests of its architecture. */
-export function hasCpuModel(arch: GuestArch, hostArch: GuestArch, model: string): boolean {
-  if (model === "host") return arch === hostArch;
-  return arch === "aarch64" ? armModels.has(model) : cpuModelVendors.has(model);
+/** An architecture's models with their vendors; the host's own CPU is only there for guests of its architecture. */
+export function cpuModelsOf(arch: GuestArch, hostArch: GuestArch): ReadonlyMap<string, string> {
+  const models = arch === "aarch64" ? armModelVendors : cpuModelVendors;
+  return arch === hostArch ? models : new Map([...models].filter(([model]) => model !== "host"));
 }
 
 const V2 = ["+popcnt", "+pni", "+sse4.1", "+sse4.2", "+ssse3"];

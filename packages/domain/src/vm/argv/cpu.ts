@@ -6,9 +6,9 @@ import type { Build } from "./build.ts";
 import {
   builtinCpuTypes,
   cpuModels32bit,
+  cpuModelsOf,
   cpuModelVendors,
   defaultCpuModels,
-  hasCpuModel,
   replacedCpuModels,
   tcgStandIns,
 } from "./cpu-models.ts";
@@ -104,7 +104,7 @@ function resolveModel(
     return other ?? model;
   };
   const checked = (model: string): string => {
-    if (hasCpuModel(build.arch, build.host.arch, model)) return model;
+    if (cpuModelsOf(build.arch, build.host.arch).has(model)) return model;
     throw refuse(`CPU model '${model}' does not exist for configured vCPU architecture '${build.arch}'`);
   };
   if (cputype === undefined) return { model: defaultCpuModels[build.arch][build.kvm ? "kvm" : "tcg"] };

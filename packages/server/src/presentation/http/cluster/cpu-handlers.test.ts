@@ -98,9 +98,12 @@ it("lists CPU types, machines and flags as this cluster has them", async () => {
   }[];
   expect(types).toContainEqual({ name: "host", vendor: "default", custom: 0 });
   expect(types).toContainEqual({ name: "x86-64-v2-AES", vendor: "default", custom: 0, abstract: 1 });
-  expect(
-    await world.root("GET /nodes/{node}/capabilities/qemu/cpu", { node: "n1", arch: "aarch64" }),
-  ).toEqual([]);
+  await world.root(`POST ${MODELS}`, { cputype: "fast", "reported-model": "EPYC" });
+  const arm = { node: "n1", arch: "aarch64" };
+  const others = (await world.root("GET /nodes/{node}/capabilities/qemu/cpu", arm)) as { name: string }[];
+  expect(others).toContainEqual({ name: "cortex-a72", vendor: "ARM", custom: 0 });
+  expect(others.map(({ name }) => name)).not.toEqual(expect.arrayContaining(["host"]));
+  expect(others.map(({ name }) => name)).not.toEqual(expect.arrayContaining(["custom-fast"]));
   expect(await world.root("GET /nodes/{node}/capabilities/qemu/machines", { node: "n1" })).toEqual([
     { id: "pc-q35-10.0", type: "q35", version: "10.0" },
     { id: "pc-i440fx-7.2", type: "i440fx", version: "7.2" },

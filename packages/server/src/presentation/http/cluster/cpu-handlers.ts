@@ -3,7 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
-import { builtinCpuTypes, cpuModelVendors } from "@gpve/domain/vm/argv/cpu-models.ts";
+import { builtinCpuTypes, cpuModelsOf } from "@gpve/domain/vm/argv/cpu-models.ts";
 import { cpuFlagRows } from "@gpve/domain/vm/cpu-flags.ts";
 import type { CpuModelOptions, CpuModels } from "../../../application/cluster/cpu-models.ts";
 
@@ -24,25 +24,18 @@ export function createCpuHandlers({ models, board }: CpuHandlerDeps): PveHandler
       models.update(cputype, given(options), splitList(remove ?? ""), digest),
     "DELETE /cluster/qemu/custom-cpu-models/{cputype}": ({ cputype }) => models.remove(cputype),
 
-    "GET /nodes/{node}/capabilities/qemu/cpu": ({ arch }, ctx) => {
-      const builtin =
-        arch === "aarch64"
-          ? []
-          : [
-              ...Object.keys(builtinCpuTypes).map((name) => ({
-                name,
-                vendor: "default",
-                custom: 0,
-                abstract: 1,
-              })),
-              ...[...cpuModelVendors].map(([name, vendor]) => ({ name, vendor, custom: 0 })),
-            ];
-      const custom = models.list(ctx).map(({ cputype, "reported-model": reported }) => ({
-        name: cputype,
-        vendor: (typeof reported === "string" ? cpuModelVendors.get(reported) : undefined) ?? "default",
-        custom: 1,
-      }));
-      return [...builtin, ...custom];
+    "GET /nodes/{node}/capabilities/qemu/cpu": ({ node, arch }, ctx) => {
+      const hostArch = board.get(node)?.facts?.kernel.machine === "aarch64" ? "aarch64" : "x86_64";
+      const vendors = cpuModelsOf(arch ?? hostArch, hostArch);
+      const abstract = Object.entries(builtinCpuTypes)
+        .filter(([, { model }]) => vendors.has(model))
+        .map(([name]) => ({ name, vendor: "default", custom: 0, abstract: 1 }));
+      const builtin = [...vendors].map(([name, vendor]) => ({ name, vendor, custom: 0 }));
+      const custom = models.list(ctx).flatMap(({ cputype, "reported-model": reported }) => {
+        const vendor = vendors.get(typeof reported === "string" ? reported : "kvm64");
+        return vendor === undefined ? [] : [{ name: cputype, vendor, custom: 1 }];
+      });
+      return [...abstract, ...builtin, ...custom];
     },
     "GET /nodes/{node}/capabilities/qemu/cpu-flags": ({ accel, arch }) =>
       arch === "aarch64" ? [] : cpuFlagRows(board.list(), accel ?? "kvm", "vm"),
