@@ -1,7 +1,7 @@
 // Creating a VM: its id is taken first, then its disks are made, then it is there. A crash in between leaves nothing.
 import { defaultBootDevices } from "@gpve/domain/vm/boot-order.ts";
 import { requireDrive } from "@gpve/domain/vm/drive.ts";
-import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { newVmValues } from "@gpve/domain/vm/new-vm.ts";
@@ -11,6 +11,7 @@ import type { OperationDefinition, StepContext } from "@gpve/kit/operation/defin
 import { refuseSecondCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
 import { freeVolume, listVolumes } from "./free-volumes.ts";
 import { makeDrive, storagesFor } from "./new-disks.ts";
+import { withPrefix } from "./pve-words.ts";
 import { startVm } from "./start-vm.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 
@@ -60,7 +61,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
         run: async ({ args, state, signal, log, progress, checkpoint }) => {
           for (const [key, text] of Object.entries(args.values)) {
             if (!isDriveKey(key) || state.drives[key] !== undefined) continue;
-            await inPvesWords(args.vmid, async () => {
+            await withPrefix(`unable to create VM ${args.vmid} - `, async () => {
               refuseSecondCloudinit(key, requireDrive(key, text), [state.drives]);
               state.drives[key] = await makeDrive(host, args.vmid, key, text, { signal, log, progress });
             });
@@ -79,7 +80,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
         name: "configuration",
         run: async ({ args, state, clock, signal, log, warn }) => {
           await host.hostKnown;
-          const values = await inPvesWords(args.vmid, async () => {
+          const values = await withPrefix(`unable to create VM ${args.vmid} - `, async () => {
             const made = newVmValues(
               { ...without(args.values, "lock"), ...state.drives },
               {
@@ -122,16 +123,4 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
         : []),
     ],
   };
-}
-
-/** What goes wrong says that it was the creation, as clients expect. */
-async function inPvesWords<T>(vmid: number, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (cause) {
-    if (isAppError(cause, "operation.cancelled")) throw cause;
-    const { code, data } = isAppError(cause) ? cause : { code: "operation.failed" as const, data: {} };
-    const message = `unable to create VM ${vmid} - ${messageOf(cause)}`;
-    throw new AppError(code, message, { cause, data, pveStatus: 500 });
-  }
 }

@@ -1,6 +1,7 @@
 // Who may set which key of a VM's configuration.
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change-privileges.ts";
+import { keyKind } from "@gpve/domain/vm/keys.ts";
 import { requireTagAccess, storedTags, type TagRules } from "@gpve/domain/vm/tags.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
@@ -25,6 +26,24 @@ export function checkPrivileges(
     if (needs.kind === "root-only") throw rootOnlyError(needs.message);
     for (const { path, privileges, mode } of needs.needs) ctx.access.require(path, privileges, mode);
   }
+}
+
+/** What a copy of a VM uses of others: networks, devices, directories, CPU models, drives of the host. */
+export function checkCopiedKeys(vmid: number, values: VmValues, ctx: RequestContext): void {
+  if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
+  const require = (kinds: readonly string[]): void => {
+    for (const [key, value] of Object.entries(values)) {
+      if (!kinds.includes(keyKind(key))) continue;
+      const needs = privilegesForChange(key, { vmid, value });
+      if (needs.kind === "root-only") throw rootOnlyError(needs.message);
+      for (const { path, privileges, mode } of needs.needs)
+        if (!path.startsWith("/vms/")) ctx.access.require(path, privileges, mode);
+    }
+  };
+  require(["ide", "sata", "scsi"]);
+  const storage = values["vmstatestorage"];
+  if (storage !== undefined) ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
+  for (const kinds of [["usb", "hostpci", "rng0", "virtiofs"], ["net"], ["cpu"]]) require(kinds);
 }
 
 /** Tags as they are stored, once the caller may have them; nothing where the request says nothing about them. */

@@ -9,7 +9,13 @@ test("shows what a cloud-init drive holds and what it will hold when made again"
   const host = madeUpVmHost({}, {
     configs: {
       get: () => ({
-        values: { ciuser: "new", cipassword: "secret", ipconfig0: "ip=dhcp", memory: "64" },
+        values: {
+          ciupgrade: "1",
+          ciuser: "new",
+          cipassword: "secret",
+          ipconfig0: "ip=dhcp",
+          memory: "64",
+        },
         special: { cloudinit: { ciuser: "old", searchdomain: "lan", added: "ipconfig0" } },
       }),
     },
@@ -19,6 +25,7 @@ test("shows what a cloud-init drive holds and what it will hold when made again"
   ];
   expect(await read?.({ node: "n1", vmid: 100 }, madeUpRequest())).toEqual([
     { key: "cipassword", value: "**********" },
+    { key: "ciupgrade", value: 1 },
     { key: "ciuser", value: "old", pending: "new" },
     { key: "ipconfig0", pending: "ip=dhcp" },
     { key: "searchdomain", delete: 1 },
@@ -26,7 +33,12 @@ test("shows what a cloud-init drive holds and what it will hold when made again"
 });
 
 test("dumps what a drive would be made from, with the node's name servers", async () => {
-  const values = { name: "web", ciuser: "joe", net0: "virtio=BC:24:11:00:00:01,bridge=vmbr0" };
+  const values = {
+    name: "web",
+    ciuser: "joe",
+    cipassword: "$5$x$hash",
+    net0: "virtio=BC:24:11:00:00:01,bridge=vmbr0",
+  };
   const host = madeUpVmHost({ 100: { values } });
   const dump = createVmCloudinitHandlers({ host, engine, dns, sha1: () => "id" })[
     "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump"
@@ -34,6 +46,11 @@ test("dumps what a drive would be made from, with the node's name servers", asyn
   const show = (type: "user" | "network" | "meta") =>
     dump?.({ node: "n1", vmid: 100, type }, madeUpRequest());
   expect(await show("user")).toContain("hostname: web");
+  expect(await show("user")).toContain("$5$x$hash");
+  const blind = { privileges: () => new Map(), has: () => false, require: () => undefined };
+  const hidden = await dump?.({ node: "n1", vmid: 100, type: "user" }, madeUpRequest({ access: blind }));
+  expect(hidden).toContain("**********");
+  expect(hidden).not.toContain("hash");
   expect(await show("network")).toContain("10.0.0.1");
   expect(await show("meta")).toBe("instance-id: id\n");
 });

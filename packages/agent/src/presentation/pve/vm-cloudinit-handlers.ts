@@ -1,8 +1,10 @@
 // What a VM's cloud-init drive holds, beside what its configuration says.
 import type { HostDns } from "@gpve/domain/node/host-ports.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { apiValue } from "@gpve/domain/vm/api-config.ts";
 import { dumpCloudinit } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
 import { cloudinitRows } from "@gpve/domain/vm/cloudinit-state.ts";
+import { MASKED } from "@gpve/domain/vm/pending.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { regenerateCloudinit } from "../../application/vm/cloudinit-drive.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
@@ -24,8 +26,8 @@ export function createVmCloudinitHandlers({ host, engine, dns, sha1 }: VmCloudin
           ? { key, delete: 1 }
           : {
               key,
-              ...(old === undefined ? {} : { value: old }),
-              ...(wanted === old ? {} : { pending: wanted }),
+              ...(old === undefined ? {} : { value: apiValue(key, old) }),
+              ...(wanted === old ? {} : { pending: apiValue(key, wanted) }),
             },
       ),
     "PUT /nodes/{node}/qemu/{vmid}/cloudinit": async ({ vmid }, ctx) => {
@@ -35,9 +37,12 @@ export function createVmCloudinitHandlers({ host, engine, dns, sha1 }: VmCloudin
       );
       return null;
     },
-    "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump": async ({ vmid, type }) => {
+    "GET /nodes/{node}/qemu/{vmid}/cloudinit/dump": async ({ vmid, type }, ctx) => {
       const { values } = host.configs.get(vmid);
-      return dumpCloudinit(values, { vmid, dns: await dns.read(), sha1 }, type);
+      const isHidden =
+        values["cipassword"] !== undefined && !ctx.access.has(`/vms/${vmid}`, ["VM.Config.Cloudinit"]);
+      const shown = isHidden ? { ...values, cipassword: MASKED } : values;
+      return dumpCloudinit(shown, { vmid, dns: await dns.read(), sha1 }, type);
     },
   };
 }

@@ -92,8 +92,12 @@ describe("cloning", () => {
     expect(node.values(200)).not.toHaveProperty("snaptime");
     const refused = (params: object) => node.call(`POST ${VM}/clone`, { vmid: 100, newid: 201, ...params });
     await expect(refused({ full: false })).rejects.toThrow(
-      "Linked clone feature is not supported for drive 'scsi0'",
+      "Linked clone feature is not supported for 'local:100/vm-100-disk-0.qcow2' (scsi0)",
     );
+    node.define("plain", { content: "iso" });
+    await expect(refused({ storage: "plain" })).rejects.toMatchObject({
+      errors: { storage: "storage 'plain' does not support vm images" },
+    });
     await expect(refused({ snapname: "none" })).rejects.toThrow("snapshot 'none' does not exist");
     await expect(refused({ target: "n2" })).rejects.toThrow("can't clone VM to node 'n2'");
     await expect(
@@ -101,8 +105,53 @@ describe("cloning", () => {
     ).rejects.toThrow("Datastore.AllocateSpace");
     await node.add(101, { scsi0: "/dev/sdx" });
     await expect(node.call(`POST ${VM}/clone`, { vmid: 101, newid: 201 })).rejects.toThrow(
-      "Full clone feature is not supported for drive 'scsi0'",
+      "Full clone feature is not supported for '/dev/sdx' (scsi0)",
     );
+    await node.configs.change(101, (config) => ({
+      ...config,
+      values: { ...config.values, template: "1" },
+      snapshots: { s1: { scsi0: "/dev/sdx" } },
+    }));
+    await expect(node.call(`POST ${VM}/clone`, { vmid: 101, newid: 201, snapname: "s1" })).rejects.toThrow(
+      "Linked clone feature is not supported for a snapshot of '/dev/sdx' (scsi0)",
+    );
+  });
+
+  it("needs the rights to what the copy uses of others", async () => {
+    await node.addWithDisk(100, {
+      net0: "virtio=BC:24:11:FF:FF:FF,bridge=vmbr0",
+      vmstatestorage: "other",
+      cpu: "custom-mine",
+    });
+    const space = ["Datastore.AllocateSpace"];
+    const ask = (rights: Record<string, string[]>) =>
+      node.call(`POST ${VM}/clone`, { vmid: 100, newid: 201 }, { "/storage/local": space, ...rights });
+    await expect(ask({})).rejects.toThrow("/storage/other, Datastore.AllocateSpace");
+    const other = { "/storage/other": space };
+    await expect(ask(other)).rejects.toThrow("/sdn/zones/localnetwork/vmbr0, SDN.Use");
+    const net = { ...other, "/sdn/zones/localnetwork/vmbr0": ["SDN.Use"] };
+    await expect(ask(net)).rejects.toThrow("/mapping/cpu/mine, Mapping.Use");
+    expect(await ask({ ...net, "/mapping/cpu/mine": ["Mapping.Use"] })).toContain("qmclone");
+    await node.add(102, { usb0: "host=1-1" });
+    await expect(node.call(`POST ${VM}/clone`, { vmid: 102, newid: 202 }, {})).rejects.toThrow(
+      "only root can set 'usb0' config for real devices",
+    );
+  });
+
+  it("copies the state of a TPM even for a linked clone, and never from under a guest", async () => {
+    await node.addWithDisk(100);
+    await node.call(`PUT ${VM}/config`, { vmid: 100, tpmstate0: "local:1,version=v2.0" }, "root");
+    await node.run(100);
+    await expect(node.call(`POST ${VM}/clone`, { vmid: 100, newid: 200 })).rejects.toThrow(
+      "cannot clone TPM state while VM is running",
+    );
+    await node.guests.get("100")?.stop();
+    expect(await exit(`POST ${VM}/template`, { vmid: 100 })).toBe("OK");
+    expect(await clone({})).toBe("OK");
+    expect(node.values(200)).toMatchObject({
+      scsi0: expect.stringContaining("base-100-disk-0.qcow2/200/"),
+      tpmstate0: expect.stringMatching(/^local:200\/vm-200-disk-\d\.raw,/),
+    });
   });
 
   it("copies the disks of a running VM through its QEMU, or leaves nothing", async () => {
@@ -128,7 +177,7 @@ describe("cloning", () => {
     expect(node.values(200)["scsi0"]).toBe("local:200/vm-200-disk-0.qcow2,size=1M");
     expect(jobs.size).toBe(0);
     guest?.qmp.answers.delete("transaction");
-    expect(await clone({ newid: 201 })).toContain("transaction");
+    expect(await clone({ newid: 201 })).toMatch(/^clone failed: .*transaction/);
     expect(node.images(201)).toEqual([]);
     expect(node.configs.has(201)).toBe(false);
   });
@@ -162,6 +211,13 @@ describe("resizing", () => {
     expect(await resize("3M", { disk: "ide2" })).toBe("you can't resize a cdrom");
     expect(await resize("3M", { digest: "0".repeat(40) })).toContain("checksum mismatch");
     expect(await resize("3M", { vmid: 999 })).toContain("999.conf' does not exist");
+    const nowhere = { vmid: 100, disk: "scsi0", size: "3M" };
+    expect(await exit(`PUT ${VM}/resize`, nowhere, { "/vms/100": ["VM.Config.Disk"] })).toBe(
+      "Permission check failed (/storage/local, Datastore.AllocateSpace)",
+    );
+    await expect(node.call(`PUT ${VM}/resize`, { ...nowhere, skiplock: true }, {})).rejects.toMatchObject({
+      errors: { skiplock: "Only root may use this option." },
+    });
     await node.run(100);
     node.guests.get("100")?.qmp.answers.set("block_resize", () => ({}));
     expect(await resize("4M")).toBe("OK");
@@ -198,10 +254,42 @@ describe("moving a disk", () => {
       "you can't move to the same storage with same format",
     );
     await expect(refused({ storage: "other", disk: "scsi3" })).rejects.toThrow("disk 'scsi3' does not exist");
-    await expect(refused({ storage: "other", disk: "ide2" })).rejects.toThrow("has no associated volume");
-    await expect(refused({})).rejects.toMatchObject({
-      errors: { storage: expect.stringContaining("missing") },
+    await expect(refused({ storage: "other", disk: "ide2" })).rejects.toThrow("you can't move a cdrom");
+    const missing = "both 'storage' and 'target-vmid' missing, either needs to be set";
+    await expect(refused({})).rejects.toMatchObject({ errors: { storage: missing, "target-vmid": missing } });
+    const both = "either set 'storage' or 'target-vmid', but not both";
+    await expect(refused({ storage: "other", "target-vmid": 101 })).rejects.toMatchObject({
+      errors: { storage: both, "target-vmid": both },
     });
+    node.define("plain", { content: "iso" });
+    await expect(refused({ storage: "plain" })).rejects.toMatchObject({
+      errors: { storage: "storage 'plain' does not support vm images" },
+    });
+    await expect(refused({ storage: "local", digest: "0".repeat(40) })).rejects.toThrow(
+      "detected modified configuration - file changed by other user? Try again.",
+    );
+  });
+
+  it("moves one that no drive uses, also while the VM runs", async () => {
+    await node.addWithDisk(100);
+    await node.call(`PUT ${VM}/config`, { vmid: 100, scsi1: "local:0.01" }, "root");
+    await node.call(`PUT ${VM}/config`, { vmid: 100, delete: "scsi1" }, "root");
+    await node.run(100);
+    expect(await move({ disk: "unused0", storage: "other" })).toBe("OK");
+    expect(node.values(100)).toMatchObject({
+      unused0: "other:100/vm-100-disk-0.raw",
+      unused1: "local:100/vm-100-disk-1.raw",
+    });
+    expect(await move({ disk: "unused1", storage: "other", delete: true })).toBe("OK");
+    expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
+  });
+
+  it("keeps the disk of a template an image that clones build upon", async () => {
+    await node.addWithDisk(100);
+    await exit(`POST ${VM}/template`, { vmid: 100 });
+    expect(await move({ storage: "other", delete: true })).toBe("OK");
+    expect(node.values(100)["scsi0"]).toBe("other:100/base-100-disk-0.qcow2,size=1M");
+    expect(node.images(100)).toEqual([]);
   });
 
   it("gives it to another VM", async () => {
@@ -209,15 +297,39 @@ describe("moving a disk", () => {
     await node.addWithDisk(101);
     const give = (params: object) =>
       node.call(`POST ${VM}/move_disk`, { vmid: 100, disk: "scsi0", "target-vmid": 101, ...params });
-    await expect(give({})).rejects.toThrow("Target disk key 'scsi0' is already in use for VM '101'!");
-    await expect(give({ "target-vmid": 100 })).rejects.toThrow("to the same VM is not possible");
+    await expect(give({})).rejects.toThrow(/^Target disk key 'scsi0' is already in use for VM '101'$/);
+    await expect(give({ "target-vmid": 100 })).rejects.toMatchObject({
+      errors: { "target-vmid": "must be different than source VMID to reassign disk" },
+    });
+    await expect(give({ "target-vmid": 999 })).rejects.toThrow("could not find target VM 999");
+    await expect(give({ "target-disk": "scsi1", "target-digest": "0" })).rejects.toThrow(
+      "VM 101: detected modified configuration",
+    );
+    await node.add(102, { template: "1" });
+    await expect(give({ "target-vmid": 102 })).rejects.toThrow("Can't move disks from or to template VMs");
+    await expect(
+      node.call(
+        `POST ${VM}/move_disk`,
+        { vmid: 100, disk: "scsi0", "target-vmid": 101, "target-disk": "scsi1" },
+        { "/vms/101": ["VM.Config.Disk"] },
+      ),
+    ).rejects.toThrow("/storage/local, Datastore.AllocateSpace");
     await expect(give({ disk: "scsi9" })).rejects.toThrow("Disk 'scsi9' for VM '100' does not exist");
-    await expect(give({ disk: "ide2" })).rejects.toThrow("you can't move a cdrom");
+    await expect(give({ disk: "ide2", "target-disk": "ide2" })).rejects.toThrow(
+      "CD drive contents can't be moved to another VM",
+    );
+    await node.call(`PUT ${VM}/config`, { vmid: 100, boot: "order=scsi0;ide2" }, "root");
     expect(await move({ "target-vmid": 101, "target-disk": "virtio3" })).toBe("OK");
     expect(node.values(101)["virtio3"]).toBe("local:101/vm-101-disk-1.qcow2,size=1M");
     expect(node.values(100)).not.toHaveProperty("scsi0");
+    expect(node.values(100)["boot"]).toBe("order=ide2");
     expect([node.images(100), node.images(101).length]).toEqual([[], 2]);
     await node.run(101);
+    // A guest that cannot take it now gets it with its next start.
+    await node.addWithDisk(103);
+    expect(await move({ vmid: 103, "target-vmid": 101, "target-disk": "scsi4" })).toBe("WARNINGS: 1");
+    expect(node.configs.get(101).pending["scsi4"]).toBe("local:101/vm-101-disk-2.qcow2,size=1M");
+    expect([node.images(103), node.values(103)["scsi0"]]).toEqual([[], undefined]);
     await expect(
       node.call(`POST ${VM}/move_disk`, { vmid: 101, disk: "virtio3", "target-vmid": 100 }),
     ).rejects.toThrow("while the source VM is running - detach first");
@@ -310,5 +422,5 @@ it("says which features a VM's disks have", async () => {
   await node.addWithDisk(100);
   const feature = (name: string) => node.call(`GET ${VM}/feature`, { vmid: 100, feature: name });
   expect(await feature("snapshot")).toEqual({ hasFeature: true, nodes: ["n1"] });
-  expect(await feature("clone")).toEqual({ hasFeature: false, nodes: [] });
+  expect(await feature("clone")).toEqual({ hasFeature: false, nodes: ["n1"] });
 });

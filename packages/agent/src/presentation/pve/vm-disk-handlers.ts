@@ -1,32 +1,42 @@
 // PVE's methods that make, grow and take away a VM's disks: clone, template, resize, move, unlink.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { parameterError } from "@gpve/domain/schema/validate-params.ts";
+import { contentOf } from "@gpve/domain/storage/definition.ts";
+import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
 import { requireSnapshot } from "@gpve/domain/vm/snapshot.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { alreadyCloned, checkCloneable, cloneStorages } from "../../application/vm/disk/clone-vm.ts";
+import {
+  alreadyCloned,
+  checkCloneable,
+  cloneStorages,
+  sourceValues,
+} from "../../application/vm/disk/clone-vm.ts";
 import { checkTemplatePossible } from "../../application/vm/disk/make-template.ts";
 import { checkMovable } from "../../application/vm/disk/move-disk.ts";
 import { checkReassignable } from "../../application/vm/disk/reassign-disk.ts";
 import { hasFeatureOnAll } from "../../application/vm/snapshot/snapshot-work.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
-import { submitVmTask } from "./vm-tasks.ts";
+import { checkCopiedKeys } from "./key-access.ts";
+import { badParameter, requireRootFor, submitVmTask } from "./vm-tasks.ts";
 
 export interface DiskHandlerDeps {
   readonly host: VmHost;
   readonly engine: OperationEngine;
+  /** Storages on which a VM's disks may lie. */
+  readonly imageStorages: () => readonly string[];
 }
 
-export function createDiskHandlers({ host, engine }: DiskHandlerDeps): PveHandlers {
+export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerDeps): PveHandlers {
   return {
     "POST /nodes/{node}/qemu/{vmid}/clone": ({ vmid, newid, full, target, ...params }, ctx) => {
-      const config = host.configs.get(vmid);
-      checkLock(config);
-      if (host.configs.isTaken(newid)) throw alreadyCloned(newid);
-      if (target !== undefined && target !== host.node)
-        throw refused(`can't clone VM to node '${target}' (VM uses local storage)`);
       const { snapname, name, description, storage, format, pool } = params;
       host.configs.requirePool(pool);
+      if (storage !== undefined) requireForImages(host, storage);
+      const config = host.configs.get(vmid);
+      checkLock(config);
+      if (snapname !== undefined) requireSnapshot(config, snapname);
       const args = {
         vmid,
         newid,
@@ -38,9 +48,16 @@ export function createDiskHandlers({ host, engine }: DiskHandlerDeps): PveHandle
         ...(format === undefined ? {} : { format }),
         ...(pool === undefined ? {} : { pool }),
       };
+      if (!args.full && storage !== undefined)
+        throw refused("parameter 'storage' not allowed for linked clones");
+      if (!args.full && format !== undefined)
+        throw refused("parameter 'format' not allowed for linked clones");
       for (const id of cloneStorages(config, args))
         ctx.access.require(`/storage/${id}`, ["Datastore.AllocateSpace"]);
-      if (storage !== undefined) host.storages.plugin(storage);
+      checkCopiedKeys(vmid, sourceValues(config, args), ctx);
+      if (target !== undefined && target !== host.node && target !== "localhost")
+        throw refused(`can't clone VM to node '${target}' (VM uses local storage)`);
+      if (host.configs.isTaken(newid)) throw alreadyCloned(newid);
       checkCloneable(host, args, config);
       return submitVmTask(engine, "qmclone", vmid, args, ctx, [newid]);
     },
@@ -51,33 +68,45 @@ export function createDiskHandlers({ host, engine }: DiskHandlerDeps): PveHandle
       return submitVmTask(engine, "qmtemplate", vmid, args, ctx);
     },
 
-    "PUT /nodes/{node}/qemu/{vmid}/resize": ({ vmid, disk, size, digest, skiplock }, ctx) =>
-      submitVmTask(
-        engine,
-        "resize",
-        vmid,
-        { disk, size, skiplock: skiplock ?? false, ...(digest === undefined ? {} : { digest }) },
-        ctx,
-      ),
+    "PUT /nodes/{node}/qemu/{vmid}/resize": ({ vmid, disk, size, digest, skiplock }, ctx) => {
+      requireRootFor({ skiplock }, ctx);
+      const storages = imageStorages();
+      const allowed = storages.filter((id) => ctx.access.has(`/storage/${id}`, ["Datastore.AllocateSpace"]));
+      const args = {
+        disk,
+        size,
+        skiplock: skiplock ?? false,
+        ...(digest === undefined ? {} : { digest }),
+        ...(allowed.length === storages.length ? {} : { allowedStorages: allowed }),
+      };
+      return submitVmTask(engine, "resize", vmid, args, ctx);
+    },
 
-    "POST /nodes/{node}/qemu/{vmid}/move_disk": ({ vmid, disk, storage, format, ...more }, ctx) => {
+    "POST /nodes/{node}/qemu/{vmid}/move_disk": ({ vmid, disk, storage, format, digest, ...more }, ctx) => {
       const targetVmid = more["target-vmid"];
+      if (targetVmid !== undefined && storage !== undefined)
+        throw bothParameters("either set 'storage' or 'target-vmid', but not both");
       if (targetVmid !== undefined) {
         ctx.access.require(`/vms/${targetVmid}`, ["VM.Config.Disk"]);
+        if (targetVmid === vmid)
+          throw badParameter("target-vmid", "must be different than source VMID to reassign disk");
+        const targetDisk = more["target-disk"] ?? disk;
+        const targetDigest = more["target-digest"];
         const args = {
           vmid,
           disk,
           targetVmid,
-          targetDisk: more["target-disk"] ?? disk,
-          ...(more.digest === undefined ? {} : { digest: more.digest }),
+          targetDisk,
+          ...(digest === undefined ? {} : { digest }),
+          ...(targetDigest === undefined ? {} : { targetDigest }),
         };
-        checkReassignable(host, args);
-        return submitVmTask(engine, "qmmove", vmid, args, ctx, [targetVmid]);
+        const { file } = checkReassignable(host, args);
+        ctx.access.require(`/storage/${requireVolumeId(file).storage}`, ["Datastore.AllocateSpace"]);
+        const subject = `${vmid}-${disk}>${targetVmid}-${targetDisk}`;
+        return submitVmTask(engine, "qmmove", vmid, args, ctx, [targetVmid], subject);
       }
       if (storage === undefined)
-        throw new AppError("request.invalid", "Parameter verification failed.", {
-          errors: { storage: "property is missing and it is not optional" },
-        });
+        throw bothParameters("both 'storage' and 'target-vmid' missing, either needs to be set");
       ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
       const args = {
         vmid,
@@ -85,7 +114,7 @@ export function createDiskHandlers({ host, engine }: DiskHandlerDeps): PveHandle
         storage,
         remove: more.delete ?? false,
         ...(format === undefined ? {} : { format }),
-        ...(more.digest === undefined ? {} : { digest: more.digest }),
+        ...(digest === undefined ? {} : { digest }),
       };
       checkMovable(host, args);
       return submitVmTask(engine, "qmmove", vmid, args, ctx);
@@ -95,9 +124,20 @@ export function createDiskHandlers({ host, engine }: DiskHandlerDeps): PveHandle
       const config = host.configs.get(vmid);
       const values = snapname === undefined ? config.values : requireSnapshot(config, snapname);
       const hasFeature = hasFeatureOnAll(host, values, feature, snapname);
-      return { hasFeature, nodes: hasFeature ? [host.node] : [] };
+      // Every storage is this node's own, so far.
+      return { hasFeature, nodes: [host.node] };
     },
   };
+}
+
+function requireForImages(host: VmHost, storage: string): void {
+  host.storages.plugin(storage);
+  if (!contentOf(host.storages.definition(storage)).has("images"))
+    throw badParameter("storage", `storage '${storage}' does not support vm images`);
+}
+
+function bothParameters(message: string): AppError {
+  return parameterError({ "target-vmid": message, storage: message });
 }
 
 function refused(message: string): AppError {

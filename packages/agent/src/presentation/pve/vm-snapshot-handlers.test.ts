@@ -44,9 +44,28 @@ describe("snapshots", () => {
     expect(await exit(`DELETE ${ONE}`, { vmid: 100, snapname: "one" })).toBe("snapshot 'one' does not exist");
     expect(await inImage()).toEqual(["two"]);
     expect(node.values(100)).not.toHaveProperty("lock");
-    await expect(node.call(`POST ${SNAPSHOT}`, { vmid: 100, snapname: "current" })).rejects.toThrow(
-      "reserved",
-    );
+    const refused = (snapname: string, more = {}) =>
+      expect(async () => node.call(`POST ${SNAPSHOT}`, { vmid: 100, snapname, ...more })).rejects;
+    await refused("current").toThrow("unable to use snapshot name 'current' (reserved name)");
+    await refused("PENDING").toThrow("unable to use snapshot name 'pending' (reserved name)");
+    await refused("x1", { vmid: 999 }).toThrow("999.conf' does not exist");
+    await expect(
+      node.call(
+        `POST ${ONE}/rollback`,
+        { vmid: 100, snapname: "two", start: true },
+        { "/vms/100": ["VM.Snapshot.Rollback"] },
+      ),
+    ).rejects.toThrow("/vms/100, VM.PowerMgmt");
+    await node.configs.change(100, (config) => ({
+      ...config,
+      values: { ...config.values, lock: "backup" },
+      snapshots: { old: {} },
+    }));
+    await expect(put("x")).rejects.toThrow("VM is locked (backup)");
+    expect(await node.call(`GET ${SNAPSHOT}`, { vmid: 100 })).toMatchObject([
+      { name: "old", snaptime: 0, vmstate: false, description: "" },
+      { name: "current" },
+    ]);
   });
 
   it("go back and start the VM when asked to", async () => {

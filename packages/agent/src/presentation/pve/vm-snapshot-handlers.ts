@@ -2,6 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { apiConfig } from "@gpve/domain/vm/api-config.ts";
+import { checkLock } from "@gpve/domain/vm/lock.ts";
 import { requireSnapshot, snapshotRows } from "@gpve/domain/vm/snapshot.ts";
 import { without, withSnapshot } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -13,18 +14,17 @@ export interface SnapshotHandlerDeps {
   readonly engine: OperationEngine;
 }
 
-const RESERVED = new Set(["current", "pending"]);
-
 export function createSnapshotHandlers({ host, engine }: SnapshotHandlerDeps): PveHandlers {
   return {
     "GET /nodes/{node}/qemu/{vmid}/snapshot": ({ vmid }) =>
-      snapshotRows(host.configs.get(vmid), runningVm(host, vmid) !== undefined),
+      snapshotRows(host.configs.get(vmid), runningVm(host, vmid) !== undefined).map((row) =>
+        row.name === "current" ? row : { snaptime: 0, ...row },
+      ),
 
     "POST /nodes/{node}/qemu/{vmid}/snapshot": ({ vmid, snapname, description, vmstate }, ctx) => {
-      if (RESERVED.has(snapname))
-        throw new AppError("request.invalid", `unable to use snapshot name '${snapname}' (reserved name)`, {
-          pveStatus: 500,
-        });
+      if (snapname === "current") throw reservedName("current");
+      if (snapname.toLowerCase() === "pending") throw reservedName("pending");
+      host.configs.get(vmid);
       const args = {
         name: snapname,
         withState: vmstate ?? false,
@@ -46,6 +46,7 @@ export function createSnapshotHandlers({ host, engine }: SnapshotHandlerDeps): P
       if (description === undefined) return null;
       await engine.withResource(vmKey(vmid), vmLock(vmid, ctx.signal), () =>
         host.configs.change(vmid, (config) => {
+          checkLock(config);
           const snapshot = requireSnapshot(config, snapname);
           const values = description === "" ? without(snapshot, "description") : { ...snapshot, description };
           return withSnapshot(config, snapname, values);
@@ -54,7 +55,16 @@ export function createSnapshotHandlers({ host, engine }: SnapshotHandlerDeps): P
       return null;
     },
 
-    "POST /nodes/{node}/qemu/{vmid}/snapshot/{snapname}/rollback": ({ vmid, snapname, start }, ctx) =>
-      submitVmTask(engine, "qmrollback", vmid, { name: snapname, start: start ?? false }, ctx),
+    "POST /nodes/{node}/qemu/{vmid}/snapshot/{snapname}/rollback": ({ vmid, snapname, start }, ctx) => {
+      // Else the right to roll back would be one to switch on as well.
+      if (start === true) ctx.access.require(`/vms/${vmid}`, ["VM.PowerMgmt"]);
+      return submitVmTask(engine, "qmrollback", vmid, { name: snapname, start: start ?? false }, ctx);
+    },
   };
+}
+
+function reservedName(name: string): AppError {
+  return new AppError("request.invalid", `unable to use snapshot name '${name}' (reserved name)`, {
+    pveStatus: 500,
+  });
 }

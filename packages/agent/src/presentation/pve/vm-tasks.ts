@@ -15,7 +15,7 @@ export function vmKey(vmid: number): string {
   return `vm/${vmid}`;
 }
 
-/** `more`: other VMs that the work changes too. */
+/** `more`: other VMs that the work changes too; `subject`: the id in the UPID. */
 export async function submitVmTask(
   engine: OperationEngine,
   type: string,
@@ -23,13 +23,14 @@ export async function submitVmTask(
   args: object,
   ctx: RequestContext,
   more: readonly number[] = [],
+  subject = String(vmid),
 ): Promise<string> {
   const { upid } = await engine.submit({
     type,
     resources: [vmid, ...more].map(vmKey),
     args: { vmid, ...args },
     actor: ctx.actor?.authid ?? "",
-    subject: String(vmid),
+    subject,
     ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
   });
   return upid;

@@ -14,6 +14,7 @@ import type { OperationDefinition, StepContext } from "@gpve/kit/operation/defin
 import { allocateCloudinit } from "../cloudinit-drive.ts";
 import { freeVolume, listVolumes } from "../free-volumes.ts";
 import { withFrozenFilesystems } from "../use-guest-agent.ts";
+import { withPrefix } from "../pve-words.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 import { backupDisks, dropCopy, type BackupJob } from "./qemu-copy.ts";
 
@@ -37,18 +38,24 @@ interface CloneState {
 
 type Context = StepContext<CloneArgs, CloneState>;
 
-/** What PVE finds before it forks. */
+/** What PVE finds of the drives before it forks. */
 export function checkCloneable(host: VmHost, args: CloneArgs, config: VmConfig): void {
-  if (!args.full && args.storage !== undefined)
-    throw refused("parameter 'storage' not allowed for linked clones");
-  if (!args.full && args.format !== undefined)
-    throw refused("parameter 'format' not allowed for linked clones");
+  const { full, snapname, vmid } = args;
+  const isRunning = runningVm(host, vmid) !== undefined;
   for (const { key, drive } of listDrives(sourceValues(config, args))) {
-    if (isCdrom(drive)) continue;
-    const kind = args.full ? "Full" : "Linked";
-    if (!canCopy(host, drive, args.full ? "copy" : "clone", args.snapname))
-      throw refused(`${kind} clone feature is not supported for drive '${key}'`);
+    if (full && isRunning && snapname === undefined && key === "tpmstate0")
+      throw refused("cannot clone TPM state while VM is running");
+    if (isCdrom(drive, true)) continue;
+    const isCopied = isFullCopy(args, key, drive);
+    if (canCopy(host, drive, isCopied ? "copy" : "clone", snapname)) continue;
+    const what = `${snapname === undefined ? "" : " a snapshot of"} '${drive.file}' (${key})`;
+    throw refused(`${isCopied ? "Full" : "Linked"} clone feature is not supported for${what}`);
   }
+}
+
+/** What a linked clone cannot build upon is copied in any case. */
+function isFullCopy({ full }: CloneArgs, key: string, drive: Drive): boolean {
+  return full || isCloudinitVolume(drive.file) || key === "tpmstate0";
 }
 
 /** Storages on which the clone's disks will lie. */
@@ -68,9 +75,10 @@ export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, C
     steps: [
       {
         name: "reserve",
-        run: async ({ args, state, checkpoint }) => {
+        run: async ({ args, state, checkpoint, log }) => {
           const config = host.configs.get(args.vmid);
           if (state.existing === undefined) {
+            log(`creating a clone of VM ${args.vmid} with ID ${args.newid}`);
             if (host.configs.isTaken(args.newid)) throw alreadyCloned(args.newid);
             checkCloneable(host, args, config);
             state.existing = await listVolumes(host, args.newid, cloneStorages(config, args));
@@ -91,7 +99,7 @@ export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, C
       {
         name: "disks",
         weight: 8,
-        run: (ctx) => copyDisks(host, ctx),
+        run: (ctx) => withPrefix("clone failed: ", () => copyDisks(host, ctx)),
         undo: (ctx) => dropDisks(host, ctx),
       },
       {
@@ -132,13 +140,13 @@ async function copyDisks(host: VmHost, ctx: Context): Promise<void> {
       live.push({ key, drive, ...(await allocateLike(host, ctx, drive)) });
       continue;
     }
-    state.drives[key] = printDrive(key, await copyOne(host, ctx, drive));
+    state.drives[key] = printDrive(key, await copyOne(host, ctx, key, drive));
     await checkpoint();
   }
   await copyLive(host, ctx, live);
 }
 
-async function copyOne(host: VmHost, ctx: Context, drive: Drive): Promise<Drive> {
+async function copyOne(host: VmHost, ctx: Context, key: string, drive: Drive): Promise<Drive> {
   const { args, signal, log, progress } = ctx;
   const source = volumeOf(host, drive.file);
   await source.plugin.activate();
@@ -149,7 +157,7 @@ async function copyOne(host: VmHost, ctx: Context, drive: Drive): Promise<Drive>
     const file = await allocateCloudinit(host, args.newid, to, targetFormat(args, own), ctx);
     return { ...rest, file, size: CLOUDINIT_DRIVE_BYTES };
   }
-  if (!args.full && source.plugin.has("clone", source.volname)) {
+  if (!isFullCopy(args, key, drive) && source.plugin.has("clone", source.volname)) {
     log(`create linked clone of '${drive.file}'`);
     const volname = await source.plugin.cloneLinked(source.volname, args.newid, { signal, log });
     return { ...rest, file: formatVolumeId({ storage: source.storage, volname }) };

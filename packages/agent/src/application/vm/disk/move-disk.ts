@@ -1,11 +1,13 @@
 // Moving a disk to another storage or format: a copy while the VM is stopped, a mirror while it runs. The old volume
 // goes only after the configuration names the new one.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { parameterError } from "@gpve/domain/schema/validate-params.ts";
+import { contentOf } from "@gpve/domain/storage/definition.ts";
+import { formatVolumeId, requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
 import { iothreadId } from "@gpve/domain/vm/argv/drive-device.ts";
 import { atLeast, parseVersion } from "@gpve/domain/vm/argv/versions.ts";
-import { checkDigest } from "@gpve/domain/vm/config-update.ts";
 import {
   addUnused,
   isCdrom,
@@ -14,15 +16,19 @@ import {
   printDrive,
   requireDrive,
 } from "@gpve/domain/vm/drive.ts";
-import { checkLock } from "@gpve/domain/vm/lock.ts";
+import { isDriveKey } from "@gpve/domain/vm/keys.ts";
+import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
 import { allocateCloudinit, writeCloudinit } from "../cloudinit-drive.ts";
 import { freeVolume, listVolumes } from "../free-volumes.ts";
 import { changeMedia } from "../live/live-drives.ts";
+import { withPrefix } from "../pve-words.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { convertDisks } from "./make-template.ts";
 import { reassignSteps, type ReassignArgs } from "./reassign-disk.ts";
+import { requireUnmodified } from "./unmodified.ts";
 import { dropCopy, finishMirror, hasJob, hasNode, mirrorDisk, type CopyTarget } from "./qemu-copy.ts";
 
 export interface MoveArgs {
@@ -49,23 +55,38 @@ type Context = StepContext<MoveArgs, MoveState>;
 export function checkMovable(host: VmHost, args: MoveArgs): Drive {
   const config = host.configs.get(args.vmid);
   checkLock(config);
-  checkDigest(config, args.digest);
+  requireUnmodified(config, args.digest);
   const text = config.values[args.disk];
   if (text === undefined) throw refused(`disk '${args.disk}' does not exist`);
-  const drive = requireDrive(args.disk, text);
-  const volume = parseVolumeId(drive.file);
-  if (volume === undefined) throw refused(`disk '${args.disk}' has no associated volume`);
+  const drive = readDisk(args.disk, text);
   if (isCdrom(drive, true)) throw refused("you can't move a cdrom");
+  const volume = requireVolumeId(drive.file);
   const { format } = volumeOf(host, drive.file).plugin.block(volume.volname);
-  host.storages.plugin(args.storage);
   if (volume.storage === args.storage && (args.format === undefined || args.format === format))
     throw refused("you can't move to the same storage with same format");
+  host.storages.plugin(args.storage);
+  if (!contentOf(host.storages.definition(args.storage)).has("images"))
+    throw parameterError({ storage: `storage '${args.storage}' does not support vm images` });
   if (args.disk === "tpmstate0" && runningVm(host, args.vmid) !== undefined)
     throw refused("cannot move TPM state while VM is running");
   checkReplaceable(host, args, drive, config.values["scsihw"]);
   if (args.remove && isInSnapshot(host, args.vmid, drive.file))
     throw refused("you can't move a disk with snapshots and delete the source");
   return drive;
+}
+
+/** An unused disk is a volume and nothing else. */
+function readDisk(key: string, text: string): Drive {
+  return isDriveKey(key) ? requireDrive(key, text) : { file: text };
+}
+
+function printDisk(key: string, drive: Drive): string {
+  return isDriveKey(key) ? printDrive(key, drive) : drive.file;
+}
+
+/** The guest, where it has the disk. */
+function userOf(host: VmHost, { vmid, disk }: MoveArgs): GuestProcess | undefined {
+  return isDriveKey(disk) ? runningVm(host, vmid) : undefined;
 }
 
 /** Before 9.0, a QEMU that puts one image of a disk with an I/O thread in the place of another waits for itself. */
@@ -99,12 +120,16 @@ function moveSteps(host: VmHost): readonly Step<MoveArgs, MoveState>[] {
     {
       name: "copy",
       weight: 8,
-      run: (ctx) => copyDisk(host, ctx),
+      run: (ctx) => withPrefix("storage migration failed: ", () => copyDisk(host, ctx)),
       undo: (ctx) => takeBack(host, ctx),
     },
     {
       name: "configuration",
-      run: ({ args, state }) => switchOver(host, args, state),
+      run: async ({ args, state, log, signal }) => {
+        await switchOver(host, args, state);
+        if (isTemplate(host.configs.get(args.vmid)))
+          await convertDisks(host, args.vmid, args.disk, { log, signal });
+      },
     },
     {
       name: "old volume",
@@ -136,7 +161,7 @@ async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
   await plugin.activate();
   const { filename, format: own } = source.plugin.block(source.volname);
   const format = args.format ?? own;
-  const process = runningVm(host, args.vmid);
+  const process = userOf(host, args);
   log(`moving '${state.source}' to storage '${args.storage}'`);
   if (isCloudinitVolume(state.source)) return makeCloudinitThere(host, ctx, format);
   if (process === undefined) {
@@ -187,7 +212,7 @@ async function makeCloudinitThere(
 /** A mirror that was on its way, or through, when we were cut off. */
 async function isDone(host: VmHost, { args, state, signal }: Context): Promise<boolean> {
   if (state.target === undefined) return false;
-  const process = runningVm(host, args.vmid);
+  const process = userOf(host, args);
   // Without a running guest only a finished copy is ever noted; a mirror whose guest ended is not to be believed.
   if (process === undefined) return false;
   if (await hasJob(process, jobId(args)))
@@ -197,7 +222,7 @@ async function isDone(host: VmHost, { args, state, signal }: Context): Promise<b
 
 /** The guest writes to the copy. */
 async function isSwitched(host: VmHost, args: MoveArgs, state: MoveState): Promise<boolean> {
-  const process = runningVm(host, args.vmid);
+  const process = userOf(host, args);
   if (process === undefined || state.source === undefined || state.target === undefined) return false;
   const node = (volid: string): string => nodeName("f", args.disk, volid, host.sha256Hex);
   return (await hasNode(process, node(state.target))) && !(await hasNode(process, node(state.source)));
@@ -214,7 +239,7 @@ async function takeBack(host: VmHost, ctx: Context): Promise<void> {
 
 async function dropLeftovers(host: VmHost, { args, state, log }: Context): Promise<void> {
   const before = new Set(state.existing);
-  const process = runningVm(host, args.vmid);
+  const process = userOf(host, args);
   if (process !== undefined && state.target !== undefined)
     await dropCopy(process, jobId(args), targetOf(host, args.disk, state.target));
   for (const volid of await listVolumes(host, args.vmid, [args.storage]))
@@ -228,9 +253,10 @@ async function switchOver(host: VmHost, args: MoveArgs, state: MoveState): Promi
   await host.configs.change(args.vmid, (config) => {
     const text = config.values[args.disk];
     if (text === undefined) return config;
-    const { format: _format, ...drive } = requireDrive(args.disk, text);
-    if (drive.file === target) return config;
-    const values = { ...config.values, [args.disk]: printDrive(args.disk, { ...drive, file: target }) };
+    const { format: _format, ...drive } = readDisk(args.disk, text);
+    // It was switched before, and may have become an image that clones build upon.
+    if (drive.file !== source) return config;
+    const values = { ...config.values, [args.disk]: printDisk(args.disk, { ...drive, file: target }) };
     return { ...config, values: args.remove ? values : addUnused(values, source) };
   });
 }
@@ -254,7 +280,10 @@ function jobId({ vmid, disk }: MoveArgs): string {
 
 function isUsed(host: VmHost, vmid: number, volid: string): boolean {
   const { values } = host.configs.get(vmid);
-  return listDrives(values).some(({ drive }) => drive.file === volid) || isInSnapshot(host, vmid, volid);
+  const unused = Object.entries(values).some(([key, text]) => key.startsWith("unused") && text === volid);
+  return (
+    unused || listDrives(values).some(({ drive }) => drive.file === volid) || isInSnapshot(host, vmid, volid)
+  );
 }
 
 function isInSnapshot(host: VmHost, vmid: number, volid: string): boolean {

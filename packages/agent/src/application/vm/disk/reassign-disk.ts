@@ -1,14 +1,17 @@
 // Giving a disk of one VM to another: its volume gets a name of the other VM, then both configurations say so.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { checkDigest } from "@gpve/domain/vm/config-update.ts";
+import { dropFromBootOrder } from "@gpve/domain/vm/boot-order.ts";
+import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { isCdrom, listDrives, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
-import { checkLock } from "@gpve/domain/vm/lock.ts";
+import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
 import { without } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { listVolumes } from "../free-volumes.ts";
+import { updateVmConfig } from "../update-config.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { requireUnmodified } from "./unmodified.ts";
 
 export interface ReassignArgs {
   readonly vmid: number;
@@ -16,6 +19,7 @@ export interface ReassignArgs {
   readonly targetVmid: number;
   readonly targetDisk: string;
   readonly digest?: string;
+  readonly targetDigest?: string;
 }
 
 interface ReassignState {
@@ -28,31 +32,37 @@ interface ReassignState {
 type Context = StepContext<ReassignArgs, ReassignState>;
 
 export function checkReassignable(host: VmHost, args: ReassignArgs): { file: string; text: string } {
-  const config = host.configs.get(args.vmid);
-  const target = host.configs.get(args.targetVmid);
-  if (args.vmid === args.targetVmid)
-    throw refused(
-      "Moving a disk to the same VM is not possible. Did you mean to move the disk to a different storage?",
-    );
+  const { vmid, targetVmid, disk, targetDisk } = args;
+  const [from, to] = [host.configs.ownerOf(vmid), host.configs.ownerOf(targetVmid)];
+  if (from === undefined) throw refused(`could not find VM ${vmid}`);
+  if (to === undefined) throw refused(`could not find target VM ${targetVmid}`);
+  if (from.node !== to.node)
+    throw refused(`Both VMs need to be on the same node (${from.node} != ${to.node})`);
+  const config = host.configs.get(vmid);
   checkLock(config);
+  const target = host.configs.get(targetVmid);
   checkLock(target);
-  checkDigest(config, args.digest);
-  const text = config.values[args.disk];
-  if (text === undefined) throw refused(`Disk '${args.disk}' for VM '${args.vmid}' does not exist`);
-  const file = isDriveKey(args.disk) ? requireDrive(args.disk, text).file : text;
-  if (isDriveKey(args.disk) && isCdrom(requireDrive(args.disk, text)))
-    throw refused("you can't move a cdrom");
-  if (runningVm(host, args.vmid) !== undefined && isDriveKey(args.disk))
-    throw refused("Cannot move disk to another VM while the source VM is running - detach first");
-  if (target.values[args.targetDisk] !== undefined)
-    throw refused(`Target disk key '${args.targetDisk}' is already in use for VM '${args.targetVmid}'!`);
+  if (isTemplate(config) || isTemplate(target)) throw refused("Can't move disks from or to template VMs");
+  requireUnmodified(config, args.digest, `VM ${vmid}: `);
+  requireUnmodified(target, args.targetDigest, `VM ${targetVmid}: `);
+  const text = config.values[disk];
+  if (text === undefined) throw refused(`Disk '${disk}' for VM '${vmid}' does not exist`);
+  if (target.values[targetDisk] !== undefined)
+    throw refused(`Target disk key '${targetDisk}' is already in use for VM '${targetVmid}'`);
+  const drive = isDriveKey(disk) ? requireDrive(disk, text) : undefined;
+  const file = drive?.file ?? text;
+  if (drive !== undefined && isCdrom(drive, true))
+    throw refused("CD drive contents can't be moved to another VM");
+  if (parseVolumeId(file) === undefined) throw refused(`Volume '${file}' not managed by PVE`);
   const inSnapshot = Object.values(config.snapshots).some((values) =>
-    listDrives(values).some(({ drive }) => drive.file === file),
+    listDrives(values).some((each) => each.drive.file === file),
   );
   if (inSnapshot) throw refused("Can't move disk used by a snapshot to another VM");
   const { plugin, volname } = volumeOf(host, file);
   if (!plugin.has("rename", volname))
     throw refused("Storage does not support moving of this disk to another VM");
+  if (runningVm(host, vmid) !== undefined && isDriveKey(disk))
+    throw refused("Cannot move disk to another VM while the source VM is running - detach first");
   return { file, text };
 }
 
@@ -75,7 +85,8 @@ export function reassignSteps(
   ];
 }
 
-async function reassign(host: VmHost, { args, state, log, checkpoint }: Context): Promise<void> {
+async function reassign(host: VmHost, ctx: Context): Promise<void> {
+  const { args, state, log, checkpoint } = ctx;
   if (state.source === undefined) {
     const { file, text } = checkReassignable(host, args);
     state.source = file;
@@ -86,19 +97,42 @@ async function reassign(host: VmHost, { args, state, log, checkpoint }: Context)
   const { plugin, volname, storage } = volumeOf(host, state.source);
   let file = await renamed(host, args, state);
   if (file === undefined) {
-    log(`moving disk '${args.disk}' from VM '${args.vmid}' to '${args.targetVmid}'`);
+    log(
+      `reassign disk '${args.disk}' from VM '${args.vmid}' as '${args.targetDisk}' to VM '${args.targetVmid}'`,
+    );
     file = formatVolumeId({ storage, volname: await plugin.rename(volname, args.targetVmid) });
   }
-  const given = file;
-  await host.configs.change(args.targetVmid, (config) => ({
+  await attach(host, ctx, file);
+  await host.configs.change(args.vmid, (config) => {
+    if (config.values[args.disk] !== state.drive) return config;
+    return { ...config, values: without(dropFromBootOrder(config.values, args.disk), args.disk) };
+  });
+}
+
+/** A running guest gets the disk at once, where it can. */
+async function attach(
+  host: VmHost,
+  { args, state, signal, log, warn }: Context,
+  file: string,
+): Promise<void> {
+  const { targetVmid, targetDisk } = args;
+  if (isNamed(host, targetVmid, file)) return;
+  const text = textFor(args, state.drive ?? "", file);
+  if (runningVm(host, targetVmid) !== undefined && isDriveKey(targetDisk)) {
+    const update = readConfigUpdate({ [targetDisk]: text });
+    try {
+      await updateVmConfig(host, targetVmid, update, { signal, log });
+    } catch (err) {
+      // It is the other VM's already, and gets there with its next start.
+      if (!isNamed(host, targetVmid, file)) throw err;
+      warn(isAppError(err) ? Object.values(err.errors ?? {}).join("; ") : messageOf(err));
+    }
+    return;
+  }
+  await host.configs.change(targetVmid, (config) => ({
     ...config,
-    values: { ...config.values, [args.targetDisk]: textFor(args, state.drive ?? "", given) },
+    values: { ...config.values, [targetDisk]: text },
   }));
-  await host.configs.change(args.vmid, (config) =>
-    config.values[args.disk] === state.drive
-      ? { ...config, values: without(config.values, args.disk) }
-      : config,
-  );
 }
 
 function textFor({ disk, targetDisk }: ReassignArgs, text: string, file: string): string {
@@ -116,8 +150,10 @@ async function renamed(host: VmHost, args: ReassignArgs, state: ReassignState): 
 }
 
 function isNamed(host: VmHost, vmid: number, volid: string): boolean {
-  const { values } = host.configs.get(vmid);
-  return Object.values(values).some((text) => text === volid || text.startsWith(`${volid},`));
+  const { values, pending } = host.configs.get(vmid);
+  return [...Object.values(values), ...Object.values(pending)].some(
+    (text) => text === volid || text.startsWith(`${volid},`),
+  );
 }
 
 function refused(message: string): AppError {

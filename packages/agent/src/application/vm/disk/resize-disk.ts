@@ -14,6 +14,8 @@ export interface ResizeArgs {
   readonly size: string;
   readonly digest?: string;
   readonly skiplock: boolean;
+  /** Storages on which whoever asks may take space; absent: all. */
+  readonly allowedStorages?: readonly string[];
 }
 
 interface ResizeState {
@@ -54,7 +56,9 @@ export function resizeDiskOperation(host: VmHost): OperationDefinition<ResizeArg
           if (text === undefined) throw refused(`disk '${disk}' does not exist`);
           const drive = requireDrive(disk, text);
           if (isCdrom(drive)) throw refused("you can't resize a cdrom");
-          const { plugin, volname } = volumeOf(host, drive.file);
+          const { plugin, volname, storage } = volumeOf(host, drive.file);
+          if (args.allowedStorages?.includes(storage) === false)
+            throw refused(`Permission check failed (/storage/${storage}, Datastore.AllocateSpace)`);
           await plugin.activate();
           const { size: now } = await plugin.info(volname);
           if (state.bytes === undefined) {
