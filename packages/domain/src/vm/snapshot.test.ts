@@ -378,7 +378,7 @@ describe("what others see", () => {
     };
     expect(snapshotRows(config, true)).toEqual([
       { name: "s1", description: "d", vmstate: true, snaptime: 7, parent: "s0", snapstate: "delete" },
-      { name: "s2", description: "", vmstate: false },
+      { name: "s2", description: "", vmstate: false, snaptime: 0 },
       { name: "current", digest: "d1", running: true, description: "You are here!", parent: "s1" },
     ]);
     expect(snapshotRows(base, false).at(-1)).not.toHaveProperty("parent");

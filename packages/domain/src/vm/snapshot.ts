@@ -216,7 +216,7 @@ export function snapshotRows(config: VmConfig, running: boolean): SnapshotRow[] 
     name,
     description: values["description"] ?? "",
     vmstate: values["vmstate"] !== undefined,
-    ...(values["snaptime"] === undefined ? {} : { snaptime: Number(values["snaptime"]) }),
+    snaptime: Number(values["snaptime"] ?? 0),
     ...(values["parent"] === undefined ? {} : { parent: values["parent"] }),
     ...(values["snapstate"] === undefined ? {} : { snapstate: values["snapstate"] }),
   }));

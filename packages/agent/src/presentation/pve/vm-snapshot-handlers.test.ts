@@ -58,10 +58,13 @@ describe("snapshots", () => {
     ).rejects.toThrow("/vms/100, VM.PowerMgmt");
     await node.configs.change(100, (config) => ({
       ...config,
-      values: { ...config.values, lock: "backup" },
+      values: { ...config.values, lock: "backup", "amd-sev": "type=std" },
       snapshots: { old: {} },
     }));
     await expect(put("x")).rejects.toThrow("VM is locked (backup)");
+    await refused("x2", { vmstate: true }).toThrow(
+      "Cannot live-migrate, snapshot (with RAM), or hibernate a VM with: amd-sev",
+    );
     expect(await node.call(`GET ${SNAPSHOT}`, { vmid: 100 })).toMatchObject([
       { name: "old", snaptime: 0, vmstate: false, description: "" },
       { name: "current" },

@@ -3,7 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { apiConfig } from "@gpve/domain/vm/api-config.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
-import { requireSnapshot, snapshotRows } from "@gpve/domain/vm/snapshot.ts";
+import { checkStateSavable, requireSnapshot, snapshotRows } from "@gpve/domain/vm/snapshot.ts";
 import { without, withSnapshot } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { runningVm, type VmHost } from "../../application/vm/vm-host.ts";
@@ -17,14 +17,13 @@ export interface SnapshotHandlerDeps {
 export function createSnapshotHandlers({ host, engine }: SnapshotHandlerDeps): PveHandlers {
   return {
     "GET /nodes/{node}/qemu/{vmid}/snapshot": ({ vmid }) =>
-      snapshotRows(host.configs.get(vmid), runningVm(host, vmid) !== undefined).map((row) =>
-        row.name === "current" ? row : { snaptime: 0, ...row },
-      ),
+      snapshotRows(host.configs.get(vmid), runningVm(host, vmid) !== undefined),
 
     "POST /nodes/{node}/qemu/{vmid}/snapshot": ({ vmid, snapname, description, vmstate }, ctx) => {
       if (snapname === "current") throw reservedName("current");
       if (snapname.toLowerCase() === "pending") throw reservedName("pending");
-      host.configs.get(vmid);
+      const { values } = host.configs.get(vmid);
+      if (vmstate === true) checkStateSavable(values);
       const args = {
         name: snapname,
         withState: vmstate ?? false,
