@@ -45,6 +45,29 @@ export async function runTask(
     throw new Error(`${method} ${path}: the task ended with ${exitstatus ?? "nothing"}`);
 }
 
+const POLL_MS = 100;
+
+/** Asks for all of them at once and watches their node's list: a poll per task would be most of what is measured. */
+export async function runTasks(
+  { api }: Bench,
+  requests: readonly (readonly [method: string, path: string, params: Readonly<Record<string, number>>])[],
+): Promise<void> {
+  const upids = await Promise.all(
+    requests.map(async ([method, path, params]) => {
+      const answer = await api(method, path, params);
+      if (answer.status !== 200) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+      return answer.data as string;
+    }),
+  );
+  const active = async (): Promise<readonly unknown[]> =>
+    (await api("GET", `/nodes/${NODE}/tasks`, { source: "active" })).data;
+  while ((await active()).length > 0) await new Promise((done) => setTimeout(done, POLL_MS));
+  const ended = (await api("GET", `/nodes/${NODE}/tasks`, { source: "archive", limit: 10_000 }))
+    .data as readonly { upid: string; status: string }[];
+  for (const { upid, status } of ended)
+    if (upids.includes(upid) && status !== "OK") throw new Error(`${upid} ended with ${status}`);
+}
+
 /** Does them all, `atOnce` at a time. */
 export async function forEach<T>(
   items: readonly T[],

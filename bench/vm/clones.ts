@@ -4,7 +4,7 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { exec } from "@gpve/kit/exec.ts";
 import { tinyImage } from "../../test/support/images.ts";
-import { forEach, NODE, runTask, type Bench } from "./bench-gpve.ts";
+import { forEach, NODE, runTask, runTasks, type Bench } from "./bench-gpve.ts";
 
 const TEMPLATE = 900;
 const FIRST = 1_000;
@@ -25,8 +25,9 @@ export async function measureClones(bench: Bench, clones: number): Promise<Clone
   await runTask(bench, "POST", `/nodes/${NODE}/qemu/${TEMPLATE}/template`);
   const ids = Array.from({ length: clones }, (_, index) => FIRST + index);
   const begun = performance.now();
-  await forEach(ids, clones, (newid) =>
-    runTask(bench, "POST", `/nodes/${NODE}/qemu/${TEMPLATE}/clone`, { newid }),
+  await runTasks(
+    bench,
+    ids.map((newid) => ["POST", `/nodes/${NODE}/qemu/${TEMPLATE}/clone`, { newid }]),
   );
   const oursMs = performance.now() - begun;
   await forEach(ids, 4, (vmid) => runTask(bench, "DELETE", `/nodes/${NODE}/qemu/${vmid}`));
