@@ -1,5 +1,7 @@
-import { expect, test } from "vitest";
+import { readFileSync } from "node:fs";
+import { expect, test, vi } from "vitest";
 import { exec } from "./exec.ts";
+import { identify, isAlive } from "./process-identity.ts";
 
 test("passes arguments untouched: no shell reads them", async () => {
   const { stdout } = await exec("printf", ["%s|", "$(id)", "; rm -rf /", "a b"]);
@@ -24,7 +26,28 @@ test("names program, exit code and last words of a failure", async () => {
 });
 
 test("says so when the program is not installed", async () => {
-  await expect(exec("gpve-no-such-program", [])).rejects.toMatchObject({ code: "feature.unsupported" });
+  for (const diesWithUs of [false, true])
+    await expect(exec("gpve-no-such-program", [], { diesWithUs })).rejects.toMatchObject({
+      code: "feature.unsupported",
+      message: "cannot run gpve-no-such-program: it is not installed",
+    });
+});
+
+test("is followed by those that die with us", async () => {
+  const script = `import { exec } from ${JSON.stringify(new URL("exec.ts", import.meta.url).href)};
+    void exec("sh", ["-c", "echo $$; exec sleep 60"], { diesWithUs: true, onLine: (line) => console.log(line) });`;
+  let pid = 0;
+  const parent = exec(process.execPath, ["--input-type=module", "-e", script], {
+    okCodes: [128],
+    onLine: (line) => (pid = Number(line)),
+  });
+  await vi.waitFor(() => expect(pid).toBeGreaterThan(0), { timeout: 10_000 });
+  const sleeping = identify(pid);
+  if (sleeping === undefined) throw new Error("it does not run");
+  const { ppid } = /PPid:\s+(?<ppid>\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.groups ?? {};
+  process.kill(Number(ppid), "SIGKILL");
+  await expect(parent).rejects.toThrow("was killed by SIGKILL");
+  await vi.waitFor(() => expect(isAlive(sleeping)).toBe(false), { timeout: 10_000 });
 });
 
 test("stops on time-out, on cancel and on too much output", async () => {

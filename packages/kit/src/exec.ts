@@ -14,6 +14,8 @@ export interface ExecOptions {
   readonly maxOutputBytes?: number;
   /** Exit codes that are not a failure; default [0]. */
   readonly okCodes?: readonly number[];
+  /** Killed when we die, however we die: for programs whose work is thrown away after a crash. */
+  readonly diesWithUs?: boolean;
   /** Called with every complete line of stdout and stderr as it arrives. */
   readonly onLine?: (line: string, stream: "stdout" | "stderr") => void;
 }
@@ -33,6 +35,16 @@ export const MINIMAL_ENV: Readonly<Record<string, string>> = {
   LC_ALL: "C",
 };
 
+const DIES_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"] as const;
+
+/** setpriv's exit code for a program that is not there. */
+const NOT_FOUND = 127;
+
+function notInstalled(file: string, cause?: Error): AppError {
+  const options = { data: { file }, ...(cause === undefined ? {} : { cause }) };
+  return new AppError("feature.unsupported", `cannot run ${file}: it is not installed`, options);
+}
+
 /** Runs a program to its end. Rejects with AppError naming program, exit code and the last words of stderr. */
 export const exec: Exec = (file, args, options = {}) => {
   const { timeoutMs = 60_000, maxOutputBytes = 16 * 1024 * 1024, okCodes = [0] } = options;
@@ -41,7 +53,9 @@ export const exec: Exec = (file, args, options = {}) => {
       reject(new AppError("operation.cancelled", `${file} was not started: the request was cancelled`));
       return;
     }
-    const child = spawn(file, args, {
+    const [program, ...rest] =
+      options.diesWithUs === true ? [...DIES_WITH_US, file, ...args] : [file, ...args];
+    const child = spawn(program, rest, {
       cwd: options.cwd,
       env: { ...(options.env ?? MINIMAL_ENV) },
       stdio: ["pipe", "pipe", "pipe"],
@@ -89,13 +103,11 @@ export const exec: Exec = (file, args, options = {}) => {
     };
     child.on("error", (cause: NodeJS.ErrnoException) => {
       finish();
-      const missing = cause.code === "ENOENT";
-      const hint = missing
-        ? `cannot run ${file}: it is not installed`
-        : `cannot run ${file}: ${cause.message}`;
-      reject(
-        new AppError(missing ? "feature.unsupported" : "internal.error", hint, { cause, data: { file } }),
-      );
+      if (cause.code === "ENOENT") reject(notInstalled(options.diesWithUs === true ? program : file, cause));
+      else
+        reject(
+          new AppError("internal.error", `cannot run ${file}: ${cause.message}`, { cause, data: { file } }),
+        );
     });
     child.on("close", (code, signal) => {
       finish();
@@ -106,6 +118,10 @@ export const exec: Exec = (file, args, options = {}) => {
       const result = { code: code ?? 128, stdout: stdout(), stderr: stderr() };
       if (code !== null && okCodes.includes(code)) {
         resolve(result);
+        return;
+      }
+      if (options.diesWithUs === true && code === NOT_FOUND && result.stderr.startsWith("setpriv:")) {
+        reject(notInstalled(file));
         return;
       }
       const how = code === null ? `was killed by ${signal}` : `failed with exit code ${code}`;

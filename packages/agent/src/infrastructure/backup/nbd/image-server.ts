@@ -20,8 +20,6 @@ export interface ImageRequest {
 }
 
 const START_TIMEOUT_MS = 30_000;
-/** A server that nobody came to would wait for ever, and hold its image: it dies with us, however we die. */
-const DIES_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"];
 const EXPORT = "disk";
 
 /** Serves an image while `use` runs. The server ends with its only client. */
@@ -48,8 +46,13 @@ export async function withImage<T>(
     "--",
     image.path,
   ];
-  const [program, ...words] = [...DIES_WITH_US, ...politely(image.ionice), "qemu-nbd", ...args];
-  const server = deps.exec(program ?? "", words, { signal: stop.signal, timeoutMs: 24 * 3600_000 });
+  const [program = "", ...words] = [...politely(image.ionice), "qemu-nbd", ...args];
+  // A server that nobody came to would wait for ever, and hold its image.
+  const server = deps.exec(program, words, {
+    signal: stop.signal,
+    timeoutMs: 24 * 3600_000,
+    diesWithUs: true,
+  });
   const failed = server.then(
     () => undefined,
     (err: unknown) => err,

@@ -32,7 +32,7 @@ export class QemuImg {
 
   create(path: string, format: DiskFormat, size: number, work: StorageWork = {}): Promise<void> {
     const options = preallocationOption(format, this.#preallocation);
-    return this.#run(["create", "-q", "-f", format, ...options, path, `${size}`], work);
+    return this.#run(["create", "-q", "-f", format, ...options, path, `${size}`], { ...work, isNew: true });
   }
 
   createLinked(
@@ -44,7 +44,7 @@ export class QemuImg {
     const options = linkedOptions(base.format, this.#preallocation);
     return this.#run(
       ["create", "-q", "-f", "qcow2", "-b", base.file, "-F", base.format, ...options, name],
-      work,
+      { ...work, isNew: true },
       directory,
     );
   }
@@ -71,7 +71,7 @@ export class QemuImg {
         ...imageArguments(source.path, source.format, source.region),
         target.path,
       ],
-      work,
+      { ...work, isNew: true },
     );
   }
 
@@ -112,10 +112,16 @@ export class QemuImg {
     return JSON.parse(stdout) as Record<string, unknown>;
   }
 
-  async #run(argv: readonly string[], work: StorageWork, cwd?: string): Promise<void> {
+  /** A new image is nobody's after a crash: whoever makes it then must not be at it while it is taken away. */
+  async #run(
+    argv: readonly string[],
+    work: StorageWork & { readonly isNew?: boolean },
+    cwd?: string,
+  ): Promise<void> {
     try {
       await this.#exec("qemu-img", argv, {
         timeoutMs: NO_TIMEOUT_MS,
+        ...(work.isNew === true ? { diesWithUs: true } : {}),
         ...(work.signal === undefined ? {} : { signal: work.signal }),
         ...(cwd === undefined ? {} : { cwd }),
         onLine: (line) => {
