@@ -1,5 +1,6 @@
 // The PVE methods a server answers itself.
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { Access } from "./application/access/access.ts";
@@ -33,6 +34,7 @@ export interface PveHandlerParts {
   readonly reads: FreshReads;
   readonly nodeName: string;
   readonly clusterName: string | undefined;
+  readonly agents: AgentDirectory;
 }
 
 export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
@@ -57,6 +59,7 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     ...createStorageHandlers({ storages }),
     ...createGuestReadHandlers({
       guests: new ReadGuests({ guests, board, permissions: () => access.directory.model() }),
+      agents: parts.agents,
     }),
     ...createCpuHandlers({ models: new CpuModels(records), board }),
     ...createClusterTaskHandlers({ tasks: recentTasks }),

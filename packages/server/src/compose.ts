@@ -293,6 +293,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
             reads,
             nodeName,
             clusterName: settings.clusterName,
+            agents,
           }),
           ...backupJobs.handlers,
           ...consoles.handlers,

@@ -95,6 +95,25 @@ function lister(): ListResources {
 let permissions = {};
 const storages = [{ storage: "local", type: "dir", content: "images", shared: false }];
 
+test("shows what the running guests of a pool take together", async () => {
+  await addGuest(100, "n1", "cores: 2\nmemory: 1024\n");
+  const [pool] = JSON.parse(
+    lister()
+      .json(undefined, { actor: root, access: see(() => true) })
+      .toString(),
+  ) as Record<string, unknown>[];
+  expect(pool).toEqual({
+    id: "/pool/p1",
+    type: "pool",
+    pool: "p1",
+    uptime: 5,
+    mem: 7,
+    maxmem: 1024 ** 3,
+    cpu: 0.5,
+    maxcpu: 2,
+  });
+});
+
 test("lists every resource to root and keeps the bytes until something changes", async () => {
   await addGuest(100);
   await addGuest(101, "n2");

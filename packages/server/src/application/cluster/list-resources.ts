@@ -4,7 +4,16 @@ import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { isRoot, type AccessView, type Actor } from "@gpve/domain/request/context.ts";
 import { Kept } from "../kept.ts";
-import { guestRow, nodeRow, poolRow, storageRow, type Row, type StorageDefinition } from "./resource-rows.ts";
+import {
+  addToPool,
+  guestRow,
+  nodeRow,
+  poolRow,
+  storageRow,
+  type PoolUsage,
+  type Row,
+  type StorageDefinition,
+} from "./resource-rows.ts";
 
 export type ResourceType = "vm" | "storage" | "node" | "sdn";
 
@@ -96,8 +105,10 @@ export class ListResources {
     const { access } = viewer;
     const parts: string[] = [];
     if (type === undefined) {
+      const usage = this.#poolUsage(pools);
       for (const pool of pools.ids()) {
-        if (access.has(`/pool/${pool}`, ["Pool.Audit"])) parts.push(JSON.stringify(poolRow(pool)));
+        if (access.has(`/pool/${pool}`, ["Pool.Audit"]))
+          parts.push(JSON.stringify(poolRow(pool, usage.get(pool))));
       }
     }
     if (type === undefined || type === "vm") {
@@ -125,6 +136,18 @@ export class ListResources {
       }
     }
     return parts;
+  }
+
+  /** What the running guests of each pool take together. */
+  #poolUsage(pools: PoolMembership): ReadonlyMap<string, PoolUsage> {
+    const usage = new Map<string, PoolUsage>();
+    if (pools.ids().length === 0) return usage;
+    const runtimes = this.#runtimes();
+    for (const entry of this.#deps.guests.list()) {
+      const { pool, row } = this.#guestRow(entry, runtimes, pools);
+      if (pool !== undefined && Number(row["uptime"]) > 0) usage.set(pool, addToPool(usage.get(pool), row));
+    }
+    return usage;
   }
 
   /** Who may see what changes far less often than what runs. */

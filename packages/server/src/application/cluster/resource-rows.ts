@@ -85,6 +85,29 @@ export function storageRow(
   };
 }
 
-export function poolRow(pool: string): Row {
-  return { id: `/pool/${pool}`, type: "pool", pool };
+/** Of the guests that run in a pool. */
+export interface PoolUsage {
+  /** Of the one that runs longest. */
+  readonly uptime: number;
+  readonly mem: number;
+  readonly maxmem: number;
+  /** Share of `maxcpu`. */
+  readonly cpu: number;
+  readonly maxcpu: number;
+}
+
+export function addToPool(usage: PoolUsage | undefined, guest: Row): PoolUsage {
+  const { uptime = 0, mem = 0, maxmem = 0, cpu = 0, maxcpu = 0 } = usage ?? {};
+  const cpus = maxcpu + Number(guest["maxcpu"]);
+  return {
+    uptime: Math.max(uptime, Number(guest["uptime"])),
+    mem: mem + Number(guest["mem"]),
+    maxmem: maxmem + Number(guest["maxmem"]),
+    cpu: (cpu * maxcpu + Number(guest["cpu"]) * Number(guest["maxcpu"])) / cpus,
+    maxcpu: cpus,
+  };
+}
+
+export function poolRow(pool: string, usage?: PoolUsage): Row {
+  return { id: `/pool/${pool}`, type: "pool", pool, ...usage };
 }

@@ -111,8 +111,55 @@ test("keeps a node's list until a guest changes", async () => {
   expect(guests.listJson("n1", "qemu", viewer).toString()).toBe("[]");
 });
 
+test("asks the node for what only QEMU knows where the full list is wanted", async () => {
+  const asked = new Set<unknown>();
+  const agents = {
+    connection: (node: string) => ({
+      node,
+      call: async ({ params }: { params: Readonly<Record<string, unknown>> }) => {
+        asked.add(params["vmid"]);
+        if (params["vmid"] === "103") throw new Error("it went away");
+        return { data: { qmpstatus: "paused", vmid: 102, nics: {}, ha: { managed: 0 } } };
+      },
+    }),
+  };
+  const guest = (vmid: number) => ({
+    vmid,
+    type: "qemu" as const,
+    status: "running" as const,
+    uptimeSeconds: 1,
+    cpu: 0,
+    mem: 1,
+    diskread: 0,
+    diskwrite: 0,
+    netin: 0,
+    netout: 0,
+  });
+  const report = { report: { guests: [guest(102), guest(103)] } };
+  const board = { list: () => [], get: () => report as never, generation: () => 1 };
+  const running = new ReadGuests({
+    guests: records.collection(guestCollection),
+    board,
+    permissions: () => 1,
+  });
+  await records.transact((tx) => {
+    for (const vmid of [102, 103])
+      tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node: "n1", conf: "" }));
+  });
+  const list = createGuestReadHandlers({ guests: running, agents })["GET /nodes/{node}/qemu"];
+  const access = { privileges: () => new Map(), has: () => true, require: () => undefined };
+  expect(await list?.({ node: "n1", full: true }, { access } as never)).toEqual([
+    expect.objectContaining({ vmid: 100, status: "stopped", qmpstatus: "stopped" }),
+    expect.objectContaining({ vmid: 102, status: "running", qmpstatus: "paused", nics: {} }),
+    expect.objectContaining({ vmid: 103, status: "running", qmpstatus: "running" }),
+  ]);
+  expect(asked).toEqual(new Set(["102", "103"]));
+  expect(await list?.({ node: "n1" }, { access } as never)).toHaveProperty("rawJson");
+});
+
 test("refuses two views of a configuration at once", () => {
-  const read = createGuestReadHandlers({ guests })["GET /nodes/{node}/qemu/{vmid}/config"];
+  const agents = { connection: () => undefined };
+  const read = createGuestReadHandlers({ guests, agents })["GET /nodes/{node}/qemu/{vmid}/config"];
   expect(() => read?.({ node: "n1", vmid: 100, current: true, snapshot: "snap1" }, {} as never)).toThrow(
     "Parameter verification failed.",
   );

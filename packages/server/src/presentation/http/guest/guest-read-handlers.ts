@@ -1,13 +1,30 @@
+import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { ReadGuests } from "../../../application/guest/read-guests.ts";
 
-const BOTH = "cannot use 'snapshot' parameter with 'current'";
+export interface GuestReadDeps {
+  readonly guests: ReadGuests;
+  readonly agents: AgentDirectory;
+}
 
-export function createGuestReadHandlers({ guests }: { readonly guests: ReadGuests }): PveHandlers {
+type Row = Readonly<Record<string, unknown>>;
+
+const BOTH = "cannot use 'snapshot' parameter with 'current'";
+const STATUS = "GET /nodes/{node}/qemu/{vmid}/status/current";
+/** Of the status of one VM, what its list does not have. */
+const NOT_LISTED = new Set(["ha", "agent", "spice", "clipboard"]);
+const ASK_AT_ONCE = 16;
+
+export function createGuestReadHandlers({ guests, agents }: GuestReadDeps): PveHandlers {
   return {
-    "GET /nodes/{node}/qemu": ({ node }, ctx) =>
-      new PveReply({ rawJson: guests.listJson(node, "qemu", ctx) }),
+    "GET /nodes/{node}/qemu": async ({ node, full }, ctx) => {
+      const rawJson = guests.listJson(node, "qemu", ctx);
+      if (full !== true) return new PveReply({ rawJson });
+      return fullRows(agents, node, JSON.parse(rawJson.toString()) as Row[], ctx);
+    },
     "GET /nodes/{node}/lxc": ({ node }, ctx) => new PveReply({ rawJson: guests.listJson(node, "lxc", ctx) }),
     "GET /nodes/{node}/qemu/{vmid}/config": ({ node, vmid, current, snapshot }) => {
       if (current === true && snapshot !== undefined) throw parameterError({ snapshot: BOTH, current: BOTH });
@@ -18,4 +35,41 @@ export function createGuestReadHandlers({ guests }: { readonly guests: ReadGuest
     },
     "GET /nodes/{node}/qemu/{vmid}/pending": ({ node, vmid }) => guests.pending(node, vmid),
   };
+}
+
+/** What only the QEMU of a running VM knows is asked there, a few at a time. */
+async function fullRows(
+  agents: AgentDirectory,
+  node: string,
+  rows: readonly Row[],
+  ctx: RequestContext,
+): Promise<Row[]> {
+  const shown = rows.map((row) => ({ ...row, qmpstatus: row["status"] }));
+  const waiting = [...shown.entries()].filter(([, row]) => (row as Row)["status"] === "running");
+  const ask = async (): Promise<void> => {
+    for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+      const [at, row] = next;
+      const status = await statusOf(agents, node, (row as Row)["vmid"], ctx);
+      const known = Object.entries(status).filter(([key]) => !NOT_LISTED.has(key));
+      shown[at] = { ...row, ...Object.fromEntries(known) };
+    }
+  };
+  await Promise.all(Array.from({ length: ASK_AT_ONCE }, ask));
+  return shown;
+}
+
+async function statusOf(
+  agents: AgentDirectory,
+  node: string,
+  vmid: unknown,
+  ctx: RequestContext,
+): Promise<Row> {
+  const { actor, requestId, clientAddress, signal } = ctx;
+  const call = { route: STATUS, params: { node, vmid: String(vmid) }, actor, requestId, clientAddress };
+  try {
+    return ((await agents.connection(node)?.call(call, signal))?.data ?? {}) as Row;
+  } catch (err) {
+    ignore(err, "it ended or went away just now; what was known of it is still shown");
+    return {};
+  }
 }
