@@ -12,6 +12,8 @@ export interface StorageWork {
   readonly log?: (line: string) => void;
   /** 0 to 1. */
   readonly progress?: (fraction: number) => void;
+  /** Copies go no faster. */
+  readonly bytesPerSecond?: number;
 }
 
 export interface StorageStatus {

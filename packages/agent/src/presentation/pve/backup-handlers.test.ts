@@ -39,6 +39,11 @@ describe.skipIf(!hasBackupTools)("backups (skipped without qemu-utils and lzop)"
     expect(world.values(101)["smbios1"]).not.toBe(world.values(100)["smbios1"]);
     const text = await world.configOf(name);
     expect(text).toContain("#qmdump#map:scsi0:drive-scsi0:local:raw:");
+    const route = "GET /nodes/{node}/vzdump/extractconfig";
+    const manager = { "/storage/local": ["Datastore.Allocate", "Datastore.AllocateSpace"] };
+    await expect(world.call(route, { volume: `local:backup/${name}` }, manager)).rejects.toThrow(
+      "(/vms/100, VM.Backup)",
+    );
   });
 
   test("of a running VM are read through QEMU, and QEMU is left as it was", async () => {

@@ -72,7 +72,9 @@ export function createBackupHandlers(deps: BackupHandlerDeps): PveHandlers {
       });
     },
     "GET /nodes/{node}/vzdump/extractconfig": ({ volume }, ctx) => {
-      requireBackup(host, volume, ctx);
+      const owner = requireBackup(host, volume, ctx);
+      // Who manages the storage still sees no guest's configuration without the guest's leave.
+      if (owner !== undefined) ctx.access.require(`/vms/${owner}`, ["VM.Backup"]);
       return archivedConfigText(host, tools, volume);
     },
   };
@@ -103,8 +105,13 @@ function storageDefaults(host: VmHost, id: string): { id: string; dumpdir?: stri
   };
 }
 
-/** Throws when the volume is no backup, or one that the actor may not use. */
-export function requireBackup(host: VmHost, volid: string, ctx: RequestContext, forVmid?: number): void {
+/** Throws when the volume is no backup, or one that the actor may not use. Returns whose it is. */
+export function requireBackup(
+  host: VmHost,
+  volid: string,
+  ctx: RequestContext,
+  forVmid?: number,
+): number | undefined {
   const { plugin, volname, storage } = volumeOf(host, volid);
   const { type, vmid } = plugin.parse(volname);
   requireVolumeAccess(
@@ -112,4 +119,5 @@ export function requireBackup(host: VmHost, volid: string, ctx: RequestContext, 
     { storage, volid, type, ...(vmid === undefined ? {} : { vmid }) },
     { as: "backup", ...(forVmid === undefined ? {} : { forVmid }) },
   );
+  return vmid;
 }

@@ -2,12 +2,14 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { badParameter } from "@gpve/domain/backup/vzdump-parameters.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { requireHostPathAccess } from "@gpve/domain/storage/volume-access.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
 import { restoreRefused, type RestoreArgs } from "../../application/backup/restore-request.ts";
 import { requireFree } from "../../application/backup/restore-vm.ts";
+import { copyLimit } from "../../application/vm/disk/copy-limits.ts";
 import { volumeOf, type VmHost } from "../../application/vm/vm-host.ts";
 import { requireBackup } from "./backup-handlers.ts";
 
@@ -140,23 +142,22 @@ function requireUnlocked(host: VmHost, vmid: number): void {
   }
 }
 
-/** What the request says, where the actor may say it; otherwise no more than the storages allow. */
+/** Of the storage that is read and those that may be written to; 0 = without a limit. */
 function restoreLimit(
   host: VmHost,
-  { bwlimit, storage }: RestoreParams,
+  { archive, bwlimit, storage }: RestoreParams,
   storages: readonly string[],
   ctx: RequestContext,
 ): number {
-  const involved = storage === undefined ? storages : [storage];
-  const limits = involved.flatMap((each) => {
-    const text = String(host.storages.definition(each).options["bwlimit"] ?? "");
-    const limit = /(?:^|,)restore=(\d+)/.exec(text)?.[1] ?? /(?:^|,)default=(\d+)/.exec(text)?.[1];
-    return limit === undefined || limit === "0" ? [] : [Number(limit)];
-  });
-  const mayChoose = involved.every((each) => ctx.access.has(`/storage/${each}`, ["Datastore.Allocate"]));
-  if (bwlimit !== undefined && mayChoose) return bwlimit;
-  const all = [...limits, ...(bwlimit === undefined || bwlimit === 0 ? [] : [bwlimit])];
-  return all.length === 0 ? 0 : Math.min(...all);
+  const from = parseVolumeId(archive)?.storage;
+  const to = storage === undefined ? storages : [storage];
+  const request = {
+    operation: "restore",
+    storages: [...(from === undefined ? [] : [from]), ...to],
+    wanted: bwlimit,
+    access: ctx.access,
+  } as const;
+  return copyLimit(host, request) ?? 0;
 }
 
 function mayAllocate(storage: string, ctx: RequestContext): boolean {

@@ -173,9 +173,11 @@ describe("cloning", () => {
       jobs.delete(String(id));
       return {};
     });
-    expect(await clone({})).toBe("OK");
+    expect(await clone({ bwlimit: 100 })).toBe("OK");
     expect(node.values(200)["scsi0"]).toBe("local:200/vm-200-disk-0.qcow2,size=1M");
     expect(jobs.size).toBe(0);
+    const sent = guest?.qmp.commands.find(({ name }) => name === "transaction")?.args;
+    expect(sent).toMatchObject({ actions: [{ data: { speed: 100 * 1024 } }] });
     guest?.qmp.answers.delete("transaction");
     expect(await clone({ newid: 201 })).toMatch(/^clone failed: .*transaction/);
     expect(node.images(201)).toEqual([]);
@@ -290,6 +292,31 @@ describe("moving a disk", () => {
     expect(await move({ storage: "other", delete: true })).toBe("OK");
     expect(node.values(100)["scsi0"]).toBe("other:100/base-100-disk-0.qcow2,size=1M");
     expect(node.images(100)).toEqual([]);
+  });
+
+  it("goes no faster than the request, the storages or the datacenter allow", async () => {
+    node.define("slow", { content: "images", bwlimit: "move=20480" });
+    await node.addWithDisk(100);
+    const speeds: (number | undefined)[] = [];
+    for (const storage of ["slow", "other"]) {
+      const { plugin } = node.storages.find(storage);
+      const copy = plugin.importFrom.bind(plugin);
+      plugin.importFrom = (source, target, work) => {
+        speeds.push(work?.bytesPerSecond);
+        return copy(source, target, work);
+      };
+    }
+    expect(await move({ storage: "slow", delete: true })).toBe("OK");
+    expect(await move({ storage: "other", delete: true })).toBe("OK");
+    expect(await move({ storage: "slow", delete: true, bwlimit: 0 })).toBe("OK");
+    const rights = { "/vms/100": ["VM.Config.Disk"], "/storage/other": ["Datastore.AllocateSpace"] };
+    const call = [
+      `POST ${VM}/move_disk`,
+      { vmid: 100, disk: "scsi0", storage: "other", bwlimit: 99_999_999 },
+    ] as const;
+    expect(await exit(...call, rights)).toBe("OK");
+    expect(await clone({ storage: "other", bwlimit: 4096 })).toBe("OK");
+    expect(speeds).toEqual([20480 * 1024, 20480 * 1024, undefined, 20480 * 1024, 4096 * 1024]);
   });
 
   it("gives it to another VM", async () => {

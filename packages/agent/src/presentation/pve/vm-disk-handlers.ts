@@ -1,9 +1,11 @@
 // PVE's methods that make, grow and take away a VM's disks: clone, template, resize, move, unlink.
 import { AppError } from "@gpve/contracts/errors.ts";
+import type { AccessView } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
 import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
 import { requireSnapshot } from "@gpve/domain/vm/snapshot.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -12,7 +14,9 @@ import {
   checkCloneable,
   cloneStorages,
   sourceValues,
+  type CloneArgs,
 } from "../../application/vm/disk/clone-vm.ts";
+import { copyLimit } from "../../application/vm/disk/copy-limits.ts";
 import { checkTemplatePossible } from "../../application/vm/disk/make-template.ts";
 import { checkMovable } from "../../application/vm/disk/move-disk.ts";
 import { checkReassignable } from "../../application/vm/disk/reassign-disk.ts";
@@ -31,7 +35,7 @@ export interface DiskHandlerDeps {
 export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerDeps): PveHandlers {
   return {
     "POST /nodes/{node}/qemu/{vmid}/clone": ({ vmid, newid, full, target, ...params }, ctx) => {
-      const { snapname, name, description, storage, format, pool } = params;
+      const { snapname, name, description, storage, format, pool, bwlimit } = params;
       host.configs.requirePool(pool);
       if (storage !== undefined) requireForImages(host, storage);
       const config = host.configs.get(vmid);
@@ -59,7 +63,8 @@ export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerD
         throw refused(`can't clone VM to node '${target}' (VM uses local storage)`);
       if (host.configs.isTaken(newid)) throw alreadyCloned(newid);
       checkCloneable(host, args, config);
-      return submitVmTask(engine, "qmclone", vmid, args, ctx, [newid]);
+      const limits = cloneLimits(host, config, args, bwlimit, ctx.access);
+      return submitVmTask(engine, "qmclone", vmid, { ...args, limits }, ctx, [newid]);
     },
 
     "POST /nodes/{node}/qemu/{vmid}/template": ({ vmid, disk }, ctx) => {
@@ -116,8 +121,15 @@ export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerD
         ...(format === undefined ? {} : { format }),
         ...(digest === undefined ? {} : { digest }),
       };
-      checkMovable(host, args);
-      return submitVmTask(engine, "qmmove", vmid, args, ctx);
+      const { file } = checkMovable(host, args);
+      const limit = copyLimit(host, {
+        operation: "move",
+        storages: [requireVolumeId(file).storage, storage],
+        wanted: more.bwlimit,
+        access: ctx.access,
+      });
+      const limited = limit === undefined ? args : { ...args, bwlimit: limit };
+      return submitVmTask(engine, "qmmove", vmid, limited, ctx);
     },
 
     "GET /nodes/{node}/qemu/{vmid}/feature": ({ vmid, feature, snapname }) => {
@@ -138,6 +150,23 @@ function requireForImages(host: VmHost, storage: string): void {
 
 function bothParameters(message: string): AppError {
   return parameterError({ "target-vmid": message, storage: message });
+}
+
+/** By the storage that is read. */
+function cloneLimits(
+  host: VmHost,
+  config: VmConfig,
+  args: CloneArgs,
+  wanted: number | undefined,
+  access: AccessView,
+): Record<string, number> {
+  const limits: Record<string, number> = {};
+  for (const source of cloneStorages(config, { ...args, storage: undefined })) {
+    const storages = [source, args.storage ?? source];
+    const limit = copyLimit(host, { operation: "clone", storages, wanted, access });
+    if (limit !== undefined) limits[source] = limit;
+  }
+  return limits;
 }
 
 function refused(message: string): AppError {

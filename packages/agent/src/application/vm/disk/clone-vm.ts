@@ -16,6 +16,7 @@ import { freeVolume, listVolumes } from "../free-volumes.ts";
 import { withFrozenFilesystems } from "../use-guest-agent.ts";
 import { withPrefix } from "../pve-words.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { bandwidth } from "./copy-limits.ts";
 import { backupDisks, dropCopy, type BackupJob } from "./qemu-copy.ts";
 
 export interface CloneArgs {
@@ -29,6 +30,8 @@ export interface CloneArgs {
   readonly storage?: string;
   readonly pool?: string;
   readonly format?: "raw" | "qcow2" | "vmdk";
+  /** KiB/s by the storage that is read. */
+  readonly limits?: Readonly<Record<string, number>>;
 }
 
 interface CloneState {
@@ -59,7 +62,10 @@ function isFullCopy({ full }: CloneArgs, key: string, drive: Drive): boolean {
 }
 
 /** Storages on which the clone's disks will lie. */
-export function cloneStorages(config: VmConfig, args: CloneArgs): string[] {
+export function cloneStorages(
+  config: VmConfig,
+  args: Pick<CloneArgs, "snapname"> & { readonly storage?: string | undefined },
+): string[] {
   const found = listDrives(sourceValues(config, args)).flatMap(({ drive }) => {
     const own = isCdrom(drive, true) ? undefined : parseVolumeId(drive.file)?.storage;
     return own === undefined ? [] : [args.storage ?? own];
@@ -176,7 +182,7 @@ async function copyOne(host: VmHost, ctx: Context, key: string, drive: Drive): P
       ...(args.snapname === undefined ? {} : { snapshot: args.snapname }),
     },
     { vmid: args.newid, format: wanted },
-    { signal, log, progress },
+    { signal, log, progress, ...bandwidth(args.limits?.[source.storage]) },
   );
   const { size } = await plugin.info(volname);
   return { ...rest, file: formatVolumeId({ storage, volname }), size };
@@ -205,7 +211,10 @@ async function copyLive(
   const process = runningVm(host, args.vmid);
   if (disks.length === 0) return;
   if (process === undefined) throw refused(`VM ${args.vmid} ended while its disks were copied`);
-  const jobs = disks.map(({ key, volname, storage }) => jobOf(host, args.newid, key, storage, volname));
+  const jobs = disks.map(({ key, drive, volname, storage }) => ({
+    ...jobOf(host, args.newid, key, storage, volname),
+    ...bandwidth(args.limits?.[volumeOf(host, drive.file).storage]),
+  }));
   log(`copying ${disks.length} disks of the running VM`);
   const wait: JobWait = {
     signal,

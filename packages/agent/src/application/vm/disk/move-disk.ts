@@ -28,6 +28,7 @@ import { withPrefix } from "../pve-words.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 import { convertDisks } from "./make-template.ts";
 import { reassignSteps, type ReassignArgs } from "./reassign-disk.ts";
+import { bandwidth } from "./copy-limits.ts";
 import { requireUnmodified } from "./unmodified.ts";
 import { dropCopy, finishMirror, hasJob, hasNode, mirrorDisk, type CopyTarget } from "./qemu-copy.ts";
 
@@ -39,6 +40,8 @@ export interface MoveArgs {
   /** The old volume is destroyed; otherwise it stays as unused. */
   readonly remove: boolean;
   readonly digest?: string;
+  /** KiB/s */
+  readonly bwlimit?: number;
 }
 
 interface MoveState {
@@ -168,7 +171,7 @@ async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
     const volname = await plugin.importFrom(
       { path: filename, format: own, trusted: true },
       { vmid: args.vmid, format },
-      { signal, log, progress },
+      { signal, log, progress, ...bandwidth(args.bwlimit) },
     );
     state.target = formatVolumeId({ storage: args.storage, volname });
     await checkpoint();
@@ -182,6 +185,7 @@ async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
     ...mirrorOf(host, args, state.source),
     key: args.disk,
     target: targetOf(host, args.disk, state.target),
+    ...bandwidth(args.bwlimit),
   };
   await mirrorDisk(process, job, {
     signal,

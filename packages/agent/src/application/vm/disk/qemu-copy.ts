@@ -21,6 +21,7 @@ export interface BackupJob {
   /** "scsi0" */
   readonly key: string;
   readonly target: CopyTarget;
+  readonly bytesPerSecond?: number | undefined;
 }
 
 /** One moment of all disks, each copied to its target. `quiesced` holds the guest's file systems for that moment. */
@@ -32,13 +33,14 @@ export async function backupDisks(
 ): Promise<void> {
   const { qmp } = process;
   for (const { target } of jobs) await addTarget(process, target);
-  const actions = jobs.map(({ id, key, target }) => ({
+  const actions = jobs.map(({ id, key, target, bytesPerSecond }) => ({
     type: "blockdev-backup",
     data: {
       "job-id": id,
       device: topNodeName(key),
       target: target.node,
       sync: "full",
+      ...(bytesPerSecond === undefined ? {} : { speed: bytesPerSecond }),
       "auto-dismiss": false,
     },
   }));
@@ -64,6 +66,7 @@ export async function mirrorDisk(
     target: job.target.node,
     replaces: job.replaces,
     sync: "full",
+    ...(job.bytesPerSecond === undefined ? {} : { speed: job.bytesPerSecond }),
     "auto-dismiss": false,
   });
   await finishMirror(process, job, wait);

@@ -292,6 +292,24 @@ describe("the directory storage", () => {
     expect((await made("metadata", "raw"))[2]).toBeLessThan(2 * MIB);
   });
 
+  it("copies no faster than it may", async () => {
+    const seen: string[][] = [];
+    const spy: Exec = (file, args, options) => {
+      seen.push([...args]);
+      return exec(file, args, options);
+    };
+    const plugin = pluginAt(root, {}, { exec: spy });
+    const source = join(root, "source.raw");
+    writeFileSync(source, Buffer.alloc(65_536, 1));
+    const made = await plugin.importFrom(
+      { path: source, format: "raw", trusted: true },
+      { vmid: 100, format: "raw" },
+      { bytesPerSecond: 10_000_000 },
+    );
+    expect(seen.at(-1)).toEqual(expect.arrayContaining(["-r", "10000000"]));
+    expect(readFileSync(plugin.path(made)).equals(readFileSync(source))).toBe(true);
+  });
+
   it("grows a disk with zeroes, whatever lay in its file before", async () => {
     for (const preallocation of ["off", "metadata", "falloc", "full"]) {
       const plugin = pluginAt(join(root, preallocation), { preallocation });

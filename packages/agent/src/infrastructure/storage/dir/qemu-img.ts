@@ -67,6 +67,7 @@ export class QemuImg {
         "-O",
         target.format,
         ...preallocationOption(target.format, this.#preallocation),
+        ...(work.bytesPerSecond === undefined ? [] : ["-r", `${work.bytesPerSecond}`]),
         ...(source.snapshot === undefined ? [] : ["-l", `snapshot.name=${source.snapshot}`]),
         ...imageArguments(source.path, source.format, source.region),
         target.path,
