@@ -1,93 +1,18 @@
 import { describe, expect, it } from "vitest";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { checkLock, setLock } from "./lock.ts";
-import { createSnapshot, deleteSnapshot, rollbackSnapshot, type SnapshotHost } from "./snapshot-run.ts";
+import { createSnapshot, deleteSnapshot } from "./snapshot-run.ts";
 import {
-  beginRollback,
   commitSnapshot,
-  finishRollback,
   finishSnapshotDelete,
   markSnapshotDeleting,
   prepareSnapshot,
   removeSnapshotDrive,
   snapshotRows,
-  type StartFromState,
 } from "./snapshot.ts";
 import { beginSuspend } from "./suspend.ts";
-import { emptyVmConfig, type VmConfig } from "./vm-config.ts";
-
-const UUID = "11111111-1111-4111-8111-111111111111";
-const base: VmConfig = {
-  ...emptyVmConfig,
-  digest: "d1",
-  values: {
-    cores: "2",
-    description: "mine",
-    ide2: "none,media=cdrom",
-    scsi0: "l1:x,size=1G",
-    unused0: "l1:old",
-    virtio1: "l2:y",
-    vmgenid: "21a7e7bc-3cd2-4232-a009-a41f4ee992ae",
-  },
-  pending: { cores: "4" },
-};
-
-/** Volumes and guest in memory; a step listed in `failing` throws. */
-class MemoryHost implements SnapshotHost {
-  readonly vmid = 100;
-  config: VmConfig;
-  running = true;
-  readonly failing = new Set<string>();
-  readonly log: string[] = [];
-  started: StartFromState | undefined;
-
-  constructor(config: VmConfig) {
-    this.config = config;
-  }
-  #do(step: string): Promise<void> {
-    this.log.push(step);
-    return this.failing.has(step) ? Promise.reject(new Error(`${step} failed`)) : Promise.resolve();
-  }
-  load = () => Promise.resolve(this.config);
-  update(change: (config: VmConfig) => VmConfig): Promise<VmConfig> {
-    if (this.failing.has("update")) return Promise.reject(new Error("update failed"));
-    this.config = change(this.config);
-    return Promise.resolve(this.config);
-  }
-  now = () => 1000;
-  newUuid = () => UUID;
-  warn = (message: string) => void this.log.push(`warn ${message}`);
-  isRunning = () => Promise.resolve(this.running);
-  hasSnapshotFeature = () => Promise.resolve(!this.failing.has("feature"));
-  activateStorages = (storages: readonly string[]) => this.#do(`activate ${storages.join("+")}`);
-  async allocateState() {
-    await this.#do("allocate");
-    return {
-      vmstate: "l1:state",
-      runningmachine: "pc-q35-9.2",
-      runningcpu: "host,+aes",
-      "running-nets-host-mtu": "net0=1500",
-    };
-  }
-  freeVolume = (volid: string) => this.#do(`free ${volid}`);
-  wantsFreeze = () => Promise.resolve(true);
-  freeze = () => this.#do("freeze");
-  thaw = () => this.#do("thaw");
-  beginState = () => this.#do("begin");
-  endState = () => this.#do("end");
-  snapshotVolume = (key: string) => this.#do(`snap ${key}`);
-  deleteVolumeSnapshot = (key: string) => this.#do(`unsnap ${key}`);
-  checkVolumeRollback = (key: string) => this.#do(`check ${key}`);
-  rollbackVolume = (key: string) => this.#do(`rollback ${key}`);
-  async stop() {
-    await this.#do("stop");
-    this.running = false;
-  }
-  start(state: StartFromState) {
-    this.started = state;
-    return this.#do("start");
-  }
-}
+import { MemoryHost, twoDisks as base } from "./testing/memory-snapshots.ts";
+import type { VmConfig } from "./vm-config.ts";
 
 describe("taking a snapshot", () => {
   it("quiesces the guest, snapshots each disk and becomes the parent", async () => {
@@ -245,124 +170,6 @@ describe("deleting a snapshot", () => {
     expect(removeSnapshotDrive(locked, "b1", "scsi0", expected).snapshots["b1"]).toMatchObject({
       unused0: "l1:x",
     });
-  });
-});
-
-describe("rolling back", () => {
-  const withState: VmConfig = {
-    ...base,
-    snapshots: {
-      s1: {
-        cores: "1",
-        scsi0: "l1:x,size=1G",
-        machine: "q35",
-        vmgenid: "21a7e7bc-3cd2-4232-a009-a41f4ee992ae",
-        vmstate: "l1:state",
-        runningmachine: "pc-q35-9.2",
-        runningcpu: "host,+aes",
-        "running-nets-host-mtu": "net0=1500",
-        snaptime: "1",
-        description: "then",
-      },
-    },
-  };
-
-  it("takes the snapshot's configuration and continues from its RAM", async () => {
-    const host = new MemoryHost(withState);
-    await rollbackSnapshot(host, "s1");
-    expect(host.log).toEqual(["activate l1", "check scsi0", "stop", "rollback scsi0", "start"]);
-    expect(host.config.values).toEqual({
-      cores: "1",
-      description: "mine",
-      machine: "q35",
-      parent: "s1",
-      scsi0: "l1:x,size=1G",
-      unused0: "l1:old",
-      unused1: "l2:y",
-      vmgenid: UUID,
-    });
-    expect(host.config.pending).toEqual({});
-    expect(host.started).toEqual({
-      vmstate: "l1:state",
-      machine: "pc-q35-9.2",
-      cpu: "host,+aes",
-      netsHostMtu: "net0=1500",
-    });
-  });
-
-  it("guesses the machine of snapshots that do not say which ran", () => {
-    const rolled = (snapshot: Record<string, string>, machine?: string) =>
-      finishRollback(
-        setLock(
-          { ...emptyVmConfig, values: machine === undefined ? {} : { machine }, snapshots: { s1: snapshot } },
-          "rollback",
-        ),
-        "s1",
-        { newUuid: () => UUID },
-      );
-    expect(rolled({ vmstate: "l1:s", machine: "q35" })).toEqual({
-      config: expect.objectContaining({ values: { parent: "s1" } }),
-      start: { vmstate: "l1:s", machine: "q35" },
-    });
-    expect(rolled({ vmstate: "l1:s", machine: "q35" }, "pc").config.values).toEqual({
-      parent: "s1",
-      machine: "q35",
-    });
-    expect(rolled({ vmstate: "l1:s" }).start).toEqual({ vmstate: "l1:s", machine: "pc-i440fx-1.4" });
-    expect(rolled({ vmgenid: "0" })).toMatchObject({
-      config: { values: { vmgenid: "0" } },
-      start: undefined,
-    });
-  });
-
-  it("removes a cloud-init drive that no snapshot has, and only that", async () => {
-    const drives = { ide2: "l1:vm-100-cloudinit,media=cdrom", sata0: "l1:iso,media=cdrom", sata1: "l1:y" };
-    const host = new MemoryHost({
-      ...base,
-      values: drives,
-      special: { cloudinit: { name: "x" } },
-      snapshots: { s1: { sata5: "l1:y,media=cdrom" } },
-    });
-    await rollbackSnapshot(host, "s1");
-    expect(host.log.filter((step) => step.startsWith("free"))).toEqual(["free l1:vm-100-cloudinit"]);
-    // A disk that the snapshot has only as a disc is not in it.
-    expect(host.config.values).toEqual({ parent: "s1", sata5: "l1:y,media=cdrom", unused0: "l1:y" });
-    expect(host.config.special).toEqual({});
-    const shared = new MemoryHost({ ...base, values: drives, snapshots: { s1: {}, s2: drives } });
-    await rollbackSnapshot(shared, "s1");
-    expect(shared.log.filter((step) => step.startsWith("free"))).toEqual([]);
-  });
-
-  it("keeps what a snapshot without a machine says of the CPU", () => {
-    const config = setLock({ ...emptyVmConfig, snapshots: { s1: { runningcpu: "host" } } }, "rollback");
-    expect(finishRollback(config, "s1", { newUuid: () => UUID }).config.values).toEqual({
-      parent: "s1",
-      runningcpu: "host",
-    });
-  });
-
-  it("refuses what would not come back whole", async () => {
-    const template = new MemoryHost({ ...withState, values: { ...base.values, template: "1" } });
-    await expect(rollbackSnapshot(template, "none")).rejects.toThrow(
-      "you can't rollback if vm is a template",
-    );
-    expect(template.log).toEqual([]);
-    const restarted = new MemoryHost(withState);
-    restarted.rollbackVolume = () => {
-      restarted.running = true;
-      return Promise.resolve();
-    };
-    await expect(rollbackSnapshot(restarted, "s1")).rejects.toThrow("vm is running");
-    expect(restarted.config.values["lock"]).toBe("rollback");
-    const stuck = new MemoryHost(withState);
-    stuck.stop = () => Promise.resolve();
-    await expect(rollbackSnapshot(stuck, "s1")).rejects.toThrow("unable to rollback vm 100: vm is running");
-    expect(stuck.config).toBe(withState);
-    const half = { ...withState, snapshots: { s1: { snapstate: "prepare" } } };
-    expect(() => beginRollback(half, "s1")).toThrow(
-      "unable to rollback to incomplete snapshot (snapstate = prepare)",
-    );
-    expect(() => finishRollback(withState, "s1", { newUuid: () => UUID })).toThrow("got wrong lock");
   });
 });
 

@@ -169,7 +169,9 @@ export function finishRollback(
   const snapshot = requireComplete(config, name);
   if (!hasLock(config, "rollback")) throw refuse("object.conflict", "got wrong lock");
   const oldMachine = config.values["machine"];
-  const kept = Object.entries(strangers(config.values, snapshot).reduce(addUnused, config.values)).filter(
+  // A disk that waits to be attached has its volume already.
+  const left = [...strangers(config.values, snapshot), ...strangers(config.pending, snapshot)];
+  const kept = Object.entries(left.reduce(addUnused, config.values)).filter(
     ([key]) => key === "description" || /^unused\d+$/.test(key),
   );
   let values: VmValues = { ...Object.fromEntries(kept), ...copyable(snapshot), parent: name };
@@ -244,8 +246,11 @@ function copyable(values: VmValues): VmValues {
 
 /** Volumes of drives that a snapshot does not have, so that nothing names them once it is rolled back to. */
 function strangers(values: VmValues, snapshot: VmValues): string[] {
+  // Devices of the host are nobody's volumes.
   const volumes = (each: VmValues) =>
-    listDrives(each).flatMap(({ drive }) => (isCdrom(drive, true) ? [] : [drive.file]));
+    listDrives(each).flatMap(({ drive }) =>
+      isCdrom(drive, true) || drive.file.startsWith("/") ? [] : [drive.file],
+    );
   const known = new Set(volumes(snapshot));
   return volumes(values).filter((volid) => !known.has(volid));
 }
@@ -254,8 +259,9 @@ function strangers(values: VmValues, snapshot: VmValues): string[] {
 export function strayCloudinit(config: VmConfig): string[] {
   return Object.values(config.snapshots)
     .reduce<string[]>(
-      (left, snapshot) => left.filter((volid) => strangers(config.values, snapshot).includes(volid)),
-      listDrives(config.values).map(({ drive }) => drive.file),
+      (left, snapshot) =>
+        left.filter((volid) => !listDrives(snapshot).some(({ drive }) => drive.file === volid)),
+      [...listDrives(config.values), ...listDrives(config.pending)].map(({ drive }) => drive.file),
     )
     .filter((volid) => /vm-\d+-cloudinit/.test(volid));
 }
