@@ -10,7 +10,10 @@ export interface RouteDecl {
   readonly audit: AuditRule;
   /** Where the code runs; default: the node in `proxyto`, else the server that was asked. */
   readonly runs?: "server" | "node";
-  /** The answer goes out as it came: it is a guest's own, with true and false where PVE's own answers have 1 and 0. */
+  /**
+   * The answer goes out as it came: it is a guest's own, or QEMU's, with true and false where PVE's own answers have 1
+   * and 0.
+   */
   readonly verbatim?: true;
 }
 
@@ -180,7 +183,8 @@ export const pveRoutes = {
   "GET /nodes/{node}/qemu/{vmid}/vncwebsocket": read,
   "PUT /nodes/{node}/qemu/{vmid}/config": write,
   "POST /nodes/{node}/qemu/{vmid}/config": write,
-  "GET /nodes/{node}/qemu/{vmid}/status/current": readOnNode,
+  // Its `blockstat` is QEMU's.
+  "GET /nodes/{node}/qemu/{vmid}/status/current": { ...readOnNode, verbatim: true },
   "POST /nodes/{node}/qemu/{vmid}/clone": write,
   "GET /nodes/{node}/qemu/{vmid}/feature": readOnNode,
   "POST /nodes/{node}/qemu/{vmid}/move_disk": write,

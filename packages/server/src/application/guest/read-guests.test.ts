@@ -119,7 +119,7 @@ test("asks the node for what only QEMU knows where the full list is wanted", asy
       call: async ({ params }: { params: Readonly<Record<string, unknown>> }) => {
         asked.add(params["vmid"]);
         if (params["vmid"] === "103") throw new Error("it went away");
-        return { data: { qmpstatus: "paused", vmid: 102, nics: {}, ha: { managed: 0 } } };
+        return { data: { qmpstatus: "paused", vmid: 102, blockstat: { a: true }, ha: { managed: 0 } } };
       },
     }),
   };
@@ -148,9 +148,10 @@ test("asks the node for what only QEMU knows where the full list is wanted", asy
   });
   const list = createGuestReadHandlers({ guests: running, agents })["GET /nodes/{node}/qemu"];
   const access = { privileges: () => new Map(), has: () => true, require: () => undefined };
-  expect(await list?.({ node: "n1", full: true }, { access } as never)).toEqual([
+  const reply = (await list?.({ node: "n1", full: true }, { access } as never)) as { rawJson: string };
+  expect(JSON.parse(reply.rawJson)).toEqual([
     expect.objectContaining({ vmid: 100, status: "stopped", qmpstatus: "stopped" }),
-    expect.objectContaining({ vmid: 102, status: "running", qmpstatus: "paused", nics: {} }),
+    expect.objectContaining({ vmid: 102, status: "running", qmpstatus: "paused", blockstat: { a: true } }),
     expect.objectContaining({ vmid: 103, status: "running", qmpstatus: "running" }),
   ]);
   expect(asked).toEqual(new Set(["102", "103"]));

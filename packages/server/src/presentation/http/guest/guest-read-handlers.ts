@@ -23,7 +23,9 @@ export function createGuestReadHandlers({ guests, agents }: GuestReadDeps): PveH
     "GET /nodes/{node}/qemu": async ({ node, full }, ctx) => {
       const rawJson = guests.listJson(node, "qemu", ctx);
       if (full !== true) return new PveReply({ rawJson });
-      return fullRows(agents, node, JSON.parse(rawJson.toString()) as Row[], ctx);
+      const rows = await fullRows(agents, node, JSON.parse(rawJson.toString()) as Row[], ctx);
+      // As they come: what QEMU counts has true and false in it.
+      return new PveReply({ rawJson: JSON.stringify(rows) });
     },
     "GET /nodes/{node}/lxc": ({ node }, ctx) => new PveReply({ rawJson: guests.listJson(node, "lxc", ctx) }),
     "GET /nodes/{node}/qemu/{vmid}/config": ({ node, vmid, current, snapshot }) => {
