@@ -11,6 +11,8 @@ export interface Parts {
   readonly credentials: Credentials;
   readonly server: Child;
   readonly agent: Child;
+  /** The agent's data directory. */
+  readonly agentData: string;
   stop(): Promise<void>;
 }
 
@@ -43,13 +45,14 @@ export async function startParts(etcd: EtcdSettings | undefined): Promise<Parts>
   await untilPrinted(server, "is ready at");
   const credentials = readCredentials(serverData);
   const token = await invite(credentials);
+  const agentData = join(dir, "agent");
   const agentFile = join(dir, "agent.yaml");
   writeFileSync(
     agentFile,
     stringify({
       apiVersion: "gpve.io/v1",
       kind: "AgentConfiguration",
-      dataDir: join(dir, "agent"),
+      dataDir: agentData,
       agent: { nodeName: "n1", address: "127.0.0.1", port: agentPort },
       server: { endpoint: credentials.url, token },
     }),
@@ -61,6 +64,7 @@ export async function startParts(etcd: EtcdSettings | undefined): Promise<Parts>
     credentials,
     server,
     agent,
+    agentData,
     async stop() {
       await Promise.all([agent.stop(), server.stop()]);
       rmSync(dir, { recursive: true, force: true });

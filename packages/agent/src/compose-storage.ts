@@ -12,6 +12,7 @@ import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { isEnded } from "@gpve/kit/operation/states.ts";
+import { UploadSpool } from "./infrastructure/storage/upload-spool.ts";
 import { backupTime } from "./application/storage/local-time.ts";
 import { NodeStorages } from "./application/storage/node-storages.ts";
 import { pullOciOperation } from "./application/storage/pull-oci.ts";
@@ -45,21 +46,17 @@ export interface StorageSettings {
 export interface AgentStorage {
   readonly storages: NodeStorages;
   readonly handlers: PveHandlers;
+  readonly uploads: UploadSpool;
   /** After operations were recovered. */
   start(): Promise<void>;
   close(): void;
-}
-
-/** Where a server of the same process leaves the bodies of uploads. */
-export function uploadDirectory(data: DataDir): string {
-  return data.file("agent", "upload");
 }
 
 const SAMPLE_EVERY_MS = 10_000;
 
 export function composeStorage(settings: StorageSettings): AgentStorage {
   const { data, engine, clock, log } = settings;
-  const uploads = uploadDirectory(data);
+  const uploads = data.file("agent", "upload");
   mkdirSync(uploads, { recursive: true, mode: 0o700 });
   const storages = new NodeStorages({
     node: settings.node,
@@ -108,6 +105,11 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
         ...(settings.isContainer === undefined ? {} : { isContainer: settings.isContainer }),
       }),
     },
+    uploads: new UploadSpool({
+      directory: uploads,
+      node: settings.node,
+      isWanted: (path) => wantedUploads(engine).has(path),
+    }),
     async start() {
       removeOrphans(uploads, engine);
       await look();
@@ -122,12 +124,17 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
 
 /** Bodies that no unfinished operation waits for: their upload was cut off by a crash. */
 function removeOrphans(uploads: string, engine: OperationEngine): void {
-  const wanted = new Set<string>();
-  for (const { type, state, args } of engine.list()) {
-    if (type === COPY_IMAGE && !isEnded(state)) wanted.add((args as UploadArgs).spooled);
-  }
+  const wanted = wantedUploads(engine);
   for (const name of readdirSync(uploads)) {
     const path = join(uploads, name);
     if (!wanted.has(path)) rmSync(path, { force: true });
   }
+}
+
+function wantedUploads(engine: OperationEngine): ReadonlySet<string> {
+  const wanted = new Set<string>();
+  for (const { type, state, args } of engine.list()) {
+    if (type === COPY_IMAGE && !isEnded(state)) wanted.add((args as UploadArgs).spooled);
+  }
+  return wanted;
 }

@@ -1,5 +1,6 @@
 // Wires one agent. The only file here that constructs adapters. Whether servers reach it in memory or over gRPC is the
 // business of whoever composes the process.
+import { withUploads } from "./presentation/pve/upload-tunnel.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
@@ -210,7 +211,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         },
       }),
     ],
-    tunnel: vms.openTunnel,
+    tunnel: withUploads(storage.uploads, vms.openTunnel),
     extensions: {
       ...images,
       ...vms.extensions,

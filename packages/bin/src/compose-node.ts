@@ -2,7 +2,6 @@
 // two machines would, in memory.
 import { reportLocally } from "@gpve/agent/application/report/reporter.ts";
 import { startAgent } from "@gpve/agent/compose.ts";
-import { uploadDirectory } from "@gpve/agent/compose-storage.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { background } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -104,10 +103,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     onError: (err) => log.error({ err: String(err) }, "node report failed"),
   });
   background(log, "node reports", reporting);
-  const listener = await server.start({
-    uploads: uploadDirectory(data),
-    agent: agent.agent,
-  });
+  const listener = await server.start({ agent: agent.agent });
   const port = listener.address.port;
   const url = formatUrl({ host: listen.host, port });
   completeCredentials(data, url, server);

@@ -63,7 +63,7 @@ import { createPasswordHasher } from "./infrastructure/secrets/password-hasher.t
 import { createSealer } from "./infrastructure/secrets/sealer.ts";
 import { tokenSecrets } from "./infrastructure/secrets/token-secrets.ts";
 import { RecordsTaskPublisher } from "./infrastructure/task/records-task-publisher.ts";
-import { LocalUploads } from "./infrastructure/upload/local-uploads.ts";
+import { AgentUploads } from "./infrastructure/upload/agent-uploads.ts";
 import { TicketKeys } from "./infrastructure/tickets/ticket-keys.ts";
 import { openTickets } from "./infrastructure/tickets/tickets.ts";
 import { agentKeyRules, createServerGrpcHandler } from "./presentation/grpc/handler.ts";
@@ -116,8 +116,6 @@ export interface OpenServer {
 }
 
 export interface LocalParts {
-  /** Directory in which the agent of this process expects the bodies of uploads. */
-  readonly uploads?: string;
   /** The agent of this very process. */
   readonly agent?: AgentConnection;
   /** Serves the tasks of this server itself, for nodes whose agent does not know them. */
@@ -301,7 +299,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         },
         agents,
         localNode: nodeName,
-        uploads: new LocalUploads({ directory: local.uploads, localNode: nodeName }),
+        uploads: new AgentUploads({ agents, localNode: nodeName, newRequestId: shared.newRequestId }),
         // Only this process writes to an embedded store, and a write is in memory before its answer goes out.
         fresh: reads.fresh,
       });

@@ -1,12 +1,20 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, request, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { AgentCall } from "@gpve/domain/node/agent-port.ts";
-import { LocalUploads } from "../../../infrastructure/upload/local-uploads.ts";
+import type { AgentCall, AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import { AgentUploads } from "../../../infrastructure/upload/agent-uploads.ts";
 import { createEntry } from "../entry.ts";
 import type { PveApiDeps } from "./ports.ts";
 import { createPveApi } from "./pve-api.ts";
@@ -18,6 +26,39 @@ let agentAnswer: () => unknown = () => "UPID:x";
 const calls: AgentCall[] = [];
 const delays: number[] = [];
 
+/** Free space of the node, as the fake agent tells it. */
+let room = Number.MAX_SAFE_INTEGER;
+let made = 0;
+
+const fakeTunnel: NonNullable<AgentConnection["tunnel"]> = async ({ target, params }, input) => {
+  expect(target).toBe("upload");
+  const { length, discard } = params as { length: number; discard?: string };
+  if (discard !== undefined) rmSync(discard);
+  if (length > room) throw new AppError("capacity.exceeded", "not enough space", { pveStatus: 500 });
+  made += 1;
+  const path = join(directory, `upload-${made}`);
+  return { opened: { path }, output: discard === undefined ? fakeStore(path, input) : nothing() };
+};
+
+/** Rejects at once when the disk is full, as a node does. */
+async function* fakeStore(path: string, input: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  try {
+    writeFileSync(path, "");
+    for await (const chunk of input) {
+      if ((bytes += chunk.length) > room) throw new AppError("capacity.exceeded", "no space left");
+      appendFileSync(path, chunk);
+    }
+  } catch (err) {
+    rmSync(path, { force: true });
+    throw err;
+  }
+  yield Buffer.from(JSON.stringify({ bytes: lying ?? bytes }));
+}
+let lying: number | undefined;
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+
 beforeAll(async () => {
   directory = mkdtempSync(join(tmpdir(), "gpve-upload-"));
   const log = {
@@ -25,6 +66,19 @@ beforeAll(async () => {
     info: () => undefined,
     warn: () => undefined,
     error: () => undefined,
+  };
+  const agents = {
+    connection: (node: string) =>
+      node === "n9"
+        ? undefined
+        : {
+            node,
+            call: async (call: AgentCall) => {
+              calls.push(call);
+              return { data: agentAnswer() };
+            },
+            ...(node === "deaf" ? {} : { tunnel: fakeTunnel }),
+          },
   };
   const deps: PveApiDeps = {
     authenticate: async () => ({ actor: { userid: "joe@pve", authid: "joe@pve" }, via: "token" }),
@@ -38,17 +92,9 @@ beforeAll(async () => {
       }
     },
     handlers: {},
-    agents: {
-      connection: (node) => ({
-        node,
-        call: async (call) => {
-          calls.push(call);
-          return { data: agentAnswer() };
-        },
-      }),
-    },
+    agents,
     localNode: "n1",
-    uploads: new LocalUploads({ directory, localNode: "n1", reserveBytes: 0 }),
+    uploads: new AgentUploads({ agents, localNode: "n1", newRequestId: () => "r2" }),
     fresh: async () => undefined,
     audit: async () => undefined,
     observe: () => undefined,
@@ -186,16 +232,24 @@ describe("uploading", () => {
     expect(answer).toEqual({ status: 500, text: "upload failed" });
   });
 
-  it("refuses nodes it cannot reach with files, and bodies that do not fit", async () => {
+  it("reaches other nodes, and says which take nothing", async () => {
     const body = form({ content: "iso" }, { name: "a.iso", body: "x" });
-    const elsewhere = await send(body, { node: "n2" });
-    expect(elsewhere.status).toBe(501);
-    expect(elsewhere.text).toContain("cannot pass uploads on to node 'n2'");
-    const uploads = new LocalUploads({ directory, localNode: "n1" });
-    await expect(uploads.open("n1", 2 ** 52)).rejects.toThrow("not enough space for an upload");
-    await expect(new LocalUploads({ directory: undefined, localNode: "n1" }).open("n1", 1)).rejects.toThrow(
-      "cannot pass",
-    );
+    expect((await send(body, { node: "n2" })).status).toBe(200);
+    rmSync(String(calls[0]?.params["tmpfilename"]));
+    expect((await send(body, { node: "deaf" })).text).toContain("node 'deaf' takes no uploads");
+    expect((await send(body, { node: "n9" })).text).toContain("hostname lookup 'n9' failed");
+  });
+
+  it("leaves nothing of a body that does not fit, or arrives cut", async () => {
+    const body = form({ content: "iso" }, { name: "a.iso", body: "x".repeat(500_000) });
+    room = 100;
+    expect((await send(body)).text).toContain("not enough space");
+    lying = 7;
+    room = Number.MAX_SAFE_INTEGER;
+    expect((await send(body)).text).toContain("node 'n1' stored 7 of 500000 bytes");
+    lying = undefined;
+    expect(readdirSync(directory)).toEqual([]);
+    expect(calls).toEqual([]);
   });
 
   it("lets no client name a file of the node in a plain form", async () => {

@@ -1,0 +1,17 @@
+// How a server gives a node the body of an upload: bytes through a tunnel, kept by the node until an operation takes them.
+
+export const UPLOAD_TARGET = "upload";
+
+/** Parameters of the tunnel: a body of so many bytes at most, or one that nobody takes. */
+export type UploadRequest = { readonly length: number } | { readonly discard: string };
+
+/** What the node says when it is ready for the bytes. */
+export interface UploadOpened {
+  /** On the node; the parameter `tmpfilename` of the call that follows. */
+  readonly path: string;
+}
+
+/** What the node sends back when it has written the last byte. */
+export interface UploadStored {
+  readonly bytes: number;
+}

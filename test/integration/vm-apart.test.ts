@@ -1,0 +1,167 @@
+// A guest whose node is another process than the server that clients talk to: what is more than a question and an answer
+// (uploads, downloads, consoles, screenshots) crosses both.
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { WebSocket } from "ws";
+import { exec } from "@gpve/kit/exec.ts";
+import { apiOf, type Api } from "../support/gpve.ts";
+import { tinyImage } from "../support/images.ts";
+import { endGuestsOf } from "../support/left-guests.ts";
+import { startParts, type Parts } from "../support/parts.ts";
+import { waitTask } from "../support/tasks.ts";
+
+const hasQemu = existsSync("/usr/bin/qemu-system-x86_64") && process.getuid?.() === 0;
+if (!hasQemu) console.warn("SKIPPED guests of another node: needs root and apt-get install qemu-system-x86");
+
+const VM = "/nodes/n1/qemu/100";
+
+describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
+  let parts: Parts;
+  let api: Api;
+
+  const run = async (method: string, path: string, params?: Record<string, string | number>) => {
+    const answer = await api(method, path, params);
+    expect(answer.status, answer.text).toBe(200);
+    expect(await waitTask(api, answer.data as string)).toMatchObject({ exitstatus: "OK" });
+  };
+  const curl = (...args: string[]) => {
+    const { caFile, token, url } = parts.credentials;
+    const header = `header = "Authorization: PVEAPIToken=${token}"\n`;
+    const all = [
+      "--silent",
+      "--show-error",
+      "--fail-with-body",
+      "--cacert",
+      caFile,
+      "--config",
+      "-",
+      ...args,
+    ];
+    return exec("curl", [...all.slice(0, -1), `${url}${all.at(-1)}`], {
+      input: header,
+      timeoutMs: 120_000,
+    });
+  };
+  const open = (proxy: { port: number; ticket: string }): { socket: WebSocket; text: () => string } => {
+    const url = new URL(`${parts.credentials.url}/api2/json${VM}/vncwebsocket`);
+    url.protocol = "wss:";
+    url.searchParams.set("port", String(proxy.port));
+    url.searchParams.set("vncticket", proxy.ticket);
+    const socket = new WebSocket(url, ["binary"], {
+      ca: readFileSync(parts.credentials.caFile),
+      headers: { Authorization: `PVEAPIToken=${parts.credentials.token}` },
+    });
+    let text = "";
+    socket.on("message", (data: Buffer) => (text += data.toString("latin1")));
+    return { socket, text: () => text };
+  };
+
+  beforeAll(async () => {
+    parts = await startParts(undefined);
+    api = apiOf(parts.credentials);
+  });
+  afterAll(async () => {
+    endGuestsOf(parts.agentData);
+    await parts.stop();
+  });
+
+  test("is made of an image that was uploaded through the server", async () => {
+    const image = await tinyImage();
+    const checksum = createHash("sha256").update(readFileSync(image)).digest("hex");
+    const fields = ["content=import", "checksum-algorithm=sha256", `checksum=${checksum}`];
+    const { stdout } = await curl(
+      ...fields.flatMap((field) => ["--form", field]),
+      "--form",
+      `filename=@${image};filename=tiny.qcow2`,
+      "/api2/json/nodes/n1/storage/local/upload",
+    );
+    const { data: upid } = JSON.parse(stdout) as { data: string };
+    expect(await waitTask(api, upid)).toMatchObject({ exitstatus: "OK" });
+    await run("POST", "/nodes/n1/qemu", {
+      vmid: 100,
+      memory: 256,
+      agent: 1,
+      serial0: "socket",
+      scsi0: "local:0,import-from=local:import/tiny.qcow2,format=qcow2",
+      start: 1,
+    });
+  });
+
+  test("is used over its serial line", async () => {
+    const proxy = (await api("POST", `${VM}/termproxy`)).data as {
+      port: number;
+      ticket: string;
+      user: string;
+      upid: string;
+    };
+    const { socket, text } = open(proxy);
+    await new Promise((resolve, reject) => socket.once("open", resolve).once("error", reject));
+    socket.send(`${proxy.user}:${proxy.ticket}\n`);
+    const line = "echo $((6 * 7))x\n";
+    await expect
+      .poll(
+        () => {
+          socket.send(`0:${line.length}:${line}`);
+          return text();
+        },
+        { timeout: 90_000, interval: 1_000 },
+      )
+      .toMatch(/^OK[^]*42x/);
+    socket.close();
+    expect((await waitTask(api, proxy.upid)).exitstatus).toBe("OK");
+  });
+
+  test("shows its screen, and a picture of it", async () => {
+    const proxy = (await api("POST", `${VM}/vncproxy`, { websocket: 1 })).data as {
+      port: number;
+      ticket: string;
+    };
+    const { socket, text } = open(proxy);
+    await expect.poll(text, { timeout: 30_000 }).toBe("RFB 003.008\n");
+    socket.close();
+    const { stdout } = await curl(
+      "--output",
+      "-",
+      "--dump-header",
+      "-",
+      "/api/v1/nodes/n1/vms/100/screenshot",
+    );
+    expect(stdout).toContain("image/png");
+  });
+
+  test("runs commands through its agent", async () => {
+    await expect
+      .poll(async () => (await api("POST", `${VM}/agent/ping`)).status, { timeout: 60_000, interval: 500 })
+      .toBe(200);
+    const { pid } = (await api("POST", `${VM}/agent/exec`, { command: "hostname" })).data as { pid: number };
+    // An agent tells the end of a command once.
+    let out: string | undefined;
+    const ended = async (): Promise<boolean> => {
+      const { data } = await api("GET", `${VM}/agent/exec-status`, { pid });
+      const { exited, "out-data": text } = data as { exited: boolean | number; "out-data"?: string };
+      out = text;
+      return Boolean(exited);
+    };
+    await expect.poll(ended, { timeout: 30_000 }).toBe(true);
+    expect(out?.trim()).toMatch(/^\S+$/);
+  });
+
+  test("is saved, destroyed and restored", async () => {
+    await run("POST", "/nodes/n1/vzdump", {
+      vmid: 100,
+      storage: "local",
+      mode: "snapshot",
+      compress: "zstd",
+    });
+    const rows = (await api("GET", "/nodes/n1/storage/local/content", { content: "backup" })).data as {
+      volid: string;
+    }[];
+    await run("POST", `${VM}/status/stop`);
+    await run("DELETE", VM);
+    await run("POST", "/nodes/n1/qemu", { vmid: 100, archive: rows[0]?.volid ?? "", start: 1 });
+    expect((await api("GET", `${VM}/status/current`)).data).toMatchObject({ status: "running" });
+    await run("POST", `${VM}/status/stop`);
+    await run("DELETE", VM);
+  });
+});
