@@ -80,8 +80,16 @@ describe("rolling back", () => {
       special: { cloudinit: { name: "x" } },
       snapshots: { s1: { sata5: "l1:y,media=cdrom" } },
     });
+    const named: unknown[] = [];
+    const free = host.freeVolume;
+    host.freeVolume = (volid) => {
+      named.push(host.config.values["ide2"]);
+      return free(volid);
+    };
     await rollbackSnapshot(host, "s1");
     expect(host.log.filter((step) => step.startsWith("free"))).toEqual(["free l1:vm-100-cloudinit"]);
+    // Cut off here, a second try would still find it.
+    expect(named).toEqual([drives.ide2]);
     // A disk that the snapshot has only as a disc is not in it.
     expect(host.config.values).toEqual({ parent: "s1", sata5: "l1:y,media=cdrom", unused0: "l1:y" });
     expect(host.config.special).toEqual({});

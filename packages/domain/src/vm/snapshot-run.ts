@@ -164,15 +164,14 @@ export async function rollbackSnapshot(host: SnapshotHost, name: string): Promis
   await host.update((config) => beginRollback(config, name));
   for (const { key, drive } of disks(snapshot)) await host.rollbackVolume(key, drive, name);
   await requireStopped(host);
+  // While the configuration still names them: cut off in between, the next try finds them again.
+  for (const volid of strayCloudinit(await host.load())) await attempt(host, () => host.freeVolume(volid));
   let start: StartFromState | undefined;
-  let strays: readonly string[] = [];
   await host.update((config) => {
     const result = finishRollback(config, name, { newUuid: () => host.newUuid() });
     start = result.start;
-    strays = strayCloudinit(config);
     return result.config;
   });
-  for (const volid of strays) await attempt(host, () => host.freeVolume(volid));
   if (start !== undefined) await host.start(start);
 }
 

@@ -86,6 +86,22 @@ describe("snapshots", () => {
     expect(node.values(100)).not.toHaveProperty("lock");
   });
 
+  it("go back over a cloud-init drive: it is removed, and made anew for a snapshot that has one", async () => {
+    await take("bare");
+    await node.call("PUT /nodes/{node}/qemu/{vmid}/config", { vmid: 100, ide2: "local:cloudinit" }, "root");
+    const discs = () => node.images(100).filter((name) => name.includes("cloudinit"));
+    expect(discs()).toHaveLength(1);
+    expect(await exit(`POST ${ONE}/rollback`, { vmid: 100, snapname: "bare" })).toBe("OK");
+    expect(discs()).toEqual([]);
+    expect(node.values(100)).not.toHaveProperty("ide2");
+    await node.call("PUT /nodes/{node}/qemu/{vmid}/config", { vmid: 100, ide2: "local:cloudinit" }, "root");
+    await take("with");
+    expect(await exit(`POST ${ONE}/rollback`, { vmid: 100, snapname: "bare" })).toBe("OK");
+    expect(discs()).toHaveLength(1);
+    expect(await exit(`POST ${ONE}/rollback`, { vmid: 100, snapname: "with", start: true })).toBe("OK");
+    expect(node.guests.get("100")).toBeDefined();
+  });
+
   it("hold a running guest still and let it go on", async () => {
     await node.run(100);
     expect(await take("live")).toBe("OK");
