@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
-import { waitTask } from "../support/tasks.ts";
+import { taskLog, waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
 if (!hasQemu) console.warn("SKIPPED: no QEMU; get it with: apt-get install qemu-system-x86 qemu-utils");
@@ -111,12 +111,28 @@ describe.skipIf(!hasQemu)("backup and restore", () => {
   test("a running VM is saved as it was at one moment, while it goes on", async () => {
     expect(await run("POST", `/nodes/${node}/qemu/200/status/start`)).toMatchObject({ exitstatus: "OK" });
     const before = dumps();
+    // Its space is reserved in advance: blocks must be found below it all the same.
+    const fast = join(gpve.data, "fast");
+    await api("POST", "/storage", {
+      storage: "fast",
+      type: "dir",
+      path: fast,
+      content: "images",
+      preallocation: "falloc",
+    });
     const task = await run("POST", `/nodes/${node}/vzdump`, {
       vmid: 200,
       storage: "local",
       mode: "snapshot",
       compress: "zstd",
+      fleecing: "enabled=1,storage=fast",
     });
+    expect(readdirSync(join(fast, "images"))).toEqual([]);
+    const lines = await taskLog(api, task.upid);
+    for (const number of [0, 1]) {
+      expect(lines).toContain(`attaching fleecing image fast:200/vm-200-fleece-${number}.qcow2 to QEMU`);
+      expect(lines).toContain(`removing (old) fleecing image 'fast:200/vm-200-fleece-${number}.qcow2'`);
+    }
     const log = (await api("GET", `/nodes/${node}/tasks`, { typefilter: "vzdump", limit: 1 })).text;
     expect(task.exitstatus, log).toBe("OK");
     expect((await api("GET", `/nodes/${node}/qemu/200/status/current`)).data).toMatchObject({

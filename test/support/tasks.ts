@@ -1,6 +1,7 @@
 import type { Api } from "./gpve.ts";
 
 export interface TaskStatus {
+  readonly upid: string;
   readonly status: string;
   readonly exitstatus?: string;
   readonly type: string;
