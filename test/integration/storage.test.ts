@@ -176,6 +176,21 @@ for name, size in (("px-small.iso", 1000), ("px-large.iso", 11 * 1024 * 1024)):
   expect(stdout).toBe("px-small.iso OK 1000\npx-large.iso OK 11534336\n");
 });
 
+test("a storage that cannot be used is refused when it is defined, and not kept", async () => {
+  const path = join(folder, "not-there");
+  const refused = await api("POST", "/storage", {
+    storage: "gone",
+    type: "dir",
+    path,
+    "create-base-path": 0,
+  });
+  expect([refused.status, refused.reason]).toEqual([
+    500,
+    `create storage failed: unable to activate storage 'gone' - directory '${path}' does not exist or is unreachable`,
+  ]);
+  expect((await api("GET", "/storage/gone")).status).toBe(500);
+});
+
 test("gpvectl uploads and lists", async () => {
   const file = join(folder, "ctl.iso");
   writeFileSync(file, payload);

@@ -25,6 +25,7 @@ import { createAgent, type Agent } from "./application/agent.ts";
 import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts";
 import { createReporter, type Reporter } from "./application/report/reporter.ts";
 import { composeImages } from "./compose-images.ts";
+import { createStorageChecks } from "./application/storage/check-storage.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeVms } from "./compose-vm.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
@@ -215,6 +216,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     extensions: {
       ...images,
       ...vms.extensions,
+      ...createStorageChecks(storage.storages),
       ...createMappingChecks(nodeName, {
         pciDevices: () => listPciDevices(),
         usbDevices: () => listUsbDevices(),

@@ -23,6 +23,7 @@ import { createCpuHandlers } from "./presentation/http/cluster/cpu-handlers.ts";
 import { createNotYetHandlers } from "./presentation/http/cluster/not-yet-handlers.ts";
 import { createGuestReadHandlers } from "./presentation/http/guest/guest-read-handlers.ts";
 import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
+import { attemptStorage } from "./application/storage/attempt-storage.ts";
 import { createStorageHandlers } from "./presentation/http/storage/storage-handlers.ts";
 import { createClusterTaskHandlers } from "./presentation/http/task/cluster-task-handlers.ts";
 
@@ -56,7 +57,10 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
   return {
     ...createAccessHandlers(access),
     ...createPoolHandlers({ pools }),
-    ...createStorageHandlers({ storages }),
+    ...createStorageHandlers({
+      storages,
+      attempt: (definition, ctx) => attemptStorage({ agents: parts.agents, node: nodeName }, definition, ctx),
+    }),
     ...createGuestReadHandlers({
       guests: new ReadGuests({ guests, board, permissions: () => access.directory.model() }),
       agents: parts.agents,

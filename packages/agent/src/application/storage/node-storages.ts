@@ -85,6 +85,11 @@ export class NodeStorages {
     return { definition, plugin: this.#remember(definition).plugin };
   }
 
+  /** Activates a storage that is not defined yet, where it would be used here. */
+  async attempt(definition: StorageDefinition): Promise<void> {
+    if (this.isEnabled(definition)) await this.#pluginFor(definition).activate();
+  }
+
   volume(volid: string): OpenVolume {
     const { storage, volname } = requireVolumeId(volid);
     const found = this.find(storage);

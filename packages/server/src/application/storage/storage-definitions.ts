@@ -65,18 +65,20 @@ export class StorageDefinitions {
     storage: string,
     type: string,
     options: StorageOptions,
+    /** Throws when the storage cannot be used. */
+    attempt: (definition: StorageDefinition) => Promise<void> = () => Promise.resolve(),
   ): Promise<{ storage: string; type: string }> {
     // What is wrong with the options themselves is said as it is: nothing was tried yet.
     const definition = newStorageDefinition(storage, type, given(options));
-    return prefixed("create storage failed", () =>
-      this.#records.transact((tx) => {
-        if (tx.get(storageCollection, storage) !== undefined) {
-          throw alreadyThere(`storage ID '${storage}' already defined`);
-        }
+    return prefixed("create storage failed", async () => {
+      requireUndefined(storage, this.#records.collection(storageCollection).get(storage));
+      await attempt(definition);
+      return this.#records.transact((tx) => {
+        requireUndefined(storage, tx.get(storageCollection, storage));
         tx.put(storageCollection, storage, definition);
         return { storage, type };
-      }),
-    );
+      });
+    });
   }
 
   update(
@@ -161,6 +163,10 @@ function given(options: StorageOptions): Record<string, StorageOptionValue> {
   return Object.fromEntries(
     Object.entries(options).filter((pair): pair is [string, StorageOptionValue] => pair[1] !== undefined),
   );
+}
+
+function requireUndefined(storage: string, found: unknown): void {
+  if (found !== undefined) throw alreadyThere(`storage ID '${storage}' already defined`);
 }
 
 function noSuchStorage(storage: string): Error {

@@ -1,12 +1,21 @@
 // /storage: definitions of the cluster's storages.
+import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { StorageDefinitions } from "../../../application/storage/storage-definitions.ts";
 
-export function createStorageHandlers(deps: { readonly storages: StorageDefinitions }): PveHandlers {
+export interface StorageHandlerDeps {
+  readonly storages: StorageDefinitions;
+  /** Tries a new storage on this server's own node. */
+  readonly attempt?: (definition: StorageDefinition, ctx: RequestContext) => Promise<void>;
+}
+
+export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
   const { storages } = deps;
   return {
     "GET /storage": ({ type }, ctx) => storages.list(ctx, type),
-    "POST /storage": ({ storage, type, ...options }) => storages.create(storage, type, options),
+    "POST /storage": ({ storage, type, ...options }, ctx) =>
+      storages.create(storage, type, options, async (definition) => deps.attempt?.(definition, ctx)),
     "GET /storage/{storage}": ({ storage }) => storages.get(storage),
     "PUT /storage/{storage}": ({ storage, delete: remove, digest, ...set }) =>
       storages.update(storage, { set, delete: remove, digest }),

@@ -1,0 +1,4 @@
+// What server and agent say to each other about a storage that is about to be defined.
+
+/** `definition`: activated on the node as it would be; nothing is kept of it. */
+export const STORAGE_CHECK_ROUTE = "POST /gpve/nodes/{node}/storage-checks";
