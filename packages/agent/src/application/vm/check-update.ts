@@ -3,7 +3,14 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import type { ConfigUpdate } from "@gpve/domain/vm/config-update.ts";
-import { driveFile, isCdrom, listDrives, parseDrive } from "@gpve/domain/vm/drive.ts";
+import {
+  addUnused,
+  driveFile,
+  isCdrom,
+  isCloudinitVolume,
+  listDrives,
+  parseDrive,
+} from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { without, type VmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { isOwned } from "./free-volumes.ts";
@@ -46,6 +53,25 @@ export function checkAgainstConfig(
     throw refused(message);
   }
   checkTpm(config.values["tpmstate0"], update.set["tpmstate0"]);
+}
+
+/** A disk that waits to be attached and no longer shall is kept as unused: it may hold data from before. */
+export function keepReplaced(
+  host: VmHost,
+  vmid: number,
+  config: VmConfig,
+  update: Pick<ConfigUpdate, "set" | "delete" | "revert" | "force">,
+): VmConfig {
+  let { values } = config;
+  for (const { key, drive } of listDrives(config.pending)) {
+    const wanted = update.set[key];
+    const isGiven = wanted !== undefined || update.delete.includes(key) || update.revert.includes(key);
+    if (!isGiven || isCdrom(drive, true) || isCloudinitVolume(drive.file)) continue;
+    const others = [wanted, values[key]].map((text) => (text === undefined ? undefined : driveFile(text)));
+    if (others.includes(drive.file) || (update.force && update.delete.includes(key))) continue;
+    if (isOwned(host, vmid, drive.file)) values = addUnused(values, drive.file);
+  }
+  return values === config.values ? config : { ...config, values };
 }
 
 function checkProtection(config: VmConfig, removed: readonly string[]): void {

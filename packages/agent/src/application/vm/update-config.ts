@@ -2,7 +2,7 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { refuseSecondCloudinit, regenerateCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
-import { checkAgainstConfig } from "./check-update.ts";
+import { checkAgainstConfig, keepReplaced } from "./check-update.ts";
 import { changeLive } from "./live/live-change.ts";
 import { isNewDisk, makeDrive, type DiskWork } from "./new-disks.ts";
 import { freeDropped, freeVolume, ownedVolumes, withoutLent } from "./free-volumes.ts";
@@ -33,9 +33,11 @@ import {
   cleanupPending,
   effectiveValues,
   pendingDeletes,
+  stageDelete,
+  stageValue,
 } from "@gpve/domain/vm/pending.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readHotplug } from "@gpve/domain/vm/vm-properties.ts";
+import { readBootDevices, readHotplug } from "@gpve/domain/vm/vm-properties.ts";
 
 export async function updateVmConfig(
   host: VmHost,
@@ -53,8 +55,10 @@ export async function updateVmConfig(
   const running = runningVm(host, vmid);
   const set = { ...update.set, ...filledIn, ...made.values };
   const changed = (config: VmConfig): VmConfig => {
-    const staged = withBootOrder(stageUpdate(config, { ...update, set }), update);
-    checkBootOrder(effectiveValues(staged));
+    const kept = keepReplaced(host, vmid, config, { ...update, set });
+    const staged = withBootOrder(stageUpdate(kept, { ...update, set }), update);
+    // An order that was there before may name what it likes, as on PVE.
+    if (set["boot"] !== undefined) checkBootOrder(effectiveValues(staged));
     return cleanupPending(
       running === undefined ? withoutLent(host, vmid, staged, applyAllPending(staged)) : staged,
     );
@@ -184,14 +188,23 @@ function macOf(text: string | undefined): string | undefined {
     : /(?:^|[=,])((?:[0-9A-F]{2}:){5}[0-9A-F]{2})(?:,|$)/i.exec(text)?.[1];
 }
 
-/** A device that goes leaves the boot order; a CD drive that comes joins it. */
+/**
+ * A device that goes leaves the boot order; a CD drive that comes joins it. Like every change that waits for the next
+ * start of a running guest. An order takes the place of the old `bootdisk`.
+ */
 function withBootOrder(config: VmConfig, update: ConfigUpdate): VmConfig {
-  if (update.set["boot"] !== undefined || config.values["boot"] === undefined) return config;
-  let values: VmValues = config.values;
+  const now = effectiveValues(config);
+  if (update.set["boot"] !== undefined) {
+    const replaces = config.values["bootdisk"] !== undefined && readBootDevices(now["boot"]) !== undefined;
+    return replaces ? stageDelete(config, "bootdisk") : config;
+  }
+  if (now["boot"] === undefined) return config;
+  let values: VmValues = now;
   for (const key of update.delete) values = dropFromBootOrder(values, key);
   for (const [key, text] of Object.entries(update.set)) {
     if (!isDriveKey(key) || config.values[key] !== undefined) continue;
     if (isCdrom(requireDrive(key, text), true)) values = appendToBootOrder(values, key);
   }
-  return { ...config, values };
+  const { boot } = values;
+  return boot === undefined || boot === now["boot"] ? config : stageValue(config, "boot", boot);
 }

@@ -148,6 +148,57 @@ describe("what a change meets in the configuration", () => {
     expect(node.images(100)).toHaveLength(1);
   });
 
+  it("keeps a disk that waits to be attached and no longer shall", async () => {
+    await put({ hotplug: "0" });
+    await node.run(100);
+    await put({ scsi1: "local:0.01" });
+    expect(node.configs.get(100).pending["scsi1"]).toContain("vm-100-disk-1");
+    await put({ scsi1: "local:0.02" });
+    expect(node.values(100)["unused0"]).toBe("local:100/vm-100-disk-1.raw");
+    await put({ scsi1: "local:100/vm-100-disk-2.raw,backup=0" });
+    expect(node.values(100)).not.toHaveProperty("unused1");
+    await put({ revert: "scsi1" });
+    expect(node.values(100)["unused1"]).toBe("local:100/vm-100-disk-2.raw");
+    await put({ scsi2: "local:0.01" });
+    await put({ delete: "scsi2" });
+    expect(node.values(100)["unused2"]).toBe("local:100/vm-100-disk-3.raw");
+    await put({ scsi2: "local:0.01" });
+    await put({ delete: "scsi2", force: true });
+    expect(node.values(100)).not.toHaveProperty("unused3");
+    expect(node.images(100)).toHaveLength(4);
+  });
+
+  it("changes the order of devices at the next start of a guest that runs", async () => {
+    await put({ bootdisk: "scsi0", boot: "order=scsi0" });
+    await put({ hotplug: "0" });
+    expect(node.values(100)).toMatchObject({ boot: "order=scsi0" });
+    await node.run(100);
+    await put({ bootdisk: "scsi0", ide0: "none,media=cdrom" });
+    await put({ ide1: "none,media=cdrom" });
+    expect(node.configs.get(100)).toMatchObject({
+      values: { boot: "order=scsi0" },
+      pending: { boot: "order=scsi0;ide0;ide1" },
+    });
+    await put({ delete: "ide0" });
+    expect(node.configs.get(100).pending["boot"]).toBe("order=scsi0;ide1");
+    await node.guests.get("100")?.stop();
+    await put({ name: "x" });
+    expect(node.values(100)).toMatchObject({ boot: "order=scsi0;ide1", bootdisk: "scsi0" });
+    await put({ boot: "order=ide1" });
+    expect(node.values(100)).not.toHaveProperty("bootdisk");
+  });
+
+  it("lets an order of devices be that names what is not there, until somebody changes it", async () => {
+    const made = { vmid: 101, boot: "order=scsi0;net0", scsi0: "local:0.01" };
+    expect((await node.task(`POST ${QEMU}`, made, "root")).exitStatus).toBe("OK");
+    expect(await put({ vmid: 101, cores: 2 })).toBeNull();
+    await expect(put({ vmid: 101, boot: "order=net0" })).rejects.toThrow(
+      "invalid bootorder: device 'net0' does not exist'",
+    );
+    expect(await put({ vmid: 101, boot: "order=net0", net0: "virtio" })).toBeNull();
+    await expect(put({ vmid: 101, boot: "order=net0", delete: "net0" })).rejects.toThrow("invalid bootorder");
+  });
+
   it("keeps the version of a TPM", async () => {
     await put({ tpmstate0: "local:1,version=v2.0" });
     const volid = String(node.values(100)["tpmstate0"]).split(",")[0] ?? "";
