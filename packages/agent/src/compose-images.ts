@@ -21,6 +21,7 @@ import { HttpFetcher } from "./infrastructure/storage/fetch/http-fetcher.ts";
 import { HostStorageFiles } from "./infrastructure/storage/fetch/storage-files.ts";
 
 export interface ImageSettings {
+  readonly proxy: () => string | undefined;
   readonly data: DataDir;
   readonly storages: NodeStorages;
   readonly engine: OperationEngine;
@@ -32,7 +33,7 @@ export interface ImageSettings {
 export function composeImages(settings: ImageSettings): Readonly<Record<string, ExtensionHandler>> {
   const { data, storages, engine, exec, catalogue = imageCatalogue } = settings;
   const cache = process.env["GPVE_IMAGE_CACHE"] ?? data.file("agent", "images");
-  const fetcher = new HttpFetcher({ userAgent: `gpve/${PRODUCT_VERSION}` });
+  const fetcher = new HttpFetcher({ userAgent: `gpve/${PRODUCT_VERSION}`, proxy: settings.proxy });
   const recipes: Readonly<Record<ImageRecipeName, () => ImageRecipe>> = {
     tiny: () => tinyRecipe(exec),
     debian: () => debianRecipe(exec),

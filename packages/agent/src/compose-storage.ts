@@ -37,6 +37,8 @@ export interface StorageSettings {
   readonly definitions: () => readonly StorageDefinition[];
   readonly isContainer?: (vmid: number) => boolean;
   readonly ownership?: VolumeOwnership;
+  /** Through which files are fetched. */
+  readonly proxy: () => string | undefined;
   readonly engine: OperationEngine;
   readonly clock: Clock;
   readonly exec: Exec;
@@ -72,7 +74,7 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
     onProblem: (storage, problem) => log.warn({ storage, problem }, "storage cannot be used"),
   });
   const files = new HostStorageFiles({ exec: settings.exec });
-  const fetcher = new HttpFetcher({ userAgent: `gpve/${PRODUCT_VERSION}` });
+  const fetcher = new HttpFetcher({ userAgent: `gpve/${PRODUCT_VERSION}`, proxy: settings.proxy });
   const statistics = new StorageStatisticsFiles(data.file("agent"));
   engine.register(removeVolumeOperation(storages));
   engine.register(pruneBackupsOperation(storages));

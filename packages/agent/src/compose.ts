@@ -26,6 +26,7 @@ import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts
 import { createReporter, type Reporter } from "./application/report/reporter.ts";
 import { composeImages } from "./compose-images.ts";
 import { createStorageChecks } from "./application/storage/check-storage.ts";
+import { datacenterCollection } from "./application/vm/vm-configs.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeVms } from "./compose-vm.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
@@ -134,8 +135,13 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   });
   const { engine, logs } = operations;
   engine.register(probeNodeOperation({ refresh: (signal) => facts.refresh(signal), facts: known }));
+  const proxy = (): string | undefined => {
+    const set = settings.records().collection(datacenterCollection).get("options")?.value["http_proxy"];
+    return typeof set === "string" ? set : undefined;
+  };
   const storage = composeStorage({
     data,
+    proxy,
     node: nodeName,
     definitions: settings.storages,
     ...(settings.isContainer === undefined ? {} : { isContainer: settings.isContainer }),
@@ -144,7 +150,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     exec: runExec,
     log,
   });
-  const images = composeImages({ data, storages: storage.storages, engine, exec: runExec });
+  const images = composeImages({ data, proxy, storages: storage.storages, engine, exec: runExec });
   metrics.watchQueue("agent", () => engine.counts().waiting + engine.counts().running);
   const tasks =
     settings.serverTasks === undefined

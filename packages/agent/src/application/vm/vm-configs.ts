@@ -19,7 +19,7 @@ export const poolCollection: CollectionDef<{ readonly vms?: readonly number[] }>
   decode: (json) => json as { readonly vms?: readonly number[] },
 };
 
-const datacenterCollection: CollectionDef<Readonly<Record<string, unknown>>> = {
+export const datacenterCollection: CollectionDef<Readonly<Record<string, unknown>>> = {
   prefix: "/gpve/cluster/",
   decode: (json) => json as Readonly<Record<string, unknown>>,
 };

@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { createServer as createTls, type Server as TlsServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import { connect, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync, zstdCompressSync } from "node:zlib";
@@ -61,6 +61,40 @@ beforeEach(() => {
 describe("fetching by HTTP", () => {
   const fetcher = new HttpFetcher({ userAgent: "test" });
   const verified = { verifyCertificates: true, signal };
+
+  it("goes through the proxy that is set, for both kinds of address", async () => {
+    const seen: string[] = [];
+    const proxy = createServer((req, res) => {
+      seen.push(`${req.method} ${req.url} ${req.headers["proxy-authorization"]}`);
+      res.end("from the proxy");
+    });
+    proxy.on("connect", (req, socket) => {
+      seen.push(`CONNECT ${req.url}`);
+      const through = connect((tls.address() as AddressInfo).port, "127.0.0.1", () => {
+        socket.write("HTTP/1.1 200 OK\r\n\r\n");
+        through.pipe(socket).pipe(through);
+      });
+      through.on("error", () => socket.destroy());
+      socket.on("error", () => through.destroy());
+    });
+    await new Promise<void>((done) => proxy.listen(0, "127.0.0.1", done));
+    let set: string | undefined = `http://u:p@127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    const proxied = new HttpFetcher({ userAgent: "test", proxy: () => set });
+    try {
+      await proxied.download("http://nowhere.invalid/a.iso", at("a"), { ...verified, ...work });
+      expect(readFileSync(at("a"), "utf8")).toBe("from the proxy");
+      const lax = { verifyCertificates: false, ...work };
+      await proxied.download("https://nowhere.invalid/b.iso", at("b"), lax);
+      expect(readFileSync(at("b"), "utf8")).toBe("tls");
+      expect(seen).toEqual(["GET http://nowhere.invalid/a.iso Basic dTpw", "CONNECT nowhere.invalid:443"]);
+      set = undefined;
+      await proxied.download(`${http}/file`, at("c"), { ...verified, ...work });
+      expect(seen).toHaveLength(2);
+    } finally {
+      proxy.close();
+      proxy.closeAllConnections();
+    }
+  });
 
   it("tells what a URL leads to", async () => {
     expect(await fetcher.facts(`${http}/file`, verified)).toEqual({

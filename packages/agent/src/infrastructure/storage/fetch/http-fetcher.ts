@@ -1,8 +1,8 @@
 // Fetches files by HTTP(S) for storages.
 import { createWriteStream } from "node:fs";
 import { statfs } from "node:fs/promises";
-import { request as httpRequest, type IncomingMessage } from "node:http";
-import { request as httpsRequest } from "node:https";
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
+import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { dirname } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -18,9 +18,12 @@ const IDLE_MS = 60_000;
 
 export class HttpFetcher {
   readonly #userAgent: string;
+  readonly #proxy: () => string | undefined;
 
-  constructor(deps: { readonly userAgent: string }) {
+  /** `proxy`: the datacenter's `http_proxy`, through which everything goes; it may hold a password. */
+  constructor(deps: { readonly userAgent: string; readonly proxy?: () => string | undefined }) {
     this.#userAgent = deps.userAgent;
+    this.#proxy = deps.proxy ?? (() => undefined);
   }
 
   /** Name, size and type of what a URL leads to, without fetching it. */
@@ -100,10 +103,13 @@ export class HttpFetcher {
         headers: { "user-agent": this.#userAgent, accept: "*/*" },
         signal: options.signal,
       };
+      const proxy = this.#proxy();
+      const proxyEnv = proxy === undefined ? {} : { HTTP_PROXY: proxy, HTTPS_PROXY: proxy };
+      const rejectUnauthorized = options.verifyCertificates;
       const request =
         url.protocol === "https:"
-          ? httpsRequest(url, { ...settings, rejectUnauthorized: options.verifyCertificates })
-          : httpRequest(url, settings);
+          ? httpsRequest(url, { ...settings, rejectUnauthorized, agent: new HttpsAgent({ proxyEnv }) })
+          : httpRequest(url, { ...settings, agent: new HttpAgent({ proxyEnv }) });
       request.setTimeout(IDLE_MS, () => request.destroy(failed(`'${shown(url.href)}' does not answer`)));
       request.on("response", resolve);
       request.on("error", (err) =>
