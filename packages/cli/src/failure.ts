@@ -68,6 +68,11 @@ function nextStep(err: unknown, attempt: Attempt): string | undefined {
   if (err.data["untrusted"] === true) {
     return "If you know this certificate, run: gpvectl login URL --fingerprint SHA256.";
   }
+  // What is missing may be of another kind than what was asked for.
+  const [, noun] = /^(storage|pool|node|role|group) '/.exec(messageOf(err)) ?? [];
+  const list = noun === undefined ? undefined : `${noun} list`;
+  if (err.kind === "notFound" && list !== undefined && attempt.commands.includes(list))
+    return `See what there is: gpvectl ${list}.`;
   return NEXT[err.kind](attempt);
 }
 

@@ -192,6 +192,10 @@ describe("failures", () => {
     expect(failureLine(new Error("odd!"), { ...attempt, origin: undefined })).toBe(
       "gpvectl: cannot delete pool p1: odd! Run it again with --debug and report what it shows.",
     );
+    const elsewhere = { ...attempt, command: "vm create", commands: ["vm list", "storage list"] };
+    expect(failureLine(new AppError("object.not_found", "storage 'x' does not exist"), elsewhere)).toContain(
+      "gpvectl storage list",
+    );
     expect(failureLine(new AppError("object.not_found", "x"), { ...attempt, command: "get" })).toContain(
       "get --help",
     );

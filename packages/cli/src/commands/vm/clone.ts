@@ -7,14 +7,14 @@ export const vmClone: CommandSpec = {
   name: "vm clone",
   summary: "make a copy of a VM or template",
   details: "Templates give linked clones, which share their disks, unless --full asks for copies.",
-  arguments: [vmArgument],
+  arguments: [vmArgument, { name: "[name]", about: "name of the copy" }],
   options: [
     {
       flags: "--vmid <number>",
       about: "VMID of the copy (the next free one)",
       parse: wholeNumber(100, 999_999_999),
     },
-    { flags: "--name <name>", about: "name of the copy" },
+    { flags: "--name <name>", about: "name of the copy, the other way to say it" },
     { flags: "--full", about: "copy all disks" },
     { flags: "--snapshot <name>", about: "as of this snapshot" },
     { flags: "--storage <name>", about: "with --full: where the copies go" },
@@ -22,7 +22,7 @@ export const vmClone: CommandSpec = {
     { flags: "--pool <name>", about: "pool of the copy" },
     noWaitOption,
   ],
-  examples: ["vm clone debian12 --name web --vmid 101"],
+  examples: ["vm clone debian12 web", "vm clone debian12 web --vmid 101 --full"],
   doing: (input) => `clone VM ${input.arg("vm")}`,
   run: async (cli, input) => {
     const client = await cli.client();
@@ -32,7 +32,7 @@ export const vmClone: CommandSpec = {
       ...place,
       newid,
       ...given({
-        name: input.text("name"),
+        name: input.optionalArg("name") ?? input.text("name"),
         snapname: input.text("snapshot"),
         storage: input.text("storage"),
         target: input.text("target"),

@@ -34,7 +34,7 @@ export const vmShow: CommandSpec = {
       { header: "Machine", field: "running-machine" },
       { header: "QEMU", field: "running-qemu" },
       { header: "Accelerator", field: "gpve-accelerator" },
-      { header: "Remarks", field: "gpve-notes" },
+      { header: "Remarks", field: "gpve-notes", format: "list" },
       { header: "Tags", field: "tags" },
     ]);
   },

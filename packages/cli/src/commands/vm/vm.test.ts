@@ -146,7 +146,7 @@ describe("writes", () => {
     ],
     [
       `POST ${base}/clone`,
-      ["vm", "clone", "web", "--name", "w2", "--full"],
+      ["vm", "clone", "web", "w2", "--full"],
       "Cloned VM 100 as 103.",
       "newid=103&name=w2&full=1",
     ],
