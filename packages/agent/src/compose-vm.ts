@@ -18,6 +18,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { storedChains } from "./application/backup/backup-chains.ts";
 import { backupOperation } from "./application/backup/backup-operation.ts";
+import { archivedConfigText } from "./application/backup/open-backup.ts";
 import { restoreVmOperation } from "./application/backup/restore-vm.ts";
 import { allVmsOperations } from "./application/vm/all-vms.ts";
 import { GuestStatisticsFiles } from "./infrastructure/rrd/guest-statistics.ts";
@@ -280,6 +281,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         engine: parts.engine,
         sampled: (vmid) => sampled.find((row) => row.vmid === vmid),
         imageStorages: () => parts.storages.imageStorages(),
+        archivedConfig: (archive) => archivedConfigText(host, tools, archive),
       }),
     },
     extensions: {

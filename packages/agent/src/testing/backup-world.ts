@@ -11,6 +11,7 @@ import type { OperationView } from "@gpve/kit/operation/record.ts";
 import type { MemoryTaskLogs } from "@gpve/kit/testing/memory-task-logs.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { backupOperation } from "../application/backup/backup-operation.ts";
+import { archivedConfigText } from "../application/backup/open-backup.ts";
 import { restoreVmOperation } from "../application/backup/restore-vm.ts";
 import { poolCollection } from "../application/vm/vm-configs.ts";
 import { hostBackupTools } from "../infrastructure/backup/host-backup-tools.ts";
@@ -81,6 +82,7 @@ export class BackupWorld extends VmWorld {
           this.definitions
             .filter(({ options }) => String(options["content"] ?? "images").includes("images"))
             .map(({ storage }) => storage),
+        archivedConfig: (archive) => archivedConfigText(host, this.tools, archive),
       }),
     };
   }

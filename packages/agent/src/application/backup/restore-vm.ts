@@ -4,17 +4,19 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { readArchivedMicrovm } from "@gpve/domain/backup/archived-microvm.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
-import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { parseVolumeId, requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { listDisks } from "@gpve/domain/vm/drive.ts";
 import { isTemplate, setLock } from "@gpve/domain/vm/lock.ts";
 import { withMac } from "@gpve/domain/vm/new-vm.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
 import { restoreConfigText } from "@gpve/domain/vm/restore-config.ts";
 import { emptyVmConfig, without, type VmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { convertDisks } from "../vm/disk/make-template.ts";
 import { freeVolume, listVolumes } from "../vm/free-volumes.ts";
 import { startVm } from "../vm/start-vm.ts";
-import { runningVm, type VmHost } from "../vm/vm-host.ts";
+import { runningVm, volumeOf, type VmHost } from "../vm/vm-host.ts";
 import { endLive, liveRestore } from "./live-restore.ts";
 import { configOf, openBackup } from "./open-backup.ts";
 import { checkReplaceable, freeReplaced, withKeptDisks } from "./replaced-vm.ts";
@@ -167,8 +169,37 @@ export function restoredValues(
       /^net\d+$/.test(key) ? withMac(value, host.newMac) : value,
     ]),
   );
-  const merged = without({ ...values, ...overrides }, "lock");
+  const merged = withoutForeignDisks(host, args, { ...values, ...overrides }, warn);
   return state.old === undefined ? merged : withKeptDisks(host, args.vmid, state.old, merged);
+}
+
+/** A disk that the archive names but does not hold is the other VM's as ever: two guests must not write to it. */
+function withoutForeignDisks(
+  host: VmHost,
+  { vmid }: RestoreArgs,
+  values: VmValues,
+  warn: (line: string) => void,
+): VmValues {
+  const foreign = listDisks(values).filter(({ drive }) => {
+    const owner = ownerOf(host, drive.file);
+    return owner !== undefined && owner !== vmid;
+  });
+  for (const { key, drive } of foreign)
+    warn(`WARN: drive '${key}' is left out: the archive does not hold '${drive.file}' of another VM`);
+  return without(values, "lock", ...foreign.map(({ key }) => key));
+}
+
+/** The VM whose image a volume is; undefined for what no storage of this node knows. */
+function ownerOf(host: VmHost, volid: string): number | undefined {
+  if (parseVolumeId(volid) === undefined) return undefined;
+  try {
+    const { plugin, volname } = volumeOf(host, volid);
+    const parsed = plugin.parse(volname);
+    return parsed.type === "images" ? parsed.vmid : undefined;
+  } catch (err) {
+    ignore(err, "a storage of the place the archive comes from");
+    return undefined;
+  }
 }
 
 /** What it boots lies on storages that whoever restores it must have a say on, as for its disks. */

@@ -28,22 +28,31 @@ export function checkPrivileges(
   }
 }
 
+const DEVICES = ["usb", "hostpci", "rng0", "virtiofs"] as const;
+
 /** What a copy of a VM uses of others: networks, devices, directories, CPU models, drives of the host. */
 export function checkCopiedKeys(vmid: number, values: VmValues, ctx: RequestContext): void {
   if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
-  const require = (kinds: readonly string[]): void => {
-    for (const [key, value] of Object.entries(values)) {
-      if (!kinds.includes(keyKind(key))) continue;
-      const needs = privilegesForChange(key, { vmid, value });
-      if (needs.kind === "root-only") throw rootOnlyError(needs.message);
-      for (const { path, privileges, mode } of needs.needs)
-        if (!path.startsWith("/vms/")) ctx.access.require(path, privileges, mode);
-    }
-  };
-  require(["ide", "sata", "scsi"]);
+  requireUsed(vmid, values, ["ide", "sata", "scsi"], ctx);
   const storage = values["vmstatestorage"];
   if (storage !== undefined) ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
-  for (const kinds of [["usb", "hostpci", "rng0", "virtiofs"], ["net"], ["cpu"]]) require(kinds);
+  for (const kinds of [DEVICES, ["net"], ["cpu"]]) requireUsed(vmid, values, kinds, ctx);
+}
+
+/** The same of a VM that comes out of an archive: what its owner once had may not be for who restores it. */
+export function checkRestoredKeys(vmid: number, values: VmValues, ctx: RequestContext): void {
+  if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
+  for (const kinds of [["net"], DEVICES]) requireUsed(vmid, values, kinds, ctx);
+}
+
+function requireUsed(vmid: number, values: VmValues, kinds: readonly string[], ctx: RequestContext): void {
+  for (const [key, value] of Object.entries(values)) {
+    if (!kinds.includes(keyKind(key))) continue;
+    const needs = privilegesForChange(key, { vmid, value });
+    if (needs.kind === "root-only") throw rootOnlyError(needs.message);
+    for (const { path, privileges, mode } of needs.needs)
+      if (!path.startsWith("/vms/")) ctx.access.require(path, privileges, mode);
+  }
 }
 
 /** Tags as they are stored, once the caller may have them; nothing where the request says nothing about them. */

@@ -266,6 +266,39 @@ describe.skipIf(!hasBackupTools)("restores (skipped without qemu-utils and lzop)
     expect(world.images(100)).toContain("vm-100-cloudinit.qcow2");
   });
 
+  test("ask again for networks and devices, and share no disk with another VM", async () => {
+    await world.addFilled(100);
+    const conf = (lines: string) => foreign({ "qemu-server.conf": `memory: 16\n${lines}\n` });
+    const rights = {
+      "/storage/local": ["Datastore.AllocateSpace", "Datastore.Allocate"],
+      "/vms/1000": ["VM.Backup"],
+      "/vms/140": ["VM.Allocate", "VM.Config.Network"],
+    };
+    for (const [line, refusal] of [
+      ["net0: virtio,bridge=vmbr7", "/sdn/zones/localnetwork/vmbr7, SDN.Use"],
+      ["net0: virtio,bridge=vmbr7,tag=9", "/sdn/zones/localnetwork/vmbr7/9, SDN.Use"],
+      ["vlan7: e1000=BC:24:11:00:00:02", "/sdn/zones/localnetwork/vmbr7, SDN.Use"],
+      ["usb0: host=1234:5678", "only root can set 'usb0' config for real devices"],
+      ["hostpci0: 01:00.0", "only root can set 'hostpci0' config for non-mapped devices"],
+      ["hostpci0: mapping=gpu", "/mapping/pci/gpu, Mapping.Use"],
+      ["virtiofs0: dirid=home", "/mapping/dir/home, Mapping.Use"],
+    ] as const) {
+      const name = await conf(line);
+      await expect(world.restore(140, name, {}, rights), line).rejects.toThrow(refusal);
+    }
+    expect(world.configs.has(140)).toBe(false);
+    const name = await conf("net0: virtio,bridge=vmbr7");
+    const instead = { net0: "virtio,bridge=vmbr8" };
+    const granted = { ...rights, "/sdn/zones/localnetwork/vmbr8": ["SDN.Use"] };
+    expect(await world.restore(140, name, instead, granted)).toMatchObject({ state: "done" });
+    const disk = world.values(100)["scsi0"]?.split(",")[0] ?? "";
+    const sharing = await conf(`scsi0: ${disk}\nscsi1: elsewhere:vm-7-disk-0\nide2: none,media=cdrom`);
+    expect(await world.restore(141, sharing)).toMatchObject({ state: "done" });
+    expect(world.values(141)).toMatchObject({ scsi1: "elsewhere:vm-7-disk-0", ide2: "none,media=cdrom" });
+    expect(world.values(141)).not.toHaveProperty("scsi0");
+    expect(disk).not.toBe("");
+  });
+
   test("need the right to make the VM, to use the archive and to allocate where its disks go", async () => {
     await world.addFilled(100);
     const name = await archive(100);

@@ -7,11 +7,14 @@ import { requireHostPathAccess } from "@gpve/domain/storage/volume-access.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
+import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
+import { restoreConfigText } from "@gpve/domain/vm/restore-config.ts";
 import { restoreRefused, type RestoreArgs } from "../../application/backup/restore-request.ts";
 import { requireFree } from "../../application/backup/restore-vm.ts";
 import { copyLimit } from "../../application/vm/disk/copy-limits.ts";
 import { volumeOf, type VmHost } from "../../application/vm/vm-host.ts";
 import { requireBackup } from "./backup-handlers.ts";
+import { checkRestoredKeys } from "./key-access.ts";
 
 export interface RestoreParams {
   readonly vmid: number;
@@ -99,6 +102,19 @@ export function restoreArgs(
     storages,
     ...(unlimited ? {} : { allowedStorages: storages.filter((each) => mayAllocate(each, ctx)) }),
   };
+}
+
+/** Networks and devices that the archive's VM used are asked for again: they are the request's now. */
+export function checkArchivedKeys(
+  host: VmHost,
+  { vmid, unique, overrides }: RestoreArgs,
+  conf: string,
+  ctx: RequestContext,
+): void {
+  const { newMac, newUuid } = host;
+  const text = restoreConfigText(conf, { volumes: {}, unique, newMac, newUuid });
+  const { values } = parseVmConfig(text, { vmid, digestOf: () => "" });
+  checkRestoredKeys(vmid, { ...values, ...overrides }, ctx);
 }
 
 function checkMayRestore(host: VmHost, params: RestoreParams, ctx: RequestContext): void {

@@ -1,6 +1,6 @@
 // PVE's methods for the life of a VM. Checks that PVE makes before it forks are made here; the rest is the task's.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
@@ -13,7 +13,7 @@ import { checkedUpdate } from "./vm-config-request.ts";
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
 import { createPowerHandlers } from "./vm-power-handlers.ts";
 import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
-import { restoreArgs, withPool } from "./restore-request.ts";
+import { checkArchivedKeys, restoreArgs, withPool } from "./restore-request.ts";
 import { checkNewVmRequest, submitNewVm } from "./vm-create.ts";
 import { requireRootFor, submitVmTask, vmKey, vmLock, type SubmitVmTask } from "./vm-tasks.ts";
 import { vmStatus } from "../../application/vm/vm-status.ts";
@@ -24,6 +24,8 @@ export interface VmHandlerDeps {
   readonly sampled: (vmid: number) => GuestRuntime | undefined;
   /** Storages on which a VM's disks may lie. */
   readonly imageStorages: () => readonly string[];
+  /** The configuration inside a backup, by its volume id. */
+  readonly archivedConfig: (archive: string) => Promise<string>;
 }
 
 export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
@@ -54,6 +56,8 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
         const args = restoreArgs(host, deps.imageStorages(), { ...params, vmid, start, archive }, ctx);
         const given = args.overrides ?? {};
         checkPrivileges(vmid, {}, given, [], withPool(ctx, vmid, params.pool));
+        if (ctx.actor === undefined || !isRoot(ctx.actor))
+          checkArchivedKeys(host, args, await deps.archivedConfig(archive), ctx);
         const overrides = {
           ...storedCloudinitValues(given, {}, host.cloudinit.hashPassword),
           ...checkedTags(host, given, undefined, ctx),
