@@ -127,6 +127,7 @@ describe.skipIf(!hasQemu)("snapshots of a VM", () => {
     await api("PUT", `${vm()}/config`, {
       scsi0: "local:0,import-from=local:import/counter.raw,format=qcow2",
       serial0: "socket",
+      net0: "virtio",
     });
     expect(await run("POST", `${vm()}/status/start`)).toBe("OK");
     await counterReaches((count) => count >= 30);
@@ -138,6 +139,10 @@ describe.skipIf(!hasQemu)("snapshots of a VM", () => {
       { name: "ram", vmstate: 1 },
       { name: "current", running: 1 },
     ]);
+    // QEMU itself said what the guest knows of its network.
+    expect((await api("GET", `${vm()}/snapshot/ram/config`)).data).toMatchObject({
+      "running-nets-host-mtu": expect.stringMatching(/^net0=\d+$/),
+    });
     expect(await run("POST", `${vm()}/snapshot/ram/rollback`)).toBe("OK");
     // Not 90 as before the rollback, and not from zero as after a boot.
     const back = await counterReaches(() => true);

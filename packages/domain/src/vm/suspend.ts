@@ -40,11 +40,12 @@ export function endSuspend(config: VmConfig): VmConfig {
 
 /** How a suspended VM must be started; undefined = it is not suspended. */
 export function suspendedState(config: VmConfig): StartFromState | undefined {
-  const { vmstate, runningmachine, runningcpu } = config.values;
+  const { vmstate, runningmachine, runningcpu, "running-nets-host-mtu": netsHostMtu } = config.values;
   if (vmstate === undefined) return undefined;
   return {
     vmstate,
     machine: runningmachine ?? "",
     ...(runningcpu === undefined ? {} : { cpu: runningcpu }),
+    ...(netsHostMtu === undefined ? {} : { netsHostMtu }),
   };
 }

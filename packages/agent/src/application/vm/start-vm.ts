@@ -227,8 +227,16 @@ async function finishNetwork(
   }
 }
 
-function fromState({ machine, cpu }: StartFromState): CommandOptions {
-  return { incoming: true, machine, ...(cpu === undefined ? {} : { cpu }) };
+function fromState({ machine, cpu, netsHostMtu }: StartFromState): CommandOptions {
+  const mtus = [...(netsHostMtu ?? "").matchAll(/\b(net\d+)=(\d+)/g)];
+  return {
+    incoming: true,
+    machine,
+    ...(cpu === undefined ? {} : { cpu }),
+    ...(mtus.length === 0
+      ? {}
+      : { netHostMtu: Object.fromEntries(mtus.map(([, key = "", mtu]) => [key, Number(mtu)])) }),
+  };
 }
 
 /** A VM keeps the machine of the QEMU that made it: an upgrade of QEMU changes no guest's hardware. */

@@ -57,7 +57,7 @@ async function save(host: VmHost, ctx: Context): Promise<void> {
   const saved = await allocateRamVolume(
     host,
     config.values,
-    { vmid, storage: storage ?? stateStorage(config.values), name: `suspend-${today(host)}` },
+    { vmid, storage: storage ?? stateStorage(host.storages, config.values), name: `suspend-${today(host)}` },
     {
       signal: ctx.signal,
       begun: async (vmstate) => {

@@ -86,7 +86,7 @@ export function createPowerHandlers({ host, engine }: PowerHandlerDeps): PveHand
       ctx.access.require(`/vms/${vmid}`, ["VM.Config.Disk"]);
       const config = host.configs.get(vmid);
       checkSuspendable(config);
-      const storage = statestorage ?? stateStorage(config.values);
+      const storage = statestorage ?? stateStorage(host.storages, config.values);
       ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
       host.storages.plugin(storage);
       return submit("qmsuspend", vmid, { skiplock: skiplock ?? false, storage }, ctx);

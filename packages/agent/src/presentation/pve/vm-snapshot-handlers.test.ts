@@ -161,6 +161,27 @@ describe("snapshots", () => {
     expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
   });
 
+  it("give the guest the networks back that it knew when its RAM was saved", async () => {
+    const nets = {
+      net0: "virtio=BC:24:11:00:00:01,bridge=vmbr0",
+      net1: "e1000=BC:24:11:00:00:02,bridge=vmbr0",
+    };
+    await node.configs.change(100, (config) => ({
+      ...config,
+      values: { ...config.values, ...nets, net2: "virtio=BC:24:11:00:00:03,bridge=vmbr0" },
+    }));
+    node.guests.answers.set("qom-get", ({ path }) => {
+      if (path === "/machine/peripheral/net0") return 1234;
+      throw new Refused(`no ${String(path)}`);
+    });
+    await node.run(100);
+    expect(await take("ram", { vmstate: true })).toBe("OK");
+    expect(node.configs.get(100).snapshots["ram"]).toMatchObject({ "running-nets-host-mtu": "net0=1234" });
+    expect(await exit(`POST ${ONE}/rollback`, { vmid: 100, snapname: "ram" })).toBe("OK");
+    expect(node.guests.starts.at(-1)?.args.join(" ")).toMatch(/id=net0,[^ ]*host_mtu=1234/);
+    expect(node.values(100)).not.toHaveProperty("running-nets-host-mtu");
+  });
+
   it("whose deletion failed are deleted by a second try, forced or not", async () => {
     const { plugin } = node.storages.find("local");
     for (const force of [false, true]) {

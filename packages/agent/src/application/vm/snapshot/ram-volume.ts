@@ -1,10 +1,13 @@
 // The volume that a running guest's RAM is written to, and what must be known to load it again.
+import { isAppError } from "@gpve/contracts/errors.ts";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { isShared } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
+import { listDisks } from "@gpve/domain/vm/drive.ts";
 import type { SavedState } from "@gpve/domain/vm/snapshot.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { memoryMiB } from "@gpve/domain/vm/vm-properties.ts";
-import { requireRunning, type VmHost } from "../vm-host.ts";
+import { memoryMiB, readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { requireRunning, type VmHost, type VmStorages } from "../vm-host.ts";
 
 const MIB = 1024 * 1024;
 /** Devices and what changes while it is written, beside the RAM itself. */
@@ -34,20 +37,48 @@ export async function allocateRamVolume(
   const size = (memoryMiB(values["memory"]) * 2 + STATE_MARGIN_MIB) * MIB;
   await plugin.alloc({ vmid, format: "raw", name: file, size }, work);
   const { machine = "", cpu } = (process.note ?? {}) as { machine?: string; cpu?: string };
-  return { vmstate, runningmachine: machine, ...(cpu === undefined ? {} : { runningcpu: cpu }) };
+  const mtu = await hostMtus(process, values, work.signal);
+  return {
+    vmstate,
+    runningmachine: machine,
+    ...(cpu === undefined ? {} : { runningcpu: cpu }),
+    ...(mtu === "" ? {} : { "running-nets-host-mtu": mtu }),
+  };
+}
+
+/** "net0=1500,net1=0": what the guest was told of its networks, which must be so again when its RAM comes back. */
+async function hostMtus(process: GuestProcess, values: VmValues, signal: AbortSignal): Promise<string> {
+  const found: string[] = [];
+  for (const key of Object.keys(values).toSorted()) {
+    if (!/^net\d+$/.test(key) || readVmProperty("net", values[key] ?? "", key).model !== "virtio") continue;
+    try {
+      const path = `/machine/peripheral/${key}`;
+      const mtu = await process.qmp.execute("qom-get", { path, property: "host_mtu" }, { signal });
+      if (typeof mtu === "number") found.push(`${key}=${mtu}`);
+    } catch (err) {
+      // A card that is not in the guest yet: it is made as the configuration says.
+      if (!isAppError(err, "qmp.failed")) throw err;
+    }
+  }
+  return found.join(",");
 }
 
 export function stateName(vmid: number, name: string): string {
   return `vm-${vmid}-state-${name}.raw`;
 }
 
-/** `vmstatestorage`, else where the first disk is, else `local`. */
-export function stateStorage(values: VmValues): string {
+/** `vmstatestorage`, else one where the VM has a disk: shared before local, directories before others; else `local`. */
+export function stateStorage(storages: Pick<VmStorages, "definition">, values: VmValues): string {
   const wanted = values["vmstatestorage"];
   if (wanted !== undefined) return wanted;
-  for (const { drive } of listDrives(values)) {
-    const storage = isCdrom(drive) ? undefined : parseVolumeId(drive.file)?.storage;
-    if (storage !== undefined) return storage;
+  const used = new Set(listDisks(values).flatMap(({ drive }) => parseVolumeId(drive.file)?.storage ?? []));
+  let shared: string | undefined;
+  let local: string | undefined;
+  for (const storage of [...used].toSorted()) {
+    const definition = storages.definition(storage);
+    const isDirectory = definition.options["path"] !== undefined;
+    if (isShared(definition)) shared = shared === undefined || isDirectory ? storage : shared;
+    else local = local === undefined || isDirectory ? storage : local;
   }
-  return "local";
+  return shared ?? local ?? "local";
 }

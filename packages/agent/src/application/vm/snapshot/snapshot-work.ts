@@ -80,7 +80,7 @@ export class SnapshotWork implements SnapshotHost {
     return allocateRamVolume(
       this.#host,
       values,
-      { vmid: this.vmid, storage: stateStorage(values), name },
+      { vmid: this.vmid, storage: stateStorage(this.#host.storages, values), name },
       { signal: this.#task.signal, begun: (vmstate) => this.#task.begun({ vmstate }) },
     );
   }
