@@ -118,9 +118,9 @@ describe.skipIf(!hasQemu)("a VM", () => {
     const pending = (await api("GET", `${vm()}/pending`)).data as {
       key: string;
       value?: string;
-      pending?: string;
+      pending?: string | number;
     }[];
-    expect(pending).toContainEqual({ key: "cores", pending: "2" });
+    expect(pending).toContainEqual({ key: "cores", pending: 2 });
     expect(pending).toContainEqual({ key: "description", value: "hello" });
     await run("POST", `${vm()}/status/stop`);
     await run("POST", `${vm()}/status/start`);

@@ -2,7 +2,6 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/lock.ts";
 import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
-import { applyAllPending } from "@gpve/domain/vm/pending.ts";
 import type { StartFromState } from "@gpve/domain/vm/snapshot.ts";
 import { endSuspend, suspendedState } from "@gpve/domain/vm/suspend.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
@@ -13,11 +12,14 @@ import { applyCloudinit } from "./cloudinit-drive.ts";
 import { dropInconsistentBitmaps } from "../backup/track-changes.ts";
 import { startTpm, stopTpm } from "./tpm.ts";
 import { startFileServers, stopFileServers } from "./virtiofs.ts";
-import { freeDropped, freeVolume, withoutLent } from "./free-volumes.ts";
+import { applyPendingChanges } from "./apply-pending.ts";
+import { freeVolume } from "./free-volumes.ts";
 import { runHook } from "./hookscript.ts";
 import { letGo } from "./snapshot/hold-guest.ts";
 import { continueFromRam, loadRam } from "./snapshot/ram-state.ts";
+import { continueGuest } from "./continue-guest.ts";
 import { microvmFiles } from "./microvm-files.ts";
+import { withPrefix } from "./pve-words.ts";
 import { planStart } from "./start-plan.ts";
 import { takeDevices, type TakenDevices } from "./take-devices.ts";
 import { listNets } from "@gpve/domain/vm/vm-network.ts";
@@ -35,6 +37,8 @@ export interface StartArgs {
   /** Drives that are others, for now, than the configuration says, and what else QEMU must be able to open. */
   readonly instead?: { readonly drives: VmValues; readonly files: readonly GuestFile[] };
 }
+
+const MIB = 1024 * 1024;
 
 interface StartWork {
   readonly signal: AbortSignal;
@@ -92,16 +96,15 @@ export async function startVm(
   const { vmid } = args;
   const before = host.configs.get(vmid);
   if (isTemplate(before)) throw refused("you can't start a vm if it's a template");
+  const running = runningVm(host, vmid);
+  // A backup has started it, paused, to read its disks: it goes on in the QEMU that is there.
+  if (running !== undefined && hasLock(before, "backup")) return continueGuest(running, work.signal);
   if (args.skiplock !== true && !hasLock(before, "suspended")) checkLock(before);
-  if (runningVm(host, vmid) !== undefined) throw refused(`VM ${vmid} already running`);
+  if (running !== undefined) throw refused(`VM ${vmid} already running`);
   await host.hostKnown;
   const suspended = args.from === undefined ? suspendedState(before) : undefined;
   // The devices of saved RAM are those of its time: changes wait for the start after this one.
-  const config =
-    suspended === undefined
-      ? await host.configs.change(vmid, (config) => withoutLent(host, vmid, config, applyAllPending(config)))
-      : before;
-  await freeDropped(host, vmid, before, config, work.log);
+  const config = suspended === undefined ? await applyPendingChanges(host, vmid, work.log) : before;
   await applyCloudinit(host, vmid, work.log);
   await runHook(host, vmid, config.values, "pre-start", work);
   const tpm = await startTpm(host, vmid, config.values, work.signal);
@@ -181,11 +184,20 @@ async function startQemu(
   await beforeStart();
   const taken = await takeDevices(host, vmid, values, command.pciDevices);
   try {
-    const process = await host.processes.start(withDevices(start, taken), { signal: work.signal });
+    const process = await withPrefix("start failed: ", () =>
+      host.processes.start(withDevices(start, taken), { signal: work.signal }),
+    );
     await dropInconsistentBitmaps(host.chains, vmid, process).catch((err: unknown) =>
       work.warn(`dirty bitmaps of VM ${vmid}: ${messageOf(err)}`),
     );
     await finishNetwork(host, vmid, values, process, work);
+    // Without shares nobody but its owner sizes a guest: it begins with what is left to it.
+    if (args.from === undefined && values["shares"] === "0" && Number(values["balloon"] ?? 0) > 0)
+      await process.qmp.execute(
+        "balloon",
+        { value: Number(values["balloon"]) * MIB },
+        { signal: work.signal },
+      );
   } catch (err) {
     if (runningVm(host, vmid) === undefined) await taken.giveBack();
     throw err;

@@ -4,6 +4,8 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/lock.ts";
 import { readStartup } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { settleStopped } from "./apply-pending.ts";
+import { continueGuest } from "./continue-guest.ts";
 import { runHook } from "./hookscript.ts";
 import { startStep, startVm } from "./start-vm.ts";
 import { answeringAgent } from "./use-guest-agent.ts";
@@ -40,6 +42,7 @@ export function stopVmOperation(host: VmHost): OperationDefinition<StopArgs> {
           const { values } = host.configs.get(args.vmid);
           await runHook(host, args.vmid, values, "pre-stop", { log, signal });
           await process.stop({ signal });
+          await settleStopped(host, args.vmid, log);
         },
       },
     ],
@@ -134,14 +137,11 @@ export function resumeVmOperation(host: VmHost): OperationDefinition<StopArgs> {
           const config = host.configs.get(args.vmid);
           if (hasLock(config, "suspended") && runningVm(host, args.vmid) === undefined) return start.run(ctx);
           if (isTemplate(config)) throw refused(`VM ${args.vmid} is a template and cannot be resumed!`);
-          const { qmp } = requireRunning(host, args.vmid);
-          const { status } = await qmp.execute("query-status", undefined, { signal });
+          const process = requireRunning(host, args.vmid);
+          const { status } = await process.qmp.execute("query-status", undefined, { signal });
           if (status === "running") return;
           if (!hasLock(config, "backup")) requireUnlocked(host, args);
-          // A guest that switched itself off while a backup held its process.
-          if (status === "shutdown") await qmp.execute("system_reset", undefined, { signal });
-          const command = status === "suspended" ? "system_wakeup" : "cont";
-          await qmp.execute(command, undefined, { signal });
+          await continueGuest(process, signal);
         },
       },
     ],
@@ -167,6 +167,7 @@ export async function shutDown(
   if (isPaused(status)) {
     work.log("VM is paused - stop instead of shutdown");
     await process.stop({ signal: work.signal });
+    await settleStopped(host, args.vmid, work.log);
     return;
   }
   await askToPowerDown(host, process, args.vmid, work);
@@ -177,12 +178,13 @@ export async function shutDown(
     process.exited.then(() => "ended" as const),
     host.clock.sleep(seconds * 1000, signal).then(() => "timeout" as const),
   ]).finally(() => limit.abort());
-  if (outcome === "ended") return;
+  if (outcome === "ended") return settleStopped(host, args.vmid, work.log);
   if (!args.forceStop) {
     throw new AppError("request.timeout", "VM quit/powerdown failed - got timeout", { pveStatus: 500 });
   }
   work.log("VM still running - terminating now with SIGTERM");
   await process.stop({ signal: work.signal });
+  await settleStopped(host, args.vmid, work.log);
 }
 
 /** Its agent, where one answers, does it properly; the power button is for everybody else. */

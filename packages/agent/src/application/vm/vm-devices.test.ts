@@ -57,14 +57,14 @@ describe("PCI devices of the host", () => {
     pci.reserve(["0000:02:00.0"], 101)();
     await node.add(100, { hostpci0: "0000:02:00.0", ...identity(100) });
     node.guests.failure = new Error("QEMU said no");
-    expect(await start(100)).toBe("QEMU said no");
+    expect(await start(100)).toBe("start failed: QEMU said no");
     expect(await start(100)).toBe("OK");
   });
 
   it("are divided for a guest, and whole again after it", async () => {
     await node.add(100, { hostpci1: "0000:02:00.0,mdev=nvidia-1", ...identity(100) });
     node.guests.failure = new Error("QEMU said no");
-    expect(await start(100)).toBe("QEMU said no");
+    expect(await start(100)).toBe("start failed: QEMU said no");
     expect(node.mediated.size).toBe(0);
     expect(await start(100)).toBe("OK");
     expect([...node.mediated]).toEqual(["00000001-0000-0000-0000-000000000100"]);

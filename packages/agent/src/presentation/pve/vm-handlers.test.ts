@@ -1,5 +1,5 @@
 import { goneGuestCollection } from "@gpve/domain/guest/guest-record.ts";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { poolCollection } from "../../application/vm/vm-configs.ts";
 import { VmNode } from "../../testing/vm-world.ts";
 
@@ -204,6 +204,44 @@ describe("a VM", () => {
     expect(node.guests.get("100")).toBeUndefined();
   });
 
+  it("takes over what waited as soon as it was stopped", async () => {
+    await node.run(100);
+    await node.call(`PUT ${VM}/config`, { vmid: 100, cores: 4, delete: "vga" }, "root");
+    expect(node.configs.get(100).pending).toEqual({ cores: "4", delete: "vga" });
+    expect(await status("stop")).toBe("OK");
+    expect(node.configs.get(100)).toMatchObject({ values: { cores: "4" }, pending: {} });
+    expect(node.values(100)).not.toHaveProperty("vga");
+    await node.run(100);
+    await node.call(`PUT ${VM}/config`, { vmid: 100, cores: 2 }, "root");
+    expect(await status("shutdown", { timeout: 0, forceStop: true })).toBe("OK");
+    expect(node.values(100)["cores"]).toBe("2");
+    await node.run(100);
+    await node.call(`PUT ${VM}/config`, { vmid: 100, cores: 3 }, "root");
+    vi.spyOn(node.configs, "change").mockRejectedValueOnce(new Error("no store"));
+    expect(await status("stop")).toBe("OK");
+    expect(node.configs.get(100).pending).toEqual({ cores: "3" });
+  });
+
+  it("goes on in the QEMU that a backup has started for its disks", async () => {
+    await node.run(100);
+    await node.configs.change(100, (config) => ({ ...config, values: { ...config.values, lock: "backup" } }));
+    const guest = node.guests.get("100");
+    if (guest !== undefined) guest.status = "prelaunch";
+    expect(await status("start")).toBe("OK");
+    expect(guest?.status).toBe("running");
+  });
+
+  it("begins with what its owner leaves it where nobody else sizes it", async () => {
+    await node.call(`PUT ${VM}/config`, { vmid: 100, balloon: 256, shares: 0 }, "root");
+    const sizes: unknown[] = [];
+    node.guests.answers.set("balloon", ({ value }) => {
+      sizes.push(value);
+      return {};
+    });
+    expect(await status("start")).toBe("OK");
+    expect(sizes).toEqual([256 * 1024 * 1024]);
+  });
+
   it("has as long to shut down as its own start order says", async () => {
     await node.call(`PUT ${VM}/config`, { vmid: 100, startup: "order=1,down=0" }, "root");
     await node.run(100);
@@ -246,7 +284,7 @@ describe("a VM", () => {
     );
     node.guests.failure = new Error("no luck");
     await node.add(102, { smbios1: "uuid=00000000-0000-0000-0000-000000000001" });
-    expect(await exit(`POST ${VM}/status/start`, { vmid: 102 })).toBe("no luck");
+    expect(await exit(`POST ${VM}/status/start`, { vmid: 102 })).toBe("start failed: no luck");
   });
 
   it("is changed at once while it is stopped, later while it runs", async () => {

@@ -16,6 +16,7 @@ import { blockContext, deviceContext } from "./drives.ts";
 import { moduleDevice, type MemoryModule } from "./memory.ts";
 import { nicContext, nicDevice } from "./network.ts";
 import { deviceArguments, type JsonObject } from "./option-text.ts";
+import { tabletDevice } from "./peripherals.ts";
 import { spiceUsbDevice, usbHostDevice, usesXhci, xhciController } from "./usb.ts";
 
 export interface QmpCommand {
@@ -136,6 +137,12 @@ export function isSpiceUsb({ host }: UsbDevice): boolean {
 
 export function usbDeviceId(key: string, usb: UsbDevice): string {
   return isSpiceUsb(usb) ? `usbredirdev${key.slice("usb".length)}` : key;
+}
+
+/** The pointer of a console. */
+export function plugTablet(input: CommandInput): PlugPlan {
+  const device = deviceArguments(tabletDevice(new Build(input)));
+  return { steps: [{ execute: "device_add", arguments: device }], undo: [deviceDel("tablet")] };
 }
 
 /** vCPU number 2 and up. */

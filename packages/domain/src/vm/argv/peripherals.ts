@@ -3,7 +3,7 @@ import { readVmProperty } from "../vm-properties.ts";
 import type { Build } from "./build.ts";
 import type { Display } from "./display.ts";
 import { isSerialDisplay } from "./display.ts";
-import { device, escapeComma, refuse } from "./option-text.ts";
+import { device, escapeComma, refuse, type DeviceOptions } from "./option-text.ts";
 import { addressProperties, pcieAddress } from "./pci-address.ts";
 
 const MAX_SERIAL = 4;
@@ -14,10 +14,14 @@ export const MAX_VIRTIOFS = 10;
 export function addPointer(build: Build, display: Display): void {
   const wanted = build.flag("tablet") ?? (display.qxl === 0 && !isSerialDisplay(display));
   if (!wanted) return;
-  const bus = build.q35 || build.arch === "aarch64" ? "ehci.0" : "uhci.0";
-  build.addDevice(device("usb-tablet", ["id", "tablet"], ["bus", bus], ["port", "1"]));
+  build.addDevice(tabletDevice(build));
   if (build.arch === "aarch64")
     build.addDevice(device("usb-kbd", ["id", "keyboard"], ["bus", "ehci.0"], ["port", "2"]));
+}
+
+export function tabletDevice(build: Build): DeviceOptions {
+  const bus = build.q35 || build.arch === "aarch64" ? "ehci.0" : "uhci.0";
+  return device("usb-tablet", ["id", "tablet"], ["bus", bus], ["port", "1"]);
 }
 
 export function addSerialPorts(build: Build): void {

@@ -180,12 +180,52 @@ test("grows and shrinks CPUs and memory where the guest was started for it", asy
 
 test("sets the balloon, and leaves the rest for the next start", async () => {
   const { calls, change } = world();
-  expect(await change({ memory: "1024" }, "balloon", "512")).toBe("applied");
+  expect(await change({ memory: "1024", shares: "0" }, "balloon", "512")).toBe("applied");
   expect(await change({ memory: "1024", balloon: "512" }, "balloon")).toBe("applied");
   expect(calls).toEqual(["balloon", "balloon"]);
+  expect(await change({ memory: "1024" }, "balloon", "512")).toBe("applied");
+  expect(calls).toHaveLength(2);
   expect(await change({}, "balloon", "0")).toBe("pending");
   expect(await change({}, "hotplug", "disk")).toBe("applied");
   expect(await change({}, "hotplug", "disk,cpu")).toBe("pending");
   expect(await change({}, "name", "x")).toBe("applied");
   expect(await change({}, "cores", "2")).toBe("pending");
+});
+
+test("takes the pointer of a console in and out, where USB may", async () => {
+  const there = world({ devices: ["tablet"] });
+  expect(await there.change({}, "tablet", "1")).toBe("applied");
+  expect(there.calls.filter((call) => call.startsWith("device"))).toEqual([]);
+  expect(await there.change({}, "tablet", "0")).toBe("applied");
+  expect(there.calls).toContain("device_del tablet");
+  const none = world();
+  expect(await none.change({ tablet: "0" }, "tablet")).toBe("applied");
+  expect(none.calls).toContain("device_add tablet");
+  expect(await none.change({ tablet: "0" }, "tablet", "0")).toBe("applied");
+  expect(await none.change({ hotplug: "disk" }, "tablet", "0")).toBe("pending");
+});
+
+test("changes what is done for clones at once, the rest of the agent with the next start", async () => {
+  const { change } = world();
+  expect(await change({ agent: "1" }, "agent", "enabled=1,fstrim_cloned_disks=1")).toBe("applied");
+  expect(await change({ agent: "1" }, "agent", "1,type=isa")).toBe("pending");
+  expect(await change({}, "agent", "1")).toBe("pending");
+  expect(await change({ agent: "1" }, "agent")).toBe("pending");
+});
+
+test("changes what is behind a card without being allowed to plug cards", async () => {
+  const { calls, change } = world();
+  const values = { hotplug: "disk", net0: "virtio=BC:24:11:00:00:01,bridge=vmbr0" };
+  expect(await change(values, "net0", "virtio=BC:24:11:00:00:01,bridge=vmbr1,link_down=1")).toBe("applied");
+  expect(calls).toEqual(["attach tap100i0 vmbr1k", "configure tap100i0", "set_link net0"]);
+  expect(await change(values, "net0", "e1000=BC:24:11:00:00:01,bridge=vmbr0")).toBe("pending");
+  expect(await change(values, "net1", "virtio=BC:24:11:00:00:02,bridge=vmbr0")).toBe("pending");
+  expect(await change(values, "net0")).toBe("pending");
+});
+
+test("makes no disk of a CD drive under a guest", async () => {
+  const { change } = world();
+  await expect(change({ ide2: "none,media=cdrom" }, "ide2", "/images/a.raw,format=raw")).rejects.toThrow(
+    "unable to change media type",
+  );
 });

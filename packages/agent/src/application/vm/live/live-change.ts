@@ -1,14 +1,15 @@
 // A changed key reaches the running guest, or waits for its next start.
+import { AppError } from "@gpve/contracts/errors.ts";
 import { parseDrive } from "@gpve/domain/vm/drive.ts";
 import { driveChange, hotplugClass, netChange } from "@gpve/domain/vm/hotplug.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readHotplug, type HotplugFeature } from "@gpve/domain/vm/vm-properties.ts";
+import { readHotplug, readVmProperty, type HotplugFeature } from "@gpve/domain/vm/vm-properties.ts";
 import { readNet } from "@gpve/domain/vm/vm-network.ts";
 import type { LiveWork } from "./guest-devices.ts";
 import { changeMedia, plugLiveDrive, setThrottle, unplugLiveDrive } from "./live-drives.ts";
 import { changeNet, plugLiveNet, unplugLiveNet } from "./live-nets.ts";
-import { changeUsb } from "./live-usb.ts";
+import { changeUsb, setTablet } from "./live-usb.ts";
 import { setBalloon, setCpus, setMemory } from "./live-size.ts";
 import { without } from "@gpve/domain/vm/vm-config.ts";
 
@@ -45,13 +46,30 @@ export async function changeLive(
     case "balloon":
       // The device itself comes and goes with a start.
       if (values["balloon"] === "0" || text === "0") return "pending";
-      await setBalloon(work, values, text);
+      // With shares, it is what is left to a guest when the host runs short; without, it is what the guest gets.
+      if (text === undefined || values["shares"] === "0") await setBalloon(work, values, text);
       return "applied";
+    case "tablet":
+      if (!features.has("usb")) return "pending";
+      await setTablet(work, values, text);
+      return "applied";
+    case "agent":
+      return isSameAgent(values["agent"], text) ? "applied" : "pending";
     case "hotplug":
       return changesLayout(values["hotplug"], text) ? "pending" : "applied";
     default:
       return "pending";
   }
+}
+
+/** Only what is done for clones changes without a start. */
+function isSameAgent(before: string | undefined, after: string | undefined): boolean {
+  if (before === undefined || after === undefined) return false;
+  const [old, next] = [before, after].map((text) => {
+    const { fstrim_cloned_disks: _trim, ...rest } = readVmProperty("agent", text, "agent");
+    return JSON.stringify(Object.entries(rest).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  });
+  return old === next;
 }
 
 /** CPU and memory hotplug are part of the machine's layout. */
@@ -70,6 +88,8 @@ async function changeDrive(
   const old = values[key];
   const before = old === undefined ? undefined : parseDrive(key, old);
   const after = text === undefined ? undefined : parseDrive(key, text);
+  if (before !== undefined && after !== undefined && (before.media ?? "disk") !== (after.media ?? "disk"))
+    throw new AppError("request.invalid", "unable to change media type", { pveStatus: 500 });
   const change = driveChange(key, before, after);
   switch (change) {
     case "none":
@@ -101,7 +121,6 @@ async function changeNic(
   text: string | undefined,
   features: ReadonlySet<HotplugFeature>,
 ): Promise<Outcome> {
-  if (!features.has("network")) return "pending";
   const old = values[key];
   const before = old === undefined ? undefined : readNet(key, old);
   const after = text === undefined ? undefined : readNet(key, text);
@@ -111,6 +130,8 @@ async function changeNic(
     after !== undefined &&
     (before.bridge === undefined) !== (after.bridge === undefined);
   const change = moves ? "replug" : netChange(before, after);
+  // What is behind the card changes without it.
+  if (change !== "live" && change !== "none" && !features.has("network")) return "pending";
   if (change === "live") await changeNet(work, values, key, text ?? "");
   if (change === "unplug" || change === "replug") await unplugLiveNet(work, key);
   if (change === "plug" || change === "replug")

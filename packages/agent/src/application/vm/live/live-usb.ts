@@ -1,5 +1,11 @@
 // USB devices of a running guest.
-import { hasPluggableUsb, isSpiceUsb, plugUsb, usbDeviceId } from "@gpve/domain/vm/argv/hotplug-arguments.ts";
+import {
+  hasPluggableUsb,
+  isSpiceUsb,
+  plugTablet,
+  plugUsb,
+  usbDeviceId,
+} from "@gpve/domain/vm/argv/hotplug-arguments.ts";
 import { deviceIds, unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
@@ -51,4 +57,13 @@ async function unplug({ host, process }: LiveWork, key: string, text: string): P
     await process
       .forbidFile(path)
       .catch((err: unknown) => ignore(err, "it came after the guest had started"));
+}
+
+/** The pointer of a console; `0` takes it away. */
+export async function setTablet(work: LiveWork, values: VmValues, text: string | undefined): Promise<void> {
+  const { process } = work;
+  const isThere = (await deviceIds(process.qmp)).has("tablet");
+  if (text === "0") {
+    if (isThere) await unplugDevice(process.qmp, "tablet", { timeoutMs: UNPLUG_TIMEOUT_MS });
+  } else if (!isThere) await runPlan(process, plugTablet(runningInput(work, values)));
 }

@@ -1,0 +1,10 @@
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+
+/** A guest that stands still goes on, wherever it stopped. */
+export async function continueGuest({ qmp }: GuestProcess, signal: AbortSignal): Promise<void> {
+  const { status } = await qmp.execute("query-status", undefined, { signal });
+  if (status === "running") return;
+  // It switched itself off while a backup held its process.
+  if (status === "shutdown") await qmp.execute("system_reset", undefined, { signal });
+  await qmp.execute(status === "suspended" ? "system_wakeup" : "cont", undefined, { signal });
+}
