@@ -13,6 +13,11 @@ export function bytesText(bytes: number, digits = 2): string {
   return `${value.toFixed(digits)} ${UNITS[unit] ?? "B"}`;
 }
 
+/** "3.9 GiB/s"; what stands still has no digits. */
+export function speedText(bytesPerSecond: number): string {
+  return bytesPerSecond <= 0 ? "0 B/s" : `${bytesText(Math.floor(bytesPerSecond), 1)}/s`;
+}
+
 /** "12MB", "1.50GB": the size of an archive. */
 export function archiveSizeText(bytes: number): string {
   const kib = bytes / 1024;
@@ -29,11 +34,13 @@ export function clockText(ms: number): string {
   return [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60].map(two).join(":");
 }
 
-/** "1h 2m 3s" */
+/** "1w 2d 3h 4m 5s", without what is zero. */
 export function durationText(ms: number): string {
   const seconds = Math.floor(ms / 1000);
   const parts = [
-    [Math.floor(seconds / 3600), "h"],
+    [Math.floor(seconds / 604_800), "w"],
+    [Math.floor(seconds / 86_400) % 7, "d"],
+    [Math.floor(seconds / 3600) % 24, "h"],
     [Math.floor(seconds / 60) % 60, "m"],
     [seconds % 60, "s"],
   ] as const;

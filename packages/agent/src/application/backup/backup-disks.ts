@@ -1,5 +1,6 @@
 // Which disks of a VM are saved, and the configuration that goes with them.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { backupVolumes } from "@gpve/domain/backup/backup-volumes.ts";
 import { archivedMicrovm } from "@gpve/domain/backup/archived-microvm.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { formatSize } from "@gpve/domain/schema/size.ts";
@@ -31,16 +32,15 @@ export async function backupDisks(
   log: (line: string) => void,
 ): Promise<BackupDisk[]> {
   const chosen: { key: string; file: string }[] = [];
-  for (const { key, drive } of listDisks(config.values)) {
-    if (drive.backup === false) {
-      log(`INFO: exclude disk '${key}' '${drive.file}' (backup=no)`);
-    } else if (key === "efidisk0" && config.values["bios"] !== "ovmf") {
-      log(`INFO: excluding '${key}' (efidisks can only be backed up when BIOS is set to 'ovmf')`);
-    } else {
-      const size = drive.size === undefined ? "" : ` ${formatSize(drive.size)}`;
-      log(`INFO: include disk '${key}' '${drive.file}'${size}`);
-      chosen.push({ key, file: drive.file });
+  const sizes = new Map(listDisks(config.values).map(({ key, drive }) => [key, drive.size]));
+  for (const { key, volume, included, reason } of backupVolumes(config.values)) {
+    if (!included) {
+      log(`INFO: exclude disk '${key}' '${volume}' (${reason})`);
+      continue;
     }
+    const bytes = sizes.get(key);
+    log(`INFO: include disk '${key}' '${volume}'${bytes === undefined ? "" : ` ${formatSize(bytes)}`}`);
+    chosen.push({ key, file: volume });
   }
   const disks: BackupDisk[] = [];
   // In the order of their names, as the lines of the archived configuration are.
@@ -81,6 +81,8 @@ export function archivedConfig(
     if (/^unused\d+$/.test(key)) log(`INFO: skip unused drive '${value}' (not included into backup)`);
     else if (key !== "lock" && key !== "parent") kept[key] = value;
   }
+  if (Object.keys(config.special).length > 0)
+    log("INFO: special config section found (not included into backup)");
   if (Object.keys(config.snapshots).length > 0) log("INFO: snapshots found (not included into backup)");
   if (Object.keys(config.pending).length > 0)
     log("INFO: pending configuration changes found (not included into backup)");

@@ -1,5 +1,5 @@
 // How far a backup is, in PVE's lines, and not faster than it may be.
-import { bytesText, durationText } from "@gpve/domain/backup/backup-texts.ts";
+import { bytesText, durationText, speedText } from "@gpve/domain/backup/backup-texts.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { BackupWork } from "./backup-request.ts";
 import { Pace } from "./pace.ts";
@@ -43,8 +43,8 @@ export class BackupProgress {
     if (this.#zero > 0)
       log(`INFO: backup is sparse: ${bytesText(this.#zero)} (${zeroPercent}%) total zero data`);
     const seconds = Math.floor((this.#clock.now() - this.#started) / 1000);
-    const speed = bytesText(this.#done / Math.max(1, seconds), 1);
-    log(`INFO: transferred ${bytesText(this.#done)} in ${seconds} seconds (${speed}/s)`);
+    const took = seconds === 0 ? "<1 seconds" : `${seconds} seconds (${speedText(this.#done / seconds)})`;
+    if (this.#done > 0) log(`INFO: transferred ${bytesText(this.#done)} in ${took}`);
   }
 
   #percent(): number {
@@ -59,7 +59,7 @@ export class BackupProgress {
     const percent = this.#percent();
     this.#work.log(
       `INFO: ${String(percent).padStart(3)}% (${bytesText(this.#done, 1)} of ${bytesText(this.#total, 1)}) in ` +
-        `${durationText(now - this.#started)}, read: ${bytesText(read, 1)}/s, write: ${bytesText(written, 1)}/s`,
+        `${durationText(now - this.#started)}, read: ${speedText(read)}, write: ${speedText(written)}`,
     );
     this.#told = { at: now, percent, done: this.#done, zero: this.#zero };
   }

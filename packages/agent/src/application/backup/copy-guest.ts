@@ -148,10 +148,10 @@ async function copyOne(
     signal: work.signal,
     done: (bytes, isZero) => progress.add(bytes, isZero),
   });
-  if (archive.bitmapFor(disk.key) !== undefined)
-    work.log(
-      `INFO: ${disk.key}: dirty-bitmap status: ${bytesText(read + zero)} of ${bytesText(read + zero + skipped)} dirty`,
-    );
+  if (archive.bitmapFor(disk.key) === undefined) return;
+  const dirty = read + zero;
+  const share = `${bytesText(dirty, 1)} of ${bytesText(dirty + skipped, 1)} dirty`;
+  work.log(`INFO: ${disk.key}: dirty-bitmap status: OK (${dirty === 0 ? "drive clean" : share})`);
 }
 
 function progressOf({ host, args, disks, work }: GuestCopy): BackupProgress {

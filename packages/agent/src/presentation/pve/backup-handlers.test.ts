@@ -166,17 +166,20 @@ describe.skipIf(!hasBackupTools)("backups (skipped without qemu-utils and lzop)"
       {
         scsi0: `local:${volname},backup=0,size=1M`,
         efidisk0: `local:${volname},size=1M`,
-        ide2: "none,media=cdrom",
+        ide2: "local:103/vm-103-cloudinit.qcow2,media=cdrom",
         unused0: "local:103/gone.raw",
         parent: "before",
       },
       { snapshots: { before: {} }, pending: { cores: "2" } },
     );
+    const special = { cloudinit: { name: "old" } };
+    await world.configs.change(103, (config) => ({ ...config, special }));
     expect(await world.vzdump({ vmid: "103", storage: "local" })).toMatchObject({ state: "done" });
     expect(world.logged()).toEqual(
       expect.arrayContaining([
         `INFO: exclude disk 'scsi0' 'local:${volname}' (backup=no)`,
-        "INFO: excluding 'efidisk0' (efidisks can only be backed up when BIOS is set to 'ovmf')",
+        `INFO: exclude disk 'efidisk0' 'local:${volname}' (efidisk but no OMVF BIOS)`,
+        "INFO: special config section found (not included into backup)",
         "INFO: skip unused drive 'local:103/gone.raw' (not included into backup)",
         "INFO: snapshots found (not included into backup)",
         "INFO: pending configuration changes found (not included into backup)",
