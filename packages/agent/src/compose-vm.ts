@@ -33,9 +33,10 @@ import {
   type NodeMappings,
 } from "@gpve/domain/mapping/mapping.ts";
 import type { HostDevices } from "@gpve/domain/vm/host-devices.ts";
+import type { HostMemory } from "@gpve/domain/vm/host-memory.ts";
 import { runHook } from "./application/vm/hookscript.ts";
 import { PciReservations } from "./application/vm/pci-reservations.ts";
-import { removeMediatedDevices } from "./application/vm/take-devices.ts";
+import { removeMadeDevices } from "./application/vm/take-devices.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { stopHelpers } from "./application/vm/start-vm.ts";
 import { poolCollection, VmConfigs } from "./application/vm/vm-configs.ts";
@@ -91,6 +92,7 @@ export interface VmParts {
   readonly clock: Clock;
   readonly qemuBinary: string;
   readonly devices: HostDevices;
+  readonly memory: HostMemory;
   /** The guest supervisor, ready or to be built. */
   readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
   /** Told how long each look at all running guests took. */
@@ -166,6 +168,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     ram: new UnixRamStreams(data.file("run", "ram")),
     facts: () => hostFacts.facts(),
     devices: parts.devices,
+    memory: parts.memory,
     pci: new PciReservations(processes),
     directories: () => mappings().directories,
     get hostKnown() {
@@ -237,7 +240,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     background(log, "ending a guest's helpers", stopHelpers(host, vmid));
     const said = (line: string): void => log.info({ resource: `qemu/${id}` }, line);
     const values = configs.find(vmid)?.values ?? {};
-    background(log, "removing mediated devices", removeMediatedDevices(host, vmid, values));
+    background(log, "removing what a guest was lent", removeMadeDevices(host, vmid, values));
     background(log, "hook script", runHook(host, vmid, values, "post-stop", { log: said }));
   });
   processes.onExit(({ id, label, exit: { cause, reason, exitCode, signal, outOfMemory, lastWords } }) => {

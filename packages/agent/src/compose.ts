@@ -48,6 +48,7 @@ import { makeGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { interfaceRows } from "./infrastructure/net/interface-rows.ts";
 import { createMappingChecks } from "./application/devices/check-mappings.ts";
 import { listMdevTypes } from "./infrastructure/host/mdev-types.ts";
+import { LinuxHostMemory } from "./infrastructure/host/host-memory.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { SysfsDevices } from "./infrastructure/host/sysfs-devices.ts";
 import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
@@ -178,6 +179,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     clock,
     qemuBinary: settings.qemuBinary ?? DEFAULT_QEMU,
     devices: new SysfsDevices({ exec: runExec }),
+    memory: new LinuxHostMemory({ exec: runExec }),
     supervisor: settings.supervisor,
     observeMonitoring: (seconds) => metrics.observeMonitoring(seconds),
   });

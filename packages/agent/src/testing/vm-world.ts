@@ -29,6 +29,7 @@ import { CloudinitVolumes } from "../infrastructure/cloudinit/cloudinit-volume.t
 import { readSnippet } from "../infrastructure/cloudinit/snippets.ts";
 import { createVmCloudinitHandlers } from "../presentation/pve/vm-cloudinit-handlers.ts";
 import { createVmHandlers } from "../presentation/pve/vm-handlers.ts";
+import { FakeHostMemory } from "./fake-host-memory.ts";
 import { FakeGuests, Refused } from "./fake-guests.ts";
 import { contextOf, StorageWorld, type Rights } from "./storage-world.ts";
 
@@ -45,6 +46,7 @@ export class VmWorld extends StorageWorld {
   /** What the host of the next start is like. */
   hostFacts: Partial<HostFacts> = {};
   readonly mediated = new Set<string>();
+  readonly memory = new FakeHostMemory();
   /** Addresses of USB devices that are plugged in. */
   readonly usb = new Set<string>();
   readonly directories = new Map<string, string>();
@@ -91,8 +93,10 @@ export class VmWorld extends StorageWorld {
           return `/dev/vfio/${uuid}`;
         },
         removeMdev: async (uuid) => void this.mediated.delete(uuid),
+        isCharacterDevice: (path) => path === "/dev/ttyS0",
         usbFiles: (address) => (this.usb.has(address) ? [`/dev/bus/usb/${address}`] : []),
       },
+      memory: this.memory,
       pci: new PciReservations(this.guests),
       directories: () => this.directories,
       hostKnown: Promise.resolve(),

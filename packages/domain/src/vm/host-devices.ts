@@ -7,6 +7,8 @@ export interface HostDevices {
   makeMdev(parents: readonly string[], uuid: string, type: string): Promise<string>;
   /** One that is not there is no error. */
   removeMdev(uuid: string): Promise<void>;
+  /** As serial and parallel ports are. */
+  isCharacterDevice(path: string): boolean;
   /** Device files of what a USB address ("046d:c52b", "1-2.3") means now; none = not plugged in. */
   usbFiles(address: string): readonly string[];
 }

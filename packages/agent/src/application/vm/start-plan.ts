@@ -15,7 +15,9 @@ import type { Drive, NetDevice, Smbios1 } from "@gpve/domain/vm/property-types.t
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
+import { hugepageFolder, sharedMemoryPath } from "@gpve/domain/vm/host-memory.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { portPaths } from "./take-devices.ts";
 import { processId, volumeOf, type VmHost } from "./vm-host.ts";
 import { listNets, type HostBridge } from "@gpve/domain/vm/vm-network.ts";
 
@@ -106,7 +108,11 @@ export function commandInput(
   return {
     vmid,
     config: values,
-    host: { ...host.facts(), pciInUse: host.pci.inUse(vmid) },
+    host: {
+      ...host.facts(),
+      pciInUse: host.pci.inUse(vmid),
+      characterDevices: new Set(portPaths(values).filter((path) => host.devices.isCharacterDevice(path))),
+    },
     sha256Hex: host.sha256Hex,
     volumes: (file) => {
       const found = volumes.resolved.get(file);
@@ -125,8 +131,8 @@ export function commandInput(
       efiVars: `${io}/efivars`,
       serial: (index) => place.socketPath(`serial${index}`),
       virtiofs: (index) => `${host.ioFolder(`${vmid}-fs${index}`)}/virtiofs`,
-      sharedMemory: (name) => `/dev/shm/${name}`,
-      hugepages: (sizeMiB) => `/run/hugepages/kvm/${sizeMiB * 1024}kB`,
+      sharedMemory: sharedMemoryPath,
+      hugepages: (sizeMiB) => hugepageFolder(sizeMiB, processId(vmid)),
     },
     options,
   };
@@ -170,7 +176,8 @@ async function resolveVolume(
   const access = isCdrom(drive) || drive.ro === true ? "ro" : "rw";
   if (drive.file === "cdrom") return physicalCdrom(host);
   if (parseVolumeId(drive.file) === undefined) {
-    const driver = drive.file.startsWith("/dev/") ? "host_device" : "file";
+    const device = isCdrom(drive) ? "host_cdrom" : "host_device";
+    const driver = drive.file.startsWith("/dev/") ? device : "file";
     const node = { driver, filename: drive.file };
     return {
       resolved: { node, format: drive.format ?? "raw", contentType: "other" },

@@ -2,6 +2,7 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/lock.ts";
 import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
+import { hugepageNeeds } from "@gpve/domain/vm/argv/hugepage-needs.ts";
 import type { StartFromState } from "@gpve/domain/vm/snapshot.ts";
 import { endSuspend, suspendedState } from "@gpve/domain/vm/suspend.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
@@ -185,7 +186,12 @@ async function startQemu(
   const taken = await takeDevices(host, vmid, values, command.pciDevices);
   try {
     const process = await withPrefix("start failed: ", () =>
-      host.processes.start(withDevices(start, taken), { signal: work.signal }),
+      host.memory.withHugepages(
+        start.id,
+        hugepageNeeds(values, host.facts()),
+        values["keephugepages"] === "1",
+        (folders) => host.processes.start(withDevices(start, taken, folders), { signal: work.signal }),
+      ),
     );
     await dropInconsistentBitmaps(host.chains, vmid, process).catch((err: unknown) =>
       work.warn(`dirty bitmaps of VM ${vmid}: ${messageOf(err)}`),
@@ -206,14 +212,17 @@ async function startQemu(
   }
 }
 
-function withDevices(start: GuestStart, { files, pci }: TakenDevices): GuestStart {
-  if (files.length === 0) return start;
+function withDevices(
+  start: GuestStart,
+  { files, pci, writeMemory }: TakenDevices,
+  folders: readonly string[],
+): GuestStart {
+  const pages = folders.map((path): GuestFile => ({ path, access: "rw" }));
   return {
     ...start,
-    files: [...start.files, ...files],
+    files: [...start.files, ...files, ...pages],
     ...(pci.length === 0 ? {} : { note: { ...(start.note as object), pci } }),
-    // Devices write to the guest's memory by themselves: it may not move.
-    memlock: "unlimited",
+    ...(writeMemory ? { memlock: "unlimited" } : {}),
   };
 }
 

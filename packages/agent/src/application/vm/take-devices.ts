@@ -7,12 +7,14 @@ import { hostAddress } from "@gpve/domain/vm/argv/usb.ts";
 import type { UsbDevice } from "@gpve/domain/vm/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
-import type { VmHost } from "./vm-host.ts";
+import { processId, type VmHost } from "./vm-host.ts";
 
 export interface TakenDevices {
   readonly files: readonly GuestFile[];
   /** Whole devices; written down with the process, so that others know whose they are. */
   readonly pci: readonly string[];
+  /** Devices write to the guest's memory by themselves: it may not move. */
+  readonly writeMemory: boolean;
   /** The guest runs, or never will. */
   release(): void;
   /** The start failed: what was made for it goes. */
@@ -41,7 +43,9 @@ export async function takeDevices(
     for (const { key, uuid, type } of mediated)
       paths.push(await host.devices.makeMdev(chosen[key] ?? [], uuid, type));
     const files = paths.map((path): GuestFile => ({ path, access: "rw" }));
-    return { files: [...files, ...usbFiles(host, values)], pci, release, giveBack };
+    files.push(...usbFiles(host, values), ...portFiles(values), ...romFiles(values));
+    files.push(...rngFiles(host, values), ...(await sharedMemory(host, vmid, values)));
+    return { files, pci, writeMemory: paths.length > 0, release, giveBack };
   } catch (err) {
     release();
     await giveBack();
@@ -49,9 +53,59 @@ export async function takeDevices(
   }
 }
 
-/** After the guest has ended. */
-export async function removeMediatedDevices(host: VmHost, vmid: number, values: VmValues): Promise<void> {
+/** After the guest has ended: what was made for it goes. */
+export async function removeMadeDevices(host: VmHost, vmid: number, values: VmValues): Promise<void> {
   for (const { uuid } of mediatedDevices(vmid, values)) await host.devices.removeMdev(uuid);
+  const shared = sharedName(vmid, values);
+  if (shared !== undefined) await host.memory.forget(shared);
+  if (values["hugepages"] !== undefined) await host.memory.dropFolders(processId(vmid));
+}
+
+/** Serial and parallel ports of the host that a VM has. */
+export function portPaths(values: VmValues): string[] {
+  return Object.entries(values).flatMap(([key, path]) =>
+    /^(?:serial|parallel)\d+$/.test(key) && path !== "socket" ? [path] : [],
+  );
+}
+
+function portFiles(values: VmValues): GuestFile[] {
+  return portPaths(values).map((path) => ({ path, access: "rw" }));
+}
+
+/** QEMU keeps it open, so it can be given to the next guest as soon as one has it. */
+const HARDWARE_RNG = "/dev/hwrng";
+
+function rngFiles(host: VmHost, values: VmValues): GuestFile[] {
+  const text = values["rng0"];
+  if (text === undefined) return [];
+  const { source } = readVmProperty("rng0", text, "rng0");
+  if (!host.fileExists(source))
+    throw refused(`cannot create VirtIO RNG device: source file '${source}' doesn't exist`);
+  // Everybody may read the others, and every guest has them.
+  return source === HARDWARE_RNG ? [{ path: source, access: "ro", owned: true }] : [];
+}
+
+function romFiles(values: VmValues): GuestFile[] {
+  return Object.entries(values).flatMap(([key, text]): GuestFile[] => {
+    if (!/^hostpci\d+$/.test(key)) return [];
+    const { romfile } = readVmProperty("hostpci", text, key);
+    return romfile === undefined ? [] : [{ path: `/usr/share/kvm/${romfile}`, access: "ro", owned: false }];
+  });
+}
+
+/** Whoever starts last owns the file; guests that have it open do not notice. */
+async function sharedMemory(host: VmHost, vmid: number, values: VmValues): Promise<GuestFile[]> {
+  const name = sharedName(vmid, values);
+  return name === undefined ? [] : [{ path: await host.memory.share(name), access: "rw" }];
+}
+
+function sharedName(vmid: number, values: VmValues): string | undefined {
+  const text = values["ivshmem"];
+  return text === undefined ? undefined : (readVmProperty("ivshmem", text, "ivshmem").name ?? String(vmid));
+}
+
+function refused(message: string): AppError {
+  return new AppError("object.not_found", message, { pveStatus: 500 });
 }
 
 function mediatedDevices(

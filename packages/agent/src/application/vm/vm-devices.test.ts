@@ -4,7 +4,7 @@ import { VmNode } from "../../testing/vm-world.ts";
 import { stopHelpers } from "./start-vm.ts";
 import { startFileServers } from "./virtiofs.ts";
 import { PciReservations } from "./pci-reservations.ts";
-import { mappedDirectory, removeMediatedDevices } from "./take-devices.ts";
+import { mappedDirectory, removeMadeDevices } from "./take-devices.ts";
 
 const VM = "/nodes/{node}/qemu/{vmid}" as const;
 
@@ -74,7 +74,7 @@ describe("PCI devices of the host", () => {
     // Another guest may have a part of the same device.
     await node.add(101, { hostpci0: "0000:02:00.0,mdev=nvidia-1", ...identity(101) });
     expect(await start(101)).toBe("OK");
-    await removeMediatedDevices(node.host, 100, node.values(100));
+    await removeMadeDevices(node.host, 100, node.values(100));
     expect(node.mediated.size).toBe(1);
   });
 });
@@ -212,5 +212,59 @@ describe("directories of the host", () => {
     await expect.poll(() => node.guests.get("100-fs0")).toBeDefined();
     void node.guests.get("100-fs0")?.end("crashed");
     await expect(waiting).rejects.toThrow("failed to start the file server of VM 100 for 'share'");
+  });
+});
+
+describe("ports, generators and memory of the host", () => {
+  const filesOf = () => (node.guests.starts.at(-1)?.files ?? []).filter(({ path }) => path.startsWith("/"));
+
+  it("are reachable for the guest that has them, and for no other", async () => {
+    await node.add(100, {
+      serial0: "/dev/ttyS0",
+      serial1: "socket",
+      rng0: "source=/dev/hwrng",
+      ivshmem: "size=1,name=both",
+      ...identity(100),
+    });
+    expect(await start(100)).toBe("OK");
+    expect(filesOf()).toEqual([
+      { path: "/dev/ttyS0", access: "rw" },
+      { path: "/dev/hwrng", access: "ro", owned: true },
+      { path: "/dev/shm/pve-shm-both", access: "rw" },
+    ]);
+    expect(node.guests.starts.at(-1)?.memlock).toBeUndefined();
+    expect(node.memory.shared).toEqual(new Set(["both"]));
+    await node.guests.get("100")?.stop();
+    await removeMadeDevices(node.host, 100, node.values(100));
+    expect(node.memory.shared.size).toBe(0);
+    await node.add(101, { rng0: "source=/dev/urandom", ...identity(101) });
+    expect(await start(101)).toBe("OK");
+    expect(filesOf()).toEqual([]);
+  });
+
+  it("that are not there keep it from starting", async () => {
+    await node.add(100, { parallel0: "/dev/parport9", ...identity(100) });
+    expect(await start(100)).toBe("no such parallel device");
+    await node.add(101, { rng0: "source=/dev/hwrng", ...identity(101) });
+    Object.assign(node.host, { fileExists: () => false });
+    expect(await start(101)).toBe("cannot create VirtIO RNG device: source file '/dev/hwrng' doesn't exist");
+  });
+
+  it("are taken from the nodes a VM on huge pages is spread over", async () => {
+    const spread = { numa: "1", sockets: "2", memory: "64", hugepages: "2", keephugepages: "1" };
+    await node.add(100, { ...spread, ...identity(100) });
+    expect(await start(100)).toBe("OK");
+    expect(node.memory.taken).toEqual([
+      {
+        needs: [
+          { sizeMiB: 2, node: 0, count: 16 },
+          { sizeMiB: 2, node: 1, count: 16 },
+        ],
+        keep: true,
+      },
+    ]);
+    expect(filesOf()).toEqual([{ path: "/run/hugepages/kvm/2048kB/100", access: "rw" }]);
+    await removeMadeDevices(node.host, 100, node.values(100));
+    expect(node.memory.folders.size).toBe(0);
   });
 });

@@ -8,6 +8,7 @@ import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { CloudinitDrives } from "@gpve/domain/vm/cloudinit/cloudinit-drives.ts";
 import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
 import type { HostDevices } from "@gpve/domain/vm/host-devices.ts";
+import type { HostMemory } from "@gpve/domain/vm/host-memory.ts";
 import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { PciReservations } from "./pci-reservations.ts";
@@ -33,6 +34,7 @@ export interface VmHost {
   readonly cloudinit: CloudinitDrives;
   readonly facts: () => HostFacts;
   readonly devices: HostDevices;
+  readonly memory: HostMemory;
   readonly pci: PciReservations;
   /** Directories that the cluster's mappings name on this node. */
   readonly directories: () => ReadonlyMap<string, string>;

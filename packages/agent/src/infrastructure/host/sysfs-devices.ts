@@ -1,5 +1,5 @@
 // PCI devices go to guests through vfio, USB devices through their device files. All by reading and writing sysfs.
-import { existsSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
@@ -59,6 +59,10 @@ export class SysfsDevices implements HostDevices {
   async removeMdev(uuid: string): Promise<void> {
     const remove = join(this.#sys, "bus/mdev/devices", uuid, "remove");
     if (existsSync(remove)) await written(remove, "1");
+  }
+
+  isCharacterDevice(path: string): boolean {
+    return statSync(path, { throwIfNoEntry: false })?.isCharacterDevice() === true;
   }
 
   usbFiles(address: string): readonly string[] {

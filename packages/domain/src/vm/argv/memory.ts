@@ -5,6 +5,7 @@ import type { VmValues } from "../vm-config.ts";
 import type { Build } from "./build.ts";
 import { readCpu } from "./cpu.ts";
 import type { HostFacts } from "./host-facts.ts";
+import { hugepageSize } from "./hugepages.ts";
 import { device, refuse, type DeviceOptions } from "./option-text.ts";
 
 const MAX_NUMA = 8;
@@ -89,7 +90,7 @@ function moduleText({ name, node }: MemoryModule): string {
   return `pc-dimm,id=${name},memdev=mem-${name},node=${node}`;
 }
 
-function staticMemoryMiB(values: VmValues): number {
+export function staticMemoryMiB(values: VmValues): number {
   const sockets = Number(values["sockets"] ?? 1);
   return values["hugepages"] === "1024" ? STATIC_MIB * sockets : STATIC_MIB;
 }
@@ -106,7 +107,7 @@ function checkHotplug(build: Build, memory: number): number {
   return staticMiB;
 }
 
-function customNodes(values: VmValues): { readonly index: number; readonly node: NumaNode }[] {
+export function customNodes(values: VmValues): { readonly index: number; readonly node: NumaNode }[] {
   const nodes: { index: number; node: NumaNode }[] = [];
   for (let index = 0; index < MAX_NUMA; index++) {
     const text = values[`numa${index}`];
@@ -163,32 +164,11 @@ function addNumaNodes(build: Build, staticMiB: number, virtiofs: boolean): void 
 
 function memoryObject(build: Build, id: string, sizeMiB: number): string {
   if (build.values["hugepages"] !== undefined) {
-    const pages = hugepageSize(build, sizeMiB);
+    const pages = hugepageSize(build.values, build.host, sizeMiB);
     return `memory-backend-file,id=${id},size=${sizeMiB}M,mem-path=${build.input.paths.hugepages(pages)},share=on,prealloc=yes`;
   }
   if (id.startsWith("virtiofs-mem")) return `memory-backend-memfd,id=${id},size=${sizeMiB}M,share=on`;
   return `memory-backend-ram,id=${id},size=${sizeMiB}M`;
-}
-
-function hugepageSize(build: Build, sizeMiB: number): number {
-  const sizes = build.host.hugepageSizesMiB;
-  const wholeMiB = Math.trunc(sizeMiB);
-  if (sizeMiB <= 0 || wholeMiB % 2 !== 0)
-    throw refuse(`memory size '${sizeMiB}' is not a positive even integer; cannot use for hugepages`);
-  if (!sizes.includes(2) && !sizes.includes(1024)) throw refuse("your system doesn't support hugepages");
-  const wanted = build.values["hugepages"];
-  if (wanted === "any") {
-    if (sizes.includes(1024) && wholeMiB % 1024 === 0) return 1024;
-    if (sizes.includes(2)) return 2;
-    throw refuse(
-      `host only supports 1024 GB hugepages, but requested size '${sizeMiB}' is not a multiple of 1024 MB`,
-    );
-  }
-  const size = Number(wanted);
-  if (!sizes.includes(size)) throw refuse(`your system doesn't support hugepages of ${size} MB`);
-  if (wholeMiB % size !== 0)
-    throw refuse(`Memory size ${sizeMiB} is not a multiple of the requested hugepages size ${size}`);
-  return size;
 }
 
 function checkedHostNodes(text: string, host: HostFacts): string[] {
