@@ -1,10 +1,15 @@
 // Disks of a running and a stopped VM on real QEMU, through the API: clones, growing, moving.
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
+import { uploadImage } from "../support/images.ts";
 import { waitTask } from "../support/tasks.ts";
+
+/** Linux boots under TCG here, maybe beside other tests. */
+vi.setConfig({ testTimeout: 600_000 });
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
 if (!hasQemu) console.warn("SKIPPED: no QEMU; get it with: apt-get install qemu-system-x86 qemu-utils");
@@ -35,6 +40,41 @@ const sizeOf = async (path: string): Promise<number> => {
   return (JSON.parse(stdout) as { "virtual-size": number })["virtual-size"];
 };
 
+const SECTOR = 512;
+/** Sectors that the guest writes in turn, each with the number of the write. */
+const TURNS = 2_000;
+const sectors = (mebibytes: number): number => mebibytes * 2048;
+
+/** Writes to the disks of these sizes until `/run/stop` is there, beside noise that nobody looks at. */
+const writer = (sizes: readonly number[]): string =>
+  [
+    `for size in ${sizes.map(sectors).join(" ")}; do for b in /sys/block/*; do`,
+    '[ $(cat $b/size) = $size ] && disks="$disks /dev/${b##*/}"; done; done; i=0;',
+    "while [ ! -e /run/stop ]; do for d in $disks; do",
+    `printf %-512d $i | dd of=$d bs=512 seek=$((i%${TURNS})) conv=notrunc oflag=direct;`,
+    "dd if=/dev/urandom of=$d bs=64k seek=$((32+i%200)) count=1 conv=notrunc;",
+    "done; i=$((i+1)); echo $i > /run/next; mv /run/next /run/written; done; sync; rm /run/stop",
+  ].join(" ");
+
+/** Every write that the guest was told is done is on the disk, and none but the last to each place. */
+async function expectWritten(vmid: number, key: string, count: number): Promise<void> {
+  expect(count).toBeGreaterThan(100);
+  const name = /local:\d+\/([^,]+)/.exec((await config(vmid))[key] ?? "")?.[1] ?? "";
+  const plain = join(gpve.data, `${key}.raw`);
+  await exec("qemu-img", ["convert", "-O", "raw", join(images(vmid), name), plain]);
+  const content = readFileSync(plain);
+  const wrong: string[] = [];
+  for (let turn = 0; turn < Math.min(count, TURNS); turn++) {
+    const wanted = String(turn + TURNS * Math.floor((count - 1 - turn) / TURNS));
+    const found = content.toString("latin1", turn * SECTOR, (turn + 1) * SECTOR);
+    if (found !== wanted.padEnd(SECTOR)) wrong.push(`${turn}: ${found.trimEnd()} instead of ${wanted}`);
+  }
+  expect(wrong, key).toEqual([]);
+}
+
+const limited = async (vmid: number, key: string): Promise<string> =>
+  `${(await config(vmid))[key]?.replace(/,mbps_wr=\d+/, "") ?? ""},mbps_wr=80`;
+
 describe.skipIf(!hasQemu)("disks of a VM", () => {
   test("are grown, moved and copied while it runs", async () => {
     const created = { vmid: 100, name: "web", memory: 32, scsi0: "local:0.1,format=qcow2", start: 1 };
@@ -57,24 +97,70 @@ describe.skipIf(!hasQemu)("disks of a VM", () => {
     await run("POST", `${vm(101)}/status/stop`);
   });
 
-  test("with an I/O thread are moved where QEMU can, and where not, nothing hangs", async () => {
-    const disk = "local:0.01,format=qcow2,iothread=1";
-    const values = { vmid: 120, memory: 32, scsihw: "virtio-scsi-single", scsi0: disk, start: 1 };
-    expect(await run("POST", `/nodes/${node}/qemu`, values)).toBe("OK");
-    const { "running-qemu": version } = (await api("GET", `${vm(120)}/status/current`)).data as {
-      "running-qemu": string;
-    };
-    const move = { disk: "scsi0", storage: "local", format: "raw", delete: 1 };
-    if (Number.parseInt(version, 10) >= 9) expect(await run("POST", `${vm(120)}/move_disk`, move)).toBe("OK");
-    else
-      expect(await api("POST", `${vm(120)}/move_disk`, move)).toMatchObject({
-        status: 500,
-        reason: expect.stringContaining("stop VM 120 first"),
-      });
-    expect(await status(120)).toBe("running");
-    await run("POST", `${vm(120)}/status/stop`);
-    if (Number.parseInt(version, 10) < 9) expect(await run("POST", `${vm(120)}/move_disk`, move)).toBe("OK");
-    expect(await run("DELETE", vm(120))).toBe("OK");
+  test("with an I/O thread move again and again under a guest that writes to them", async () => {
+    const guest = vm(120);
+    const disks = { scsi1: 40, virtio1: 48 };
+    const made = await run("POST", `/nodes/${node}/qemu`, {
+      vmid: 120,
+      memory: 256,
+      agent: "1",
+      serial0: "socket",
+      scsihw: "virtio-scsi-single",
+      boot: "order=scsi0",
+      scsi0: `local:0,import-from=${await uploadImage(gpve, "tiny.qcow2")},format=qcow2,iothread=1`,
+      scsi1: `local:${disks.scsi1 / 1024},format=qcow2,iothread=1`,
+      virtio1: `local:${disks.virtio1 / 1024},format=raw,iothread=1,mbps_wr=50`,
+      start: 1,
+    });
+    expect(made).toBe("OK");
+    await untilAgentAnswers(api, guest);
+    const inGuest = (script: string): Promise<string> => runByAgent(api, guest, "/bin/sh", "-c", script);
+    await inGuest(`setsid sh -c '${writer(Object.values(disks))}' >/dev/null 2>&1 &`);
+    const written = async (): Promise<number> => Number(await inGuest("cat /run/written || echo 0"));
+    const { pid } = (await api("GET", `${guest}/status/current`)).data as { pid: number };
+    const move = (disk: string, format: string) =>
+      run("POST", `${guest}/move_disk`, { disk, storage: "local", format, delete: 1 });
+    for (const [disk, format] of [
+      ["scsi1", "raw"],
+      ["virtio1", "qcow2"],
+      ["scsi0", "raw"],
+      ["scsi1", "qcow2"],
+      ["virtio1", "raw"],
+      ["scsi1", "raw"],
+      ["virtio1", "qcow2"],
+    ] as const) {
+      const before = await written();
+      expect(await move(disk, format), `${disk} to ${format}`).toBe("OK");
+      await vi.waitFor(async () => expect(await written()).toBeGreaterThan(before), { timeout: 60_000 });
+    }
+    // What else is done to a disk finds it where it is now.
+    expect((await api("PUT", `${guest}/config`, { virtio1: await limited(120, "virtio1") })).status).toBe(
+      200,
+    );
+    expect(await run("PUT", `${guest}/resize`, { disk: "scsi1", size: "+8M" })).toBe("OK");
+    await vi.waitFor(
+      async () => expect(await inGuest("cat /sys/block/sd*/size")).toContain(`${sectors(disks.scsi1 + 8)}\n`),
+      { timeout: 60_000 },
+    );
+    expect(await run("POST", `${guest}/clone`, { newid: 121, full: 1 })).toBe("OK");
+    expect(await run("DELETE", vm(121))).toBe("OK");
+    for (const key of ["scsi0", "scsi1"]) expect(await move(key, "qcow2")).toBe("OK");
+    expect(await run("POST", `${guest}/snapshot`, { snapname: "moved" })).toBe("OK");
+    expect(await run("DELETE", `${guest}/snapshot/moved`)).toBe("OK");
+    const count = Number(
+      await inGuest("touch /run/stop; while [ -e /run/stop ]; do sleep 1; done; cat /run/written"),
+    );
+    // Plugged again under the same name, and moved from there.
+    const text = (await config(120))["scsi1"] ?? "";
+    expect((await api("PUT", `${guest}/config`, { delete: "scsi1" })).status).toBe(200);
+    expect((await api("PUT", `${guest}/config`, { scsi1: text })).status).toBe(200);
+    expect((await api("GET", `${guest}/pending`)).text).not.toContain("pending");
+    expect(await move("scsi1", "raw")).toBe("OK");
+    expect((await api("GET", `${guest}/status/current`)).data).toMatchObject({ qmpstatus: "running", pid });
+    expect(await run("POST", `${guest}/status/stop`)).toBe("OK");
+    for (const key of Object.keys(disks)) await expectWritten(120, key, count);
+    expect(readdirSync(images(120))).toHaveLength(3);
+    expect(await run("DELETE", guest)).toBe("OK");
   });
 
   test("and the VM itself get into the pool they are created for, and out of it", async () => {

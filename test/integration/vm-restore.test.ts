@@ -87,7 +87,7 @@ beforeAll(async () => {
     boot: "order=virtio0",
     agent: "1",
     serial0: "socket",
-    virtio0: "local:0,import-from=local:import/tiny.qcow2,format=qcow2",
+    virtio0: "local:0,import-from=local:import/tiny.qcow2,format=qcow2,iothread=1",
     scsi1: "local:0.01,format=raw,backup=0",
     net0: "virtio",
     start: 1,

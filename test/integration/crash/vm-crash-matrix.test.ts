@@ -29,7 +29,7 @@ beforeEach(async () => {
     vmid: GUEST,
     memory: 16,
     scsihw: "virtio-scsi-single",
-    scsi0: "local:0,import-from=local:import/counter.raw,format=qcow2",
+    scsi0: "local:0,import-from=local:import/counter.raw,format=qcow2,iothread=1",
     scsi1: "local:0,import-from=local:import/noise.raw,format=qcow2,iothread=1",
     start: 1,
   });

@@ -110,6 +110,8 @@ export class FakeGuest implements GuestProcess {
         ["query-status", () => ({ status: this.status, running: this.status === "running" })],
         ["query-version", () => ({ qemu: { major: 7, minor: 2, micro: 0 }, package: "" })],
         ["query-blockstats", () => [{ qdev: "scsi0", stats: { rd_bytes: 5, wr_bytes: 7 } }]],
+        ["query-block", () => []],
+        ["query-named-block-nodes", () => []],
         ["stop", set("paused")],
         ["cont", set("running")],
         ["system_reset", () => ({})],
@@ -141,7 +143,8 @@ export class FakeGuest implements GuestProcess {
   }
 
   async forbidFile(path: string): Promise<void> {
-    this.files.splice(this.files.indexOf(path), 1);
+    const at = this.files.indexOf(path);
+    if (at >= 0) this.files.splice(at, 1);
   }
 
   holdOpen(): () => void {

@@ -4,6 +4,7 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import { presentTop } from "../vm/disk/top-node.ts";
 
 export interface FleeceDisk {
   /** "scsi0" */
@@ -32,7 +33,9 @@ export async function beginFleece(
 ): Promise<Fleece> {
   const socket = `${process.ioFolder}/nbd`;
   const { qmp } = process;
+  const actions: TransactionAction[] = [...moment];
   for (const { key, size, scratch } of disks) {
+    const top = await presentTop(process, key);
     await tools.createScratch(scratch, size);
     await process.allowFile({ path: scratch, access: "rw", owned: true });
     await qmp.execute("blockdev-add", {
@@ -40,25 +43,15 @@ export async function beginFleece(
       "node-name": node(key),
       discard: "unmap",
       file: { driver: "file", filename: scratch },
-      backing: `drive-${key}`,
+      backing: top,
+    });
+    actions.push({
+      type: "blockdev-backup",
+      data: { "job-id": job(key), device: top, target: node(key), sync: "none", "auto-dismiss": true },
     });
   }
   // One transaction: all disks of one moment.
-  await qmp.execute("transaction", {
-    actions: [
-      ...moment,
-      ...disks.map(({ key }) => ({
-        type: "blockdev-backup",
-        data: {
-          "job-id": job(key),
-          device: `drive-${key}`,
-          target: node(key),
-          sync: "none",
-          "auto-dismiss": true,
-        },
-      })),
-    ],
-  });
+  await qmp.execute("transaction", { actions });
   await qmp.execute("nbd-server-start", { addr: { type: "unix", data: { path: socket } } });
   for (const { key, bitmap } of disks) {
     await qmp.execute("block-export-add", {

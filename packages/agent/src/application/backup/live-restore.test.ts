@@ -15,12 +15,13 @@ afterEach(() => world.close());
 /** What was copied of each archive device by a mirror. */
 function playMirror(vmid: number): void {
   const { answers } = world.guests;
-  for (const name of ["blockdev-add", "blockdev-del", "job-dismiss", "job-complete"])
+  for (const name of ["blockdev-del", "blockdev-reopen", "job-dismiss", "object-add", "object-del"])
     answers.set(name, () => ({}));
   let target = "";
   let status = "running";
   answers.set("blockdev-add", (args) => {
-    target = String((args["file"] as { filename: string }).filename);
+    // Below the throttle filter is the image, and below that its file.
+    target = String((args["file"] as { file: { filename: string } }).file.filename);
     return {};
   });
   answers.set("blockdev-mirror", async () => {

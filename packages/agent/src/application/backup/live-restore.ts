@@ -4,13 +4,12 @@
 import type { ArchiveReader, ArchiveServer, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
 import { printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { readBackupMap } from "@gpve/domain/vm/restore-config.ts";
 import { emptyVmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { freeVolume } from "../vm/free-volumes.ts";
-import { mirrorDisk } from "../vm/disk/qemu-copy.ts";
+import { mirrorDisk, mirrorJob } from "../vm/disk/mirror-disk.ts";
 import { startVm, stopHelpers } from "../vm/start-vm.ts";
 import { requireRunning, runningVm, volumeOf, type VmHost } from "../vm/vm-host.ts";
 import { Pace } from "./pace.ts";
@@ -69,7 +68,7 @@ export async function liveRestore(
     server.whole.catch((err: unknown) => (broken = err));
     try {
       await startVm(host, { vmid, skiplock: true, instead: { drives, files } }, work);
-      await mirrorAll(host, vmid, disks, work);
+      await mirrorAll(host, vmid, disks, restored.values, work);
     } catch (err) {
       // QEMU knows of a damaged archive only that it could not read.
       throw broken ?? err;
@@ -145,34 +144,21 @@ async function mirrorAll(
   host: VmHost,
   vmid: number,
   disks: readonly LiveDisk[],
+  values: VmValues,
   work: RestoreWork,
 ): Promise<void> {
   const moving = disks.filter(({ overlay }) => overlay !== undefined);
   const process = requireRunning(host, vmid);
-  for (const [index, { key, volid, overlay = "" }] of moving.entries()) {
-    const { plugin, volname } = volumeOf(host, volid);
+  const live = { host, vmid, process, log: work.log };
+  for (const [index, { key, volid }] of moving.entries()) {
     work.log(`restore-${key}: copying what the guest has not read yet`);
-    await mirrorDisk(
-      process,
-      {
-        id: `restore-${key}`,
-        key,
-        target: {
-          block: plugin.block(volname),
-          node: nodeName("f", key, volid, host.sha256Hex),
-          fileNode: nodeName("e", key, volid, host.sha256Hex),
-          sparse: true,
-        },
-        replaces: nodeName("f", key, overlay, host.sha256Hex),
+    await mirrorDisk(process, await mirrorJob(live, values, { id: `restore-${key}`, key, volid }), {
+      signal: work.signal,
+      onProgress: (job) => {
+        const total = job["total-progress"];
+        if (total > 0) work.progress((index + job["current-progress"] / total) / moving.length);
       },
-      {
-        signal: work.signal,
-        onProgress: (job) => {
-          const total = job["total-progress"];
-          if (total > 0) work.progress((index + job["current-progress"] / total) / moving.length);
-        },
-      },
-    );
+    });
     work.log(`restore-${key}: the guest has all of its disk`);
   }
 }

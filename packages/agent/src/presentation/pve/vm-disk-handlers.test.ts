@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Refused } from "../../testing/fake-guests.ts";
 import { VmNode } from "../../testing/vm-world.ts";
 
 const VM = "/nodes/{node}/qemu/{vmid}" as const;
@@ -360,88 +359,6 @@ describe("moving a disk", () => {
     await expect(
       node.call(`POST ${VM}/move_disk`, { vmid: 101, disk: "virtio3", "target-vmid": 100 }),
     ).rejects.toThrow("while the source VM is running - detach first");
-  });
-});
-
-describe("moving a disk of a running VM", () => {
-  /** A QEMU that mirrors at once and then works on the target; the nodes it has. */
-  async function mirroring(): Promise<{ nodes: Set<string>; jobs: Map<string, string> }> {
-    await node.addWithDisk(100);
-    await node.run(100);
-    const answers = node.guests.get("100")?.qmp.answers;
-    const nodes = new Set<string>();
-    const jobs = new Map<string, string>();
-    let replaces = "";
-    answers?.set("blockdev-add", (args) => {
-      nodes.add(String(args["node-name"]));
-      return {};
-    });
-    answers?.set("blockdev-del", (args) => {
-      nodes.delete(String(args["node-name"]));
-      return {};
-    });
-    answers?.set("blockdev-mirror", (args) => {
-      replaces = String(args["replaces"]);
-      nodes.add(replaces);
-      jobs.set(String(args["job-id"]), "ready");
-      return {};
-    });
-    answers?.set("job-complete", ({ id }) => {
-      jobs.set(String(id), "concluded");
-      nodes.delete(replaces);
-      return {};
-    });
-    answers?.set("job-cancel", ({ id }) => {
-      jobs.set(String(id), "concluded");
-      return {};
-    });
-    answers?.set("job-dismiss", ({ id }) => {
-      jobs.delete(String(id));
-      return {};
-    });
-    answers?.set("query-jobs", () =>
-      [...jobs].map(([id, status]) => ({ id, status, "current-progress": 1, "total-progress": 2 })),
-    );
-    answers?.set("query-named-block-nodes", () => [...nodes].map((name) => ({ "node-name": name })));
-    return { nodes, jobs };
-  }
-  const move = () =>
-    exit(`POST ${VM}/move_disk`, { vmid: 100, disk: "scsi0", storage: "other", delete: true });
-
-  it("mirrors it and takes the old volume away", async () => {
-    const { jobs } = await mirroring();
-    expect(await move()).toBe("OK");
-    expect(node.values(100)["scsi0"]).toBe("other:100/vm-100-disk-0.qcow2,size=1M");
-    expect(node.images(100)).toEqual([]);
-    expect(jobs.size).toBe(0);
-  });
-
-  it("leaves everything as it was when the mirror fails", async () => {
-    const { nodes, jobs } = await mirroring();
-    node.guests.get("100")?.qmp.answers.set("job-complete", () => {
-      throw new Refused("cannot complete");
-    });
-    expect(await move()).toContain("cannot complete");
-    expect(node.values(100)["scsi0"]).toBe("local:100/vm-100-disk-0.qcow2,size=1M");
-    expect(node.images(100, "other")).toEqual([]);
-    expect(node.images(100)).toHaveLength(1);
-    expect(nodes.size).toBe(1);
-    expect(jobs.size).toBe(0);
-  });
-
-  it("keeps what the guest already uses, whatever fails after that", async () => {
-    await mirroring();
-    let asked = 0;
-    const answers = node.guests.get("100")?.qmp.answers;
-    const dismiss = answers?.get("job-dismiss");
-    answers?.set("job-dismiss", (args) => {
-      dismiss?.(args);
-      if (asked++ === 0) throw new Refused("no answer");
-      return {};
-    });
-    expect(await move()).toContain("no answer");
-    expect(node.values(100)["scsi0"]).toBe("other:100/vm-100-disk-0.qcow2,size=1M");
-    expect(node.images(100, "other")).toHaveLength(1);
   });
 });
 

@@ -11,6 +11,8 @@ export interface BlockContext {
   readonly volumes: CommandInput["volumes"];
   readonly ioUring: boolean;
   readonly discardNoUnref: boolean;
+  /** PVE lets QEMU refuse what `isOdd`. */
+  readonly cachesOdd?: boolean;
 }
 
 export interface BlockOptions {
@@ -18,6 +20,8 @@ export interface BlockOptions {
   /** Cut the node to this many bytes; raw images only. */
   readonly bytes?: number;
   readonly cache?: NonNullable<Drive["cache"]>;
+  /** Another name of the node on top. */
+  readonly top?: string;
 }
 
 export interface DriveNodes {
@@ -45,7 +49,7 @@ export function driveNodes(
     ...backing(volume, (node, snapshot) => imageNodes(context, key, drive, volume, node, below, snapshot)),
     ...(options.bytes !== undefined && volume.format === "raw" ? { size: options.bytes } : {}),
   };
-  const top = topNodeName(key);
+  const { top = topNodeName(key) } = options;
   // A throttle filter cannot pass SCSI commands through to a device.
   const blockdev =
     drive.scsiblock === true || volume.scsi === "tape"
@@ -60,8 +64,20 @@ export function driveNodes(
   return { blockdev, throttleGroup: throttleGroup(key, drive), volume };
 }
 
+/** Of a drive as it is started or plugged; a copy that took its place has a name of its own. */
 export function topNodeName(key: string): string {
   return `drive-${key}`;
+}
+
+/** On top of a copy that takes the place of a drive. */
+export function copyTopName(key: string, file: string, sha256Hex: (text: string) => string): string {
+  return `${topNodeName(key)}-${sha256Hex(file).slice(0, 12)}`;
+}
+
+/** Whether a node of this name is the top of a drive, whichever volume it is on. */
+export function isTopNodeOf(key: string, name: string): boolean {
+  const top = topNodeName(key);
+  return name === top || (name.startsWith(`${top}-`) && /^[\da-f]{12}$/.test(name.slice(top.length + 1)));
 }
 
 export function throttleGroupId(key: string): string {
@@ -137,6 +153,16 @@ export function usesDirectCache(drive: Drive, volume: ResolvedVolume | undefined
   return !(volume?.storage?.type === "btrfs" && volume.storage.nocow !== true);
 }
 
+const DIRECT_BYTES = 4096;
+
+/**
+ * Where a file begins with a hole QEMU cannot find out how its storage aligns O_DIRECT, and refuses to write to one
+ * that does not end at the largest alignment there is.
+ */
+function isOdd({ size = 0, cache, aio }: Drive, { format }: ResolvedVolume): boolean {
+  return format === "raw" && size % DIRECT_BYTES !== 0 && cache === undefined && aio !== "native";
+}
+
 /** io_uring where nothing is known to hang with it. */
 export function aioMode(
   drive: Drive,
@@ -168,7 +194,9 @@ function imageNodes(
   snapshot?: string,
 ): Record<string, JsonValue> {
   // Firmware rewrites its variables in tiny pieces: without a write cache on RBD that takes minutes.
-  const direct = !(node.driver === "rbd" && key === "efidisk0") && usesDirectCache(drive, volume);
+  const cached =
+    (node.driver === "rbd" && key === "efidisk0") || (context.cachesOdd === true && isOdd(drive, volume));
+  const direct = !cached && usesDirectCache(drive, volume);
   const cache = { direct, "no-flush": drive.cache === "unsafe" };
   const name = (prefix: "e" | "f") => nodeName(prefix, key, drive.file, context.sha256Hex, snapshot);
   const file: Record<string, JsonValue> = { ...node, cache, "node-name": name("e"), ...shared };

@@ -37,6 +37,17 @@ describe("disks", () => {
     expect(aio("store:a.raw,aio=threads")).toBe("threads");
   });
 
+  test("that are raw and no whole number of pages keep the page cache", () => {
+    const direct = (drive: string, options = {}) =>
+      sampleCommand({ scsi0: drive }, {}, options).one("-blockdev").includes('"direct":true');
+    expect(direct("store:a.raw,size=104858K")).toBe(false);
+    expect(direct("store:a.raw,size=104860K")).toBe(true);
+    expect(direct("store:a.qcow2,size=104858K")).toBe(true);
+    expect(direct("store:a.raw,size=104858K,cache=none")).toBe(true);
+    expect(direct("store:a.raw,size=104858K,aio=native")).toBe(true);
+    expect(direct("store:a.raw,size=104858K", pve)).toBe(true);
+  });
+
   test("on btrfs keep the page cache", () => {
     expect(sampleCommand({ scsi0: "btrfs:a.raw" }).one("-blockdev")).toContain('"direct":false');
   });

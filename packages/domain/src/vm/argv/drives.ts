@@ -24,6 +24,7 @@ export function blockContext(build: Build): BlockContext {
     volumes: build.input.volumes,
     ioUring: build.host.ioUring || !build.stock,
     discardNoUnref: build.knows("discard-no-unref"),
+    cachesOdd: build.stock,
   };
 }
 

@@ -1,7 +1,7 @@
 // OVMF: which images, and the variable store of the guest.
 import type { Drive } from "../property-types.ts";
 import { requireDrive } from "../drive.ts";
-import { driveNodes, findVolume } from "./block-node.ts";
+import { driveNodes, findVolume, type BlockOptions } from "./block-node.ts";
 import type { Build } from "./build.ts";
 import { isCpu32bit } from "./cpu.ts";
 import { blockContext } from "./drives.ts";
@@ -73,14 +73,19 @@ function addBlockdev(build: Build, image: FirmwareImage, disk: Drive | undefined
     "node-name": "pflash0",
     "read-only": true,
   };
-  const vars = driveNodes(blockContext(build), "efidisk0", drive, {
-    readOnly: build.isTemplate,
-    cache: "writeback",
-    ...(image.varsBytes === undefined ? {} : { bytes: image.varsBytes }),
-  });
+  const vars = driveNodes(blockContext(build), "efidisk0", drive, efiOptions(build, image));
   build.cmd.push("-object", canonicalJson(vars.throttleGroup));
   build.cmd.push("-blockdev", canonicalJson(code), "-blockdev", canonicalJson(vars.blockdev));
   build.machineFlags.push("pflash0=pflash0", "pflash1=drive-efidisk0");
+}
+
+/** How the node of an EFI disk differs from any other disk's. */
+export function efiOptions(build: Build, { varsBytes }: FirmwareImage): BlockOptions {
+  return {
+    readOnly: build.isTemplate,
+    cache: "writeback",
+    ...(varsBytes === undefined ? {} : { bytes: varsBytes }),
+  };
 }
 
 function addLegacy(build: Build, image: FirmwareImage, disk: Drive | undefined): void {

@@ -6,8 +6,6 @@ import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
-import { iothreadId } from "@gpve/domain/vm/argv/drive-device.ts";
-import { atLeast, parseVersion } from "@gpve/domain/vm/argv/versions.ts";
 import {
   addUnused,
   isCdrom,
@@ -30,7 +28,16 @@ import { convertDisks } from "./make-template.ts";
 import { reassignSteps, type ReassignArgs } from "./reassign-disk.ts";
 import { bandwidth } from "./copy-limits.ts";
 import { requireUnmodified } from "./unmodified.ts";
-import { dropCopy, finishMirror, hasJob, hasNode, mirrorDisk, type CopyTarget } from "./qemu-copy.ts";
+import {
+  dropMirror,
+  finishMirror,
+  isOnCopy,
+  mirrorDisk,
+  mirrorJob,
+  settleCopy,
+  type MirrorJob,
+} from "./mirror-disk.ts";
+import { hasJob, hasNode } from "./qemu-copy.ts";
 
 export interface MoveArgs {
   readonly vmid: number;
@@ -72,7 +79,6 @@ export function checkMovable(host: VmHost, args: MoveArgs): Drive {
     throw parameterError({ storage: `storage '${args.storage}' does not support vm images` });
   if (args.disk === "tpmstate0" && runningVm(host, args.vmid) !== undefined)
     throw refused("cannot move TPM state while VM is running");
-  checkReplaceable(host, args, drive, config.values["scsihw"]);
   if (args.remove && isInSnapshot(host, args.vmid, drive.file))
     throw refused("you can't move a disk with snapshots and delete the source");
   return drive;
@@ -90,18 +96,6 @@ function printDisk(key: string, drive: Drive): string {
 /** The guest, where it has the disk. */
 function userOf(host: VmHost, { vmid, disk }: MoveArgs): GuestProcess | undefined {
   return isDriveKey(disk) ? runningVm(host, vmid) : undefined;
-}
-
-/** Before 9.0, a QEMU that puts one image of a disk with an I/O thread in the place of another waits for itself. */
-function checkReplaceable(host: VmHost, args: MoveArgs, drive: Drive, scsihw: string | undefined): void {
-  if (runningVm(host, args.vmid) === undefined) return;
-  if (iothreadId(scsihw, args.disk, drive) === undefined) return;
-  const { qemuVersion } = host.facts();
-  const version = parseVersion(qemuVersion);
-  if (version !== undefined && atLeast(version, 9, 0)) return;
-  throw refused(
-    `disk '${args.disk}' has an I/O thread, and QEMU ${qemuVersion} on this node cannot move such a disk while its VM runs: stop VM ${args.vmid} first, or start it without 'iothread'`,
-  );
 }
 
 /** To another storage or format, or to another VM. */
@@ -138,11 +132,12 @@ function moveSteps(host: VmHost): readonly Step<MoveArgs, MoveState>[] {
       name: "old volume",
       run: async ({ args, state, log }) => {
         const { source } = state;
-        if (source === undefined || isUsed(host, args.vmid, source)) return;
+        if (source === undefined || isAttached(host, args.vmid, source)) return;
         const { plugin, volname } = volumeOf(host, source);
         await runningVm(host, args.vmid)
           ?.forbidFile(plugin.block(volname).filename)
           .catch((err: unknown) => ignore(err, "the guest has let go of it already"));
+        if (isUsed(host, args.vmid, source)) return;
         if (args.remove || isCloudinitVolume(source)) await freeVolume(host, source, log);
       },
     },
@@ -181,13 +176,7 @@ async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
   const volname = await plugin.alloc({ vmid: args.vmid, format, size }, { signal, log });
   state.target = formatVolumeId({ storage: args.storage, volname });
   await checkpoint();
-  const job = {
-    ...mirrorOf(host, args, state.source),
-    key: args.disk,
-    target: targetOf(host, args.disk, state.target),
-    ...bandwidth(args.bwlimit),
-  };
-  await mirrorDisk(process, job, {
+  await mirrorDisk(process, await jobOf(host, process, args, state.target), {
     signal,
     onProgress: (each) => {
       if (each["total-progress"] > 0) progress(each["current-progress"] / each["total-progress"]);
@@ -215,40 +204,73 @@ async function makeCloudinitThere(
 
 /** A mirror that was on its way, or through, when we were cut off. */
 async function isDone(host: VmHost, { args, state, signal }: Context): Promise<boolean> {
-  if (state.target === undefined) return false;
   const process = userOf(host, args);
   // Without a running guest only a finished copy is ever noted; a mirror whose guest ended is not to be believed.
-  if (process === undefined) return false;
-  if (await hasJob(process, jobId(args)))
-    await finishMirror(process, mirrorOf(host, args, state.source ?? ""), { signal });
-  return isSwitched(host, args, state);
+  if (process === undefined || state.target === undefined) return false;
+  if (isCloudinitVolume(state.target)) return isInserted(host, process, args, state);
+  const job = await jobOf(host, process, args, state.target);
+  if (await hasJob(process, job.id)) await finishMirror(process, job, { signal });
+  return isOnCopy(process, job);
 }
 
-/** The guest writes to the copy. */
-async function isSwitched(host: VmHost, args: MoveArgs, state: MoveState): Promise<boolean> {
-  const process = userOf(host, args);
-  if (process === undefined || state.source === undefined || state.target === undefined) return false;
-  const node = (volid: string): string => nodeName("f", args.disk, volid, host.sha256Hex);
-  return (await hasNode(process, node(state.target))) && !(await hasNode(process, node(state.source)));
+/** The new cloud-init disc is in the guest's drive. */
+async function isInserted(
+  host: VmHost,
+  process: GuestProcess,
+  { disk }: MoveArgs,
+  { source = "", target = "" }: MoveState,
+): Promise<boolean> {
+  const has = async (volid: string): Promise<boolean> =>
+    hasNode(process, nodeName("f", disk, volid, host.sha256Hex));
+  return (await has(target)) && !(await has(source));
 }
 
 async function takeBack(host: VmHost, ctx: Context): Promise<void> {
   const { args, state } = ctx;
   if (state.existing === undefined) return;
+  const text = host.configs.get(args.vmid).values[args.disk];
+  const isNamed = text !== undefined && readDisk(args.disk, text).file !== state.source;
   // What the guest uses now is kept, and the configuration says so.
-  if (await isSwitched(host, args, state)) return switchOver(host, args, state);
-  if (state.target !== undefined && isUsed(host, args.vmid, state.target)) return;
-  await dropLeftovers(host, ctx);
+  if (!isNamed && (await dropLeftovers(host, ctx)) === "dropped") return;
+  await switchOver(host, args, state);
+  await keepSource(host, args, state);
 }
 
-async function dropLeftovers(host: VmHost, { args, state, log }: Context): Promise<void> {
+/** The old volume was to go, but that is as far as it came: it is not to be lost sight of. */
+async function keepSource(host: VmHost, { vmid }: MoveArgs, { source = "" }: MoveState): Promise<void> {
+  if (isUsed(host, vmid, source)) return;
+  const { storage } = volumeOf(host, source);
+  if (!(await listVolumes(host, vmid, [storage])).includes(source)) return;
+  await host.configs.change(vmid, (config) => ({ ...config, values: addUnused(config.values, source) }));
+}
+
+async function dropLeftovers(host: VmHost, { args, state, log }: Context): Promise<"dropped" | "on copy"> {
   const before = new Set(state.existing);
-  const process = userOf(host, args);
-  if (process !== undefined && state.target !== undefined)
-    await dropCopy(process, jobId(args), targetOf(host, args.disk, state.target));
+  if ((await takeFromQemu(host, args, state)) === "on copy") return "on copy";
   for (const volid of await listVolumes(host, args.vmid, [args.storage]))
     if (!before.has(volid) && !isUsed(host, args.vmid, volid)) await freeVolume(host, volid, log);
   delete state.target;
+  return "dropped";
+}
+
+/** What a running QEMU has of the copy goes, unless its guest uses it. */
+async function takeFromQemu(host: VmHost, args: MoveArgs, state: MoveState): Promise<"dropped" | "on copy"> {
+  const process = userOf(host, args);
+  const { target } = state;
+  if (process === undefined || target === undefined) return "dropped";
+  if (isCloudinitVolume(target)) {
+    if (await isInserted(host, process, args, state)) return "on copy";
+    const { plugin, volname } = volumeOf(host, target);
+    await process
+      .forbidFile(plugin.block(volname).filename)
+      .catch((err: unknown) => ignore(err, "it was never allowed"));
+    return "dropped";
+  }
+  const job = await jobOf(host, process, args, target);
+  const outcome = await dropMirror(process, job);
+  if (outcome === "on copy")
+    await settleCopy(process, job).catch((err: unknown) => ignore(err, "the guest goes on as it is"));
+  return outcome;
 }
 
 async function switchOver(host: VmHost, args: MoveArgs, state: MoveState): Promise<void> {
@@ -265,17 +287,11 @@ async function switchOver(host: VmHost, args: MoveArgs, state: MoveState): Promi
   });
 }
 
-function targetOf(host: VmHost, key: string, volid: string): CopyTarget {
-  const { plugin, volname } = volumeOf(host, volid);
-  return {
-    block: plugin.block(volname),
-    node: nodeName("f", key, volid, host.sha256Hex),
-    fileNode: nodeName("e", key, volid, host.sha256Hex),
-  };
-}
-
-function mirrorOf(host: VmHost, args: MoveArgs, source: string): { id: string; replaces: string } {
-  return { id: jobId(args), replaces: nodeName("f", args.disk, source, host.sha256Hex) };
+function jobOf(host: VmHost, process: GuestProcess, args: MoveArgs, volid: string): Promise<MirrorJob> {
+  const { vmid, disk } = args;
+  const work = { host, vmid, process, log: () => undefined };
+  const what = { id: jobId(args), key: disk, volid, ...bandwidth(args.bwlimit) };
+  return mirrorJob(work, host.configs.get(vmid).values, what);
 }
 
 function jobId({ vmid, disk }: MoveArgs): string {
@@ -285,9 +301,11 @@ function jobId({ vmid, disk }: MoveArgs): string {
 function isUsed(host: VmHost, vmid: number, volid: string): boolean {
   const { values } = host.configs.get(vmid);
   const unused = Object.entries(values).some(([key, text]) => key.startsWith("unused") && text === volid);
-  return (
-    unused || listDrives(values).some(({ drive }) => drive.file === volid) || isInSnapshot(host, vmid, volid)
-  );
+  return unused || isAttached(host, vmid, volid) || isInSnapshot(host, vmid, volid);
+}
+
+function isAttached(host: VmHost, vmid: number, volid: string): boolean {
+  return listDrives(host.configs.get(vmid).values).some(({ drive }) => drive.file === volid);
 }
 
 function isInSnapshot(host: VmHost, vmid: number, volid: string): boolean {

@@ -1,11 +1,11 @@
 // Growing a disk, also while the guest uses it.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { topNodeName } from "@gpve/domain/vm/argv/block-node.ts";
 import { checkDigest } from "@gpve/domain/vm/config-update.ts";
 import { isCdrom, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { presentTop } from "./top-node.ts";
 
 export interface ResizeArgs {
   readonly vmid: number;
@@ -72,7 +72,10 @@ export function resizeDiskOperation(host: VmHost): OperationDefinition<ResizeArg
             log(`update VM ${vmid}: resize --disk ${disk} --size ${args.size}`);
             const process = runningVm(host, vmid);
             if (process === undefined) await plugin.resize(volname, bytes, { signal, log });
-            else await process.qmp.execute("block_resize", { "node-name": topNodeName(disk), size: bytes });
+            else {
+              const top = await presentTop(process, disk);
+              await process.qmp.execute("block_resize", { "node-name": top, size: bytes });
+            }
           }
           await host.configs.change(vmid, (current) => {
             const sized = (value: string | undefined): Record<string, string> => {

@@ -1,12 +1,13 @@
 // Disks and CD drives of a running guest: plugged, unplugged, their media and limits changed.
 import { driveNodeArguments, plugDrive, type PlugPlan } from "@gpve/domain/vm/argv/hotplug-arguments.ts";
-import { nodeName, throttleGroupId, throttleLimits, topNodeName } from "@gpve/domain/vm/argv/block-node.ts";
+import { throttleGroupId, throttleLimits, topNodeName } from "@gpve/domain/vm/argv/block-node.ts";
 import { iothreadId, scsiController, splitDriveKey } from "@gpve/domain/vm/argv/drive-device.ts";
 import { requireDrive } from "@gpve/domain/vm/drive.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import { deviceIds, unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import { without, type VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import { topNodes } from "../disk/top-node.ts";
 import { resolveVolumes } from "../start-plan.ts";
 import {
   attempt,
@@ -115,12 +116,10 @@ function withoutKnownObjects(plan: PlugPlan, known: ReadonlySet<string>): PlugPl
   return { steps: plan.steps.filter(stays), undo: plan.undo.filter(stays) };
 }
 
-async function dropNodes({ host, process }: LiveWork, key: string, drive: Drive): Promise<void> {
+async function dropNodes({ process }: LiveWork, key: string, drive: Drive): Promise<void> {
   if (drive.file === "none") return;
-  await process.qmp.execute("blockdev-del", { "node-name": topNodeName(key) });
-  // What a move put below the top does not go with it.
-  const moved = nodeName("f", key, drive.file, host.sha256Hex);
-  await attempt(process, { execute: "blockdev-del", arguments: { "node-name": moved } });
+  for (const top of await topNodes(process, key))
+    await process.qmp.execute("blockdev-del", { "node-name": top });
   await attempt(process, { execute: "object-del", arguments: { id: throttleGroupId(key) } });
 }
 

@@ -2,12 +2,12 @@
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { topNodeName } from "@gpve/domain/vm/argv/block-node.ts";
 import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
 import type { SavedState, StartFromState } from "@gpve/domain/vm/snapshot.ts";
 import type { SnapshotHost } from "@gpve/domain/vm/snapshot-run.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import { presentTop } from "../disk/top-node.ts";
 import { freeVolume } from "../free-volumes.ts";
 import { startVm } from "../start-vm.ts";
 import { freezeFilesystems, thawFilesystems, wantsFreeze } from "../use-guest-agent.ts";
@@ -132,7 +132,8 @@ export class SnapshotWork implements SnapshotHost {
     this.#task.log(`snapshotting '${key}' (${drive.file})`);
     const process = runningVm(this.#host, this.vmid);
     if (process !== undefined && isInQemu(key)) {
-      await process.qmp.execute("blockdev-snapshot-internal-sync", { device: topNodeName(key), name });
+      const device = await presentTop(process, key);
+      await process.qmp.execute("blockdev-snapshot-internal-sync", { device, name });
       return;
     }
     const { plugin, volname } = volumeOf(this.#host, drive.file);
@@ -146,7 +147,7 @@ export class SnapshotWork implements SnapshotHost {
     if (process !== undefined && present !== undefined && isInQemu(key)) {
       try {
         await process.qmp.execute("blockdev-snapshot-delete-internal-sync", {
-          device: topNodeName(present),
+          device: await presentTop(process, present),
           name,
         });
       } catch (err) {
