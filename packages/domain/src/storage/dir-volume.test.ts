@@ -141,6 +141,8 @@ describe("volume names of directory storages", () => {
     const used = ["vm-100-disk-0.raw", "base-100-disk-1.qcow2", "vm-1001-disk-2.raw", "vm-100-disk-3"];
     expect(freeDiskName(100, used, ".qcow2")).toBe("vm-100-disk-2.qcow2");
     const all = Array.from({ length: 1024 }, (_, n) => `vm-100-disk-${n}.raw`);
-    expect(() => freeDiskName(100, all, ".raw")).toThrow("all 1024 names are used");
+    expect(() => freeDiskName(100, all, ".raw", "vm", "s1")).toThrow(
+      "unable to allocate an image name for VM 100 in storage 's1'",
+    );
   });
 });

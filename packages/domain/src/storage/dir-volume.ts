@@ -145,6 +145,7 @@ export function freeDiskName(
   inUse: Iterable<string>,
   suffix: string,
   prefix: "vm" | "base" | "subvol" = "vm",
+  storage = "",
 ): string {
   const taken = new Set<number>();
   const pattern = new RegExp(`^(?:vm|base|subvol|basevol)-${vmid}-disk-(\\d+)(?:\\.|$)`);
@@ -155,9 +156,7 @@ export function freeDiskName(
   for (let number = 0; number < MAX_DISKS; number++) {
     if (!taken.has(number)) return `${prefix}-${vmid}-disk-${number}${suffix}`;
   }
-  throw storageRefused(
-    `unable to allocate an image name for VM ${vmid} in storage: all ${MAX_DISKS} names are used`,
-  );
+  throw storageRefused(`unable to allocate an image name for VM ${vmid} in storage '${storage}'`);
 }
 
 function parseBackup(name: string): DirVolume | undefined {

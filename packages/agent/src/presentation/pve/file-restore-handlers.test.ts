@@ -148,8 +148,9 @@ describe.skipIf(mke2fs === undefined)("files of backups (skipped without e2fspro
       "Permission check failed",
     );
     await expect(list("/", `other:backup/${FULL}`)).rejects.toMatchObject({
-      errors: { volume: "storage ID mismatch" },
+      errors: { volume: "storage ID mismatch (other != local)." },
     });
+    expect(await list("/", FULL)).toEqual(await list("/", `backup/${FULL}`));
     await expect(list("/", "local:backup/vzdump-lxc-100-2026_01_01-00_00_00.tar.zst")).rejects.toMatchObject({
       errors: { volume: "only backups of VMs can be looked into" },
     });

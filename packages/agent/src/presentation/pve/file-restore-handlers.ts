@@ -45,16 +45,18 @@ async function archiveOf(
 ): Promise<Archive> {
   const parsed = parseVolumeId(volume);
   if (parsed !== undefined && parsed.storage !== storage)
-    throw badStorageParameter("volume", "storage ID mismatch");
-  const volid = parsed === undefined ? `${storage}:${volume}` : volume;
+    throw badStorageParameter("volume", `storage ID mismatch (${parsed.storage} != ${storage}).`);
+  // The archive's name alone will do.
+  const volname = volume.startsWith("backup/") ? volume : `backup/${volume}`;
+  const volid = parsed === undefined ? `${storage}:${volname}` : volume;
   requireBackup(host, volid, ctx);
-  const { plugin, volname } = volumeOf(host, volid);
+  const { plugin, volname: found } = volumeOf(host, volid);
   await plugin.activate();
-  const { name } = plugin.parse(volname);
+  const { name } = plugin.parse(found);
   const container = parseBackupName(name)?.container;
   if (container !== "vma" && container !== "gpvi")
     throw badStorageParameter("volume", "only backups of VMs can be looked into");
-  await plugin.info(volname);
+  await plugin.info(found);
   return { plugin, name };
 }
 

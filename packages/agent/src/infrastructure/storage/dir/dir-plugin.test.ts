@@ -229,6 +229,15 @@ describe("the directory storage", () => {
     expect(moved).toBe("101/subvol-101-disk-0.subvol");
     expect(await plugin.free(moved)).toBe(true);
     expect(existsSync(join(root, "images/101"))).toBe(false);
+    const one = await plugin.alloc({ vmid: 100, format: "raw", size: 512 });
+    put("images/101/vm-101-disk-0.raw");
+    await expect(plugin.rename(one, 101, "vm-101-disk-0.raw")).rejects.toThrow(
+      "target volume 'vm-101-disk-0.raw' already exists",
+    );
+    put("images/100/base-100-disk-0.raw");
+    await expect(plugin.createBase(one)).rejects.toThrow(
+      `file '${join(root, "images/100/base-100-disk-0.raw")}' already exists`,
+    );
   });
 
   it("takes back what was made when the disk is full, and says so", async () => {

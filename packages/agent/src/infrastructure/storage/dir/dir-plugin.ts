@@ -235,7 +235,7 @@ export class DirPlugin implements StoragePlugin {
     if (name === volume.name) throw storageRefused(`unable to make a base image of '${volname}'`);
     if (volume.format === "qcow2") await this.#qemuImg.dropBitmaps(this.path(volname), "all");
     const target = formatDirVolume({ ...volume, name, isBase: true });
-    await this.#move(this.path(volname), this.path(target));
+    await this.#move(this.path(volname), this.path(target), (path) => `file '${path}'`);
     await chmod(this.path(target), 0o444);
     return target;
   }
@@ -266,12 +266,13 @@ export class DirPlugin implements StoragePlugin {
     const directory = join(this.directory("images"), String(vmid));
     await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE });
     const prefix = volume.format === "subvol" ? "subvol" : "vm";
-    const wanted = name ?? freeDiskName(vmid, await namesIn(directory), `.${volume.format}`, prefix);
+    const wanted =
+      name ?? freeDiskName(vmid, await namesIn(directory), `.${volume.format}`, prefix, this.storage);
     if (parseImageName(wanted)?.format !== volume.format) {
       throw storageRefused(`illegal name '${wanted}' - wrong extension for format '${volume.format}'`);
     }
     const target = formatDirVolume({ ...volume, vmid, name: wanted });
-    await this.#move(this.path(volname), this.path(target));
+    await this.#move(this.path(volname), this.path(target), () => `target volume '${wanted}'`);
     await this.#deps.ownership?.(this.path(target), vmid);
     await removeIfEmpty(dirname(this.path(volname)));
     return target;
@@ -352,7 +353,9 @@ export class DirPlugin implements StoragePlugin {
     name: string | undefined,
     fill: (path: string) => Promise<void>,
   ): Promise<string> {
-    return makeImage(this.directory("images"), { vmid, format, name, ownership: this.#deps.ownership }, fill);
+    const { storage } = this;
+    const { ownership } = this.#deps;
+    return makeImage(this.directory("images"), { storage, vmid, format, name, ownership }, fill);
   }
 
   async #snapshotWork(
@@ -377,10 +380,9 @@ export class DirPlugin implements StoragePlugin {
     return { path: filename, format };
   }
 
-  async #move(from: string, to: string): Promise<void> {
-    if ((await stat(to).catch(() => undefined)) !== undefined) {
-      throw storageExists(`disk image '${to}' already exists`);
-    }
+  async #move(from: string, to: string, what: (path: string) => string): Promise<void> {
+    const there = await stat(to).catch(() => undefined);
+    if (there !== undefined) throw storageExists(`${what(to)} already exists`);
     await rename(from, to);
   }
 

@@ -14,6 +14,7 @@ export const PRIVATE_FILE_MODE = 0o600;
 export const DIRECTORY_MODE = 0o711;
 
 export interface NewImage {
+  readonly storage: string;
   readonly vmid: number;
   readonly format: ImageFormat;
   readonly name: string | undefined;
@@ -23,12 +24,12 @@ export interface NewImage {
 /** Returns the volume's name, "100/vm-100-disk-0.qcow2". */
 export async function makeImage(
   images: string,
-  { vmid, format, name, ownership }: NewImage,
+  { storage, vmid, format, name, ownership }: NewImage,
   fill: (path: string) => Promise<void>,
 ): Promise<string> {
   const directory = join(images, String(vmid));
   await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE });
-  const reserved = await reserve(directory, vmid, format, name);
+  const reserved = await reserve(directory, { storage, vmid, format, name });
   const path = join(directory, reserved);
   try {
     await fill(path);
@@ -48,14 +49,12 @@ export async function removeIfEmpty(directory: string): Promise<void> {
 
 async function reserve(
   directory: string,
-  vmid: number,
-  format: ImageFormat,
-  given: string | undefined,
+  { storage, vmid, format, name: given }: Omit<NewImage, "ownership">,
 ): Promise<string> {
   if (given !== undefined) requireFitting(given, format);
   for (;;) {
     const prefix = format === "subvol" ? "subvol" : "vm";
-    const name = given ?? freeDiskName(vmid, await namesIn(directory), `.${format}`, prefix);
+    const name = given ?? freeDiskName(vmid, await namesIn(directory), `.${format}`, prefix, storage);
     const path = join(directory, name);
     try {
       if (format === "subvol") await mkdir(path, { mode: 0o755 });
