@@ -8,6 +8,7 @@ const deflateAsync = promisify(deflate);
 const COMPRESS_FROM_BYTES = 1024;
 const NOTHING = Buffer.alloc(0);
 const ONE_WRITE_BYTES = 15 * 1024;
+const LINGER_MS = 30_000;
 
 export const JSON_TYPE = "application/json;charset=UTF-8";
 
@@ -54,8 +55,29 @@ export async function respond(req: IncomingMessage, res: ServerResponse, answer:
   res.writeHead(answer.status, reasonPhrase(answer.reason ?? defaultReason(answer.status)), headers);
   // Never a UTF-8 string: Node would encode the status line with it. As latin1 every byte stays what it is, and a small
   // answer leaves in one write together with its head.
-  if (body.length <= ONE_WRITE_BYTES) res.end(body.toString("latin1"), "latin1");
+  if (answer.status >= 400 && isStillSending(req)) {
+    if (body.length === 0) res.flushHeaders();
+    else res.write(body.toString("latin1"), "latin1");
+    linger(req, res);
+  } else if (body.length <= ONE_WRITE_BYTES) res.end(body.toString("latin1"), "latin1");
   else res.end(body);
+}
+
+/** Less than this fits into the buffers between us. */
+const MUCH_BYTES = 64 * 1024;
+
+function isStillSending(req: IncomingMessage): boolean {
+  return !req.complete && Number(req.headers["content-length"]) > MUCH_BYTES;
+}
+
+/** Whoever is still sending a body that is refused reads the answer after it: closing at once would take it away. */
+function linger(req: IncomingMessage, res: ServerResponse): void {
+  const end = (): void => {
+    clearTimeout(timer);
+    res.end();
+  };
+  const timer = setTimeout(end, LINGER_MS).unref();
+  req.once("close", end).once("end", end).resume();
 }
 
 function acceptedCoding(req: IncomingMessage): "gzip" | "deflate" | undefined {

@@ -8,7 +8,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { createServer, request, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
+import { connect, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -250,6 +250,24 @@ describe("uploading", () => {
     lying = undefined;
     expect(readdirSync(directory)).toEqual([]);
     expect(calls).toEqual([]);
+  });
+
+  it("answers a client that sends everything before it listens", async () => {
+    const body = form({ content: "iso" }, { name: "a.iso", body: "x".repeat(30_000_000) });
+    const { port } = server.address() as AddressInfo;
+    const socket = connect(port, "127.0.0.1");
+    const head = `POST /api2/json/nodes/n9/storage/local/upload HTTP/1.1\r\nHost: x\r\n`;
+    socket.write(
+      `${head}Content-Type: multipart/form-data; boundary=B\r\nContent-Length: ${body.length}\r\n\r\n`,
+    );
+    socket.pause();
+    await new Promise<void>((resolve, reject) => {
+      socket.once("error", reject);
+      socket.write(body, () => resolve());
+    });
+    let text = "";
+    for await (const chunk of socket) text += String(chunk);
+    expect(text).toMatch(/^HTTP\/1.1 500 [^]*Connection: close[^]*hostname lookup 'n9' failed/);
   });
 
   it("lets no client name a file of the node in a plain form", async () => {
