@@ -3,12 +3,13 @@ import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/lock.ts";
 import { readStartup } from "@gpve/domain/vm/vm-properties.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { settleStopped } from "./apply-pending.ts";
 import { continueGuest } from "./continue-guest.ts";
 import { runHook } from "./hookscript.ts";
 import { startStep, startVm } from "./start-vm.ts";
-import { answeringAgent } from "./use-guest-agent.ts";
+import { agentOptions, answeringAgent } from "./use-guest-agent.ts";
 import { requireOnNode, requireRunning, runningVm, type VmHost } from "./vm-host.ts";
 
 export interface StopArgs {
@@ -23,6 +24,7 @@ export interface ShutdownArgs extends StopArgs {
 }
 
 const SHUTDOWN_SECONDS = 60;
+const AGENT_AGAIN_MS = 1_000;
 
 const GIVES_WAY = ["qmshutdown", "qmreboot"] as const;
 
@@ -170,14 +172,16 @@ export async function shutDown(
     await settleStopped(host, args.vmid, work.log);
     return;
   }
-  await askToPowerDown(host, process, args.vmid, work);
+  const asked = await askToPowerDown(host, process, args.vmid, work);
   const seconds = args.timeoutSeconds ?? readStartup(values["startup"] ?? "").down ?? SHUTDOWN_SECONDS;
   const limit = new AbortController();
   const signal = AbortSignal.any([work.signal, limit.signal]);
+  const asking = asked === "agent" ? undefined : askAgentWhenUp(host, args.vmid, signal);
   const outcome = await Promise.race([
     process.exited.then(() => "ended" as const),
     host.clock.sleep(seconds * 1000, signal).then(() => "timeout" as const),
   ]).finally(() => limit.abort());
+  await asking;
   if (outcome === "ended") return settleStopped(host, args.vmid, work.log);
   if (!args.forceStop) {
     throw new AppError("request.timeout", "VM quit/powerdown failed - got timeout", { pveStatus: 500 });
@@ -193,18 +197,32 @@ async function askToPowerDown(
   process: GuestProcess,
   vmid: number,
   work: { readonly signal: AbortSignal },
-): Promise<void> {
+): Promise<"agent" | "button"> {
   const { signal } = work;
   try {
-    const agent = await answeringAgent(host, vmid, signal);
-    if (agent !== undefined) {
-      await agent.execute("guest-shutdown", undefined, { noReply: true, signal });
-      return;
-    }
+    if (await askAgent(host, vmid, signal)) return "agent";
     await process.qmp.execute("system_powerdown", undefined, { signal: work.signal });
   } catch (err) {
     // It may have gone down by itself just now.
     if (!process.hasExited || !isAppError(err)) throw err;
+  }
+  return "button";
+}
+
+async function askAgent(host: VmHost, vmid: number, signal: AbortSignal): Promise<boolean> {
+  const agent = await answeringAgent(host, vmid, signal);
+  await agent?.execute("guest-shutdown", undefined, { noReply: true, signal });
+  return agent !== undefined;
+}
+
+/** A guest that is only booting does not see its button: its agent is asked as soon as it is there. */
+async function askAgentWhenUp(host: VmHost, vmid: number, signal: AbortSignal): Promise<void> {
+  if (!agentOptions(host.configs.get(vmid).values).enabled) return;
+  try {
+    do await host.clock.sleep(AGENT_AGAIN_MS, signal);
+    while (!(await askAgent(host, vmid, signal)));
+  } catch (err) {
+    ignore(err, "the button was pressed: the time limit says how this ends");
   }
 }
 

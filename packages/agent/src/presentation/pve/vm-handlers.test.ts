@@ -195,6 +195,29 @@ describe("a VM", () => {
     expect(node.guests.get("100")).not.toBe(again);
   });
 
+  it("is shut down by its agent when that comes up after its button was pressed in vain", async () => {
+    await node.call(`PUT ${VM}/config`, { vmid: 100, agent: "1" }, "root");
+    await node.run(100);
+    const guest = node.guests.get("100");
+    guest?.qmp.answers.set("system_powerdown", () => {
+      node.agentAnswers = true;
+      return {};
+    });
+    const ask = node.host.guestAgent;
+    Object.assign(node.host, {
+      guestAgent: () => ({
+        ...ask(guest as never),
+        execute: async (command: string) => {
+          node.agentCommands.push(command);
+          await guest?.end("shutdown");
+        },
+      }),
+    });
+    expect(await status("shutdown", { timeout: 30 })).toBe("OK");
+    expect(node.agentCommands).toEqual(["guest-shutdown"]);
+    expect(node.guests.get("100")).toBeUndefined();
+  });
+
   it("that stands still is stopped at once where it must end", async () => {
     await node.run(100);
     expect(await status("suspend")).toBe("OK");
