@@ -218,7 +218,7 @@ describe.skipIf(missing.length > 0)("bad input", () => {
     const change = async (params: Params) =>
       expect((await root("PUT", `${vm(9102)}/config`, params)).text).toBe('{"data":null}');
     const failures: [Params, RegExp][] = [
-      [{ args: "-rubbish yes" }, /^start of VM 9102 failed: .*-rubbish: invalid option$/],
+      [{ args: "-rubbish yes" }, /^start failed: .*-rubbish: invalid option$/],
       [{ args: "-device nonsense" }, /'nonsense' is not a valid device model name/],
       [{ args: "'unclosed" }, /^args: no closing '/],
       [{ delete: "args", memory: 90_000_000 }, /Cannot allocate memory/],

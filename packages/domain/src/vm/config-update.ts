@@ -10,7 +10,7 @@ import type { VmConfig } from "./vm-config.ts";
 import { memoryMiB } from "./vm-properties.ts";
 
 /** The most that a cgroup takes as its weight. */
-const MOST_CPU_UNITS = 10_000;
+export const MOST_CPU_UNITS = 10_000;
 
 export interface ConfigUpdate {
   /** Key -> text as the file holds it; `cdrom` is already `ide2`. */

@@ -35,6 +35,19 @@ describe("a declaration applied again", () => {
     expect(settledConfig(wanted, current)).toEqual(current);
   });
 
+  it("leaves what is written down otherwise than it was asked for", () => {
+    expect(settle("B;a", "a;b", "tags")).toBe("a;b");
+    expect(settle("a;c", "a;b", "tags")).toBe("a;c");
+    expect(settle("50000", "10000", "cpuunits")).toBe("10000");
+    expect(settle("100", "10000", "cpuunits")).toBe("100");
+    expect(settle("q35", "pc-q35-9.0", "machine")).toBe("pc-q35-9.0");
+    expect(settle("q35,viommu=intel", "pc-q35-9.0", "machine")).toBe("q35,viommu=intel");
+    expect(settle("pc", "pc-q35-9.0", "machine")).toBe("pc");
+    const windows = { ostype: "win11", machine: "pc-i440fx-9.0" };
+    expect(settledConfig({ ostype: "win11" }, windows)).toEqual(windows);
+    expect(settledConfig({ ostype: "l26" }, windows)).toEqual({ ostype: "l26" });
+  });
+
   it("changes what it asks for otherwise", () => {
     const disk = "local:100/vm-100-disk-0.qcow2,size=2G";
     expect(settle("local:1,discard=on", disk, "scsi0")).toBe(

@@ -1,11 +1,14 @@
 // What a VM's configuration becomes when a declaration is applied to it again: what was asked for and is there
 // already stays as it is, so that the second time changes nothing.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { windowsVersion } from "./argv/versions.ts";
 import { formatSize } from "../schema/size.ts";
 import { parseVolumeId } from "../storage/volume-id.ts";
+import { MOST_CPU_UNITS } from "./config-update.ts";
 import { parseDrive, printDrive } from "./drive.ts";
 import { isDriveKey } from "./keys.ts";
 import type { Drive } from "./property-types.ts";
+import { storedTags } from "./tags.ts";
 import { readNet } from "./vm-network.ts";
 import { printVmProperty, readVmProperty } from "./vm-properties.ts";
 import type { VmValues } from "./vm-config.ts";
@@ -23,6 +26,9 @@ export function settledConfig(wanted: VmValues, current: VmValues): VmValues {
   }
   for (const [key, text] of Object.entries(current)) {
     if (KEPT.has(key) || /^unused\d+$/.test(key)) result[key] ??= text;
+    // Written down when the VM was made, and asked for by nobody.
+    if (key === "machine" && windowsVersion(wanted["ostype"]) > 0 && isPinned("pc", text))
+      result[key] ??= text;
   }
   return result;
 }
@@ -33,9 +39,21 @@ function settledValue(key: string, wanted: string, current: string): string {
   if (/^net\d+$/.test(key)) return settledNet(key, wanted, current);
   if (key === "smbios1") return settledSmbios(wanted, current);
   if (key === "vmgenid") return wanted === "1" ? current : wanted;
+  if (key === "tags") return storedTags(wanted) === storedTags(current) ? current : wanted;
+  if (key === "cpuunits")
+    return Number(current) === Math.min(Number(wanted), MOST_CPU_UNITS) ? current : wanted;
+  if (key === "machine" && isPinned(wanted, current)) return current;
   // Comments of a configuration file end with a newline.
   if (key === "description") return wanted.trimEnd() === current.trimEnd() ? current : wanted;
   return wanted;
+}
+
+/** `q35` was asked for, and written down with its version for a Windows guest. */
+function isPinned(wanted: string, current: string): boolean {
+  const [ask, has] = [wanted, current].map((text) => readVmProperty("machine", text, "machine"));
+  const family = { pc: "pc-i440fx", q35: "pc-q35", virt: "virt" }[ask?.type ?? "pc"];
+  if (family === undefined || has?.type?.startsWith(`${family}-`) !== true) return false;
+  return printVmProperty("machine", { ...ask, type: has.type }) === printVmProperty("machine", has);
 }
 
 function settledDrive(key: string, wanted: string, current: string): string {

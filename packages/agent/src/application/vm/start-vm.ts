@@ -185,13 +185,16 @@ async function startQemu(
   await beforeStart();
   const taken = await takeDevices(host, vmid, values, command.pciDevices);
   try {
-    const process = await withPrefix("start failed: ", () =>
-      host.memory.withHugepages(
-        start.id,
-        hugepageNeeds(values, host.facts()),
-        values["keephugepages"] === "1",
-        (folders) => host.processes.start(withDevices(start, taken, folders), { signal: work.signal }),
-      ),
+    const process = await withPrefix(
+      "start failed: ",
+      () =>
+        host.memory.withHugepages(
+          start.id,
+          hugepageNeeds(values, host.facts()),
+          values["keephugepages"] === "1",
+          (folders) => host.processes.start(withDevices(start, taken, folders), { signal: work.signal }),
+        ),
+      `start of ${start.label} failed: `,
     );
     await dropInconsistentBitmaps(host.chains, vmid, process).catch((err: unknown) =>
       work.warn(`dirty bitmaps of VM ${vmid}: ${messageOf(err)}`),

@@ -308,6 +308,8 @@ describe("a VM", () => {
     node.guests.failure = new Error("no luck");
     await node.add(102, { smbios1: "uuid=00000000-0000-0000-0000-000000000001" });
     expect(await exit(`POST ${VM}/status/start`, { vmid: 102 })).toBe("start failed: no luck");
+    node.guests.failure = new Error("start of VM 102 failed: bad option");
+    expect(await exit(`POST ${VM}/status/start`, { vmid: 102 })).toBe("start failed: bad option");
   });
 
   it("is changed at once while it is stopped, later while it runs", async () => {

@@ -4,6 +4,7 @@ import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { checkDestroyable } from "../../application/vm/destroy-vm.ts";
 import { updateVmConfig } from "../../application/vm/update-config.ts";
@@ -56,8 +57,13 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
         const args = restoreArgs(host, deps.imageStorages(), { ...params, vmid, start, archive }, ctx);
         const given = args.overrides ?? {};
         checkPrivileges(vmid, {}, given, [], withPool(ctx, vmid, params.pool));
-        if (ctx.actor === undefined || !isRoot(ctx.actor))
-          checkArchivedKeys(host, args, await deps.archivedConfig(archive), ctx);
+        if (ctx.actor === undefined || !isRoot(ctx.actor)) {
+          const config = await deps.archivedConfig(archive).catch((err: unknown) =>
+            // The task reads it as well, and ends with the reason.
+            ignore(err, "what cannot be read cannot be restored"),
+          );
+          if (config !== undefined) checkArchivedKeys(host, args, config, ctx);
+        }
         const overrides = {
           ...storedCloudinitValues(given, {}, host.cloudinit.hashPassword),
           ...checkedTags(host, given, undefined, ctx),
