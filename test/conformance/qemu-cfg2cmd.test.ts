@@ -75,7 +75,8 @@ describe.skipIf(env === undefined)("PVE's own command lines", () => {
       } else {
         const expected = expectedLines(name);
         const old = isBeforeBlockdev(expected, qemuVersionOf(environment, header));
-        expect(normalise(optionLines(result.argv), old)).toEqual(normalise(expected, old));
+        const lines = (argv: readonly string[]) => normalise(withoutFixup(argv, header), old);
+        expect(lines(optionLines(result.argv))).toEqual(lines(expected));
       }
       ours++;
     });
@@ -123,6 +124,12 @@ function inLayoutOf(config: VmValues, qemuVersion: string | undefined): VmValues
     ...config,
     machine: `${bare === "q35" ? "pc-q35" : "pc-i440fx"}-${version}+pve${revision}${rest}`,
   };
+}
+
+/** Depends on the machine naming no version, which `inLayoutOf` changes. */
+function withoutFixup(lines: readonly string[], header: ReadonlyMap<string, string>): readonly string[] {
+  if (!header.has("QEMU_VERSION")) return lines;
+  return lines.filter((line) => !line.startsWith("-global ICH9-LPC.acpi-pci-hotplug-with-bridge-support="));
 }
 
 function readHeader(text: string): ReadonlyMap<string, string> {
