@@ -1,6 +1,7 @@
 // What PVE fills in when a VM is created or cloned.
 import { defaultBootDevices } from "./boot-order.ts";
 import { pinnedMachine } from "./new-machine.ts";
+import { keepNumberText } from "./number-text.ts";
 import type { NetDevice } from "./property-types.ts";
 import type { VmValues } from "./vm-config.ts";
 import { printBootDevices, printVmProperty, readVmProperty } from "./vm-properties.ts";
@@ -39,7 +40,8 @@ export function newVmValues(values: VmValues, facts: NewVmFacts): VmValues {
 /** A NIC's text with a MAC address; one that has it keeps it. */
 export function withMac(text: string, newMac: () => string): string {
   const net: NetDevice = readVmProperty("net", text, "net");
-  return printVmProperty("net", net.macaddr === undefined ? { ...net, macaddr: newMac() } : net);
+  const printed = printVmProperty("net", net.macaddr === undefined ? { ...net, macaddr: newMac() } : net);
+  return keepNumberText(text, printed);
 }
 
 /** The values of a clone: nothing of the original's history, an identity of its own. */
@@ -52,7 +54,10 @@ export function cloneValues(
     if (/^unused\d+$/.test(key) || DROPPED_BY_CLONES.has(key)) continue;
     result[key] = text;
     if (/^net\d+$/.test(key))
-      result[key] = printVmProperty("net", { ...readVmProperty("net", text, key), macaddr: facts.newMac() });
+      result[key] = keepNumberText(
+        text,
+        printVmProperty("net", { ...readVmProperty("net", text, key), macaddr: facts.newMac() }),
+      );
   }
   const smbios = result["smbios1"];
   if (smbios !== undefined)

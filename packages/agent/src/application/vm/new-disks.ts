@@ -7,6 +7,7 @@ import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts
 import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
 import { isCdrom, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
+import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import { allocateCloudinit, isNewCloudinit } from "./cloudinit-drive.ts";
 import { volumeOf, type VmHost } from "./vm-host.ts";
@@ -67,15 +68,24 @@ export async function makeDrive(
   text: string,
   work: DiskWork,
 ): Promise<string> {
-  const drive = requireDrive(key, text);
-  if (drive.file === "none" || drive.file === "cdrom" || drive.file.startsWith("/"))
-    return printDrive(key, drive);
+  const made = await madeDrive(host, vmid, key, requireDrive(key, text), work);
+  return keepNumberText(text, printDrive(key, made));
+}
+
+async function madeDrive(
+  host: VmHost,
+  vmid: number,
+  key: string,
+  drive: Drive,
+  work: DiskWork,
+): Promise<Drive> {
+  if (drive.file === "none" || drive.file === "cdrom" || drive.file.startsWith("/")) return drive;
   const source = drive["import-from"];
-  if (source !== undefined) return printDrive(key, await importDisk(host, vmid, drive, source, work));
-  if (isNewCloudinit(drive)) return printDrive(key, await cloudinitDisk(host, vmid, drive, work));
+  if (source !== undefined) return importDisk(host, vmid, drive, source, work);
+  if (isNewCloudinit(drive)) return cloudinitDisk(host, vmid, drive, work);
   const wanted = NEW_DISK.exec(drive.file);
-  if (wanted !== null) return printDrive(key, await allocateDisk(host, vmid, key, drive, wanted, work));
-  return printDrive(key, await existingDisk(host, key, drive));
+  if (wanted !== null) return allocateDisk(host, vmid, key, drive, wanted, work);
+  return existingDisk(host, key, drive);
 }
 
 async function cloudinitDisk(host: VmHost, vmid: number, drive: Drive, work: DiskWork): Promise<Drive> {

@@ -261,6 +261,13 @@ describe("a new VM", () => {
     expect(made.exitStatus).toBe("WARNINGS: 1");
   });
 
+  it("runs after an import that it shall run with", async () => {
+    const scsi0 = `local:0,import-from=${String(node.values(100)["scsi0"]).split(",")[0]}`;
+    const made = await node.engine.wait(String(await create({ scsi0, "live-restore": true })));
+    expect(made.exitStatus).toBe("OK");
+    expect(node.guests.get("101")).toBeDefined();
+  });
+
   it("that cannot be made says that it was the creation which failed", async () => {
     const failed = await node.engine.wait(String(await create({ scsi0: "local:101/vm-101-disk-7.raw" })));
     expect(failed.exitStatus).toMatch(/^unable to create VM 101 - .*does not exist/);

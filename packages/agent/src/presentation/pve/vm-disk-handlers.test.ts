@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, test } from "vitest";
 import { VmNode } from "../../testing/vm-world.ts";
 
 const VM = "/nodes/{node}/qemu/{vmid}" as const;
@@ -234,6 +234,22 @@ describe("resizing", () => {
     expect(await resize("6M")).toBe("OK");
     expect(node.configs.get(100).pending["scsi0"]).toBe("none,media=cdrom");
   });
+});
+
+test("numbers of drives and cards stay as they were written, whatever is done to them", async () => {
+  await node.addWithDisk(100);
+  const put = (params: object) => node.call(`PUT ${VM}/config`, { vmid: 100, ...params }, "root");
+  await put({ scsi1: "local:0.01,mbps=50.0,iops=7", net0: "virtio,bridge=vmbr0,rate=1.000000" });
+  expect(node.values(100)["scsi1"]).toBe("local:100/vm-100-disk-1.raw,iops=7,mbps=50.0,size=10486K");
+  expect(node.values(100)["net0"]).toMatch(/,rate=1\.000000$/);
+  expect(await exit(`PUT ${VM}/resize`, { vmid: 100, disk: "scsi1", size: "20M" })).toBe("OK");
+  expect(await exit(`POST ${VM}/move_disk`, { vmid: 100, disk: "scsi1", storage: "other" })).toBe("OK");
+  expect(await clone({})).toBe("OK");
+  expect(await exit(`POST ${VM}/template`, { vmid: 100 })).toBe("OK");
+  for (const vmid of [100, 200]) {
+    expect(node.values(vmid)["scsi1"]).toMatch(/,iops=7,mbps=50\.0,size=20M$/);
+    expect(node.values(vmid)["net0"]).toMatch(/,rate=1\.000000$/);
+  }
 });
 
 describe("moving a disk", () => {

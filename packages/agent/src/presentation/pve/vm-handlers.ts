@@ -70,7 +70,9 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
         };
         return submit("qmrestore", vmid, { ...args, overrides }, ctx);
       }
-      return submitNewVm(deps, { vmid, start: start ?? false, pool: params.pool, params }, ctx);
+      // An import that shall run meanwhile runs as soon as its disks are there.
+      const runs = start === true || params["live-restore"] === true;
+      return submitNewVm(deps, { vmid, start: runs, pool: params.pool, params }, ctx);
     },
 
     "DELETE /nodes/{node}/qemu/{vmid}": (

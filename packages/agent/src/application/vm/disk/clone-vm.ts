@@ -5,6 +5,7 @@ import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts
 import { isCdrom, isCloudinitVolume, listDrives, printDrive } from "@gpve/domain/vm/drive.ts";
 import { CLOUDINIT_DRIVE_BYTES } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
 import { cloneValues } from "@gpve/domain/vm/new-vm.ts";
+import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import type { JobWait } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import { requireSnapshot } from "@gpve/domain/vm/snapshot.ts";
@@ -119,7 +120,12 @@ export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, C
               vmid: args.vmid,
               ...(args.name === undefined ? {} : { name: args.name }),
             }),
-            ...state.drives,
+            ...Object.fromEntries(
+              Object.entries(state.drives).map(([key, text]) => [
+                key,
+                keepNumberText(source[key] ?? "", text),
+              ]),
+            ),
           };
           values["smbios1"] ??= printVmProperty("smbios1", { uuid: host.newUuid() });
           if (args.description !== undefined) values["description"] = args.description;

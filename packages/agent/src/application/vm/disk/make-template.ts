@@ -3,6 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isCdrom, listDisks, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
+import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
 import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
@@ -68,13 +69,11 @@ export async function convertDisks(
     );
     const base = done?.volname ?? (await plugin.createBase(volname, { signal, log }));
     const volid = formatVolumeId({ storage, volname: base });
-    await host.configs.change(vmid, (config) => ({
-      ...config,
-      values: {
-        ...config.values,
-        [key]: printDrive(key, { ...requireDrive(key, config.values[key] ?? ""), file: volid }),
-      },
-    }));
+    await host.configs.change(vmid, (config) => {
+      const text = config.values[key] ?? "";
+      const based = keepNumberText(text, printDrive(key, { ...requireDrive(key, text), file: volid }));
+      return { ...config, values: { ...config.values, [key]: based } };
+    });
   }
 }
 

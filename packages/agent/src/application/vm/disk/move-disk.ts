@@ -16,6 +16,7 @@ import {
 } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
+import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
@@ -282,7 +283,8 @@ async function switchOver(host: VmHost, args: MoveArgs, state: MoveState): Promi
     const { format: _format, ...drive } = readDisk(args.disk, text);
     // It was switched before, and may have become an image that clones build upon.
     if (drive.file !== source) return config;
-    const values = { ...config.values, [args.disk]: printDisk(args.disk, { ...drive, file: target }) };
+    const moved = keepNumberText(text, printDisk(args.disk, { ...drive, file: target }));
+    const values = { ...config.values, [args.disk]: moved };
     return { ...config, values: args.remove ? values : addUnused(values, source) };
   });
 }

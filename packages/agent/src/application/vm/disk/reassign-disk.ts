@@ -6,6 +6,7 @@ import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { isCdrom, listDrives, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
+import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
 import { without } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { listVolumes } from "../free-volumes.ts";
@@ -138,7 +139,7 @@ async function attach(
 function textFor({ disk, targetDisk }: ReassignArgs, text: string, file: string): string {
   if (!isDriveKey(targetDisk)) return file;
   const drive = isDriveKey(disk) ? requireDrive(disk, text) : { file };
-  return printDrive(targetDisk, { ...drive, file });
+  return keepNumberText(text, printDrive(targetDisk, { ...drive, file }));
 }
 
 /** The volume under its new name, if it has it already: the only one that the target VM did not have before. */

@@ -3,6 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { checkDigest } from "@gpve/domain/vm/config-update.ts";
 import { isCdrom, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
+import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 import { presentTop } from "./top-node.ts";
@@ -80,8 +81,8 @@ export function resizeDiskOperation(host: VmHost): OperationDefinition<ResizeArg
           await host.configs.change(vmid, (current) => {
             const sized = (value: string | undefined): Record<string, string> => {
               const known = value === undefined ? undefined : requireDrive(disk, value);
-              if (known?.file !== drive.file) return {};
-              return { [disk]: printDrive(disk, { ...known, size: bytes }) };
+              if (value === undefined || known?.file !== drive.file) return {};
+              return { [disk]: keepNumberText(value, printDrive(disk, { ...known, size: bytes })) };
             };
             // Options that wait for the next start must not bring back the old size with them.
             return {
