@@ -116,7 +116,7 @@ describe("the websocket of a console", () => {
     await expect.poll(text).toBe("ABC");
     const closed = new Promise((resolve) => socket.once("close", resolve));
     socket.send(Buffer.from("q"));
-    await closed;
+    expect(await closed).toBe(1001);
     await ended;
   });
 

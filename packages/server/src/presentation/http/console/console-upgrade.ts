@@ -40,6 +40,8 @@ interface Request {
 const WEBSOCKET_PATHS = new Set(["/nodes/{node}/qemu/{vmid}/vncwebsocket", "/nodes/{node}/vncwebsocket"]);
 const MAX_FRAME_BYTES = 128 * 1024;
 const KEEP_ALIVE_MS = 30_000;
+/** PVE goes without a word; to go-proxmox, any other reason than this one is a failure that it cannot bear. */
+const GOING_AWAY = 1001;
 
 export function createConsoleUpgrade(
   deps: ConsoleUpgradeDeps,
@@ -104,14 +106,16 @@ export function createConsoleUpgrade(
         const stream = createWebSocketStream(ws);
         // A client that goes without a word has closed its console.
         stream.on("error", () => stream.destroy());
+        // The node's side may end first: what it has said is still sent.
+        const received = stream.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
         const kind = (opened as { kind?: string } | null)?.kind;
         // Who has not said who they are sees nothing, and hears OK before anything else.
         const welcomed = Promise.withResolvers<void>();
         ws.once("close", () => welcomed.resolve());
         if (kind === "terminal" || kind === "shell")
-          client.resolve(keysOf(stream, ws, asked, { kind, welcome: welcomed.resolve }));
+          client.resolve(keysOf(received, ws, asked, { kind, welcome: welcomed.resolve }));
         else {
-          client.resolve(stream);
+          client.resolve(received);
           welcomed.resolve();
         }
         try {
@@ -121,7 +125,7 @@ export function createConsoleUpgrade(
             if (!stream.write(chunk)) await roomIn(stream);
           }
         } finally {
-          ws.close();
+          ws.close(GOING_AWAY);
           abort.abort();
         }
       }
@@ -141,7 +145,7 @@ export function createConsoleUpgrade(
           try {
             requireTicket(deps.tickets, event.ticket, event.user, asked.owner, asked.port);
           } catch (err) {
-            ws.close();
+            ws.close(GOING_AWAY);
             throw err;
           }
           ws.send(Buffer.from("OK"));
