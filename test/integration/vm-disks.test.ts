@@ -14,6 +14,9 @@ vi.setConfig({ testTimeout: 600_000 });
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
 if (!hasQemu) console.warn("SKIPPED: no QEMU; get it with: apt-get install qemu-system-x86 qemu-utils");
 
+const hasFirmware = existsSync("/usr/share/OVMF/OVMF_VARS_4M.fd");
+if (!hasFirmware) console.warn("SKIPPED: no firmware; get it with: apt-get install ovmf");
+
 let gpve: Gpve;
 let api: Api;
 let node: string;
@@ -161,6 +164,38 @@ describe.skipIf(!hasQemu)("disks of a VM", () => {
     for (const key of Object.keys(disks)) await expectWritten(120, key, count);
     expect(readdirSync(images(120))).toHaveLength(3);
     expect(await run("DELETE", guest)).toBe("OK");
+  });
+
+  test.skipIf(!hasFirmware)("of every kind move, there and back, and start where they are", async () => {
+    const disks = {
+      efidisk0: "local:1,efitype=4m,format=qcow2",
+      scsi0: "local:0.01,format=qcow2,ro=1",
+      sata0: "local:0.01,format=qcow2,discard=on",
+      ide0: "local:0.01,format=qcow2,cache=writeback",
+      virtio0: "local:0.01,format=qcow2,iothread=1,iops=100",
+    };
+    const values = { vmid: 130, memory: 64, bios: "ovmf", ...disks, start: 1 };
+    expect(await run("POST", `/nodes/${node}/qemu`, values)).toBe("OK");
+    for (const format of ["raw", "qcow2"])
+      for (const disk of Object.keys(disks)) {
+        const moved = await run("POST", `${vm(130)}/move_disk`, {
+          disk,
+          storage: "local",
+          format,
+          delete: 1,
+        });
+        expect(moved, `${disk} to ${format}`).toBe("OK");
+      }
+    // What the guest can reach is what it has.
+    const { pid } = (await api("GET", `${vm(130)}/status/current`)).data as { pid: number };
+    const files = readdirSync(images(130));
+    expect(files).toHaveLength(Object.keys(disks).length);
+    if (process.getuid?.() === 0) expect(readdirSync(`/proc/${pid}/root${images(130)}`)).toEqual(files);
+    expect(await status(130)).toBe("running");
+    expect(await run("POST", `${vm(130)}/status/stop`)).toBe("OK");
+    expect(await run("POST", `${vm(130)}/status/start`)).toBe("OK");
+    expect(await run("POST", `${vm(130)}/status/stop`)).toBe("OK");
+    expect(await run("DELETE", vm(130))).toBe("OK");
   });
 
   test("and the VM itself get into the pool they are created for, and out of it", async () => {

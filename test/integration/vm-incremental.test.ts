@@ -202,6 +202,36 @@ describe.skipIf(!hasQemu)("incremental backups", () => {
     expect(config.data).toContain("#qmdump#map:scsi2:drive-scsi2:local:qcow2:");
   });
 
+  test("are whole once after a disk with an I/O thread moved under its guest", async () => {
+    await must("POST", `/nodes/${node}/qemu`, {
+      vmid: 360,
+      memory: 32,
+      scsihw: "virtio-scsi-single",
+      scsi0: "local:0.03,format=qcow2,iothread=1",
+      start: 1,
+    });
+    const moved = "vm-360-disk-1.raw";
+    await write(360, "scsi0", "vm-360-disk-0.qcow2", "write -P 0x11 0 2M");
+    await backup(360);
+    const to = { disk: "scsi0", storage: "local", format: "raw", delete: 1 };
+    await must("POST", `/nodes/${node}/qemu/360/move_disk`, to);
+    await write(360, "scsi0", moved, "write -P 0x22 1M 64k");
+    const whole = await backup(360);
+    expect(whole.log).toContain("full backup: ");
+    const hash = await rawHash(image(360, moved));
+    await write(360, "scsi0", moved, "write -P 0x33 1M 64k");
+    const small = await backup(360);
+    expect(small.log).toContain(`incremental backup on top of '${whole.name}'`);
+    for (const [archive, wanted] of [
+      [whole.name, hash],
+      [small.name, await rawHash(image(360, moved))],
+    ] as const) {
+      const { vmid, config } = await restored(archive);
+      expect(await rawHash(image(vmid, fileOf(config, "scsi0"))), archive).toBe(wanted);
+    }
+    await must("POST", `/nodes/${node}/qemu/360/status/stop`);
+  });
+
   test("become full after a rollback, a crash, or a new start of a raw disk, and say why", async () => {
     await must("POST", `/nodes/${node}/qemu`, { vmid: 320, memory: 32, scsi0: "local:0.02,format=qcow2" });
     const disk = "vm-320-disk-0.qcow2";

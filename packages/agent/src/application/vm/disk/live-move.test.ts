@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { StepContext } from "@gpve/kit/operation/definition.ts";
 import { testSaga } from "@gpve/kit/testing/saga-harness.ts";
+import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { Refused, type FakeGuest } from "../../../testing/fake-guests.ts";
 import { FakeMirror } from "../../../testing/fake-mirror.ts";
@@ -142,18 +143,44 @@ describe("moving a disk of a running VM", () => {
 describe("a move that was cut off", () => {
   const args: MoveArgs = { vmid: 100, disk: "scsi0", storage: "other", remove: true };
   /** As the operation engine calls the first step again. */
-  async function again(state: object): Promise<void> {
+  async function again(state: object, verb: "run" | "undo" = "run", disk = "scsi0"): Promise<void> {
     const [copy] = moveDiskOperation(node.host).plan?.(args) ?? [];
     const context = {
-      args,
+      args: { ...args, disk },
       state,
       signal: new AbortController().signal,
       log: () => undefined,
       progress: () => undefined,
       checkpoint: async () => undefined,
     };
-    await copy?.run(context as unknown as StepContext<MoveArgs, Record<string, unknown>>);
+    await copy?.[verb]?.(context as unknown as StepContext<MoveArgs, Record<string, unknown>>);
   }
+
+  it.each([true, false])("of a cloud-init drive goes by the disc in it (the new one: %s)", async (isNew) => {
+    const source = "local:100/vm-100-cloudinit.qcow2";
+    const { plugin } = node.storages.find("other");
+    await plugin.activate();
+    const volname = await plugin.alloc({
+      vmid: 100,
+      format: "qcow2",
+      size: 4 * 1024 * 1024,
+      name: "vm-100-cloudinit.qcow2",
+    });
+    const target = `other:${volname}`;
+    await node.addWithDisk(100, { ide2: `${source},media=cdrom` });
+    await node.run(100);
+    const { qmp, files } = guestOf(node);
+    files.push(plugin.path(volname));
+    const inDrive = nodeName("f", "ide2", isNew ? target : source, node.host.sha256Hex);
+    qmp.answers.set("query-named-block-nodes", () => [{ "node-name": inDrive }]);
+    const state = { source, existing: [], target };
+    if (isNew) await again(state, "run", "ide2");
+    await again(state, "undo", "ide2");
+    expect(node.values(100)["ide2"]).toBe(`${isNew ? target : source},media=cdrom`);
+    expect(node.images(100, "other")).toHaveLength(isNew ? 1 : 0);
+    expect(files).toHaveLength(isNew ? 1 : 0);
+    expect(node.values(100)).not.toHaveProperty("unused0");
+  });
 
   it.each(["ready", "concluded"])("is brought to its end when the job is %s", async (status) => {
     const mirror = await runMirroring(node);
