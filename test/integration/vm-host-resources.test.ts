@@ -1,5 +1,6 @@
-// Guests that open something of the host by its path: shared memory, huge pages, a random generator, a serial port.
-import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+// Guests that open something of the host by its path: memory, huge pages, a random generator, a disk, a port.
+import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { apiOf, loginHeaders, startGpve, type Api, type Gpve } from "../support/gpve.ts";
@@ -73,6 +74,32 @@ describe.skipIf(skipped("guests with resources of the host", noQemu))("a VM reac
       expect(await started(103, { rng0: "source=/dev/hwrng" })).toBe("OK");
       expect(await stop(103)).toBe("OK");
       await exec("chown", [String(uid), "/dev/hwrng"]);
+    },
+  );
+
+  test.skipIf(skipped("disks of the host", missing("/dev/loop-control")))(
+    "a disk of the host, which nobody else gets to read",
+    async () => {
+      const image = join(gpve.data, "loop.raw");
+      writeFileSync(image, "");
+      truncateSync(image, 4 * 1024 * 1024);
+      const disk = (await exec("losetup", ["--find", "--show", image])).stdout.trim();
+      const { uid, mode } = statSync(disk);
+      try {
+        expect(await started(106, { scsi0: disk })).toBe("OK");
+        expect(await stop(106)).toBe("OK");
+        expect(await started(107, { virtio0: `${disk},ro=1` })).toBe("OK");
+        expect(await stop(107)).toBe("OK");
+        expect(await started(108, {})).toBe("OK");
+        expect(await run(`/nodes/${node}/qemu/108/config`, { scsi1: disk })).toBe("OK");
+        const { data } = await api("GET", `/nodes/${node}/qemu/108/pending`);
+        expect(data).toContainEqual({ key: "scsi1", value: disk });
+        expect(await stop(108)).toBe("OK");
+        expect(statSync(disk).mode).toBe(mode);
+      } finally {
+        await exec("chown", [String(uid), disk]);
+        await exec("losetup", ["--detach", disk]);
+      }
     },
   );
 

@@ -94,6 +94,7 @@ export class VmWorld extends StorageWorld {
         },
         removeMdev: async (uuid) => void this.mediated.delete(uuid),
         isCharacterDevice: (path) => path === "/dev/ttyS0",
+        scsiKind: (path) => (path === "/dev/sdg" ? "disk" : undefined),
         usbFiles: (address) => (this.usb.has(address) ? [`/dev/bus/usb/${address}`] : []),
       },
       memory: this.memory,

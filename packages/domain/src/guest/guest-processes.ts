@@ -6,8 +6,8 @@ export interface GuestFile {
   readonly path: string;
   readonly access: "ro" | "rw";
   /**
-   * The file belongs to this guest alone: it is given to the guest's uid. Default: true for "rw". A shared "ro" file
-   * (ISO image, base of linked clones) is made readable for everybody instead.
+   * The file belongs to this guest alone: it is given to the guest's uid. Default: true for "rw" and for disks of the
+   * host. A shared "ro" file (ISO image, base of linked clones) is made readable for everybody instead.
    */
   readonly owned?: boolean;
 }

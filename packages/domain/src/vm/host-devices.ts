@@ -9,6 +9,8 @@ export interface HostDevices {
   removeMdev(uuid: string): Promise<void>;
   /** As serial and parallel ports are. */
   isCharacterDevice(path: string): boolean;
+  /** What a device that speaks SCSI says it is; tapes are reached through /dev/sgN. */
+  scsiKind(path: string): "disk" | "tape" | undefined;
   /** Device files of what a USB address ("046d:c52b", "1-2.3") means now; none = not plugged in. */
   usbFiles(address: string): readonly string[];
 }

@@ -10,7 +10,7 @@ import type {
 } from "@gpve/domain/vm/argv/command-input.ts";
 import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
-import { isCdrom, isCloudinitVolume, listDrives } from "@gpve/domain/vm/drive.ts";
+import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
 import type { Drive, NetDevice, Smbios1 } from "@gpve/domain/vm/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
@@ -175,22 +175,14 @@ async function resolveVolume(
 ): Promise<{ resolved: ResolvedVolume; files: GuestFile[] }> {
   const access = isCdrom(drive) || drive.ro === true ? "ro" : "rw";
   if (drive.file === "cdrom") return physicalCdrom(host);
-  if (parseVolumeId(drive.file) === undefined) {
-    const device = isCdrom(drive) ? "host_cdrom" : "host_device";
-    const driver = drive.file.startsWith("/dev/") ? device : "file";
-    const node = { driver, filename: drive.file };
-    return {
-      resolved: { node, format: drive.format ?? "raw", contentType: "other" },
-      files: [{ path: drive.file, access, owned: false }],
-    };
-  }
+  if (parseVolumeId(drive.file) === undefined) return pathOnHost(host, drive, access);
   const { plugin, volname, storage } = volumeOf(host, drive.file);
   await plugin.activate();
   const block = plugin.block(volname);
   const definition = host.storages.definition(storage);
   const parsed = plugin.parse(volname);
-  // A cloud-init disc holds a password's hash: it is read by its guest and by nobody else.
-  const owned = access === "rw" || isCloudinitVolume(drive.file);
+  // Disks, and discs of cloud-init with a password's hash, are read by their guest and by nobody else.
+  const owned = access === "rw" || (parsed.type === "images" && !parsed.isBase);
   return {
     resolved: {
       node: { driver: block.driver, filename: block.filename },
@@ -199,6 +191,28 @@ async function resolveVolume(
       storage: { id: storage, type: definition.type, content: [...contentOf(definition)] },
     },
     files: [{ path: block.filename, access, owned }, ...(await basesOf(host, drive.file))],
+  };
+}
+
+/** A disk of the host, or an image outside every storage. Only discs are for everybody to read. */
+function pathOnHost(
+  host: VmHost,
+  drive: Drive,
+  access: GuestFile["access"],
+): { resolved: ResolvedVolume; files: GuestFile[] } {
+  const path = drive.file;
+  const cdrom = isCdrom(drive);
+  const device = cdrom ? "host_cdrom" : "host_device";
+  const node = { driver: path.startsWith("/dev/") ? device : "file", filename: path };
+  const scsi = cdrom ? undefined : host.devices.scsiKind(path);
+  return {
+    resolved: {
+      node,
+      format: drive.format ?? "raw",
+      contentType: "other",
+      ...(scsi === undefined ? {} : { scsi }),
+    },
+    files: [{ path, access, ...(cdrom ? {} : { owned: true }) }],
   };
 }
 

@@ -215,6 +215,29 @@ describe("directories of the host", () => {
   });
 });
 
+describe("disks of the host", () => {
+  const added = () => {
+    const { files = [], args = [] } = node.guests.starts.at(-1) ?? {};
+    return { files: files.filter(({ path }) => path.startsWith("/dev/")), args: args.join(" ") };
+  };
+
+  it("belong to the guest that writes or reads them", async () => {
+    await node.add(100, { scsi0: "/dev/sdf", scsi1: "/dev/sdh,ro=1", ide2: "/dev/sr9,media=cdrom" });
+    expect(await start(100)).toBe("OK");
+    expect(added().files).toEqual([
+      { path: "/dev/sr9", access: "ro" },
+      { path: "/dev/sdf", access: "rw", owned: true },
+      { path: "/dev/sdh", access: "ro", owned: true },
+    ]);
+  });
+
+  it("get a guest's SCSI commands where that is wanted and they speak SCSI", async () => {
+    await node.add(100, { scsi0: "/dev/sdg,scsiblock=1", scsi1: "/dev/sdf,scsiblock=1", scsi2: "/dev/sdg" });
+    expect(await start(100)).toBe("OK");
+    expect(added().args.match(/scsi-(?:block|hd)\b/g)).toEqual(["scsi-block", "scsi-hd", "scsi-hd"]);
+  });
+});
+
 describe("ports, generators and memory of the host", () => {
   const filesOf = () => (node.guests.starts.at(-1)?.files ?? []).filter(({ path }) => path.startsWith("/"));
 

@@ -48,6 +48,20 @@ function withGpu(): void {
   folder("class/iommu/dmar0");
 }
 
+describe("a device that speaks SCSI", () => {
+  it("says what it is", () => {
+    expect(devices.scsiKind("/dev/null")).toBeUndefined();
+    put("dev/char/1:3/device/type", "1\n");
+    expect(devices.scsiKind("/dev/null")).toBe("tape");
+    put("dev/char/1:3/device/type", "0\n");
+    expect(devices.scsiKind("/dev/null")).toBe("disk");
+    put("dev/char/1:3/device/type", "5\n");
+    expect(devices.scsiKind("/dev/null")).toBeUndefined();
+    expect(devices.scsiKind("/dev/gpve-none")).toBeUndefined();
+    expect(devices.scsiKind(sys)).toBeUndefined();
+  });
+});
+
 describe("PCI devices", () => {
   it("are not taken where the host cannot isolate them", async () => {
     expect(await devices.takePci([])).toEqual([]);

@@ -9,6 +9,9 @@ import type { Exec } from "@gpve/kit/exec.ts";
 import { mdevFolder } from "./mdev-types.ts";
 import { listUsbDevices } from "./usb-devices.ts";
 
+/** Peripheral device types, as an inquiry answers them. */
+const SCSI_KINDS: Readonly<Record<string, "disk" | "tape">> = { 0: "disk", 1: "tape" };
+
 export interface SysfsDevicesDeps {
   readonly exec: Exec;
   /** A made-up host in tests. */
@@ -63,6 +66,16 @@ export class SysfsDevices implements HostDevices {
 
   isCharacterDevice(path: string): boolean {
     return statSync(path, { throwIfNoEntry: false })?.isCharacterDevice() === true;
+  }
+
+  scsiKind(path: string): "disk" | "tape" | undefined {
+    const info = statSync(path, { throwIfNoEntry: false });
+    if (info === undefined || !(info.isBlockDevice() || info.isCharacterDevice())) return undefined;
+    const major = (info.rdev >> 8) & 0xfff;
+    const minor = (info.rdev & 0xff) | ((info.rdev >> 12) & 0xfff00);
+    const kind = info.isBlockDevice() ? "block" : "char";
+    const type = join(this.#sys, "dev", kind, `${major}:${minor}`, "device/type");
+    return existsSync(type) ? SCSI_KINDS[readFileSync(type, "utf8").trim()] : undefined;
   }
 
   usbFiles(address: string): readonly string[] {

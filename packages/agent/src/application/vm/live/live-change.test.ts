@@ -44,6 +44,7 @@ function world(script: Script = {}) {
   const host = {
     facts: () => sampleHost(),
     pci: { inUse: () => new Set() },
+    devices: { scsiKind: () => undefined },
     ioFolder: () => "/io",
     qemuBinary: "/qemu",
     sha256Hex: (text: string) => text.length.toString(16).padStart(64, "a"),
