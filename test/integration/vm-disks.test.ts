@@ -1,12 +1,13 @@
 // Disks of a running and a stopped VM on real QEMU, through the API: clones, growing, moving.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
 import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { uploadImage } from "../support/images.ts";
-import { waitTask } from "../support/tasks.ts";
+import { taskLog, waitTask } from "../support/tasks.ts";
 
 /** Linux boots under TCG here, maybe beside other tests. */
 vi.setConfig({ testTimeout: 600_000 });
@@ -135,6 +136,19 @@ describe.skipIf(!hasQemu)("disks of a VM", () => {
       const before = await written();
       expect(await move(disk, format), `${disk} to ${format}`).toBe("OK");
       await vi.waitFor(async () => expect(await written()).toBeGreaterThan(before), { timeout: 60_000 });
+    }
+    // One that is cancelled leaves the disk where it was.
+    for (const disk of Object.keys(disks)) {
+      const before = [await written(), (await config(120))[disk]] as const;
+      const slow = { disk, storage: "local", format: disk === "scsi1" ? "qcow2" : "raw", bwlimit: 500 };
+      const upid = (await api("POST", `${guest}/move_disk`, slow)).data as string;
+      await vi.waitFor(async () => expect((await taskLog(api, upid)).length).toBeGreaterThan(0));
+      await setTimeout(1_000);
+      await api("DELETE", `/nodes/${node}/tasks/${upid}`);
+      expect((await waitTask(api, upid)).exitstatus).not.toBe("OK");
+      expect((await config(120))[disk]).toBe(before[1]);
+      expect(readdirSync(images(120))).toHaveLength(3);
+      await vi.waitFor(async () => expect(await written()).toBeGreaterThan(before[0]), { timeout: 60_000 });
     }
     // What else is done to a disk finds it where it is now.
     expect((await api("PUT", `${guest}/config`, { virtio1: await limited(120, "virtio1") })).status).toBe(

@@ -146,6 +146,21 @@ describe.skipIf(!hasQemu)("kill -9 at every step of", { timeout: TIMEOUT_MS }, (
     });
   });
 
+  test("move, while the guest's own QEMU mirrors its disk", async () => {
+    const noise = await world.contentOf(GUEST, "scsi1");
+    // Slow enough to be in the middle of it whenever the kill comes.
+    const params = { disk: "scsi1", storage: "local", format: "raw", delete: 1, bwlimit: 1_000 };
+    await world.killedAfter(4_000, "POST", `${world.vm(GUEST)}/move_disk`, params);
+    await world.expectSound();
+    await guestRuns();
+    const config = (await world.api("GET", `${world.vm(GUEST)}/config`)).data as Record<string, string>;
+    expect(config["scsi1"]).toContain(".raw,");
+    expect(await world.contentOf(GUEST, "scsi1")).toBe(noise);
+    await world.ok("POST", `${world.vm(GUEST)}/move_disk`, { ...params, format: "qcow2", bwlimit: 0 });
+    expect(await world.contentOf(GUEST, "scsi1")).toBe(noise);
+    await guestRuns();
+  });
+
   test("backup of a running VM", async () => {
     await crashEverywhere(world, {
       type: "vzdump",
