@@ -321,7 +321,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       while (!signal.aborted) {
         try {
           const begun = clock.monotonic();
-          await sampler.askDisks();
+          await sampler.askGuests();
           sampled = sampler.sample();
           parts.observeMonitoring((clock.monotonic() - begun) / 1000);
           statistics.sample(clock.now(), sampled, (vmid) =>

@@ -29,7 +29,7 @@ it("tells what running VMs use, and forgets those that ended", async () => {
     { device: "drive-scsi0", stats: { rd_bytes: 3, wr_bytes: 4 } },
     { device: "drive-virtio1", stats: { rd_bytes: 30, wr_bytes: 40 } },
   ]);
-  await sampler.askDisks();
+  await sampler.askGuests();
   expect(sampler.sample()).toMatchObject([
     {
       diskread: 33,
@@ -40,4 +40,48 @@ it("tells what running VMs use, and forgets those that ended", async () => {
   ]);
   await guest?.stop();
   expect(sampler.sample()).toEqual([]);
+});
+
+it("takes a guest's word for the memory it uses", async () => {
+  await world.add(100, {});
+  await world.add(101, { balloon: "0" });
+  await world.run(100);
+  await world.run(101);
+  const sampler = new VmSampler({
+    processes: world.guests,
+    configs: world.configs,
+    clock: world.host.clock,
+    traffic: () => undefined,
+  });
+  const asked: string[] = [];
+  let stats: unknown;
+  for (const id of ["100", "101"]) {
+    const guest = world.guests.get(id);
+    if (guest === undefined) throw new Error("not running");
+    guest.usage = () => ({ cpuNs: 0, memoryBytes: 2, memoryAnonBytes: 1 });
+    guest.qmp.answers.set("query-blockstats", () => []);
+    for (const command of ["qom-set", "qom-get"])
+      guest.qmp.answers.set(command, () => {
+        asked.push(`${command} ${id}`);
+        if (id === "101" || stats === undefined) throw new Error("no such device");
+        return command === "qom-get" ? stats : {};
+      });
+  }
+  const mem = async (): Promise<unknown> => {
+    await sampler.askGuests();
+    return sampler.sample().map((row) => row.mem);
+  };
+  stats = { "last-update": 0, stats: {} };
+  expect(await mem()).toEqual([1, 1]);
+  stats = { "last-update": 5, stats: { "stat-total-memory": 1000, "stat-free-memory": 400 } };
+  expect(await mem()).toEqual([600, 1]);
+  stats = undefined;
+  expect(await mem()).toEqual([1, 1]);
+  const sets = (): number => asked.filter((what) => what === "qom-set 100").length;
+  expect(sets()).toBe(1);
+  // Started anew between two samples.
+  Object.assign(world.guests.get("100") ?? {}, { pid: 4343 });
+  stats = { "last-update": 6, stats: { "stat-total-memory": 1000, "stat-free-memory": 300 } };
+  expect(await mem()).toEqual([700, 1]);
+  expect(sets()).toBe(2);
 });

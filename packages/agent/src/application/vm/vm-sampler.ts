@@ -3,7 +3,7 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { driveStatistics } from "./guest-statistics.ts";
+import { driveStatistics, usedMemory } from "./guest-statistics.ts";
 import type { VmConfigs } from "./vm-configs.ts";
 import { summarise } from "@gpve/domain/guest/guest-record.ts";
 
@@ -50,8 +50,10 @@ export class VmSampler {
   readonly #deps: VmSamplerDeps;
   readonly #last = new Map<string, Sample>();
   readonly #blocks = new Map<string, DriveTraffic>();
-  /** Guests whose balloon was told to report. */
-  readonly #reporting = new Set<string>();
+  /** The process whose balloon was told to report, by guest. */
+  readonly #reporting = new Map<string, number>();
+  /** Bytes used as guests see it. */
+  readonly #used = new Map<string, number>();
 
   constructor(deps: VmSamplerDeps) {
     this.#deps = deps;
@@ -65,12 +67,13 @@ export class VmSampler {
         this.#last.delete(id);
         this.#blocks.delete(id);
         this.#reporting.delete(id);
+        this.#used.delete(id);
       }
     return running.map((process) => this.#row(process));
   }
 
-  /** Asks every QEMU for its disks, a few at a time. One that does not answer keeps its last figures. */
-  async askDisks(): Promise<void> {
+  /** Asks every QEMU for its guest, a few at a time. One that does not answer keeps its last figures. */
+  async askGuests(): Promise<void> {
     const waiting = this.#running();
     const ask = async (): Promise<void> => {
       for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
@@ -79,24 +82,29 @@ export class VmSampler {
           this.#blocks.set(next.id, driveTraffic(rows));
           await this.#askForMemory(next);
         } catch (err) {
-          ignore(err, "it may be ending");
+          ignore(err, "it may be ending, or has no balloon");
         }
       }
     };
     await Promise.all(Array.from({ length: ASK_AT_ONCE }, ask));
   }
 
-  /** Once per guest: from then on its balloon driver reports by itself. */
-  async #askForMemory({ id, qmp }: GuestProcess): Promise<void> {
-    if (this.#reporting.has(id)) return;
-    this.#reporting.add(id);
-    await qmp
-      .raw(
-        "qom-set",
-        { path: BALLOON_PATH, property: "guest-stats-polling-interval", value: BALLOON_POLL_SECONDS },
-        { timeoutMs: ASK_TIMEOUT_MS },
-      )
-      .catch((err: unknown) => ignore(err, "this VM has no balloon"));
+  /** Fails for a VM without a balloon. */
+  async #askForMemory({ id, pid, qmp }: GuestProcess): Promise<void> {
+    const options = { timeoutMs: ASK_TIMEOUT_MS };
+    const balloon = { path: BALLOON_PATH };
+    if (this.#reporting.get(id) !== pid) {
+      // Once: from then on its balloon driver reports by itself.
+      const every = { property: "guest-stats-polling-interval", value: BALLOON_POLL_SECONDS };
+      await qmp.raw("qom-set", { ...balloon, ...every }, options);
+      this.#reporting.set(id, pid);
+    }
+    const stats = await qmp
+      .raw("qom-get", { ...balloon, property: "guest-stats" }, options)
+      .catch((err: unknown) => ignore(err, "the guest has no driver for it yet"));
+    const used = usedMemory(stats);
+    if (used === undefined) this.#used.delete(id);
+    else this.#used.set(id, used);
   }
 
   #running(): GuestProcess[] {
@@ -122,7 +130,7 @@ export class VmSampler {
       status: "running",
       uptimeSeconds: Math.max(0, Math.floor((this.#deps.clock.now() - process.startedAt) / 1000)),
       cpu: this.#cpu(process.id, cpuNs, cpus),
-      mem: Math.min(memoryAnonBytes, maxmem),
+      mem: this.#used.get(process.id) ?? Math.min(memoryAnonBytes, maxmem),
       memhost: memoryBytes,
       diskread: Object.values(drives).reduce((sum, { read }) => sum + read, 0),
       diskwrite: Object.values(drives).reduce((sum, { written }) => sum + written, 0),
