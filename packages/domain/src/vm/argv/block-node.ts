@@ -159,8 +159,9 @@ const DIRECT_BYTES = 4096;
  * Where a file begins with a hole QEMU cannot find out how its storage aligns O_DIRECT, and refuses to write to one
  * that does not end at the largest alignment there is.
  */
-function isOdd({ size = 0, cache, aio }: Drive, { format }: ResolvedVolume): boolean {
-  return format === "raw" && size % DIRECT_BYTES !== 0 && cache === undefined && aio !== "native";
+function isOdd({ size = 0, cache, aio }: Drive, { format, node }: ResolvedVolume): boolean {
+  const file = format === "raw" && node.driver === "file";
+  return file && size % DIRECT_BYTES !== 0 && cache === undefined && aio !== "native";
 }
 
 /** io_uring where nothing is known to hang with it. */

@@ -46,6 +46,7 @@ describe("disks", () => {
     expect(direct("store:a.raw,size=104858K,cache=none")).toBe(true);
     expect(direct("store:a.raw,size=104858K,aio=native")).toBe(true);
     expect(direct("store:a.raw,size=104858K", pve)).toBe(true);
+    expect(direct("/dev/sdz,size=104858K")).toBe(true);
   });
 
   test("on btrfs keep the page cache", () => {
