@@ -124,7 +124,9 @@ describe("the websocket of a console", () => {
     const socket = dial(undefined, ["other"]);
     expect(await outcome(socket)).toBe("open");
     expect(socket.protocol).toBe("other");
+    const closed = new Promise((resolve) => socket.once("close", resolve));
     socket.close();
+    expect(await closed).toBe(1001);
     await ended;
   });
 

@@ -2,7 +2,7 @@
 // are, but for a terminal, whose client wraps what it sends.
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { createWebSocketStream, WebSocketServer, type WebSocket } from "ws";
+import { createWebSocketStream, WebSocket, WebSocketServer } from "ws";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import type { OpenTunnel } from "@gpve/domain/node/agent-port.ts";
@@ -40,14 +40,25 @@ interface Request {
 const WEBSOCKET_PATHS = new Set(["/nodes/{node}/qemu/{vmid}/vncwebsocket", "/nodes/{node}/vncwebsocket"]);
 const MAX_FRAME_BYTES = 128 * 1024;
 const KEEP_ALIVE_MS = 30_000;
-/** PVE goes without a word; to go-proxmox, any other reason than this one is a failure that it cannot bear. */
+
+/**
+ * PVE goes, and lets go, without a word. To go-proxmox any other reason than this one is a failure that it cannot
+ * bear, an answer to its own close without a reason too.
+ */
 const GOING_AWAY = 1001;
+
+class ConsoleSocket extends WebSocket {
+  override close(code: number = GOING_AWAY, reason?: string | Buffer): void {
+    super.close(code, reason);
+  }
+}
 
 export function createConsoleUpgrade(
   deps: ConsoleUpgradeDeps,
 ): (req: IncomingMessage, socket: Socket, head: Buffer) => void {
   const server = new WebSocketServer({
     noServer: true,
+    WebSocket: ConsoleSocket,
     clientTracking: false,
     maxPayload: MAX_FRAME_BYTES,
     perMessageDeflate: false,
@@ -125,7 +136,7 @@ export function createConsoleUpgrade(
             if (!stream.write(chunk)) await roomIn(stream);
           }
         } finally {
-          ws.close(GOING_AWAY);
+          ws.close();
           abort.abort();
         }
       }
@@ -145,7 +156,7 @@ export function createConsoleUpgrade(
           try {
             requireTicket(deps.tickets, event.ticket, event.user, asked.owner, asked.port);
           } catch (err) {
-            ws.close(GOING_AWAY);
+            ws.close();
             throw err;
           }
           ws.send(Buffer.from("OK"));
