@@ -1,5 +1,5 @@
 // Stands in for QEMU where a test needs a process with monitors but no guest: it serves the three monitor descriptors.
-// argv: -uuid UUID; `-fail TEXT` ends at once with a message. The command `x-power-off` acts as a guest that switches
+// argv: -uuid UUID; `-fail TEXT` ends at once with a message; `-hang` never ends when told to. The command `x-power-off` acts as a guest that switches
 // itself off, `x-bark` as a watchdog that expires.
 import { createServer, type Socket } from "node:net";
 import { MONITORS } from "../infrastructure/guest-process/monitors.ts";
@@ -34,7 +34,7 @@ const answers: Readonly<Record<string, (args: Record<string, unknown>) => unknow
     return {};
   },
   quit: () => {
-    setImmediate(() => process.exit(0));
+    if (!process.argv.includes("-hang")) setImmediate(() => process.exit(0));
     return {};
   },
 };

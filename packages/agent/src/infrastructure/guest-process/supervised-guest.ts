@@ -11,7 +11,7 @@ import type {
 } from "@gpve/domain/guest/guest-processes.ts";
 import type { CallOptions, Qmp } from "@gpve/domain/vm/qmp/qmp.ts";
 import { qmpRefused } from "@gpve/domain/vm/qmp/qmp-errors.ts";
-import { ignore } from "@gpve/kit/background.ts";
+import { background, ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { bootId } from "@gpve/kit/process-identity.ts";
@@ -35,6 +35,8 @@ export interface SupervisedGuestParts {
 }
 
 const QUIT_PATIENCE_MS = 5_000;
+/** Nobody waits for a guest that is off, but its disks are still written: longer than any healthy end takes. */
+const CLOSING_PATIENCE_MS = 30_000;
 
 export class SupervisedGuest implements GuestProcess {
   readonly id: string;
@@ -210,8 +212,15 @@ export class SupervisedGuest implements GuestProcess {
 
   #quit(): void {
     if (this.#holds.size > 0) return;
-    this.#parts.client?.execute("quit").catch((err: unknown) => {
+    const { client, clock, log } = this.#parts;
+    client?.execute("quit").catch((err: unknown) => {
       ignore(err, "without -no-shutdown it ends by itself");
+    });
+    // QEMU may wait for ever for its last write; what the guest wanted kept is on its disks.
+    clock.after(CLOSING_PATIENCE_MS, () => {
+      if (this.#hasExited) return;
+      log.warn({ resource: `qemu/${this.id}` }, `${this.label} is off, but QEMU does not end: it is killed`);
+      background(log, "killing a QEMU that does not end", this.#signal(9));
     });
   }
 

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import { systemClock, type Clock } from "@gpve/kit/clock.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { supervisorBinary } from "../supervisor/build.ts";
 import { GuestFolder } from "./guest-folder.ts";
@@ -18,8 +19,9 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
   let supervisor: string;
   const made: SupervisedGuests[] = [];
 
-  function open(): SupervisedGuests {
+  function open(more: { readonly clock?: Clock } = {}): SupervisedGuests {
     const guests = new SupervisedGuests({
+      ...more,
       dataFolder: folder,
       instanceId: "abcdef",
       supervisor,
@@ -111,6 +113,15 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     expect(await guest.exited).toMatchObject({ cause: "shutdown", reason: "guest-shutdown" });
     await expect.poll(() => ends).toEqual(["101 shutdown"]);
     stop();
+  });
+
+  it("is killed when it does not end after its guest has switched itself off", async () => {
+    let haste = 1;
+    const clock = { ...systemClock, after: (ms: number, run: () => void) => systemClock.after(ms / haste, run) };
+    const guest = await open({ clock }).start(fakeVm("116", ["-hang"]));
+    haste = 20;
+    await guest.qmp.raw("x-power-off");
+    expect(await guest.exited).toMatchObject({ cause: "shutdown", reason: "guest-shutdown" });
   });
 
   it("tells a watchdog that switched its guest off", async () => {
