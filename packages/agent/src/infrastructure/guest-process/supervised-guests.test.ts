@@ -117,7 +117,10 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
 
   it("is killed when it does not end after its guest has switched itself off", async () => {
     let haste = 1;
-    const clock = { ...systemClock, after: (ms: number, run: () => void) => systemClock.after(ms / haste, run) };
+    const clock = {
+      ...systemClock,
+      after: (ms: number, run: () => void) => systemClock.after(ms / haste, run),
+    };
     const guest = await open({ clock }).start(fakeVm("116", ["-hang"]));
     haste = 20;
     await guest.qmp.raw("x-power-off");
