@@ -162,17 +162,24 @@ export async function shutDown(
   args: ShutdownArgs,
   work: { readonly signal: AbortSignal; readonly log: (line: string) => void },
 ): Promise<void> {
-  const { status } = await process.qmp.execute("query-status", undefined, { signal: work.signal });
-  if (isPaused(status) && !args.forceStop) throw refused("VM is paused - cannot shutdown");
+  const paused = isPaused(await statusOf(process, work.signal));
+  if (paused && !args.forceStop) throw refused("VM is paused - cannot shutdown");
   const { values } = host.configs.get(args.vmid);
   await runHook(host, args.vmid, values, "pre-stop", work);
-  if (isPaused(status)) {
-    work.log("VM is paused - stop instead of shutdown");
+  const end = async (why: string): Promise<void> => {
+    work.log(why);
     await process.stop({ signal: work.signal });
     await settleStopped(host, args.vmid, work.log);
-    return;
+  };
+  if (paused) return end("VM is paused - stop instead of shutdown");
+  let asked: "agent" | "button";
+  try {
+    asked = await askToPowerDown(host, process, args.vmid, work);
+  } catch (err) {
+    if (work.signal.aborted || !isAppError(err)) throw err;
+    if (args.forceStop) return end("VM quit/powerdown failed - terminating now with SIGTERM");
+    throw new AppError(err.code, "VM quit/powerdown failed", { pveStatus: 500, cause: err });
   }
-  const asked = await askToPowerDown(host, process, args.vmid, work);
   const seconds = args.timeoutSeconds ?? readStartup(values["startup"] ?? "").down ?? SHUTDOWN_SECONDS;
   const limit = new AbortController();
   const signal = AbortSignal.any([work.signal, limit.signal]);
@@ -186,9 +193,17 @@ export async function shutDown(
   if (!args.forceStop) {
     throw new AppError("request.timeout", "VM quit/powerdown failed - got timeout", { pveStatus: 500 });
   }
-  work.log("VM still running - terminating now with SIGTERM");
-  await process.stop({ signal: work.signal });
-  await settleStopped(host, args.vmid, work.log);
+  await end("VM still running - terminating now with SIGTERM");
+}
+
+/** Nothing of a QEMU that does not answer: that is no reason not to end it. */
+export async function statusOf(process: GuestProcess, signal?: AbortSignal): Promise<string> {
+  try {
+    return (await process.qmp.execute("query-status", undefined, signal && { signal })).status;
+  } catch (err) {
+    if (signal?.aborted === true || !isAppError(err)) throw err;
+    return "";
+  }
 }
 
 /** Its agent, where one answers, does it properly; the power button is for everybody else. */

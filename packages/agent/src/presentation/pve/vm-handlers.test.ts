@@ -1,3 +1,4 @@
+import { AppError } from "@gpve/contracts/errors.ts";
 import { goneGuestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { poolCollection } from "../../application/vm/vm-configs.ts";
@@ -215,6 +216,17 @@ describe("a VM", () => {
     });
     expect(await status("shutdown", { timeout: 30 })).toBe("OK");
     expect(node.agentCommands).toEqual(["guest-shutdown"]);
+    expect(node.guests.get("100")).toBeUndefined();
+  });
+
+  it("whose QEMU does not answer is ended by force alone", async () => {
+    await node.run(100);
+    for (const command of ["query-status", "system_powerdown"])
+      node.guests.get("100")?.qmp.answers.set(command, () => {
+        throw new AppError("request.timeout", "got timeout");
+      });
+    expect(await status("shutdown")).toBe("VM quit/powerdown failed");
+    expect(await status("shutdown", { forceStop: true })).toBe("OK");
     expect(node.guests.get("100")).toBeUndefined();
   });
 

@@ -6,7 +6,7 @@ import { hasLock } from "@gpve/domain/vm/lock.ts";
 import { checkSuspendable } from "@gpve/domain/vm/suspend.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { stateStorage } from "../../application/vm/snapshot/ram-volume.ts";
-import { isPaused } from "../../application/vm/stop-vm.ts";
+import { isPaused, statusOf } from "../../application/vm/stop-vm.ts";
 import { requireRunning, runningVm, type VmHost } from "../../application/vm/vm-host.ts";
 import { badParameter, requireRootFor, submitVmTask, type SubmitVmTask } from "./vm-tasks.ts";
 
@@ -105,8 +105,7 @@ export function createPowerHandlers({ host, engine }: PowerHandlerDeps): PveHand
 async function refusePaused(host: VmHost, vmid: number): Promise<void> {
   const process = runningVm(host, vmid);
   if (process === undefined) return;
-  const { status } = await process.qmp.execute("query-status");
-  if (isPaused(status))
+  if (isPaused(await statusOf(process)))
     throw new AppError("object.conflict", "VM is paused - cannot shutdown", { pveStatus: 500 });
 }
 
