@@ -10,7 +10,7 @@ import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import type { PointOfInterest } from "@gpve/kit/testing/kill-at.ts";
 import { apiOf, nodeBinary, readCredentials, root, untilPrinted, type Api } from "./gpve.ts";
 import { endGuestsOf } from "./left-guests.ts";
-import { waitTask } from "./tasks.ts";
+import { taskLog, waitTask } from "./tasks.ts";
 
 const childFile = resolve(root, "test/integration/fixtures/crashing-up-child.ts");
 
@@ -181,8 +181,10 @@ export class CrashWorld {
     for (;;) {
       const active = (await this.api("GET", `/nodes/${this.#node}/tasks`, { source: "active" })).data;
       if ((active as unknown[]).length === 0) return;
-      if (Date.now() > end)
-        throw new Error(`still active a minute after the restart: ${JSON.stringify(active)}`);
+      if (Date.now() > end) {
+        const logs = (active as { upid: string }[]).map(({ upid }) => taskLog(this.api, upid));
+        throw new Error(`still active a minute after the restart: ${(await Promise.all(logs)).join("\n")}`);
+      }
       await sleep(50);
     }
   }

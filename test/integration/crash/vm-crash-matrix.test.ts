@@ -70,8 +70,12 @@ const dropDumps = async (): Promise<void> => {
 const backup = (): [string, string, Record<string, string | number>] => [
   "POST",
   `/nodes/${world.node}/vzdump`,
-  { vmid: GUEST, storage: "local", mode: "snapshot", compress: "zstd" },
+  { vmid: GUEST, storage: "local", mode: "snapshot", compress: "zstd", fleecing: "1,storage=local" },
 ];
+const nothingFleeced = async (): Promise<void> => {
+  await guestRuns();
+  expect(world.images().filter((name) => name.includes("-fleece-"))).toEqual([]);
+};
 
 describe.skipIf(!hasQemu)("kill -9 at every step of", { timeout: TIMEOUT_MS }, () => {
   test("create and start", async () => {
@@ -165,7 +169,7 @@ describe.skipIf(!hasQemu)("kill -9 at every step of", { timeout: TIMEOUT_MS }, (
     await crashEverywhere(world, {
       type: "vzdump",
       request: backup,
-      check: guestRuns,
+      check: nothingFleeced,
       clean: dropDumps,
     });
   });
@@ -175,10 +179,10 @@ describe.skipIf(!hasQemu)("kill -9 at every step of", { timeout: TIMEOUT_MS }, (
     // Slow enough to be in the middle of the second disk whenever the kill comes.
     await world.killedAfter(4_000, method, path, { ...params, bwlimit: 1_000 });
     await world.expectSound();
-    await guestRuns();
+    await nothingFleeced();
     expect(dumps()).toEqual([]);
     await world.ok(...backup());
-    await guestRuns();
+    await nothingFleeced();
   });
 
   test("restore", async () => {

@@ -1,5 +1,6 @@
 // A running VM's disks as they were at one moment: before the guest overwrites a block, QEMU copies the old one into a
 // scratch image; what is read through the export is scratch first, disk otherwise.
+import { messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -52,7 +53,7 @@ export async function beginFleece(
   }
   // One transaction: all disks of one moment.
   await qmp.execute("transaction", { actions });
-  await qmp.execute("nbd-server-start", { addr: { type: "unix", data: { path: socket } } });
+  await startServer(process, socket);
   for (const { key, bitmap } of disks) {
     await qmp.execute("block-export-add", {
       type: "nbd",
@@ -63,6 +64,20 @@ export async function beginFleece(
     });
   }
   return { socket, exportName: (key) => key, release: (key) => release(process, key) };
+}
+
+/** QEMUs whose server was started by this process, which knows all connections to it. */
+const served = new WeakSet<GuestProcess>();
+
+/** One that an agent left behind as it died serves as well: it listens at the same place. */
+async function startServer(process: GuestProcess, path: string): Promise<void> {
+  try {
+    await process.qmp.execute("nbd-server-start", { addr: { type: "unix", data: { path } } });
+    served.add(process);
+  } catch (err) {
+    if (!/already running/.test(messageOf(err))) throw err;
+    ignore(err, "it has no exports any more");
+  }
 }
 
 /**
@@ -84,7 +99,11 @@ export async function endFleece(
   const { qmp } = process;
   const attempt = (step: Promise<unknown>): Promise<unknown> =>
     step.catch((err: unknown) => ignore(err, "it was never begun, or the guest has ended and all with it"));
-  if (disks.length > 0) await attempt(qmp.execute("nbd-server-stop"));
+  for (const { key } of disks)
+    await attempt(qmp.execute("block-export-del", { id: node(key), mode: "hard" }));
+  // QEMU 7.2 stops its server only when every connection is gone, and stands still until then. One that was cut off while
+  // it was being made goes only when QEMU runs on: such a server stays, and offers nothing.
+  if (served.delete(process)) await attempt(qmp.execute("nbd-server-stop"));
   for (const { key, scratch, volid } of disks) {
     await attempt(
       qmp.execute("block-job-cancel", { device: job(key), force: true }).then(() => jobGone(process, key)),

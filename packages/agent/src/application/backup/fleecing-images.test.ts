@@ -54,6 +54,23 @@ describe.skipIf(!hasBackupTools)("fleecing images (skipped without qemu-utils an
       expect(world.logged()).toContain(line);
   });
 
+  test("are served by the server that an agent left behind, and it is left again", async () => {
+    await running("nbd-server-start", () => {
+      throw new Refused("NBD server already running");
+    });
+    expect(await world.vzdump(fleeced)).toMatchObject({ state: "done" });
+    const sent = world.guests.get("100")?.qmp.commands.map(({ name }) => name) ?? [];
+    expect(sent).not.toContain("nbd-server-stop");
+    world.guests.get("100")?.qmp.answers.set("nbd-server-start", () => {
+      throw new Refused("no socket");
+    });
+    expect(await world.vzdump(fleeced)).toMatchObject({ exitStatus: "job errors" });
+    world.guests.get("100")?.qmp.answers.set("nbd-server-start", () => ({}));
+    expect(await world.vzdump(fleeced)).toMatchObject({ state: "done" });
+    const all = world.guests.get("100")?.qmp.commands.map(({ name }) => name) ?? [];
+    expect(all.filter((name) => name === "nbd-server-stop")).toHaveLength(1);
+  });
+
   test("are not made when switched off, and for no VM that is stopped", async () => {
     await running();
     expect(await world.vzdump({ ...fleeced, fleecing: "enabled=0,storage=fast" })).toMatchObject({
@@ -72,6 +89,10 @@ describe.skipIf(!hasBackupTools)("fleecing images (skipped without qemu-utils an
     expect(await world.vzdump(fleeced)).toMatchObject({ exitStatus: "job errors" });
     expect(images()).toEqual([]);
     expect(listed()).toBeUndefined();
+    // A server that this process did not start is not stopped by it: QEMU might wait for a connection for good.
+    const sent = world.guests.get("100")?.qmp.commands.map(({ name }) => name) ?? [];
+    expect(sent).toContain("block-export-del");
+    expect(sent).not.toContain("nbd-server-stop");
     const own = join(world.root, "fast/images/100/vm-100-fleece-0.qcow2");
     mkdirSync(join(own, ".."), { recursive: true });
     writeFileSync(own, "mine");

@@ -52,7 +52,7 @@ test("a paused one is resumed, its file systems thaw, and QEMU forgets the backu
   expect(guest?.status).toBe("running");
   expect(world.agentCommands).toEqual(["guest-fsfreeze-thaw"]);
   expect(guest?.qmp.commands.map(({ name }) => name)).toEqual(
-    expect.arrayContaining(["nbd-server-stop", "block-job-cancel", "blockdev-del", "cont"]),
+    expect.arrayContaining(["block-export-del", "block-job-cancel", "blockdev-del", "cont"]),
   );
   expect(world.values(100)["lock"]).toBeUndefined();
 });

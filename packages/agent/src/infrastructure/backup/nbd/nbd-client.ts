@@ -51,7 +51,7 @@ export class NbdClient {
     this.#bitmap = bitmap;
   }
 
-  /** With a bitmap, `changes` tells what it holds. `keep` gets the connection before anything is said on it. */
+  /** With a bitmap, `changes` tells what it holds. `keep` gets the connection before it is that of a disk. */
   static async open(
     path: string,
     exportName: string,
@@ -60,12 +60,13 @@ export class NbdClient {
   ): Promise<NbdClient> {
     const socket = await dial(path);
     try {
-      keep(socket);
       const reader = new SocketReader(socket);
       await greet(socket, reader);
       await option(socket, reader, optionRequest(Option.structuredReply, Buffer.alloc(0)));
       const wanted = [ALLOCATION_CONTEXT, ...(bitmap === undefined ? [] : [bitmapContext(bitmap)])];
       const contexts = await option(socket, reader, metaContextRequest(exportName, wanted));
+      // Until here QEMU does not mind when we hang up.
+      keep(socket);
       const infos = await option(socket, reader, goRequest(exportName));
       const info = infos.find(({ type, data }) => type === OptionReply.info && data.readUInt16BE(0) === 0);
       if (info === undefined)
