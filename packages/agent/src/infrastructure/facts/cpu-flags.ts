@@ -50,7 +50,11 @@ async function askMax(exec: Exec, binary: string, accel: "kvm" | "tcg"): Promise
         "-qmp",
         "stdio",
       ],
-      { input: QUESTIONS.map((question) => `${JSON.stringify(question)}\n`).join(""), timeoutMs: 20_000 },
+      {
+        input: QUESTIONS.map((question) => `${JSON.stringify(question)}\n`).join(""),
+        timeoutMs: 20_000,
+        diesWithUs: true,
+      },
     );
     return parseExpansion(stdout);
   } catch (err) {

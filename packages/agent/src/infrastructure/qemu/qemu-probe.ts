@@ -34,7 +34,11 @@ export async function askQemu(binary: string, exec: Exec = systemExec): Promise<
     ({ stdout } = await exec(
       binary,
       ["-machine", "none", "-nodefaults", "-no-user-config", "-display", "none", "-S", "-qmp", "stdio"],
-      { input: QUESTIONS.map((question) => `${JSON.stringify(question)}\n`).join(""), timeoutMs: 30_000 },
+      {
+        input: QUESTIONS.map((question) => `${JSON.stringify(question)}\n`).join(""),
+        timeoutMs: 30_000,
+        diesWithUs: true,
+      },
     ));
   } catch (cause) {
     throw new AppError("feature.unsupported", `cannot ask ${binary} what it knows: ${messageOf(cause)}`, {
