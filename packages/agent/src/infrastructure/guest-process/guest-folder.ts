@@ -1,5 +1,5 @@
 // DIR/run/guests/<id>/: everything about one process. Only `io` is visible to the guest itself.
-import { mkdirSync, readdirSync, rmSync, statSync, truncateSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readJsonFile, readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
@@ -66,8 +66,10 @@ export class GuestFolder {
     mkdirSync(this.root, { recursive: true, mode: 0o700 });
   }
 
+  /** A supervisor may be writing its last file into it. */
   remove(): void {
-    rmSync(this.path, { recursive: true, force: true });
+    for (let attempt = 0; attempt < 10 && existsSync(this.path); attempt++)
+      rmSync(this.path, { recursive: true, force: true, maxRetries: 5, retryDelay: 20 });
   }
 
   file(name: string): string {

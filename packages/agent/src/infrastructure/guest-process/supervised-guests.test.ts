@@ -127,6 +127,35 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     expect(await guest.exited).toMatchObject({ cause: "shutdown", reason: "guest-shutdown" });
   });
 
+  it("is adopted while it hangs, answers when it wakes up, and can be killed when it does not", async () => {
+    let haste = 1;
+    const clock = {
+      ...systemClock,
+      after: (ms: number, run: () => void) => systemClock.after(ms / haste, run),
+    };
+    for (const [id, wakes] of [
+      ["117", true],
+      ["118", false],
+    ] as const) {
+      const first = open();
+      const { pid } = await first.start(fakeVm(id));
+      first.close();
+      process.kill(pid, "SIGSTOP");
+      haste = 50;
+      const found = await open({ clock }).adopt();
+      expect(found.unreachable).toEqual([]);
+      const guest = found.running.find((each) => each.id === id);
+      haste = 1;
+      if (wakes) {
+        process.kill(pid, "SIGCONT");
+        await expect
+          .poll(() => guest?.qmp.execute("query-status"), { timeout: 20_000 })
+          .toMatchObject({ running: true });
+      }
+      expect(await guest?.kill()).toMatchObject({ signal: 9 });
+    }
+  });
+
   it("tells a watchdog that switched its guest off", async () => {
     const guest = await open().start(fakeVm("115"));
     await guest.qmp.raw("x-bark");

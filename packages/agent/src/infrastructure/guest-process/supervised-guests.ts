@@ -2,10 +2,10 @@
 //
 //   start:  folder, files, cgroup -> guest.json -> spec -> supervisor -> "started" -> QMP, uuid -> running
 //   adopt:  guest.json + state + exit say who it is and how it ended; QMP's uuid proves it
-import { chownSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, rmSync, writeFileSync } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
   Adoption,
   Confinement,
@@ -30,6 +30,7 @@ import { guestUid } from "./guest-uid.ts";
 import { prepareFile } from "./guest-view.ts";
 import { exitOf, SupervisedGuest } from "./supervised-guest.ts";
 import { specOf } from "./start-spec.ts";
+import { supervises } from "./supervises.ts";
 
 export interface SupervisedGuestsOptions {
   /** Shown in the process list; DIR/run/guests is below it. */
@@ -43,6 +44,7 @@ export interface SupervisedGuestsOptions {
   readonly isRoot?: boolean;
 }
 
+const ADOPT_TIMEOUT_MS = 10_000;
 const START_TIMEOUT_MS = 30_000;
 const ADOPT_AT_ONCE = 32;
 
@@ -254,10 +256,7 @@ export class SupervisedGuests implements GuestProcesses {
     const parts = { folder, card, state, cgroups: this.#cgroups, clock: this.#clock, log: this.#options.log };
     if (!card.monitors) return new SupervisedGuest({ ...parts, client: undefined });
     const client = await QmpClient.open({
-      commandPath: folder.socket("qmp"),
-      eventPath: folder.socket("qmp-event"),
-      label: card.label,
-      clock: this.#clock,
+      ...this.#monitorsOf(folder, card),
       connectTimeoutMs: options.timeoutMs ?? START_TIMEOUT_MS,
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
@@ -275,6 +274,44 @@ export class SupervisedGuests implements GuestProcesses {
     } catch (err) {
       client.close();
       throw err;
+    }
+  }
+
+  #monitorsOf(folder: GuestFolder, { label }: GuestCard) {
+    return {
+      commandPath: folder.socket("qmp"),
+      eventPath: folder.socket("qmp-event"),
+      label,
+      clock: this.#clock,
+    };
+  }
+
+  /** A guest whose QEMU hangs is a running guest all the same: it is seen, can be killed, and may wake up. */
+  async #adoptRunning(
+    folder: GuestFolder,
+    card: GuestCard,
+    state: GuestState,
+  ): Promise<SupervisedGuest | undefined> {
+    try {
+      return await this.#connect(folder, card, state, { timeoutMs: ADOPT_TIMEOUT_MS });
+    } catch (err) {
+      if (!isRunning(state)) return undefined;
+      if (!isAppError(err, "request.timeout")) throw err;
+      const { log } = this.#options;
+      log.error({ resource: card.label, err: err.message }, "a guest runs, but its QEMU does not answer");
+      const client = QmpClient.late({
+        ...this.#monitorsOf(folder, card),
+        connectTimeoutMs: ADOPT_TIMEOUT_MS,
+      });
+      return new SupervisedGuest({
+        folder,
+        card,
+        state,
+        cgroups: this.#cgroups,
+        clock: this.#clock,
+        log,
+        client,
+      });
     }
   }
 
@@ -299,9 +336,8 @@ export class SupervisedGuests implements GuestProcesses {
       return undefined;
     }
     if (card.uid !== undefined) this.#uids.set(card.id, card.uid);
-    if (isRunning(state)) {
-      return await this.#connect(folder, card, state, { timeoutMs: 10_000 });
-    }
+    const found = isRunning(state) ? await this.#adoptRunning(folder, card, state) : undefined;
+    if (found !== undefined) return found;
     for (let attempt = 0; attempt < 20; attempt++) {
       const record = recordOf(folder, state);
       if (record !== undefined) return ended(record);
@@ -354,18 +390,4 @@ function startFailure(label: string, why: string, folder: GuestFolder, cause?: u
     data: { lastWords: words, reason: why },
     ...(cause === undefined ? {} : { cause }),
   });
-}
-
-/** Is there a supervisor with this spec? Seen in the process list. */
-function supervises(specFile: string, dataFolder: string): boolean {
-  for (const entry of readdirSync("/proc")) {
-    if (!/^\d+$/.test(entry)) continue;
-    try {
-      const args = readFileSync(`/proc/${entry}/cmdline`, "utf8").split("\0");
-      if (args.includes(specFile) && args.includes(dataFolder)) return true;
-    } catch (err) {
-      ignore(err, "it ended while we looked");
-    }
-  }
-  return false;
 }

@@ -59,6 +59,13 @@ export class QmpClient implements Qmp {
     return client;
   }
 
+  /** For a QEMU that does not answer now: both monitors are tried until it does, or has gone. */
+  static late(options: QmpClientOptions): QmpClient {
+    const client = new QmpClient(options);
+    void client.#comeBack();
+    return client;
+  }
+
   get greeting(): QmpGreeting | undefined {
     return this.#commands?.greeting ?? this.#eventLink?.greeting;
   }
