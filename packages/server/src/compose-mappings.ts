@@ -4,7 +4,7 @@ import { MAPPING_CHECK_ROUTE } from "@gpve/domain/mapping/mapping-checks.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { Mappings } from "./application/mapping/mappings.ts";
-import { requireAgent } from "./presentation/http/console/console-handlers.ts";
+import { agentCall, requireAgent } from "./application/node/call-agent.ts";
 import { createMappingHandlers } from "./presentation/http/mapping/mapping-handlers.ts";
 
 export function composeMappings(parts: {
@@ -18,15 +18,11 @@ export function composeMappings(parts: {
     localNode,
     check: async (node, type, all, ctx) => {
       const { data } = await requireAgent({ agents: () => agents, localNode }, node).call(
-        {
-          route: MAPPING_CHECK_ROUTE,
-          params: { node, type, mappings: all.map(({ id, map }) => ({ id, map })) },
-          source: "json",
-          actor: ctx.actor,
-          requestId: ctx.requestId,
-          clientAddress: ctx.clientAddress,
-          ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
-        },
+        agentCall(
+          MAPPING_CHECK_ROUTE,
+          { node, type, mappings: all.map(({ id, map }) => ({ id, map })) },
+          ctx,
+        ),
         ctx.signal,
       );
       return data as readonly (readonly string[])[];

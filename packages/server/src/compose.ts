@@ -63,6 +63,7 @@ import { createPasswordHasher } from "./infrastructure/secrets/password-hasher.t
 import { createSealer } from "./infrastructure/secrets/sealer.ts";
 import { tokenSecrets } from "./infrastructure/secrets/token-secrets.ts";
 import { RecordsTaskPublisher } from "./infrastructure/task/records-task-publisher.ts";
+import { requireAgent } from "./application/node/call-agent.ts";
 import { AgentUploads } from "./infrastructure/upload/agent-uploads.ts";
 import { TicketKeys } from "./infrastructure/tickets/ticket-keys.ts";
 import { openTickets } from "./infrastructure/tickets/tickets.ts";
@@ -299,7 +300,10 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         },
         agents,
         localNode: nodeName,
-        uploads: new AgentUploads({ agents, localNode: nodeName, newRequestId: shared.newRequestId }),
+        uploads: new AgentUploads({
+          agentOf: (node) => requireAgent({ agents: () => agents, localNode: nodeName }, node),
+          newRequestId: shared.newRequestId,
+        }),
         // Only this process writes to an embedded store, and a write is in memory before its answer goes out.
         fresh: reads.fresh,
       });

@@ -6,6 +6,7 @@ import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { STORAGE_CHECK_ROUTE } from "@gpve/domain/storage/storage-check.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { refused } from "../access/failures.ts";
+import { agentCall } from "../node/call-agent.ts";
 
 /** Throws what the node says. A node that is away, or too old to be asked, is no reason to refuse. */
 export async function attemptStorage(
@@ -16,18 +17,7 @@ export async function attemptStorage(
   const connection = deps.agents.connection(deps.node);
   if (connection === undefined) return;
   try {
-    await connection.call(
-      {
-        route: STORAGE_CHECK_ROUTE,
-        params: { node: deps.node, definition },
-        source: "json",
-        actor: ctx.actor,
-        requestId: ctx.requestId,
-        clientAddress: ctx.clientAddress,
-        ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
-      },
-      ctx.signal,
-    );
+    await connection.call(agentCall(STORAGE_CHECK_ROUTE, { node: deps.node, definition }, ctx), ctx.signal);
   } catch (err) {
     // It is the storage that cannot be used, not this service.
     if (isAppError(err, "node.unavailable")) throw refused(err.message);

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { AgentConnection, AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import {
   UPLOAD_TARGET,
   type UploadOpened,
@@ -11,8 +11,8 @@ import {
 } from "@gpve/domain/node/upload.ts";
 
 export interface AgentUploadsOptions {
-  readonly agents: AgentDirectory;
-  readonly localNode: string;
+  /** Throws for a node that nobody knows. */
+  readonly agentOf: (node: string) => AgentConnection;
   readonly newRequestId: () => string;
 }
 
@@ -32,13 +32,7 @@ export class AgentUploads {
   }
 
   async open(node: string, length: number): Promise<UploadPlace> {
-    const { agents, localNode } = this.#options;
-    const agent = agents.connection(node === "localhost" ? localNode : node);
-    if (agent === undefined)
-      throw new AppError(
-        "object.not_found",
-        `hostname lookup '${node}' failed - failed to get address info for: ${node}: Name or service not known`,
-      );
+    const agent = this.#options.agentOf(node);
     const abort = new AbortController();
     const body = new PassThrough();
     const { opened, output } = await this.#tunnel(agent, { length }, body, abort.signal);

@@ -1,9 +1,10 @@
 // Consoles of VMs and of nodes: the node offers one, and whoever asked gets a ticket for it that is good for some seconds.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { AgentCall, AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import { CONSOLE_ROUTE, SHELL_ROUTE } from "@gpve/domain/node/console.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { agentCall, requireAgent } from "../../../application/node/call-agent.ts";
 
 export interface ConsoleTickets {
   issueVnc(authid: string, path: string, port?: number): Promise<string>;
@@ -88,32 +89,4 @@ export function requireTicket(
 /** What a ticket for a node's own console is bound to. */
 export function nodePath(deps: { readonly localNode: string }, node: string): string {
   return `/nodes/${node === "localhost" ? deps.localNode : node}`;
-}
-
-export function agentCall(
-  route: string,
-  params: Readonly<Record<string, unknown>>,
-  ctx: RequestContext,
-): AgentCall {
-  return {
-    route,
-    params,
-    source: "json",
-    actor: ctx.actor,
-    requestId: ctx.requestId,
-    clientAddress: ctx.clientAddress,
-    ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
-  };
-}
-
-export function requireAgent(
-  deps: { readonly agents: () => AgentDirectory; readonly localNode: string },
-  node: string,
-) {
-  const connection = deps.agents().connection(node === "localhost" ? deps.localNode : node);
-  if (connection !== undefined) return connection;
-  throw new AppError(
-    "object.not_found",
-    `hostname lookup '${node}' failed - failed to get address info for: ${node}: Name or service not known`,
-  );
 }

@@ -10,6 +10,7 @@ import { CONSOLE_TARGET } from "@gpve/domain/node/console.ts";
 import { findMethod } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { background } from "@gpve/kit/background.ts";
+import { requireAgent } from "../../../application/node/call-agent.ts";
 import { plainAddress } from "../entry.ts";
 import { toFailure } from "../pve/failure.ts";
 import { splitApiPath } from "../pve/path.ts";
@@ -17,7 +18,7 @@ import type { Authenticated, PveApiDeps } from "../pve/ports.ts";
 import { cookieTicket } from "../pve/pve-api.ts";
 import { collectParams, mergePathParams } from "../pve/request-params.ts";
 import { refuseUpgrade } from "../upgrade.ts";
-import { nodePath, requireAgent, requireTicket, type ConsoleTickets } from "./console-handlers.ts";
+import { nodePath, requireTicket, type ConsoleTickets } from "./console-handlers.ts";
 import { shellFrame, TerminalFrames } from "./terminal-frames.ts";
 
 export interface ConsoleUpgradeDeps extends Pick<

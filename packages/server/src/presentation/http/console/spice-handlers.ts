@@ -5,7 +5,7 @@ import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import { SPICE_ROUTE } from "@gpve/domain/node/console.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { agentCall, requireAgent } from "./console-handlers.ts";
+import { agentCall, requireAgent } from "../../../application/node/call-agent.ts";
 
 export interface SpiceTickets {
   issueSpice(vmid: number, node: string): string;

@@ -14,6 +14,7 @@ import { methodKey } from "@gpve/domain/schema/method-table.ts";
 import { toWire } from "@gpve/domain/schema/to-wire.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import type { Authenticated, PveApiDeps } from "./ports.ts";
+import { requireAgent } from "../../../application/node/call-agent.ts";
 
 export interface ExecuteRequest {
   readonly method: PveMethod;
@@ -44,13 +45,7 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
       const node = params["node"];
       const runsOnNode = (route?.runs ?? (method.proxyto === "node" ? "node" : "server")) === "node";
       if (index === undefined && runsOnNode && typeof node === "string") {
-        const connection = deps.agents.connection(node === "localhost" ? deps.localNode : node);
-        if (connection === undefined) {
-          throw new AppError(
-            "object.not_found",
-            `hostname lookup '${node}' failed - failed to get address info for: ${node}: Name or service not known`,
-          );
-        }
+        const connection = requireAgent({ agents: () => deps.agents, localNode: deps.localNode }, node);
         const reply = await connection.call(
           {
             route: key,

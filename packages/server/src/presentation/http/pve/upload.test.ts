@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { AgentCall, AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import { requireAgent } from "../../../application/node/call-agent.ts";
 import { AgentUploads } from "../../../infrastructure/upload/agent-uploads.ts";
 import { createEntry } from "../entry.ts";
 import type { PveApiDeps } from "./ports.ts";
@@ -94,7 +95,10 @@ beforeAll(async () => {
     handlers: {},
     agents,
     localNode: "n1",
-    uploads: new AgentUploads({ agents, localNode: "n1", newRequestId: () => "r2" }),
+    uploads: new AgentUploads({
+      agentOf: (node) => requireAgent({ agents: () => agents, localNode: "n1" }, node),
+      newRequestId: () => "r2",
+    }),
     fresh: async () => undefined,
     audit: async () => undefined,
     observe: () => undefined,
