@@ -54,13 +54,16 @@ export const DEBIAN_PACKAGES: readonly string[] = [
   "less",
 ];
 
-/** Debian keeps /vmlinuz and /initrd.img pointing at the newest kernel. */
+/**
+ * Debian keeps /vmlinuz and /initrd.img pointing at the newest kernel. `no_timer_check`: emulated on a busy host, the
+ * guest gets no processor while Linux counts timer ticks, and Linux would then panic over a timer that works.
+ */
 const GRUB_CONFIG = `serial --unit=0 --speed=115200
 terminal_input serial console
 terminal_output serial console
 set timeout=0
 menuentry Debian {
-  linux /vmlinuz root=UUID=${UUID} rootfstype=ext4 ro console=tty0 console=ttyS0,115200 net.ifnames=0 quiet
+  linux /vmlinuz root=UUID=${UUID} rootfstype=ext4 ro console=tty0 console=ttyS0,115200 net.ifnames=0 no_timer_check quiet
   initrd /initrd.img
 }
 `;
