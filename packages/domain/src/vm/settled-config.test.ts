@@ -62,7 +62,7 @@ describe("a declaration applied again", () => {
     expect(settle("nonsense=1,,", disk, "scsi0")).toBe("nonsense=1,,");
     const nic = "virtio=BC:24:11:00:00:01,bridge=vmbr0";
     expect(settle("virtio,bridge=vmbr1", nic, "net0")).toBe("virtio=BC:24:11:00:00:01,bridge=vmbr1");
-    expect(settle("e1000,bridge=vmbr0", nic, "net0")).toBe("e1000,bridge=vmbr0");
+    expect(settle("e1000,bridge=vmbr0", nic, "net0")).toBe("e1000=BC:24:11:00:00:01,bridge=vmbr0");
     const uuid = "3a7f2a1e-0000-4000-8000-000000000001";
     expect(settle("base64=1,serial=QQ==", `uuid=${uuid}`, "smbios1")).toContain(uuid);
     expect(settle("0", uuid, "vmgenid")).toBe("0");

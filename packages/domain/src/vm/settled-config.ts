@@ -91,7 +91,8 @@ function isMade(key: string, ask: Drive, has: Drive): boolean {
 
 function settledNet(key: string, wanted: string, current: string): string {
   const [ask, has] = [readNet(key, wanted), readNet(key, current)];
-  const keeps = ask.macaddr === undefined && ask.model === has.model && has.macaddr !== undefined;
+  // Whoever changes a card without naming its address would get a new one.
+  const keeps = ask.macaddr === undefined && has.macaddr !== undefined;
   const text = printVmProperty("net", keeps ? { ...ask, macaddr: has.macaddr } : ask);
   return text === printVmProperty("net", has) ? current : text;
 }

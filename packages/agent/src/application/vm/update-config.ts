@@ -161,12 +161,9 @@ async function filledInValues(
   { set, delete: removed }: ConfigUpdate,
   work: DiskWork,
 ): Promise<Record<string, string>> {
-  const current = effectiveValues(before);
   const nets = Object.entries(set).filter(([key]) => /^net\d+$/.test(key));
-  // A card that is changed without naming its address keeps the old one.
-  const values = Object.fromEntries(
-    nets.map(([key, text]) => [key, withMac(text, () => macOf(current[key]) ?? host.newMac())]),
-  );
+  // As on PVE, a card that comes without an address is another card: who wants to keep the old one names it.
+  const values = Object.fromEntries(nets.map(([key, text]) => [key, withMac(text, host.newMac)]));
   // `1` asks for one; `0` for none.
   if (set["vmgenid"] === "1") values["vmgenid"] = host.newUuid();
   const { machine, ostype } = set;
@@ -180,12 +177,6 @@ async function filledInValues(
     }
   }
   return values;
-}
-
-function macOf(text: string | undefined): string | undefined {
-  return text === undefined
-    ? undefined
-    : /(?:^|[=,])((?:[0-9A-F]{2}:){5}[0-9A-F]{2})(?:,|$)/i.exec(text)?.[1];
 }
 
 /**
