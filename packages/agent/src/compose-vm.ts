@@ -6,7 +6,6 @@ import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { cpuModelCollection } from "@gpve/domain/vm/custom-cpu-model.ts";
-import { guestCollection, summarise } from "@gpve/domain/guest/guest-record.ts";
 import { parseVzdumpConf } from "@gpve/domain/backup/vzdump-defaults.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
 import { spawnHolding } from "@gpve/kit/spawn.ts";
@@ -21,8 +20,6 @@ import { backupOperation } from "./application/backup/backup-operation.ts";
 import { archivedConfigText } from "./application/backup/open-backup.ts";
 import { restoreVmOperation } from "./application/backup/restore-vm.ts";
 import { allVmsOperations } from "./application/vm/all-vms.ts";
-import { GuestStatisticsFiles } from "./infrastructure/rrd/guest-statistics.ts";
-import { SAMPLE_EVERY_MS } from "./infrastructure/rrd/node-statistics.ts";
 import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
 import { createAllVmsHandlers } from "./presentation/pve/all-vms-handlers.ts";
 import { background, ignore } from "@gpve/kit/background.ts";
@@ -48,7 +45,6 @@ import { ConsoleSessions } from "./application/vm/console-sessions.ts";
 import { SpiceConsoles } from "./application/vm/spice-consoles.ts";
 import { vmViewRoutes } from "./application/vm/vm-views.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
-import { VmSampler } from "./application/vm/vm-sampler.ts";
 import { CloudinitVolumes } from "./infrastructure/cloudinit/cloudinit-volume.ts";
 import { readSnippet } from "./infrastructure/cloudinit/snippets.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
@@ -64,7 +60,7 @@ import { takeGuestFile } from "./infrastructure/vm/guest-written-file.ts";
 import { isExecutable } from "./infrastructure/host/executable.ts";
 import { newMac } from "./infrastructure/vm/new-mac.ts";
 import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
-import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
+import { composeGuestWatch } from "./compose-guest-watch.ts";
 import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/console-extensions.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm-agent-handlers.ts";
 import { createBackupExtensions } from "./presentation/pve/backup-extensions.ts";
@@ -93,6 +89,8 @@ export interface VmParts {
   readonly qemuBinary: string;
   readonly devices: HostDevices;
   readonly memory: HostMemory;
+  /** Bytes that the host has and uses. */
+  readonly memoryUse: () => Promise<{ readonly total: number; readonly used: number }>;
   /** The guest supervisor, ready or to be built. */
   readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
   /** Told how long each look at all running guests took. */
@@ -214,11 +212,13 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     newPassword: () => randomBytes(20).toString("hex"),
   });
   const consoleParts = { node, sessions, consoles, spice, shells };
-  const sampler = new VmSampler({
-    processes,
-    configs,
-    clock,
-    traffic: (vmid, key) => tapTraffic(network.tapOf(vmid, key)),
+  const watch = composeGuestWatch({
+    host,
+    records,
+    folder: data.file("agent"),
+    log,
+    memoryUse: parts.memoryUse,
+    observe: parts.observeMonitoring,
   });
   const tools = hostBackupTools({
     exec: parts.exec,
@@ -232,8 +232,6 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     backupOperation(host, tools, (vmid, work) => parts.engine.withResource(`vm/${vmid}`, {}, work)),
   );
   parts.engine.register(restoreVmOperation(host, tools));
-  let sampled: readonly GuestRuntime[] = [];
-  const statistics = new GuestStatisticsFiles(data.file("agent"));
   processes.onExit(({ id }) => {
     if (!/^\d+$/.test(id)) return;
     const vmid = Number(id);
@@ -276,13 +274,13 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         engine: parts.engine,
         statistics: (vmid, timeframe, cf) => {
           configs.get(vmid);
-          return statistics.rows(vmid, timeframe, cf, clock.now());
+          return watch.rows(vmid, timeframe, cf);
         },
       }),
       ...createVmHandlers({
         host,
         engine: parts.engine,
-        sampled: (vmid) => sampled.find((row) => row.vmid === vmid),
+        sampled: (vmid) => watch.sampled(vmid),
         imageStorages: () => parts.storages.imageStorages(),
         archivedConfig: (archive) => archivedConfigText(host, tools, archive),
       }),
@@ -302,7 +300,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       const all = mappings().pciMappings;
       return Object.hasOwn(all, id) ? all[id]?.paths : undefined;
     },
-    sample: () => (sampled = sampler.sample()),
+    sample: () => watch.sample(),
     onGuestEnd: (listener) => void processes.onExit(listener),
     async adopt() {
       await hostFacts.fresh().catch((err: unknown) => {
@@ -317,23 +315,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       }
       if (running.length > 0) log.info({ guests: running.length }, "adopted running guests");
     },
-    async keepStatistics(signal) {
-      while (!signal.aborted) {
-        try {
-          const begun = clock.monotonic();
-          await sampler.askGuests();
-          sampled = sampler.sample();
-          parts.observeMonitoring((clock.monotonic() - begun) / 1000);
-          statistics.sample(clock.now(), sampled, (vmid) =>
-            summarise(vmid, "qemu", new Map(Object.entries(configs.find(vmid)?.values ?? {}))),
-          );
-          statistics.prune((vmid) => records().collection(guestCollection).get(String(vmid)) !== undefined);
-        } catch (err) {
-          log.error({ err: messageOf(err) }, "statistics of guests failed");
-        }
-        await clock.sleep(SAMPLE_EVERY_MS, signal).catch(() => undefined);
-      }
-    },
+    keepStatistics: (signal) => watch.run(signal),
     async startAfterBoot() {
       if (!bootedSince(data.file("agent", "boot-id"), parts.facts().bootId)) return;
       log.info({}, "the machine was booted: starting the guests that start with it");
@@ -346,7 +328,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     },
     close: () => {
       background(log, "removing unpacked backups", spool.close());
-      statistics.close();
+      watch.close();
       sessions.close();
       spice.close();
       agents.close();

@@ -180,6 +180,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     qemuBinary: settings.qemuBinary ?? DEFAULT_QEMU,
     devices: new SysfsDevices({ exec: runExec }),
     memory: new LinuxHostMemory({ exec: runExec }),
+    memoryUse: async () => (await sampler.sample()).memory,
     supervisor: settings.supervisor,
     observeMonitoring: (seconds) => metrics.observeMonitoring(seconds),
   });

@@ -45,8 +45,10 @@ export function balloonInfo(actual: number, maxmem: number, guestStats: unknown)
   return { ...info, last_update: updated };
 }
 
-/** Bytes that the guest itself counts as used; undefined as long as its balloon driver has not told. */
-export function usedMemory(guestStats: unknown): number | undefined {
+/** Bytes that the guest itself counts; undefined as long as its balloon driver has not told. */
+export function guestMemory(
+  guestStats: unknown,
+): { readonly used: number; readonly free: number } | undefined {
   const { free_mem: free, total_mem: total } = balloonInfo(0, 0, guestStats);
-  return free === undefined || total === undefined ? undefined : total - free;
+  return free === undefined || total === undefined ? undefined : { used: total - free, free };
 }

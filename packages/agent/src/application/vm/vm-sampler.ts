@@ -3,7 +3,7 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { driveStatistics, usedMemory } from "./guest-statistics.ts";
+import { driveStatistics, guestMemory } from "./guest-statistics.ts";
 import type { VmConfigs } from "./vm-configs.ts";
 import { summarise } from "@gpve/domain/guest/guest-record.ts";
 
@@ -52,8 +52,8 @@ export class VmSampler {
   readonly #blocks = new Map<string, DriveTraffic>();
   /** The process whose balloon was told to report, by guest. */
   readonly #reporting = new Map<string, number>();
-  /** Bytes used as guests see it. */
-  readonly #used = new Map<string, number>();
+  /** Bytes as guests see it. */
+  readonly #memory = new Map<string, { readonly used: number; readonly free: number }>();
 
   constructor(deps: VmSamplerDeps) {
     this.#deps = deps;
@@ -67,7 +67,7 @@ export class VmSampler {
         this.#last.delete(id);
         this.#blocks.delete(id);
         this.#reporting.delete(id);
-        this.#used.delete(id);
+        this.#memory.delete(id);
       }
     return running.map((process) => this.#row(process));
   }
@@ -89,6 +89,11 @@ export class VmSampler {
     await Promise.all(Array.from({ length: ASK_AT_ONCE }, ask));
   }
 
+  /** Bytes that a guest does not use; undefined = it does not say. */
+  freeMemory(vmid: number): number | undefined {
+    return this.#memory.get(String(vmid))?.free;
+  }
+
   /** Fails for a VM without a balloon. */
   async #askForMemory({ id, pid, qmp }: GuestProcess): Promise<void> {
     const options = { timeoutMs: ASK_TIMEOUT_MS };
@@ -102,9 +107,9 @@ export class VmSampler {
     const stats = await qmp
       .raw("qom-get", { ...balloon, property: "guest-stats" }, options)
       .catch((err: unknown) => ignore(err, "the guest has no driver for it yet"));
-    const used = usedMemory(stats);
-    if (used === undefined) this.#used.delete(id);
-    else this.#used.set(id, used);
+    const memory = guestMemory(stats);
+    if (memory === undefined) this.#memory.delete(id);
+    else this.#memory.set(id, memory);
   }
 
   #running(): GuestProcess[] {
@@ -130,7 +135,7 @@ export class VmSampler {
       status: "running",
       uptimeSeconds: Math.max(0, Math.floor((this.#deps.clock.now() - process.startedAt) / 1000)),
       cpu: this.#cpu(process.id, cpuNs, cpus),
-      mem: this.#used.get(process.id) ?? Math.min(memoryAnonBytes, maxmem),
+      mem: this.#memory.get(process.id)?.used ?? Math.min(memoryAnonBytes, maxmem),
       memhost: memoryBytes,
       diskread: Object.values(drives).reduce((sum, { read }) => sum + read, 0),
       diskwrite: Object.values(drives).reduce((sum, { written }) => sum + written, 0),

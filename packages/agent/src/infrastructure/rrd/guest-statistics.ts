@@ -1,6 +1,7 @@
 // One archive of statistics per guest.
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import type { GuestSummary } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import {
   RrdFile,
@@ -18,9 +19,8 @@ export const guestSources: readonly RrdSource[] = [
 ];
 
 export interface GuestSize {
-  readonly cpus: number;
-  readonly maxmem: number;
-  readonly maxdisk: number;
+  readonly vmid: number;
+  readonly summary: Pick<GuestSummary, "cpus" | "maxmem" | "maxdisk">;
 }
 
 export class GuestStatisticsFiles {
@@ -31,17 +31,19 @@ export class GuestStatisticsFiles {
     this.#directory = directory;
   }
 
-  sample(nowMs: number, guests: readonly GuestRuntime[], sizeOf: (vmid: number) => GuestSize): void {
-    for (const guest of guests) {
-      const { cpus, maxmem, maxdisk } = sizeOf(guest.vmid);
-      const { cpu, mem, memhost, netin, netout, diskread, diskwrite } = guest;
-      this.#archive(guest.vmid).update(nowMs, {
-        maxcpu: cpus,
+  /** What a guest is given is kept while it is stopped, too; what it uses is then unknown. */
+  sample(nowMs: number, running: readonly GuestRuntime[], guests: readonly GuestSize[]): void {
+    const rows = new Map(running.map((row) => [row.vmid, row]));
+    for (const { vmid, summary } of guests) {
+      const { cpu, mem, memhost, netin, netout, diskread, diskwrite }: Partial<GuestRuntime> =
+        rows.get(vmid) ?? {};
+      this.#archive(vmid).update(nowMs, {
+        maxcpu: summary.cpus,
         cpu,
-        maxmem,
+        maxmem: summary.maxmem,
         mem,
         memhost,
-        maxdisk,
+        maxdisk: summary.maxdisk,
         disk: 0,
         netin,
         netout,

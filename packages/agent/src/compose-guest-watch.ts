@@ -1,0 +1,79 @@
+// Wires the look at the guests of a node: what they use, what is kept of it, and who gives memory back.
+import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { balanceMemory } from "./application/vm/balance-memory.ts";
+import { runningVm, type VmHost } from "./application/vm/vm-host.ts";
+import { VmSampler } from "./application/vm/vm-sampler.ts";
+import { watchGuests } from "./application/vm/watch-guests.ts";
+import { GuestStatisticsFiles } from "./infrastructure/rrd/guest-statistics.ts";
+import { SAMPLE_EVERY_MS } from "./infrastructure/rrd/node-statistics.ts";
+import type { RrdConsolidation, RrdRow, RrdTimeframe } from "./infrastructure/rrd/rrd-file.ts";
+import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
+
+export interface GuestWatchParts {
+  readonly host: VmHost;
+  readonly records: () => Records;
+  /** Of the archives. */
+  readonly folder: string;
+  readonly log: Logger;
+  readonly memoryUse: () => Promise<{ readonly total: number; readonly used: number }>;
+  readonly observe: (seconds: number) => void;
+}
+
+export interface ComposedGuestWatch {
+  sample(): readonly GuestRuntime[];
+  /** Of the last sample. */
+  sampled(vmid: number): GuestRuntime | undefined;
+  rows(vmid: number, timeframe: RrdTimeframe, consolidation: RrdConsolidation): RrdRow[];
+  run(signal: AbortSignal): Promise<void>;
+  close(): void;
+}
+
+export function composeGuestWatch(parts: GuestWatchParts): ComposedGuestWatch {
+  const { host, records } = parts;
+  const { clock, node } = host;
+  const sampler = new VmSampler({
+    processes: host.processes,
+    configs: host.configs,
+    clock,
+    traffic: (vmid, key) => tapTraffic(host.network.tapOf(vmid, key)),
+  });
+  const statistics = new GuestStatisticsFiles(parts.folder);
+  let sampled: readonly GuestRuntime[] = [];
+  const sample = (): readonly GuestRuntime[] => (sampled = sampler.sample());
+  const guests = (): readonly GuestRecord[] =>
+    records()
+      .collection(guestCollection)
+      .list()
+      .flatMap(({ value }) => (value.node === node ? [value] : []));
+  const balance = {
+    process: (vmid: number) => runningVm(host, vmid),
+    freeMemory: (vmid: number) => sampler.freeMemory(vmid),
+    hostMemory: parts.memoryUse,
+  };
+  return {
+    sample,
+    sampled: (vmid) => sampled.find((row) => row.vmid === vmid),
+    rows: (vmid, timeframe, consolidation) => statistics.rows(vmid, timeframe, consolidation, clock.now()),
+    run: (signal) =>
+      watchGuests(
+        {
+          sampler: { askGuests: () => sampler.askGuests(), sample },
+          guests,
+          keep: (rows, known) => {
+            statistics.sample(clock.now(), rows, known);
+            statistics.prune((vmid) => records().collection(guestCollection).get(String(vmid)) !== undefined);
+          },
+          balance: (known) => balanceMemory(balance, known),
+          observe: parts.observe,
+          clock,
+          log: parts.log,
+          everyMs: SAMPLE_EVERY_MS,
+        },
+        signal,
+      ),
+    close: () => statistics.close(),
+  };
+}
