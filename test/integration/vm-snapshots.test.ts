@@ -114,6 +114,9 @@ describe.skipIf(!hasQemu)("snapshots of a VM", () => {
     expect(await run("POST", `${vm()}/snapshot`, { snapname: "live" })).toBe("OK");
     expect(await qmpstatus()).toBe("running");
     expect(await diskSnapshots("vm-100-disk-0.qcow2")).toEqual(["live"]);
+    expect(await run("POST", `${vm()}/clone`, { newid: 102, full: 1, snapname: "live" })).toBe("OK");
+    expect(existsSync(join(images(102), "vm-102-disk-0.qcow2"))).toBe(true);
+    expect(await run("DELETE", vm(102))).toBe("OK");
     expect(await run("DELETE", `${vm()}/snapshot/live`)).toBe("OK");
     expect(await diskSnapshots("vm-100-disk-0.qcow2")).toEqual([]);
     expect(await config()).not.toHaveProperty("unused0");

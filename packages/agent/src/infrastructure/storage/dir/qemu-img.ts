@@ -68,7 +68,8 @@ export class QemuImg {
         target.format,
         ...preallocationOption(target.format, this.#preallocation),
         ...(work.bytesPerSecond === undefined ? [] : ["-r", `${work.bytesPerSecond}`]),
-        ...(source.snapshot === undefined ? [] : ["-l", `snapshot.name=${source.snapshot}`]),
+        // QEMU changes nothing of a snapshot while its guest writes on: what it holds the image for does not matter.
+        ...(source.snapshot === undefined ? [] : ["-U", "-l", `snapshot.name=${source.snapshot}`]),
         ...imageArguments(source.path, source.format, source.region),
         target.path,
       ],
