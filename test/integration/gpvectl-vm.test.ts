@@ -105,7 +105,7 @@ describe.skipIf(!hasQemu)("gpvectl vm", () => {
   test("ends the console with the guest", async () => {
     const ran = await ctl(["vm", "console", "demo", "--until", "never", "--wait-for", "2m"], "poweroff\n");
     expect(ran).toMatchObject({ code: 7, err: expect.stringContaining("the console ended before") });
-    expect((await ctl(["vm", "console", "demo"])).err).toContain("Start it: gpvectl vm start 100.");
+    expect((await ctl(["vm", "console", "demo"])).err).toMatch(/Start it: gpvectl --data \S+ vm start 100\./);
   });
 });
 

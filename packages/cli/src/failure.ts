@@ -1,5 +1,6 @@
 // A failure in one line: what was tried, on what, why it failed, what to do next.
 import { AppError, errorKinds, type ErrorKind, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { stepFor } from "./next-steps.ts";
 import { printable } from "./output/display-width.ts";
 
 export interface Attempt {
@@ -20,11 +21,14 @@ export function exitCodeOf(err: unknown): number {
 }
 
 export function failureLine(err: unknown, attempt: Attempt): string {
+  const doing = isAppError(err) ? err.data["doing"] : undefined;
   const where = attempt.origin === undefined ? "" : ` on ${attempt.origin}`;
   const why = sentence(reason(err));
   const next = nextStep(err, attempt);
   const tail = next === undefined ? "" : ` ${next}`;
-  return printable(`gpvectl: cannot ${attempt.doing}${where}: ${why}${tail}`);
+  return printable(
+    `gpvectl: cannot ${typeof doing === "string" ? doing : attempt.doing}${where}: ${why}${tail}`,
+  );
 }
 
 /** The chain of causes, one per line, for --debug. */
@@ -50,7 +54,10 @@ export function causeLines(err: unknown): readonly string[] {
 function reason(err: unknown): string {
   const message = messageOf(err).trim();
   if (!isAppError(err) || err.errors === undefined) return message;
-  const details = Object.entries(err.errors).map(([name, text]) => `${name}: ${text}`);
+  // PVE joins what is wrong with one parameter by a backslash and an n.
+  const details = Object.entries(err.errors).map(
+    ([name, text]) => `${name}: ${text.trim().replaceAll(String.raw`\n`, "; ")}`,
+  );
   return details.length === 0 ? message : `${message.replace(/[.:]$/, "")} (${details.join("; ")})`;
 }
 
@@ -62,6 +69,8 @@ function nextStep(err: unknown, attempt: Attempt): string | undefined {
   if (!isAppError(err)) return "Run it again with --debug and report what it shows.";
   const given = err.data["next"];
   if (typeof given === "string") return given;
+  const told = stepFor(messageOf(err));
+  if (told !== undefined) return told;
   const upid = err.data["upid"];
   if (err.code === "operation.failed" && typeof upid === "string")
     return `Its log: gpvectl task follow ${upid}`;

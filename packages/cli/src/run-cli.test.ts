@@ -168,6 +168,27 @@ describe("failures", () => {
     expect(ran.err).toMatch(/\n {2}caused by SyntaxError: /);
   });
 
+  test("well-known refusals have a next step of their own", () => {
+    const steps = {
+      "VM 100 not running": "Start it: gpvectl vm start 100.",
+      "VM 100 is not running": "Start it: gpvectl vm start 100.",
+      "VM 100 is running - destroy failed": "Stop it first: gpvectl vm shutdown 100",
+      "can't remove VM 100 - protection mode enabled": "gpvectl vm set 100 protection=0",
+      "VM is locked (backup)": "gpvectl task list --running",
+      "No QEMU guest agent configured": "agent=1",
+      "QEMU guest agent is not running": "qemu-guest-agent",
+      "snapshot feature is not available": "qcow2",
+    };
+    for (const [why, step] of Object.entries(steps))
+      expect(failureLine(new AppError("operation.failed", why, { data: { upid: "U" } }), attempt)).toContain(
+        step,
+      );
+    const bad = new AppError("request.invalid", "Parameter verification failed.", {
+      errors: { memory: String.raw`format error\nmemory.current: type check failed` },
+    });
+    expect(failureLine(bad, attempt)).toContain("(memory: format error; memory.current: type check failed)");
+  });
+
   test("each kind has its next step", () => {
     const codes = {
       "request.invalid": "See: gpvectl pool delete --help.",

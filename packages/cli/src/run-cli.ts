@@ -2,6 +2,7 @@
 import { CommanderError } from "commander";
 import type { GpveClient } from "@gpve/client/client.ts";
 import { AppError, errorKinds } from "@gpve/contracts/errors.ts";
+import { calledAs } from "./called-as.ts";
 import type { Cli, GlobalOptions } from "./command.ts";
 import { allCommands } from "./commands.ts";
 import { type Attempt, causeLines, exitCodeOf, failureLine, INTERRUPTED } from "./failure.ts";
@@ -19,11 +20,13 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   const opened: { client?: GpveClient } = {};
   const options = globalOptionsOf(global);
   const format = formatOf(global["output"]);
+  const wording = calledAs(io, options);
   const out = new Printer({
     io,
     format: format ?? "table",
     colour: global["color"] !== false,
     quiet: global["quiet"] === true,
+    wording,
   });
   const cli: Cli = {
     io,
@@ -46,7 +49,8 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
       origin: opened.client?.origin,
       commands: allCommands.map((command) => command.name),
     };
-    report(io, err, attempt, global);
+    report(io, wording(failureLine(err, attempt)), global);
+    if (global["debug"] === true) io.stderr.write(`${causeLines(err).join("\n")}\n`);
     return exitCodeOf(err);
   } finally {
     opened.client?.close();
@@ -55,9 +59,10 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
 
 async function parse(argv: readonly string[], io: CliIo): Promise<Chosen | number> {
   let chosen: Chosen | undefined;
+  const wording = calledAs(io);
   const streams = {
-    out: (text: string) => io.stdout.write(text),
-    err: (text: string) => io.stderr.write(text.replace(/^error: /, "gpvectl: ")),
+    out: (text: string) => io.stdout.write(wording(text)),
+    err: (text: string) => io.stderr.write(wording(text.replace(/^error: /, "gpvectl: "))),
     width: io.stdout.columns,
   };
   const program = buildProgram(allCommands, streams, (found) => {
@@ -74,10 +79,9 @@ async function parse(argv: readonly string[], io: CliIo): Promise<Chosen | numbe
   return chosen;
 }
 
-function report(io: CliIo, err: unknown, attempt: Attempt, global: Chosen["global"]): void {
+function report(io: CliIo, line: string, global: Chosen["global"]): void {
   const colours = coloursFor(io.stderr, io, global["color"] !== false);
-  io.stderr.write(`${colours.red(failureLine(err, attempt))}\n`);
-  if (global["debug"] === true) io.stderr.write(`${causeLines(err).join("\n")}\n`);
+  io.stderr.write(`${colours.red(line)}\n`);
 }
 
 function globalOptionsOf(given: Chosen["global"]): GlobalOptions {

@@ -14,13 +14,22 @@ export class Printer {
   readonly colours: Colours;
   readonly #io: CliIo;
   readonly #quiet: boolean;
+  readonly #wording: (text: string) => string;
   #documents = 0;
 
-  constructor(deps: { io: CliIo; format: OutputFormat; colour: boolean; quiet: boolean }) {
+  constructor(deps: {
+    io: CliIo;
+    format: OutputFormat;
+    colour: boolean;
+    quiet: boolean;
+    /** Last word on sentences for people. */
+    wording?: (text: string) => string;
+  }) {
     this.#io = deps.io;
     this.format = deps.format;
     this.colours = coloursFor(deps.io.stdout, deps.io, deps.colour);
     this.#quiet = deps.quiet;
+    this.#wording = deps.wording ?? ((text) => text);
   }
 
   get forPeople(): boolean {
@@ -38,12 +47,12 @@ export class Printer {
 
   /** What happened, for people only; programs see the exit code. */
   done(sentence: string): void {
-    if (this.forPeople && !this.#quiet) this.line(printable(sentence));
+    if (this.forPeople && !this.#quiet) this.line(this.#wording(printable(sentence)));
   }
 
   /** Progress and remarks: never on standard output. */
   note(sentence: string): void {
-    if (!this.#quiet) this.#io.stderr.write(`${printable(sentence)}\n`);
+    if (!this.#quiet) this.#io.stderr.write(`${this.#wording(printable(sentence))}\n`);
   }
 
   rows(rows: readonly unknown[], columns: readonly TableColumn[], whenEmpty: string): void {

@@ -166,6 +166,10 @@ describe("vm create --image", () => {
       out: "Created VM 103 on n1.\nIts disk has 20 GiB.\nStarted VM 103.\nready",
     });
     expect(ctl.api.last("PUT /api2/json/nodes/n1/qemu/103/resize").body).toBe("disk=scsi0&size=20G");
+    ctl.api.pveError("POST /nodes/n1/qemu/103/status/start", 500, "bridge 'vmbr0' does not exist");
+    expect((await ctl.run(argv)).err).toContain(
+      "cannot start VM 103, which was created on https://fake:8006: bridge 'vmbr0' does not exist. Name one",
+    );
     expect((await ctl.run([...argv, "--no-wait"])).err).toContain("--console comes after the VM is made");
     const quick = ["vm", "create", "--image", "debian13", "--start", "--no-wait"];
     expect((await ctl.run(quick)).out).toBe(`${upid}\n`);

@@ -7,8 +7,9 @@ import { passwordStdinOption } from "../../secret-input.ts";
 import { readParameters } from "../api/parameters.ts";
 import { openConsole } from "./console.ts";
 import type { VmPlace } from "./find-vm.ts";
+import { whileDoing } from "../../while-doing.ts";
 import { imageSource } from "./image-source.ts";
-import { guestFromImage } from "./new-guest.ts";
+import { emptyGuest, guestFromImage } from "./new-guest.ts";
 
 export const vmCreate: CommandSpec = {
   name: "vm create",
@@ -64,7 +65,7 @@ export const vmCreate: CommandSpec = {
         : await imageSource(cli, name, { node, storage: input.text("imageStorage") ?? "local" });
     const parts =
       image === undefined
-        ? emptyGuest(input, storage)
+        ? await emptyGuest(cli, input, { node, storage })
         : await guestFromImage(cli, input, { image, node, storage });
     const vmid = input.number("vmid") ?? Number(await client.pve.get("/cluster/nextid"));
     const iso = input.text("iso");
@@ -90,32 +91,29 @@ export const vmCreate: CommandSpec = {
 
 /** What can only be done once the VM is there. */
 async function goOn(cli: Cli, input: Input, client: GpveClient, place: VmPlace): Promise<void> {
+  const made = `VM ${place.vmid}, which was created`;
   const size = growTo(input);
   if (size !== undefined) {
-    const answer = await client.pve.put("/nodes/{node}/qemu/{vmid}/resize", {
-      ...place,
-      disk: "scsi0",
-      size: `${size}G`,
+    await whileDoing(`grow the disk of ${made}`, async () => {
+      const answer = await client.pve.put("/nodes/{node}/qemu/{vmid}/resize", {
+        ...place,
+        disk: "scsi0",
+        size: `${size}G`,
+      });
+      await finishWork(cli, input, answer, `Its disk has ${size} GiB.`);
     });
-    await finishWork(cli, input, answer, `Its disk has ${size} GiB.`);
   }
   if (!input.flag("start") && !input.flag("console")) return;
-  const started = await client.pve.post("/nodes/{node}/qemu/{vmid}/status/start", { ...place });
-  await finishWork(cli, input, started, `Started VM ${place.vmid}.`);
-  if (input.flag("console")) await openConsole(cli, client, place);
+  await whileDoing(`start ${made}`, async () => {
+    const started = await client.pve.post("/nodes/{node}/qemu/{vmid}/status/start", { ...place });
+    await finishWork(cli, input, started, `Started VM ${place.vmid}.`);
+  });
+  if (input.flag("console"))
+    await whileDoing(`open the console of ${made}`, () => openConsole(cli, client, place));
 }
 
 function growTo(input: Input): number | undefined {
   return input.text("image") === undefined ? undefined : input.number("disk");
-}
-
-function emptyGuest(input: Input, storage: string): Readonly<Record<string, string>> {
-  const disk = input.number("disk");
-  const bridge = input.text("bridge");
-  return {
-    ...(disk === undefined ? {} : { scsihw: "virtio-scsi-single", scsi0: `${storage}:${disk},iothread=1` }),
-    ...(bridge === undefined ? {} : { net0: `virtio,bridge=${bridge}` }),
-  };
 }
 
 function refuseWhatCannotBe(input: Input): void {

@@ -39,6 +39,26 @@ export async function guestFromImage(
   };
 }
 
+/** A VM to install something on has a disk that knows snapshots, and a network card; a bare one has what was asked for. */
+export async function emptyGuest(
+  cli: Cli,
+  input: Input,
+  made: { readonly node: string; readonly storage: string },
+): Promise<Settings> {
+  const client = await cli.client();
+  const disk = input.number("disk");
+  const wanted = input.text("bridge");
+  const isBare = disk === undefined && input.text("iso") === undefined && wanted === undefined;
+  const bridge = isBare ? undefined : await bridgeFor(cli, client, made.node, wanted);
+  const format = disk !== undefined && (await keepsFiles(client, made)) ? ",format=qcow2" : "";
+  return {
+    ...(disk === undefined
+      ? {}
+      : { scsihw: "virtio-scsi-single", scsi0: `${made.storage}:${disk}${format},iothread=1` }),
+    ...(bridge === undefined ? {} : { net0: `virtio,bridge=${bridge}` }),
+  };
+}
+
 /** Where disks are files they should be qcow2: others know no snapshots. */
 async function keepsFiles(
   client: GpveClient,

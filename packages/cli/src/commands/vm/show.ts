@@ -1,6 +1,7 @@
 import { isObject } from "@gpve/client/response-error.ts";
 import type { CommandSpec } from "../../command.ts";
 import { findVm, vmArgument } from "./find-vm.ts";
+import { guestAddresses } from "./guest-addresses.ts";
 
 export const vmShow: CommandSpec = {
   name: "vm show",
@@ -12,12 +13,16 @@ export const vmShow: CommandSpec = {
     const client = await cli.client();
     const place = await findVm(client, input.arg("vm"));
     const status = await client.pve.get("/nodes/{node}/qemu/{vmid}/status/current", { ...place });
-    cli.out.facts({ ...place, ...(isObject(status) ? status : {}) }, [
+    const known = isObject(status) ? status : {};
+    const addresses = await guestAddresses(client, place, known);
+    const facts = { ...place, ...known, ...(addresses.length === 0 ? {} : { addresses }) };
+    cli.out.facts(facts, [
       { header: "VMID", field: "vmid" },
       { header: "Name", field: "name" },
       { header: "Node", field: "node" },
       { header: "Status", field: "status" },
       { header: "QEMU state", field: "qmpstatus" },
+      { header: "Addresses", field: "addresses", format: "list" },
       { header: "Lock", field: "lock" },
       { header: "Template", field: "template", format: "boolean" },
       { header: "Process", field: "pid" },

@@ -84,6 +84,22 @@ describe("reads", () => {
     });
   });
 
+  test("a guest is shown with its addresses, where its agent answers", async () => {
+    await using ctl = await withVms();
+    const interfaces = `GET ${base}/agent/network-get-interfaces`;
+    ctl.api.pve(`GET ${base}/status/current`, { status: "running", qmpstatus: "running", agent: 1 });
+    ctl.api.pveError(interfaces, 500, "QEMU guest agent is not running");
+    expect((await ctl.run(["vm", "show", "100"])).out).not.toContain("Addresses");
+    ctl.api.pve(interfaces, {
+      result: [
+        { name: "lo", "ip-addresses": [{ "ip-address": "127.0.0.1" }, { "ip-address": "::1" }] },
+        { name: "eth0", "ip-addresses": [{ "ip-address": "10.0.0.5" }, { "ip-address": "fe80::1" }] },
+        { name: "eth1" },
+      ],
+    });
+    expect((await ctl.run(["vm", "show", "100"])).out).toContain("Addresses:   10.0.0.5\n");
+  });
+
   test("configuration and snapshots", async () => {
     await using ctl = await withVms();
     ctl.api
@@ -218,7 +234,10 @@ describe("writes", () => {
 
   test("create takes the next VMID and the node with most room, and has defaults", async () => {
     await using ctl = await withVms();
-    ctl.api.pve("POST /nodes/n2/qemu", upid).pve("POST /nodes/n1/qemu", upid);
+    ctl.api
+      .pve("POST /nodes/n2/qemu", upid)
+      .pve("POST /nodes/n1/qemu", upid)
+      .pve("GET /nodes/n1/storage/local/status", { type: "dir" });
     expect((await ctl.run(["vm", "create"])).out).toBe("Created VM 103 on n2.\n");
     expect(ctl.api.last("POST /api2/json/nodes/n2/qemu").body).toBe("vmid=103&cores=1&memory=1024");
     const argv = [
@@ -237,7 +256,14 @@ describe("writes", () => {
     ];
     await ctl.run([...argv, "--iso", "local:iso/x.iso", "--start", "--no-wait", "memory=4096"]);
     expect(decodeURIComponent(ctl.api.last("POST /api2/json/nodes/n1/qemu").body)).toBe(
-      "vmid=300&cores=1&memory=4096&name=db&scsihw=virtio-scsi-single&scsi0=local:8,iothread=1&net0=virtio,bridge=vmbr0&ide2=local:iso/x.iso,media=cdrom&start=1",
+      "vmid=300&cores=1&memory=4096&name=db&scsihw=virtio-scsi-single&scsi0=local:8,format=qcow2,iothread=1&net0=virtio,bridge=vmbr0&ide2=local:iso/x.iso,media=cdrom&start=1",
+    );
+    ctl.api
+      .pve("GET /nodes/n1/network", [{ iface: "vmbr0" }])
+      .pve("GET /nodes/n1/storage/thin/status", { type: "lvmthin" });
+    await ctl.run(["vm", "create", "--node", "n1", "--disk", "4", "--storage", "thin"]);
+    expect(decodeURIComponent(ctl.api.last("POST /api2/json/nodes/n1/qemu").body)).toContain(
+      "&scsi0=thin:4,iothread=1&net0=virtio,bridge=vmbr0",
     );
     ctl.api.pve("GET /nodes", []);
     expect((await ctl.run(["vm", "create"])).code).toBe(11);

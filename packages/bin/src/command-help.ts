@@ -1,0 +1,77 @@
+// What the launcher's commands are for and take; `gpve help` and `gpve COMMAND --help` print it.
+import { DEFAULT_LISTEN } from "./commands/options.ts";
+
+interface CommandHelp {
+  readonly about: string;
+  readonly options?: Readonly<Record<string, string>>;
+}
+
+const data = { "--data DIR": "data directory (/var/lib/gpve as root, ~/.local/share/gpve otherwise)" };
+
+const commands: Readonly<Record<string, CommandHelp>> = {
+  up: {
+    about: "start server and agent on this machine",
+    options: {
+      ...data,
+      "--listen ADDR:PORT": `where both APIs answer (${DEFAULT_LISTEN})`,
+      "--detach": "return when it is ready",
+      "--no-network": "do not make the NAT bridge vmbr0 for guests",
+      "--metrics ADDR:PORT": "Prometheus metrics on their own listener (off)",
+      "--node NAME": "this node's name (the machine's)",
+      "--otlp URL": "send traces to this OpenTelemetry endpoint (off)",
+    },
+  },
+  down: {
+    about: "stop them; guests run on",
+    options: { ...data, "--guests": "shut the guests down too" },
+  },
+  status: {
+    about: "what runs on a data directory",
+    options: { ...data, "--output json": "for programs" },
+  },
+  ctl: { about: "gpvectl for the server on this machine" },
+  server: {
+    about: "run a server: --config FILE",
+    options: {
+      "--config FILE": "its configuration",
+      "--data DIR": "another data directory than it names",
+      "--node NAME": "the node it runs on (the machine's name)",
+    },
+  },
+  agent: {
+    about: "run an agent: --config FILE",
+    options: { "--config FILE": "its configuration", "--data DIR": "another data directory than it names" },
+  },
+  test: { about: "prepare this machine and run every test" },
+};
+
+export function overview(): string {
+  return [
+    "gpve: virtual machines, containers and Kubernetes clusters on Linux machines, as one cloud",
+    "",
+    "Usage: ./gpve COMMAND [options]",
+    "",
+    ...columns(Object.entries(commands).map(([name, { about }]) => [name, about])),
+    "",
+    "Start with: ./gpve up --detach        Options of a command: ./gpve COMMAND --help",
+  ].join("\n");
+}
+
+/** undefined where the command has a help of its own, or is none. */
+export function helpOf(name: string): string | undefined {
+  const command = commands[name];
+  if (command?.options === undefined) return undefined;
+  return [
+    `Usage: ./gpve ${name} [options]`,
+    "",
+    command.about,
+    "",
+    "Options:",
+    ...columns(Object.entries(command.options)),
+  ].join("\n");
+}
+
+function columns(rows: readonly (readonly [string, string])[]): string[] {
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return rows.map(([name, about]) => `  ${name.padEnd(width)}  ${about}`);
+}
