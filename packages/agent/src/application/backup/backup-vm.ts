@@ -33,7 +33,8 @@ export interface BackupJob {
 
 interface Plan {
   readonly vmid: number;
-  readonly mode: BackupMode;
+  /** "stop" once it is known that the guest does not run. */
+  mode: BackupMode;
   /** The archive's path without its extension. */
   readonly base: string;
   /** Known when it is known whether it is a full archive. */
@@ -52,33 +53,28 @@ export async function backupVm(job: BackupJob, vmid: number, work: BackupWork): 
     work.log(line);
   };
   const base = await freeName(job, vmid);
-  const running = runningVm(host, vmid) !== undefined;
   const plan: Plan = {
     vmid,
-    mode: running ? args.mode : "stop",
+    mode: args.mode,
     base: `${target.folder}/${base}`,
     path: `${target.folder}/${base}.vma${SUFFIX[args.compression]}`,
     logFile: `${target.folder}/${base}.log`,
   };
-  const guest = { vmid, mode: plan.mode, name: nameOf(host, vmid), target: plan.path, logFile: plan.logFile };
+  const guest = { vmid, name: nameOf(host, vmid), logFile: plan.logFile };
+  const phase = (name: string): Promise<void> => hook(name, { ...guest, mode: plan.mode, target: plan.path });
   try {
-    const phase = (name: string): Promise<void> => hook(name, { ...guest, target: plan.path });
-    await attempt(job, plan, running, phase, { ...work, log });
+    await attempt(job, plan, phase, { ...work, log });
   } catch (err) {
     log(`ERROR: Backup of VM ${vmid} failed - ${messageOf(err)}`);
     log(`INFO: Failed at ${moment()}`);
-    await hook("backup-abort", { ...guest, target: plan.path }).catch((cause: unknown) =>
-      log(`ERROR: ${messageOf(cause)}`),
-    );
+    await phase("backup-abort").catch((cause: unknown) => log(`ERROR: ${messageOf(cause)}`));
     await keepLog(tools, plan, lines, work);
     throw err;
   }
   log(`INFO: Finished Backup of VM ${vmid} (${clockText(host.clock.now() - started)})`);
   log(`INFO: Backup finished at ${moment()}`);
   await keepLog(tools, plan, lines, work);
-  await hook("log-end", { ...guest, target: plan.path }).catch((cause: unknown) =>
-    work.warn(`WARN: ${messageOf(cause)}`),
-  );
+  await phase("log-end").catch((cause: unknown) => work.warn(`WARN: ${messageOf(cause)}`));
 }
 
 /** Archives are named by the second: one second, one archive. */
@@ -94,7 +90,6 @@ async function freeName({ host, tools, target }: BackupJob, vmid: number): Promi
 async function attempt(
   job: BackupJob,
   plan: Plan,
-  running: boolean,
   hook: (phase: string) => Promise<void>,
   work: BackupWork,
 ): Promise<void> {
@@ -105,10 +100,11 @@ async function attempt(
   await requireRoom(job, plan.vmid);
   log(`INFO: Starting Backup of VM ${plan.vmid} (qemu)`);
   log(`INFO: Backup started at ${momentText(tools.civilTime(host.clock.now()))}`);
-  log(`INFO: status = ${running ? "running" : "stopped"}`);
-  const held = await hold(job, plan, running);
-  const { config } = held;
+  const held = await hold(job, plan);
+  const { config, running } = held;
   try {
+    log(`INFO: status = ${running ? "running" : "stopped"}`);
+    if (!running) plan.mode = "stop";
     log(`INFO: backup mode: ${plan.mode}`);
     if (args.bwlimit > 0) log(`INFO: bandwidth limit: ${args.bwlimit} KiB/s`);
     log(`INFO: ionice priority: ${args.ionice}`);
@@ -176,32 +172,33 @@ async function attempt(
   }
 }
 
-/** Locks the VM; from here on a restart knows what to put right. */
+/**
+ * Locks the VM; from here on a restart knows what to put right. Whether it runs is asked only then: somebody may just be
+ * starting or stopping it.
+ */
 async function hold(
   job: BackupJob,
-  plan: Plan,
-  running: boolean,
-): Promise<{ config: VmConfig; guest: NonNullable<BackupState["held"]> }> {
+  { vmid, path }: Plan,
+): Promise<{ config: VmConfig; guest: NonNullable<BackupState["held"]>; running: boolean }> {
   const { host, state, checkpoint } = job;
-  const { vmid, path } = plan;
-  const process = runningVm(host, vmid);
-  const wasRunning = running && process !== undefined && !(await isPaused(process));
-  const guest = {
-    vmid,
-    leftovers: leftoversOf(path),
-    fleeced: [],
-    wasRunning,
-    isStopped: false,
-    isFrozen: false,
-  };
-  const config = await job.whileFree(vmid, async () => {
+  return job.whileFree(vmid, async () => {
     // Refused before it is noted: a lock that somebody else has is not ours to take away.
     setLock(host.configs.get(vmid), "backup");
+    const process = runningVm(host, vmid);
+    const wasRunning = process !== undefined && !(await isPaused(process));
+    const guest = {
+      vmid,
+      leftovers: leftoversOf(path),
+      fleeced: [],
+      wasRunning,
+      isStopped: false,
+      isFrozen: false,
+    };
     state.held = guest;
     await checkpoint();
-    return host.configs.change(vmid, (before) => setLock(before, "backup"));
+    const config = await host.configs.change(vmid, (before) => setLock(before, "backup"));
+    return { config, guest, running: process !== undefined };
   });
-  return { config, guest };
 }
 
 /** The archive under its working name. */

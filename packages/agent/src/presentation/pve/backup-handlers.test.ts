@@ -1,7 +1,7 @@
 // Backups through their methods: real archives and qemu-nbd, VMs whose guests are made up.
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { BackupWorld, EFI_BYTES, hasBackupTools } from "../../testing/backup-world.ts";
@@ -63,6 +63,23 @@ describe.skipIf(!hasBackupTools)("backups (skipped without qemu-utils and lzop)"
     expect(sent.indexOf("cont")).toBeGreaterThan(sent.indexOf("transaction"));
     expect(sent).toContain("blockdev-del");
     expect(world.values(100)["lock"]).toBeUndefined();
+  });
+
+  test("of a VM that is just being started wait for that, and find it running", async () => {
+    const data = await world.addFilled(100);
+    world.playQemu(data);
+    let saved: Promise<unknown> | undefined;
+    await world.engine.withResource("vm/100", {}, async () => {
+      saved = world.vzdump({ vmid: "100", storage: "local" });
+      await vi.waitFor(() => expect(world.logged()).toContain("INFO: Starting Backup of VM 100 (qemu)"), {
+        timeout: 30_000,
+      });
+      await world.run(100);
+    });
+    expect(await saved).toMatchObject({ state: "done" });
+    expect(world.logged()).toEqual(
+      expect.arrayContaining(["INFO: status = running", "INFO: backup mode: snapshot"]),
+    );
   });
 
   test("stop the guest for its backup, and start it again as soon as its disks are held", async () => {
