@@ -1,4 +1,5 @@
 // What PVE fills in when a VM is created or cloned.
+import type { GuestArch } from "./argv/host-facts.ts";
 import { defaultBootDevices } from "./boot-order.ts";
 import { pinnedMachine } from "./new-machine.ts";
 import { keepNumberText } from "./number-text.ts";
@@ -13,6 +14,8 @@ export interface NewVmFacts {
   readonly qemuVersion: string;
   /** Unix seconds. */
   readonly now: number;
+  /** Of the guest; x86_64 where nothing else is said. */
+  readonly arch?: GuestArch;
 }
 
 /** The values of a created VM: boot order, identity, MAC addresses, where the client gave none. */
@@ -23,7 +26,9 @@ export function newVmValues(values: VmValues, facts: NewVmFacts): VmValues {
   }
   // `1` asks for one; `0` for none.
   const generation = result["vmgenid"];
-  if (generation === undefined || generation === "1") result["vmgenid"] = facts.newUuid();
+  // ARM machines have no device for it.
+  if ((generation === undefined || generation === "1") && facts.arch !== "aarch64")
+    result["vmgenid"] = facts.newUuid();
   const smbios =
     result["smbios1"] === undefined ? {} : readVmProperty("smbios1", result["smbios1"], "smbios1");
   if (smbios.uuid === undefined)

@@ -1,4 +1,5 @@
 // Creating a VM: its id is taken first, then its disks are made, then it is there. A crash in between leaves nothing.
+import { guestArch } from "@gpve/domain/vm/argv/guest-arch.ts";
 import { defaultBootDevices } from "@gpve/domain/vm/boot-order.ts";
 import { requireDrive } from "@gpve/domain/vm/drive.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
@@ -63,7 +64,12 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
             if (!isDriveKey(key) || state.drives[key] !== undefined) continue;
             await withPrefix(`unable to create VM ${args.vmid} - `, async () => {
               refuseSecondCloudinit(key, requireDrive(key, text), [state.drives]);
-              state.drives[key] = await makeDrive(host, args.vmid, key, text, { signal, log, progress });
+              state.drives[key] = await makeDrive(host, args.vmid, key, text, {
+                signal,
+                log,
+                progress,
+                values: args.values,
+              });
             });
             log(`${key}: successfully created disk '${state.drives[key]}'`);
             await checkpoint();
@@ -87,6 +93,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
                 newUuid: host.newUuid,
                 newMac: host.newMac,
                 qemuVersion: host.facts().qemuVersion,
+                arch: guestArch(args.values, host.facts()),
                 now: Math.floor(clock.now() / 1000),
               },
             );

@@ -5,10 +5,12 @@ import { contentOf } from "@gpve/domain/storage/definition.ts";
 import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
+import { guestArch } from "@gpve/domain/vm/argv/guest-arch.ts";
 import { isCdrom, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { allocateCloudinit, isNewCloudinit } from "./cloudinit-drive.ts";
 import { volumeOf, type VmHost } from "./vm-host.ts";
 
@@ -20,6 +22,8 @@ export interface DiskWork {
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
   readonly progress?: (fraction: number) => void;
+  /** Of the VM that gets the disk: its firmware is of its architecture. */
+  readonly values?: VmValues;
 }
 
 /** Whether making this drive takes more than a look at it. */
@@ -131,7 +135,7 @@ async function efiDisk(
   work: DiskWork,
 ): Promise<Drive> {
   const facts = host.facts();
-  const { vars } = firmwareImage(facts, facts.arch, drive, true);
+  const { vars } = firmwareImage(facts, guestArch(work.values ?? {}, facts), drive, true);
   if (vars === undefined) throw new AppError("internal.error", "this firmware has no variable store");
   const plugin = host.storages.plugin(storage);
   work.log(`efidisk0: copying the firmware's variable store to storage '${storage}'`);

@@ -8,6 +8,7 @@ import type {
   QemuCommand,
   ResolvedVolume,
 } from "@gpve/domain/vm/argv/command-input.ts";
+import { factsFor, guestArch, qemuBinaryFor } from "@gpve/domain/vm/argv/guest-arch.ts";
 import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
 import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
@@ -53,7 +54,7 @@ export async function planStart(
     start: {
       id: processId(vmid),
       label: `VM ${vmid}`,
-      program: host.qemuBinary,
+      program: input.paths.binary,
       args: withoutMonitors(command.argv.slice(1)),
       monitors: true,
       ...(uuid === undefined ? {} : { uuid }),
@@ -84,7 +85,7 @@ function withEfiVars(
 ): ResolvedVolumes & { readonly efiVars?: string } {
   if (values["bios"] !== "ovmf" || values["efidisk0"] !== undefined) return volumes;
   const facts = host.facts();
-  const { vars } = firmwareImage(facts, facts.arch, undefined, false);
+  const { vars } = firmwareImage(facts, guestArch(values, facts), undefined, false);
   if (vars === undefined) return volumes;
   const filename = `${host.ioFolder(processId(vmid))}/efivars`;
   const resolved = new Map(volumes.resolved).set(filename, {
@@ -109,7 +110,7 @@ export function commandInput(
     vmid,
     config: values,
     host: {
-      ...host.facts(),
+      ...factsFor(values, host.facts()),
       pciInUse: host.pci.inUse(vmid),
       characterDevices: new Set(portPaths(values).filter((path) => host.devices.isCharacterDevice(path))),
     },
@@ -120,7 +121,7 @@ export function commandInput(
       return found;
     },
     paths: {
-      binary: host.qemuBinary,
+      binary: qemuBinaryFor(values, host.facts(), host.qemuBinary),
       qmp: "",
       qmpEvents: "",
       qmpDescriptors: "",

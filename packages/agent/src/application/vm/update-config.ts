@@ -139,11 +139,12 @@ async function makeNewDrives(
   const values: Record<string, string> = {};
   const volumes: string[] = [];
   const known = new Set(ownedVolumes(host, vmid, before));
+  const after = { ...effectiveValues(before), ...update.set };
   try {
     for (const [key, text] of Object.entries(update.set)) {
       if (!isDriveKey(key)) continue;
       refuseSecondCloudinit(key, requireDrive(key, text), [before.values, before.pending, values]);
-      values[key] = await makeDrive(host, vmid, key, text, work);
+      values[key] = await makeDrive(host, vmid, key, text, { ...work, values: after });
       const { file } = requireDrive(key, values[key]);
       if (isNewDisk(key, text) && !known.has(file)) volumes.push(file);
     }

@@ -14,6 +14,7 @@ const MACHINES = '{"return": [{"name": "pc-i440fx-7.2", "alias": "pc"}, {"name":
 
 let folder: string;
 let mtime: number;
+let foreignMtime: number | undefined;
 let kvm: boolean;
 let works: boolean;
 let asked: number;
@@ -22,6 +23,7 @@ let keeper: HostFactsKeeper;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "gpve-keeper-"));
   [mtime, kvm, works, asked] = [1, false, true, 0];
+  foreignMtime = undefined;
   clock = new FakeClock();
   const exec: Exec = async (program) => {
     if (program === "ip") return { code: 0, stdout: "[]", stderr: "" };
@@ -33,7 +35,7 @@ beforeEach(() => {
     read: async () => undefined,
     readBytes: async () => undefined,
     list: async () => [],
-    mtime: async () => mtime,
+    mtime: async (path) => (path.endsWith("/qemu") ? mtime : foreignMtime),
     space: async () => ({ total: 0, free: 0, avail: 0 }),
   };
   keeper = new HostFactsKeeper({
@@ -87,4 +89,24 @@ it("knows nothing of a QEMU that is not there, and asks again", async () => {
   await clock.advance(20_000);
   await keeper.fresh();
   expect(keeper.facts().qemuVersion).toBe("7.2.1");
+});
+
+it("finds QEMUs for guests of another architecture beside its own", async () => {
+  await keeper.fresh();
+  expect(keeper.facts().foreignQemus).toEqual({});
+  foreignMtime = 5;
+  const look = async (): Promise<unknown> => {
+    await clock.advance(20_000);
+    await keeper.fresh();
+    return Object.values(keeper.facts().foreignQemus ?? {}).map(({ binary, version }) => [binary, version]);
+  };
+  const other = process.arch === "arm64" ? "x86_64" : "aarch64";
+  expect(await look()).toEqual([[`/usr/bin/qemu-system-${other}`, "7.2.1"]]);
+  await look();
+  expect(asked).toBe(2);
+  foreignMtime = 6;
+  works = false;
+  expect(await look()).toEqual([]);
+  await look();
+  expect(asked).toBe(3);
 });

@@ -1,13 +1,14 @@
 // The facts behind command lines, kept: what QEMU knows for as long as the binary stays the same, the rest for some
 // seconds.
+import { dirname, join } from "node:path";
 import { NO_QEMU } from "@gpve/domain/vm/argv/machine.ts";
-import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
+import type { GuestArch, HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { HostFiles } from "../facts/host-files.ts";
-import { hostTries, readHostFacts, type ClusterFacts, type HostTries } from "./host-facts.ts";
+import { HOST_ARCH, hostTries, readHostFacts, type ClusterFacts, type HostTries } from "./host-facts.ts";
 import { askQemu, type QemuKnowledge } from "./qemu-probe.ts";
 
 export interface HostFactsKeeperDeps {
@@ -25,6 +26,7 @@ export interface HostFactsKeeperDeps {
 }
 
 const GOOD_FOR_MS = 10_000;
+const FOREIGN_ARCHS = (["x86_64", "aarch64"] as const).filter((arch) => arch !== HOST_ARCH);
 
 export class HostFactsKeeper {
   readonly #deps: HostFactsKeeperDeps;
@@ -34,6 +36,8 @@ export class HostFactsKeeper {
   #asked:
     | { readonly mtime: number | undefined; readonly qemu: QemuKnowledge; readonly ioUring: boolean }
     | undefined;
+  /** By path. */
+  readonly #foreign = new Map<string, { readonly mtime: number; readonly qemu: QemuKnowledge | undefined }>();
 
   constructor(deps: HostFactsKeeperDeps) {
     this.#deps = deps;
@@ -66,10 +70,33 @@ export class HostFactsKeeper {
       exec,
       folder,
       qemu,
+      foreign: await this.#askForeign(),
       kvmUsable: this.#deps.kvmUsable(),
       tries: { vhostNet: tries.vhostNet, ioUring: async () => ioUring },
     });
     this.#readAt = clock.monotonic();
+  }
+
+  /** They lie beside the host's own. One that cannot be asked is none, until it is another one. */
+  async #askForeign(): Promise<Partial<Record<GuestArch, QemuKnowledge>>> {
+    const { files, exec, qemuBinary, log } = this.#deps;
+    const found: Partial<Record<GuestArch, QemuKnowledge>> = {};
+    for (const arch of FOREIGN_ARCHS) {
+      const path = join(dirname(qemuBinary), `qemu-system-${arch}`);
+      const mtime = await files.mtime(path);
+      if (mtime === undefined) continue;
+      let known = this.#foreign.get(path);
+      if (known?.mtime !== mtime) {
+        const qemu = await askQemu(path, exec).catch((err: unknown) => {
+          log.warn({ err: messageOf(err) }, "QEMU cannot be asked what it knows");
+          return undefined;
+        });
+        known = { mtime, qemu };
+        this.#foreign.set(path, known);
+      }
+      if (known.qemu !== undefined) found[arch] = known.qemu;
+    }
+    return found;
   }
 
   async #ask(): Promise<{ readonly qemu: QemuKnowledge; readonly ioUring: boolean }> {

@@ -3,7 +3,12 @@ import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { featuresOf } from "@gpve/domain/vm/argv/qemu-features.ts";
-import { firmwareTable, type GuestArch, type HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
+import {
+  firmwareTable,
+  type ForeignQemu,
+  type GuestArch,
+  type HostFacts,
+} from "@gpve/domain/vm/argv/host-facts.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { type Exec, exec as systemExec } from "@gpve/kit/exec.ts";
 import type { HostFiles } from "../facts/host-files.ts";
@@ -16,6 +21,8 @@ export interface HostFactsDeps {
   readonly files: HostFiles;
   readonly exec?: Exec;
   readonly qemu: QemuKnowledge;
+  /** By architecture, other than the host's. */
+  readonly foreign?: Readonly<Partial<Record<GuestArch, QemuKnowledge>>>;
   /** From the facts of the node: a guest really ran under it. */
   readonly kvmUsable: boolean;
   /** For files that are tried on; DIR/agent. */
@@ -48,6 +55,8 @@ const FIRMWARE_FOLDERS: Readonly<Record<GuestArch, string>> = {
   aarch64: "/usr/share/AAVMF",
 };
 
+export const HOST_ARCH: GuestArch = process.arch === "arm64" ? "aarch64" : "x86_64";
+
 export async function readHostFacts(
   deps: HostFactsDeps,
   cluster: ClusterFacts = NO_CLUSTER_FACTS,
@@ -57,10 +66,13 @@ export async function readHostFacts(
   const cpuText = (await files.read("/proc/cpuinfo")) ?? "";
   const cpu = parseCpuInfo(cpuText);
   const physBits = /^address sizes\s*:\s*(\d+) bits physical/m.exec(cpuText)?.[1];
-  const arch: GuestArch = process.arch === "arm64" ? "aarch64" : "x86_64";
-  const firmware = firmwareTable(FIRMWARE_FOLDERS[arch], (file) =>
-    sizeOf(`${FIRMWARE_FOLDERS[arch]}/${file}`),
-  );
+  const arch = HOST_ARCH;
+  const firmware = Object.assign(
+    {},
+    ...Object.values(FIRMWARE_FOLDERS).map((folder) =>
+      firmwareTable(folder, (file) => sizeOf(`${folder}/${file}`)),
+    ),
+  ) as HostFacts["firmware"];
   const initiator = /^InitiatorName=(\S+)/m.exec(
     (await files.read("/etc/iscsi/initiatorname.iscsi")) ?? "",
   )?.[1];
@@ -81,13 +93,12 @@ export async function readHostFacts(
     qemuVersion: qemu.version,
     features: featuresOf(qemu.version),
     ...(qemu.machines.length === 0 ? {} : { machineTypes: machineNames(qemu) }),
+    ...(deps.foreign === undefined ? {} : { foreignQemus: foreignQemus(deps.foreign) }),
     kvmUsable: deps.kvmUsable,
     vhostNet: tries.vhostNet(),
     ioUring: await tries.ioUring(),
     // Where QEMU is told no port, these two are not used.
-    ...(qemu.devices.has("qxl-vga") && qemu.commands.has("query-spice")
-      ? { spice: { address: "127.0.0.1", tlsPort: 61_000 } }
-      : {}),
+    ...(hasSpice(qemu) ? { spice: { address: "127.0.0.1", tlsPort: 61_000 } } : {}),
     netBootRoms: await hasNetBootRoms(files),
     hugepageSizesMiB: (await numbered("/sys/kernel/mm/hugepages", /^hugepages-(\d+)kB$/)).map(
       (kib) => kib / 1024,
@@ -103,6 +114,24 @@ export async function readHostFacts(
     renderNode: (await files.list("/dev/dri")).some((name) => name.startsWith("renderD")),
     ...(initiator === undefined ? {} : { iscsiInitiator: initiator }),
   };
+}
+
+function hasSpice({ devices, commands }: QemuKnowledge): boolean {
+  return devices.has("qxl-vga") && commands.has("query-spice");
+}
+
+function foreignQemus(found: NonNullable<HostFactsDeps["foreign"]>): NonNullable<HostFacts["foreignQemus"]> {
+  return Object.fromEntries(
+    Object.entries(found).map(([arch, qemu]) => [
+      arch,
+      {
+        binary: qemu.binary,
+        version: qemu.version,
+        machineTypes: machineNames(qemu),
+        spice: hasSpice(qemu),
+      } satisfies ForeignQemu,
+    ]),
+  );
 }
 
 function machineNames({ machines }: QemuKnowledge): ReadonlySet<string> {

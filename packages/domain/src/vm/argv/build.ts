@@ -4,6 +4,7 @@ import { bootIndexes } from "../boot-order.ts";
 import { driveKeys } from "../keys.ts";
 import type { VmValues } from "../vm-config.ts";
 import type { CommandInput, CommandOptions, Dialect } from "./command-input.ts";
+import { guestArch } from "./guest-arch.ts";
 import type { GuestArch, HostFacts } from "./host-facts.ts";
 import { chooseMachine, type MachineChoice } from "./machine.ts";
 import { deviceText, refuse, type DeviceOptions } from "./option-text.ts";
@@ -39,7 +40,7 @@ export class Build {
     this.dialect = this.options.dialect ?? "stock";
     this.isTemplate = input.config["template"] === "1";
     this.values = this.isTemplate ? templateValues(input.config) : input.config;
-    this.arch = (this.values["arch"] as GuestArch | undefined) ?? input.host.arch;
+    this.arch = guestArch(this.values, input.host);
     this.native = this.arch === input.host.arch;
     this.windows = windowsVersion(this.values["ostype"]);
     this.machine = chooseMachine(this.values, this.arch, input.host, this.options, this.dialect);
@@ -124,6 +125,8 @@ export class Build {
   #chooseKvm(): boolean {
     const wanted = this.flag("kvm") ?? this.native;
     if (!wanted) return false;
+    // No CPU runs the code of another kind, whoever asks for it.
+    if (this.stock && !this.native) return false;
     if (this.host.kvmUsable) return true;
     // Many clients always say kvm=1, without meaning that the guest shall not run at all.
     if (!this.stock)

@@ -20,6 +20,8 @@ export interface HostFacts {
   readonly machineTypes?: ReadonlySet<string>;
   /** KVM runs guests here: found by running one, not by looking for /dev/kvm. */
   readonly kvmUsable: boolean;
+  /** QEMUs for guests of other architectures, where they are installed. */
+  readonly foreignQemus?: Readonly<Partial<Record<GuestArch, ForeignQemu>>>;
   readonly vhostNet: boolean;
   readonly ioUring: boolean;
   /** The network boot code QEMU loads into NICs is installed. */
@@ -46,6 +48,14 @@ export interface HostFacts {
   readonly characterDevices: ReadonlySet<string>;
   /** The host can render for virtio-gl. */
   readonly renderNode: boolean;
+}
+
+export interface ForeignQemu {
+  readonly binary: string;
+  readonly version: string;
+  readonly machineTypes: ReadonlySet<string>;
+  /** It has SPICE. */
+  readonly spice: boolean;
 }
 
 export interface SpiceFacts {
