@@ -21,7 +21,10 @@ import { createAccessHandlers } from "./presentation/http/access/access-handlers
 import { createClusterHandlers } from "./presentation/http/cluster/cluster-handlers.ts";
 import { createCpuHandlers } from "./presentation/http/cluster/cpu-handlers.ts";
 import { createNotYetHandlers } from "./presentation/http/cluster/not-yet-handlers.ts";
+import { createFirewallHandlers } from "./presentation/http/firewall/firewall-handlers.ts";
+import { createContainerHandlers } from "./presentation/http/guest/container-handlers.ts";
 import { createGuestReadHandlers } from "./presentation/http/guest/guest-read-handlers.ts";
+import { createSdnHandlers } from "./presentation/http/network/sdn-handlers.ts";
 import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
 import { attemptStorage } from "./application/storage/attempt-storage.ts";
 import { createStorageHandlers } from "./presentation/http/storage/storage-handlers.ts";
@@ -49,6 +52,7 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     pools: () => poolMembership(access.directory.model()),
     storages: () => storages.listing(),
   });
+  const readGuests = new ReadGuests({ guests, board, permissions: () => access.directory.model() });
   const pools = new Pools({
     records,
     directory: access.directory,
@@ -61,10 +65,10 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
       storages,
       attempt: (definition, ctx) => attemptStorage({ agents: parts.agents, node: nodeName }, definition, ctx),
     }),
-    ...createGuestReadHandlers({
-      guests: new ReadGuests({ guests, board, permissions: () => access.directory.model() }),
-      agents: parts.agents,
-    }),
+    ...createGuestReadHandlers({ guests: readGuests, agents: parts.agents }),
+    ...createContainerHandlers({ guests: readGuests }),
+    ...createFirewallHandlers(),
+    ...createSdnHandlers(),
     ...createCpuHandlers({ models: new CpuModels(records), board }),
     ...createClusterTaskHandlers({ tasks: recentTasks }),
     ...createNotYetHandlers({ localNode: nodeName, quorate: reads.answers }),

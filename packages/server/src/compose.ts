@@ -300,6 +300,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         },
         agents,
         localNode: nodeName,
+        knowsNode: (node) => node === nodeName || board.get(node) !== undefined,
         uploads: new AgentUploads({
           agentOf: (node) => requireAgent({ agents: () => agents, localNode: nodeName }, node),
           newRequestId: shared.newRequestId,

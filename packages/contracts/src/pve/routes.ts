@@ -3,19 +3,10 @@
 //
 // Pure index methods (GET whose answer is the list of its child paths) need no line: they are derived.
 
-/** write: every call is audited. none: reads. secret: audited, and never with its parameters. */
-export type AuditRule = "none" | "write" | "secret";
+import { absentRoutes } from "./absent-routes.ts";
+import type { RouteDecl } from "./route-decl.ts";
 
-export interface RouteDecl {
-  readonly audit: AuditRule;
-  /** Where the code runs; default: the node in `proxyto`, else the server that was asked. */
-  readonly runs?: "server" | "node";
-  /**
-   * The answer goes out as it came: it is a guest's own, or QEMU's, with true and false where PVE's own answers have 1
-   * and 0.
-   */
-  readonly verbatim?: true;
-}
+export type { AuditRule, RouteDecl } from "./route-decl.ts";
 
 const read: RouteDecl = { audit: "none" };
 const readOnNode: RouteDecl = { audit: "none", runs: "node" };
@@ -255,6 +246,8 @@ export const pveRoutes = {
   "GET /storage/{storage}": read,
   "PUT /storage/{storage}": secret,
   "DELETE /storage/{storage}": write,
+
+  ...absentRoutes,
 } as const satisfies Record<string, RouteDecl>;
 
 export type DeclaredRoute = keyof typeof pveRoutes;

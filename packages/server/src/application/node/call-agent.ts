@@ -25,7 +25,12 @@ export function requireAgent(
 ): AgentConnection {
   const connection = deps.agents().connection(node === "localhost" ? deps.localNode : node);
   if (connection !== undefined) return connection;
-  throw new AppError(
+  throw unknownNode(node);
+}
+
+/** PVE's words for a node that nobody has heard of. */
+export function unknownNode(node: string): AppError {
+  return new AppError(
     "object.not_found",
     `hostname lookup '${node}' failed - failed to get address info for: ${node}: Name or service not known`,
   );

@@ -27,6 +27,7 @@ beforeAll(async () => {
     handlers: fix.handlers,
     agents: { connection: () => undefined },
     localNode: "n1",
+    knowsNode: (node) => node === "n1",
     uploads: { open: () => Promise.reject(new Error("no uploads here")) },
     fresh: (signal) => fix.records.fresh({ signal }),
     audit: () => Promise.resolve(),

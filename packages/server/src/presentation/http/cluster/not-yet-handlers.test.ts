@@ -29,7 +29,29 @@ test("single objects are missing in PVE's words", () => {
     "no such ha group 'g'",
   );
   expect(() => handlers["GET /cluster/ha/rules/{rule}"]?.({ rule: "r" }, all)).toThrow("no such ha rule 'r'");
-  expect(() => handlers["GET /cluster/replication/{id}"]?.({ id: "100-0" }, all)).toThrow("no such job");
+  for (const job of [
+    handlers["GET /cluster/replication/{id}"]?.bind(undefined, { id: "100-0" }, all),
+    handlers["GET /nodes/{node}/replication/{id}/status"]?.bind(undefined, { node: "n1", id: "100-0" }, all),
+    handlers["GET /nodes/{node}/replication/{id}/log"]?.bind(undefined, { node: "n1", id: "100-0" }, all),
+  ])
+    expect(job).toThrow("no such replication job '100-0'");
+  expect(() => handlers["GET /cluster/metrics/server/{id}"]?.({ id: "m" }, all)).toThrow(
+    "status server entry 'm' does not exist",
+  );
+  expect(() => handlers["GET /cluster/jobs/realm-sync/{id}"]?.({ id: "j" }, all)).toThrow(
+    expect.objectContaining({ errors: { id: "No such job 'j'" } }),
+  );
+});
+
+test("notifications, metric servers, ACME and synchronisation of realms have nothing to list", () => {
+  const lists = Object.entries(handlers).filter(([key]) => /acme|metrics|notifications|realm-sync/.test(key));
+  for (const [key, handler] of lists.filter(([each]) => !each.endsWith("}")))
+    expect((handler as () => unknown)(), key).toEqual([]);
+  expect(handlers["GET /cluster/ha/status/manager_status"]?.({}, all)).toEqual({
+    manager_status: {},
+    lrm_status: {},
+    quorum: { node: "n1", quorate: 1 },
+  });
 });
 
 test("shows the quorum", () => {

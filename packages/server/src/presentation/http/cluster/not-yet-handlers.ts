@@ -1,7 +1,9 @@
-// True answers about what no gpve has yet: high availability, replication, subscriptions. Lists are empty, single
-// objects do not exist; changing them is not implemented and answered as such.
+// True answers about what no gpve has yet: high availability, replication, subscriptions, notifications, metric servers,
+// certificates by ACME. Lists are empty, single objects do not exist; changing them is not implemented and answered as
+// such.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 
 export interface NotYetDeps {
   readonly localNode: string;
@@ -27,15 +29,40 @@ export function createNotYetHandlers(deps: NotYetDeps): PveHandlers {
         quorate: deps.quorate() ? 1 : 0,
       },
     ],
+    "GET /cluster/ha/status/manager_status": () => ({
+      manager_status: {},
+      lrm_status: {},
+      quorum: { node: deps.localNode, quorate: deps.quorate() ? 1 : 0 },
+    }),
+    "GET /cluster/acme/account": () => [],
+    "GET /cluster/acme/plugins": () => [],
+    "GET /cluster/jobs/realm-sync": () => [],
+    "GET /cluster/jobs/realm-sync/{id}": ({ id }) => {
+      throw parameterError({ id: `No such job '${id}'` });
+    },
+    "GET /cluster/metrics/server": () => [],
+    "GET /cluster/metrics/server/{id}": ({ id }) => missing(`status server entry '${id}' does not exist`),
+    "GET /cluster/notifications/endpoints/gotify": () => [],
+    "GET /cluster/notifications/endpoints/sendmail": () => [],
+    "GET /cluster/notifications/endpoints/smtp": () => [],
+    "GET /cluster/notifications/endpoints/webhook": () => [],
+    "GET /cluster/notifications/matchers": () => [],
+    "GET /cluster/notifications/targets": () => [],
     "GET /cluster/replication": () => [],
-    "GET /cluster/replication/{id}": () => missing("no such job"),
+    "GET /cluster/replication/{id}": noReplication,
     "GET /nodes/{node}/replication": () => [],
+    "GET /nodes/{node}/replication/{id}/log": noReplication,
+    "GET /nodes/{node}/replication/{id}/status": noReplication,
     "GET /nodes/{node}/subscription": () => ({
       status: "notfound",
       message: "There is no subscription key",
       url: SUBSCRIPTION_INFO,
     }),
   };
+}
+
+function noReplication({ id }: { readonly id: string }): never {
+  return missing(`no such replication job '${id}'`);
 }
 
 function missing(text: string): never {

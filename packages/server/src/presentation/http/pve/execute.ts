@@ -14,7 +14,7 @@ import { methodKey } from "@gpve/domain/schema/method-table.ts";
 import { toWire } from "@gpve/domain/schema/to-wire.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import type { Authenticated, PveApiDeps } from "./ports.ts";
-import { requireAgent } from "../../../application/node/call-agent.ts";
+import { requireAgent, unknownNode } from "../../../application/node/call-agent.ts";
 
 export interface ExecuteRequest {
   readonly method: PveMethod;
@@ -28,7 +28,7 @@ export interface ExecuteRequest {
 }
 
 export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promise<PveReply> {
-  const { method, params, auth, signal } = request;
+  const { method, auth, signal } = request;
   const key = methodKey(method);
   const route = declaredRoute(key);
   const index = route === undefined ? staticIndexRows(method) : undefined;
@@ -37,19 +37,19 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
   }
   if (method.method === "GET") await deps.fresh(signal);
   const access = deps.accessOf(auth.actor);
-  deps.authorize(method.permissions, params, auth.actor, access);
+  deps.authorize(method.permissions, request.params, auth.actor, access);
   return deps.trace(
     key,
     { "http.route": method.path, "http.request.method": method.method },
     async (traceparent) => {
-      const node = params["node"];
+      const { node, params } = atNode(deps, request);
       const runsOnNode = (route?.runs ?? (method.proxyto === "node" ? "node" : "server")) === "node";
-      if (index === undefined && runsOnNode && typeof node === "string") {
+      if (index === undefined && runsOnNode && node !== undefined) {
         const connection = requireAgent({ agents: () => deps.agents, localNode: deps.localNode }, node);
         const reply = await connection.call(
           {
             route: key,
-            params: node === "localhost" ? { ...params, node: deps.localNode } : params,
+            params,
             source: request.source,
             actor: auth.actor,
             requestId: request.requestId,
@@ -61,6 +61,8 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
         const data = route?.verbatim === true ? reply.data : toWire(method.returns, reply.data);
         return new PveReply({ ...reply, data });
       }
+      // PVE passes it on to the node; what is read from memory here must not make a node up.
+      if (method.proxyto === "node" && node !== undefined && !deps.knowsNode(node)) throw unknownNode(node);
       const valid = requireValidParams(method, params, { source: request.source });
       if (index !== undefined) return new PveReply({ data: index });
       const ctx: RequestContext = {
@@ -79,6 +81,18 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
       return new PveReply({ data: toWire(method.returns, reply) });
     },
   );
+}
+
+/** The node in the path; "localhost" is this one. */
+function atNode(
+  deps: Pick<PveApiDeps, "localNode">,
+  { params }: ExecuteRequest,
+): { readonly node: string | undefined; readonly params: Record<string, unknown> } {
+  const { node } = params;
+  if (typeof node !== "string") return { node: undefined, params };
+  return node === "localhost"
+    ? { node: deps.localNode, params: { ...params, node: deps.localNode } }
+    : { node, params };
 }
 
 function handlerOf(handlers: PveHandlers, key: string): PveHandler<PveRouteKey> {

@@ -59,6 +59,8 @@ export interface PveApiDeps {
   readonly handlers: PveHandlers;
   readonly agents: AgentDirectory;
   readonly localNode: string;
+  /** Whether it ever joined, be it away now or not. */
+  readonly knowsNode: (node: string) => boolean;
   readonly uploads: Uploads;
   /** Resolves when memory shows everything committed before. */
   readonly fresh: (signal: AbortSignal) => Promise<void>;

@@ -46,6 +46,7 @@ const fakeDeps: PveApiDeps = {
     "POST /access/ticket": () => {
       throw new AppError("auth.failed", "authentication failure");
     },
+    "GET /nodes/{node}/lxc": ({ node }) => [{ name: node }],
     "GET /cluster/resources": () => new PveReply({ rawJson: Buffer.from('[{"id":"node/n1"}]') }),
   },
   agents: {
@@ -62,6 +63,7 @@ const fakeDeps: PveApiDeps = {
         : undefined,
   },
   localNode: "n1",
+  knowsNode: (node) => node === "n1",
   uploads: { open: () => Promise.reject(new Error("no uploads here")) },
   fresh: async () => undefined,
   audit: async (event) => void audited.push(event),
@@ -259,6 +261,15 @@ test("refuses unknown verbs, bodies on GET and DELETE, chunked bodies and too mu
   expect(
     await call("POST", "/api2/json/pools", { headers: form, body: Buffer.alloc(513 * 1024, "a") }),
   ).toMatchObject({ status: 501, reason: "for data too large" });
+});
+
+test("reads what it remembers of nodes that exist; localhost is this node", async () => {
+  expect((await call("GET", "/api2/json/nodes/n1/lxc")).body).toBe('{"data":[{"name":"n1"}]}');
+  expect((await call("GET", "/api2/json/nodes/localhost/lxc")).body).toBe('{"data":[{"name":"n1"}]}');
+  expect(await call("GET", "/api2/json/nodes/nope/lxc")).toMatchObject({
+    status: 500,
+    reason: expect.stringMatching(/^hostname lookup 'nope' failed/),
+  });
 });
 
 test("answers 501 for unknown paths, formats and methods in PVE's words", async () => {

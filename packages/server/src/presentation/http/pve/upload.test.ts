@@ -95,6 +95,7 @@ beforeAll(async () => {
     handlers: {},
     agents,
     localNode: "n1",
+    knowsNode: (node) => node === "n1",
     uploads: new AgentUploads({
       agentOf: (node) => requireAgent({ agents: () => agents, localNode: "n1" }, node),
       newRequestId: () => "r2",
