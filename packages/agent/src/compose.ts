@@ -29,6 +29,9 @@ import { createStorageChecks } from "./application/storage/check-storage.ts";
 import { datacenterCollection } from "./application/vm/vm-configs.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeVms } from "./compose-vm.ts";
+import { DiskInventory } from "./infrastructure/disks/disk-inventory.ts";
+import { LinuxDiskHost } from "./infrastructure/disks/linux-disk-host.ts";
+import { VolumeManagers } from "./infrastructure/disks/volume-managers.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { ksmShared } from "./infrastructure/facts/ksm.ts";
@@ -52,6 +55,7 @@ import { LinuxHostMemory } from "./infrastructure/host/host-memory.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { SysfsDevices } from "./infrastructure/host/sysfs-devices.ts";
 import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
+import { createDiskHandlers } from "./presentation/pve/disk-handlers.ts";
 import { createGraphHandlers } from "./presentation/pve/graph-handlers.ts";
 import { createHostHandlers } from "./presentation/pve/host-handlers.ts";
 import { createNodeHandlers } from "./presentation/pve/node-handlers.ts";
@@ -210,6 +214,10 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         mappedPci: vms.mappedPci,
       }),
       nodeHandlers,
+      createDiskHandlers({
+        disks: new DiskInventory(new LinuxDiskHost({ exec: runExec })),
+        volumes: new VolumeManagers({ exec: runExec }),
+      }),
       createGraphHandlers({
         node: nodeName,
         graphs: new GraphFiles(data.file("agent", "graphs")),
