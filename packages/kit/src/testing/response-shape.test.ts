@@ -34,7 +34,7 @@ test("names every key of the wrong type, choice or pattern, and every missing on
     "[0].kind: 'c' is no choice",
     "[0].size: number 1.5, not an integer",
     "[0].load: a string, not a number",
-    "[0].on: string 1, not 0 or 1",
+    '[0].on: string "1", not 0 or 1',
   ]);
   expect(shapeProblems(schema, [{ name: 5 }])).toEqual([
     "[0].name: a number, not a string",

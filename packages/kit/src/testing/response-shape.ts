@@ -12,16 +12,20 @@ export function shapeProblems(schema: PveSchema, value: unknown, at = ""): reado
     case "object":
       return isObject(value) ? objectProblems(schema, value, at) : [`${where}: not an object`];
     case "boolean":
-      return value === 0 || value === 1 ? [] : [`${where}: ${typeof value} ${String(value)}, not 0 or 1`];
+      return value === 0 || value === 1
+        ? []
+        : [`${where}: ${typeof value} ${JSON.stringify(value)}, not 0 or 1`];
     case "integer":
-      return Number.isInteger(value) ? [] : [`${where}: ${typeof value} ${String(value)}, not an integer`];
+      return Number.isInteger(value)
+        ? []
+        : [`${where}: ${typeof value} ${JSON.stringify(value)}, not an integer`];
     case "number":
       return typeof value === "number" ? [] : [`${where}: a ${typeof value}, not a number`];
     case "string":
       return textProblems(schema, value, where);
     case "null":
       return [`${where}: not null`];
-    default:
+    case undefined:
       return [];
   }
 }

@@ -67,8 +67,14 @@ export class LinuxDiskHost implements DiskHost {
       this.#output("lsblk", ["--json", "-o", "path,parttype,fstype"]),
       this.#output("pvs", ["--noheadings", "--readonly", "-o", "pv_name"]),
       this.#output("lvs", [
-        ...["-S", "lv_name=~^osd-", "-o", "devices,lv_name,lv_tags"],
-        ...["--noheadings", "--readonly", "--separator", ";"],
+        "-S",
+        "lv_name=~^osd-",
+        "-o",
+        "devices,lv_name,lv_tags",
+        "--noheadings",
+        "--readonly",
+        "--separator",
+        ";",
       ]),
       this.#output("zpool", ["list", "-HPLv"]),
     ]);

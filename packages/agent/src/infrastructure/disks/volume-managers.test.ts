@@ -33,8 +33,12 @@ test("lists volume groups with their disks, and thin pools with what is used of 
           {
             lv: [
               {
-                ...{ vg_name: "pve", lv_name: "data", lv_size: "1000", lv_metadata_size: "200" },
-                ...{ data_percent: "12.57", metadata_percent: "1.00" },
+                vg_name: "pve",
+                lv_name: "data",
+                lv_size: "1000",
+                lv_metadata_size: "200",
+                data_percent: "12.57",
+                metadata_percent: "1.00",
               },
             ],
           },
@@ -114,10 +118,18 @@ test("reads pools of ZFS and the tree of one", async () => {
     leaf: false,
     children: [
       {
-        ...{ name: "tank", state: "DEGRADED", msg: "", leaf: false, ...none },
+        name: "tank",
+        state: "DEGRADED",
+        msg: "",
+        leaf: false,
+        ...none,
         children: [
           {
-            ...{ name: "mirror-0", state: "DEGRADED", msg: "", leaf: false, ...none },
+            name: "mirror-0",
+            state: "DEGRADED",
+            msg: "",
+            leaf: false,
+            ...none,
             children: [
               { name: "/dev/sda", state: "ONLINE", msg: "", leaf: true, ...none, cksum: 1 },
               { name: "/dev/sdb", state: "UNAVAIL", msg: "was /dev/sdb1", leaf: true, ...none },
@@ -126,7 +138,9 @@ test("reads pools of ZFS and the tree of one", async () => {
         ],
       },
       {
-        ...{ name: "logs", msg: "", leaf: false },
+        name: "logs",
+        msg: "",
+        leaf: false,
         children: [{ name: "/dev/sdc", state: "ONLINE", msg: "", leaf: true, ...none }],
       },
     ],

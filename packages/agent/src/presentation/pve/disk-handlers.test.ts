@@ -6,7 +6,11 @@ import { shapeProblems } from "@gpve/kit/testing/response-shape.ts";
 import { createDiskHandlers } from "./disk-handlers.ts";
 
 const row = (devpath: string, used: string | undefined, more: Readonly<Record<string, unknown>> = {}) => ({
-  ...{ devpath, gpt: true, size: 512, osdid: -1, "osdid-list": null },
+  devpath,
+  gpt: true,
+  size: 512,
+  osdid: -1,
+  "osdid-list": null,
   ...(used === undefined ? {} : { used }),
   ...more,
 });

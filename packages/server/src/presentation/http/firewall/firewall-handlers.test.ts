@@ -20,7 +20,7 @@ const call = (from: PveHandlers, key: string): unknown => {
 
 test("answers what can be listed in the shape PVE gives it, and nothing is in it", () => {
   for (const from of [handlers, createSdnHandlers()]) {
-    for (const key of Object.keys(from).filter((each) => !/\}$/.test(each) && !each.endsWith("/subnets"))) {
+    for (const key of Object.keys(from).filter((each) => !each.endsWith("}") && !each.endsWith("/subnets"))) {
       const answer = call(from, key);
       expect(shapeProblems(methodByKey(key)?.returns ?? {}, answer), key).toEqual([]);
       if (key.endsWith("/log")) expect(answer).toEqual([{ n: 1, t: "no content" }]);
