@@ -26,6 +26,7 @@ export function shapeProblems(schema: PveSchema, value: unknown, at = ""): reado
     case "null":
       return [`${where}: not null`];
     case undefined:
+    default:
       return [];
   }
 }
