@@ -3,6 +3,8 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
+import { uploadImage } from "../support/images.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const needs = {
@@ -61,5 +63,24 @@ describe.skipIf(missing.length > 0)("a VM with UEFI and a TPM", () => {
     await run(`/nodes/${node}/qemu`, { vmid: 101, memory: 128, bios: "ovmf" });
     expect((await run(`/nodes/${node}/qemu/101/status/start`)).exitstatus).toBe("WARNINGS: 1");
     await run(`/nodes/${node}/qemu/101/status/stop`);
+  });
+
+  test("boots a guest that knows it was started by UEFI", { timeout: 20 * 60_000 }, async () => {
+    const vm = `/nodes/${node}/qemu/102`;
+    const made = await run(`/nodes/${node}/qemu`, {
+      vmid: 102,
+      memory: 256,
+      bios: "ovmf",
+      efidisk0: "local:1,efitype=4m",
+      scsihw: "virtio-scsi-pci",
+      scsi0: `local:0,import-from=${await uploadImage(gpve, "tiny.qcow2")}`,
+      boot: "order=scsi0",
+      agent: 1,
+    });
+    expect(made.exitstatus).toBe("OK");
+    expect((await run(`${vm}/status/start`)).exitstatus).toMatch(/^(?:OK|WARNINGS: \d+)$/);
+    await untilAgentAnswers(api, vm);
+    expect(await runByAgent(api, vm, "/bin/ls", "/sys/firmware/efi")).toContain("efivars");
+    expect((await run(`${vm}/status/stop`)).exitstatus).toBe("OK");
   });
 });

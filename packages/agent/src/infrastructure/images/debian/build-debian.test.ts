@@ -41,6 +41,8 @@ describe("building a Debian image", () => {
         put("root/etc/resolv.conf", "nameserver of the host");
         put("root/etc/cloud/cloud.cfg.d/keep", "");
         put("root/etc/ssh/ssh_host_rsa_key", "secret");
+        put("tools/usr/lib/shim/shimx64.efi.signed", "shim");
+        put("tools/usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed", "grub");
         options?.onLine?.("I: running apt-get update", "stderr");
         options?.onLine?.("W: noise", "stderr");
       }
@@ -66,6 +68,11 @@ describe("building a Debian image", () => {
     closeSync(file);
     expect([disk[0], disk[439], disk[446]]).toEqual([7, 7, 0x80]);
     expect(disk.toString("latin1", 512, 516)).toBe("core");
+    // The second partition of the table is for UEFI firmware.
+    expect([disk[446 + 16], disk[446 + 16 + 4]]).toEqual([0, 0xef]);
+    const uefi = (path: string): string => readFileSync(join(folder, "uefi/EFI", path), "utf8");
+    expect([uefi("BOOT/BOOTX64.EFI"), uefi("BOOT/grubx64.efi")]).toEqual(["shim", "grub"]);
+    expect(uefi("debian/grub.cfg")).toContain("configfile $prefix/grub.cfg\n");
     expect(existsSync(join(folder, "root/etc/ssh/ssh_host_rsa_key"))).toBe(false);
     expect(readFileSync(join(folder, "root/etc/machine-id"), "utf8")).toBe("");
     expect(calls.find(([file]) => file === "perl")).toContain("bookworm");
@@ -83,7 +90,9 @@ describe("building a Debian image", () => {
 
   test("depends on the packages apt has today", async () => {
     const recipe = debianRecipe(tools(), root);
-    expect(await recipe.inputs()).toHaveLength(DEBIAN_PACKAGES.length + 1);
+    const inputs = await recipe.inputs();
+    expect(inputs).toContain("shim-signed.deb SHA256:shim-signed");
+    expect(inputs).toHaveLength(DEBIAN_PACKAGES.length + 5);
     expect(recipe.stamp?.()).toMatch(/^[0-9a-f]{64} \d/);
   });
 

@@ -1,6 +1,6 @@
 // A full Debian with cloud-init and guest agent, of the release this host runs: mmdebstrap fills a folder, mke2fs turns
-// it into a file system, GRUB's two parts go before the first partition. Needs root, because files have owners; it
-// installs nothing on this host: mmdebstrap itself is only unpacked.
+// it into a file system, GRUB's two parts for BIOS go before the first partition, those for UEFI into one of their own.
+// Needs root, because files have owners; it installs nothing on this host: what it works with is only unpacked.
 import { createHash } from "node:crypto";
 import {
   closeSync,
@@ -18,11 +18,15 @@ import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { DebianPackages } from "../debian-packages.ts";
+import { FAT_PACKAGE, makeFatPartition } from "../fat-partition.ts";
 import type { ImageRecipe } from "../image-recipe.ts";
 import { masterBootRecord } from "../mbr.ts";
+import { EFI_SYSTEM_PARTITION, UEFI_PACKAGES, uefiFiles } from "../uefi-boot.ts";
 
 const MIB = 1024 * 1024;
-const ROOT = { startBytes: MIB, sizeBytes: 3071 * MIB, type: 0x83, bootable: true };
+/** The root is the first in the table and the last on the disk: the one that grows. */
+const ROOT = { startBytes: 16 * MIB, sizeBytes: 3056 * MIB, type: 0x83, bootable: true };
+const UEFI = { startBytes: MIB, sizeBytes: 15 * MIB, type: EFI_SYSTEM_PARTITION };
 const UUID = "67707665-6465-6269-616e-000000000001";
 const BOOT_CODE_BYTES = 440;
 
@@ -54,18 +58,28 @@ export const DEBIAN_PACKAGES: readonly string[] = [
   "less",
 ];
 
+/** Used here, not installed in the guest. */
+const TOOLS = ["mmdebstrap", FAT_PACKAGE, ...UEFI_PACKAGES];
+
 /**
  * Debian keeps /vmlinuz and /initrd.img pointing at the newest kernel. `no_timer_check`: emulated on a busy host, the
  * guest gets no processor while Linux counts timer ticks, and Linux would then panic over a timer that works.
  */
-const GRUB_CONFIG = `serial --unit=0 --speed=115200
-terminal_input serial console
-terminal_output serial console
+const GRUB_CONFIG = `if [ "$grub_platform" = pc ]; then
+  serial --unit=0 --speed=115200
+  terminal_input serial console
+  terminal_output serial console
+fi
 set timeout=0
 menuentry Debian {
   linux /vmlinuz root=UUID=${UUID} rootfstype=ext4 ro console=tty0 console=ttyS0,115200 net.ifnames=0 no_timer_check quiet
   initrd /initrd.img
 }
+`;
+
+const UEFI_GRUB_CONFIG = `search --set=root --fs-uuid ${UUID}
+set prefix=($root)/boot/grub
+configfile $prefix/grub.cfg
 `;
 
 /** Where instructions come from, and what would only cost time: keys nobody uses any more, a locale to be built. */
@@ -96,9 +110,10 @@ export function debianRecipe(
     const own = JSON.stringify([
       DEBIAN_PACKAGES,
       GRUB_CONFIG,
+      uefiFiles("", UEFI_GRUB_CONFIG),
       CLOUD_CONFIG,
       [INITRAMFS, ...INITRAMFS_MODULES, ...TIMERS],
-      ROOT,
+      [ROOT, UEFI],
       host.codename(),
     ]);
     return createHash("sha256").update(own).digest("hex");
@@ -107,7 +122,7 @@ export function debianRecipe(
     name: "debian",
     stamp: () => `${recipe()} ${debian.listsChanged()}`,
     inputs: async () => {
-      const files = await debian.locate(DEBIAN_PACKAGES);
+      const files = await debian.locate([...DEBIAN_PACKAGES, ...TOOLS]);
       return [`recipe ${recipe()}`, ...files.map(({ file, checksum }) => `${file} ${checksum}`).toSorted()];
     },
     build: async (folder, target, say, signal) => {
@@ -119,13 +134,14 @@ export function debianRecipe(
       }
       const work = { timeoutMs: 60 * 60_000, ...(signal === undefined ? {} : { signal }) };
       const root = join(folder, "root");
-      await debian.unpack(["mmdebstrap"], join(folder, "archives"), join(folder, "tools"));
+      const tools = join(folder, "tools");
+      await debian.unpack(TOOLS, join(folder, "archives"), tools);
       const presets = presetFiles(join(folder, "presets"));
       say(`installing ${DEBIAN_PACKAGES.length} packages and what they need: this takes minutes`);
       await exec(
         "perl",
         [
-          join(folder, "tools/usr/bin/mmdebstrap"),
+          join(tools, "usr/bin/mmdebstrap"),
           "--mode=root",
           "--variant=minbase",
           `--include=${DEBIAN_PACKAGES.join(",")}`,
@@ -163,6 +179,13 @@ export function debianRecipe(
       say("making the disk");
       const disk = join(folder, "disk.raw");
       writeDisk(disk, root);
+      await makeFatPartition(exec, tools, join(folder, "uefi"), {
+        disk,
+        partition: UEFI,
+        label: "UEFI",
+        serial: "67706462",
+        files: uefiFiles(tools, UEFI_GRUB_CONFIG),
+      });
       await exec(
         "mke2fs",
         [
@@ -241,16 +264,16 @@ function configure(root: string): void {
 function writeDisk(path: string, root: string): void {
   const boot = readFileSync(join(root, "boot/grub/i386-pc/boot.img"));
   const core = readFileSync(join(root, "boot/grub/core.img"));
-  if (core.length > ROOT.startBytes - 512) {
+  if (core.length > UEFI.startBytes - 512) {
     throw new AppError(
       "internal.error",
-      `GRUB's core of ${core.length} bytes does not fit before the partition`,
+      `GRUB's core of ${core.length} bytes does not fit before the partitions`,
     );
   }
   const disk = openSync(path, "w", 0o600);
   try {
     ftruncateSync(disk, ROOT.startBytes + ROOT.sizeBytes);
-    writeSync(disk, masterBootRecord(boot.subarray(0, BOOT_CODE_BYTES), [ROOT], 0x67706462));
+    writeSync(disk, masterBootRecord(boot.subarray(0, BOOT_CODE_BYTES), [ROOT, UEFI], 0x67706462));
     writeSync(disk, core, 0, core.length, 512);
   } finally {
     closeSync(disk);

@@ -34,6 +34,8 @@ describe("building the tiny image", () => {
       ["usr/bin/dropbearkey", staticProgram()],
       ["usr/bin/scp", staticProgram()],
       ["usr/lib/syslinux/mbr/mbr.bin", "mbr"],
+      ["usr/lib/shim/shimx64.efi.signed", "shim"],
+      ["usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed", "grub"],
       ["lib/modules/6.1.0-1-cloud-amd64/kernel/virtio_pci.ko", "\0depends=\0alias=pci:v1\0"],
     ];
     return async (file, args, options) => {
@@ -83,6 +85,11 @@ describe("building the tiny image", () => {
     expect(calls.map(([tool]) => tool)).toEqual(
       expect.arrayContaining(["mformat", "mcopy", "syslinux", "mke2fs", "qemu-img"]),
     );
+    const copied = calls.flatMap((call) => (call[0] === "mcopy" ? [call.at(-2)?.replace(/^.*\//, "")] : []));
+    expect(copied).toEqual(["vmlinuz", "initrd", "syslinux.cfg", "EFI"]);
+    const boot = (path: string): string => readFileSync(join(folder, "boot", path), "utf8");
+    expect([boot("EFI/BOOT/BOOTX64.EFI"), boot("EFI/BOOT/grubx64.efi")]).toEqual(["shim", "grub"]);
+    expect(boot("EFI/debian/grub.cfg")).toContain(/APPEND (.*)/.exec(boot("syslinux.cfg"))?.[1]);
     expect(said).toContain("packing the root file system for Linux 6.1.0-1-cloud-amd64");
   });
 

@@ -1,5 +1,6 @@
 // The tiny guest: a Linux that is up two seconds after its firmware. One disk with two partitions: a FAT one with
-// boot loader, kernel and the root file system as an archive, and a small ext4 one for what must survive a reboot.
+// boot loaders (one for BIOS, one for UEFI), kernel and the root file system as an archive, and a small ext4 one for
+// what must survive a reboot.
 // Nothing here needs root, a loop device or an installed package other than apt, dpkg, e2fsprogs and qemu-utils.
 import { createHash } from "node:crypto";
 import { closeSync, ftruncateSync, openSync, readFileSync, writeFileSync, writeSync } from "node:fs";
@@ -8,14 +9,16 @@ import { zstdCompressSync } from "node:zlib";
 import { type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { cpioArchive } from "../cpio-archive.ts";
 import { DebianPackages } from "../debian-packages.ts";
+import { FAT_PACKAGE, makeFatPartition } from "../fat-partition.ts";
 import type { ImageRecipe } from "../image-recipe.ts";
 import { masterBootRecord } from "../mbr.ts";
+import { EFI_SYSTEM_PARTITION, UEFI_PACKAGES, uefiFiles } from "../uefi-boot.ts";
 import { GUEST_SCRIPTS } from "./guest-scripts.ts";
 import { SEED_SCRIPTS } from "./seed-script.ts";
 import { GUEST_MODULES, GUEST_PROGRAMS, tinyRoot } from "./tiny-root.ts";
 
 const MIB = 1024 * 1024;
-const BOOT = { startBytes: MIB, sizeBytes: 63 * MIB, type: 0x0e, bootable: true };
+const BOOT = { startBytes: MIB, sizeBytes: 63 * MIB, type: EFI_SYSTEM_PARTITION, bootable: true };
 const DATA = { startBytes: 64 * MIB, sizeBytes: 64 * MIB, type: 0x83 };
 const DISK_BYTES = 128 * MIB;
 const KERNEL = "linux-image-cloud-amd64";
@@ -42,7 +45,7 @@ const COMMAND_LINE = [
   "rdinit=/init",
 ].join(" ");
 
-export const SYSLINUX_CONFIG = `PROMPT 0
+const SYSLINUX_CONFIG = `PROMPT 0
 TIMEOUT 0
 DEFAULT tiny
 LABEL tiny
@@ -51,13 +54,18 @@ LABEL tiny
   APPEND ${COMMAND_LINE}
 `;
 
+const GRUB_CONFIG = `linux /vmlinuz ${COMMAND_LINE}
+initrd /initrd
+boot
+`;
+
 export function tinyRecipe(exec: Exec): ImageRecipe {
   const debian = new DebianPackages(exec);
   const packageNames = async (): Promise<{ kernel: string; all: string[] }> => {
     const graph = await debian.dependencies([KERNEL, ...SERVICES]);
     const kernel = graph.meaning(KERNEL, /^linux-image-\d/);
     const services = new Set(SERVICES.flatMap((name) => [name, ...graph.libraries(name)]));
-    const tools = ["busybox-static", "syslinux", "syslinux-common", "mtools"];
+    const tools = ["busybox-static", "syslinux", "syslinux-common", FAT_PACKAGE, ...UEFI_PACKAGES];
     return { kernel, all: [kernel, ...tools, ...services, "openssh-client"] };
   };
   return {
@@ -96,6 +104,7 @@ function recipeHash(): string {
     GUEST_MODULES,
     GUEST_PROGRAMS,
     SYSLINUX_CONFIG,
+    uefiFiles("", GRUB_CONFIG),
     BOOT,
     DATA,
   ]);
@@ -113,23 +122,23 @@ function writeDisk(path: string, bootCode: Uint8Array): void {
 }
 
 async function fillBootPartition(exec: Exec, folder: string, disk: string, kernel: string): Promise<void> {
-  const tools = join(folder, "packages/usr/bin");
-  const env = { ...MINIMAL_ENV, PATH: `${tools}:${MINIMAL_ENV["PATH"] ?? ""}`, MTOOLS_SKIP_CHECK: "1" };
-  const image = `${disk}@@${BOOT.startBytes}`;
-  const sectors = String(BOOT.sizeBytes / 512);
-  const geometry = ["-h", "255", "-s", "63", "-H", String(BOOT.startBytes / 512), "-T", sectors];
-  await exec(join(tools, "mformat"), ["-i", image, ...geometry, "-N", "67707665", "-v", "TINY", "::"], {
-    env,
+  const packages = join(folder, "packages");
+  await makeFatPartition(exec, packages, join(folder, "boot"), {
+    disk,
+    partition: BOOT,
+    label: "TINY",
+    serial: "67707665",
+    files: [
+      { path: "vmlinuz", content: { file: kernel } },
+      { path: "initrd", content: { file: join(folder, "initrd") } },
+      { path: "syslinux.cfg", content: { text: SYSLINUX_CONFIG } },
+      ...uefiFiles(packages, GRUB_CONFIG),
+    ],
   });
-  writeFileSync(join(folder, "syslinux.cfg"), SYSLINUX_CONFIG);
-  const copies = [
-    [kernel, "::vmlinuz"],
-    [join(folder, "initrd"), "::initrd"],
-    [join(folder, "syslinux.cfg"), "::syslinux.cfg"],
-  ] as const;
-  for (const [from, to] of copies) await exec(join(tools, "mcopy"), ["-i", image, from, to], { env });
+  const tools = join(packages, "usr/bin");
   await exec(join(tools, "syslinux"), ["--offset", String(BOOT.startBytes), "--install", disk], {
-    env,
+    // It calls mtools by name.
+    env: { ...MINIMAL_ENV, PATH: `${tools}:${MINIMAL_ENV["PATH"] ?? ""}`, MTOOLS_SKIP_CHECK: "1" },
     cwd: folder,
   });
 }
