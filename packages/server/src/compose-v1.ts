@@ -11,6 +11,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { agentCall } from "./application/node/call-agent.ts";
 import { taskRecords } from "./application/task/recent-tasks.ts";
 import type { KindAdapter } from "./application/v1/adapter.ts";
 import { applyObjectsOperation, submitApplyTo } from "./application/v1/apply-objects.ts";
@@ -63,7 +64,7 @@ export function registerV1Operations(
       callNode: async (node, route, params, ctx) => {
         const connection = parts.agents()?.connection(node);
         if (connection === undefined) throw new AppError("object.not_found", `there is no node '${node}'`);
-        return (await connection.call(callOf(node, route, params, ctx), ctx.signal)).data;
+        return (await connection.call(agentCall(route, { ...params, node }, ctx), ctx.signal)).data;
       },
       taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
       reported: (guest, signal) => guestReported(parts, guest, signal),
@@ -132,7 +133,7 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
   const callNode = async (node: string, route: string, params: AgentCall["params"], ctx: RequestContext) => {
     const connection = agents.connection(node);
     if (connection === undefined) throw new AppError("object.not_found", `there is no node '${node}'`);
-    return connection.call(callOf(node, route, params, ctx), ctx.signal);
+    return connection.call(agentCall(route, { ...params, node }, ctx), ctx.signal);
   };
   return createV1Api({
     ...parts.shared,
@@ -194,15 +195,4 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     },
     shutdown: parts.shutdown,
   });
-}
-
-function callOf(node: string, route: string, params: AgentCall["params"], ctx: RequestContext): AgentCall {
-  return {
-    route,
-    params: { ...params, node },
-    actor: ctx.actor,
-    requestId: ctx.requestId,
-    clientAddress: ctx.clientAddress,
-    ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
-  };
 }

@@ -2,6 +2,15 @@
 
 export const UPLOAD_TARGET = "upload";
 
+/** Where the body of an upload waits for its node. */
+export interface UploadPlace {
+  /** On the node. */
+  readonly path: string;
+  write(bytes: Uint8Array): Promise<void>;
+  finish(): Promise<void>;
+  discard(): Promise<void>;
+}
+
 /** Parameters of the tunnel: a body of so many bytes at most, or one that nobody takes. */
 export type UploadRequest = { readonly length: number } | { readonly discard: string };
 

@@ -6,6 +6,7 @@ import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import {
   UPLOAD_TARGET,
   type UploadOpened,
+  type UploadPlace,
   type UploadRequest,
   type UploadStored,
 } from "@gpve/domain/node/upload.ts";
@@ -14,14 +15,6 @@ export interface AgentUploadsOptions {
   /** Throws for a node that nobody knows. */
   readonly agentOf: (node: string) => AgentConnection;
   readonly newRequestId: () => string;
-}
-
-export interface UploadPlace {
-  /** On the node. */
-  readonly path: string;
-  write(bytes: Buffer): Promise<void>;
-  finish(): Promise<void>;
-  discard(): Promise<void>;
 }
 
 export class AgentUploads {

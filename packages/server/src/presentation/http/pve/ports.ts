@@ -1,6 +1,7 @@
 // What the /api2 face needs from the rest of the server. compose.ts provides it.
 import type { PvePermission } from "@gpve/contracts/pve/schema.ts";
 import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import type { UploadPlace } from "@gpve/domain/node/upload.ts";
 import type { AccessView, Actor, RequestLogger } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 
@@ -32,17 +33,9 @@ export interface AuditEvent {
   readonly params: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** Where the body of an upload waits for its node. */
 export interface Uploads {
   /** Throws when the node cannot be given files from here, or has no room for so many bytes. */
   open(node: string, length: number): Promise<UploadPlace>;
-}
-
-export interface UploadPlace {
-  readonly path: string;
-  write(bytes: Buffer): Promise<void>;
-  finish(): Promise<void>;
-  discard(): Promise<void>;
 }
 
 export interface PveApiDeps {

@@ -1,8 +1,9 @@
 // The body of an upload: small fields become parameters, the file goes to the node's own upload directory as it
 // arrives. Nothing of it is held in memory.
 import type { IncomingMessage } from "node:http";
+import type { UploadPlace } from "@gpve/domain/node/upload.ts";
 import { boundaryOf, MultipartError, MultipartReader, type PartHead } from "./multipart.ts";
-import type { UploadPlace, Uploads } from "./ports.ts";
+import type { Uploads } from "./ports.ts";
 
 export interface ReceivedUpload {
   readonly params: Record<string, unknown>;
