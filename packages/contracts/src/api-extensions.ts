@@ -26,5 +26,3 @@ export const apiExtensions = [
   { name: "audit", description: "GET /api/v1/audit and /api/v1/audit/verify." },
   { name: "coverage", description: "GET /api/v1/coverage: PVE methods implemented and known, per area." },
 ] as const satisfies readonly { name: string; description: string }[];
-
-export type ApiExtension = (typeof apiExtensions)[number]["name"];

@@ -7,7 +7,6 @@ import { formatLogText } from "./log-text.ts";
 import { redact, redactText } from "./redact.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
-export const LOG_LEVELS: readonly LogLevel[] = ["debug", "info", "warn", "error"];
 
 export type LogFields = Readonly<Record<string, unknown>>;
 

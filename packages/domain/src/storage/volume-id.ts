@@ -7,11 +7,6 @@ export interface VolumeId {
 }
 
 const VOLID = /^([a-z][a-z0-9\-_.]*[a-z0-9]):(.+)$/i;
-const STORAGE_ID = /^[a-z][a-z0-9\-_.]*[a-z0-9]$/i;
-
-export function isStorageId(text: string): boolean {
-  return STORAGE_ID.test(text);
-}
 
 export function parseVolumeId(volid: string): VolumeId | undefined {
   const match = VOLID.exec(volid);

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { listTasks } from "./task-list.ts";
 import type { TaskQuery } from "./task-list.ts";
 import { decodeTaskRecord, recordOfTask, taskOfRecord, taskRecordId } from "./task-record.ts";
-import { exitWarnings, finalLogLine, ownsTask, splitAuthid, statusTypeOf, taskFromUpid } from "./task.ts";
+import { ownsTask, splitAuthid, statusTypeOf, taskFromUpid } from "./task.ts";
 import type { Task } from "./task.ts";
 import { formatUpid } from "./upid.ts";
 
@@ -85,7 +85,7 @@ describe("listTasks", () => {
 });
 
 describe("exit status", () => {
-  it("knows its kinds and the last log line", () => {
+  it("knows its kinds", () => {
     expect(["OK", "WARNINGS: 2", "boom", "unexpected status", "", undefined].map(statusTypeOf)).toEqual([
       "ok",
       "warning",
@@ -93,12 +93,6 @@ describe("exit status", () => {
       "unknown",
       "unknown",
       "unknown",
-    ]);
-    expect(["OK", exitWarnings(2), "boom", "unexpected status"].map(finalLogLine)).toEqual([
-      "TASK OK",
-      "TASK WARNINGS: 2",
-      "TASK ERROR: boom",
-      "TASK ERROR: unexpected status",
     ]);
   });
 });

@@ -37,22 +37,12 @@ export const EXIT_UNEXPECTED = "unexpected status";
 /** PVE's text for a task that was stopped. */
 export const EXIT_INTERRUPTED = "received interrupt";
 
-export function exitWarnings(count: number): string {
-  return `WARNINGS: ${count}`;
-}
-
 export type TaskStatusType = "ok" | "warning" | "error" | "unknown";
 
 export function statusTypeOf(exitstatus: string | undefined): TaskStatusType {
   if (exitstatus === undefined || exitstatus === "" || exitstatus === EXIT_UNEXPECTED) return "unknown";
   if (exitstatus === EXIT_OK) return "ok";
   return /^WARNINGS: \d+$/.test(exitstatus) ? "warning" : "error";
-}
-
-/** The last line of a task log. */
-export function finalLogLine(exitstatus: string): string {
-  const type = statusTypeOf(exitstatus);
-  return type === "ok" || type === "warning" ? `TASK ${exitstatus}` : `TASK ERROR: ${exitstatus}`;
 }
 
 /** Splits "joe@pve!ci" as task lists show it. */

@@ -55,11 +55,6 @@ export function hotplugClass(key: string): HotplugClass {
   return classes.get(keyKind(key)) ?? "pending";
 }
 
-export function appliesAtOnce(key: string, features: ReadonlySet<HotplugFeature>): boolean {
-  const kind = hotplugClass(key);
-  return kind === "immediate" || (kind !== "pending" && features.has(kind.feature));
-}
-
 /** `plug` in or out, change `live`, exchange the `media` of a CD drive, nothing to do (`none`), or wait. */
 export type DriveChange = "plug" | "unplug" | "replug" | "media" | "live" | "none" | "pending";
 

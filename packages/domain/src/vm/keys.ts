@@ -37,8 +37,6 @@ export const DRIVE_KINDS = [
   ["tpmstate", 1],
 ] as const;
 
-export type DriveBus = (typeof DRIVE_KINDS)[number][0];
-
 /** All drive keys in PVE's order: ide0 … tpmstate0. */
 export const driveKeys: readonly string[] = DRIVE_KINDS.flatMap(([bus, count]) =>
   Array.from({ length: count }, (_, index) => `${bus}${index}`),

@@ -8,7 +8,7 @@ import {
   type Microvm,
 } from "@gpve/domain/guest/guest-record.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
-import { emptyVmConfig, type VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
 import { writeVmConfig } from "@gpve/domain/vm/write-config.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { CollectionDef, Records, Tx } from "@gpve/store/records/port.ts";
@@ -228,8 +228,6 @@ async function patiently(
   }
   return false;
 }
-
-export const newConfig: VmConfig = emptyVmConfig;
 
 export function alreadyExists(vmid: number, taken: GuestRecord): AppError {
   const kind = taken.type === "qemu" ? "VM" : "CT";

@@ -2,13 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { FakeQmpServer, FakeRefusal, NO_ANSWER } from "../../testing/fake-qmp-server.ts";
 import { QmpClient } from "./qmp-client.ts";
-import {
-  deviceIds,
-  humanMonitor,
-  sendKeys,
-  unplugDevice,
-  waitForJob,
-} from "@gpve/domain/vm/qmp/qmp-waits.ts";
+import { deviceIds, unplugDevice, waitForJob } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 
 describe("the two monitors of a VM", () => {
   let commands: FakeQmpServer;
@@ -181,17 +175,5 @@ describe("the two monitors of a VM", () => {
       onProgress: () => setImmediate(() => abort.abort()),
     });
     await expect(waiting).rejects.toMatchObject({ code: "operation.cancelled" });
-  });
-
-  it("sends keys in PVE's syntax and lines to the human monitor", async () => {
-    commands.answer("send-key", () => ({})).answer("human-monitor-command", () => "ok\r\n");
-    await sendKeys(client, "ctrl-alt-delete");
-    expect(commands.received.at(-1)?.arguments["keys"]).toEqual([
-      { type: "qcode", data: "ctrl" },
-      { type: "qcode", data: "alt" },
-      { type: "qcode", data: "delete" },
-    ]);
-    await expect(sendKeys(client, "ctrl--x")).rejects.toMatchObject({ code: "request.invalid" });
-    expect(await humanMonitor(client, "info version")).toBe("ok\r\n");
   });
 });

@@ -101,18 +101,3 @@ export async function waitForJob(
     stop();
   }
 }
-
-/** One line of the human monitor, for what has no QMP command. */
-export async function humanMonitor(qmp: Qmp, line: string, options: CallOptions = {}): Promise<string> {
-  return await qmp.execute("human-monitor-command", { "command-line": line }, options);
-}
-
-const KEY_NAME = /^[a-z0-9_]+$/;
-
-/** PVE's key syntax: names joined by '-', "ctrl-alt-delete". */
-export async function sendKeys(qmp: Qmp, keys: string, options: CallOptions = {}): Promise<void> {
-  const names = keys.split("-");
-  if (!names.every((name) => KEY_NAME.test(name)))
-    throw new AppError("request.invalid", `unable to parse key '${keys}'`, { pveStatus: 500 });
-  await qmp.execute("send-key", { keys: names.map((data) => ({ type: "qcode", data })) }, options);
-}

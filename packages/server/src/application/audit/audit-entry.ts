@@ -34,11 +34,6 @@ const VERBS: Readonly<Record<string, string>> = {
 const MAX_TEXT = 2_048;
 const MAX_EXTRA = 16 * 1024;
 
-/** Changes and logins always, reads where the route says so, and whatever was denied. */
-export function isAudited(request: Pick<AnsweredRequest, "audit" | "status">): boolean {
-  return request.audit !== "none" || request.status === 403;
-}
-
 export function auditEntry(request: AnsweredRequest): AuditEntry {
   const { params, path } = request;
   const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => name);

@@ -38,8 +38,6 @@ export const Chunk = {
 
 /** Last chunk of a structured reply. */
 export const CHUNK_DONE = 1;
-/** Zeroes may punch holes. */
-export const WRITE_ZEROES_MAY_TRIM = 0;
 
 export const ALLOCATION_CONTEXT = "base:allocation";
 /** In base:allocation: reads as zeroes. */

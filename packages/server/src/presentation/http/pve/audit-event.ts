@@ -19,7 +19,7 @@ export interface AuditInput {
   readonly clientAddress: string;
 }
 
-/** undefined = this call is not audited: reads, and what is no route at all. */
+/** undefined = not audited: reads that were not denied, and what is no route at all. */
 export function auditOf(input: AuditInput): AuditEvent | undefined {
   const { resolved, outcome } = input;
   if (resolved === undefined) return undefined;

@@ -210,6 +210,13 @@ test("checks permission before parameters", async () => {
   });
 });
 
+test("audits a read only where it was denied", async () => {
+  await call("GET", "/api2/json/pools/forbidden");
+  expect(audited.at(-1)).toMatchObject({ verb: "GET", resource: "/pools/{poolid}", statusCode: 403 });
+  await call("GET", "/api2/json/version");
+  expect(audited.at(-1)).toBeUndefined();
+});
+
 test("names every bad parameter with PVE's text", async () => {
   const reply = await call("POST", "/api2/json/pools", { headers: form, body: "nonsense=1" });
   expect(reply).toMatchObject({ status: 400, reason: "Parameter verification failed." });
