@@ -47,7 +47,7 @@ import { guestSources } from "./infrastructure/rrd/guest-statistics.ts";
 import { keepNodeStatistics, nodeSources } from "./infrastructure/rrd/node-statistics.ts";
 import { storageSources } from "./infrastructure/rrd/storage-statistics.ts";
 import { RrdFile } from "./infrastructure/rrd/rrd-file.ts";
-import { makeGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
+import { keepGuestNetwork, makeGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { interfaceRows } from "./infrastructure/net/interface-rows.ts";
 import { createMappingChecks } from "./application/devices/check-mappings.ts";
 import { listMdevTypes } from "./infrastructure/host/mdev-types.ts";
@@ -273,7 +273,8 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     if (kind === "ended") reporter.hurry();
   });
   vms.onGuestEnd(() => reporter.hurry());
-  if (settings.makeNetwork === true) await makeGuestNetwork(data, { exec: runExec, clock, log });
+  const network =
+    settings.makeNetwork === true ? await makeGuestNetwork(data, { exec: runExec, clock, log }) : undefined;
   await vms.adopt();
   await operations.start();
   await vms.startAfterBoot();
@@ -293,6 +294,9 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   background(log, "node statistics", statistics);
   const guestStatistics = vms.keepStatistics(stop.signal);
   background(log, "statistics of guests", guestStatistics);
+  const networkKept =
+    network === undefined ? Promise.resolve() : keepGuestNetwork(network, { clock, log }, stop.signal);
+  background(log, "the guests' network", networkKept);
   let nextRefresh = (): void => undefined;
   let triedAt = Number.NEGATIVE_INFINITY;
   const refresh = (): void => {
@@ -313,6 +317,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       stop.abort(new AppError("operation.cancelled", "the agent stops"));
       await statistics;
       await guestStatistics;
+      await networkKept;
       await operations.stop();
       storage.close();
       vms.close();

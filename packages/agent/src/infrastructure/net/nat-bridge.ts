@@ -90,6 +90,14 @@ export class NatBridge {
     return network;
   }
 
+  /** Whether everything `ensure` made is still there; others may have killed dnsmasq or flushed the rules. */
+  async isWhole(): Promise<boolean> {
+    const dnsmasq = this.#readNote()?.dnsmasq;
+    if (dnsmasq === undefined || !isAlive(dnsmasq)) return false;
+    if (this.#ourBridge(await listInterfaces(this.#exec)) === undefined) return false;
+    return this.#hasTable();
+  }
+
   /** Removes what `ensure` made, and nothing else. Guests on the bridge lose their network. */
   async teardown(): Promise<void> {
     const note = this.#readNote();
@@ -98,13 +106,16 @@ export class NatBridge {
       sendSignal(note.dnsmasq.pid, "SIGTERM");
       await this.#waitGone(note.dnsmasq);
     }
-    const table = natTableName(this.#options.instanceId);
-    const { stdout } = await this.#exec("nft", ["list", "tables"]);
-    if (stdout.split("\n").includes(`table ip ${table}`))
-      await this.#exec("nft", ["delete", "table", "ip", table]);
+    if (await this.#hasTable())
+      await this.#exec("nft", ["delete", "table", "ip", natTableName(this.#options.instanceId)]);
     if (this.#ourBridge(await listInterfaces(this.#exec)) !== undefined)
       await this.#exec("ip", ["link", "delete", "dev", this.#bridge]);
     rmSync(this.#notePath(), { force: true });
+  }
+
+  async #hasTable(): Promise<boolean> {
+    const { stdout } = await this.#exec("nft", ["list", "tables"]);
+    return stdout.split("\n").includes(`table ip ${natTableName(this.#options.instanceId)}`);
   }
 
   #ourBridge(interfaces: readonly NetInterface[]): NetInterface | undefined {

@@ -6,9 +6,11 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
 import { listBridges, type NetInterface, parseInterfaces } from "./interfaces.ts";
+import { keepGuestNetwork } from "./make-guest-network.ts";
 import { NatBridge } from "./nat-bridge.ts";
 import { kernelBridge } from "./nat-network.ts";
 import { limitRate } from "./rate-limit.ts";
@@ -257,6 +259,54 @@ describe("the NAT bridge", () => {
     expect(await children[0]?.exited).toBe("SIGTERM");
     expect(calls).toContain("nft delete table ip gpve_abcdef");
     expect(calls).toContain("ip link delete dev vmbr0");
+  });
+
+  it("is made again where a part of it is gone", async () => {
+    const network = open();
+    await network.ensure();
+    expect(await network.isWhole()).toBe(true);
+    tables = "";
+    expect(await network.isWhole()).toBe(false);
+    tables = "table ip gpve_abcdef\n";
+    await children[0]?.stop();
+    expect(await network.isWhole()).toBe(false);
+    const stop = new AbortController();
+    const looks: number[] = [];
+    await keepGuestNetwork(
+      network,
+      {
+        clock: {
+          sleep: async (ms) => {
+            looks.push(ms);
+            if (looks.length === 3) stop.abort();
+          },
+        },
+        log: silentLogger,
+      },
+      stop.signal,
+    );
+    expect(await network.isWhole()).toBe(true);
+    expect(calls.filter((line) => line.startsWith("dnsmasq"))).toHaveLength(2);
+    interfaces = [];
+    expect(await network.isWhole()).toBe(false);
+    await network.teardown();
+  });
+
+  it("stays away, and is tried again, where repairing fails", async () => {
+    const stop = new AbortController();
+    let tried = 0;
+    const network = {
+      isWhole: async () => false,
+      ensure: async () => {
+        tried += 1;
+        throw new Error("no nft");
+      },
+    };
+    const sleep = async (): Promise<void> => {
+      if (tried === 2) stop.abort();
+    };
+    await keepGuestNetwork(network, { clock: { sleep }, log: silentLogger }, stop.signal);
+    expect(tried).toBe(2);
   });
 
   it("is made beside the bridges of other tools", async () => {
