@@ -60,6 +60,26 @@ describe("the two monitors of a VM", () => {
     expect(commands.received.filter(({ execute }) => execute === "quit")).toHaveLength(1);
   });
 
+  it("goes on connecting for others when the one who began it gives up", async () => {
+    commands.answer("quit", (_command, server) => {
+      server.dropClients();
+      return NO_ANSWER;
+    });
+    commands.answer("stop", () => ({}));
+    await expect(client.execute("quit")).rejects.toMatchObject({ code: "qmp.disconnected" });
+    commands.greets = false;
+    const abort = new AbortController();
+    const first = client.execute("stop", undefined, { signal: abort.signal });
+    const second = client.execute("stop");
+    await expect.poll(() => commands.clientCount).toBe(1);
+    abort.abort();
+    await expect(first).rejects.toMatchObject({ code: "operation.cancelled" });
+    commands.send(
+      '{"QMP":{"version":{"qemu":{"major":7,"minor":2,"micro":0},"package":""},"capabilities":[]}}\n',
+    );
+    expect(await second).toEqual({});
+  });
+
   it("hears events again after the event connection broke, and tells listeners of the gap", async () => {
     let gaps = 0;
     const names: string[] = [];

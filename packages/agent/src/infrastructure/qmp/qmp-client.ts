@@ -5,7 +5,7 @@ import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { isNobodyListening } from "@gpve/kit/unix-socket.ts";
 import type { CallOptions, Qmp, QmpCall } from "@gpve/domain/vm/qmp/qmp.ts";
 import { QmpConnection, type QmpGreeting } from "./qmp-connection.ts";
-import { qmpLost } from "@gpve/domain/vm/qmp/qmp-errors.ts";
+import { qmpCancelled, qmpLost } from "@gpve/domain/vm/qmp/qmp-errors.ts";
 import { QmpEvents } from "./qmp-events.ts";
 import type { QmpCommandName, QmpResult } from "@gpve/domain/vm/qmp/qmp-schema.ts";
 
@@ -107,9 +107,10 @@ export class QmpClient implements Qmp {
     this.#resolveEnded();
   }
 
+  /** One attempt serves all who wait: whoever gives up leaves it to the others. */
   async #connection(signal?: AbortSignal): Promise<QmpConnection> {
     if (this.#commands?.isOpen === true) return this.#commands;
-    this.#connecting ??= this.#open(this.#options.commandPath, signal)
+    this.#connecting ??= this.#open(this.#options.commandPath)
       .then((connection) => {
         if (this.#ended) connection.close();
         this.#commands = connection;
@@ -118,7 +119,7 @@ export class QmpClient implements Qmp {
       .finally(() => {
         this.#connecting = undefined;
       });
-    return await this.#connecting;
+    return await unlessAborted(this.#connecting, this.label, signal);
   }
 
   #connectEvents(signal?: AbortSignal): Promise<QmpConnection> {
@@ -170,4 +171,14 @@ export class QmpClient implements Qmp {
     }
     this.#end();
   }
+}
+
+function unlessAborted<T>(work: Promise<T>, label: string, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(qmpCancelled(label, "greeting"));
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    void work.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  });
 }
