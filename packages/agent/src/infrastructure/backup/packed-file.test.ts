@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { constants, copyFileSync, existsSync, mkdtempSync, readdirSync } from "node:fs";
+import { rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { exec } from "@gpve/kit/exec.ts";
+import { exec, type Exec } from "@gpve/kit/exec.ts";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createPackedFile, openPackedFile } from "./packed-file.ts";
 
@@ -58,4 +59,20 @@ test("an archive that lzop refuses leaves nothing beside it", async () => {
   const refuse = (): Promise<never> => Promise.reject(new Error("lzop: not a lzop file"));
   await expect(openPackedFile(refuse, join(folder, "a.vma.lzo"))).rejects.toThrow("not a lzop file");
   expect(readdirSync(folder)).toEqual([]);
+});
+
+test("an archive of lzop is read by two at once, and nothing stays beside it", async () => {
+  const path = join(folder, "a.vma.lzo");
+  writeFileSync(path, "archive");
+  const lzop: Exec = async (_file, args) => {
+    copyFileSync(args.at(-1) ?? "", args[args.indexOf("-o") + 1] ?? "", constants.COPYFILE_EXCL);
+    return { code: 0, stdout: "", stderr: "" };
+  };
+  const both = await Promise.all([openPackedFile(lzop, path), openPackedFile(lzop, path)]);
+  expect(readdirSync(folder)).toEqual(["a.vma.lzo"]);
+  for (const one of both) {
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of one) chunks.push(chunk);
+    expect(Buffer.concat(chunks).toString()).toBe("archive");
+  }
 });

@@ -1,4 +1,5 @@
 // Archives as files: compressed while they are written, under their name only when they are whole.
+import { randomUUID } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
 import { open, rename, rm } from "node:fs/promises";
 import type { Transform, Writable } from "node:stream";
@@ -71,18 +72,7 @@ function untilWanted(stream: Writable): Promise<void> {
 }
 
 export async function openPackedFile(exec: Exec, path: string): Promise<AsyncIterable<Uint8Array>> {
-  if (path.endsWith(".lzo")) {
-    const plain = `${path}.unpacked-${process.pid}`;
-    await exec("lzop", ["-d", "--force", "-o", plain, path], { timeoutMs: LZO_TIMEOUT_MS }).catch(
-      async (err: unknown) => {
-        await rm(plain, { force: true });
-        throw err;
-      },
-    );
-    const stream = createReadStream(plain);
-    stream.once("close", () => void rm(plain, { force: true }));
-    return stream;
-  }
+  if (path.endsWith(".lzo")) return await openLzo(exec, path);
   const file = createReadStream(path);
   const unpacker = path.endsWith(".zst")
     ? createZstdDecompress()
@@ -94,6 +84,17 @@ export async function openPackedFile(exec: Exec, path: string): Promise<AsyncIte
   // Whoever wants no more of it ends the unpacker alone.
   unpacker.once("close", () => file.destroy());
   return named(path, file.pipe(unpacker));
+}
+
+/** lzop writes files only. This one has a name just until it is open: nobody else reads it, and no crash leaves it. */
+async function openLzo(exec: Exec, path: string): Promise<AsyncIterable<Uint8Array>> {
+  const plain = `${path}.unpacked-${randomUUID()}`;
+  try {
+    await exec("lzop", ["-d", "-o", plain, path], { timeoutMs: LZO_TIMEOUT_MS });
+    return (await open(plain)).createReadStream();
+  } finally {
+    await rm(plain, { force: true });
+  }
 }
 
 /** A stream that breaks off names the archive, not zlib's insides. */
