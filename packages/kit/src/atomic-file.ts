@@ -1,17 +1,23 @@
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
 /** Writes a file so that after a crash either the old or the new content is there, never half of one. */
 export function writeFileAtomic(path: string, content: string | Uint8Array, mode = 0o600): void {
   const temporary = `${path}.tmp-${process.pid}`;
-  const file = openSync(temporary, "w", mode);
   try {
-    writeFileSync(file, content);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
+    const file = openSync(temporary, "w", mode);
+    try {
+      writeFileSync(file, content);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(temporary, path);
+  } catch (err) {
+    // A full disk does not get fuller.
+    rmSync(temporary, { force: true });
+    throw err;
   }
-  renameSync(temporary, path);
   const folder = openSync(dirname(path), "r");
   try {
     fsyncSync(folder);

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -39,6 +39,9 @@ test("writes files whole and private", () => {
   expect(readJsonFile(path)).toEqual({ a: 2 });
   expect(statSync(path).mode & 0o777).toBe(0o600);
   expect(readJsonFile(join(dir, "nothing"))).toBeUndefined();
+  mkdirSync(join(dir, "folder"));
+  expect(() => writeFileAtomic(join(dir, "folder"), "x")).toThrow("EISDIR");
+  expect(readdirSync(dir).filter((name) => name.includes(".tmp-"))).toEqual([]);
 });
 
 test("keeps a data directory's identity and refuses one of a newer version", () => {

@@ -1,6 +1,6 @@
 // One running guest as its users see it.
 import { kill as sendSignal } from "node:process";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
   GuestExit,
   GuestFile,
@@ -20,7 +20,7 @@ import type { QmpClient } from "../qmp/qmp-client.ts";
 import { askSupervisor } from "../supervisor/control.ts";
 import { causeOf } from "./exit-cause.ts";
 import { ExitWatch, isRunning } from "./exit-watch.ts";
-import type { ExitRecord, GuestCard, GuestFolder, GuestState } from "./guest-folder.ts";
+import type { EndNote, ExitRecord, GuestCard, GuestFolder, GuestState } from "./guest-folder.ts";
 import { prepareFile } from "./guest-view.ts";
 import { processUsage } from "./process-usage.ts";
 
@@ -145,7 +145,7 @@ export class SupervisedGuest implements GuestProcess {
   async stop(options: CallOptions = {}): Promise<GuestExit> {
     const { clock, client } = this.#parts;
     const patience = options.timeoutMs ?? QUIT_PATIENCE_MS;
-    this.#noteOurs();
+    this.#note({ by: "us" });
     if (client !== undefined) {
       await client.execute("quit", undefined, { ...options, timeoutMs: patience }).catch((err: unknown) => {
         ignore(err, "it may end before it answers, or not answer at all: signals follow");
@@ -162,7 +162,7 @@ export class SupervisedGuest implements GuestProcess {
   }
 
   async kill(): Promise<GuestExit> {
-    this.#noteOurs();
+    this.#note({ by: "us" });
     await this.#signal(9);
     return await this.exited;
   }
@@ -196,18 +196,16 @@ export class SupervisedGuest implements GuestProcess {
   #noteShutdown(data: Readonly<Record<string, unknown>>): void {
     if (data["guest"] !== true || this.#hasExited) return;
     const reason = typeof data["reason"] === "string" ? data["reason"] : "guest-shutdown";
-    if (this.#parts.folder.readEndNote() === undefined)
-      this.#parts.folder.writeEndNote({ by: "guest", reason });
+    this.#note({ by: "guest", reason });
     this.#switchedOff = true;
     this.#quit();
   }
 
   /** QEMU has already done what the configuration says; a power-off ends it without a word. */
   #noteWatchdog({ action }: Readonly<Record<string, unknown>>): void {
-    const { folder, log } = this.#parts;
+    const { log } = this.#parts;
     log.warn({ resource: `qemu/${this.id}`, action }, `the watchdog of ${this.label} was not fed in time`);
-    if (action === "poweroff" && !this.#hasExited && folder.readEndNote() === undefined)
-      folder.writeEndNote({ by: "guest", reason: "watchdog" });
+    if (action === "poweroff") this.#note({ by: "guest", reason: "watchdog" });
   }
 
   #quit(): void {
@@ -224,9 +222,16 @@ export class SupervisedGuest implements GuestProcess {
     });
   }
 
-  #noteOurs(): void {
-    if (!this.#hasExited && this.#parts.folder.readEndNote() === undefined)
-      this.#parts.folder.writeEndNote({ by: "us" });
+  /** Who ends it, for whoever finds it ended. A full disk keeps nobody from ending: it is told less exactly then. */
+  #note(note: EndNote): void {
+    const { folder, log } = this.#parts;
+    if (this.#hasExited || folder.readEndNote() !== undefined) return;
+    try {
+      folder.writeEndNote(note);
+    } catch (err) {
+      const resource = `qemu/${this.id}`;
+      log.warn({ resource, err: messageOf(err) }, `who ends ${this.label} cannot be written down`);
+    }
   }
 
   async #signal(number: number): Promise<void> {

@@ -115,6 +115,13 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     stop();
   });
 
+  it("ends after its guest has switched itself off, also where that cannot be written down", async () => {
+    const guest = await open().start(fakeVm("119"));
+    mkdirSync(join(folder, "run/guests/119", `end.json.tmp-${process.pid}`));
+    await guest.qmp.raw("x-power-off");
+    expect(await guest.exited).toMatchObject({ exitCode: 0 });
+  });
+
   it("is killed when it does not end after its guest has switched itself off", async () => {
     let haste = 1;
     const clock = {
