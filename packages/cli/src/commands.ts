@@ -80,12 +80,14 @@ import { vmLogs } from "./commands/vm/logs.ts";
 import { vmPowerCommands } from "./commands/vm/power.ts";
 import { vmSet } from "./commands/vm/set.ts";
 import { vmRestore } from "./commands/vm/restore.ts";
+import { vmResize } from "./commands/vm/resize.ts";
 import { vmScreenshot } from "./commands/vm/screenshot.ts";
 import { vmShow } from "./commands/vm/show.ts";
 import { vmSnapshotCreate } from "./commands/vm/snapshot/create.ts";
 import { vmSnapshotDelete } from "./commands/vm/snapshot/delete.ts";
 import { vmSnapshotList } from "./commands/vm/snapshot/list.ts";
 import { vmSnapshotRollback } from "./commands/vm/snapshot/rollback.ts";
+import { vmTemplate } from "./commands/vm/template.ts";
 import { vmVnc } from "./commands/vm/vnc.ts";
 
 export const allCommands: readonly CommandSpec[] = [
@@ -166,6 +168,8 @@ export const allCommands: readonly CommandSpec[] = [
   ...vmPowerCommands,
   vmDelete,
   vmClone,
+  vmTemplate,
+  vmResize,
   vmSnapshotList,
   vmSnapshotCreate,
   vmSnapshotRollback,

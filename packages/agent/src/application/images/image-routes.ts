@@ -38,7 +38,8 @@ export function imageRoutes(deps: {
     ctx: RequestContext,
   ): Promise<ImageRow[]> => {
     const storage = storageOf(params);
-    ctx.access.require(`/storage/${storage}`, ["Datastore.Audit"]);
+    // As for the list of a storage's content: who may make guests from images must see which there are.
+    ctx.access.require(`/storage/${storage}`, ["Datastore.Audit", "Datastore.AllocateSpace"], "any");
     const { plugin } = await storages.open(storage, "import");
     const here = new Map((await plugin.list({ content: ["import"] })).map((file) => [file.volname, file]));
     const row = (name: string, about: string, pull: boolean, build: boolean): ImageRow => {

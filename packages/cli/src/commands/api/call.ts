@@ -19,7 +19,7 @@ function apiCommand(verb: Verb, summary: string, examples: readonly string[]): C
       "A path below /api2/json may be written without that prefix: /nodes. Paths of our own face begin with",
       "/api/v1. Values: key=value, repeated keys for lists, key=@FILE or key=@- to keep secrets off the command",
       "line. Prints JSON unless --output says otherwise.",
-    ].join("\n"),
+    ].join(" "),
     arguments: [
       { name: "<path>", about: "/version, /nodes/n1/status, /api/v1/tenants" },
       { name: "[parameters...]", about: "key=value" },

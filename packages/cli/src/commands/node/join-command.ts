@@ -9,7 +9,7 @@ export const nodeJoinCommand: CommandSpec = {
   details: [
     "The command writes a private configuration file and starts the agent with it. It carries a token that works",
     "once, ends after --ttl and is bound to this cluster's CA. Treat it as a secret.",
-  ].join("\n"),
+  ].join(" "),
   options: [
     { flags: "--node <name>", about: "only a node of this name may use it (the new machine's host name)" },
     { flags: "--address <address>", about: "where servers reach the new node (its first address)" },

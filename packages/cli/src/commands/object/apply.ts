@@ -11,7 +11,7 @@ export const objectApply: CommandSpec = {
   details: [
     "All objects become so in one durable operation, or, when a step fails, none. Objects that are not in the",
     "files are left alone.",
-  ].join("\n"),
+  ].join(" "),
   options: [
     fileOption,
     { flags: "--dry-run", about: "show the plan and stop" },

@@ -20,7 +20,7 @@ export const login: CommandSpec = {
     "Keeps a session ticket, never the password. A ticket ends two hours after its last renewal; for scripts",
     "use an API token (gpvectl context add --token-stdin). A certificate that nobody vouches for is shown, and",
     "trusted from then on when you say yes.",
-  ].join("\n"),
+  ].join(" "),
   arguments: [{ name: "[url]", about: "https://HOST:8006; the current context's server when left out" }],
   options: [
     { flags: "-u, --username <userid>", about: "name@realm (root@pam)" },

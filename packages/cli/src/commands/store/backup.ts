@@ -11,7 +11,7 @@ export const storeBackup: CommandSpec = {
     "The store of a data directory is backed up while its gpve is stopped (guests run on); an etcd cluster at",
     "any time. The file is private to its owner. Keys and certificates (DIR/secrets, DIR/pki) are not in it:",
     "keep a copy of them too.",
-  ].join("\n"),
+  ].join(" "),
   arguments: [{ name: "<file>", about: "the new backup file" }],
   options: etcdOptions,
   examples: [

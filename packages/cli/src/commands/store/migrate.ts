@@ -18,7 +18,7 @@ export const storeMigrate: CommandSpec = {
   details: [
     "The servers must be stopped; guests run on untouched and are adopted at the next start. The source is kept",
     "as it is. Afterwards point the servers' configuration (store) at the new one.",
-  ].join("\n"),
+  ].join(" "),
   arguments: [{ name: "<direction>", about: "where to", choices: ["to-etcd", "to-sqlite"] }],
   options: [
     ...etcdOptions,

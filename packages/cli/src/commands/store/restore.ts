@@ -17,7 +17,7 @@ export const storeRestore: CommandSpec = {
   details: [
     "The file is checked to its end before anything is written. The target must be empty: a data directory",
     "without a store, or an etcd without keys. Guests that run are left alone; the next start adopts them.",
-  ].join("\n"),
+  ].join(" "),
   arguments: [{ name: "<file>", about: "the backup file" }],
   options: [
     ...etcdOptions,

@@ -135,6 +135,13 @@ describe("writes", () => {
     ],
     [`POST ${base}/status/suspend`, ["vm", "suspend", "100", "--to-disk"], "Suspended VM 100.", "todisk=1"],
     [`POST ${base}/status/suspend`, ["vm", "pause", "100"], "Paused VM 100.", ""],
+    [`POST ${base}/template`, ["vm", "template", "web"], "VM 100 is a template now.", ""],
+    [
+      `PUT ${base}/resize`,
+      ["vm", "resize", "web", "scsi0", "+10G"],
+      "Disk scsi0 of VM 100 has been resized: +10G.",
+      "disk=scsi0&size=%2B10G",
+    ],
     [
       "POST /nodes/n1/vzdump",
       ["vm", "backup", "web", "--mode", "stop", "--protected", "--notes", "n"],
