@@ -43,6 +43,14 @@ describe("privileges of a change", () => {
     ]);
     expect(needs("net0", { value: "virtio" })).toHaveLength(1);
     expect(needs("net0", {})).toHaveLength(1);
+    // What is let go of counts, too.
+    expect(needs("net0", { oldValue: "virtio,bridge=vmbr1" })[1]).toBe(
+      "/sdn/zones/localnetwork/vmbr1 SDN.Use",
+    );
+    expect(needs("net0", { oldValue: "virtio,bridge=vmbr1", value: "e1000,bridge=vmbr1" })).toHaveLength(2);
+    expect(needs("rng0", { oldValue: "/dev/hwrng", value: "/dev/urandom" })).toHaveLength(2);
+    expect(needs("virtiofs0", { oldValue: "share1", value: "share2" })).toHaveLength(3);
+    expect(needs("cpu", { oldValue: "custom-mine", value: "custom-mine,flags=+aes" })).toHaveLength(1);
     expect(needs("virtiofs0", { value: "share1" })[1]).toBe("/mapping/dir/share1 Mapping.Use");
     expect(needs("cpu", { value: "custom-mine" })[1]).toBe("/mapping/cpu/mine Mapping.Use");
     expect(needs("cpu", { value: "host" })).toHaveLength(1);
@@ -66,14 +74,17 @@ describe("privileges of a change", () => {
 
   it("keeps real devices for root", () => {
     expect(needs("serial0", { value: "socket" })).toEqual(["/vms/100 VM.Config.HWType"]);
-    expect(needs("serial0", { value: "/dev/ttyS0" })).toEqual([
+    expect(needs("serial0", { value: "/dev/ttyS0", isNew: true })).toEqual([
       "only root can set 'serial0' config for real devices",
+    ]);
+    expect(needs("serial0", { value: "/dev/ttyS0" })).toEqual([
+      "only root can modify 'serial0' config for real devices",
     ]);
     expect(needs("serial0", { oldValue: "/dev/ttyS0" })).toEqual([
       "only root can delete 'serial0' config for real devices",
     ]);
     expect(needs("usb0", { oldValue: "spice", value: "host=1-2" })).toEqual([
-      "only root can modify 'usb0' config for real devices",
+      "only root can set 'usb0' config for real devices",
     ]);
     expect(needs("usb0", { value: "spice" })).toEqual(["/vms/100 VM.Config.HWType"]);
     expect(needs("usb0", { value: "mapping=stick" })).toEqual([
@@ -84,11 +95,13 @@ describe("privileges of a change", () => {
     expect(needs("hostpci0", { value: "01:00.0" })).toEqual([
       "only root can set 'hostpci0' config for non-mapped devices",
     ]);
-    expect(needs("hostpci0", { value: "mapping=gpu" })[1]).toBe("/mapping/pci/gpu Mapping.Use");
-    expect(needs("hostpci0", { value: "mapping=gpu,romfile=x" })).toEqual([
-      "only root can set 'romfile' of 'hostpci0'",
-    ]);
+    expect(needs("hostpci0", { value: "mapping=gpu" })[0]).toBe("/mapping/pci/gpu Mapping.Use");
+    const rom = privilegesForChange("hostpci0", { vmid: 100, value: "mapping=gpu,romfile=x" });
+    expect(rom).toMatchObject({ kind: "root-only", needs: [{ path: "/mapping/pci/gpu" }, {}] });
+    expect(rom.kind === "root-only" && rootOnlyError(rom)).toMatchObject({
+      errors: { hostpci0: "only root@pam can set 'romfile' option" },
+    });
     expect(() => needs("hostpci0", { value: "pcie=1" })).toThrow("either 'host' or 'mapping' must be set.");
-    expect(rootOnlyError("no").pveStatus).toBe(500);
+    expect(rootOnlyError({ kind: "root-only", message: "no" }).pveStatus).toBe(500);
   });
 });

@@ -1,5 +1,6 @@
 // The permission checks one change of a VM's configuration asks for. The caller runs them; root@pam skips them.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { parameterError } from "../schema/validate-params.ts";
 import { isCloudinitVolume, driveFile } from "./drive.ts";
 import { keyPrivileges } from "./key-privileges.ts";
 import { keyKind } from "./keys.ts";
@@ -14,8 +15,14 @@ export interface PrivilegeNeed {
 
 export type ChangeNeeds =
   | { readonly kind: "checks"; readonly needs: readonly PrivilegeNeed[] }
-  /** Nobody but root@pam; the text is PVE's, its status 500. */
-  | { readonly kind: "root-only"; readonly message: string };
+  /** Nobody but root@pam; the text is PVE's. Who lacks one of `needs` hears that first. */
+  | {
+      readonly kind: "root-only";
+      readonly message: string;
+      /** Told as an error of this parameter. */
+      readonly parameter?: string;
+      readonly needs?: readonly PrivilegeNeed[];
+    };
 
 export interface KeyChange {
   readonly vmid: number;
@@ -23,6 +30,8 @@ export interface KeyChange {
   readonly value?: string;
   /** The text before, undefined when the key is new. */
   readonly oldValue?: string;
+  /** The VM itself is new. */
+  readonly isNew?: boolean;
   /** The SDN zone of a bridge or vnet; plain bridges are in `localnetwork`. */
   readonly zoneOf?: (bridge: string) => string;
 }
@@ -44,8 +53,10 @@ export function privilegesForChange(key: string, change: KeyChange): ChangeNeeds
 }
 
 /** The error a root-only key gives to everyone else. */
-export function rootOnlyError(message: string): AppError {
-  return new AppError("access.denied", message, { pveStatus: 500 });
+export function rootOnlyError({ message, parameter }: Extract<ChangeNeeds, { kind: "root-only" }>): AppError {
+  return parameter === undefined
+    ? new AppError("access.denied", message, { pveStatus: 500 })
+    : parameterError({ [parameter]: message });
 }
 
 function checks(...needs: readonly PrivilegeNeed[]): ChangeNeeds {
@@ -56,20 +67,29 @@ function need(path: string, ...privileges: readonly string[]): PrivilegeNeed {
   return { path, privileges, mode: "all" };
 }
 
-/** What a value names elsewhere: bridges, mappings, the host's start order. */
+/** What values name elsewhere: bridges, mappings, the host's start order. What is let go of is asked for too. */
 function furtherNeeds(key: string, change: KeyChange): PrivilegeNeed[] {
-  const value = change.value;
   if (key === "startup") return [need("/", "Sys.Modify")];
-  if (value === undefined) return [];
+  if (keyKind(key) === "cpu") return cpuNeeds(change);
+  const values = [change.oldValue, change.value].filter((value) => value !== undefined);
+  return unique(values.flatMap((value) => namedNeeds(key, value, change)));
+}
+
+/** A model that stays may be anybody's: only the rest of the key changes. */
+function cpuNeeds({ value, oldValue }: KeyChange): PrivilegeNeed[] {
+  const [before, after] = [oldValue, value].map((text) =>
+    text === undefined ? undefined : readVmProperty("cpu", text, "cpu").cputype,
+  );
+  if (after === undefined || after === before || !after.startsWith("custom-")) return [];
+  return [need(`/mapping/cpu/${after.slice("custom-".length)}`, "Mapping.Use")];
+}
+
+function namedNeeds(key: string, value: string, change: KeyChange): PrivilegeNeed[] {
   switch (keyKind(key)) {
     case "net":
       return networkNeeds(value, change.zoneOf ?? (() => "localnetwork"));
     case "virtiofs":
       return [need(`/mapping/dir/${readVmProperty("virtiofs", value, key).dirid}`, "Mapping.Use")];
-    case "cpu": {
-      const model = readVmProperty("cpu", value, key).cputype ?? "";
-      return model.startsWith("custom-") ? [need(`/mapping/cpu/${model.slice(7)}`, "Mapping.Use")] : [];
-    }
     case "rng0":
       return readVmProperty("rng0", value, key).source === "/dev/hwrng"
         ? [need("/mapping/hwrng", "Mapping.Use")]
@@ -112,7 +132,12 @@ function needsOfValue(
       return realDevice(key, change);
     case "usb": {
       const usb = readVmProperty("usb", value, key);
-      if (usb.host !== undefined && usb.host.toLowerCase() !== "spice") return realDevice(key, change);
+      if (usb.host !== undefined && usb.host.toLowerCase() !== "spice")
+        return {
+          kind: "root-only",
+          message: `only root can set '${key}' config for real devices`,
+          needs: [need(vm, "VM.Config.HWType")],
+        };
       if (usb.mapping === undefined && usb.host === undefined) throw neitherHostNorMapping();
       const mapped = usb.mapping === undefined ? [] : [need(`/mapping/usb/${usb.mapping}`, "Mapping.Use")];
       return checks(need(vm, "VM.Config.HWType"), ...mapped);
@@ -121,10 +146,16 @@ function needsOfValue(
       const pci = readVmProperty("hostpci", value, key);
       if (pci.host !== undefined)
         return { kind: "root-only", message: `only root can set '${key}' config for non-mapped devices` };
-      if (pci.romfile !== undefined)
-        return { kind: "root-only", message: `only root can set 'romfile' of '${key}'` };
       if (pci.mapping === undefined) throw neitherHostNorMapping();
-      return checks(need(vm, "VM.Config.HWType"), need(`/mapping/pci/${pci.mapping}`, "Mapping.Use"));
+      const needs = [need(`/mapping/pci/${pci.mapping}`, "Mapping.Use"), need(vm, "VM.Config.HWType")];
+      if (pci.romfile !== undefined)
+        return {
+          kind: "root-only",
+          message: "only root@pam can set 'romfile' option",
+          parameter: key,
+          needs,
+        };
+      return checks(...needs);
     }
   }
 }
@@ -140,7 +171,7 @@ function driveNeeds(vm: string, value: string): PrivilegeNeed[] {
 }
 
 function realDevice(key: string, change: KeyChange): ChangeNeeds {
-  const verb = change.value === undefined ? "delete" : change.oldValue === undefined ? "set" : "modify";
+  const verb = change.value === undefined ? "delete" : change.isNew === true ? "set" : "modify";
   return { kind: "root-only", message: `only root can ${verb} '${key}' config for real devices` };
 }
 

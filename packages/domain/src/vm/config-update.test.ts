@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { readConfigUpdate, stageUpdate, withDiscardedState } from "./config-update.ts";
+import { notSet, readConfigUpdate, stageUpdate, updateText, withDiscardedState } from "./config-update.ts";
 import { emptyVmConfig, type VmConfig } from "./vm-config.ts";
 
 const config: VmConfig = {
@@ -52,6 +52,22 @@ describe("a change of the configuration", () => {
     expect(readConfigUpdate({ cdrom: "none,media=cdrom", ide2: "x:1" }).set).toEqual({
       ide2: "none,media=cdrom",
     });
+  });
+
+  it("is told in the log of its task, without what is secret", () => {
+    const update = readConfigUpdate({
+      name: "a",
+      cipassword: "s3cret",
+      delete: "net0,scsi9",
+      revert: "cores",
+      force: true,
+      skiplock: true,
+      digest: "abc",
+    });
+    expect(updateText(update)).toBe(
+      "-cipassword <hidden> -delete net0,scsi9 -force 1 -name a -revert cores -skiplock 1",
+    );
+    expect(notSet(config, update)).toEqual(["scsi9"]);
   });
 
   it("must not contradict itself", () => {

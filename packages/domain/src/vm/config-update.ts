@@ -85,6 +85,27 @@ function checkAgainstItself(update: ConfigUpdate, mayBeEmpty: boolean): void {
     throw new AppError("request.invalid", "no options specified", { pveStatus: 500 });
 }
 
+/** A request as PVE writes it to the log of its task. */
+export function updateText(update: ConfigUpdate): string {
+  const { set, force, skiplock } = update;
+  const words: Record<string, string> = { ...set };
+  if (set["cipassword"] !== undefined) words["cipassword"] = "<hidden>";
+  for (const list of ["delete", "revert"] as const)
+    if (update[list].length > 0) words[list] = update[list].join(",");
+  for (const [name, flag] of Object.entries({ force, skiplock })) if (flag) words[name] = "1";
+  return Object.keys(words)
+    .toSorted()
+    .map((key) => `-${key} ${words[key]}`)
+    .join(" ");
+}
+
+/** Keys to be deleted that are not there. */
+export function notSet(config: VmConfig, update: ConfigUpdate): readonly string[] {
+  return update.delete.filter(
+    (key) => !Object.hasOwn(config.values, key) && !Object.hasOwn(config.pending, key),
+  );
+}
+
 /** Refuses to build on a configuration that another client changed meanwhile. */
 export function checkDigest(config: VmConfig, digest: string | undefined): void {
   if (digest !== undefined && digest !== "" && digest !== config.digest)

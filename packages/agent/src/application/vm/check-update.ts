@@ -55,7 +55,10 @@ export function checkAgainstConfig(
   checkTpm(config.values["tpmstate0"], update.set["tpmstate0"]);
 }
 
-/** A disk that waits to be attached and no longer shall is kept as unused: it may hold data from before. */
+/**
+ * A disk that waits to be attached and no longer shall is kept as unused: it may hold data from before. So is one whose
+ * own unused key gets another.
+ */
 export function keepReplaced(
   host: VmHost,
   vmid: number,
@@ -63,6 +66,11 @@ export function keepReplaced(
   update: Pick<ConfigUpdate, "set" | "delete" | "revert" | "force">,
 ): VmConfig {
   let { values } = config;
+  for (const [key, text] of Object.entries(update.set)) {
+    const old = UNUSED.test(key) ? values[key] : undefined;
+    if (old !== undefined && driveFile(old) !== driveFile(text))
+      values = addUnused({ ...values, [key]: text }, old);
+  }
   for (const { key, drive } of listDrives(config.pending)) {
     const wanted = update.set[key];
     const isGiven = wanted !== undefined || update.delete.includes(key) || update.revert.includes(key);

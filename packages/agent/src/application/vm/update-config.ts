@@ -72,7 +72,8 @@ export async function updateVmConfig(
     throw err;
   }
   // From here on the new disks are in the configuration, if only as pending.
-  const problems = running === undefined ? {} : await applyToRunning(host, vmid, running, work.log);
+  const asked = new Set([...Object.keys(set), ...update.delete, ...update.revert]);
+  const problems = running === undefined ? {} : await applyToRunning(host, vmid, running, asked, work.log);
   await freeDropped(host, vmid, before, host.configs.get(vmid), work.log);
   if (running !== undefined && wantsNewDisc(host.configs.get(vmid)))
     await regenerateCloudinit(host, vmid, work.log);
@@ -80,21 +81,27 @@ export async function updateVmConfig(
     throw new AppError("request.invalid", "Parameter verification failed.", { errors: problems });
 }
 
-/** What the guest can take over now moves out of [PENDING]; removals go first. Returns key -> what went wrong. */
+/**
+ * What was asked for now and the guest can take over moves out of [PENDING]; removals go first. What waits from before
+ * goes on waiting: it failed, or needs a start. Returns key -> what went wrong.
+ */
 async function applyToRunning(
   host: VmHost,
   vmid: number,
   process: GuestProcess,
+  asked: ReadonlySet<string>,
   log: (line: string) => void,
 ): Promise<Record<string, string>> {
   const problems: Record<string, string> = {};
   const { pending, ...staged } = host.configs.get(vmid);
-  const removed = [...pendingDeletes({ ...staged, pending }).keys()].toSorted();
+  const removed = [...pendingDeletes({ ...staged, pending }).keys()]
+    .filter((key) => asked.has(key))
+    .toSorted();
   const discs = new Set(
     listDrives(pending).flatMap(({ key, drive }) => (isCloudinitVolume(drive.file) ? [key] : [])),
   );
   const set = Object.keys(pending)
-    .filter((key) => key !== "delete" && !removed.includes(key))
+    .filter((key) => key !== "delete" && asked.has(key) && !removed.includes(key))
     // A cloud-init drive is made of everything else.
     .toSorted((a, b) => Number(discs.has(a)) - Number(discs.has(b)) || (a < b ? -1 : 1));
   for (const key of [...removed, ...set]) {
@@ -106,7 +113,7 @@ async function applyToRunning(
       if (outcome === "applied")
         await host.configs.change(vmid, (config) => cleanupPending(applyAndRecord(host, vmid, config, key)));
     } catch (err) {
-      problems[key] = `hotplug problem - ${messageOf(err)}`;
+      problems[key] = `hotplug problem - ${messageOf(err)}\n`;
     }
   }
   if ([...removed, ...set].some((key) => key === "cpuunits" || key === "cpulimit"))

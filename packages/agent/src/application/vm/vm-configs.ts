@@ -1,4 +1,5 @@
 // VM configurations of this node, kept in the cluster's store. Every change is compare-and-swap on the stored text.
+import { cpuModelCollection } from "@gpve/domain/vm/custom-cpu-model.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import {
   goneGuestCollection,
@@ -89,6 +90,11 @@ export class VmConfigs {
   datacenterOption(name: string): string | undefined {
     const value = this.#deps.records().collection(datacenterCollection).get("options")?.value[name];
     return typeof value === "string" ? value : undefined;
+  }
+
+  /** Whether the cluster has such a CPU model; without `custom-`. */
+  hasCpuModel(name: string): boolean {
+    return this.#deps.records().collection(cpuModelCollection).get(name) !== undefined;
   }
 
   /** Guests of the cluster with tags. */

@@ -2,6 +2,8 @@
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change-privileges.ts";
 import { keyKind } from "@gpve/domain/vm/keys.ts";
+import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { requireTagAccess, storedTags, type TagRules } from "@gpve/domain/vm/tags.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
@@ -9,7 +11,8 @@ import type { VmHost } from "../../application/vm/vm-host.ts";
 /** Every key has its own privilege; the first that is missing is named. */
 export function checkPrivileges(
   vmid: number,
-  before: Readonly<Record<string, string>>,
+  /** undefined = there is no VM yet. */
+  before: Readonly<Record<string, string>> | undefined,
   set: Readonly<Record<string, string>>,
   removed: readonly string[],
   ctx: RequestContext,
@@ -17,15 +20,25 @@ export function checkPrivileges(
   if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
   for (const key of [...Object.keys(set), ...removed]) {
     const value = set[key];
-    const oldValue = before[key];
-    const needs = privilegesForChange(key, {
+    const oldValue = before?.[key];
+    const change = privilegesForChange(key, {
       vmid,
       ...(value === undefined ? {} : { value }),
       ...(oldValue === undefined ? {} : { oldValue }),
+      isNew: before === undefined,
     });
-    if (needs.kind === "root-only") throw rootOnlyError(needs.message);
-    for (const { path, privileges, mode } of needs.needs) ctx.access.require(path, privileges, mode);
+    for (const { path, privileges, mode } of change.needs ?? []) ctx.access.require(path, privileges, mode);
+    if (change.kind === "root-only") throw rootOnlyError(change);
   }
+}
+
+/** Models of the cluster are known only here: the schema takes any name. */
+export function checkCpuModel(host: VmHost, { cpu }: VmValues): void {
+  const model = cpu === undefined ? "" : (readVmProperty("cpu", cpu, "cpu").cputype ?? "");
+  if (!model.startsWith("custom-")) return;
+  const name = model.slice("custom-".length);
+  if (!host.configs.hasCpuModel(name))
+    throw parameterError({ cpu: `invalid format - Custom cputype '${name}' not found\n` });
 }
 
 const DEVICES = ["usb", "hostpci", "rng0", "virtiofs"] as const;
@@ -48,9 +61,9 @@ export function checkRestoredKeys(vmid: number, values: VmValues, ctx: RequestCo
 function requireUsed(vmid: number, values: VmValues, kinds: readonly string[], ctx: RequestContext): void {
   for (const [key, value] of Object.entries(values)) {
     if (!kinds.includes(keyKind(key))) continue;
-    const needs = privilegesForChange(key, { vmid, value });
-    if (needs.kind === "root-only") throw rootOnlyError(needs.message);
-    for (const { path, privileges, mode } of needs.needs)
+    const change = privilegesForChange(key, { vmid, value, isNew: true });
+    if (change.kind === "root-only") throw rootOnlyError(change);
+    for (const { path, privileges, mode } of change.needs)
       if (!path.startsWith("/vms/")) ctx.access.require(path, privileges, mode);
   }
 }

@@ -1,5 +1,6 @@
 import type { CollectionDef } from "@gpve/store/records/port.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { cpuModelCollection } from "@gpve/domain/vm/custom-cpu-model.ts";
 import { VmNode } from "../../testing/vm-world.ts";
 
 const QEMU = "/nodes/{node}/qemu" as const;
@@ -75,11 +76,22 @@ describe("a request to change a VM", () => {
     await expect(put({ hookscript: "local:snippets/a.yaml" })).rejects.toMatchObject({
       errors: { hookscript: "script 'local:snippets/a.yaml' is not executable\n" },
     });
+    await expect(put({ hookscript: "nowhere:snippets/a.sh" })).rejects.toMatchObject({
+      errors: { hookscript: "storage 'nowhere' does not exist\n" },
+    });
     expect(await put({ hookscript: "local:snippets/a.sh" })).toBeNull();
     Object.assign(node.host, { fileExists: () => false });
     await expect(put({ hookscript: "local:snippets/b.sh" })).rejects.toMatchObject({
       errors: { hookscript: "script 'local:snippets/b.sh' does not exist\n" },
     });
+  });
+
+  it("names only CPU models that there are", async () => {
+    const unknown = { errors: { cpu: "invalid format - Custom cputype 'mine' not found\n" } };
+    await expect(put({ cpu: "custom-mine" })).rejects.toMatchObject(unknown);
+    await expect(create({ cpu: "custom-mine,flags=+aes" })).rejects.toMatchObject(unknown);
+    await node.records.transact((tx) => tx.put(cpuModelCollection, "mine", { "reported-model": "qemu64" }));
+    expect(await put({ cpu: "custom-mine" })).toBeNull();
   });
 
   it("needs rights on the storages and snippets that it names", async () => {
@@ -119,6 +131,37 @@ describe("a request to change a VM", () => {
 });
 
 describe("what a change meets in the configuration", () => {
+  it("leaves alone what waits from before, however often something else is changed", async () => {
+    await node.run(100);
+    const post = (params: object) =>
+      node.call(`POST ${VM}/config`, { vmid: 100, background_delay: 5, ...params }, "root");
+    const problem = "hotplug problem - unable to change media type";
+    await expect(put({ scsi0: "none,media=cdrom" })).rejects.toMatchObject({
+      errors: { scsi0: `${problem}\n` },
+    });
+    // A task has but one line for it.
+    await expect(post({ scsi0: "none,media=cdrom" })).rejects.toThrow(
+      `failed to update VM 100: 400 Parameter verification failed. scsi0: ${problem}`,
+    );
+    expect(await put({ name: "other" })).toBeNull();
+    expect(await put({ delete: "cores" })).toBeNull();
+    expect(node.configs.get(100)).toMatchObject({
+      values: { name: "other" },
+      pending: { scsi0: "none,media=cdrom" },
+    });
+  });
+
+  it("keeps an unused disk whose place is taken by another", async () => {
+    await put({ scsi1: "local:0.01" });
+    await put({ delete: "scsi1" });
+    const first = "local:100/vm-100-disk-1.raw";
+    expect(node.values(100)["unused0"]).toBe(first);
+    await put({ unused0: "local:100/vm-100-disk-7.raw" });
+    const kept = Object.entries(node.values(100)).filter(([key]) => key.startsWith("unused"));
+    expect(kept.map(([, volid]) => volid)).toContain(first);
+    expect(node.images(100)).toContain("vm-100-disk-1.raw");
+  });
+
   it("keeps the drives of a protected VM", async () => {
     await put({ protection: true, scsi1: "local:0.01" });
     const mode = " - protection mode enabled";

@@ -1,5 +1,5 @@
 // One request to change a VM's configuration: everything that PVE looks at before it locks the VM or forks.
-import type { AppError } from "@gpve/contracts/errors.ts";
+import { isAppError, type AppError } from "@gpve/contracts/errors.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
@@ -16,7 +16,7 @@ import { doomedVolumes } from "../../application/vm/check-update.ts";
 import { checkStorages } from "../../application/vm/new-disks.ts";
 import { volumeOf, type VmHost } from "../../application/vm/vm-host.ts";
 import { checkDriveAccess, checkDriveParameters } from "./drive-access.ts";
-import { checkedTags, checkPrivileges } from "./key-access.ts";
+import { checkCpuModel, checkedTags, checkPrivileges } from "./key-access.ts";
 import { badParameter, requireRootFor } from "./vm-tasks.ts";
 
 export function checkedUpdate(
@@ -27,6 +27,7 @@ export function checkedUpdate(
 ): ConfigUpdate {
   const update = readConfigUpdate(params);
   requireRootFor({ skiplock: update.skiplock }, ctx);
+  checkCpuModel(host, update.set);
   checkDriveParameters(host, update.set);
   checkHookscript(host, update.set["hookscript"]);
   const config = host.configs.get(vmid);
@@ -50,9 +51,14 @@ export function checkedUpdate(
 function checkHookscript(host: VmHost, volid: string | undefined): void {
   if (volid === undefined || volid === "") return;
   const fail = (message: string): AppError => badParameter("hookscript", `${message}\n`);
-  const { plugin, volname } = volumeOf(host, volid);
-  if (plugin.parse(volname).type !== "snippets") throw fail(`'${volid}' is not in the snippets directory`);
-  const path = plugin.path(volname);
+  let path: string;
+  try {
+    const { plugin, volname } = volumeOf(host, volid);
+    if (plugin.parse(volname).type !== "snippets") throw fail(`'${volid}' is not in the snippets directory`);
+    path = plugin.path(volname);
+  } catch (err) {
+    throw isAppError(err) && err.errors === undefined ? fail(err.message) : err;
+  }
   if (!host.fileExists(path)) throw fail(`script '${volid}' does not exist`);
   if (!host.isExecutable(path)) throw fail(`script '${volid}' is not executable`);
 }

@@ -15,7 +15,7 @@ import { checkStorages } from "../../application/vm/new-disks.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
 import { checkDriveAccess, checkDriveParameters } from "./drive-access.ts";
 import { requireAllocate, withPool } from "./restore-request.ts";
-import { checkedTags, checkPrivileges } from "./key-access.ts";
+import { checkCpuModel, checkedTags, checkPrivileges } from "./key-access.ts";
 import { submitVmTask } from "./vm-tasks.ts";
 
 export interface VmMakerDeps {
@@ -55,9 +55,10 @@ export function submitNewVm({ host, engine }: VmMakerDeps, vm: NewVm, ctx: Reque
   const { vmid, start, pool, microvm } = vm;
   requireAllocate(vmid, pool, ctx);
   const update = readConfigUpdate(vm.params, { mayBeEmpty: true });
+  checkCpuModel(host, update.set);
   checkDriveAccess(host, vmid, update.set, ctx);
   checkStorages(host, update.set);
-  checkPrivileges(vmid, {}, update.set, [], withPool(ctx, vmid, pool));
+  checkPrivileges(vmid, undefined, update.set, [], withPool(ctx, vmid, pool));
   checkDriveParameters(host, update.set);
   const values = {
     ...storedCloudinitValues(update.set, {}, host.cloudinit.hashPassword),

@@ -56,7 +56,7 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
       if (archive !== undefined) {
         const args = restoreArgs(host, deps.imageStorages(), { ...params, vmid, start, archive }, ctx);
         const given = args.overrides ?? {};
-        checkPrivileges(vmid, {}, given, [], withPool(ctx, vmid, params.pool));
+        checkPrivileges(vmid, undefined, given, [], withPool(ctx, vmid, params.pool));
         if (ctx.actor === undefined || !isRoot(ctx.actor)) {
           const config = await deps.archivedConfig(archive).catch((err: unknown) =>
             // The task reads it as well, and ends with the reason.

@@ -1,5 +1,5 @@
 // Commands that only begin something, together with the wait for its end.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { CallOptions, Qmp } from "./qmp.ts";
 import { isQmpRefusal, qmpRefused } from "./qmp-errors.ts";
 import type { JobInfo, JobStatus } from "./qmp-types.ts";
@@ -20,13 +20,7 @@ export async function unplugDevice(qmp: Qmp, id: string, options: CallOptions = 
     (event) => {
       if (event.data["device"] !== id) return undefined;
       if (event.name === "DEVICE_DELETED") return true;
-      if (event.name === "DEVICE_UNPLUG_GUEST_ERROR")
-        throw qmpRefused(
-          qmp.label,
-          "device_del",
-          "GenericError",
-          `the guest refused to unplug device '${id}'`,
-        );
+      if (event.name === "DEVICE_UNPLUG_GUEST_ERROR") throw stillBusy(id);
       return undefined;
     },
     { ...options, afterGap: async () => ((await deviceIds(qmp)).has(id) ? undefined : true) },
@@ -41,7 +35,14 @@ export async function unplugDevice(qmp: Qmp, id: string, options: CallOptions = 
     throw err;
   }
   const outcome = await result;
-  if (typeof outcome === "object") throw outcome.err;
+  if (typeof outcome !== "object") return;
+  throw isAppError(outcome.err, "request.timeout") ? stillBusy(id, outcome.err) : outcome.err;
+}
+
+/** PVE's words: clients that know them try again. */
+function stillBusy(id: string, cause?: unknown): AppError {
+  const message = `error on hot-unplugging device '${id}' - still busy in guest?`;
+  return new AppError("request.timeout", message, cause === undefined ? {} : { cause });
 }
 
 const JOB_POLL_MS = 1_000;
