@@ -24,14 +24,12 @@ import type { Records } from "@gpve/store/records/port.ts";
 import { createAgent, type Agent } from "./application/agent.ts";
 import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts";
 import { createReporter, type Reporter } from "./application/report/reporter.ts";
+import { composeHost } from "./compose-host.ts";
 import { composeImages } from "./compose-images.ts";
 import { createStorageChecks } from "./application/storage/check-storage.ts";
 import { datacenterCollection } from "./application/vm/vm-configs.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeVms } from "./compose-vm.ts";
-import { DiskInventory } from "./infrastructure/disks/disk-inventory.ts";
-import { LinuxDiskHost } from "./infrastructure/disks/linux-disk-host.ts";
-import { VolumeManagers } from "./infrastructure/disks/volume-managers.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { ksmShared } from "./infrastructure/facts/ksm.ts";
@@ -55,7 +53,6 @@ import { LinuxHostMemory } from "./infrastructure/host/host-memory.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { SysfsDevices } from "./infrastructure/host/sysfs-devices.ts";
 import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
-import { createDiskHandlers } from "./presentation/pve/disk-handlers.ts";
 import { createGraphHandlers } from "./presentation/pve/graph-handlers.ts";
 import { createHostHandlers } from "./presentation/pve/host-handlers.ts";
 import { createNodeHandlers } from "./presentation/pve/node-handlers.ts";
@@ -214,9 +211,13 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         mappedPci: vms.mappedPci,
       }),
       nodeHandlers,
-      createDiskHandlers({
-        disks: new DiskInventory(new LinuxDiskHost({ exec: runExec })),
-        volumes: new VolumeManagers({ exec: runExec }),
+      composeHost({
+        data,
+        node: nodeName,
+        exec: runExec,
+        kernel: () => known().kernel,
+        guests: () => vms.sample(),
+        withServer: settings.serverTasks !== undefined,
       }),
       createGraphHandlers({
         node: nodeName,

@@ -17,6 +17,14 @@ test("feeds input, splits output into lines, and sees both streams", async () =>
   expect(lines.toSorted()).toEqual(["stderr:oops", "stdout:one", "stdout:tail", "stdout:two"]);
 });
 
+test("hands on more lines than it would keep, when it keeps none", async () => {
+  let lines = 0;
+  const options = { maxOutputBytes: 1_000, onLine: () => void lines++ };
+  const { stdout } = await exec("seq", ["2000"], { ...options, keepOutput: false });
+  expect([lines, stdout]).toEqual([2000, ""]);
+  await expect(exec("seq", ["2000"], options)).rejects.toThrow("more than 1000 bytes");
+});
+
 test("names program, exit code and last words of a failure", async () => {
   await expect(exec("sh", ["-c", "echo no such disk >&2; exit 3"])).rejects.toThrow(
     "sh failed with exit code 3: no such disk",

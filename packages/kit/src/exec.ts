@@ -16,6 +16,8 @@ export interface ExecOptions {
   readonly okCodes?: readonly number[];
   /** Killed when we die, however we die: for programs whose work is thrown away after a crash. */
   readonly diesWithUs?: boolean;
+  /** False: stdout goes to `onLine` only, however much there is of it. */
+  readonly keepOutput?: boolean;
   /** Called with every complete line of stdout and stderr as it arrives. */
   readonly onLine?: (line: string, stream: "stdout" | "stderr") => void;
 }
@@ -72,12 +74,14 @@ export const exec: Exec = (file, args, options = {}) => {
       const chunks: Buffer[] = [];
       let partial = "";
       child[stream].on("data", (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > maxOutputBytes) {
-          stop(new AppError("internal.error", `${file} wrote more than ${maxOutputBytes} bytes of output`));
-          return;
+        if (options.keepOutput !== false || stream === "stderr") {
+          bytes += chunk.length;
+          if (bytes > maxOutputBytes) {
+            stop(new AppError("internal.error", `${file} wrote more than ${maxOutputBytes} bytes of output`));
+            return;
+          }
+          chunks.push(chunk);
         }
-        chunks.push(chunk);
         if (options.onLine === undefined) return;
         const lines = (partial + chunk.toString("utf8")).split(/\r?\n|\r/);
         partial = lines.pop() ?? "";

@@ -19,12 +19,14 @@ import { RecentTasks, taskRecords } from "./application/task/recent-tasks.ts";
 import { eventCollection } from "./application/v1/events.ts";
 import { createAccessHandlers } from "./presentation/http/access/access-handlers.ts";
 import { createClusterHandlers } from "./presentation/http/cluster/cluster-handlers.ts";
+import { createConfigHandlers } from "./presentation/http/cluster/config-handlers.ts";
 import { createCpuHandlers } from "./presentation/http/cluster/cpu-handlers.ts";
 import { createNotYetHandlers } from "./presentation/http/cluster/not-yet-handlers.ts";
 import { createFirewallHandlers } from "./presentation/http/firewall/firewall-handlers.ts";
 import { createContainerHandlers } from "./presentation/http/guest/container-handlers.ts";
 import { createGuestReadHandlers } from "./presentation/http/guest/guest-read-handlers.ts";
 import { createSdnHandlers } from "./presentation/http/network/sdn-handlers.ts";
+import { createNodeReadHandlers } from "./presentation/http/node/node-read-handlers.ts";
 import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
 import { attemptStorage } from "./application/storage/attempt-storage.ts";
 import { createStorageHandlers } from "./presentation/http/storage/storage-handlers.ts";
@@ -39,6 +41,9 @@ export interface PveHandlerParts {
   readonly nodeName: string;
   readonly clusterName: string | undefined;
   readonly agents: AgentDirectory;
+  readonly caPem: () => string;
+  /** This server's certificate. */
+  readonly certificate: () => string;
 }
 
 export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
@@ -70,6 +75,13 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     ...createFirewallHandlers(),
     ...createSdnHandlers(),
     ...createCpuHandlers({ models: new CpuModels(records), board }),
+    ...createConfigHandlers({ board, clusterName: parts.clusterName }),
+    ...createNodeReadHandlers({
+      localNode: nodeName,
+      board,
+      caPem: parts.caPem,
+      certPem: parts.certificate,
+    }),
     ...createClusterTaskHandlers({ tasks: recentTasks }),
     ...createNotYetHandlers({ localNode: nodeName, quorate: reads.answers }),
     ...createClusterHandlers({

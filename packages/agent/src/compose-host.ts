@@ -1,0 +1,40 @@
+// Wires what can be read of the host beside its guests.
+import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import { DiskInventory } from "./infrastructure/disks/disk-inventory.ts";
+import { LinuxDiskHost } from "./infrastructure/disks/linux-disk-host.ts";
+import { VolumeManagers } from "./infrastructure/disks/volume-managers.ts";
+import { hostFiles } from "./infrastructure/facts/host-files.ts";
+import { HostLog } from "./infrastructure/host/host-log.ts";
+import { HostServices } from "./infrastructure/host/host-services.ts";
+import { DebianHost } from "./infrastructure/packages/debian-host.ts";
+import { createDiskHandlers } from "./presentation/pve/disk-handlers.ts";
+import { createHostStateHandlers } from "./presentation/pve/host-state-handlers.ts";
+
+export interface HostParts {
+  readonly data: DataDir;
+  readonly node: string;
+  readonly exec: Exec;
+  readonly kernel: () => { readonly release: string; readonly machine: string };
+  /** Running guests with the traffic of their network cards. */
+  readonly guests: () => readonly GuestRuntime[];
+  /** Whether a server runs in this process too. */
+  readonly withServer: boolean;
+}
+
+export function composeHost({ data, node, exec, kernel, guests, withServer }: HostParts): PveHandlers {
+  return {
+    ...createDiskHandlers({
+      disks: new DiskInventory(new LinuxDiskHost({ exec })),
+      volumes: new VolumeManagers({ exec }),
+    }),
+    ...createHostStateHandlers({
+      services: new HostServices({ exec, withServer }),
+      log: new HostLog({ exec, node, ownLog: data.file("log", "gpve.jsonl") }),
+      guests,
+      packages: new DebianHost({ exec, files: hostFiles, kernel }),
+    }),
+  };
+}
