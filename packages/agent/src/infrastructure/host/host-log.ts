@@ -153,7 +153,8 @@ function journalLine(fields: Fields): string {
   const text = (key: string): string => {
     const value = fields[key];
     // What is no text comes as a list of bytes.
-    return Array.isArray(value) ? Buffer.from(value as number[]).toString("utf8") : String(value ?? "");
+    if (Array.isArray(value)) return Buffer.from(value as number[]).toString("utf8");
+    return typeof value === "string" ? value : "";
   };
   const who = text("SYSLOG_IDENTIFIER") || text("_COMM") || "unknown";
   const pid = text("SYSLOG_PID") || text("_PID");

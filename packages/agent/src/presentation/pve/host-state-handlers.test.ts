@@ -37,10 +37,8 @@ const syslog = async (params: {
   until?: string;
   service?: string;
 }) => {
-  const { data, total } = (await handlers["GET /nodes/{node}/syslog"]?.(
-    { node, ...params },
-    ctx,
-  )) as PveReply;
+  const answer = await handlers["GET /nodes/{node}/syslog"]?.({ node, ...params }, ctx);
+  const { data, total } = answer as PveReply;
   return [(data as { n: number; t: string }[]).map(({ n, t }) => `${n} ${t}`), total];
 };
 

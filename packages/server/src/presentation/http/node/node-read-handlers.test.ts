@@ -50,10 +50,13 @@ test("shows the certificates a node answers with, and of another node what is kn
   });
   expect(own[1]?.["pem"]).toMatch(/^-----BEGIN CERTIFICATE-----\n[^-]*-----END CERTIFICATE-----\n$/);
   expect(Number(own[1]?.["notafter"]) - Number(own[1]?.["notbefore"])).toBeGreaterThan(364 * 86_400);
-  expect((info?.({ node: "n2" }, ctx) as unknown[])[1]).toEqual({
-    filename: "pve-ssl.pem",
-    fingerprint: FINGERPRINT,
-  });
+  expect(info?.({ node: "n2" }, ctx)).toMatchObject([
+    { filename: "pve-root-ca.pem" },
+    {
+      filename: "pve-ssl.pem",
+      fingerprint: FINGERPRINT,
+    },
+  ]);
 });
 
 test("nothing is set of a node, and there are no templates of containers", () => {
