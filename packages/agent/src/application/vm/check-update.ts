@@ -11,9 +11,10 @@ import {
   listDrives,
   parseDrive,
 } from "@gpve/domain/vm/drive.ts";
+import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { without, type VmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { isOwned } from "./free-volumes.ts";
+import { hasClones, isOwned } from "./free-volumes.ts";
 import type { VmHost } from "./vm-host.ts";
 
 const UNUSED = /^unused\d+$/;
@@ -47,12 +48,22 @@ export function checkAgainstConfig(
   if (config.values["protection"] === "1") checkProtection(config, update.delete);
   for (const [key, volid] of doomedVolumes(host, vmid, config, update)) {
     if (!isNamed(config, key, volid)) continue;
-    const message = `unable to delete '${volid}' - volume is still in use (snapshot?)`;
-    if (isDriveKey(key))
-      throw parameterError({ [key]: `unable to apply pending change ${key} : ${message}\n` });
-    throw refused(message);
+    throw stillUsed(key, `unable to delete '${volid}' - volume is still in use (snapshot?)`);
   }
   checkTpm(config.values["tpmstate0"], update.set["tpmstate0"]);
+}
+
+/** Clones of a template go on reading from its disks: those stay, and so does what names them. */
+export async function refuseClonedDisks(
+  host: VmHost,
+  vmid: number,
+  config: VmConfig,
+  update: Pick<ConfigUpdate, "delete" | "force">,
+): Promise<void> {
+  for (const [key, volid] of doomedVolumes(host, vmid, config, update)) {
+    if (!(await hasClones(host, volid))) continue;
+    throw stillUsed(key, `base volume '${parseVolumeId(volid)?.volname}' is still in use by linked clones`);
+  }
 }
 
 /**
@@ -109,6 +120,12 @@ function checkTpm(before: string | undefined, after: string | undefined): void {
   if (old === undefined || next === undefined || old.file !== next.file) return;
   if ((old.version ?? "v1.2") !== (next.version ?? "v1.2"))
     throw refused("cannot change TPM state version after creation");
+}
+
+function stillUsed(key: string, message: string): AppError {
+  return isDriveKey(key)
+    ? parameterError({ [key]: `unable to apply pending change ${key} : ${message}\n` })
+    : refused(message);
 }
 
 function refused(message: string): AppError {

@@ -1,8 +1,8 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
-import { fleecingImages, freeVolume, listVolumes, ownedVolumes } from "./free-volumes.ts";
-import { runningVm, volumeOf, type VmHost } from "./vm-host.ts";
+import { fleecingImages, freeVolume, hasClones, listVolumes, ownedVolumes } from "./free-volumes.ts";
+import { runningVm, type VmHost } from "./vm-host.ts";
 
 export interface DestroyArgs {
   readonly vmid: number;
@@ -68,9 +68,7 @@ export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArg
 /** A template whose clones still read from it stays whole: looked at before anything is locked or removed. */
 async function requireNoClones(host: VmHost, volids: readonly string[]): Promise<void> {
   for (const volid of volids) {
-    const { plugin, volname } = volumeOf(host, volid);
-    const images = await plugin.list({ content: ["images"] });
-    if (images.some((image) => image.volname.startsWith(`${volname}/`))) {
+    if (await hasClones(host, volid)) {
       throw new AppError("object.conflict", `base volume '${volid}' is still in use by linked cloned`, {
         pveStatus: 500,
       });

@@ -1,6 +1,6 @@
 import { splitStorageList } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { listDrives } from "@gpve/domain/vm/drive.ts";
+import { addUnused, listDrives } from "@gpve/domain/vm/drive.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { volumeOf, type VmHost } from "./vm-host.ts";
 
@@ -35,6 +35,15 @@ export function ownedVolumes(host: VmHost, vmid: number, config: VmConfig): stri
     ...(values["vmstate"] === undefined ? [] : [values["vmstate"]]),
   ]);
   return [...new Set(all)].filter((volid) => isOwned(host, vmid, volid));
+}
+
+/** Whether linked clones read from a volume. */
+export async function hasClones(host: VmHost, volid: string): Promise<boolean> {
+  const { plugin, volname } = volumeOf(host, volid);
+  if (!plugin.parse(volname).isBase) return false;
+  await plugin.activate();
+  const images = await plugin.list({ content: ["images"] });
+  return images.some((image) => image.volname.startsWith(`${volname}/`));
 }
 
 /** Left over by a backup that did not end as it should. */
@@ -75,6 +84,14 @@ export async function freeDropped(
   log: (line: string) => void,
 ): Promise<void> {
   const kept = new Set(ownedVolumes(host, vmid, after));
-  for (const volid of ownedVolumes(host, vmid, before))
-    if (!kept.has(volid)) await freeVolume(host, volid, log);
+  for (const volid of ownedVolumes(host, vmid, before)) {
+    if (kept.has(volid)) continue;
+    try {
+      await freeVolume(host, volid, log);
+    } catch (err) {
+      // Still there, so still somebody's: the next try finds it.
+      await host.configs.change(vmid, (config) => ({ ...config, values: addUnused(config.values, volid) }));
+      throw err;
+    }
+  }
 }

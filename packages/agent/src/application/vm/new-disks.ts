@@ -73,7 +73,24 @@ export async function makeDrive(
   work: DiskWork,
 ): Promise<string> {
   const made = await madeDrive(host, vmid, key, requireDrive(key, text), work);
-  return keepNumberText(text, printDrive(key, made));
+  const kept =
+    work.values?.["template"] === "1" && isNewDisk(key, text) ? await baseOf(host, made, work) : made;
+  return keepNumberText(text, printDrive(key, kept));
+}
+
+/** Disks of templates are there to be cloned. */
+async function baseOf(host: VmHost, drive: Drive, work: DiskWork): Promise<Drive> {
+  if (isCdrom(drive)) return drive;
+  const { plugin, volname, storage } = volumeOf(host, drive.file);
+  try {
+    return {
+      ...drive,
+      file: formatVolumeId({ storage, volname: await plugin.createBase(volname, work) }),
+    };
+  } catch (err) {
+    await plugin.free(volname);
+    throw err;
+  }
 }
 
 async function madeDrive(

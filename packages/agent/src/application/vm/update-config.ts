@@ -2,7 +2,7 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { refuseSecondCloudinit, regenerateCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
-import { checkAgainstConfig, keepReplaced } from "./check-update.ts";
+import { checkAgainstConfig, keepReplaced, refuseClonedDisks } from "./check-update.ts";
 import { changeLive } from "./live/live-change.ts";
 import { isNewDisk, makeDrive, type DiskWork } from "./new-disks.ts";
 import { freeDropped, freeVolume, ownedVolumes, withoutLent } from "./free-volumes.ts";
@@ -50,6 +50,7 @@ export async function updateVmConfig(
   checkDigest(before, update.digest);
   if (!update.skiplock) checkLock(before);
   checkAgainstConfig(host, vmid, before, update);
+  await refuseClonedDisks(host, vmid, before, update);
   const filledIn = await filledInValues(host, before, update, work);
   const made = await makeNewDrives(host, vmid, before, update, work);
   const running = runningVm(host, vmid);

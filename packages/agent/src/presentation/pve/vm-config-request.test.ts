@@ -151,6 +151,41 @@ describe("what a change meets in the configuration", () => {
     });
   });
 
+  it("gives a template disks that can be cloned, and keeps those that were", async () => {
+    await put({ template: true, scsi1: "local:0.01" });
+    expect(node.values(100)["scsi1"]).toBe("local:100/base-100-disk-1.raw,size=10486K");
+    node.put("images/101/vm-101-disk-0.qcow2");
+    const base = "base volume '100/base-100-disk-1.raw' is still in use by linked clones";
+    const plugin = node.host.storages.plugin("local");
+    const { list } = plugin;
+    plugin.list = async (filter) => [
+      ...(await list.call(plugin, filter)),
+      { volname: "100/base-100-disk-1.raw/101/vm-101-disk-0.qcow2" } as never,
+    ];
+    await expect(put({ delete: "scsi1", force: true })).rejects.toMatchObject({
+      errors: { scsi1: `unable to apply pending change scsi1 : ${base}\n` },
+    });
+    await put({ delete: "scsi1" });
+    await expect(put({ delete: "unused0" })).rejects.toThrow(base);
+    expect(node.values(100)["unused0"]).toBe("local:100/base-100-disk-1.raw");
+    plugin.list = list;
+    await put({ delete: "unused0" });
+    expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
+  });
+
+  it("goes on naming a disk that could not be removed", async () => {
+    await put({ scsi1: "local:0.01" });
+    const plugin = node.host.storages.plugin("local");
+    const { free } = plugin;
+    plugin.free = async () => {
+      throw new Error("no luck");
+    };
+    await expect(put({ delete: "scsi1", force: true })).rejects.toThrow("no luck");
+    plugin.free = free;
+    expect(node.values(100)).toMatchObject({ unused0: "local:100/vm-100-disk-1.raw" });
+    expect(node.values(100)).not.toHaveProperty("scsi1");
+  });
+
   it("keeps an unused disk whose place is taken by another", async () => {
     await put({ scsi1: "local:0.01" });
     await put({ delete: "scsi1" });
