@@ -99,6 +99,7 @@ export interface VmParts {
 
 /** A hook may copy things about. */
 const HOOK_TIMEOUT_MS = 600_000;
+const EVERY_EXIT_CODE = Array.from({ length: 256 }, (_, code) => code);
 
 export interface ComposedVms {
   readonly handlers: PveHandlers;
@@ -178,13 +179,15 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     clock,
     fileExists: existsSync,
     isExecutable,
-    runScript: async (path, args, signal) =>
+    runScript: async (path, args, { log: said, signal }) =>
       (
         await parts.exec(path, args, {
           timeoutMs: HOOK_TIMEOUT_MS,
+          okCodes: EVERY_EXIT_CODE,
+          onLine: said,
           ...(signal === undefined ? {} : { signal }),
         })
-      ).stdout,
+      ).code,
     sha256Hex: (text) => hash("sha256", text),
     newUuid: randomUUID,
     newMac: () => newMac(configs.datacenterOption("mac_prefix")),

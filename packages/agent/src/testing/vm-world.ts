@@ -113,7 +113,7 @@ export class VmWorld extends StorageWorld {
       clock: systemClock,
       fileExists: () => true,
       isExecutable: (path) => path.endsWith(".sh"),
-      runScript: async () => "",
+      runScript: async () => 0,
       sha256Hex: hash("sha256"),
       newUuid: randomUUID,
       newMac: () => `BC:24:11:00:00:${(++macs).toString(16).padStart(2, "0").toUpperCase()}`,

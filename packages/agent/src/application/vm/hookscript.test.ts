@@ -3,15 +3,17 @@ import type { VmHost } from "./vm-host.ts";
 import { runHook } from "./hookscript.ts";
 
 const runs: string[] = [];
-let failure: Error | undefined;
+let [code, exists, executable] = [0, true, true];
 const host = {
   storages: {
     plugin: () => ({ activate: async () => undefined, path: (volname: string) => `/store/${volname}` }),
   },
-  runScript: async (path: string, args: readonly string[]) => {
+  fileExists: () => exists,
+  isExecutable: () => executable,
+  runScript: async (path: string, args: readonly string[], { log }: { log: (line: string) => void }) => {
     runs.push([path, ...args].join(" "));
-    if (failure !== undefined) throw failure;
-    return "hello\n";
+    log("hello");
+    return code;
   },
 } as unknown as VmHost;
 
@@ -25,13 +27,22 @@ test("a hook script gets the VMID and the phase, and is heard", async () => {
 });
 
 test("only a failing pre-start stops the start", async () => {
-  failure = new Error("exit code 1");
+  code = 3;
   const lines: string[] = [];
   const log = (line: string): void => void lines.push(line);
   const values = { hookscript: "local:snippets/h.pl" };
   await expect(runHook(host, 100, values, "pre-start", { log })).rejects.toThrow(
-    "hookscript error for 100 on pre-start: exit code 1",
+    "hookscript error for 100 on pre-start: command '/store/snippets/h.pl 100 pre-start' failed: exit code 3",
   );
   await runHook(host, 100, values, "post-stop", { log });
-  expect(lines).toEqual(["hookscript error for 100 on post-stop: exit code 1"]);
+  const failed = "command '/store/snippets/h.pl 100 post-stop' failed: exit code 3";
+  expect(lines).toEqual(["hello", "hello", `hookscript error for 100 on post-stop: ${failed}`]);
+  executable = false;
+  await expect(runHook(host, 100, values, "pre-start", { log })).rejects.toThrow(
+    "on pre-start: script 'local:snippets/h.pl' is not executable",
+  );
+  exists = false;
+  await expect(runHook(host, 100, values, "pre-start", { log })).rejects.toThrow(
+    "on pre-start: script 'local:snippets/h.pl' does not exist",
+  );
 });

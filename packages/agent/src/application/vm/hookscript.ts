@@ -17,8 +17,12 @@ export async function runHook(
   try {
     const { plugin, volname } = volumeOf(host, volid);
     await plugin.activate();
-    const output = await host.runScript(plugin.path(volname), [String(vmid), phase], work.signal);
-    for (const line of output.split("\n")) if (line !== "") work.log(line);
+    const path = plugin.path(volname);
+    if (!host.fileExists(path)) throw new Error(`script '${volid}' does not exist`);
+    if (!host.isExecutable(path)) throw new Error(`script '${volid}' is not executable`);
+    const args = [String(vmid), phase];
+    const code = await host.runScript(path, args, work);
+    if (code !== 0) throw new Error(`command '${[path, ...args].join(" ")}' failed: exit code ${code}`);
   } catch (cause) {
     const text = `hookscript error for ${vmid} on ${phase}: ${messageOf(cause)}`;
     if (phase === "pre-start") throw new AppError("operation.failed", text, { cause, pveStatus: 500 });

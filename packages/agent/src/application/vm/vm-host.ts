@@ -49,7 +49,12 @@ export interface VmHost {
   readonly fileExists: (path: string) => boolean;
   readonly isExecutable: (path: string) => boolean;
   /** Runs a program and gives what it printed. */
-  readonly runScript: (path: string, args: readonly string[], signal?: AbortSignal) => Promise<string>;
+  /** Resolves with the exit code; what the script says is logged as it says it. */
+  readonly runScript: (
+    path: string,
+    args: readonly string[],
+    work: { readonly log: (line: string) => void; readonly signal?: AbortSignal },
+  ) => Promise<number>;
   readonly sha256Hex: (text: string) => string;
   readonly newUuid: () => string;
   readonly newMac: () => string;
