@@ -157,9 +157,9 @@ describe("what a change meets in the configuration", () => {
     node.put("images/101/vm-101-disk-0.qcow2");
     const base = "base volume '100/base-100-disk-1.raw' is still in use by linked clones";
     const plugin = node.host.storages.plugin("local");
-    const { list } = plugin;
+    const list = plugin.list.bind(plugin);
     plugin.list = async (filter) => [
-      ...(await list.call(plugin, filter)),
+      ...(await list(filter)),
       { volname: "100/base-100-disk-1.raw/101/vm-101-disk-0.qcow2" } as never,
     ];
     await expect(put({ delete: "scsi1", force: true })).rejects.toMatchObject({
@@ -176,7 +176,7 @@ describe("what a change meets in the configuration", () => {
   it("goes on naming a disk that could not be removed", async () => {
     await put({ scsi1: "local:0.01" });
     const plugin = node.host.storages.plugin("local");
-    const { free } = plugin;
+    const free = plugin.free.bind(plugin);
     plugin.free = async () => {
       throw new Error("no luck");
     };
