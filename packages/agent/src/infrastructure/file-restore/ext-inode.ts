@@ -62,12 +62,19 @@ export async function* runsOf(disk: RandomAccess, blockBytes: number, inode: Ext
     if (bytes.length < blockBytes) throw broken("a block lies beyond the end");
     return bytes;
   };
+  const limit = Math.ceil(inode.size / blockBytes);
   if ((inode.flags & EXTENTS) !== 0) {
-    yield* extentRuns(inode.block, read, MAX_DEPTH);
+    // A tree whose branches lead into each other would not end in years. A healthy one is smaller
+    // than its file.
+    let left = 2 * limit + MAX_DEPTH;
+    const readNode = (block: number): Promise<Buffer> => {
+      if (left-- <= 0) throw broken("an extent tree is larger than its file");
+      return read(block);
+    };
+    yield* extentRuns(inode.block, readNode, MAX_DEPTH);
     return;
   }
   const perBlock = blockBytes / 4;
-  const limit = Math.ceil(inode.size / blockBytes);
   let logical = 0;
   for (let index = 0; index < 15 && logical < limit; index++) {
     const depth = Math.max(0, index - 11);
@@ -95,6 +102,7 @@ async function* extentRuns(
       continue;
     }
     const length = node.readUInt16LE(at + 4);
+    if (length === 0) throw broken("an extent is empty");
     // Longer than this: allocated, but never written.
     const unwritten = length > 32_768;
     const start = node.readUInt32LE(at + 8) + node.readUInt16LE(at + 6) * 2 ** 32;

@@ -133,7 +133,9 @@ export class ExtTree implements FileTree {
       const nameBytes = this.#hasFileType ? bytes.readUInt8(at + 6) : bytes.readUInt16LE(at + 6);
       if (length < 8 || length % 4 !== 0 || at + length > bytes.length || nameBytes > length - 8)
         throw broken("a directory entry");
-      if (inode !== 0) found.push({ name: bytes.toString("utf8", at + 8, at + 8 + nameBytes), inode });
+      const name = bytes.toString("utf8", at + 8, at + 8 + nameBytes);
+      // A slash would lead out of the directory, where the files are unpacked at the latest.
+      if (inode !== 0 && name !== "" && !/[/\0]/.test(name)) found.push({ name, inode });
       at += length;
     }
     return found;

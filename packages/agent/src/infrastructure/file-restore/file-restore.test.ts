@@ -17,6 +17,7 @@ import type { FileTree, PackedEntry, RandomAccess, TreeFile } from "@gpve/domain
 import { exec } from "@gpve/kit/exec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
+import { type ExtInode, runsOf } from "./ext-inode.ts";
 import { diskFormats } from "./disk-formats.ts";
 import { FileSpool } from "./file-spool.ts";
 import { packFiles } from "./pack-files.ts";
@@ -120,6 +121,40 @@ describe.skipIf(mke2fs === undefined)("ext file systems (skipped without e2fspro
       await read(bytes).catch((err: Error) => expect(err.name, err.message).toBe("AppError"));
     }
   });
+
+  test("have no names that lead out of their directory", async () => {
+    const image = join(dir, "names.img");
+    await exec(mke2fs ?? "", ["-q", "-F", "-t", "ext4", "-d", files(), image, "24M"]);
+    const bytes = readFileSync(image);
+    const entry = bytes.indexOf(Buffer.from("\u0008\u0001hostname"));
+    bytes.write("../../xx", entry + 2);
+    const tree = await diskFormats.openTree(memory(bytes));
+    expect(await names(tree, "etc")).toEqual(["d:deep"]);
+  });
+});
+
+test("extents of an ext4 file that lead in a circle, or nowhere, are refused", async () => {
+  const node = (entries: number, depth: number): Buffer => {
+    const bytes = Buffer.alloc(4096);
+    bytes.writeUInt16LE(0xf30a, 0);
+    bytes.writeUInt16LE(entries, 2);
+    bytes.writeUInt16LE(depth, 6);
+    return bytes;
+  };
+  const inode = (block: Buffer): ExtInode => ({
+    ...{ mode: 0x41ed, size: 8192, mtime: 0, uid: 0, gid: 0, flags: 0x80000 },
+    block: block.subarray(0, 60),
+  });
+  const runs = async (block: Buffer, disk: Buffer): Promise<void> => {
+    for await (const _ of runsOf(memory(disk), 4096, inode(block)));
+  };
+  // The root leads to block 0, all entries of that to block 1, which has none.
+  const wide = node(340, 1);
+  for (let index = 0; index < 340; index++) wide.writeUInt32LE(1, 12 + index * 12 + 4);
+  const disk = Buffer.concat([wide, node(0, 0)]);
+  await expect(runs(node(4, 2), disk)).rejects.toThrow("larger than its file");
+  await expect(runs(node(4, 2), node(340, 1))).rejects.toThrow("an extent tree is none");
+  await expect(runs(node(1, 0), disk)).rejects.toThrow("an extent is empty");
 });
 
 /** FAT16 with one long name, one short one in a directory, and a file of two clusters. */
