@@ -8,7 +8,8 @@
 #include <unistd.h>
 #include <linux/sockios.h>
 
-static struct { int fd, wanted; } kept[256];
+// Wanted numbers are below 512, and these find room between there and the 1024 that a host may have as its hard limit.
+static struct { int fd, wanted; } kept[480];
 static int kept_count;
 
 bool descriptor_keep(int fd, int wanted) {

@@ -6,14 +6,13 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { hostFiles } from "@gpve/agent/infrastructure/facts/host-files.ts";
 import { GuestAgentClient } from "@gpve/agent/infrastructure/guest-agent/guest-agent-client.ts";
-import { commandPaths } from "@gpve/agent/infrastructure/guest-process/command-paths.ts";
-import { FIRST_FREE_FD } from "@gpve/agent/infrastructure/guest-process/monitors.ts";
 import { readHostFacts } from "@gpve/agent/infrastructure/qemu/host-facts.ts";
 import { askQemu } from "@gpve/agent/infrastructure/qemu/qemu-probe.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { FREE_DESCRIPTORS, type GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
+import { commandPaths } from "./command-paths.ts";
 import { type GuestWorld, guestWorld, missingForGuests, QEMU } from "./guest-world.ts";
 
 const missing = missingForGuests();
@@ -56,7 +55,7 @@ describe.skipIf(missing !== undefined)("a configured VM", () => {
       volumes: () => ({ node: { driver: "file", filename: disk }, format: "raw", contentType: "images" }),
       sha256Hex: (text) => createHash("sha256").update(text).digest("hex"),
       paths: commandPaths(guests, "500", QEMU),
-      options: { paused: true, netDescriptors: { net0: { tap: [FIRST_FREE_FD] } } },
+      options: { paused: true, netDescriptors: { net0: { tap: [FREE_DESCRIPTORS.first] } } },
     });
     expect(command.accelerator).toBe("tcg");
     guest = await guests.start({
@@ -67,7 +66,7 @@ describe.skipIf(missing !== undefined)("a configured VM", () => {
       uuid,
       monitors: true,
       files: [{ path: disk, access: "rw" }],
-      taps: [{ name: tap, bridge, firstFd: FIRST_FREE_FD }],
+      taps: [{ name: tap, bridge, firstFd: FREE_DESCRIPTORS.first }],
     });
   });
 

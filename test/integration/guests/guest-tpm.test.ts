@@ -2,7 +2,6 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { helperIds } from "@gpve/agent/infrastructure/guest-process/command-paths.ts";
 import { bootable, type GuestWorld, guestWorld, missingForGuests } from "./guest-world.ts";
 
 const SWTPM = "/usr/bin/swtpm";
@@ -22,7 +21,7 @@ describe.skipIf(missing !== undefined)("a guest with a TPM", () => {
 
   it("uses the TPM of its own helper", async () => {
     const guests = world.guests();
-    const helper = helperIds.tpm("900");
+    const helper = "900-tpm";
     const socket = join(guests.placeOf(helper).ioFolder, "swtpm.sock");
     const state = world.data.file("tpm-state");
     mkdirSync(state, { mode: 0o700 });

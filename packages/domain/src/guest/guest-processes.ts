@@ -48,6 +48,9 @@ export interface GuestUsage {
   readonly pressure?: Readonly<Record<string, number>>;
 }
 
+/** Numbers for taps, vhost and sockets of a guest: below are its monitors, above those found in its arguments. */
+export const FREE_DESCRIPTORS = { first: 32, end: 480 } as const;
+
 export interface GuestStart {
   /** Folder, cgroup and log go by it: "100", "100-tpm". */
   readonly id: string;

@@ -1,6 +1,11 @@
 // From a configuration to everything a start needs: QEMU's command line, the files it may open, its network devices.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestFile, GuestStart, GuestTap } from "@gpve/domain/guest/guest-processes.ts";
+import {
+  FREE_DESCRIPTORS,
+  type GuestFile,
+  type GuestStart,
+  type GuestTap,
+} from "@gpve/domain/guest/guest-processes.ts";
 import type {
   CommandInput,
   CommandOptions,
@@ -19,11 +24,11 @@ import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { hugepageFolder, sharedMemoryPath } from "@gpve/domain/vm/host-memory.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { portPaths } from "./take-devices.ts";
+import { tpmProcessId } from "./tpm.ts";
+import { fileServerId } from "./virtiofs.ts";
 import { processId, volumeOf, type VmHost } from "./vm-host.ts";
 import { listNets, type HostBridge } from "@gpve/domain/vm/vm-network.ts";
 
-/** Descriptors below are the supervisor's own and the monitors'. */
-const FIRST_FD = 32;
 const MAX_CHAIN = 64;
 
 export interface StartPlan {
@@ -128,10 +133,10 @@ export function commandInput(
       spice: `${io}/spice`,
       agent: place.socketPath("qga"),
       vnc: `${io}/vnc`,
-      swtpm: `${host.ioFolder(`${vmid}-tpm`)}/swtpm`,
+      swtpm: `${host.ioFolder(tpmProcessId(vmid))}/swtpm`,
       efiVars: `${io}/efivars`,
       serial: (index) => place.socketPath(`serial${index}`),
-      virtiofs: (index) => `${host.ioFolder(`${vmid}-fs${index}`)}/virtiofs`,
+      virtiofs: (index) => `${host.ioFolder(fileServerId(vmid, index))}/virtiofs`,
       sharedMemory: sharedMemoryPath,
       hugepages: (sizeMiB) => hugepageFolder(sizeMiB, processId(vmid)),
     },
@@ -262,7 +267,7 @@ interface Network {
 /** Queues of all taps first, then vhost: that is the order in which descriptors are passed. */
 async function planNetwork(host: VmHost, vmid: number, values: VmValues): Promise<Network> {
   const nets = listNets(values).filter(({ net }) => net.bridge !== undefined);
-  let fd = FIRST_FD;
+  let fd: number = FREE_DESCRIPTORS.first;
   const taps: (GuestTap & { firstFd: number })[] = [];
   const queuesOf = new Map<string, number[]>();
   const bridgeMtu: Record<string, number> = {};
@@ -281,6 +286,14 @@ async function planNetwork(host: VmHost, vmid: number, values: VmValues): Promis
     const usesVhost = host.facts().vhostNet && net.model === "virtio";
     descriptors[key] = { tap, ...(usesVhost ? { vhost: range(fd, tap.length) } : {}) };
     if (usesVhost) fd += tap.length;
+  }
+  if (fd > FREE_DESCRIPTORS.end) {
+    const [needed, most] = [fd - FREE_DESCRIPTORS.first, FREE_DESCRIPTORS.end - FREE_DESCRIPTORS.first];
+    throw new AppError(
+      "capacity.exceeded",
+      `the network cards of VM ${vmid} need ${needed} descriptors, of ${most} at most: give them fewer queues`,
+      { pveStatus: 500 },
+    );
   }
   return {
     descriptors,

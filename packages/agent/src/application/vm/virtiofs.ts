@@ -22,7 +22,7 @@ const CACHE: Readonly<Record<string, string>> = {
   auto: "auto",
 };
 
-function processIdOf(vmid: number, index: number): string {
+export function fileServerId(vmid: number, index: number): string {
   return `${vmid}-fs${index}`;
 }
 
@@ -50,7 +50,7 @@ export async function startFileServers(
 
 export async function stopFileServers(host: VmHost, vmid: number): Promise<void> {
   for (let index = 0; index < MAX_SHARES; index++) {
-    const process = host.processes.get(processIdOf(vmid, index));
+    const process = host.processes.get(fileServerId(vmid, index));
     if (process !== undefined && !process.hasExited) await process.stop();
   }
 }
@@ -66,7 +66,7 @@ async function startOne(
   if (!host.fileExists(directory)) throw refused(`Path ${directory} does not exist`);
   if (!host.fileExists(PROGRAM))
     throw refused("virtiofsd is not installed: apt-get install -y qemu-system-common");
-  const id = processIdOf(vmid, index);
+  const id = fileServerId(vmid, index);
   const old = host.processes.get(id);
   if (old !== undefined && !old.hasExited) await old.stop();
   const path = `${host.ioFolder(id)}/virtiofs`;

@@ -69,11 +69,11 @@ describe("QEMU's monitors", () => {
     const { args, sockets } = handOverSockets(withMonitors(given, folder), folder);
     expect(sockets).toEqual([
       { path: "/run/g/100/qmp.sock", fd: 10 },
-      { path: "/run/g/100/serial0.sock", fd: 201 },
-      { path: "/run/g/100/qga.sock", fd: 202 },
+      { path: "/run/g/100/serial0.sock", fd: 481 },
+      { path: "/run/g/100/qga.sock", fd: 482 },
     ]);
-    expect(args[3]).toBe("socket,id=serial0,fd=201,server=on,wait=off");
-    expect(args[5]).toBe("socket,fd=202,server=on,wait=off,id=qga0");
+    expect(args[3]).toBe("socket,id=serial0,fd=481,server=on,wait=off");
+    expect(args[5]).toBe("socket,fd=482,server=on,wait=off,id=qga0");
     expect(args.slice(6)).toEqual(given.slice(6));
   });
 });

@@ -1,6 +1,7 @@
 // QEMU's three monitors: commands, events, and one for the supervisor, which passes descriptors of new network cards.
 // QEMU gets them as listening descriptors: the sockets are there before it starts, and it cannot replace them.
 import { dirname } from "node:path";
+import { FREE_DESCRIPTORS } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestFolder } from "./guest-folder.ts";
 
 export const MONITORS = [
@@ -9,10 +10,8 @@ export const MONITORS = [
   { name: "qmp-fd", fd: 12 },
 ] as const;
 
-/** Descriptors from here on are the caller's: taps, vhost, sockets. */
-export const FIRST_FREE_FD = 32;
-/** Sockets found in the arguments get these. */
-const FIRST_SOCKET_FD = 200;
+/** Sockets found in the arguments come after everything that whoever starts the guest may hand over. */
+const FIRST_SOCKET_FD = FREE_DESCRIPTORS.end;
 
 function monitorArgs(folder: GuestFolder): string[] {
   return MONITORS.flatMap(({ name }) => [

@@ -5,7 +5,6 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { HostFiles } from "../facts/host-files.ts";
-import { commandPaths } from "../guest-process/command-paths.ts";
 import { hostTries, readHostFacts } from "./host-facts.ts";
 import { askQemu, type QemuKnowledge } from "./qemu-probe.ts";
 
@@ -128,23 +127,5 @@ describe("the facts behind a command line", () => {
     expect(typeof hostTries(folder, says("")).vhostNet()).toBe("boolean");
     expect(await hostTries(folder, says("")).ioUring()).toBe(true);
     expect(await hostTries(folder, refuses).ioUring()).toBe(false);
-  });
-
-  it("go with the places of a guest", () => {
-    const placeOf = (id: string): { socketPath: (name: string) => string; ioFolder: string } => ({
-      socketPath: (name) => `/g/${id}/${name}.sock`,
-      ioFolder: `/g/${id}/io`,
-    });
-    const paths = commandPaths({ placeOf }, "100", "/usr/bin/qemu");
-    expect(paths).toMatchObject({
-      qmp: "/g/100/qmp.sock",
-      agent: "/g/100/qga.sock",
-      vnc: "/g/100/io/vnc",
-      swtpm: "/g/100-tpm/io/swtpm.sock",
-    });
-    expect(paths.serial(1)).toBe("/g/100/serial1.sock");
-    expect(paths.virtiofs(0)).toBe("/g/100-fs0/io/virtiofsd.sock");
-    expect(paths.sharedMemory("x")).toBe("/dev/shm/pve-shm-x");
-    expect(paths.hugepages(2)).toBe("/run/hugepages/kvm/2048kB");
   });
 });

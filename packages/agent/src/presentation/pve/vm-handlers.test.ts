@@ -324,6 +324,17 @@ describe("a VM", () => {
     expect(await exit(`POST ${VM}/status/start`, { vmid: 102 })).toBe("start failed: bad option");
   });
 
+  it("is not started with more network queues than there are descriptors to give it", async () => {
+    const card = (n: number) => [`net${n}`, `virtio=BC:24:11:00:00:0${n},bridge=vmbr0,queues=64`];
+    const cards = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => card(n)));
+    await node.add(103, cards(3));
+    expect(await exit(`POST ${VM}/status/start`, { vmid: 103 })).toBe("OK");
+    await node.add(104, cards(8));
+    expect(await exit(`POST ${VM}/status/start`, { vmid: 104 })).toMatch(
+      /^the network cards of VM 104 need \d+ descriptors, of 448 at most: give them fewer queues$/,
+    );
+  });
+
   it("is changed at once while it is stopped, later while it runs", async () => {
     const put = (params: object) => node.call(`PUT ${VM}/config`, { vmid: 100, ...params }, "root");
     expect(await put({ cores: 2, net0: "e1000", scsi1: "local:0.01", ide2: "none,media=cdrom" })).toBeNull();
