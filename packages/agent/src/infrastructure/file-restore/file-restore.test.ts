@@ -142,7 +142,12 @@ test("extents of an ext4 file that lead in a circle, or nowhere, are refused", a
     return bytes;
   };
   const inode = (block: Buffer): ExtInode => ({
-    ...{ mode: 0x41ed, size: 8192, mtime: 0, uid: 0, gid: 0, flags: 0x80000 },
+    mode: 0x41ed,
+    size: 8192,
+    mtime: 0,
+    uid: 0,
+    gid: 0,
+    flags: 0x80000,
     block: block.subarray(0, 60),
   });
   const runs = async (block: Buffer, disk: Buffer): Promise<void> => {
