@@ -48,8 +48,10 @@ describe.skipIf(missing !== undefined)("a guest's network card", () => {
       }),
     );
     expect(await find(first)).toMatchObject({ master: bridge, up: true });
-    const limit = await limitRate(first, 10);
+    const table = `gpvetest_${tag}`;
+    const limit = await limitRate(first, 10, { exec, table });
     expect(limit.toGuest === "none" && limit.fromGuest === "none").toBe(false);
+    if (limit.fromGuest === "nft") await exec("nft", ["delete", "table", "netdev", table]);
     await guest.qmp.execute("set_link", { name: "nic0", up: false });
     await guest.plugTap("net1", { name: second, bridge, vhost: false });
     expect(await find(second)).toMatchObject({ master: bridge });

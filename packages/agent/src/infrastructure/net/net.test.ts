@@ -16,6 +16,7 @@ import { kernelBridge } from "./nat-network.ts";
 import { limitRate } from "./rate-limit.ts";
 import { freeSubnet, ipv4Number, ipv4Range, ipv4Text } from "./subnet.ts";
 import { tapName } from "./tap-name.ts";
+import { VmBridges } from "./vm-bridges.ts";
 
 const bridge: NetInterface = {
   name: "vmbr0",
@@ -138,13 +139,14 @@ describe("subnets", () => {
 });
 
 describe("a rate limit", () => {
+  const table = "gpve_abcdef";
   const kernel = (lacks: RegExp): { exec: Exec; calls: string[] } => {
     const calls: string[] = [];
     return {
       calls,
-      exec: async (_file, args) => {
+      exec: async (file, args) => {
         const line = args.join(" ");
-        calls.push(line);
+        calls.push(`${file} ${line}`);
         if (lacks.test(line)) throw new AppError("internal.error", `tc failed: ${line}`);
         return await Promise.resolve({ code: 0, stdout: "", stderr: "" });
       },
@@ -152,30 +154,64 @@ describe("a rate limit", () => {
   };
 
   it("shapes what goes to the guest and polices what comes from it", async () => {
-    const { exec, calls } = kernel(/ del /);
-    expect(await limitRate("tap1", 1.5, exec)).toEqual({ toGuest: "htb", fromGuest: "police", missing: [] });
+    const { exec, calls } = kernel(/ del |delete/);
+    expect(await limitRate("tap1", 1.5, { exec, table })).toEqual({
+      toGuest: "htb",
+      fromGuest: "police",
+      missing: [],
+    });
     expect(calls.some((line) => line.includes("rate 1572864bps"))).toBe(true);
   });
 
   it("uses what the kernel has and says what it lacks", async () => {
-    expect(await limitRate("tap1", 1, kernel(/htb|basic/).exec)).toEqual({
+    const limit = (lacks: RegExp, rate = 1) => limitRate("tap1", rate, { ...kernel(lacks), table });
+    expect(await limit(/htb|basic/)).toEqual({
       toGuest: "tbf",
       fromGuest: "police",
       missing: [],
     });
-    expect(await limitRate("tap1", 1, kernel(/ingress|tbf/).exec)).toMatchObject({
+    expect(await limit(/ingress|tbf/)).toMatchObject({
       toGuest: "htb",
       fromGuest: "none",
-      missing: [expect.stringMatching(/^ingress: /)],
+      missing: [expect.stringMatching(/^what comes from the guest is not limited: ingress: /)],
     });
-    await expect(limitRate("tap1", 1, kernel(/add|replace/).exec)).rejects.toMatchObject({
-      code: "feature.unsupported",
-    });
-    expect(await limitRate("tap1", 0, kernel(/add/).exec)).toEqual({
+    await expect(limit(/add|replace/)).rejects.toMatchObject({ code: "feature.unsupported" });
+    expect(await limit(/add/, 0)).toEqual({
       toGuest: "none",
       fromGuest: "none",
       missing: [],
     });
+  });
+});
+
+describe("a rate limit of a kernel without policer", () => {
+  it("is kept by nftables, and taken away with the rate", async () => {
+    const calls: string[] = [];
+    const exec: Exec = async (file, args) => {
+      calls.push(`${file} ${args.join(" ")}`);
+      if (args.includes("police")) throw new AppError("internal.error", "TC classifier not found");
+      const stdout = "table netdev gpve_abcdef {\n\tchain rate_tap1 {\n\t}\n\tchain rate_tap2 {\n\t}\n}\n";
+      return await Promise.resolve({ code: 0, stdout, stderr: "" });
+    };
+    expect(await limitRate("tap1", 2, { exec, table: "gpve_abcdef" })).toEqual({
+      toGuest: "htb",
+      fromGuest: "nft",
+      missing: [],
+    });
+    expect(calls.at(-1)).toBe(
+      'nft add table netdev gpve_abcdef; add chain netdev gpve_abcdef rate_tap1 { type filter hook ingress device "tap1" priority 0; policy accept; }; add rule netdev gpve_abcdef rate_tap1 limit rate over 2097152 bytes/second burst 1048576 bytes drop',
+    );
+    calls.length = 0;
+    await limitRate("tap1", 0, { exec, table: "gpve_abcdef" });
+    expect(calls).toContain(
+      "nft flush chain netdev gpve_abcdef rate_tap1; delete chain netdev gpve_abcdef rate_tap1",
+    );
+    calls.length = 0;
+    const bridges = new VmBridges({ instanceId: "abcdef", exec, exists: (name) => name === "tap1" });
+    expect(await bridges.configure("tap1", { model: "virtio", rate: 2 })).toEqual([]);
+    expect(calls.at(-1)).toBe(
+      "nft flush chain netdev gpve_abcdef rate_tap2; delete chain netdev gpve_abcdef rate_tap2",
+    );
   });
 });
 

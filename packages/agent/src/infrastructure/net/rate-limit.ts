@@ -1,76 +1,115 @@
 // A NIC's `rate`, enforced with what the kernel has. What leaves the tap towards the guest is shaped, what comes from
-// the guest is policed.
+// the guest is policed: by tc as PVE does, or by nftables where the kernel has no classifier or policer for tc.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
-import { type Exec, exec as systemExec } from "@gpve/kit/exec.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
 
 export interface RateLimit {
   readonly toGuest: "htb" | "tbf" | "none";
-  readonly fromGuest: "police" | "none";
+  readonly fromGuest: "police" | "nft" | "none";
   /** Why a direction has no limit; empty when both have one. */
   readonly missing: readonly string[];
 }
 
-const BURST = "1048576b";
+export interface RateTools {
+  readonly exec: Exec;
+  /** The nft table (family netdev) that is ours. */
+  readonly table: string;
+}
+
+const BURST_BYTES = 1024 * 1024;
+const BURST = `${BURST_BYTES}b`;
 
 /** 0 = no limit. Megabytes per second, as PVE counts them. */
 export async function limitRate(
   interfaceName: string,
   megabytesPerSecond: number,
-  exec: Exec = systemExec,
+  { exec, table }: RateTools,
 ): Promise<RateLimit> {
   const tc = async (...args: string[]): Promise<void> => {
     await exec("tc", args);
   };
-  for (const old of ["root", "ingress"]) {
-    try {
-      await tc("qdisc", "del", "dev", interfaceName, old);
-    } catch (err) {
-      ignore(err, "there was none");
-    }
-  }
+  const nft = async (...commands: string[]): Promise<void> => {
+    await exec("nft", [commands.join("; ")]);
+  };
+  const chain = `netdev ${table} rate_${interfaceName}`;
+  const olds = [
+    () => tc("qdisc", "del", "dev", interfaceName, "root"),
+    () => tc("qdisc", "del", "dev", interfaceName, "ingress"),
+    () => nft(`flush chain ${chain}`, `delete chain ${chain}`),
+  ];
+  for (const remove of olds) await remove().catch((err: unknown) => ignore(err, "there was none"));
   if (megabytesPerSecond <= 0) return { toGuest: "none", fromGuest: "none", missing: [] };
-  const rate = `${Math.round(megabytesPerSecond * 1024 * 1024)}bps`;
-  let missing: string[] = [];
-  const attempt = async (what: string, steps: readonly string[][]): Promise<boolean> => {
+  const bytes = Math.round(megabytesPerSecond * 1024 * 1024);
+  const rate = `${bytes}bps`;
+  const attempt = async (reasons: string[], what: string, work: () => Promise<void>): Promise<boolean> => {
     try {
-      for (const step of steps) await tc(...step);
+      await work();
       return true;
     } catch (err) {
-      missing.push(`${what}: ${messageOf(err)}`);
+      reasons.push(`${what}: ${messageOf(err)}`);
       return false;
     }
   };
   const dev = ["dev", interfaceName];
-  let toGuest: RateLimit["toGuest"] = "none";
-  if (
-    await attempt("htb", [
-      ["qdisc", "add", ...dev, "root", "handle", "1:", "htb", "default", "1"],
-      ["class", "add", ...dev, "parent", "1:", "classid", "1:1", "htb", "rate", rate, "burst", BURST],
-    ])
-  )
-    toGuest = "htb";
-  else if (
-    await attempt("tbf", [
-      ["qdisc", "replace", ...dev, "root", "tbf", "rate", rate, "burst", BURST, "latency", "50ms"],
-    ])
-  )
-    toGuest = "tbf";
-  const unshaped = toGuest === "none" ? missing : [];
-  missing = [];
+  const htb = async (): Promise<void> => {
+    await tc("qdisc", "add", ...dev, "root", "handle", "1:", "htb", "default", "1");
+    await tc("class", "add", ...dev, "parent", "1:", "classid", "1:1", "htb", "rate", rate, "burst", BURST);
+  };
+  const tbf = (): Promise<void> =>
+    tc("qdisc", "replace", ...dev, "root", "tbf", "rate", rate, "burst", BURST, "latency", "50ms");
+  const unshaped: string[] = [];
+  const toGuest = (await attempt(unshaped, "htb", htb))
+    ? "htb"
+    : (await attempt(unshaped, "tbf", tbf))
+      ? "tbf"
+      : "none";
+
   const police = ["police", "rate", rate, "burst", BURST, "mtu", "64kb", "drop"];
-  const hasIngress = await attempt("ingress", [["qdisc", "add", ...dev, "handle", "ffff:", "ingress"]]);
   const filter = ["filter", "add", ...dev, "parent", "ffff:", "prio", "50"];
-  const policed =
+  const unpoliced: string[] = [];
+  const hasIngress = await attempt(unpoliced, "ingress", () =>
+    tc("qdisc", "add", ...dev, "handle", "ffff:", "ingress"),
+  );
+  const isPoliced =
     hasIngress &&
-    ((await attempt("basic", [[...filter, "basic", ...police, "flowid", ":1"]])) ||
-      (await attempt("matchall", [[...filter, "protocol", "all", "matchall", "action", ...police]])));
-  missing = [...unshaped, ...(policed ? [] : missing)];
-  if (toGuest === "none" && !policed)
+    ((await attempt(unpoliced, "basic", () => tc(...filter, "basic", ...police, "flowid", ":1"))) ||
+      (await attempt(unpoliced, "matchall", () =>
+        tc(...filter, "protocol", "all", "matchall", "action", ...police),
+      )));
+  const hook = `{ type filter hook ingress device "${interfaceName}" priority 0; policy accept; }`;
+  const isLimited =
+    !isPoliced &&
+    (await attempt(unpoliced, "nft", () =>
+      nft(
+        `add table netdev ${table}`,
+        `add chain ${chain} ${hook}`,
+        `add rule ${chain} limit rate over ${bytes} bytes/second burst ${BURST_BYTES} bytes drop`,
+      ),
+    ));
+  const fromGuest = isPoliced ? "police" : isLimited ? "nft" : "none";
+  const missing = [
+    ...(toGuest === "none" ? [`what goes to the guest is not limited: ${unshaped.join("; ")}`] : []),
+    ...(fromGuest === "none" ? [`what comes from the guest is not limited: ${unpoliced.join("; ")}`] : []),
+  ];
+  if (missing.length === 2)
     throw new AppError(
       "feature.unsupported",
       `this kernel cannot limit the rate of ${interfaceName}: ${missing.join("; ")}`,
       { data: { missing } },
     );
-  return { toGuest, fromGuest: policed ? "police" : "none", missing };
+  return { toGuest, fromGuest, missing };
+}
+
+/** Limits by nftables outlive the tap they were for; those of taps that are gone are removed. */
+export async function sweepLimits(
+  { exec, table }: RateTools,
+  exists: (interfaceName: string) => boolean,
+): Promise<void> {
+  const { stdout } = await exec("nft", ["list", "table", "netdev", table]);
+  for (const [, interfaceName = ""] of stdout.matchAll(/^\s*chain rate_(\w+) \{/gm)) {
+    if (exists(interfaceName)) continue;
+    const chain = `netdev ${table} rate_${interfaceName}`;
+    await exec("nft", [`flush chain ${chain}; delete chain ${chain}`]);
+  }
 }

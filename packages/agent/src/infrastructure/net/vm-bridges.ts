@@ -7,7 +7,8 @@ import type { HostBridge, VmNetwork } from "@gpve/domain/vm/vm-network.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
 import { listInterfaces } from "./interfaces.ts";
 import { kernelBridge } from "./nat-network.ts";
-import { limitRate } from "./rate-limit.ts";
+import { natTableName } from "./nat-table.ts";
+import { limitRate, sweepLimits } from "./rate-limit.ts";
 import { tapName } from "./tap-name.ts";
 
 export interface VmBridgesOptions {
@@ -57,7 +58,10 @@ export class VmBridges implements VmNetwork {
       for (const args of vlanCommands(tap, net)) await exec("bridge", args);
     }
     try {
-      return (await limitRate(tap, net.rate ?? 0, exec)).missing;
+      const tools = { exec, table: natTableName(this.#options.instanceId) };
+      const limit = await limitRate(tap, net.rate ?? 0, tools);
+      if (limit.fromGuest === "nft") await sweepLimits(tools, this.#exists);
+      return limit.missing;
     } catch (err) {
       return [messageOf(err)];
     }
