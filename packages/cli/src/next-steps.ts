@@ -26,6 +26,16 @@ const STEPS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
     /^bridge '([^']+)' does not exist/,
     () => "Name one that is there (gpvectl vm set VM net0=virtio,bridge=NAME), or make it on the node.",
   ],
+  [/^image '([^']+)' cannot be built, only pulled/, (image) => `Pull it: gpvectl image pull ${image}.`],
+  [/^image '([^']+)' cannot be pulled, only built/, (image) => `Build it: gpvectl image build ${image}.`],
+  [
+    /^there is no image '[^']+' in the catalogue/,
+    () => "See what can be pulled and built: gpvectl image list.",
+  ],
+  [
+    /^(?:cannot fetch '|invalid server response: ')/,
+    () => "Check the address, and that the node can reach it.",
+  ],
   [
     /^snapshot feature is not available/,
     () => "Every disk must be qcow2 on a storage of files: see them with gpvectl vm config VM.",

@@ -178,6 +178,10 @@ describe("failures", () => {
       "No QEMU guest agent configured": "agent=1",
       "QEMU guest agent is not running": "qemu-guest-agent",
       "snapshot feature is not available": "qcow2",
+      "image 'alpine' cannot be built, only pulled": "gpvectl image pull alpine",
+      "image 'tiny' cannot be pulled, only built": "gpvectl image build tiny",
+      "there is no image 'x' in the catalogue; it has y": "gpvectl image list",
+      "invalid server response: '404 Not Found'": "Check the address",
     };
     for (const [why, step] of Object.entries(steps))
       expect(failureLine(new AppError("operation.failed", why, { data: { upid: "U" } }), attempt)).toContain(

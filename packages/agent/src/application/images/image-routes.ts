@@ -84,7 +84,10 @@ export function imageRoutes(deps: {
   return {
     "GET /gpve/nodes/{node}/images": list,
     "POST /gpve/nodes/{node}/images/{image}/pull": (params, ctx) => {
-      const { name } = catalogued(catalogue, String(params["image"]));
+      const image = String(params["image"]);
+      if (Object.hasOwn(imageRecipes, image))
+        throw new AppError("feature.unsupported", `image '${image}' cannot be pulled, only built`);
+      const { name } = catalogued(catalogue, image);
       return start(PULL_IMAGE, { image: name, storage: storageOf(params) }, params, ctx);
     },
     "POST /gpve/nodes/{node}/images/{image}/build": (params, ctx) => {

@@ -147,6 +147,7 @@ describe("images on a node", () => {
   });
 
   test("that nobody knows, that cannot be built, or that one may not make are refused", async () => {
+    await expect(make("pull", "tiny")).rejects.toThrow("image 'tiny' cannot be pulled, only built");
     await expect(make("pull", "nope")).rejects.toThrow("it has good, alpine");
     await expect(make("build", "alpine")).rejects.toThrow("only pulled");
     await expect(make("build", "tiny", { storage: "gone" })).rejects.toThrow("does not exist");
