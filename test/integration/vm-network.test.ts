@@ -63,6 +63,12 @@ describe.skipIf(missing.length > 0)("the network of guests", () => {
     const plugged = await api("PUT", `${vm}/config`, { net1: "e1000,bridge=vmbr0" });
     expect(plugged.status, plugged.text).toBe(200);
     expect(masterOf("tap100i1")).toBe(bridge);
+    const traffic = (await api("GET", `/nodes/${node}/netstat`)).data as Record<string, string>[];
+    expect(traffic.map(({ vmid, dev }) => `${vmid} ${dev}`).toSorted()).toEqual(["100 net0", "100 net1"]);
+    expect(traffic[0]).toMatchObject({
+      in: expect.stringMatching(/^\d+$/),
+      out: expect.stringMatching(/^\d+$/),
+    });
     await run(`${vm}/status/stop`);
     expect(existsSync("/sys/class/net/tap100i0")).toBe(false);
   });

@@ -19,9 +19,8 @@ const differences = [
   /^\/nodes\/\{node\}\/disks\/list: \[\d+\]\.(?:osdid-list: null|mounted: missing)/,
   // Only root may have it, and not by a token.
   /^\/cluster\/backup-info: 403/,
-  // What the machine of the test has not.
+  // A lone node.
   /^\/cluster\/config\/join: (?:424 node is not in a cluster|501 )/,
-  /^\/nodes\/\{node\}\/disks\/zfs: 500 zfsutils-linux not installed/,
 ];
 /** They start many programs, or wake apt. */
 const slow = new Set(["/nodes/{node}/apt/update", "/nodes/{node}/report"]);

@@ -67,12 +67,12 @@ test("lists volume groups with their disks, and thin pools with what is used of 
   ]);
 });
 
-test("a host without LVM has none of it; without ZFS it says so; what fails, fails", async () => {
+test("a host without LVM and ZFS has none of it; what fails, fails", async () => {
   const bare = new VolumeManagers({ exec: madeUpExec({}), units: "/nowhere/at/all" });
   expect(await bare.volumeGroups()).toEqual({ leaf: false, children: [] });
   expect(await bare.thinPools()).toEqual([]);
   expect(bare.directories()).toEqual([]);
-  await expect(bare.zpools()).rejects.toThrow("zfsutils-linux not installed");
+  expect(await bare.zpools()).toEqual([]);
   await expect(bare.zpool("tank")).rejects.toThrow("zfsutils-linux not installed");
   const broken = new VolumeManagers({
     exec: () => Promise.reject(new AppError("internal.error", "vgs failed with exit code 5")),

@@ -66,8 +66,9 @@ export class VolumeManagers {
     });
   }
 
+  /** PVE always has the tools of ZFS; a host without them has no pools. */
   async zpools(): Promise<readonly Row[]> {
-    const text = await this.#zpool(["list", "-HpPLo", POOL_FIELDS.join(",")]);
+    const text = await this.#zpool(["list", "-HpPLo", POOL_FIELDS.join(",")], "");
     return text
       .split("\n")
       .filter((line) => line.trim() !== "")
@@ -120,11 +121,12 @@ export class VolumeManagers {
     }
   }
 
-  async #zpool(args: readonly string[]): Promise<string> {
+  async #zpool(args: readonly string[], otherwise?: string): Promise<string> {
     try {
       return (await this.#exec("zpool", args, { timeoutMs: TOOL_MS })).stdout;
     } catch (err) {
       if (!isMissing(err)) throw err;
+      if (otherwise !== undefined) return otherwise;
       throw new AppError("internal.error", "zfsutils-linux not installed", { cause: err });
     }
   }

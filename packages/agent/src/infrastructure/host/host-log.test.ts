@@ -74,9 +74,9 @@ test("entries come oldest first, with their cursors, and end at those that were 
   expect(await log.entries({ before: "c3", lastEntries: 2, since: 1 })).toEqual(three.slice(0, 2));
   expect(await log.entries({ before: "c3", since: at / 1_000_000 + 1 })).toEqual([]);
   expect(calls[0]).toBe(
-    "journalctl -o json --no-pager --quiet --reverse --lines=5 --since=@1 --until=@2000000000",
+    "journalctl -o json --all --no-pager --quiet --reverse --lines=5 --since=@1 --until=@2000000000",
   );
-  expect(calls[2]).toBe("journalctl -o json --no-pager --quiet --reverse --cursor=c3 --lines=3");
+  expect(calls[2]).toBe("journalctl -o json --all --no-pager --quiet --reverse --cursor=c3 --lines=3");
 });
 
 test("where no journal is kept, shows what gpve wrote itself", async () => {

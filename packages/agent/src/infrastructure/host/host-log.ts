@@ -68,7 +68,8 @@ export class HostLog {
     if (!this.#hasJournal()) return cut(this.#own(query.since, query.until), query);
     const { since, until, after, before, lastEntries = MAX_ENTRIES } = query;
     // Backwards, so that the newest of too many are the ones that are seen; the entry of the cursor itself comes too.
-    const args = ["-o", "json", "--no-pager", "--quiet", "--reverse"];
+    // All of it: of a long message there would be nothing otherwise.
+    const args = ["-o", "json", "--all", "--no-pager", "--quiet", "--reverse"];
     if (before === undefined) args.push(`--lines=${lastEntries}`);
     else args.push(`--cursor=${before}`, `--lines=${lastEntries + 1}`);
     // journalctl takes a cursor or a time to start from, not both.
