@@ -89,6 +89,7 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
       nextId: (wanted) => nextFreeId(guests, options.nextIdRange(), wanted),
       board,
       resources,
+      guests: () => guests.list().map(({ value }) => value),
       identity: {
         name: parts.clusterName,
         localNode: nodeName,

@@ -103,6 +103,7 @@ export const pveRoutes = {
   "GET /cluster/mapping/usb/{id}": read,
   "PUT /cluster/mapping/usb/{id}": write,
   "DELETE /cluster/mapping/usb/{id}": write,
+  "GET /cluster/metrics/export": read,
   "GET /cluster/nextid": read,
   "GET /cluster/options": read,
   "PUT /cluster/options": write,

@@ -1,4 +1,5 @@
 import { PVE_RELEASE, PVE_VERSION, REPO_ID } from "@gpve/contracts/version.ts";
+import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 import {
@@ -11,6 +12,7 @@ import type {
   DatacenterOptionsStore,
 } from "../../../application/cluster/datacenter-options.ts";
 import type { LogRow } from "../../../application/cluster/cluster-log.ts";
+import { exportMetrics } from "../../../application/cluster/export-metrics.ts";
 import type { ListResources } from "../../../application/cluster/list-resources.ts";
 
 export interface ClusterHandlerDeps {
@@ -20,6 +22,7 @@ export interface ClusterHandlerDeps {
   readonly board: NodeBoard;
   readonly resources: ListResources;
   readonly identity: ClusterIdentity;
+  readonly guests: () => readonly GuestRecord[];
   /** Newest first, at most `max` rows the actor may see. */
   readonly clusterLog: (max: number, mayAudit: boolean, userid: string) => readonly LogRow[];
 }
@@ -47,6 +50,11 @@ export function createClusterHandlers(deps: ClusterHandlerDeps): PveHandlers {
     },
     "GET /cluster/log": ({ max }, ctx) =>
       deps.clusterLog(max ?? 50, ctx.access.has("/", ["Sys.Syslog"]), ctx.actor?.userid ?? ""),
+    "GET /cluster/metrics/export": ({ "local-only": local, "node-list": list, "start-time": since }) => {
+      const wanted = local === true ? [deps.identity.localNode] : list?.split(/[,;\s]+/);
+      const views = deps.board.list().filter(({ node }) => wanted?.includes(node) ?? true);
+      return { data: exportMetrics(views, deps.guests(), since ?? 0) };
+    },
     "GET /nodes": (_params, ctx) =>
       nodeList(deps.board, (node) => ctx.access.has(`/nodes/${node}`, ["Sys.Audit"])),
   };
