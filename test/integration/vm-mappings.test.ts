@@ -86,7 +86,9 @@ describe.skipIf(!hasQemu)("a guest", () => {
 
   test("is not started with a PCI device that is not there", async () => {
     await api("PUT", `${vm()}/config`, { hostpci0: "mapping=gpu" });
-    expect(await run("POST", `${vm()}/status/start`)).toBe("no PCI device found for '0000:ff:1f.7'");
+    expect(await run("POST", `${vm()}/status/start`)).toBe(
+      "PCI device mapping invalid (hardware probably changed): pci device '0000:ff:1f.7' not found",
+    );
     await api("DELETE", "/cluster/mapping/pci/gpu");
     expect(await run("POST", `${vm()}/status/start`)).toBe("PCI device mapping not found for 'gpu'");
     expect(await run("DELETE", vm())).toBe("OK");

@@ -60,6 +60,10 @@ import { takeGuestFile } from "./infrastructure/vm/guest-written-file.ts";
 import { isExecutable } from "./infrastructure/host/executable.ts";
 import { newMac } from "./infrastructure/vm/new-mac.ts";
 import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
+import type { MappingHost } from "@gpve/domain/mapping/check-mapping.ts";
+import { changedHardware } from "./application/devices/check-mappings.ts";
+import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
+import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
 import { composeGuestWatch } from "./compose-guest-watch.ts";
 import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/console-extensions.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm-agent-handlers.ts";
@@ -96,6 +100,12 @@ export interface VmParts {
   /** Told how long each look at all running guests took. */
   readonly observeMonitoring: (seconds: number) => void;
 }
+
+const MAPPING_HOST: MappingHost = {
+  pciDevices: () => listPciDevices(),
+  usbDevices: () => listUsbDevices(),
+  kindOf: pathKind,
+};
 
 /** A hook may copy things about. */
 const HOOK_TIMEOUT_MS = 600_000;
@@ -174,6 +184,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       return supervisor.missing ?? parts.hostKnown.then(() => hostFacts.fresh());
     },
     qemuBinary: parts.qemuBinary,
+    changedHardware: (type, id) => changedHardware(allMappings(records()), node, { type, id }, MAPPING_HOST),
     ioFolder: (id) => data.file("run", "guests", id, "io"),
     guestAgent: (process) => agents.of(process),
     clock,

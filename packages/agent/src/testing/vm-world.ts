@@ -51,6 +51,8 @@ export class VmWorld extends StorageWorld {
   readonly usb = new Set<string>();
   readonly directories = new Map<string, string>();
   readonly agentCommands: string[] = [];
+  /** What is wrong with mappings, by `type/id`. */
+  readonly changed = new Map<string, string>();
 
   protected constructor(records: Records) {
     super();
@@ -102,6 +104,7 @@ export class VmWorld extends StorageWorld {
       directories: () => this.directories,
       hostKnown: Promise.resolve(),
       qemuBinary: "/usr/bin/qemu-system-x86_64",
+      changedHardware: (type, id) => this.changed.get(`${type}/${id}`),
       ioFolder: (id) => `/nowhere/${id}`,
       guestAgent: () => ({
         isRunning: async () => this.agentAnswers,

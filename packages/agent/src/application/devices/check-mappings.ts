@@ -26,6 +26,24 @@ export function createMappingChecks(
   };
 }
 
+/**
+ * Why a guest must not get what a mapping names: there is something else by now. A USB device that is not plugged in is
+ * no harm; the guest gets it when it comes.
+ */
+export function changedHardware(
+  all: readonly Mapping[],
+  node: string,
+  wanted: { readonly type: "pci" | "usb"; readonly id: string },
+  host: MappingHost,
+): string | undefined {
+  const mapping = all.find(({ type, id }) => type === wanted.type && id === wanted.id);
+  if (mapping === undefined) return undefined;
+  const faults = entriesOn(mapping, node).flatMap(
+    (entry) => faultOf(mapping.type, mapping.id, entry, host) ?? [],
+  );
+  return faults.find((fault) => wanted.type === "pci" || !fault.endsWith(" not found"));
+}
+
 function faultOf(
   type: Mapping["type"],
   name: string,

@@ -22,7 +22,7 @@ import { continueGuest } from "./continue-guest.ts";
 import { microvmFiles } from "./microvm-files.ts";
 import { withPrefix } from "./pve-words.ts";
 import { planStart } from "./start-plan.ts";
-import { takeDevices, type TakenDevices } from "./take-devices.ts";
+import { requireMappedHardware, takeDevices, type TakenDevices } from "./take-devices.ts";
 import { listNets } from "@gpve/domain/vm/vm-network.ts";
 import { requireRunning, runningVm, volumeOf, type VmHost } from "./vm-host.ts";
 
@@ -166,6 +166,7 @@ async function startQemu(
   beforeStart: () => Promise<void>,
 ): Promise<void> {
   const { vmid } = args;
+  requireMappedHardware(host, values);
   const machineVersion = pinnedVersion(values);
   const machine = host.configs.microvm(vmid);
   const microvm = machine === undefined ? undefined : microvmFiles(host, machine);

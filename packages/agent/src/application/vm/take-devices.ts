@@ -53,6 +53,19 @@ export async function takeDevices(
   }
 }
 
+/** A mapping is a promise of certain hardware: nothing else is given in its place. */
+export function requireMappedHardware(host: VmHost, values: VmValues): void {
+  for (const [key, text] of Object.entries(values)) {
+    const type = /^hostpci\d+$/.test(key) ? "pci" : /^usb\d+$/.test(key) ? "usb" : undefined;
+    if (type === undefined) continue;
+    const { mapping } = readVmProperty(type === "pci" ? "hostpci" : "usb", text, key);
+    const fault = mapping === undefined ? undefined : host.changedHardware(type, mapping);
+    if (fault === undefined) continue;
+    const what = type === "pci" ? "PCI device mapping" : "USB Mapping";
+    throw refused(`${what} invalid (hardware probably changed): ${fault}`);
+  }
+}
+
 /** After the guest has ended: what was made for it goes. */
 export async function removeMadeDevices(host: VmHost, vmid: number, values: VmValues): Promise<void> {
   for (const { uuid } of mediatedDevices(vmid, values)) await host.devices.removeMdev(uuid);

@@ -43,6 +43,25 @@ describe("PCI devices of the host", () => {
     expect(await start(102)).toBe("could not find a free device for 'hostpci0'");
   });
 
+  it("of a mapping are not given when there is something else by now", async () => {
+    node.hostFacts = {
+      pciMappings: { nic: { paths: ["0000:02:00.0"] } },
+      usbMappings: { key: [{ id: "1234:5678", path: "1-2" }] },
+    };
+    await node.add(100, { hostpci0: "mapping=nic", usb0: "mapping=key", usb1: "spice", ...identity(100) });
+    node.changed.set("pci/nic", "'id' does not match for 'nic' (a != b)");
+    expect(await start(100)).toBe(
+      "PCI device mapping invalid (hardware probably changed): 'id' does not match for 'nic' (a != b)",
+    );
+    node.changed.delete("pci/nic");
+    node.changed.set("usb/key", "'id' does not match for 'key' (a != b)");
+    expect(await start(100)).toBe(
+      "USB Mapping invalid (hardware probably changed): 'id' does not match for 'key' (a != b)",
+    );
+    node.changed.clear();
+    expect(await start(100)).toBe("OK");
+  });
+
   it("are reserved while a guest starts, and free again when it does not", async () => {
     const pci = new PciReservations(node.guests);
     const release = pci.reserve(["0000:02:00.0"], 100);

@@ -41,6 +41,8 @@ export interface VmHost {
   /** Resolves when the facts are worth using: the agent has had its first look at the host. */
   readonly hostKnown: Promise<void>;
   readonly qemuBinary: string;
+  /** Why a mapping of this node must not be used: its hardware is another one by now. */
+  readonly changedHardware: (type: "pci" | "usb", mapping: string) => string | undefined;
   /** The folder in which a guest makes its sockets. */
   readonly ioFolder: (id: string) => string;
   /** The agent inside a running VM; one conversation for all its users. */
