@@ -70,6 +70,28 @@ test("stops on time-out, on cancel and on too much output", async () => {
   await expect(exec("yes", [], { maxOutputBytes: 1000 })).rejects.toThrow("more than 1000 bytes");
 });
 
+test("does not wait for what a stopped program left in the background", async () => {
+  let left: number | undefined;
+  const abort = new AbortController();
+  const stopped = exec("sh", ["-c", "sleep 600 & echo $!; wait"], {
+    signal: abort.signal,
+    onLine: (line) => {
+      left = Number(line);
+      abort.abort();
+    },
+  });
+  await expect(stopped).rejects.toMatchObject({ code: "operation.cancelled" });
+  if (left !== undefined) process.kill(left);
+});
+
+test("puts together a character that comes in two pieces", async () => {
+  const lines: string[] = [];
+  await exec("sh", ["-c", "printf 'a\\303'; sleep 0.2; printf '\\244b\\n'"], {
+    onLine: (line) => lines.push(line),
+  });
+  expect(lines).toEqual(["aäb"]);
+});
+
 test("gives children a minimal environment", async () => {
   const { stdout } = await exec("env", []);
   expect(

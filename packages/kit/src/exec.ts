@@ -1,6 +1,7 @@
 // The one place that starts processes. argv only: no string is ever interpreted by a shell.
 // Secrets go through stdin, never argv or environment.
 import { spawn } from "node:child_process";
+import { StringDecoder } from "node:string_decoder";
 import { AppError } from "@gpve/contracts/errors.ts";
 
 export interface ExecOptions {
@@ -65,13 +66,22 @@ export const exec: Exec = (file, args, options = {}) => {
     });
     let failure: AppError | undefined;
     let bytes = 0;
+    // What it left in the background may hold its output open for ever: nobody waits for that.
+    const stopListening = (): void => {
+      if (failure === undefined || (child.exitCode === null && child.signalCode === null)) return;
+      child.stdout.destroy();
+      child.stderr.destroy();
+    };
     const stop = (error: AppError): void => {
       failure ??= error;
       child.kill("SIGTERM");
       setTimeout(() => child.kill("SIGKILL"), 2_000).unref();
+      stopListening();
     };
+    child.on("exit", stopListening);
     const collect = (stream: "stdout" | "stderr"): (() => string) => {
       const chunks: Buffer[] = [];
+      const decoder = new StringDecoder("utf8"); // a character may come in two pieces
       let partial = "";
       child[stream].on("data", (chunk: Buffer) => {
         if (options.keepOutput !== false || stream === "stderr") {
@@ -83,7 +93,7 @@ export const exec: Exec = (file, args, options = {}) => {
           chunks.push(chunk);
         }
         if (options.onLine === undefined) return;
-        const lines = (partial + chunk.toString("utf8")).split(/\r?\n|\r/);
+        const lines = (partial + decoder.write(chunk)).split(/\r?\n|\r/);
         partial = lines.pop() ?? "";
         for (const line of lines) options.onLine(line, stream);
       });
