@@ -69,7 +69,7 @@ import { TicketKeys } from "./infrastructure/tickets/ticket-keys.ts";
 import { openTickets } from "./infrastructure/tickets/tickets.ts";
 import { agentKeyRules, createServerGrpcHandler } from "./presentation/grpc/handler.ts";
 import { createEntry } from "./presentation/http/entry.ts";
-import type { Credentials } from "./presentation/http/pve/ports.ts";
+import type { Credentials } from "./application/access/authenticator.ts";
 import { createPveApi } from "./presentation/http/pve/pve-api.ts";
 import { listen, type Listener } from "./presentation/listener/listener.ts";
 import { listenForSpice, type SpiceProxy } from "./presentation/listener/spice-proxy.ts";

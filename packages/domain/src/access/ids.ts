@@ -1,5 +1,6 @@
 // The names PVE's access model knows, and the one place that takes them apart.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { splitList as splitText } from "../schema/list.ts";
 
 const USER = String.raw`[^\s:/]+`;
 const NAME = String.raw`[A-Za-z][A-Za-z0-9.\-_]+`;
@@ -68,11 +69,9 @@ export function isStorageName(text: string): boolean {
   return STORAGE_NAME.test(text);
 }
 
-/** PVE's `-list` values: separated by comma, semicolon or white space, or by NUL when one is present. */
+/** Names in a `-list` value that may be absent; empty ones are none. */
 export function splitList(text: string | undefined): string[] {
-  if (text === undefined) return [];
-  const parts = text.includes("\0") ? text.split("\0") : text.split(/[,;\s]+/);
-  return parts.filter((part) => part !== "");
+  return text === undefined ? [] : splitText(text).filter((part) => part !== "");
 }
 
 /** A failure PVE answers with a bare 500. */

@@ -1,5 +1,6 @@
 // What POST vzdump refuses before anything is done, in PVE's words and order.
-import { AppError } from "@gpve/contracts/errors.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
+import { parameterError } from "../schema/validate-params.ts";
 
 export interface VzdumpSelection {
   readonly vmid?: string;
@@ -45,8 +46,8 @@ export function vzdumpCommandLine(params: Readonly<Record<string, unknown>>): st
   return words.join(" ");
 }
 
-export function badParameter(name: string, text: string): AppError {
-  return new AppError("request.invalid", "Parameter verification failed.", { errors: { [name]: text } });
+function badParameter(name: string, text: string): AppError {
+  return parameterError({ [name]: text });
 }
 
 function given(text: string | undefined): boolean {

@@ -1,6 +1,5 @@
 // POST /nodes/{node}/qemu with an archive: who may ask for it, and what it becomes.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { badParameter } from "@gpve/domain/backup/vzdump-parameters.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { requireHostPathAccess } from "@gpve/domain/storage/volume-access.ts";
@@ -15,6 +14,7 @@ import { copyLimit } from "../../application/vm/disk/copy-limits.ts";
 import { volumeOf, type VmHost } from "../../application/vm/vm-host.ts";
 import { requireBackup } from "./backup-handlers.ts";
 import { checkRestoredKeys } from "./key-access.ts";
+import { badParameter } from "./vm-tasks.ts";
 
 export interface RestoreParams {
   readonly vmid: number;

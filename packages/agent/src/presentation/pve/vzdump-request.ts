@@ -2,7 +2,6 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Compression } from "@gpve/domain/backup/backup-ports.ts";
 import {
-  badParameter,
   checkVzdumpSelection,
   selectsAll,
   splitVmids,
@@ -14,6 +13,7 @@ import { parseKeepOptions } from "@gpve/domain/storage/prune.ts";
 import { protectedLimit } from "@gpve/domain/storage/volume-access.ts";
 import type { BackupArgs, BackupMode } from "../../application/backup/backup-request.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
+import { badParameter } from "./vm-tasks.ts";
 
 export interface VzdumpParams {
   readonly node?: string;

@@ -23,7 +23,7 @@ import { objectOperation } from "./object-operations.ts";
 import type { V1Deps } from "./ports.ts";
 import { readJson } from "./read-json.ts";
 import { watchOperation } from "./watch-operation.ts";
-import type { Credentials } from "../http/pve/ports.ts";
+import type { Credentials } from "../../application/access/authenticator.ts";
 
 export type V1Api = (
   req: IncomingMessage,

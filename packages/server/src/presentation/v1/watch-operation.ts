@@ -7,7 +7,7 @@ import type { AccessEpoch } from "../../application/v1/access-epoch.ts";
 import { parseSelection } from "../../application/v1/object-service.ts";
 import type { ObjectService } from "../../application/v1/object-service.ts";
 import { watchObjects } from "../../application/v1/watch-objects.ts";
-import type { Credentials } from "../http/pve/ports.ts";
+import type { Credentials } from "../../application/access/authenticator.ts";
 import type { V1Deps } from "./ports.ts";
 import { sendEvents } from "./send-events.ts";
 

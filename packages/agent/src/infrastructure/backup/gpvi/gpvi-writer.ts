@@ -1,9 +1,7 @@
 import { createHash } from "node:crypto";
 import type { IncrementalHeader } from "@gpve/domain/backup/backup-ports.ts";
+import type { Sink } from "../byte-sink.ts";
 import { encodeEnd, encodeExtent, encodeHead, MAX_EXTENT_BYTES, sha256 } from "./gpvi-format.ts";
-
-/** Takes bytes and resolves when it wants more. */
-export type Sink = (bytes: Uint8Array) => Promise<void>;
 
 const NOTHING = sha256(Buffer.alloc(0));
 const MAX_ZERO_BYTES = 2 ** 31;

@@ -1,3 +1,4 @@
+import type { Sink } from "../byte-sink.ts";
 import {
   encodeExtentHead,
   encodeHeader,
@@ -8,9 +9,6 @@ import {
   type ClusterInfo,
   type VmaHeader,
 } from "./vma-format.ts";
-
-/** Takes bytes and resolves when it wants more. */
-export type Sink = (bytes: Uint8Array) => Promise<void>;
 
 /** Writes an archive front to back. Every cluster of every device is written once, in any order. */
 export class VmaWriter {

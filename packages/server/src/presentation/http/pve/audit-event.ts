@@ -4,7 +4,8 @@ import { methodKey } from "@gpve/domain/schema/method-table.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import type { PveResult } from "./formats.ts";
 import type { ApiPath } from "./path.ts";
-import type { AuditEvent, Authenticated } from "./ports.ts";
+import type { Authenticated } from "../../../application/access/authenticator.ts";
+import type { AuditEvent } from "./ports.ts";
 
 export interface AuditInput {
   readonly req: IncomingMessage;

@@ -13,7 +13,8 @@ import { staticIndexRows } from "@gpve/domain/schema/method-index.ts";
 import { methodKey } from "@gpve/domain/schema/method-table.ts";
 import { toWire } from "@gpve/domain/schema/to-wire.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
-import type { Authenticated, PveApiDeps } from "./ports.ts";
+import type { Authenticated } from "../../../application/access/authenticator.ts";
+import type { PveApiDeps } from "./ports.ts";
 import { requireAgent, unknownNode } from "../../../application/node/call-agent.ts";
 
 export interface ExecuteRequest {

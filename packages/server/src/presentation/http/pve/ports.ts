@@ -4,21 +4,7 @@ import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import type { UploadPlace } from "@gpve/domain/node/upload.ts";
 import type { AccessView, Actor, RequestLogger } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-
-export interface Credentials {
-  readonly method: string;
-  /** Path below the format, decoded: "/access/ticket". */
-  readonly path: string;
-  readonly cookieTicket: string | undefined;
-  readonly authorization: string | undefined;
-  readonly csrfToken: string | undefined;
-  readonly clientAddress: string;
-}
-
-export interface Authenticated {
-  readonly actor: Actor | undefined;
-  readonly via: "ticket" | "token" | "none";
-}
+import type { Authenticated, Credentials } from "../../../application/access/authenticator.ts";
 
 export interface AuditEvent {
   readonly requestId: string;

@@ -13,7 +13,8 @@ import { execute } from "./execute.ts";
 import { toFailure } from "./failure.ts";
 import { formatters, type PveResult } from "./formats.ts";
 import { splitApiPath, type ApiPath } from "./path.ts";
-import type { Authenticated, PveApiDeps } from "./ports.ts";
+import type { Authenticated } from "../../../application/access/authenticator.ts";
+import type { PveApiDeps } from "./ports.ts";
 import { receiveUpload, uploadTarget, UploadFailed, type ReceivedUpload } from "./upload.ts";
 import { bodyKind, collectParams, mergePathParams, type RawParams } from "./request-params.ts";
 
