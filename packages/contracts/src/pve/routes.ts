@@ -121,6 +121,7 @@ export const pveRoutes = {
 
   "GET /nodes": read,
   "GET /nodes/{node}/aplinfo": readFromMemory,
+  "GET /nodes/{node}/apt/repositories": readOnNode,
   "GET /nodes/{node}/apt/update": readOnNode,
   "GET /nodes/{node}/apt/versions": readOnNode,
   "GET /nodes/{node}/capabilities/qemu/cpu": readFromMemory,

@@ -3,6 +3,7 @@ import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION, PVE_VERSION, REPO_ID } from "@gpve/contracts/version.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { readAptSources, type AptSources } from "./apt-sources.ts";
 import type { HostFiles } from "../facts/host-files.ts";
 
 type Row = Readonly<Record<string, unknown>>;
@@ -74,6 +75,10 @@ export class DebianHost {
       RunningKernel: release,
     };
     return [product, ...(await this.#installed())];
+  }
+
+  sources(): AptSources {
+    return readAptSources();
   }
 
   /** Packages that could be upgraded, by what apt knows now; nothing is fetched. */

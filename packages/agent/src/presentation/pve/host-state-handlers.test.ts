@@ -27,7 +27,11 @@ const deps: HostStateDeps = {
     { vmid: 100, nics: { tap100i0: { netin: 5, netout: 7 }, tap100i31: { netin: 0, netout: 1 } } },
     { vmid: 101 },
   ],
-  packages: { versions: async () => [{ Package: "gpve" }], upgrades: async () => [] },
+  packages: {
+    versions: async () => [{ Package: "gpve" }],
+    upgrades: async () => [],
+    sources: () => ({ files: [] }),
+  },
 };
 const handlers = createHostStateHandlers(deps);
 const syslog = async (params: {
@@ -78,5 +82,6 @@ test("services and packages are handed on", async () => {
     state: "running",
   });
   expect(await handlers["GET /nodes/{node}/apt/versions"]?.({ node }, ctx)).toHaveLength(1);
+  expect(handlers["GET /nodes/{node}/apt/repositories"]?.({ node }, ctx)).toEqual({ files: [] });
   expect(await handlers["GET /nodes/{node}/apt/update"]?.({ node }, ctx)).toEqual([]);
 });

@@ -28,6 +28,8 @@ export interface HostStateDeps {
   readonly packages: {
     versions(): Promise<readonly Row[]>;
     upgrades(): Promise<readonly Row[]>;
+    /** Where they come from. */
+    sources(): unknown;
   };
 }
 
@@ -83,6 +85,7 @@ export function createHostStateHandlers(deps: HostStateDeps): PveHandlers {
           out: String(netout),
         })),
       ),
+    "GET /nodes/{node}/apt/repositories": () => deps.packages.sources(),
     "GET /nodes/{node}/apt/versions": () => deps.packages.versions(),
     "GET /nodes/{node}/apt/update": () => deps.packages.upgrades(),
   };
