@@ -1,4 +1,6 @@
-import { readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { exec } from "./exec.ts";
 import { identify, isAlive } from "./process-identity.ts";
@@ -58,6 +60,31 @@ test("is followed by those that die with us", async () => {
   await vi.waitFor(() => expect(isAlive(sleeping)).toBe(false), { timeout: 10_000 });
 });
 
+test("is not outlived by those who come too late to die with us", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "gpve-exec-"));
+  // A machine so busy that we are gone before the kernel is asked for anything.
+  writeFileSync(
+    join(folder, "setpriv"),
+    `#!/bin/sh
+while test "$(cut -d ' ' -f 4 /proc/$$/stat)" = "$PARENT"; do sleep 0.02; done
+PATH=/usr/bin:/bin exec setpriv "$@"
+`,
+    { mode: 0o755 },
+  );
+  const script = `import { exec } from ${JSON.stringify(new URL("exec.ts", import.meta.url).href)};
+    const env = { PATH: process.argv[1] + ":/usr/bin:/bin", PARENT: String(process.pid) };
+    void exec("touch", [process.argv[1] + "/made"], { diesWithUs: true, env });
+    process.kill(process.pid, "SIGKILL");`;
+  try {
+    const args = ["--input-type=module", "-e", script, folder];
+    await expect(exec(process.execPath, args)).rejects.toThrow("was killed by SIGKILL");
+    await vi.waitFor(() => expect(isSomebodyAt(folder)).toBe(false), { timeout: 10_000 });
+    expect(existsSync(join(folder, "made"))).toBe(false);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
 test("stops on time-out, on cancel and on too much output", async () => {
   await expect(exec("sleep", ["30"], { timeoutMs: 30 })).rejects.toMatchObject({ code: "request.timeout" });
   const abort = new AbortController();
@@ -102,3 +129,14 @@ test("gives children a minimal environment", async () => {
       .toSorted(),
   ).toEqual(["LC_ALL", "PATH"]);
 });
+
+/** Whether a process has this among its arguments. */
+function isSomebodyAt(argument: string): boolean {
+  return readdirSync("/proc").some((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(argument);
+    } catch {
+      return false; // It ended while we looked.
+    }
+  });
+}

@@ -38,9 +38,16 @@ export const MINIMAL_ENV: Readonly<Record<string, string>> = {
   LC_ALL: "C",
 };
 
-const DIES_WITH_US = ["setpriv", "--pdeathsig=KILL", "--"] as const;
+/**
+ * Asks the kernel for a signal at our death, and then makes sure that we did not die before it was asked: whoever comes
+ * too late for the signal does nothing at all. The script is always this one; program and arguments are its parameters.
+ */
+function dyingWithUs(argv: readonly string[]): string[] {
+  const script = 'test "$PPID" = "$0" && exec "$@"';
+  return ["setpriv", "--pdeathsig=KILL", "--", "sh", "-c", script, String(process.pid), ...argv];
+}
 
-/** setpriv's exit code for a program that is not there. */
+/** The shell's exit code for a program that is not there. */
 const NOT_FOUND = 127;
 
 function notInstalled(file: string, cause?: Error): AppError {
@@ -56,8 +63,8 @@ export const exec: Exec = (file, args, options = {}) => {
       reject(new AppError("operation.cancelled", `${file} was not started: the request was cancelled`));
       return;
     }
-    const [program, ...rest] =
-      options.diesWithUs === true ? [...DIES_WITH_US, file, ...args] : [file, ...args];
+    const argv = [file, ...args];
+    const [program = file, ...rest] = options.diesWithUs === true ? dyingWithUs(argv) : argv;
     const child = spawn(program, rest, {
       cwd: options.cwd,
       env: { ...(options.env ?? MINIMAL_ENV) },
@@ -134,7 +141,7 @@ export const exec: Exec = (file, args, options = {}) => {
         resolve(result);
         return;
       }
-      if (options.diesWithUs === true && code === NOT_FOUND && result.stderr.startsWith("setpriv:")) {
+      if (options.diesWithUs === true && code === NOT_FOUND && result.stderr.endsWith("not found\n")) {
         reject(notInstalled(file));
         return;
       }

@@ -81,6 +81,19 @@ export function isCloudinitVolume(volid: string): boolean {
   return /[:/](?:vm-\d+-)?cloudinit(?:\.(?:raw|qcow|qcow2|qed|vmdk|cloop))?$/.test(volid);
 }
 
+/** swtpm reads and writes plain bytes only: whatever is asked for, the volume is raw. */
+export function isTpmState(key: string): boolean {
+  return key === "tpmstate0";
+}
+
+/**
+ * Whether the QEMU of a running VM has this drive open: a TPM's state is its own program's, and variables of UEFI are
+ * nobody's while the VM runs with another firmware.
+ */
+export function isInQemu(values: VmValues, key: string): boolean {
+  return !isTpmState(key) && (key !== "efidisk0" || values["bios"] === "ovmf");
+}
+
 export function isCdrom(drive: Drive, excludeCloudinit = false): boolean {
   if (excludeCloudinit && isCloudinitVolume(drive.file)) return false;
   return drive.media === "cdrom";

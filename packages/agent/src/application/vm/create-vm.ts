@@ -10,6 +10,7 @@ import { printBootDevices } from "@gpve/domain/vm/vm-properties.ts";
 import { emptyVmConfig, without, type VmValues } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { refuseSecondCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
+import { dropImports } from "./disk/import-disk.ts";
 import { freeVolume, listVolumes } from "./free-volumes.ts";
 import { makeDrive, storagesFor } from "./new-disks.ts";
 import { withPrefix } from "./pve-words.ts";
@@ -60,8 +61,10 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
         name: "disks",
         weight: 8,
         run: async ({ args, state, signal, log, progress, checkpoint }) => {
-          for (const [key, text] of Object.entries(args.values)) {
-            if (!isDriveKey(key) || state.drives[key] !== undefined) continue;
+          // By name, as PVE goes through them: that is what numbers the volumes.
+          for (const key of Object.keys(args.values).toSorted()) {
+            const text = args.values[key];
+            if (text === undefined || !isDriveKey(key) || state.drives[key] !== undefined) continue;
             await withPrefix(`unable to create VM ${args.vmid} - `, async () => {
               refuseSecondCloudinit(key, requireDrive(key, text), [state.drives]);
               state.drives[key] = await makeDrive(host, args.vmid, key, text, {
@@ -77,9 +80,10 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
         },
         undo: async ({ args, state, log }) => {
           const before = new Set(state.existing);
-          for (const volid of await listVolumes(host, args.vmid, storagesFor(args.values))) {
-            if (!before.has(volid)) await freeVolume(host, volid, log);
-          }
+          const found = await listVolumes(host, args.vmid, storagesFor(args.values));
+          const made = found.filter((volid) => !before.has(volid));
+          await dropImports(host, args.vmid, args.values, made);
+          for (const volid of made) await freeVolume(host, volid, log);
         },
       },
       {

@@ -1,18 +1,19 @@
 // Disks that a request asks for: `store:SIZE` allocates, `import-from` copies, anything else must be there already.
-import { AppError } from "@gpve/contracts/errors.ts";
-import type { ImageFormat } from "@gpve/domain/storage/content.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
-import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
 import { guestArch } from "@gpve/domain/vm/argv/guest-arch.ts";
-import { isCdrom, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
+import { isCdrom, isTpmState, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { allocateCloudinit, isNewCloudinit } from "./cloudinit-drive.ts";
+import { importDisk } from "./disk/import-disk.ts";
 import { volumeOf, type VmHost } from "./vm-host.ts";
+
+type DiskFormat = "raw" | "qcow2" | "vmdk";
 
 const NEW_DISK = /^(?:([^/:\s]+):)?(\d+(?:\.\d+)?)$/;
 const GIB = 1024 ** 3;
@@ -102,7 +103,7 @@ async function madeDrive(
 ): Promise<Drive> {
   if (drive.file === "none" || drive.file === "cdrom" || drive.file.startsWith("/")) return drive;
   const source = drive["import-from"];
-  if (source !== undefined) return importDisk(host, vmid, drive, source, work);
+  if (source !== undefined) return importedDisk(host, vmid, key, drive, source, work);
   if (isNewCloudinit(drive)) return cloudinitDisk(host, vmid, drive, work);
   const wanted = NEW_DISK.exec(drive.file);
   if (wanted !== null) return allocateDisk(host, vmid, key, drive, wanted, work);
@@ -135,8 +136,7 @@ async function allocateDisk(
   await plugin.activate();
   if (key === "efidisk0") return efiDisk(host, vmid, storage, drive, work);
   const size = sizeFor(key, Number(wanted[2]) * GIB);
-  // swtpm reads and writes plain bytes only.
-  const format = key === "tpmstate0" ? "raw" : formatFor(host, storage, drive);
+  const format = isTpmState(key) ? "raw" : formatFor(host, storage, drive);
   work.log(`${key}: allocating ${size} bytes as ${format} on storage '${storage}'`);
   const volname = await plugin.alloc({ vmid, format, size }, { signal: work.signal, log: work.log });
   const { format: _asked, ...rest } = drive;
@@ -167,46 +167,33 @@ async function efiDisk(
 }
 
 function sizeFor(key: string, asked: number): number {
-  if (key === "tpmstate0") return TPM_STATE_BYTES;
+  if (isTpmState(key)) return TPM_STATE_BYTES;
   return Math.max(1024 * 1024, Math.round(asked / 1024) * 1024);
 }
 
-async function importDisk(
+async function importedDisk(
   host: VmHost,
   vmid: number,
+  key: string,
   drive: Drive,
   from: string,
   work: DiskWork,
 ): Promise<Drive> {
-  const storage = NEW_DISK.exec(drive.file)?.[1] ?? parseVolumeId(drive.file)?.storage ?? "";
-  const plugin = host.storages.plugin(storage);
-  await plugin.activate();
-  const source = await importSource(host, from);
-  work.log(`importing ${from} to storage '${storage}'`);
-  const volname = await plugin.importFrom(
-    source,
-    { vmid, format: formatFor(host, storage, drive) },
-    {
-      signal: work.signal,
-      log: work.log,
-      ...(work.progress === undefined ? {} : { progress: work.progress }),
-    },
-  );
+  const storage = newDiskStorage(drive.file) ?? parseVolumeId(drive.file)?.storage ?? "";
+  const format = isTpmState(key) ? "raw" : importFormat(host, storage, drive, from);
+  const file = await importDisk(host, from, { vmid, key, storage, format }, work);
+  const { plugin, volname } = volumeOf(host, file);
   const { size } = await plugin.info(volname);
   const { format: _asked, "import-from": _from, ...rest } = drive;
-  return { ...rest, file: formatVolumeId({ storage, volname }), size };
+  return { ...rest, file, size };
 }
 
-async function importSource(host: VmHost, from: string): Promise<ImageSource> {
-  if (from.startsWith("/")) return { path: from, format: formatOfName(from), trusted: false };
+/** A volume keeps its format where nobody asks for another; of a file nothing is taken for granted. */
+function importFormat(host: VmHost, storage: string, drive: Drive, from: string): DiskFormat {
+  if (drive.format !== undefined || parseVolumeId(from) === undefined) return formatFor(host, storage, drive);
   const { plugin, volname } = volumeOf(host, from);
-  await plugin.activate();
-  return plugin.source(volname);
-}
-
-function formatOfName(path: string): "raw" | "qcow2" | "vmdk" {
-  const extension = path.slice(path.lastIndexOf(".") + 1).toLowerCase();
-  return extension === "qcow2" || extension === "vmdk" ? extension : "raw";
+  const { format } = plugin.parse(volname);
+  return isDiskFormat(format) ? format : formatFor(host, storage, drive);
 }
 
 async function existingDisk(host: VmHost, key: string, drive: Drive): Promise<Drive> {
@@ -219,12 +206,19 @@ async function existingDisk(host: VmHost, key: string, drive: Drive): Promise<Dr
       { pveStatus: 500 },
     );
   await plugin.activate();
-  const { size } = await plugin.info(volname);
+  const { size } = await plugin.info(volname).catch((err: unknown) => {
+    if (!isAppError(err, "object.not_found")) throw err;
+    throw new AppError("object.not_found", `volume ${drive.file} does not exist`, { pveStatus: 500 });
+  });
   // A CD shows the size of its image too; one that is empty has none.
   return isCdrom(drive) && size === 0 ? drive : { ...drive, size };
 }
 
-function formatFor(host: VmHost, storage: string, drive: Drive): ImageFormat {
+function formatFor(host: VmHost, storage: string, drive: Drive): DiskFormat {
   const preferred = drive.format ?? host.storages.definition(storage).options["format"] ?? "raw";
   return preferred === "qcow2" || preferred === "vmdk" ? preferred : "raw";
+}
+
+function isDiskFormat(format: string): format is DiskFormat {
+  return format === "raw" || format === "qcow2" || format === "vmdk";
 }

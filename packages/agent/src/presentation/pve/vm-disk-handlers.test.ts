@@ -14,6 +14,69 @@ const exit = async (...call: Parameters<VmNode["task"]>): Promise<string | undef
   (await node.task(...call)).exitStatus;
 const clone = (params: object) => exit(`POST ${VM}/clone`, { vmid: 100, newid: 200, ...params });
 
+/** The QEMU of VM 100 copies disks at once. */
+function answerCopies(): ReadonlyMap<string, string> {
+  const jobs = new Map<string, string>();
+  const answers = node.guests.get("100")?.qmp.answers;
+  answers?.set("blockdev-add", () => ({}));
+  answers?.set("blockdev-del", () => ({}));
+  answers?.set("transaction", ({ actions }) => {
+    for (const { data } of actions as { data: { "job-id": string } }[]) jobs.set(data["job-id"], "concluded");
+    return {};
+  });
+  answers?.set("query-jobs", () =>
+    [...jobs].map(([id, status]) => ({ id, status, "current-progress": 1, "total-progress": 2 })),
+  );
+  answers?.set("job-dismiss", ({ id }) => {
+    jobs.delete(String(id));
+    return {};
+  });
+  return jobs;
+}
+
+describe("importing", () => {
+  const create = (params: object) => exit("POST /nodes/{node}/qemu", { vmid: 200, ...params }, "root");
+
+  it("copies the disk of a running VM through its QEMU, or leaves nothing", async () => {
+    const scsi0 = `local:0,import-from=local:${await node.addWithDisk(100)},cache=unsafe`;
+    await node.run(100);
+    const jobs = answerCopies();
+    expect(await create({ scsi0 })).toBe("OK");
+    expect(node.values(200)["scsi0"]).toBe("local:200/vm-200-disk-0.qcow2,cache=unsafe,size=1M");
+    const guest = node.guests.get("100");
+    expect(guest?.qmp.commands.find(({ name }) => name === "transaction")?.args).toMatchObject({
+      actions: [{ data: { "job-id": "import-200-scsi0", target: "import-200-scsi0" } }],
+    });
+    expect(jobs.size).toBe(0);
+    guest?.qmp.answers.delete("transaction");
+    expect(await create({ vmid: 201, scsi0 })).toMatch(
+      /^unable to create VM 201 - cannot import from 'local:100\/vm-100-disk-0.qcow2' - .*transaction/,
+    );
+    expect(node.images(201)).toEqual([]);
+  });
+
+  it("refuses what is no disk with PVE's texts", async () => {
+    expect(await create({ scsi0: "local:0,import-from=local:import/none.raw" })).toBe(
+      "unable to create VM 200 - cannot import from 'local:import/none.raw' - could not get size of local:import/none.raw",
+    );
+    expect(await create({ scsi0: "local:0,import-from=local:100/vm-100-cloudinit.raw" })).toContain(
+      "cannot import from cloudinit disk",
+    );
+    expect(await create({ scsi0: "local:200/vm-200-disk-7.raw" })).toBe(
+      "unable to create VM 200 - volume local:200/vm-200-disk-7.raw does not exist",
+    );
+    await node.addWithDisk(100);
+    await node.call(`PUT ${VM}/config`, { vmid: 100, tpmstate0: "local:1,version=v2.0" }, "root");
+    await node.run(100);
+    const state = String(node.values(100)["tpmstate0"]).split(",")[0];
+    expect(await create({ tpmstate0: `local:0,import-from=${state},version=v2.0` })).toContain(
+      "cannot clone TPM state while VM is running",
+    );
+    await node.guests.get("100")?.stop();
+    expect(await create({ tpmstate0: `local:0,import-from=${state},version=v2.0` })).toBe("OK");
+  });
+});
+
 describe("cloning", () => {
   it("copies a stopped VM and gives it an identity of its own", async () => {
     await node.addWithDisk(100, {
@@ -82,6 +145,12 @@ describe("cloning", () => {
         "/100/base-100-disk-0.qcow2",
       ]),
     );
+    await node.guests.get("300")?.stop();
+    expect(await exit(`DELETE ${VM}`, { vmid: 200 })).toBe(
+      "base volume 'local:100/base-100-disk-0.qcow2/200/base-200-disk-0.qcow2' is still in use by linked cloned",
+    );
+    expect(node.values(200)).not.toHaveProperty("lock");
+    for (const vmid of [300, 200, 100]) expect(await exit(`DELETE ${VM}`, { vmid })).toBe("OK");
   });
 
   it("copies a snapshot, and refuses what it cannot", async () => {
@@ -153,25 +222,21 @@ describe("cloning", () => {
     });
   });
 
+  it("leaves the state of a TPM raw, whatever format is asked for", async () => {
+    await node.addWithDisk(100);
+    await node.call(`PUT ${VM}/config`, { vmid: 100, tpmstate0: "local:1,version=v2.0" }, "root");
+    expect(await clone({ format: "qcow2" })).toBe("OK");
+    expect(node.values(200)["tpmstate0"]).toMatch(/\.raw,/);
+    const moved = { vmid: 100, disk: "tpmstate0", storage: "other", format: "qcow2" };
+    expect(await exit(`POST ${VM}/move_disk`, moved)).toBe("OK");
+    expect(node.values(100)["tpmstate0"]).toBe("other:100/vm-100-disk-0.raw,size=4M,version=v2.0");
+  });
+
   it("copies the disks of a running VM through its QEMU, or leaves nothing", async () => {
     await node.addWithDisk(100);
     await node.run(100);
     const guest = node.guests.get("100");
-    const jobs = new Map<string, string>();
-    guest?.qmp.answers.set("blockdev-add", () => ({}));
-    guest?.qmp.answers.set("blockdev-del", () => ({}));
-    guest?.qmp.answers.set("transaction", ({ actions }) => {
-      for (const { data } of actions as { data: { "job-id": string } }[])
-        jobs.set(data["job-id"], "concluded");
-      return {};
-    });
-    guest?.qmp.answers.set("query-jobs", () =>
-      [...jobs].map(([id, status]) => ({ id, status, "current-progress": 1, "total-progress": 2 })),
-    );
-    guest?.qmp.answers.set("job-dismiss", ({ id }) => {
-      jobs.delete(String(id));
-      return {};
-    });
+    const jobs = answerCopies();
     expect(await clone({ bwlimit: 100 })).toBe("OK");
     expect(node.values(200)["scsi0"]).toBe("local:200/vm-200-disk-0.qcow2,size=1M");
     expect(jobs.size).toBe(0);
@@ -182,6 +247,23 @@ describe("cloning", () => {
     expect(node.images(201)).toEqual([]);
     expect(node.configs.has(201)).toBe(false);
   });
+});
+
+test("variables of UEFI that no running firmware uses are worked on without QEMU", async () => {
+  await node.addWithDisk(100);
+  const efidisk0 = "local:1,efitype=4m,format=qcow2";
+  await node.call(`PUT ${VM}/config`, { vmid: 100, efidisk0 }, "root");
+  await node.run(100);
+  const jobs = answerCopies();
+  node.guests.get("100")?.qmp.answers.set("blockdev-snapshot-internal-sync", () => ({}));
+  expect(await exit(`POST ${VM}/snapshot`, { vmid: 100, snapname: "snap" })).toBe("OK");
+  expect(await clone({})).toBe("OK");
+  expect(jobs.size).toBe(0);
+  const named = node.guests.get("100")?.qmp.commands.map(({ args }) => JSON.stringify(args)) ?? [];
+  expect(named.some((args) => args.includes("efidisk0"))).toBe(false);
+  expect(await exit(`PUT ${VM}/resize`, { vmid: 100, disk: "efidisk0", size: "1M" })).toBe("OK");
+  expect(await exit(`POST ${VM}/move_disk`, { vmid: 100, disk: "efidisk0", storage: "other" })).toBe("OK");
+  expect(node.values(100)["efidisk0"]).toBe("other:100/vm-100-disk-0.qcow2,efitype=4m,size=1M");
 });
 
 describe("templates", () => {

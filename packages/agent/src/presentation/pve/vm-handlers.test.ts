@@ -30,8 +30,9 @@ describe("creating a VM", () => {
     expect(await exit(`POST ${QEMU}`, params, "root")).toBe("OK");
     expect(node.values(100)).toMatchObject({
       name: "web",
-      scsi0: "local:100/vm-100-disk-0.qcow2,size=10486K",
-      efidisk0: "local:100/vm-100-disk-1.raw,efitype=4m,size=528K",
+      // Numbered in the order of their names, as on PVE.
+      efidisk0: "local:100/vm-100-disk-0.raw,efitype=4m,size=528K",
+      scsi0: "local:100/vm-100-disk-1.qcow2,size=10486K",
       net0: expect.stringMatching(/^virtio=BC:24:11:/),
       boot: "order=scsi0;ide2;net0",
       smbios1: expect.stringMatching(/^uuid=/),
@@ -59,7 +60,7 @@ describe("creating a VM", () => {
     ).toBe("OK");
     expect(node.values(100)).toMatchObject({
       scsi0: "local:100/vm-100-disk-0.qcow2,size=2K",
-      scsi1: "local:100/vm-100-disk-1.raw,size=1M",
+      scsi1: "local:100/vm-100-disk-1.qcow2,size=1M",
       ide2: "local:iso/a.img,media=cdrom,size=2K",
     });
   });
@@ -89,7 +90,7 @@ describe("creating a VM", () => {
   it("leaves nothing when a disk cannot be made", async () => {
     const scsi1 = "local:100/vm-100-disk-7.raw";
     const failed = await exit(`POST ${QEMU}`, { vmid: 100, scsi0: "local:0.01", scsi1 }, "root");
-    expect(failed).toContain(`'${scsi1}'`);
+    expect(failed).toBe(`unable to create VM 100 - volume ${scsi1} does not exist`);
     expect(node.images(100)).toEqual([]);
     expect(node.configs.has(100)).toBe(false);
     await expect(node.call(`POST ${QEMU}`, { vmid: 100, scsi0: "5" }, "root")).rejects.toMatchObject({

@@ -2,7 +2,14 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { isCdrom, isCloudinitVolume, listDrives, printDrive } from "@gpve/domain/vm/drive.ts";
+import {
+  isCdrom,
+  isCloudinitVolume,
+  isInQemu,
+  isTpmState,
+  listDrives,
+  printDrive,
+} from "@gpve/domain/vm/drive.ts";
 import { CLOUDINIT_DRIVE_BYTES } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
 import { cloneValues } from "@gpve/domain/vm/new-vm.ts";
 import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
@@ -144,11 +151,11 @@ async function copyDisks(host: VmHost, ctx: Context): Promise<void> {
   const { args, state, checkpoint } = ctx;
   const live: { key: string; drive: Drive; volname: string; storage: string }[] = [];
   const isLive = args.snapname === undefined && args.full && runningVm(host, args.vmid) !== undefined;
-  const drives = listDrives(sourceValues(host.configs.get(args.vmid), args));
-  for (const { key, drive } of drives) {
+  const source = sourceValues(host.configs.get(args.vmid), args);
+  for (const { key, drive } of listDrives(source)) {
     if (state.drives[key] !== undefined || isCdrom(drive, true) || parseVolumeId(drive.file) === undefined)
       continue;
-    if (isLive && key !== "tpmstate0" && !isCloudinitVolume(drive.file)) {
+    if (isLive && isInQemu(source, key) && !isCloudinitVolume(drive.file)) {
       live.push({ key, drive, ...(await allocateLike(host, ctx, drive)) });
       continue;
     }
@@ -178,7 +185,7 @@ async function copyOne(host: VmHost, ctx: Context, key: string, drive: Drive): P
   const plugin = host.storages.plugin(storage);
   await plugin.activate();
   const { filename, format } = source.plugin.block(source.volname);
-  const wanted = targetFormat(args, format);
+  const wanted = isTpmState(key) ? "raw" : targetFormat(args, format);
   log(`create full clone of '${drive.file}' on storage '${storage}'`);
   const volname = await plugin.importFrom(
     {

@@ -10,6 +10,8 @@ import {
   addUnused,
   isCdrom,
   isCloudinitVolume,
+  isInQemu,
+  isTpmState,
   listDrives,
   printDrive,
   requireDrive,
@@ -96,7 +98,8 @@ function printDisk(key: string, drive: Drive): string {
 
 /** The guest, where it has the disk. */
 function userOf(host: VmHost, { vmid, disk }: MoveArgs): GuestProcess | undefined {
-  return isDriveKey(disk) ? runningVm(host, vmid) : undefined;
+  const isOpen = isDriveKey(disk) && isInQemu(host.configs.get(vmid).values, disk);
+  return isOpen ? runningVm(host, vmid) : undefined;
 }
 
 /** To another storage or format, or to another VM. */
@@ -159,7 +162,7 @@ async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
   const plugin = host.storages.plugin(args.storage);
   await plugin.activate();
   const { filename, format: own } = source.plugin.block(source.volname);
-  const format = args.format ?? own;
+  const format = isTpmState(args.disk) ? "raw" : (args.format ?? own);
   const process = userOf(host, args);
   log(`moving '${state.source}' to storage '${args.storage}'`);
   if (isCloudinitVolume(state.source)) return makeCloudinitThere(host, ctx, format);

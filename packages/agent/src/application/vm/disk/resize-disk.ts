@@ -1,7 +1,7 @@
 // Growing a disk, also while the guest uses it.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { checkDigest } from "@gpve/domain/vm/config-update.ts";
-import { isCdrom, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
+import { isCdrom, isInQemu, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { checkLock } from "@gpve/domain/vm/lock.ts";
 import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
@@ -71,7 +71,7 @@ export function resizeDiskOperation(host: VmHost): OperationDefinition<ResizeArg
           if (bytes > now) {
             if (!plugin.has("resize", volname)) throw refused("can't resize this image format");
             log(`update VM ${vmid}: resize --disk ${disk} --size ${args.size}`);
-            const process = runningVm(host, vmid);
+            const process = isInQemu(config.values, disk) ? runningVm(host, vmid) : undefined;
             if (process === undefined) await plugin.resize(volname, bytes, { signal, log });
             else {
               const top = await presentTop(process, disk);

@@ -1,8 +1,9 @@
 // Snapshots on this node: what snapshot-run.ts needs done to volumes and to the running guest.
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
+import { isCdrom, isInQemu, listDrives } from "@gpve/domain/vm/drive.ts";
 import type { SavedState, StartFromState } from "@gpve/domain/vm/snapshot.ts";
 import type { SnapshotHost } from "@gpve/domain/vm/snapshot-run.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
@@ -23,9 +24,6 @@ export interface SnapshotTask {
   /** Called before the first change of anything. */
   readonly begun: (what: { readonly vmstate?: string; readonly resumes?: boolean }) => Promise<void>;
 }
-
-/** Keys of the disks in QEMU: a TPM's state is its own program's. */
-const isInQemu = (key: string): boolean => key !== "tpmstate0";
 
 export class SnapshotWork implements SnapshotHost {
   readonly vmid: number;
@@ -130,8 +128,8 @@ export class SnapshotWork implements SnapshotHost {
 
   async snapshotVolume(key: string, drive: Drive, name: string): Promise<void> {
     this.#task.log(`snapshotting '${key}' (${drive.file})`);
-    const process = runningVm(this.#host, this.vmid);
-    if (process !== undefined && isInQemu(key)) {
+    const process = this.#userOf(key);
+    if (process !== undefined) {
       const device = await presentTop(process, key);
       await process.qmp.execute("blockdev-snapshot-internal-sync", { device, name });
       return;
@@ -141,10 +139,10 @@ export class SnapshotWork implements SnapshotHost {
   }
 
   /** One that is not there is no error: the work may be a second try. */
-  async deleteVolumeSnapshot(key: string, drive: Drive, name: string): Promise<void> {
-    const process = runningVm(this.#host, this.vmid);
+  async deleteVolumeSnapshot(_key: string, drive: Drive, name: string): Promise<void> {
     const present = attachedKey(this.#host, this.vmid, drive.file);
-    if (process !== undefined && present !== undefined && isInQemu(key)) {
+    const process = present === undefined ? undefined : this.#userOf(present);
+    if (process !== undefined && present !== undefined) {
       try {
         await process.qmp.execute("blockdev-snapshot-delete-internal-sync", {
           device: await presentTop(process, present),
@@ -191,6 +189,12 @@ export class SnapshotWork implements SnapshotHost {
       await process.kill();
       throw err;
     }
+  }
+
+  /** The guest, where its QEMU has this drive open. */
+  #userOf(key: string): GuestProcess | undefined {
+    const { values } = this.#host.configs.get(this.vmid);
+    return isInQemu(values, key) ? runningVm(this.#host, this.vmid) : undefined;
   }
 }
 

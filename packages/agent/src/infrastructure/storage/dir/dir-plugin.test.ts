@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { newStorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { exec, type Exec } from "@gpve/kit/exec.ts";
@@ -317,6 +317,27 @@ describe("the directory storage", () => {
     );
     expect(seen.at(-1)).toEqual(expect.arrayContaining(["-r", "10000000"]));
     expect(readFileSync(plugin.path(made)).equals(readFileSync(source))).toBe(true);
+  });
+
+  it("copies a snapshot of a disk that a guest has open", async () => {
+    const plugin = pluginAt(root);
+    const volname = await plugin.alloc({ vmid: 100, format: "qcow2", size: 1024 * 1024 });
+    const path = plugin.path(volname);
+    await exec("qemu-io", ["-f", "qcow2", "-c", "write -P 7 0 1M", path]);
+    await plugin.snapshot(volname, "a1");
+    const abort = new AbortController();
+    const commands = ["-c", "write -P 8 0 1M", "-c", "flush", "-c", "sleep 60000"];
+    const guest = exec("qemu-io", ["-f", "qcow2", ...commands, path], { signal: abort.signal });
+    const ended = expect(guest).rejects.toMatchObject({ code: "operation.cancelled" });
+    await vi.waitFor(() => expect(exec("qemu-img", ["info", path])).rejects.toThrow("lock"), 20_000);
+    try {
+      const source = { path, format: "qcow2", trusted: true, snapshot: "a1" } as const;
+      const made = await plugin.importFrom(source, { vmid: 101, format: "raw" });
+      expect(readFileSync(plugin.path(made)).equals(Buffer.alloc(1024 * 1024, 7))).toBe(true);
+    } finally {
+      abort.abort();
+      await ended;
+    }
   });
 
   it("grows a disk with zeroes, whatever lay in its file before", async () => {
