@@ -74,7 +74,7 @@ export async function backupVm(job: BackupJob, vmid: number, work: BackupWork): 
   log(`INFO: Finished Backup of VM ${vmid} (${clockText(host.clock.now() - started)})`);
   log(`INFO: Backup finished at ${moment()}`);
   await keepLog(tools, plan, lines, work);
-  await phase("log-end").catch((cause: unknown) => work.warn(`WARN: ${messageOf(cause)}`));
+  await phase("log-end").catch((cause: unknown) => work.warn(messageOf(cause)));
 }
 
 /** Archives are named by the second: one second, one archive. */
@@ -163,7 +163,7 @@ async function attempt(
     await hook("backup-end");
   } finally {
     const restarted = running && plan.mode !== "snapshot";
-    const tell = (cause: unknown): void => work.warn(`WARN: ${messageOf(cause)}`);
+    const tell = (cause: unknown): void => work.warn(messageOf(cause));
     if (restarted) await hook("pre-restart").catch(tell);
     await releaseGuest(host, tools, job.state.held ?? held.guest, work).catch(tell);
     if (restarted) await hook("post-restart").catch(tell);
@@ -286,7 +286,7 @@ async function keepLog(
 ): Promise<void> {
   await tools
     .writeSideFile(logFile, `${lines.join("\n")}\n`)
-    .catch((err: unknown) => work.warn(`WARN: the log could not be kept: ${messageOf(err)}`));
+    .catch((err: unknown) => work.warn(`the log could not be kept: ${messageOf(err)}`));
 }
 
 function nameOf(host: VmHost, vmid: number): string {

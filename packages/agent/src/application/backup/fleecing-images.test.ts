@@ -147,7 +147,7 @@ describe.skipIf(!hasBackupTools)("fleecing images (skipped without qemu-utils an
     const lines: string[] = [];
     const say = (line: string): void => void lines.push(line);
     await dropFleecingImages(world.host, 100, { log: say, warn: say });
-    expect(lines.at(-1)).toBe("WARN: error removing fleecing image 'fast:100/vm-100-fleece-0.qcow2' - away");
+    expect(lines.at(-1)).toBe("error removing fleecing image 'fast:100/vm-100-fleece-0.qcow2' - away");
     expect(listed()).toEqual({ "fleecing-images": "fast:100/vm-100-fleece-0.qcow2" });
   });
 });

@@ -76,7 +76,7 @@ export async function dropFleecingImages(
       await plugin.activate();
       await plugin.free(volname);
     } catch (err) {
-      work.warn(`WARN: error removing fleecing image '${volid}' - ${messageOf(err)}`);
+      work.warn(`error removing fleecing image '${volid}' - ${messageOf(err)}`);
       failed.push(volid);
     }
   }

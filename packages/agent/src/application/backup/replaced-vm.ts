@@ -37,7 +37,7 @@ export async function freeReplaced(
   const used = new Set(Object.values(values).flatMap((text) => [text, text.split(",")[0] ?? ""]));
   for (const volid of ownedVolumes(host, vmid, old)) {
     if (used.has(volid)) continue;
-    await freeVolume(host, volid, work.log).catch((err: unknown) => work.warn(`WARN: ${messageOf(err)}`));
+    await freeVolume(host, volid, work.log).catch((err: unknown) => work.warn(messageOf(err)));
   }
   // After a restore there are no snapshots any more, so kept disks need none.
   for (const volid of keptDisks(host, vmid, old, values)) {
@@ -47,7 +47,7 @@ export async function freeReplaced(
       for (const name of Object.keys(old.snapshots))
         if (there.has(name)) await plugin.deleteSnapshot(volname, name);
     } catch (err) {
-      work.warn(`WARN: ${messageOf(err)}`);
+      work.warn(messageOf(err));
     }
   }
 }

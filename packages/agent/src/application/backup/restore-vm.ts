@@ -70,7 +70,7 @@ export function restoreVmOperation(
           if (!start || runningVm(host, vmid) !== undefined) return;
           ctx.log("Execute autostart");
           // A VM that was restored but does not start is still there.
-          await startVm(host, { vmid }, ctx).catch((err: unknown) => ctx.warn(`WARN: ${messageOf(err)}`));
+          await startVm(host, { vmid }, ctx).catch((err: unknown) => ctx.warn(messageOf(err)));
         },
       },
     ],
@@ -120,7 +120,7 @@ async function restore(host: VmHost, tools: BackupTools, ctx: Context): Promise<
   for (const { id, size, name } of reader.header.devices)
     log(`DEV: dev_id=${id} size: ${size} devname: ${name}`);
   if (reader.header.configs.has("qemu-server.fw"))
-    warn("WARN: the archive's firewall rules are left out: this version has no firewall of guests");
+    warn("the archive's firewall rules are left out: this version has no firewall of guests");
   await makeVolumes(host, args, reader, conf, state, ctx);
   await makeCloudinitDiscs(host, args, conf, state, ctx);
   const values = restoredValues(host, args, state, conf, warn);
@@ -138,9 +138,7 @@ async function restore(host: VmHost, tools: BackupTools, ctx: Context): Promise<
   }
   if (isTemplate({ ...emptyVmConfig, values })) {
     log("Convert to template.");
-    await convertDisks(host, args.vmid, undefined, ctx).catch((err: unknown) =>
-      warn(`WARN: ${messageOf(err)}`),
-    );
+    await convertDisks(host, args.vmid, undefined, ctx).catch((err: unknown) => warn(messageOf(err)));
   }
 }
 
@@ -161,7 +159,7 @@ export function restoredValues(
   const { values } = parseVmConfig(text, {
     vmid: args.vmid,
     digestOf: () => "",
-    warn: (line) => warn(`WARN: ${line}`),
+    warn,
   });
   const overrides = Object.fromEntries(
     Object.entries(args.overrides ?? {}).map(([key, value]) => [
@@ -185,7 +183,7 @@ function withoutForeignDisks(
     return owner !== undefined && owner !== vmid;
   });
   for (const { key, drive } of foreign)
-    warn(`WARN: drive '${key}' is left out: the archive does not hold '${drive.file}' of another VM`);
+    warn(`drive '${key}' is left out: the archive does not hold '${drive.file}' of another VM`);
   return without(values, "lock", ...foreign.map(({ key }) => key));
 }
 

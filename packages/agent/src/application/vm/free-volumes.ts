@@ -43,7 +43,9 @@ export async function hasClones(host: VmHost, volid: string): Promise<boolean> {
   if (!plugin.parse(volname).isBase) return false;
   await plugin.activate();
   const images = await plugin.list({ content: ["images"] });
-  return images.some((image) => image.volname.startsWith(`${volname}/`));
+  // A clone names the image it builds on, and not what that one builds on.
+  const own = volname.split("/").slice(-2).join("/");
+  return images.some((image) => image.volname.startsWith(`${own}/`));
 }
 
 /** Left over by a backup that did not end as it should. */
