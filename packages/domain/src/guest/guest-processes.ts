@@ -10,6 +10,8 @@ export interface GuestFile {
    * host. A shared "ro" file (ISO image, base of linked clones) is made readable for everybody instead.
    */
   readonly owned?: boolean;
+  /** A file or device of the host that no storage has: it is given back as it was when the guest has gone. */
+  readonly ofHost?: boolean;
 }
 
 export interface GuestTap {

@@ -218,7 +218,7 @@ function pathOnHost(
       contentType: "other",
       ...(scsi === undefined ? {} : { scsi }),
     },
-    files: [{ path, access, ...(cdrom ? {} : { owned: true }) }],
+    files: [{ path, access, ofHost: true, ...(cdrom ? {} : { owned: true }) }],
   };
 }
 

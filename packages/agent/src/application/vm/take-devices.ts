@@ -82,7 +82,7 @@ export function portPaths(values: VmValues): string[] {
 }
 
 function portFiles(values: VmValues): GuestFile[] {
-  return portPaths(values).map((path) => ({ path, access: "rw" }));
+  return portPaths(values).map((path) => ({ path, access: "rw", ofHost: true }));
 }
 
 /** QEMU keeps it open, so it can be given to the next guest as soon as one has it. */
@@ -95,7 +95,7 @@ function rngFiles(host: VmHost, values: VmValues): GuestFile[] {
   if (!host.fileExists(source))
     throw refused(`cannot create VirtIO RNG device: source file '${source}' doesn't exist`);
   // Everybody may read the others, and every guest has them.
-  return source === HARDWARE_RNG ? [{ path: source, access: "ro", owned: true }] : [];
+  return source === HARDWARE_RNG ? [{ path: source, access: "ro", owned: true, ofHost: true }] : [];
 }
 
 function romFiles(values: VmValues): GuestFile[] {
@@ -145,7 +145,7 @@ function usbFiles(host: VmHost, values: VmValues): GuestFile[] {
 export function usbNodes(host: VmHost, usb: UsbDevice): GuestFile[] {
   return host.devices
     .usbFiles(hostAddress(host.facts(), usb))
-    .map((path): GuestFile => ({ path, access: "rw", owned: true }));
+    .map((path): GuestFile => ({ path, access: "rw", owned: true, ofHost: true }));
 }
 
 function usbFolders(host: VmHost): GuestFile[] {

@@ -244,9 +244,9 @@ describe("disks of the host", () => {
     await node.add(100, { scsi0: "/dev/sdf", scsi1: "/dev/sdh,ro=1", ide2: "/dev/sr9,media=cdrom" });
     expect(await start(100)).toBe("OK");
     expect(added().files).toEqual([
-      { path: "/dev/sr9", access: "ro" },
-      { path: "/dev/sdf", access: "rw", owned: true },
-      { path: "/dev/sdh", access: "ro", owned: true },
+      { path: "/dev/sr9", access: "ro", ofHost: true },
+      { path: "/dev/sdf", access: "rw", owned: true, ofHost: true },
+      { path: "/dev/sdh", access: "ro", owned: true, ofHost: true },
     ]);
   });
 
@@ -270,8 +270,8 @@ describe("ports, generators and memory of the host", () => {
     });
     expect(await start(100)).toBe("OK");
     expect(filesOf()).toEqual([
-      { path: "/dev/ttyS0", access: "rw" },
-      { path: "/dev/hwrng", access: "ro", owned: true },
+      { path: "/dev/ttyS0", access: "rw", ofHost: true },
+      { path: "/dev/hwrng", access: "ro", owned: true, ofHost: true },
       { path: "/dev/shm/pve-shm-both", access: "rw" },
     ]);
     expect(node.guests.starts.at(-1)?.memlock).toBeUndefined();

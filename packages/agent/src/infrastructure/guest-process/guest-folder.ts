@@ -40,6 +40,14 @@ export interface EndNote {
   readonly reason?: string;
 }
 
+/** A file of the host as it was before the guest got it. */
+export interface LentFile {
+  readonly path: string;
+  readonly uid: number;
+  readonly gid: number;
+  readonly mode: number;
+}
+
 const ID = /^[a-z0-9][a-z0-9-]{0,40}$/;
 const LOG_TAIL_BYTES = 4_000;
 const MAX_LOG_BYTES = 4 * 1024 * 1024;
@@ -95,6 +103,14 @@ export class GuestFolder {
 
   writeCard(card: GuestCard): void {
     writeFileAtomic(this.file("guest.json"), `${JSON.stringify(card)}\n`);
+  }
+
+  readLent(): readonly LentFile[] {
+    return (this.#read("lent.json") as readonly LentFile[] | undefined) ?? [];
+  }
+
+  writeLent(files: readonly LentFile[]): void {
+    writeFileAtomic(this.file("lent.json"), `${JSON.stringify(files)}\n`);
   }
 
   readState(): GuestState | undefined {

@@ -21,7 +21,7 @@ import { askSupervisor } from "../supervisor/control.ts";
 import { causeOf } from "./exit-cause.ts";
 import { ExitWatch, isRunning } from "./exit-watch.ts";
 import type { EndNote, ExitRecord, GuestCard, GuestFolder, GuestState } from "./guest-folder.ts";
-import { prepareFile } from "./guest-view.ts";
+import { giveBack, lendFile } from "./lent-files.ts";
 import { processUsage } from "./process-usage.ts";
 
 export interface SupervisedGuestParts {
@@ -93,14 +93,17 @@ export class SupervisedGuest implements GuestProcess {
   }
 
   async allowFile(file: GuestFile): Promise<void> {
-    const { card } = this.#parts;
+    const { card, folder } = this.#parts;
     if (!card.confined) return;
-    if (card.uid !== undefined) await prepareFile(file, card.uid);
+    if (card.uid !== undefined) await lendFile(folder, file, card.uid);
     await this.#ask(["bind", file.path, file.path, file.access]);
   }
 
   async forbidFile(path: string): Promise<void> {
-    if (this.#parts.card.confined) await this.#ask(["unbind", path]);
+    const { card, folder } = this.#parts;
+    if (!card.confined) return;
+    await this.#ask(["unbind", path]);
+    await giveBack(folder, card.uid, path);
   }
 
   async plugTap(netdevId: string, tap: GuestTap & { readonly vhost: boolean }): Promise<void> {

@@ -28,6 +28,7 @@ import { isRunning, recordOf } from "./exit-watch.ts";
 import { type GuestCard, GuestFolder, type GuestState } from "./guest-folder.ts";
 import { guestUid } from "./guest-uid.ts";
 import { prepareFile } from "./guest-view.ts";
+import { giveBack, lendFile } from "./lent-files.ts";
 import { exitOf, SupervisedGuest } from "./supervised-guest.ts";
 import { specOf } from "./start-spec.ts";
 import { supervises } from "./supervises.ts";
@@ -183,6 +184,7 @@ export class SupervisedGuests implements GuestProcesses {
     if (state !== undefined && folder.readCard()?.bootId === bootId() && isRunning(state))
       throw new AppError("object.conflict", `guest ${id} is still running`);
     await this.#cgroups?.remove(id);
+    await giveBack(folder, folder.readCard()?.uid ?? this.#uids.get(id));
     this.#uids.delete(id);
     folder.remove();
   }
@@ -209,7 +211,7 @@ export class SupervisedGuests implements GuestProcesses {
     if (uid !== undefined) {
       chownSync(folder.io, uid, uid);
       // Root needs no help, and what it serves is others'.
-      if (uid !== 0) for (const file of start.files) await prepareFile(file, uid);
+      if (uid !== 0) for (const file of start.files) await lendFile(folder, file, uid);
     }
     const card: GuestCard = {
       id: start.id,
