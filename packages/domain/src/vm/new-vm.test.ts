@@ -26,7 +26,7 @@ describe("a new VM", () => {
     expect(newVmValues(given, facts)).toMatchObject(given);
     expect(newVmValues({}, { ...facts, qemuVersion: "0" })["meta"]).toMatch(/^ctime=\d+$/);
     expect(newVmValues({ smbios1: "serial=abc", vmgenid: "1" }, facts)).toMatchObject({
-      smbios1: `serial=abc,uuid=${UUID}`,
+      smbios1: "serial=abc",
       vmgenid: UUID,
       boot: "",
     });
@@ -53,10 +53,15 @@ describe("a clone", () => {
       smbios1: `uuid=${UUID}`,
       vmgenid: UUID,
     });
-    expect(cloneValues({}, { ...facts, vmid: 100 })).toEqual({ name: "Copy-of-VM-100" });
+    expect(cloneValues({}, { ...facts, vmid: 100 })).toEqual({
+      name: "Copy-of-VM-100",
+      smbios1: `uuid=${UUID}`,
+    });
     expect(cloneValues({ vmgenid: "0" }, { ...facts, vmid: 100, name: "x" })).toEqual({
       name: "x",
+      smbios1: `uuid=${UUID}`,
       vmgenid: "0",
     });
+    expect(newVmValues({ arch: "aarch64" }, { ...facts, arch: "aarch64" })).not.toHaveProperty("vmgenid");
   });
 });

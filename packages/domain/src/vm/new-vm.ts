@@ -29,10 +29,8 @@ export function newVmValues(values: VmValues, facts: NewVmFacts): VmValues {
   // ARM machines have no device for it.
   if ((generation === undefined || generation === "1") && facts.arch !== "aarch64")
     result["vmgenid"] = facts.newUuid();
-  const smbios =
-    result["smbios1"] === undefined ? {} : readVmProperty("smbios1", result["smbios1"], "smbios1");
-  if (smbios.uuid === undefined)
-    result["smbios1"] = printVmProperty("smbios1", { ...smbios, uuid: facts.newUuid() });
+  // Who says something of it says everything: clients compare what they find with what they wrote.
+  result["smbios1"] ??= printVmProperty("smbios1", { uuid: facts.newUuid() });
   // Without a QEMU to ask, the first start takes the machine of its own QEMU.
   const made = /^\d+\.\d+/.test(facts.qemuVersion) ? { "creation-qemu": facts.qemuVersion } : {};
   result["meta"] = printVmProperty("meta", { ...made, ctime: facts.now });
@@ -65,11 +63,10 @@ export function cloneValues(
       );
   }
   const smbios = result["smbios1"];
-  if (smbios !== undefined)
-    result["smbios1"] = printVmProperty("smbios1", {
-      ...readVmProperty("smbios1", smbios, "smbios1"),
-      uuid: facts.newUuid(),
-    });
+  result["smbios1"] = printVmProperty("smbios1", {
+    ...(smbios === undefined ? {} : readVmProperty("smbios1", smbios, "smbios1")),
+    uuid: facts.newUuid(),
+  });
   if (result["vmgenid"] !== undefined && result["vmgenid"] !== "0") result["vmgenid"] = facts.newUuid();
   const original = values["name"];
   result["name"] =

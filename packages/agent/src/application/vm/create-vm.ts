@@ -7,7 +7,7 @@ import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { newVmValues } from "@gpve/domain/vm/new-vm.ts";
 import { printBootDevices } from "@gpve/domain/vm/vm-properties.ts";
-import { emptyVmConfig, without, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { emptyVmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { refuseSecondCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
 import { dropImports } from "./disk/import-disk.ts";
@@ -92,7 +92,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
           await host.hostKnown;
           const values = await withPrefix(`unable to create VM ${args.vmid} - `, async () => {
             const made = newVmValues(
-              { ...without(args.values, "lock"), ...state.drives },
+              { ...args.values, ...state.drives },
               {
                 newUuid: host.newUuid,
                 newMac: host.newMac,
