@@ -52,11 +52,10 @@ export class ChangePassword {
     if (password === undefined) {
       throw badParameters({ "confirmation-password": "password is required to modify user" });
     }
-    const wrong = refused("invalid credentials");
-    if (limiter.isBlocked(userid, ctx.clientAddress)) throw wrong;
-    const answer = await passwords.verify(userid, password, ctx.signal);
-    if (answer.ok) return;
-    limiter.failed(userid, ctx.clientAddress);
-    throw wrong;
+    const failure = await limiter.guard(userid, ctx.clientAddress, async () => {
+      const answer = await passwords.verify(userid, password, ctx.signal);
+      return answer.ok ? undefined : answer.reason;
+    });
+    if (failure !== undefined) throw refused("invalid credentials");
   }
 }

@@ -12,6 +12,15 @@ test("memory stays bounded whatever names and addresses come", async () => {
   expect(limiter.size).toBe(1);
 });
 
+test("guesses made at once count as well as one after another", async () => {
+  const limiter = new LoginLimiter(new FakeClock());
+  let asked = 0;
+  const guess = () => limiter.guard("joe@pve", "::1", async () => (asked++, "wrong"));
+  const answers = await Promise.all(Array.from({ length: 30 }, guess));
+  expect(asked).toBe(10);
+  expect(answers.at(-1)).toBe("too many failures in the last minute");
+});
+
 test("the minute starts at the first failure", async () => {
   const clock = new FakeClock();
   const limiter = new LoginLimiter(clock);

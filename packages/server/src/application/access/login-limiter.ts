@@ -1,6 +1,7 @@
 // Slows guessing: after ten failures in a minute for one user from one address, that pair gets no further check
 // until the minute is over. Other addresses are never affected, so nobody can lock a user out.
 import type { Clock } from "@gpve/kit/clock.ts";
+import { KeyedQueue } from "@gpve/kit/keyed-queue.ts";
 
 export const MAX_FAILURES = 10;
 export const WINDOW_MS = 60_000;
@@ -9,12 +10,28 @@ const MAX_ENTRIES = 20_000;
 export class LoginLimiter {
   readonly #clock: Clock;
   readonly #maxEntries: number;
+  /** One check at a time for a user and address: a thousand guesses at once count as well as one after another. */
+  readonly #checks = new KeyedQueue();
   /** In order of the window's start, so that the oldest goes first when there are too many. */
   readonly #failures = new Map<string, { since: number; count: number }>();
 
   constructor(clock: Clock, maxEntries = MAX_ENTRIES) {
     this.#clock = clock;
     this.#maxEntries = maxEntries;
+  }
+
+  /** `check` says why it fails; so does this, also where it was not asked any more. undefined = it does not fail. */
+  guard(
+    user: string,
+    address: string,
+    check: () => Promise<string | undefined>,
+  ): Promise<string | undefined> {
+    return this.#checks.run(keyOf(user, address), async () => {
+      if (this.isBlocked(user, address)) return "too many failures in the last minute";
+      const failure = await check();
+      if (failure !== undefined) this.failed(user, address);
+      return failure;
+    });
   }
 
   isBlocked(user: string, address: string): boolean {

@@ -7,7 +7,6 @@ import type { TicketService } from "@gpve/domain/access/ports.ts";
 import { isActive } from "@gpve/domain/access/privileges.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
-import { KeyedQueue } from "@gpve/kit/keyed-queue.ts";
 import type { AccessDirectory } from "./access-directory.ts";
 import type { Capabilities } from "./capabilities.ts";
 import { capabilities } from "./capabilities.ts";
@@ -44,8 +43,6 @@ export interface LoginDeps {
 
 export class Login {
   readonly #deps: LoginDeps;
-  /** One check at a time for a user and address: a thousand guesses at once count as well as one after another. */
-  readonly #checks = new KeyedQueue();
 
   constructor(deps: LoginDeps) {
     this.#deps = deps;
@@ -79,14 +76,8 @@ export class Login {
   }
 
   async #guarded(user: string, ctx: RequestContext, check: () => Promise<string | undefined>): Promise<void> {
-    const { limiter } = this.#deps;
     const address = ctx.clientAddress;
-    const reason = await this.#checks.run(`${address} ${user}`, async () => {
-      if (limiter.isBlocked(user, address)) return "too many failures in the last minute";
-      const failure = await check();
-      if (failure !== undefined) limiter.failed(user, address);
-      return failure;
-    });
+    const reason = await this.#deps.limiter.guard(user, address, check);
     if (reason === undefined) return;
     ctx.log.warn({ user, address, reason }, "authentication failure");
     throw new AppError("auth.failed", "authentication failure");
