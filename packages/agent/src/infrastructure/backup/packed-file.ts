@@ -8,6 +8,7 @@ import { constants, createGunzip, createGzip, createZstdCompress, createZstdDeco
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Compression } from "@gpve/domain/backup/backup-ports.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { roomIn } from "@gpve/kit/stream-room.ts";
 
 const LZO_TIMEOUT_MS = 24 * 3600_000;
 
@@ -36,7 +37,7 @@ export function createPackedFile(exec: Exec, path: string, compression: Compress
   return {
     async write(bytes) {
       if (failure !== undefined) throw wrapped(path, failure);
-      if (!entry.write(bytes)) await untilWanted(entry);
+      if (!entry.write(bytes)) await roomIn(entry);
       if (failure !== undefined) throw wrapped(path, failure);
     },
     async finish() {
@@ -58,17 +59,6 @@ export function createPackedFile(exec: Exec, path: string, compression: Compress
       await rm(`${partial}.lzo`, { force: true });
     },
   };
-}
-
-/** Until the stream takes more, or never will again. */
-function untilWanted(stream: Writable): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      stream.off("drain", done).off("close", done);
-      resolve();
-    };
-    stream.on("drain", done).on("close", done);
-  });
 }
 
 export async function openPackedFile(exec: Exec, path: string): Promise<AsyncIterable<Uint8Array>> {

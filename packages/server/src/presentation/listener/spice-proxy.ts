@@ -8,6 +8,7 @@ import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import { SPICE_TARGET } from "@gpve/domain/node/console.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { roomIn } from "@gpve/kit/stream-room.ts";
 import type { Certificate } from "./listener.ts";
 
 export interface SpiceProxyOptions {
@@ -125,14 +126,4 @@ async function* received(socket: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
   } catch {
     // A viewer that breaks off has closed its channel.
   }
-}
-
-function roomIn(socket: Socket): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      socket.off("drain", done).off("close", done);
-      resolve();
-    };
-    socket.on("drain", done).on("close", done);
-  });
 }

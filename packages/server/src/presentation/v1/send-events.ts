@@ -1,6 +1,7 @@
 // Server-sent events: one watch, written as fast as the client reads and no faster.
 import type { ServerResponse } from "node:http";
 import type { Problem } from "@gpve/contracts/v1/problem.ts";
+import { roomIn } from "@gpve/kit/stream-room.ts";
 import type { WatchItem } from "../../application/v1/watch-objects.ts";
 import { objectJson } from "./object-json.ts";
 
@@ -24,7 +25,7 @@ export async function sendEvents(
   res.flushHeaders();
   try {
     while (next.done !== true && !res.destroyed) {
-      if (!res.write(eventText(next.value))) await drained(res);
+      if (!res.write(eventText(next.value))) await roomIn(res);
       if (res.destroyed) break;
       next = await items.next();
     }
@@ -47,16 +48,4 @@ export function eventText(item: WatchItem): string {
     case "DELETED":
       return `event: ${item.type}\nid: ${item.id}\ndata: ${objectJson(item.object)}\n\n`;
   }
-}
-
-function drained(res: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      res.off("drain", done);
-      res.off("close", done);
-      resolve();
-    };
-    res.on("drain", done);
-    res.on("close", done);
-  });
 }

@@ -10,6 +10,7 @@ import { CONSOLE_TARGET } from "@gpve/domain/node/console.ts";
 import { findMethod } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { background } from "@gpve/kit/background.ts";
+import { roomIn } from "@gpve/kit/stream-room.ts";
 import { requireAgent } from "../../../application/node/call-agent.ts";
 import { plainAddress } from "../entry.ts";
 import { toFailure } from "../pve/failure.ts";
@@ -208,16 +209,4 @@ async function check(
 
 async function* whenThere(client: Promise<AsyncIterable<Uint8Array>>) {
   yield* await client;
-}
-
-function roomIn(stream: NodeJS.WritableStream): Promise<void> {
-  return new Promise((resolve) => {
-    const done = (): void => {
-      stream.off("drain", done);
-      stream.off("close", done);
-      resolve();
-    };
-    stream.once("drain", done);
-    stream.once("close", done);
-  });
 }

@@ -17,6 +17,11 @@ const delays: number[] = [];
 const agentCalls: unknown[] = [];
 
 /** Named fake: authentication by a fixed cookie, everything else as the real server has it. */
+async function* tornBody(): AsyncGenerator<Uint8Array> {
+  yield await Promise.resolve(Buffer.from("the first half"));
+  throw new Error("the disk is gone");
+}
+
 const fakeDeps: PveApiDeps = {
   authenticate: async ({ path, cookieTicket, authorization }) => {
     if (path === "/access/ticket") return { actor: undefined, via: "none" };
@@ -57,7 +62,8 @@ const fakeDeps: PveApiDeps = {
             call: async (call) => {
               agentCalls.push(call);
               if (node === "gone") throw new AgentUnreachable(595, "No route to host");
-              return { data: { ok: true } };
+              const download = { contentType: "text/plain", body: tornBody() };
+              return call.params["vmid"] === "666" ? { data: null, download } : { data: { ok: true } };
             },
           }
         : undefined,
@@ -111,6 +117,7 @@ function call(
       (res) => {
         const chunks: Buffer[] = [];
         res.on("data", (chunk: Buffer) => chunks.push(chunk));
+        res.on("error", reject);
         res.on("end", () => {
           const raw = Buffer.concat(chunks);
           const body = res.headers["content-encoding"] === "gzip" ? gunzipSync(raw) : raw;
@@ -311,6 +318,12 @@ test("keeps methods without allowtoken away from tokens", async () => {
     reason:
       "Permission check failed (URI '/access/password' not available with API token, need proper ticket.",
   });
+});
+
+test("cuts a download off whose source fails", async () => {
+  await expect(call("GET", "/api2/json/nodes/n1/qemu/666/cloudinit")).rejects.toThrow(
+    /aborted|hang up|ECONNRESET/,
+  );
 });
 
 test("compresses large answers and reports the total", async () => {

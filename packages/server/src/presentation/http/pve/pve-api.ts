@@ -6,6 +6,7 @@ import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import { findMethod } from "@gpve/domain/schema/method-table.ts";
 import { PveReply } from "@gpve/domain/request/handler.ts";
+import { roomIn } from "@gpve/kit/stream-room.ts";
 import { readBody } from "../read-body.ts";
 import { respond, type Answer } from "../respond.ts";
 import { auditOf } from "./audit-event.ts";
@@ -277,10 +278,15 @@ async function sendDownload(res: ServerResponse, download: NonNullable<PveReply[
       ? {}
       : { "Content-Disposition": `attachment; filename="${download.fileName.replaceAll(/[^\w.-]/g, "_")}"` }),
   });
-  for await (const chunk of download.body) {
-    if (res.destroyed) return;
-    if (!res.write(chunk))
-      await new Promise<void>((resolve) => res.once("drain", resolve).once("close", resolve));
+  try {
+    for await (const chunk of download.body) {
+      if (res.destroyed) return;
+      if (!res.write(chunk)) await roomIn(res);
+    }
+  } catch (err) {
+    // Too late for another answer: cut off, nobody takes it for the whole.
+    res.destroy();
+    throw err;
   }
   res.end();
 }
