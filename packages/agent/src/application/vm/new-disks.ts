@@ -1,5 +1,5 @@
 // Disks that a request asks for: `store:SIZE` allocates, `import-from` copies, anything else must be there already.
-import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
@@ -206,10 +206,7 @@ async function existingDisk(host: VmHost, key: string, drive: Drive): Promise<Dr
       { pveStatus: 500 },
     );
   await plugin.activate();
-  const { size } = await plugin.info(volname).catch((err: unknown) => {
-    if (!isAppError(err, "object.not_found")) throw err;
-    throw new AppError("object.not_found", `volume ${drive.file} does not exist`, { pveStatus: 500 });
-  });
+  const { size } = await plugin.info(volname);
   // A CD shows the size of its image too; one that is empty has none.
   return isCdrom(drive) && size === 0 ? drive : { ...drive, size };
 }

@@ -63,7 +63,7 @@ describe("importing", () => {
       "cannot import from cloudinit disk",
     );
     expect(await create({ scsi0: "local:200/vm-200-disk-7.raw" })).toBe(
-      "unable to create VM 200 - volume local:200/vm-200-disk-7.raw does not exist",
+      "unable to create VM 200 - volume 'local:200/vm-200-disk-7.raw' does not exist",
     );
     await node.addWithDisk(100);
     await node.call(`PUT ${VM}/config`, { vmid: 100, tpmstate0: "local:1,version=v2.0" }, "root");

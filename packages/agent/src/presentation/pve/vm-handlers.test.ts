@@ -90,7 +90,7 @@ describe("creating a VM", () => {
   it("leaves nothing when a disk cannot be made", async () => {
     const scsi1 = "local:100/vm-100-disk-7.raw";
     const failed = await exit(`POST ${QEMU}`, { vmid: 100, scsi0: "local:0.01", scsi1 }, "root");
-    expect(failed).toBe(`unable to create VM 100 - volume ${scsi1} does not exist`);
+    expect(failed).toBe(`unable to create VM 100 - volume '${scsi1}' does not exist`);
     expect(node.images(100)).toEqual([]);
     expect(node.configs.has(100)).toBe(false);
     await expect(node.call(`POST ${QEMU}`, { vmid: 100, scsi0: "5" }, "root")).rejects.toMatchObject({
