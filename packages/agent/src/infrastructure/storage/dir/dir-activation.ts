@@ -1,9 +1,10 @@
-import { mkdir, realpath, stat, statfs } from "node:fs/promises";
+import { realpath, stat, statfs } from "node:fs/promises";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { VolumeType } from "@gpve/domain/storage/content.ts";
 import { contentOf, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { StorageStatus } from "@gpve/domain/storage/plugin.ts";
+import { makeDirectory } from "./make-directory.ts";
 import { DIRECTORY_MODE } from "./make-image.ts";
 import { requireMounted } from "./mount-point.ts";
 
@@ -20,7 +21,7 @@ export async function activateDirectory(place: DirectoryPlace): Promise<void> {
   const { storage, options } = definition;
   await requireMounted(storage, root, options["is_mountpoint"], place.mounts);
   if ((options["create-base-path"] ?? options["mkdir"] ?? true) === true)
-    await mkdir(root, { recursive: true, mode: DIRECTORY_MODE });
+    await makeDirectory(root, DIRECTORY_MODE);
   const facts = await stat(root).catch(() => undefined);
   if (facts?.isDirectory() !== true) {
     throw new AppError(
@@ -31,7 +32,7 @@ export async function activateDirectory(place: DirectoryPlace): Promise<void> {
   }
   if (options["create-subdirs"] !== false && options["mkdir"] !== false) {
     for (const type of madeFor(contentOf(definition))) {
-      await mkdir(place.directory(type), { recursive: true, mode: DIRECTORY_MODE });
+      await makeDirectory(place.directory(type), DIRECTORY_MODE);
     }
   }
   await requireDistinct(place);

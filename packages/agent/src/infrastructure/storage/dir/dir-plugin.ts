@@ -1,5 +1,5 @@
 // Storage type `dir`: volumes are files below one directory.
-import { chmod, mkdir, rename, rm, stat } from "node:fs/promises";
+import { chmod, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { ContentType, ImageFormat, VolumeType } from "@gpve/domain/storage/content.ts";
@@ -48,6 +48,7 @@ import { dirHas } from "./dir-features.ts";
 import { imageSize, listFiles, listImages, namesIn, wantsImages } from "./dir-listing.ts";
 import { inspectImage, refuseReferences } from "./inspect-image.ts";
 import { fillFromStream, readImageStream } from "./image-stream.ts";
+import { makeDirectory } from "./make-directory.ts";
 import { DIRECTORY_MODE, makeImage, removeIfEmpty } from "./make-image.ts";
 import { isDiskFormat, QemuImg, type DiskFormat, type Preallocation } from "./qemu-img.ts";
 
@@ -264,7 +265,7 @@ export class DirPlugin implements StoragePlugin {
     if (volume.isBase) throw storageRefused("renaming a base image is not supported");
     await this.info(volname);
     const directory = join(this.directory("images"), String(vmid));
-    await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE });
+    await makeDirectory(directory, DIRECTORY_MODE);
     const prefix = volume.format === "subvol" ? "subvol" : "vm";
     const wanted =
       name ?? freeDiskName(vmid, await namesIn(directory), `.${volume.format}`, prefix, this.storage);

@@ -8,6 +8,7 @@ import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts"
 import type { VolumeOwnership } from "@gpve/domain/storage/plugin.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { namesIn } from "./dir-listing.ts";
+import { makeDirectory } from "./make-directory.ts";
 
 export const PRIVATE_FILE_MODE = 0o600;
 /** Guests run under their own users and must be able to pass through to their files. */
@@ -28,7 +29,7 @@ export async function makeImage(
   fill: (path: string) => Promise<void>,
 ): Promise<string> {
   const directory = join(images, String(vmid));
-  await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE });
+  await makeDirectory(directory, DIRECTORY_MODE);
   const reserved = await reserve(directory, { storage, vmid, format, name });
   const path = join(directory, reserved);
   try {

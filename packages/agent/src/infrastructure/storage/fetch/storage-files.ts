@@ -1,7 +1,7 @@
 // Files of storages that are no disks of guests.
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
-import { chmod, mkdir, open, rename, rm, stat, statfs } from "node:fs/promises";
+import { chmod, open, rename, rm, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -10,6 +10,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { head, inspectImage, refuseDisguised } from "../dir/inspect-image.ts";
+import { makeDirectory } from "../dir/make-directory.ts";
 import { inspectOva } from "./ova.ts";
 
 export type HashName = "md5" | "sha1" | "sha224" | "sha256" | "sha384" | "sha512";
@@ -41,7 +42,7 @@ export class HostStorageFiles {
   }
 
   async makeDirectory(path: string): Promise<void> {
-    await mkdir(path, { recursive: true, mode: 0o711 });
+    await makeDirectory(path, 0o711);
   }
 
   async install(from: string, to: string, signal: AbortSignal): Promise<void> {
