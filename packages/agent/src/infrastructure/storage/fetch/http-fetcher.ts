@@ -68,6 +68,11 @@ export class HttpFetcher {
     });
     await pipeline(response, meter, createWriteStream(path, { flags: "w", mode: 0o600 }), {
       signal: options.signal,
+    }).catch((err: unknown) => {
+      // The other side hung up: Node says no more than "aborted".
+      if ((err as NodeJS.ErrnoException).code !== "ECONNRESET") throw err;
+      const wanted = total > 0 ? ` of ${total}` : "";
+      throw failed(`the download of '${shown(url)}' ended after ${received}${wanted} bytes`, err);
     });
     if (total > 0 && received !== total) {
       throw failed(`the download of '${shown(url)}' ended after ${received} of ${total} bytes`);

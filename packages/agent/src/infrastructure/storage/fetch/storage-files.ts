@@ -116,6 +116,8 @@ export class HostStorageFiles {
       } else throw storageRefused(`unknown decompression method '${method}'`);
       await rename(unpacked, path);
     } catch (err) {
+      if (/^Z(?:STD)?_/.test(String((err as NodeJS.ErrnoException).code)))
+        throw storageRefused(`unable to decompress it as ${method}: ${messageOf(err)}`, err);
       throw clearer(err);
     } finally {
       await rm(unpacked, { force: true });
