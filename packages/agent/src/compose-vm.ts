@@ -261,6 +261,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     else log.warn({ ...facts, lastWords }, `${label} has ended`);
     // Its end is told: the next agent must not find it again.
     background(log, "clearing up after a guest", forgetEnded(processes, id));
+    background(log, "clearing up after network cards", network.sweep());
   });
   return {
     handlers: {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { listInterfaces } from "@gpve/agent/infrastructure/net/interfaces.ts";
 import { NatBridge, type NatBridgeOptions } from "@gpve/agent/infrastructure/net/nat-bridge.ts";
-import { limitRate } from "@gpve/agent/infrastructure/net/rate-limit.ts";
+import { limitRate, sweepLimits } from "@gpve/agent/infrastructure/net/rate-limit.ts";
 import { unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import { exec, type Exec } from "@gpve/kit/exec.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
@@ -51,7 +51,7 @@ describe.skipIf(missing !== undefined)("a guest's network card", () => {
     const table = `gpvetest_${tag}`;
     const limit = await limitRate(first, 10, { exec, table });
     expect(limit.toGuest === "none" && limit.fromGuest === "none").toBe(false);
-    if (limit.fromGuest === "nft") await exec("nft", ["delete", "table", "netdev", table]);
+    if (limit.fromGuest === "nft") expect(await sweepLimits({ exec, table })).toBe(0);
     await guest.qmp.execute("set_link", { name: "nic0", up: false });
     await guest.plugTap("net1", { name: second, bridge, vhost: false });
     expect(await find(second)).toMatchObject({ master: bridge });

@@ -21,6 +21,7 @@ import {
   ownerAlias,
 } from "./nat-network.ts";
 import { natTable, natTableName } from "./nat-table.ts";
+import { sweepLimits } from "./rate-limit.ts";
 import { freeSubnet, ipv4Range, ipv4Text } from "./subnet.ts";
 
 export interface NatBridgeOptions {
@@ -95,7 +96,7 @@ export class NatBridge {
     const dnsmasq = this.#readNote()?.dnsmasq;
     if (dnsmasq === undefined || !isAlive(dnsmasq)) return false;
     if (this.#ourBridge(await listInterfaces(this.#exec)) === undefined) return false;
-    return this.#hasTable("ip");
+    return this.#hasTable();
   }
 
   /** Removes what `ensure` made, and nothing else. Guests on the bridge lose their network. */
@@ -106,18 +107,17 @@ export class NatBridge {
       sendSignal(note.dnsmasq.pid, "SIGTERM");
       await this.#waitGone(note.dnsmasq);
     }
-    // The netdev table has the limits of cards, where the kernel has nothing else for them.
-    for (const family of ["ip", "netdev"])
-      if (await this.#hasTable(family))
-        await this.#exec("nft", ["delete", "table", family, natTableName(this.#options.instanceId)]);
+    const table = natTableName(this.#options.instanceId);
+    await sweepLimits({ exec: this.#exec, table });
+    if (await this.#hasTable()) await this.#exec("nft", ["delete", "table", "ip", table]);
     if (this.#ourBridge(await listInterfaces(this.#exec)) !== undefined)
       await this.#exec("ip", ["link", "delete", "dev", this.#bridge]);
     rmSync(this.#notePath(), { force: true });
   }
 
-  async #hasTable(family: string): Promise<boolean> {
+  async #hasTable(): Promise<boolean> {
     const { stdout } = await this.#exec("nft", ["list", "tables"]);
-    return stdout.split("\n").includes(`table ${family} ${natTableName(this.#options.instanceId)}`);
+    return stdout.split("\n").includes(`table ip ${natTableName(this.#options.instanceId)}`);
   }
 
   #ourBridge(interfaces: readonly NetInterface[]): NetInterface | undefined {

@@ -190,7 +190,8 @@ describe("a rate limit of a kernel without policer", () => {
     const exec: Exec = async (file, args) => {
       calls.push(`${file} ${args.join(" ")}`);
       if (args.includes("police")) throw new AppError("internal.error", "TC classifier not found");
-      const stdout = "table netdev gpve_abcdef {\n\tchain rate_tap1 {\n\t}\n\tchain rate_tap2 {\n\t}\n}\n";
+      const stdout =
+        "table netdev gpve_abcdef_tap1\ntable netdev gpve_abcdef_tap2\ntable netdev gpve_0_tap3\n";
       return await Promise.resolve({ code: 0, stdout, stderr: "" });
     };
     expect(await limitRate("tap1", 2, { exec, table: "gpve_abcdef" })).toEqual({
@@ -199,19 +200,24 @@ describe("a rate limit of a kernel without policer", () => {
       missing: [],
     });
     expect(calls.at(-1)).toBe(
-      'nft add table netdev gpve_abcdef; add chain netdev gpve_abcdef rate_tap1 { type filter hook ingress device "tap1" priority 0; policy accept; }; add rule netdev gpve_abcdef rate_tap1 limit rate over 2097152 bytes/second burst 1048576 bytes drop',
+      'nft add table netdev gpve_abcdef_tap1; add chain netdev gpve_abcdef_tap1 rate { type filter hook ingress device "tap1" priority 0; policy accept; }; add rule netdev gpve_abcdef_tap1 rate limit rate over 2097152 bytes/second burst 1048576 bytes drop',
     );
     calls.length = 0;
     await limitRate("tap1", 0, { exec, table: "gpve_abcdef" });
-    expect(calls).toContain(
-      "nft flush chain netdev gpve_abcdef rate_tap1; delete chain netdev gpve_abcdef rate_tap1",
-    );
+    expect(calls).toContain("nft delete table netdev gpve_abcdef_tap1");
     calls.length = 0;
-    const bridges = new VmBridges({ instanceId: "abcdef", exec, exists: (name) => name === "tap1" });
+    let taps = ["tap1"];
+    const bridges = new VmBridges({ instanceId: "abcdef", exec, exists: (name) => taps.includes(name) });
     expect(await bridges.configure("tap1", { model: "virtio", rate: 2 })).toEqual([]);
-    expect(calls.at(-1)).toBe(
-      "nft flush chain netdev gpve_abcdef rate_tap2; delete chain netdev gpve_abcdef rate_tap2",
-    );
+    calls.length = 0;
+    await bridges.sweep();
+    expect(calls).toEqual(["nft list tables netdev", "nft delete table netdev gpve_abcdef_tap2"]);
+    taps = [];
+    await bridges.sweep();
+    expect(calls.at(-1)).toBe("nft delete table netdev gpve_abcdef_tap2");
+    calls.length = 0;
+    await bridges.sweep();
+    expect(calls).toEqual([]);
   });
 });
 

@@ -13,7 +13,7 @@ export interface RateLimit {
 
 export interface RateTools {
   readonly exec: Exec;
-  /** The nft table (family netdev) that is ours. */
+  /** What the names of our nft tables (family netdev, one for each interface) begin with. */
   readonly table: string;
 }
 
@@ -32,11 +32,11 @@ export async function limitRate(
   const nft = async (...commands: string[]): Promise<void> => {
     await exec("nft", [commands.join("; ")]);
   };
-  const chain = `netdev ${table} rate_${interfaceName}`;
+  const own = `netdev ${tableOf(table, interfaceName)}`;
   const olds = [
     () => tc("qdisc", "del", "dev", interfaceName, "root"),
     () => tc("qdisc", "del", "dev", interfaceName, "ingress"),
-    () => nft(`flush chain ${chain}`, `delete chain ${chain}`),
+    () => nft(`delete table ${own}`),
   ];
   for (const remove of olds) await remove().catch((err: unknown) => ignore(err, "there was none"));
   if (megabytesPerSecond <= 0) return { toGuest: "none", fromGuest: "none", missing: [] };
@@ -82,9 +82,9 @@ export async function limitRate(
     !isPoliced &&
     (await attempt(unpoliced, "nft", () =>
       nft(
-        `add table netdev ${table}`,
-        `add chain ${chain} ${hook}`,
-        `add rule ${chain} limit rate over ${bytes} bytes/second burst ${BURST_BYTES} bytes drop`,
+        `add table ${own}`,
+        `add chain ${own} rate ${hook}`,
+        `add rule ${own} rate limit rate over ${bytes} bytes/second burst ${BURST_BYTES} bytes drop`,
       ),
     ));
   const fromGuest = isPoliced ? "police" : isLimited ? "nft" : "none";
@@ -101,15 +101,21 @@ export async function limitRate(
   return { toGuest, fromGuest, missing };
 }
 
-/** Limits by nftables outlive the tap they were for; those of taps that are gone are removed. */
+/** Limits by nftables outlive the interface they were for: those without one are removed. Returns how many stay. */
 export async function sweepLimits(
   { exec, table }: RateTools,
-  exists: (interfaceName: string) => boolean,
-): Promise<void> {
-  const { stdout } = await exec("nft", ["list", "table", "netdev", table]);
-  for (const [, interfaceName = ""] of stdout.matchAll(/^\s*chain rate_(\w+) \{/gm)) {
-    if (exists(interfaceName)) continue;
-    const chain = `netdev ${table} rate_${interfaceName}`;
-    await exec("nft", [`flush chain ${chain}; delete chain ${chain}`]);
+  exists: (interfaceName: string) => boolean = () => false,
+): Promise<number> {
+  const { stdout } = await exec("nft", ["list", "tables", "netdev"]);
+  const names = stdout.split("\n").map((line) => line.replace("table netdev ", ""));
+  let kept = 0;
+  for (const name of names.filter((each) => each.startsWith(tableOf(table, "")))) {
+    if (exists(name.slice(tableOf(table, "").length))) kept += 1;
+    else await exec("nft", [`delete table netdev ${name}`]);
   }
+  return kept;
+}
+
+function tableOf(table: string, interfaceName: string): string {
+  return `${table}_${interfaceName}`;
 }

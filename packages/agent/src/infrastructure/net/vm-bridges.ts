@@ -2,13 +2,14 @@
 import { existsSync } from "node:fs";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { HostBridge, VmNetwork } from "@gpve/domain/vm/vm-network.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
 import { listInterfaces } from "./interfaces.ts";
 import { kernelBridge } from "./nat-network.ts";
 import { natTableName } from "./nat-table.ts";
-import { limitRate, sweepLimits } from "./rate-limit.ts";
+import { limitRate, type RateTools, sweepLimits } from "./rate-limit.ts";
 import { tapName } from "./tap-name.ts";
 
 export interface VmBridgesOptions {
@@ -21,6 +22,8 @@ export interface VmBridgesOptions {
 export class VmBridges implements VmNetwork {
   readonly #options: VmBridgesOptions;
   readonly #exists: (name: string) => boolean;
+  /** Unknown at first: an agent before this one may have made some. */
+  #mayHaveLimits = true;
 
   constructor(options: VmBridgesOptions) {
     this.#options = options;
@@ -58,9 +61,8 @@ export class VmBridges implements VmNetwork {
       for (const args of vlanCommands(tap, net)) await exec("bridge", args);
     }
     try {
-      const tools = { exec, table: natTableName(this.#options.instanceId) };
-      const limit = await limitRate(tap, net.rate ?? 0, tools);
-      if (limit.fromGuest === "nft") await sweepLimits(tools, this.#exists);
+      const limit = await limitRate(tap, net.rate ?? 0, this.#rateTools());
+      if (limit.fromGuest === "nft") this.#mayHaveLimits = true;
       return limit.missing;
     } catch (err) {
       return [messageOf(err)];
@@ -69,6 +71,21 @@ export class VmBridges implements VmNetwork {
 
   async attach(tap: string, bridge: string): Promise<void> {
     await this.#options.exec("ip", ["link", "set", "dev", tap, "master", bridge]);
+  }
+
+  /** Nothing of cards that are gone stays in the kernel. */
+  async sweep(): Promise<void> {
+    if (!this.#mayHaveLimits) return;
+    try {
+      this.#mayHaveLimits = (await sweepLimits(this.#rateTools(), this.#exists)) > 0;
+    } catch (err) {
+      ignore(err, "who cannot ask nft has made no limits with it");
+      this.#mayHaveLimits = false;
+    }
+  }
+
+  #rateTools(): RateTools {
+    return { exec: this.#options.exec, table: natTableName(this.#options.instanceId) };
   }
 
   #tap(vmid: number, key: string, taken: (name: string) => boolean): string {
