@@ -234,6 +234,7 @@ describe("cloning", () => {
 
   it("copies the disks of a running VM through its QEMU, or leaves nothing", async () => {
     await node.addWithDisk(100);
+    await node.call(`PUT ${VM}/config`, { vmid: 100, scsi1: "local:0.01" }, "root");
     await node.run(100);
     const guest = node.guests.get("100");
     const jobs = answerCopies();
@@ -241,9 +242,12 @@ describe("cloning", () => {
     expect(node.values(200)["scsi0"]).toBe("local:200/vm-200-disk-0.qcow2,size=1M");
     expect(jobs.size).toBe(0);
     const sent = guest?.qmp.commands.find(({ name }) => name === "transaction")?.args;
-    expect(sent).toMatchObject({ actions: [{ data: { speed: 100 * 1024 } }] });
+    const limited = { data: { speed: 100 * 1024 } };
+    expect(sent).toMatchObject({ actions: [limited, limited] });
     guest?.qmp.answers.delete("transaction");
+    const files = [...(guest?.files ?? [])];
     expect(await clone({ newid: 201 })).toMatch(/^clone failed: .*transaction/);
+    expect(guest?.files).toEqual(files);
     expect(node.images(201)).toEqual([]);
     expect(node.configs.has(201)).toBe(false);
   });

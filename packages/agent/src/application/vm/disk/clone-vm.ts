@@ -25,7 +25,7 @@ import { withFrozenFilesystems } from "../use-guest-agent.ts";
 import { withPrefix } from "../pve-words.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 import { bandwidth } from "./copy-limits.ts";
-import { backupDisks, dropCopy, type BackupJob } from "./qemu-copy.ts";
+import { backupDisks, dropCopies, type BackupJob } from "./qemu-copy.ts";
 
 export interface CloneArgs {
   /** The original. */
@@ -258,12 +258,9 @@ async function dropDisks(host: VmHost, { args, state, log }: Context): Promise<v
   );
   const process = runningVm(host, args.vmid);
   if (process !== undefined && args.full && args.snapname === undefined) {
-    for (const { key } of listDrives(config.values)) {
-      const id = `clone-${args.newid}-${key}`;
-      const path = made[0] === undefined ? undefined : volumeOf(host, made[0]);
-      if (path !== undefined)
-        await dropCopy(process, id, { block: path.plugin.block(path.volname), node: id });
-    }
+    const ids = listDrives(config.values).map(({ key }) => `clone-${args.newid}-${key}`);
+    const files = made.map((volid) => volumeOf(host, volid)).map((each) => each.plugin.path(each.volname));
+    await dropCopies(process, ids, files);
   }
   for (const volid of made) await freeVolume(host, volid, log);
 }

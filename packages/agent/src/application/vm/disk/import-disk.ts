@@ -11,7 +11,7 @@ import { ignore } from "@gpve/kit/background.ts";
 import { withPrefix } from "../pve-words.ts";
 import { withFrozenFilesystems } from "../use-guest-agent.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
-import { backupDisks, dropCopy, endJob, removeNode, type CopyTarget } from "./qemu-copy.ts";
+import { backupDisks, dropCopies, dropCopy, type CopyTarget } from "./qemu-copy.ts";
 
 export interface ImportWork {
   readonly signal: AbortSignal;
@@ -62,15 +62,8 @@ export async function dropImports(
     const from = isDriveKey(key) ? parseDrive(key, text)?.["import-from"] : undefined;
     const user = from === undefined || parseVolumeId(from) === undefined ? undefined : userOf(host, from);
     if (user === undefined) continue;
-    const id = jobId(vmid, key);
-    await endJob(user.process, id);
-    await removeNode(user.process, id);
-    for (const volid of made) {
-      const { plugin, volname } = volumeOf(host, volid);
-      await user.process
-        .forbidFile(plugin.block(volname).filename)
-        .catch((err: unknown) => ignore(err, "it was never allowed"));
-    }
+    const files = made.map((volid) => volumeOf(host, volid)).map((each) => each.plugin.path(each.volname));
+    await dropCopies(user.process, [jobId(vmid, key)], files);
   }
 }
 

@@ -58,6 +58,20 @@ export async function dropCopy(process: GuestProcess, id: string, target: CopyTa
   await removeTarget(process, target);
 }
 
+/** The same of several whose targets are known, but not which is whose: the guest reaches none of the files any more. */
+export async function dropCopies(
+  process: GuestProcess,
+  ids: readonly string[],
+  files: readonly string[],
+): Promise<void> {
+  for (const id of ids) {
+    await endJob(process, id);
+    await removeNode(process, id);
+  }
+  for (const file of files)
+    await process.forbidFile(file).catch((err: unknown) => ignore(err, "it was never allowed"));
+}
+
 export async function endJob(process: GuestProcess, id: string): Promise<void> {
   const { qmp } = process;
   if (!(await hasJob(process, id))) return;
