@@ -2,16 +2,20 @@
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { DiskInventory } from "./infrastructure/disks/disk-inventory.ts";
 import { LinuxDiskHost } from "./infrastructure/disks/linux-disk-host.ts";
 import { VolumeManagers } from "./infrastructure/disks/volume-managers.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
+import { forAMoment } from "./infrastructure/host/for-a-moment.ts";
 import { HostLog } from "./infrastructure/host/host-log.ts";
 import { HostServices } from "./infrastructure/host/host-services.ts";
 import { DebianHost } from "./infrastructure/packages/debian-host.ts";
 import { createDiskHandlers } from "./presentation/pve/disk-handlers.ts";
 import { createHostStateHandlers } from "./presentation/pve/host-state-handlers.ts";
+
+const KEPT_MS = 3_000;
 
 export interface HostParts {
   readonly data: DataDir;
@@ -25,13 +29,28 @@ export interface HostParts {
 }
 
 export function composeHost({ data, node, exec, kernel, guests, withServer }: HostParts): PveHandlers {
+  const inventory = new DiskInventory(new LinuxDiskHost({ exec }));
+  const now = (): number => systemClock.monotonic();
+  const disks = forAMoment(
+    (key: `${boolean} ${boolean}`) => {
+      const [smart, partitions] = key.split(" ").map((word) => word === "true");
+      return inventory.list({ smart: smart === true, partitions: partitions === true });
+    },
+    KEPT_MS,
+    now,
+  );
+  const hostServices = new HostServices({ exec, withServer });
+  const services = forAMoment((_all: "all") => hostServices.list(), KEPT_MS, now);
   return {
     ...createDiskHandlers({
-      disks: new DiskInventory(new LinuxDiskHost({ exec })),
+      disks: {
+        list: ({ smart, partitions }) => disks(`${smart} ${partitions}`),
+        smart: (devpath, healthOnly) => inventory.smart(devpath, healthOnly),
+      },
       volumes: new VolumeManagers({ exec }),
     }),
     ...createHostStateHandlers({
-      services: new HostServices({ exec, withServer }),
+      services: { list: () => services("all") },
       log: new HostLog({ exec, node, ownLog: data.file("log", "gpve.jsonl") }),
       guests,
       packages: new DebianHost({ exec, files: hostFiles, kernel }),

@@ -24,7 +24,7 @@ export interface FuzzContext {
 const SAFE_WRITES = /^\/(?:access|pools|cluster\/(?:options|log|tasks))/;
 /** Our own way in must survive the run; a probe of the machine starts processes. */
 const NEVER =
-  /^\/(?:access\/(?:password|ticket|vncticket))|\/(?:probe|pull|build)$|\/report$|\/audit\/verify$|\/(?:cancel|join-tokens)$/;
+  /^\/(?:access\/(?:password|ticket|vncticket))|\/(?:probe|pull|build)$|\/report$|\/apt\/(?:update|versions)$|\/disks\/|\/services(?:$|\/)|\/(?:syslog|journal)$|\/audit\/verify$|\/(?:cancel|join-tokens)$/;
 
 const TEXTS = [
   "",
