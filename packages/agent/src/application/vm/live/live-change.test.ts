@@ -8,6 +8,7 @@ import { changeLive } from "./live-change.ts";
 
 interface Script {
   readonly refuse?: string;
+  readonly trayClosedAt?: string;
   readonly devices?: readonly string[];
   readonly cpus?: number;
   /** Block nodes that QEMU has. */
@@ -20,6 +21,8 @@ function world(script: Script = {}) {
   const answer = async (command: string, args: Record<string, string | undefined> = {}): Promise<unknown> => {
     calls.push(`${command} ${args["id"] ?? args["node-name"] ?? args["name"] ?? args["path"] ?? ""}`.trim());
     if (command === script.refuse) throw new Error(`${command} refused`);
+    if (command === script.trayClosedAt && calls.filter((call) => call.startsWith(command)).length < 3)
+      throw new Error(`Tray of the device is not open`);
     if (command === "qom-list")
       return (script.devices ?? []).map((name) => ({ name, type: "child<device>" }));
     if (command === "query-named-block-nodes")
@@ -126,6 +129,20 @@ test("exchanges the medium of a CD drive, and empties it", async () => {
   const emptied = world();
   expect(await emptied.change(values, "ide2", "none,media=cdrom")).toBe("applied");
   expect(emptied.calls).not.toContain("blockdev-insert-medium ide2");
+});
+
+test("opens the tray again where the guest closed it meanwhile", async () => {
+  for (const trayClosedAt of ["blockdev-remove-medium", "blockdev-insert-medium"]) {
+    const { calls, change } = world({ trayClosedAt });
+    await change({ ide2: "/iso/a.iso,media=cdrom" }, "ide2", "/iso/b.iso,media=cdrom");
+    expect(calls.filter((call) => call.startsWith(trayClosedAt))).toHaveLength(3);
+    expect(calls.at(-2)).toBe("blockdev-close-tray ide2");
+  }
+  const { calls, change } = world({ refuse: "blockdev-insert-medium", nodes: ["drive-ide2"] });
+  await expect(change({ ide2: "none,media=cdrom" }, "ide2", "/iso/b.iso,media=cdrom")).rejects.toThrow(
+    "refused",
+  );
+  expect(calls.slice(-2)).toEqual(["blockdev-del drive-ide2", "object-del throttle-drive-ide2"]);
 });
 
 test("changes limits live, and leaves other options and buses for the next start", async () => {

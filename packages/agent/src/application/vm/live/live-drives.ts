@@ -6,6 +6,7 @@ import { requireDrive } from "@gpve/domain/vm/drive.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import { deviceIds, unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import { without, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { topNodes } from "../disk/top-node.ts";
 import { resolveVolumes } from "../start-plan.ts";
@@ -66,9 +67,9 @@ export async function changeMedia(
   const nodes =
     drive.file === "none" ? undefined : driveNodeArguments(runningInput(work, after, volumes), key, drive);
   for (const file of volumes.files) await process.allowFile(file);
-  await qmp.execute("blockdev-open-tray", { id: key, force: true });
-  if (old.file !== "none") {
-    await qmp.execute("blockdev-remove-medium", { id: key });
+  if (old.file === "none") await qmp.execute("blockdev-open-tray", { id: key, force: true });
+  else {
+    await withTrayOpen(work, key, () => qmp.execute("blockdev-remove-medium", { id: key }));
     await dropNodes(work, key, old);
   }
   if (nodes !== undefined) {
@@ -76,17 +77,38 @@ export async function changeMedia(
       steps: [
         { execute: "object-add", arguments: nodes.throttleGroup },
         { execute: "blockdev-add", arguments: nodes.blockdev },
-        { execute: "blockdev-insert-medium", arguments: { id: key, "node-name": topNodeName(key) } },
       ],
-      undo: [
-        { execute: "blockdev-remove-medium", arguments: { id: key } },
-        { execute: "blockdev-del", arguments: { "node-name": topNodeName(key) } },
-        { execute: "object-del", arguments: { id: throttleGroupId(key) } },
-      ],
+      undo: [{ execute: "object-del", arguments: { id: throttleGroupId(key) } }],
     });
+    const medium = { id: key, "node-name": topNodeName(key) };
+    await withTrayOpen(work, key, () => qmp.execute("blockdev-insert-medium", medium)).catch(
+      async (err: unknown) => {
+        await dropNodes(work, key, drive);
+        throw err;
+      },
+    );
   }
   await qmp.execute("blockdev-close-tray", { id: key });
   await forbid(work, after, [values[key] ?? ""], "");
+}
+
+const TRAY_TRIES = 10;
+
+/** A guest that looks for a medium just now, as every guest does at its start, closes the tray under our hands. */
+async function withTrayOpen(
+  { process: { qmp } }: LiveWork,
+  key: string,
+  work: () => Promise<unknown>,
+): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    await qmp.execute("blockdev-open-tray", { id: key, force: true });
+    try {
+      await work();
+      return;
+    } catch (err) {
+      if (tries === TRAY_TRIES || !messageOf(err).includes("is not open")) throw err;
+    }
+  }
 }
 
 const LIMIT_NAMES = ["bps", "iops"].flatMap((unit) =>
