@@ -98,6 +98,32 @@ describe.skipIf(!hasQemu)("kill -9 at every step of", { timeout: TIMEOUT_MS }, (
     expect(runs).toBeGreaterThan(10);
   });
 
+  test("new disks for a running VM", async () => {
+    const namedImages = async (): Promise<[string[], string[]]> => {
+      const config = (await world.api("GET", `${world.vm(GUEST)}/config`, { current: 0 })).data as object;
+      const keys = Object.keys(config).filter((key) => /^(?:scsi|unused)\d+$/.test(key));
+      return [keys, world.images().filter((name) => name.startsWith(`${GUEST}/`))];
+    };
+    await crashEverywhere(world, {
+      type: "qmconfig",
+      request: () => [
+        "POST",
+        `${world.vm(GUEST)}/config`,
+        { scsi2: "local:0,import-from=local:import/noise.raw,format=qcow2", scsi3: "local:0.1" },
+      ],
+      check: async () => {
+        await guestRuns();
+        const [keys, images] = await namedImages();
+        expect(images, keys.join()).toHaveLength(keys.length);
+      },
+      clean: async () => {
+        for (const idlist of ["scsi2,scsi3", "unused0,unused1"])
+          await world.api("PUT", `${world.vm(GUEST)}/unlink`, { idlist, force: 1 });
+        expect((await namedImages())[1]).toHaveLength(2);
+      },
+    });
+  });
+
   test("clone of a running VM", async () => {
     await crashEverywhere(world, {
       type: "qmclone",

@@ -1,6 +1,5 @@
-import { AppError, isAppError } from "@gpve/contracts/errors.ts";
-import { notSet, updateText, type ConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { configureVmOperation } from "./configure-vm.ts";
 import { createVmOperation } from "./create-vm.ts";
 import { cloneVmOperation } from "./disk/clone-vm.ts";
 import { makeTemplateOperation } from "./disk/make-template.ts";
@@ -22,7 +21,6 @@ import {
   stopVmOperation,
 } from "./stop-vm.ts";
 import { suspendVmOperation } from "./suspend-vm.ts";
-import { updateVmConfig } from "./update-config.ts";
 import type { VmHost } from "./vm-host.ts";
 
 export interface OperationRegistrar {
@@ -49,32 +47,4 @@ export function registerVmOperations(engine: OperationRegistrar, host: VmHost): 
   engine.register(makeTemplateOperation(host));
   engine.register(resizeDiskOperation(host));
   engine.register(moveDiskOperation(host));
-}
-
-/** A task has one line for what went wrong, and names the parameters in it. */
-function asTaskError(err: unknown): unknown {
-  if (!isAppError(err) || err.errors === undefined) return err;
-  const each = Object.entries(err.errors).map(([key, text]) => `${key}: ${text.trim()}`);
-  return new AppError(err.code, ["400 Parameter verification failed.", ...each].join(" "), { cause: err });
-}
-
-function configureVmOperation(host: VmHost): OperationDefinition<{ vmid: number; update: ConfigUpdate }> {
-  return {
-    type: "qmconfig",
-    steps: [
-      {
-        name: "configure",
-        run: async ({ args: { vmid, update }, signal, log, progress }) => {
-          log(`update VM ${vmid}: ${updateText(update)}`);
-          for (const key of notSet(host.configs.get(vmid), update))
-            log(`cannot delete '${key}' - not set in current configuration!`);
-          try {
-            await updateVmConfig(host, vmid, update, { signal, log, progress });
-          } catch (err) {
-            throw asTaskError(err);
-          }
-        },
-      },
-    ],
-  };
 }

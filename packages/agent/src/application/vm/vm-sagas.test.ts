@@ -46,6 +46,27 @@ it("creates a VM completely or not at all", { timeout: MINUTE }, () =>
   ),
 );
 
+it("adds disks that the configuration names, or none", { timeout: MINUTE }, () =>
+  saga(
+    "qmconfig",
+    {
+      update: {
+        set: { scsi1: "local:0.001,format=qcow2", scsi2: "local:0.001", name: "more" },
+        delete: [],
+        revert: [],
+        force: false,
+        skiplock: false,
+      },
+    },
+    async (world) => void (await world.addWithDisk(100, { memory: "16" })),
+    (world, outcome) => {
+      const named = Object.keys(world.values(100)).filter((key) => /^(?:scsi|unused)\d$/.test(key));
+      expect(world.images(100)).toHaveLength(named.length);
+      if (outcome === "done") expect(named).toHaveLength(3);
+    },
+  ),
+);
+
 it("takes a snapshot with RAM completely or not at all", { timeout: MINUTE }, () =>
   saga(
     "qmsnapshot",
