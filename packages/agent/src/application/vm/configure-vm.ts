@@ -37,7 +37,7 @@ export function configureVmOperation(host: VmHost): OperationDefinition<Configur
           try {
             state.existing = await listVolumes(host, vmid, storagesFor(newDisks(update)));
             await checkpoint();
-            await updateVmConfig(host, vmid, update, { signal, log, progress });
+            await updateVmConfig(host, vmid, update, { signal, log, progress, checkpoint });
             state.isChanged = true;
           } catch (err) {
             throw asTaskError(err);

@@ -23,6 +23,8 @@ export interface DiskWork {
   readonly signal: AbortSignal;
   readonly log: (line: string) => void;
   readonly progress?: (fraction: number) => void;
+  /** Of a task: called after each disk, so that its journal says how far it came. */
+  readonly checkpoint?: () => Promise<void>;
   /** Of the VM that gets the disk: its firmware is of its architecture. */
   readonly values?: VmValues;
 }

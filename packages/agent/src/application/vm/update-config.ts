@@ -154,7 +154,9 @@ async function makeNewDrives(
       refuseSecondCloudinit(key, requireDrive(key, text), [before.values, before.pending, values]);
       values[key] = await makeDrive(host, vmid, key, text, { ...work, values: after });
       const { file } = requireDrive(key, values[key]);
-      if (isNewDisk(key, text) && !known.has(file)) volumes.push(file);
+      if (!isNewDisk(key, text)) continue;
+      if (!known.has(file)) volumes.push(file);
+      await work.checkpoint?.();
     }
   } catch (err) {
     for (const volid of volumes) await freeVolume(host, volid, work.log);
