@@ -122,7 +122,7 @@ const descriptors = Object.fromEntries(
   Array.from({ length: 32 }, (_, index) => [`net${index}`, { tap: [100 + index] }]),
 );
 
-/** Asked for KVM where no KVM can be: PVE's QEMU fails at its start, ours emulates and says so. */
+/** Asked for KVM where no KVM can be: PVE's QEMU fails at its start, ours emulates as if told to. */
 const asksForeignKvm = (values: VmValues, facts: Partial<HostFacts>): boolean =>
   values["kvm"] === "1" && (values["arch"] ?? facts.arch ?? "x86_64") !== (facts.arch ?? "x86_64");
 
@@ -140,8 +140,7 @@ describe("a guest of ours and one of PVE's", () => {
     let made = 0;
     fc.assert(
       fc.property(config, host, (values, facts) => {
-        fc.pre(!asksForeignKvm(values, facts));
-        const pve = linesOf(values, facts, "pve");
+        const pve = linesOf(asksForeignKvm(values, facts) ? { ...values, kvm: "0" } : values, facts, "pve");
         const ours = linesOf(values, facts, "stock");
         if (typeof pve === "string" || typeof ours === "string") {
           expect(ours).toEqual(pve);

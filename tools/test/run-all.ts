@@ -68,7 +68,6 @@ function vitest(name: string, args: readonly string[], allowSecondTry = false): 
     failures.push(`${name}: see above (a coverage threshold, or an error outside a test)`);
   }
   if (again) {
-    for (const reason of unstable) console.log(`\nFAILED ONCE: ${reason}`);
     vitest(`${name}, second try of ${failedFiles.length} failed files, alone`, [
       ...args,
       "--maxWorkers=1",

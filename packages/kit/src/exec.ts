@@ -1,4 +1,4 @@
-// The one place that starts processes. argv only: no string is ever interpreted by a shell.
+// The one place that starts processes. argv only: nothing that comes from anywhere is ever interpreted by a shell.
 // Secrets go through stdin, never argv or environment.
 import { spawn } from "node:child_process";
 import { StringDecoder } from "node:string_decoder";

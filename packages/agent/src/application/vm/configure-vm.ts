@@ -2,9 +2,9 @@
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { notSet, updateText, type ConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
-import { dropImports } from "./disk/import-disk.ts";
-import { freeVolume, listVolumes, ownedVolumes } from "./free-volumes.ts";
+import { listVolumes, ownedVolumes } from "./free-volumes.ts";
 import { isNewDisk, storagesFor } from "./new-disks.ts";
+import { undoNewDisks } from "./undo-new-disks.ts";
 import { updateVmConfig } from "./update-config.ts";
 import type { VmHost } from "./vm-host.ts";
 
@@ -45,11 +45,8 @@ export function configureVmOperation(host: VmHost): OperationDefinition<Configur
         },
         undo: async ({ args: { vmid, update }, state, log }) => {
           if (state.existing === undefined || !host.configs.has(vmid)) return;
-          const kept = new Set([...state.existing, ...ownedVolumes(host, vmid, host.configs.get(vmid))]);
-          const found = await listVolumes(host, vmid, storagesFor(newDisks(update)));
-          const made = found.filter((volid) => !kept.has(volid));
-          await dropImports(host, vmid, update.set, made);
-          for (const volid of made) await freeVolume(host, volid, log);
+          const named = ownedVolumes(host, vmid, host.configs.get(vmid));
+          await undoNewDisks(host, vmid, newDisks(update), [...state.existing, ...named], log);
         },
       },
     ],

@@ -10,11 +10,11 @@ import { printBootDevices } from "@gpve/domain/vm/vm-properties.ts";
 import { emptyVmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { refuseSecondCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
-import { dropImports } from "./disk/import-disk.ts";
-import { freeVolume, listVolumes } from "./free-volumes.ts";
+import { listVolumes } from "./free-volumes.ts";
 import { makeDrive, storagesFor } from "./new-disks.ts";
 import { withPrefix } from "./pve-words.ts";
 import { startVm } from "./start-vm.ts";
+import { undoNewDisks } from "./undo-new-disks.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 
 export interface CreateArgs {
@@ -79,11 +79,8 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
           }
         },
         undo: async ({ args, state, log }) => {
-          const before = new Set(state.existing);
-          const found = await listVolumes(host, args.vmid, storagesFor(args.values));
-          const made = found.filter((volid) => !before.has(volid));
-          await dropImports(host, args.vmid, args.values, made);
-          for (const volid of made) await freeVolume(host, volid, log);
+          if (state.existing !== undefined)
+            await undoNewDisks(host, args.vmid, args.values, state.existing, log);
         },
       },
       {

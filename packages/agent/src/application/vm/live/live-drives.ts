@@ -83,7 +83,9 @@ export async function changeMedia(
     const medium = { id: key, "node-name": topNodeName(key) };
     await withTrayOpen(work, key, () => qmp.execute("blockdev-insert-medium", medium)).catch(
       async (err: unknown) => {
-        await dropNodes(work, key, drive);
+        await dropNodes(work, key, drive).catch((failure: unknown) =>
+          ignore(failure, "what failed first says more"),
+        );
         throw err;
       },
     );
