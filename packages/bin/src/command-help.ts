@@ -22,7 +22,7 @@ const commands: Readonly<Record<string, CommandHelp>> = {
     },
   },
   down: {
-    about: "stop them; guests run on",
+    about: "stop server and agent; guests run on",
     options: { ...data, "--guests": "shut the guests down too" },
   },
   status: {
