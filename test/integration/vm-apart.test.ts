@@ -9,6 +9,7 @@ import { apiOf, type Api } from "../support/gpve.ts";
 import { tinyImage } from "../support/images.ts";
 import { endGuestsOf } from "../support/left-guests.ts";
 import { startParts, type Parts } from "../support/parts.ts";
+import { listedAfter, staleRounds } from "../support/listed-states.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64") && process.getuid?.() === 0;
@@ -157,7 +158,11 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
     const rows = (await api("GET", "/nodes/n1/storage/local/content", { content: "backup" })).data as {
       volid: string;
     }[];
-    await run("POST", `${VM}/status/stop`);
+    expect(await listedAfter(api, { node: "n1", vmid: 100 }, "stop")).toMatchObject({
+      exitstatus: "OK",
+      listed: ["stopped", "stopped"],
+    });
+    expect(await staleRounds(api, { node: "n1", vmid: 100 }, 4)).toEqual([]);
     await run("DELETE", VM);
     await run("POST", "/nodes/n1/qemu", { vmid: 100, archive: rows[0]?.volid ?? "", start: 1 });
     expect((await api("GET", `${VM}/status/current`)).data).toMatchObject({ status: "running" });

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { staleRounds } from "../support/listed-states.ts";
 import { waitTask } from "../support/tasks.ts";
 
 const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
@@ -128,6 +129,12 @@ describe.skipIf(!hasQemu)("a VM", () => {
       cores: 2,
       scsi1: "local:100/vm-100-disk-1.raw,size=1G",
     });
+  });
+
+  test("is listed as what a task made of it as soon as the task has ended", async () => {
+    await run("POST", `${vm()}/status/stop`);
+    expect(await staleRounds(api, { node, vmid: 100 }, 6)).toEqual([]);
+    await run("POST", `${vm()}/status/start`);
   });
 
   test("is shut down, loses a disk to unused, and is destroyed with all its volumes", async () => {

@@ -24,6 +24,8 @@ export interface GuestWatchParts {
 
 export interface ComposedGuestWatch {
   sample(): readonly GuestRuntime[];
+  /** Which guests run, as a text that changes with them. */
+  running(): string;
   /** Of the last sample. */
   sampled(vmid: number): GuestRuntime | undefined;
   rows(vmid: number, timeframe: RrdTimeframe, consolidation: RrdConsolidation): RrdRow[];
@@ -55,6 +57,7 @@ export function composeGuestWatch(parts: GuestWatchParts): ComposedGuestWatch {
   };
   return {
     sample,
+    running: () => sampler.running(),
     sampled: (vmid) => sampled.find((row) => row.vmid === vmid),
     rows: (vmid, timeframe, consolidation) => statistics.rows(vmid, timeframe, consolidation, clock.now()),
     run: (signal) =>

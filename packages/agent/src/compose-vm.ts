@@ -120,6 +120,8 @@ export interface ComposedVms {
   readonly mappedPci: (id: string) => readonly string[] | undefined;
   /** Live figures for reports. */
   readonly sample: () => readonly GuestRuntime[];
+  /** Which of them run, as a text that changes with them. */
+  readonly running: () => string;
   /** Finds what runs already; before operations recover. */
   adopt(): Promise<void>;
   /** Asks, keeps and prunes figures until the signal fires. */
@@ -316,6 +318,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       return Object.hasOwn(all, id) ? all[id]?.paths : undefined;
     },
     sample: () => watch.sample(),
+    running: () => watch.running(),
     onGuestEnd: (listener) => void processes.onExit(listener),
     async adopt() {
       await hostFacts.fresh().catch((err: unknown) => {

@@ -129,6 +129,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     logger: log,
     publisher: settings.publisher,
     ...(settings.crash === undefined ? {} : { crash: settings.crash }),
+    beforeEnd: () => reporter.told(),
     metrics: {
       queue: () => undefined,
       ended: ({ type, outcome, warnings }) =>
@@ -269,6 +270,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     facts: () => facts.facts(),
     storages: () => storage.storages.runtimes(),
     guests: () => vms.sample(),
+    running: () => vms.running(),
   });
   engine.observe(({ kind }) => {
     if (kind === "ended") reporter.hurry();

@@ -1,6 +1,5 @@
 // Server and agent as one process on one data directory: what `gpve up` runs. They talk through the same contract as
 // two machines would, in memory.
-import { reportLocally } from "@gpve/agent/application/report/reporter.ts";
 import { startAgent } from "@gpve/agent/compose.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { background } from "@gpve/kit/background.ts";
@@ -97,12 +96,12 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     server.pki.serverTls().fingerprint,
   );
   const stopReports = new AbortController();
-  server.board.accept((await agent.reporter.report(-1)).report);
-  const reporting = reportLocally(agent.reporter, (report) => server.board.accept(report), {
+  const reporting = agent.reporter.follow((report) => server.board.accept(report), {
     signal: stopReports.signal,
     onError: (err) => log.error({ err: String(err) }, "node report failed"),
   });
   background(log, "node reports", reporting);
+  await agent.reporter.told();
   const listener = await server.start({ agent: agent.agent });
   const port = listener.address.port;
   const url = formatUrl({ host: listen.host, port });

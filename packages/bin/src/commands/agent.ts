@@ -93,8 +93,7 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
             identity = identities.save(renewed);
             listener.setTls(identity);
           },
-          report: (sent) => running.reporter.report(sent),
-          untilDue: (intervalMs, signal) => running.reporter.untilDue(intervalMs, signal),
+          follow: (send, options) => running.reporter.follow(send, options),
         }),
       );
     }

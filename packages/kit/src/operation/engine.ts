@@ -53,6 +53,8 @@ export interface EngineOptions {
   readonly nameOf: (facts: OperationNameFacts) => string;
   readonly metrics?: OperationMetrics;
   readonly crash?: CrashInjector;
+  /** Awaited before an operation is shown as ended: whoever sees its end must find its effect. Bounded; never rejects. */
+  readonly beforeEnd?: () => Promise<void>;
   /** Operations running at the same time; default 16. */
   readonly concurrency?: number;
   /** Tries of one undo before it is given up and reported; default 5, 1 s apart and doubling. */
@@ -251,7 +253,7 @@ export class OperationEngine {
   async #claim(): Promise<Execution> {
     const { journal, owner, concurrency = 16, undoAttempts = 5, undoBackoffMs = 1_000 } = this.#options;
     const session = await journal.claim(owner, this.#stop.signal);
-    const { clock, logs, logger, metrics, crash } = this.#options;
+    const { clock, logs, logger, metrics, crash, beforeEnd } = this.#options;
     const execution = new Execution({
       session,
       registry: this.#registry,
@@ -260,6 +262,7 @@ export class OperationEngine {
       logger,
       metrics,
       crash,
+      beforeEnd,
       emit: (event) => this.#emit(event),
       concurrency,
       undoAttempts,

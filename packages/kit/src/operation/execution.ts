@@ -30,6 +30,7 @@ export interface ExecutionDeps {
   readonly logger: OperationLogger;
   readonly metrics: OperationMetrics | undefined;
   readonly crash: CrashInjector | undefined;
+  readonly beforeEnd: (() => Promise<void>) | undefined;
   readonly emit: (event: OperationEvent) => void;
   readonly concurrency: number;
   readonly undoAttempts: number;
@@ -267,6 +268,7 @@ export class Execution {
     return {
       clock: this.#deps.clock,
       crash: this.#deps.crash,
+      beforeEnd: this.#deps.beforeEnd,
       halt: this.#halt.signal,
       isDraining: () => this.#isDraining,
       persist: (operation, change) => this.#writer.persist(operation, change),

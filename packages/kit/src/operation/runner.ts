@@ -22,6 +22,7 @@ export class Halted extends Error {
 export interface RunnerDeps {
   readonly clock: Clock;
   readonly crash: CrashInjector | undefined;
+  readonly beforeEnd: (() => Promise<void>) | undefined;
   /** Aborts when nothing may be run or written any more. */
   readonly halt: AbortSignal;
   /** Between two steps: stop here in good order? */
@@ -198,6 +199,7 @@ class OperationRun {
       operation.write(`not undone, look after it by hand: ${leftovers.map((step) => step.name).join(", ")}`);
     if (outcome === "cancelled" && operation.record.cancelled !== undefined)
       operation.write(`${operation.record.cancelled.reason} (${operation.record.cancelled.by})`);
+    await this.#deps.beforeEnd?.();
     await this.#hit("before-finish");
     const end = { exitStatus, endedAt: this.#deps.clock.now() };
     await this.#deps.persist(operation, { ...end, state: outcome });

@@ -1,4 +1,5 @@
-// Puts together what this node tells the servers, a few times a minute.
+// Tells the servers of this node, a few times a minute, and of guests that start or end at once. A line is one server;
+// its reports go one after the other, so a later one is never overtaken by an earlier one.
 import type {
   GuestRuntime,
   NodeFacts,
@@ -7,6 +8,7 @@ import type {
   StorageRuntime,
 } from "@gpve/domain/node/runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { ReportLine } from "./report-line.ts";
 
 export interface ReporterDeps {
   readonly node: string;
@@ -16,72 +18,85 @@ export interface ReporterDeps {
   /** Facts known so far, and a number that grows when they change. */
   readonly facts: () => { readonly facts: NodeFacts; readonly generation: number };
   readonly guests?: () => readonly GuestRuntime[];
+  /** Which guests run, as a text that changes with them. Asked often: cheap. */
+  readonly running?: () => string;
   readonly storages?: () => readonly StorageRuntime[];
 }
 
-export interface Reporter {
-  /** With facts when they changed since `sentGeneration`. */
-  report(sentGeneration: number): Promise<{ report: NodeReport; generation: number }>;
-  /** Something happened that lists should show now: whoever waits for the next report waits no longer. */
-  hurry(): void;
-  /** Until the next report is due. */
-  untilDue(intervalMs: number, signal: AbortSignal): Promise<void>;
+export interface FollowOptions {
+  readonly signal: AbortSignal;
+  readonly intervalMs?: number;
+  /** Whether this server has lost the facts; asked before each report. */
+  readonly wantsFacts?: () => boolean;
+  /** Without it the first failure ends the line. */
+  readonly onError?: (err: unknown) => void;
 }
 
-/** What happens at once is told at once. */
-const TOGETHER_MS = 30;
+export interface Reporter {
+  /** Reports until the signal fires. A `send` that has resolved was taken in by the server. */
+  follow(send: (report: NodeReport) => Promise<unknown> | void, options: FollowOptions): Promise<void>;
+  /** Something happened that lists should show soon. */
+  hurry(): void;
+  /**
+   * Resolves when every server in reach knows which guests run now. One that takes too long is not waited for: it is
+   * the server that is slow then, and the work here is done.
+   */
+  told(): Promise<void>;
+}
+
+const INTERVAL_MS = 2_500;
+const PATIENCE_MS = 2_000;
 
 export function createReporter(deps: ReporterDeps): Reporter {
-  const waiting = new Set<() => void>();
+  const lines = new Set<ReportLine>();
+  const running = (): string => deps.running?.() ?? "";
   return {
     hurry() {
-      for (const wake of waiting) wake();
+      for (const line of lines) line.hurry();
     },
-    async untilDue(intervalMs, signal) {
-      const { promise: woken, resolve } = Promise.withResolvers<"woken">();
-      const wake = (): void => resolve("woken");
-      const over = new AbortController();
-      waiting.add(wake);
+    async told() {
+      if (lines.size === 0) return;
+      const now = running();
+      const { promise: late, resolve } = Promise.withResolvers<void>();
+      const cancel = deps.clock.after(PATIENCE_MS, resolve);
+      await Promise.race([Promise.all([...lines].map((line) => line.knows(now))), late]);
+      cancel();
+    },
+    async follow(send, { signal, intervalMs = INTERVAL_MS, wantsFacts, onError }) {
+      const line = new ReportLine(deps.clock);
+      lines.add(line);
+      let sent = -1;
       try {
-        const slept = deps.clock.sleep(intervalMs, AbortSignal.any([signal, over.signal]));
-        if ((await Promise.race([slept, woken])) === "woken") await deps.clock.sleep(TOGETHER_MS, signal);
+        while (!signal.aborted) {
+          try {
+            const usage = await deps.usage();
+            const { facts, generation } = deps.facts();
+            const isNew = generation !== sent || wantsFacts?.() === true;
+            line.taken(running());
+            const report: NodeReport = {
+              node: deps.node,
+              at: deps.clock.now(),
+              agentVersion: deps.agentVersion,
+              ...(isNew ? { facts } : {}),
+              usage,
+              guests: deps.guests?.() ?? [],
+              storages: deps.storages?.() ?? [],
+            };
+            await send(report);
+            line.delivered();
+            sent = generation;
+          } catch (err) {
+            if (onError === undefined || signal.aborted) throw err;
+            onError(err);
+          }
+          await line.untilDue(intervalMs, signal);
+        }
+      } catch (err) {
+        if (!signal.aborted) throw err;
       } finally {
-        waiting.delete(wake);
-        over.abort();
+        lines.delete(line);
+        line.close();
       }
     },
-    async report(sentGeneration) {
-      const usage = await deps.usage();
-      const { facts, generation } = deps.facts();
-      const report: NodeReport = {
-        node: deps.node,
-        at: deps.clock.now(),
-        agentVersion: deps.agentVersion,
-        ...(generation === sentGeneration ? {} : { facts }),
-        usage,
-        guests: deps.guests?.() ?? [],
-        storages: deps.storages?.() ?? [],
-      };
-      return { report, generation };
-    },
   };
-}
-
-/** Reports straight into a board of the same process until the signal fires. */
-export async function reportLocally(
-  reporter: Reporter,
-  accept: (report: NodeReport) => void,
-  options: { signal: AbortSignal; intervalMs?: number; onError?: (err: unknown) => void },
-): Promise<void> {
-  let sent = -1;
-  while (!options.signal.aborted) {
-    try {
-      const next = await reporter.report(sent);
-      accept(next.report);
-      sent = next.generation;
-    } catch (err) {
-      options.onError?.(err);
-    }
-    await reporter.untilDue(options.intervalMs ?? 2_500, options.signal).catch(() => undefined);
-  }
 }

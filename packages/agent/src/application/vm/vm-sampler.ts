@@ -72,6 +72,14 @@ export class VmSampler {
     return running.map((process) => this.#row(process));
   }
 
+  /** Which VMs run, in which processes. */
+  running(): string {
+    return this.#running()
+      .map(({ id, pid }) => `${id}:${pid}`)
+      .toSorted()
+      .join();
+  }
+
   /** Asks every QEMU for its guest, a few at a time. One that does not answer keeps its last figures. */
   async askGuests(): Promise<void> {
     const waiting = this.#running();

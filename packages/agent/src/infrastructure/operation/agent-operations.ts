@@ -24,6 +24,8 @@ export interface AgentOperationsOptions {
   readonly concurrency?: number;
   /** Test compositions only. */
   readonly crash?: CrashInjector;
+  /** Awaited before an operation is shown as ended. */
+  readonly beforeEnd?: () => Promise<void>;
 }
 
 export interface AgentOperations {
@@ -40,7 +42,7 @@ export interface AgentOperations {
 const COMPACT_EVERY = 1_000;
 
 export function openAgentOperations(options: AgentOperationsOptions): AgentOperations {
-  const { file, node, clock, logger, publisher, metrics, concurrency, crash } = options;
+  const { file, node, clock, logger, publisher, metrics, concurrency, crash, beforeEnd } = options;
   const store = openSqliteStore({ path: file("agent", "operations.db"), clock });
   const logs = new TaskLogFiles({ directory: file("tasks"), logger });
   const engine = new OperationEngine({
@@ -53,6 +55,7 @@ export function openAgentOperations(options: AgentOperationsOptions): AgentOpera
     ...(metrics === undefined ? {} : { metrics }),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(crash === undefined ? {} : { crash }),
+    ...(beforeEnd === undefined ? {} : { beforeEnd }),
   });
   const outbox = new TaskOutbox({
     publisher,

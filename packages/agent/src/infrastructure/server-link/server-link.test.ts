@@ -35,8 +35,7 @@ describe("the line to a server", () => {
       log,
       identity: () => ({ caPem: ca.certPem, certPem, keyPem: pair.keyPem }),
       onIdentity: () => undefined,
-      untilDue: (intervalMs, signal) => systemClock.sleep(intervalMs, signal),
-      report: () => Promise.reject(new Error("not asked for")),
+      follow: () => Promise.reject(new Error("not asked for")),
     });
     link.start();
     await expect.poll(() => warnings.length, { timeout: 5_000 }).toBeGreaterThan(1);

@@ -24,9 +24,15 @@ export interface ServerLinkDeps {
   readonly identity: () => AgentIdentity;
   /** A renewed certificate arrived: keep it and use it. */
   readonly onIdentity: (identity: AgentIdentity) => void;
-  readonly report: (sentGeneration: number) => Promise<{ report: NodeReport; generation: number }>;
-  /** Until the next report is due. */
-  readonly untilDue: (intervalMs: number, signal: AbortSignal) => Promise<void>;
+  /** Sends reports, one after the other, until the signal fires. */
+  readonly follow: (
+    send: (report: NodeReport) => Promise<unknown>,
+    options: {
+      readonly signal: AbortSignal;
+      readonly intervalMs: number;
+      readonly wantsFacts: () => boolean;
+    },
+  ) => Promise<void>;
 }
 
 const FIRST_PAUSE_MS = 250;
@@ -153,19 +159,19 @@ export class ServerLink {
     wants: { facts: boolean },
     signal: AbortSignal,
   ): Promise<void> {
-    const deps = this.#deps;
-    async function* messages(): AsyncGenerator<{ reportJson: string }> {
-      let sent = -1;
-      while (!signal.aborted) {
-        if (wants.facts) sent = -1;
-        wants.facts = false;
-        const next = await deps.report(sent);
-        yield { reportJson: JSON.stringify(next.report) };
-        sent = next.generation;
-        await deps.untilDue(intervalMs, signal);
-      }
-    }
-    await client.reportStatus(messages(), { signal });
+    await this.#deps.follow(
+      (report) =>
+        client.report({ reportJson: JSON.stringify(report) }, { signal, timeoutMs: CALL_TIMEOUT_MS }),
+      {
+        signal,
+        intervalMs,
+        wantsFacts: () => {
+          const { facts } = wants;
+          wants.facts = false;
+          return facts;
+        },
+      },
+    );
   }
 
   /** A new key with every certificate. The session ends, the next one uses the new pair. */

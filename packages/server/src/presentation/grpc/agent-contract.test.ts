@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createAgent } from "@gpve/agent/application/agent.ts";
+import { createReporter } from "@gpve/agent/application/report/reporter.ts";
 import { IdentityStore, fetchAuthority } from "@gpve/agent/infrastructure/server-link/identity.ts";
 import { ServerLink } from "@gpve/agent/infrastructure/server-link/server-link.ts";
 import { listenForServers, type AgentListener } from "@gpve/agent/presentation/grpc/listener.ts";
@@ -14,7 +15,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { AgentService } from "@gpve/contracts/gen/proto/gpve/agent/v1/agent_pb.ts";
 import { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
 import type { AgentCall } from "@gpve/domain/node/agent-port.ts";
-import type { NodeReport } from "@gpve/domain/node/runtime.ts";
+import type { GuestRuntime, NodeFacts, NodeReport } from "@gpve/domain/node/runtime.ts";
 import type { AccessView, RequestLogger } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -187,10 +188,7 @@ describe("joining", () => {
     const hello = { node: "honest", address: "127.0.0.1", port: 1, agentVersion: "0", bootId: "" };
     expect(await fails(client.hello({ ...hello, protocol: { min: 7, max: 9 } }))).toBe("feature.unsupported");
     expect(await fails(client.hello(hello))).toBe("request.invalid");
-    const junk = async function* () {
-      yield await Promise.resolve({ reportJson: "{" });
-    };
-    expect(await fails(client.reportStatus(junk()))).toBe("request.invalid");
+    expect(await fails(client.report({ reportJson: "{" }))).toBe("request.invalid");
     await membership.remove("honest");
     expect(await fails(client.heartbeat(beat))).toBe("access.denied");
     await expect(membership.remove("honest")).rejects.toThrow(/no such node/);
@@ -203,6 +201,16 @@ describe("a joined node", () => {
   let listener: AgentListener;
   let link: ServerLink;
   let remote: GrpcAgent;
+  let guests: readonly GuestRuntime[] = [];
+  const reporter = createReporter({
+    node: "n1",
+    agentVersion: "1",
+    clock: systemClock,
+    usage: () => Promise.resolve(usage),
+    facts: () => ({ facts: { hostname: "h1" } as NodeFacts, generation: 1 }),
+    guests: () => guests,
+    running: () => guests.map(({ vmid }) => vmid).join(),
+  });
   const agent = createAgent({
     node: "n1",
     handlers: [handlers],
@@ -229,12 +237,7 @@ describe("a joined node", () => {
         identity = store.save(next);
         listener.setTls(identity);
       },
-      untilDue: (intervalMs, signal) => systemClock.sleep(intervalMs, signal),
-      report: () =>
-        Promise.resolve({
-          report: { node: "n1", at: 1, agentVersion: "1", usage, guests: [], storages: [] },
-          generation: 1,
-        }),
+      follow: (send, options) => reporter.follow(send, options),
     });
     link.start();
     const tls = pki.serverTls();
@@ -259,6 +262,18 @@ describe("a joined node", () => {
     expect(board.get("n1")?.health).toBe("online");
     expect(link.connected()).toBe(true);
     expect(records.collection(nodeRecords).get("n1")?.value.port).toBe(listener.port);
+  });
+
+  test("has told its servers of a guest when it says so", async () => {
+    const running = (): number[] => board.get("n1")?.report?.guests.map(({ vmid }) => vmid) ?? [];
+    for (let vmid = 100; vmid < 110; vmid++) {
+      guests = [...guests, { vmid } as GuestRuntime];
+      await reporter.told();
+      expect(running()).toContain(vmid);
+    }
+    guests = [];
+    await reporter.told();
+    expect(running()).toEqual([]);
   });
 
   test("answers calls, with totals, errors and downloads as its methods gave them", async () => {

@@ -86,16 +86,12 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
           renewCertificate: peer.notAfter - clock.now() < lifetime / 3,
         });
       }),
-    reportStatus: (requests, context) =>
-      answer(async () => {
-        let received = 0n;
-        for await (const request of requests) {
-          const report = parseReport(request.reportJson);
-          memberOf(context, report.node);
-          board.accept(report);
-          received++;
-        }
-        return { received };
+    report: (request, context) =>
+      answer(() => {
+        const report = parseReport(request.reportJson);
+        memberOf(context, report.node);
+        board.accept(report);
+        return Promise.resolve({});
       }),
     renewCertificate: (request, context) =>
       answer(async () => {

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file gpve/agent/v1/server.proto.
  */
 export const file_gpve_agent_v1_server: GenFile = /*@__PURE__*/
-  fileDesc("ChpncHZlL2FnZW50L3YxL3NlcnZlci5wcm90bxINZ3B2ZS5hZ2VudC52MSIpCg1Qcm90b2NvbFJhbmdlEgsKA21pbhgBIAEoDRILCgNtYXgYAiABKA0ioQEKC0pvaW5SZXF1ZXN0Eg0KBXRva2VuGAEgASgJEgwKBG5vZGUYAiABKAkSDwoHYWRkcmVzcxgDIAEoCRIMCgRwb3J0GAQgASgNEg8KB2Nzcl9wZW0YBSABKAkSLgoIcHJvdG9jb2wYBiABKAsyHC5ncHZlLmFnZW50LnYxLlByb3RvY29sUmFuZ2USFQoNYWdlbnRfdmVyc2lvbhgHIAEoCSJNCgxKb2luUmVzcG9uc2USFwoPY2VydGlmaWNhdGVfcGVtGAEgASgJEg4KBmNhX3BlbRgCIAEoCRIUCgxjbHVzdGVyX25hbWUYAyABKAkikwEKDEhlbGxvUmVxdWVzdBIMCgRub2RlGAEgASgJEi4KCHByb3RvY29sGAIgASgLMhwuZ3B2ZS5hZ2VudC52MS5Qcm90b2NvbFJhbmdlEhUKDWFnZW50X3ZlcnNpb24YAyABKAkSDwoHYWRkcmVzcxgEIAEoCRIMCgRwb3J0GAUgASgNEg8KB2Jvb3RfaWQYBiABKAkiigEKDUhlbGxvUmVzcG9uc2USEAoIcHJvdG9jb2wYASABKA0SFgoOc2VydmVyX3ZlcnNpb24YAiABKAkSFAoMY2x1c3Rlcl9uYW1lGAMgASgJEh0KFWhlYXJ0YmVhdF9pbnRlcnZhbF9tcxgEIAEoDRIaChJyZXBvcnRfaW50ZXJ2YWxfbXMYBSABKA0iNAoQSGVhcnRiZWF0UmVxdWVzdBIMCgRub2RlGAEgASgJEhIKCnNlbnRfYXRfbXMYAiABKAMiWwoRSGVhcnRiZWF0UmVzcG9uc2USFgoOc2VydmVyX3RpbWVfbXMYASABKAMSEwoLd2FudHNfZmFjdHMYAiABKAgSGQoRcmVuZXdfY2VydGlmaWNhdGUYAyABKAgiKgoTUmVwb3J0U3RhdHVzUmVxdWVzdBITCgtyZXBvcnRfanNvbhgBIAEoCSIoChRSZXBvcnRTdGF0dXNSZXNwb25zZRIQCghyZWNlaXZlZBgBIAEoBCI4ChdSZW5ld0NlcnRpZmljYXRlUmVxdWVzdBIMCgRub2RlGAEgASgJEg8KB2Nzcl9wZW0YAiABKAkiQwoYUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEhcKD2NlcnRpZmljYXRlX3BlbRgBIAEoCRIOCgZjYV9wZW0YAiABKAkypAMKDVNlcnZlclNlcnZpY2USPwoESm9pbhIaLmdwdmUuYWdlbnQudjEuSm9pblJlcXVlc3QaGy5ncHZlLmFnZW50LnYxLkpvaW5SZXNwb25zZRJCCgVIZWxsbxIbLmdwdmUuYWdlbnQudjEuSGVsbG9SZXF1ZXN0GhwuZ3B2ZS5hZ2VudC52MS5IZWxsb1Jlc3BvbnNlEk4KCUhlYXJ0YmVhdBIfLmdwdmUuYWdlbnQudjEuSGVhcnRiZWF0UmVxdWVzdBogLmdwdmUuYWdlbnQudjEuSGVhcnRiZWF0UmVzcG9uc2USWQoMUmVwb3J0U3RhdHVzEiIuZ3B2ZS5hZ2VudC52MS5SZXBvcnRTdGF0dXNSZXF1ZXN0GiMuZ3B2ZS5hZ2VudC52MS5SZXBvcnRTdGF0dXNSZXNwb25zZSgBEmMKEFJlbmV3Q2VydGlmaWNhdGUSJi5ncHZlLmFnZW50LnYxLlJlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0GicuZ3B2ZS5hZ2VudC52MS5SZW5ld0NlcnRpZmljYXRlUmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("ChpncHZlL2FnZW50L3YxL3NlcnZlci5wcm90bxINZ3B2ZS5hZ2VudC52MSIpCg1Qcm90b2NvbFJhbmdlEgsKA21pbhgBIAEoDRILCgNtYXgYAiABKA0ioQEKC0pvaW5SZXF1ZXN0Eg0KBXRva2VuGAEgASgJEgwKBG5vZGUYAiABKAkSDwoHYWRkcmVzcxgDIAEoCRIMCgRwb3J0GAQgASgNEg8KB2Nzcl9wZW0YBSABKAkSLgoIcHJvdG9jb2wYBiABKAsyHC5ncHZlLmFnZW50LnYxLlByb3RvY29sUmFuZ2USFQoNYWdlbnRfdmVyc2lvbhgHIAEoCSJNCgxKb2luUmVzcG9uc2USFwoPY2VydGlmaWNhdGVfcGVtGAEgASgJEg4KBmNhX3BlbRgCIAEoCRIUCgxjbHVzdGVyX25hbWUYAyABKAkikwEKDEhlbGxvUmVxdWVzdBIMCgRub2RlGAEgASgJEi4KCHByb3RvY29sGAIgASgLMhwuZ3B2ZS5hZ2VudC52MS5Qcm90b2NvbFJhbmdlEhUKDWFnZW50X3ZlcnNpb24YAyABKAkSDwoHYWRkcmVzcxgEIAEoCRIMCgRwb3J0GAUgASgNEg8KB2Jvb3RfaWQYBiABKAkiigEKDUhlbGxvUmVzcG9uc2USEAoIcHJvdG9jb2wYASABKA0SFgoOc2VydmVyX3ZlcnNpb24YAiABKAkSFAoMY2x1c3Rlcl9uYW1lGAMgASgJEh0KFWhlYXJ0YmVhdF9pbnRlcnZhbF9tcxgEIAEoDRIaChJyZXBvcnRfaW50ZXJ2YWxfbXMYBSABKA0iNAoQSGVhcnRiZWF0UmVxdWVzdBIMCgRub2RlGAEgASgJEhIKCnNlbnRfYXRfbXMYAiABKAMiWwoRSGVhcnRiZWF0UmVzcG9uc2USFgoOc2VydmVyX3RpbWVfbXMYASABKAMSEwoLd2FudHNfZmFjdHMYAiABKAgSGQoRcmVuZXdfY2VydGlmaWNhdGUYAyABKAgiJAoNUmVwb3J0UmVxdWVzdBITCgtyZXBvcnRfanNvbhgBIAEoCSIQCg5SZXBvcnRSZXNwb25zZSI4ChdSZW5ld0NlcnRpZmljYXRlUmVxdWVzdBIMCgRub2RlGAEgASgJEg8KB2Nzcl9wZW0YAiABKAkiQwoYUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEhcKD2NlcnRpZmljYXRlX3BlbRgBIAEoCRIOCgZjYV9wZW0YAiABKAkykAMKDVNlcnZlclNlcnZpY2USPwoESm9pbhIaLmdwdmUuYWdlbnQudjEuSm9pblJlcXVlc3QaGy5ncHZlLmFnZW50LnYxLkpvaW5SZXNwb25zZRJCCgVIZWxsbxIbLmdwdmUuYWdlbnQudjEuSGVsbG9SZXF1ZXN0GhwuZ3B2ZS5hZ2VudC52MS5IZWxsb1Jlc3BvbnNlEk4KCUhlYXJ0YmVhdBIfLmdwdmUuYWdlbnQudjEuSGVhcnRiZWF0UmVxdWVzdBogLmdwdmUuYWdlbnQudjEuSGVhcnRiZWF0UmVzcG9uc2USRQoGUmVwb3J0EhwuZ3B2ZS5hZ2VudC52MS5SZXBvcnRSZXF1ZXN0Gh0uZ3B2ZS5hZ2VudC52MS5SZXBvcnRSZXNwb25zZRJjChBSZW5ld0NlcnRpZmljYXRlEiYuZ3B2ZS5hZ2VudC52MS5SZW5ld0NlcnRpZmljYXRlUmVxdWVzdBonLmdwdmUuYWdlbnQudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * Protocol versions a side can speak, both ends included.
@@ -251,9 +251,9 @@ export const HeartbeatResponseSchema: GenMessage<HeartbeatResponse> = /*@__PURE_
   messageDesc(file_gpve_agent_v1_server, 6);
 
 /**
- * @generated from message gpve.agent.v1.ReportStatusRequest
+ * @generated from message gpve.agent.v1.ReportRequest
  */
-export type ReportStatusRequest = Message<"gpve.agent.v1.ReportStatusRequest"> & {
+export type ReportRequest = Message<"gpve.agent.v1.ReportRequest"> & {
   /**
    * NodeReport as JSON.
    *
@@ -263,27 +263,23 @@ export type ReportStatusRequest = Message<"gpve.agent.v1.ReportStatusRequest"> &
 };
 
 /**
- * Describes the message gpve.agent.v1.ReportStatusRequest.
- * Use `create(ReportStatusRequestSchema)` to create a new message.
+ * Describes the message gpve.agent.v1.ReportRequest.
+ * Use `create(ReportRequestSchema)` to create a new message.
  */
-export const ReportStatusRequestSchema: GenMessage<ReportStatusRequest> = /*@__PURE__*/
+export const ReportRequestSchema: GenMessage<ReportRequest> = /*@__PURE__*/
   messageDesc(file_gpve_agent_v1_server, 7);
 
 /**
- * @generated from message gpve.agent.v1.ReportStatusResponse
+ * @generated from message gpve.agent.v1.ReportResponse
  */
-export type ReportStatusResponse = Message<"gpve.agent.v1.ReportStatusResponse"> & {
-  /**
-   * @generated from field: uint64 received = 1;
-   */
-  received: bigint;
+export type ReportResponse = Message<"gpve.agent.v1.ReportResponse"> & {
 };
 
 /**
- * Describes the message gpve.agent.v1.ReportStatusResponse.
- * Use `create(ReportStatusResponseSchema)` to create a new message.
+ * Describes the message gpve.agent.v1.ReportResponse.
+ * Use `create(ReportResponseSchema)` to create a new message.
  */
-export const ReportStatusResponseSchema: GenMessage<ReportStatusResponse> = /*@__PURE__*/
+export const ReportResponseSchema: GenMessage<ReportResponse> = /*@__PURE__*/
   messageDesc(file_gpve_agent_v1_server, 8);
 
 /**
@@ -366,14 +362,14 @@ export const ServerService: GenService<{
     output: typeof HeartbeatResponseSchema;
   },
   /**
-   * One message per report, for as long as the connection lives.
+   * Answered when the server has taken the report in: from then on its lists show it.
    *
-   * @generated from rpc gpve.agent.v1.ServerService.ReportStatus
+   * @generated from rpc gpve.agent.v1.ServerService.Report
    */
-  reportStatus: {
-    methodKind: "client_streaming";
-    input: typeof ReportStatusRequestSchema;
-    output: typeof ReportStatusResponseSchema;
+  report: {
+    methodKind: "unary";
+    input: typeof ReportRequestSchema;
+    output: typeof ReportResponseSchema;
   },
   /**
    * @generated from rpc gpve.agent.v1.ServerService.RenewCertificate
