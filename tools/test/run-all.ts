@@ -1,8 +1,10 @@
-// `./gpve test`: every check and every test that this machine can run, then one plain closing line.
+// `./gpve test [check|unit|integration] [--long]`: every check and every test that this machine can run, then one plain
+// closing line. `--long` adds the soaks that take hours, with a new seed each time unless GPVE_FUZZ_SEED is set.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
+import { longSoaks } from "./long-soaks.ts";
 
 interface FileResult {
   readonly name: string;
@@ -47,16 +49,22 @@ function check(name: string, command: string, args: readonly string[]): void {
   console.log(`${ok ? "ok" : "FAILED"}: ${name} (${((Date.now() - started) / 1000).toFixed(1)} s)`);
 }
 
-function vitest(name: string, args: readonly string[], allowSecondTry = false): void {
+interface VitestOptions {
+  readonly allowSecondTry?: boolean;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+function vitest(name: string, args: readonly string[], options: VitestOptions = {}): void {
   announce(name);
-  const { report, clean } = runVitest(name, args);
+  const { report, clean } = runVitest(name, args, options.env);
   if (report === undefined) {
     totals.failed++;
     failures.push(`${name}: vitest wrote no report`);
     return;
   }
   const failedFiles = report.testResults.filter(({ status }) => status === "failed");
-  const again = allowSecondTry && failedFiles.length > 0 && failedFiles.length <= SECOND_TRIES_AT_MOST;
+  const again =
+    options.allowSecondTry === true && failedFiles.length > 0 && failedFiles.length <= SECOND_TRIES_AT_MOST;
   for (const file of report.testResults) {
     const retried = again && file.status === "failed";
     if (retried) unstable.push(...reasonsOf(file));
@@ -76,10 +84,17 @@ function vitest(name: string, args: readonly string[], allowSecondTry = false): 
   }
 }
 
-function runVitest(name: string, args: readonly string[]): { report?: VitestReport; clean: boolean } {
+function runVitest(
+  name: string,
+  args: readonly string[],
+  more: Readonly<Record<string, string>> = {},
+): { report?: VitestReport; clean: boolean } {
   const file = join(scratch, `${name.replaceAll(/\W+/g, "-")}.json`);
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
-  const result = spawnSync("vitest", ["run", ...reporters, ...args], { stdio: "inherit", env });
+  const result = spawnSync("vitest", ["run", ...reporters, ...args], {
+    stdio: "inherit",
+    env: { ...env, ...more },
+  });
   if (!existsSync(file)) return { clean: false };
   return { report: JSON.parse(readFileSync(file, "utf8")) as VitestReport, clean: result.status === 0 };
 }
@@ -111,7 +126,8 @@ function shortened(whole: string): string {
   return text.length <= 1_200 ? text : `${text.slice(0, 200)}\n[...]\n${text.slice(-1_000)}`;
 }
 
-const only = process.argv[2];
+const isLong = process.argv.includes("--long");
+const only = process.argv.slice(2).find((word) => word !== "--long");
 const wanted = (part: string): boolean => only === undefined || only === part;
 try {
   if (wanted("check")) {
@@ -122,10 +138,17 @@ try {
     check("generated files", "npm", ["run", "-s", "check:gen"]);
   }
   if (wanted("unit")) vitest("unit tests with coverage", ["--coverage"]);
-  if (wanted("integration")) vitest("integration tests", ["--config", "vitest.integration.config.ts"], true);
+  if (wanted("integration"))
+    vitest("integration tests", ["--config", "vitest.integration.config.ts"], { allowSecondTry: true });
+  if (isLong) {
+    const seed = { GPVE_FUZZ_SEED: process.env["GPVE_FUZZ_SEED"] ?? String(Date.now() % 1_000_000) };
+    for (const { name, file, env: more } of longSoaks)
+      vitest(name, ["--config", "vitest.integration.config.ts", file], { env: { ...seed, ...more } });
+  }
 } finally {
   rmSync(scratch, { recursive: true, force: true });
 }
+if (!isLong) for (const { name } of longSoaks) console.log(`only with --long: ${name}`);
 for (const reason of unstable) console.log(`\nFAILED AT THE FIRST TRY: ${reason}`);
 for (const failure of failures) console.log(`\nFAILED: ${failure}`);
 console.log(`\n${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`);

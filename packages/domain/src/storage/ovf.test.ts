@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { isAppError } from "@gpve/contracts/errors.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { guestTypeOfOs } from "./ovf-os.ts";
 import { parseOvf } from "./ovf.ts";
@@ -151,6 +152,26 @@ describe("OVF descriptions", () => {
     ["<a>".repeat(100), "nested too deeply"],
   ])("are refused as %j", (text, why) => {
     expect(() => parseXml(text)).toThrow(why);
+  });
+
+  it("take no longer than their length asks for, whatever repeats in them", () => {
+    const many = 2_000_000;
+    const name = `a${"-".repeat(many)}a`;
+    for (const text of [
+      `<${"a".repeat(many)}`,
+      `<a ${"b".repeat(many)}/>`,
+      `<a ${`b"="`.repeat(many / 4)}/>`,
+      "<!--".repeat(many / 4),
+      `<VirtualSystem><Name>${name}</Name></VirtualSystem>`,
+    ]) {
+      const started = performance.now();
+      try {
+        parseOvf(text);
+      } catch (err) {
+        expect(isAppError(err)).toBe(true);
+      }
+      expect(performance.now() - started).toBeLessThan(5_000);
+    }
   });
 
   it("keep text and attributes as they are", () => {

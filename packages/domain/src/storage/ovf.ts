@@ -30,6 +30,7 @@ const CONTROLLERS: Readonly<Record<string, string>> = { "5": "ide", [SCSI_CONTRO
 const DRIVES: Readonly<Record<string, number>> = { ide: 4, scsi: 31, sata: 6 };
 const MODELS: readonly string[] = ["e1000", "e1000e", "vmxnet3"];
 const SCSI_KINDS: Readonly<Record<string, string>> = { virtualscsi: "pvscsi", lsilogic: "lsi" };
+const MAX_NAME = 255;
 const MIB = 1024 ** 2;
 // Within the description's own folder: no parts of a path, nothing that a shell or an URL would read otherwise.
 const PLAIN_NAME = /^[ a-zA-Z0-9\-.+=_]+$/;
@@ -70,7 +71,8 @@ export function parseOvf(text: string): OvfMachine {
 /** What of the name can be a host's. */
 function nameOf(system: XmlElement): string {
   const written = child(system, "Name")?.text ?? attribute(system, "id");
-  return written.replaceAll(/[^a-zA-Z0-9\-.]/g, "").replaceAll(/^[-.]+|[-.]+$/g, "");
+  const usable = written.replaceAll(/[^a-zA-Z0-9\-.]/g, "").slice(0, MAX_NAME);
+  return usable.replaceAll(/^[-.]+|[-.]+$/g, "");
 }
 
 /** MiB; a description that names no unit means these. */

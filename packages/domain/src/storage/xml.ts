@@ -18,36 +18,82 @@ interface OpenElement {
   text: string;
 }
 
-const TOKEN =
-  /<!--[\s\S]*?-->|<\?[\s\S]*?\?>|<!\[CDATA\[([\s\S]*?)\]\]>|<(\/?)([^\s<>/!?]+)((?:[^<>"']|"[^"]*"|'[^']*')*?)(\/?)>|([^<]+)|</g;
-
 /** An element without a name that holds the document's own. */
 export function parseXml(text: string): XmlElement {
   const top: OpenElement = { name: "", attributes: new Map(), children: [], text: "" };
   const open = [top];
-  for (const [token, cdata, closing, name = "", rest = "", empty, plain] of text.matchAll(TOKEN)) {
+  for (const token of tokensOf(text)) {
     const current = open.at(-1) ?? top;
-    if (plain !== undefined) current.text += unescape(plain);
-    else if (cdata !== undefined) current.text += cdata;
-    else if (token === "<") throw storageRefused("the OVF is no XML this software reads");
-    else if (token.startsWith("<!--") || token.startsWith("<?")) continue;
-    else if (closing === "/") {
+    if (token.kind === "text") {
+      current.text += token.text;
+      continue;
+    }
+    const [, closing, name = ""] = /^(\/?)([^\s/]+)/.exec(token.tag) ?? [];
+    if (name === "") throw unreadable();
+    if (closing === "/") {
       if (open.length < 2 || current.name !== localName(name)) throw storageRefused("the OVF is broken XML");
       open.pop();
-    } else {
-      const element: OpenElement = {
-        name: localName(name),
-        attributes: attributesOf(rest),
-        children: [],
-        text: "",
-      };
-      current.children.push(element);
-      if (empty !== "/") open.push(element);
-      if (open.length > MAX_DEPTH) throw storageRefused("the OVF is nested too deeply");
+      continue;
     }
+    const attributes = attributesOf(token.tag.slice(name.length));
+    const element: OpenElement = { name: localName(name), attributes, children: [], text: "" };
+    current.children.push(element);
+    if (!token.tag.endsWith("/")) open.push(element);
+    if (open.length > MAX_DEPTH) throw storageRefused("the OVF is nested too deeply");
   }
   if (open.length !== 1) throw storageRefused("the OVF is cut off");
   return top;
+}
+
+type Token =
+  | { readonly kind: "text"; readonly text: string }
+  | { readonly kind: "tag"; readonly tag: string };
+
+/** Looks at no character twice: a pattern that tries again takes the square of what somebody else wrote. */
+function* tokensOf(text: string): Generator<Token> {
+  for (let at = 0; at < text.length;) {
+    if (text.charAt(at) !== "<") {
+      const end = text.indexOf("<", at);
+      const plain = text.slice(at, end < 0 ? text.length : end);
+      yield { kind: "text", text: unescape(plain) };
+      at += plain.length;
+    } else if (text.startsWith("<!--", at)) at = after(text, "-->", at + 4);
+    else if (text.startsWith("<?", at)) at = after(text, "?>", at + 2);
+    else if (text.startsWith("<![CDATA[", at)) {
+      const end = after(text, "]]>", at + 9);
+      yield { kind: "text", text: text.slice(at + 9, end - 3) };
+      at = end;
+    } else {
+      const end = tagEnd(text, at + 1);
+      yield { kind: "tag", tag: text.slice(at + 1, end) };
+      at = end + 1;
+    }
+  }
+}
+
+function after(text: string, mark: string, from: number): number {
+  const found = text.indexOf(mark, from);
+  if (found < 0) throw unreadable();
+  return found + mark.length;
+}
+
+/** Where the `>` of a tag is; one in quotes is none. Document types are not read at all. */
+function tagEnd(text: string, from: number): number {
+  if (text.charAt(from) === "!") throw unreadable();
+  for (let at = from; at < text.length; at++) {
+    const char = text.charAt(at);
+    if (char === ">") return at;
+    if (char === "<") break;
+    if (char === '"' || char === "'") {
+      at = text.indexOf(char, at + 1);
+      if (at < 0) break;
+    }
+  }
+  throw unreadable();
+}
+
+function unreadable(): Error {
+  return storageRefused("the OVF is no XML this software reads");
 }
 
 export function attribute(element: XmlElement | undefined, name: string): string {
@@ -73,8 +119,12 @@ export function descendants(element: XmlElement, ...names: readonly string[]): X
 
 function attributesOf(text: string): Map<string, string> {
   const found = new Map<string, string>();
-  for (const [, name = "", double, single] of text.matchAll(/([^\s=]+)\s*=\s*(?:"([^"]*)"|'([^']*)')/g)) {
-    found.set(localName(name), unescape(double ?? single ?? ""));
+  // The value is optional, so that a name without one is passed over as a whole and not tried again in parts.
+  for (const [, name = "", double, single] of text.matchAll(
+    /([^\s=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'))?/g,
+  )) {
+    const value = double ?? single;
+    if (value !== undefined) found.set(localName(name), unescape(value));
   }
   return found;
 }

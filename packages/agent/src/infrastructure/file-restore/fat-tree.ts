@@ -9,6 +9,8 @@ interface FatEntry extends TreeFile {
 
 const ENTRY = 32;
 const MAX_DIRECTORY_BYTES = 16 * 1024 * 1024;
+/** 255 characters, 13 in each. */
+const MAX_LONG_PARTS = 20;
 const LAST = { 12: 0xff8, 16: 0xfff8, 32: 0x0fff_fff8 } as const;
 
 interface Geometry {
@@ -150,6 +152,7 @@ function parseEntries(bytes: Buffer): FatEntry[] {
     if (first === 0) break;
     const attributes = entry.readUInt8(11);
     if (first !== 0xe5 && attributes === 0x0f) {
+      if (long.length === MAX_LONG_PARTS) throw broken("a name is too long");
       long.unshift(longPart(entry));
       continue;
     }

@@ -157,9 +157,36 @@ test("extents of an ext4 file that lead in a circle, or nowhere, are refused", a
   const wide = node(340, 1);
   for (let index = 0; index < 340; index++) wide.writeUInt32LE(1, 12 + index * 12 + 4);
   const disk = Buffer.concat([wide, node(0, 0)]);
-  await expect(runs(node(4, 2), disk)).rejects.toThrow("larger than its file");
-  await expect(runs(node(4, 2), node(340, 1))).rejects.toThrow("an extent tree is none");
+  await expect(runs(node(4, 2), disk)).rejects.toThrow("lead into each other");
+  await expect(runs(node(4, 2), node(340, 1))).rejects.toThrow("lead into each other");
   await expect(runs(node(1, 0), disk)).rejects.toThrow("an extent is empty");
+});
+
+test("block tables of an ext2 file that lead into each other are refused, and not followed for years", async () => {
+  // Table 1 leads to table 2 a thousand times, that to table 3, which is empty: a billion tables, not one byte.
+  const table = (next: number): Buffer => {
+    const bytes = Buffer.alloc(4096);
+    for (let at = 0; at < 4096; at += 4) bytes.writeUInt32LE(next, at);
+    return bytes;
+  };
+  const block = Buffer.alloc(60);
+  block.writeUInt32LE(1, 14 * 4);
+  const disk = Buffer.concat([Buffer.alloc(4096), table(2), table(3), Buffer.alloc(4096)]);
+  const inode: ExtInode = { mode: 0x81a4, size: 2 ** 42, mtime: 0, uid: 0, gid: 0, flags: 0, block };
+  const all = async (): Promise<void> => {
+    for await (const _ of runsOf(memory(disk), 4096, inode));
+  };
+  await expect(all()).rejects.toThrow("lead into each other");
+});
+
+test("a FAT directory of nothing but parts of one long name is refused", async () => {
+  const image = fat(12);
+  const at = (32 + Math.ceil((102 * 12) / 8 / 512)) * 512;
+  for (let entry = 0; entry < 16; entry++) image.fill(0x41, at + entry * 32, at + entry * 32 + 32);
+  for (let entry = 0; entry < 16; entry++) image.writeUInt8(0x0f, at + entry * 32 + 11);
+  image.writeUInt16LE(32, 17); // the root goes on into what follows
+  image.copy(image, at + 512, at, at + 512);
+  await expect((await diskFormats.openTree(memory(image))).list([])).rejects.toThrow("a name is too long");
 });
 
 /** FAT16 with one long name, one short one in a directory, and a file of two clusters. */

@@ -5,14 +5,9 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import { LineFraming } from "./line-framing.ts";
+import { readQmpMessage, type QmpGreeting } from "./qmp-messages.ts";
 import type { CallOptions, QmpEvent } from "@gpve/domain/vm/qmp/qmp.ts";
 import { qmpCancelled, qmpLost, qmpRefused, qmpTimeout } from "@gpve/domain/vm/qmp/qmp-errors.ts";
-
-export interface QmpGreeting {
-  readonly version: { readonly major: number; readonly minor: number; readonly micro: number };
-  readonly package: string;
-  readonly capabilities: readonly string[];
-}
 
 export interface QmpConnectOptions {
   readonly path: string;
@@ -156,32 +151,22 @@ export class QmpConnection {
   }
 
   #take(line: string): void {
-    const message = parseMessage(line);
-    if ("event" in message) {
-      this.#options.onEvent?.(eventOf(message));
+    const message = readQmpMessage(line);
+    if (message.kind === "event") {
+      this.#options.onEvent?.(message.event);
       return;
     }
-    if ("QMP" in message) {
-      this.#greeting = greetingOf(message["QMP"]);
+    if (message.kind === "greeting") {
+      this.#greeting = message.greeting;
       this.#onGreeting?.();
       return;
     }
-    const id = message["id"];
-    if (typeof id !== "string")
-      throw new AppError("internal.error", "QEMU answered a command without its id");
-    const waiting = this.#waiting.get(id);
+    const waiting = this.#waiting.get(message.id);
     if (waiting === undefined) return; // given up before
-    if ("return" in message) waiting.settle({ value: message["return"] });
+    if (message.error === undefined) waiting.settle({ value: message.value });
     else {
-      const error = recordOf(message["error"]);
-      waiting.settle({
-        error: qmpRefused(
-          this.#options.label,
-          waiting.command,
-          textOf(error["class"], "GenericError"),
-          textOf(error["desc"], "unknown error"),
-        ),
-      });
+      const { kind, text } = message.error;
+      waiting.settle({ error: qmpRefused(this.#options.label, waiting.command, kind, text) });
     }
   }
 
@@ -192,51 +177,4 @@ export class QmpConnection {
     for (const { command, settle } of this.#waiting.values())
       settle({ error: qmpLost(this.#options.label, command, reason) });
   }
-}
-
-function parseMessage(line: string): Record<string, unknown> {
-  let message: unknown;
-  try {
-    message = JSON.parse(line);
-  } catch (cause) {
-    throw new AppError("internal.error", "QEMU sent a line that is not JSON", {
-      cause,
-      data: { line: line.slice(0, 200) },
-    });
-  }
-  const known = recordOf(message);
-  if (["QMP", "event", "return", "error"].some((key) => key in known)) return known;
-  throw new AppError("internal.error", "QEMU sent a line that is not QMP", {
-    data: { line: line.slice(0, 200) },
-  });
-}
-
-function eventOf(message: Record<string, unknown>): QmpEvent {
-  const time = recordOf(message["timestamp"]);
-  const at = Number(time["seconds"] ?? 0) * 1_000 + Math.floor(Number(time["microseconds"] ?? 0) / 1_000);
-  return { name: textOf(message["event"], ""), data: recordOf(message["data"]), at };
-}
-
-function greetingOf(value: unknown): QmpGreeting {
-  const greeting = recordOf(value);
-  const version = recordOf(greeting["version"]);
-  const qemu = recordOf(version["qemu"]);
-  const capabilities = greeting["capabilities"];
-  return {
-    version: {
-      major: Number(qemu["major"] ?? 0),
-      minor: Number(qemu["minor"] ?? 0),
-      micro: Number(qemu["micro"] ?? 0),
-    },
-    package: textOf(version["package"], ""),
-    capabilities: Array.isArray(capabilities) ? capabilities.map(String) : [],
-  };
-}
-
-function recordOf(value: unknown): Record<string, unknown> {
-  return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
-}
-
-function textOf(value: unknown, otherwise: string): string {
-  return typeof value === "string" ? value : otherwise;
 }

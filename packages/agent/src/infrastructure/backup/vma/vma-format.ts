@@ -20,6 +20,8 @@ const HEADER_MAGIC = Buffer.from("VMA\0", "latin1");
 const EXTENT_MAGIC = Buffer.from("VMAE", "latin1");
 const MAX_ENTRIES = 256;
 const MAX_BLOB_BYTES = 65_535;
+/** As many clusters as an extent can number. */
+const MAX_DEVICE_BYTES = BigInt(2 ** 32 * CLUSTER_BYTES);
 const MAX_HEADER_BYTES = 64 * 1024 * 1024;
 
 const at = {
@@ -121,7 +123,9 @@ export function decodeHeader(bytes: Buffer): VmaHeader {
   for (let id = 1; id < MAX_ENTRIES; id++) {
     const name = readBlob(blobs, bytes.readUInt32BE(at.devices + id * 32));
     if (name === undefined) continue;
-    devices.push({ id, name: text(name), size: Number(bytes.readBigUInt64BE(at.devices + id * 32 + 8)) });
+    const size = bytes.readBigUInt64BE(at.devices + id * 32 + 8);
+    if (size > MAX_DEVICE_BYTES) throw broken(`it says that ${text(name)} has ${size} bytes`);
+    devices.push({ id, name: text(name), size: Number(size) });
   }
   return {
     uuid: bytes.subarray(at.uuid, at.uuid + 16),

@@ -1,4 +1,5 @@
 import { ByteReader } from "../byte-reader.ts";
+import { SeenClusters } from "./seen-clusters.ts";
 import {
   BLOCK_BYTES,
   BLOCKS_PER_CLUSTER,
@@ -29,14 +30,14 @@ export class VmaReader {
   readonly header: VmaHeader;
   readonly #input: ByteReader;
   readonly #devices: ReadonlyMap<number, VmaDevice>;
-  readonly #seen = new Map<number, Uint8Array>();
+  readonly #seen = new Map<number, SeenClusters>();
 
   private constructor(header: VmaHeader, input: ByteReader) {
     this.header = header;
     this.#input = input;
     this.#devices = new Map(header.devices.map((device) => [device.id, device]));
     for (const { id, name, size } of header.devices) {
-      if (name !== VMSTATE_DEVICE) this.#seen.set(id, new Uint8Array(clusterCount(size)));
+      if (name !== VMSTATE_DEVICE) this.#seen.set(id, new SeenClusters(clusterCount(size)));
     }
   }
 
@@ -78,17 +79,16 @@ export class VmaReader {
   }
 
   #note(device: VmaDevice, cluster: number): void {
-    const seen = this.#seen.get(device.id);
-    if (seen === undefined) return;
-    if (cluster >= seen.length) throw broken(`${device.name} has data beyond its end`);
-    if (seen[cluster] === 1) throw broken(`cluster ${cluster} of ${device.name} is there twice`);
-    seen[cluster] = 1;
+    const seen = this.#seen.get(device.id)?.note(cluster);
+    if (seen === "beyond") throw broken(`${device.name} has data beyond its end`);
+    if (seen === "again") throw broken(`cluster ${cluster} of ${device.name} is there twice`);
   }
 
   #checkComplete(): void {
     for (const device of this.header.devices) {
-      const missing = this.#seen.get(device.id)?.indexOf(0) ?? -1;
-      if (missing >= 0) throw broken(`${device.name} is not complete: cluster ${missing} is missing`);
+      const missing = this.#seen.get(device.id)?.firstMissing();
+      if (missing !== undefined)
+        throw broken(`${device.name} is not complete: cluster ${missing} is missing`);
     }
   }
 }

@@ -103,6 +103,19 @@ describe("looking at untrusted images", () => {
   });
 });
 
+it("judges a descriptor in the time its length asks for", () => {
+  const started = performance.now();
+  expect(judgeDescriptor("\n".repeat(1024 * 1024))).toContain("its kind");
+  expect(performance.now() - started).toBeLessThan(5_000);
+});
+
+it("refuses a qcow2 header of version 3 that ends before its end", () => {
+  const bytes = Buffer.alloc(80);
+  bytes.writeUInt32BE(0x514649fb, 0);
+  bytes.writeUInt32BE(3, 4);
+  expect(() => parseQcow2Header(bytes)).toThrow("the header is cut off");
+});
+
 describe("talking to qemu-img", () => {
   it("reads its progress", () => {
     expect(progressOf("    (12.50/100%)")).toBe(0.125);

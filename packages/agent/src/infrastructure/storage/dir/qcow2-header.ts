@@ -14,6 +14,7 @@ export interface Qcow2Header {
 }
 
 const MAGIC = 0x514649fb;
+const V3_BYTES = 104;
 const EXTERNAL_DATA = 1n << 2n;
 const EXTENSION_END = 0;
 const EXTENSION_BACKING_FORMAT = 0xe2792aca;
@@ -36,6 +37,7 @@ export function parseQcow2Header(bytes: Uint8Array): Qcow2Header | undefined {
   const size = view.getBigUint64(24);
   if (size > BigInt(Number.MAX_SAFE_INTEGER)) throw new RangeError("absurd virtual size");
   if (backingLength > 1023) throw new RangeError("the name of the backing file is too long");
+  if (version === 3 && bytes.length < V3_BYTES) throw new RangeError("the header is cut off");
   const features = version === 3 ? view.getBigUint64(72) : 0n;
   const headerLength = version === 3 ? view.getUint32(100) : 72;
   if (headerLength > bytes.length) throw new RangeError("the header is too long");

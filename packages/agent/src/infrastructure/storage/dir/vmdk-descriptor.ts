@@ -38,12 +38,16 @@ export function judgeVmdk(head: Uint8Array): VmdkVerdict {
 
 /** undefined = nothing in it reaches outside the file. */
 export function judgeDescriptor(text: string): string | undefined {
-  const kind = /^\s*createType\s*=\s*"([^"]*)"/im.exec(text)?.[1];
+  // Line by line: across lines a pattern would try every line again from each line before it.
+  const lines = text.split(/\r?\n|\r/);
+  const kind = lines
+    .map((line) => /^\s*createType\s*=\s*"([^"]*)"/i.exec(line)?.[1])
+    .find((each) => each !== undefined);
   if (kind !== "monolithicSparse" && kind !== "streamOptimized") {
     return `its kind ${JSON.stringify(kind ?? "")} is not one of monolithicSparse, streamOptimized`;
   }
-  if (/^\s*parentFileNameHint\s*=/im.test(text)) return "it builds on a parent image";
-  const extents = text.split(/\r?\n/).filter((line) => /^\s*(?:RW|RDONLY|NOACCESS)\s/i.test(line));
+  if (lines.some((line) => /^\s*parentFileNameHint\s*=/i.test(line))) return "it builds on a parent image";
+  const extents = lines.filter((line) => /^\s*(?:RW|RDONLY|NOACCESS)\s/i.test(line));
   if (extents.length !== 1) return `it has ${extents.length} extents instead of one`;
   const [, type = "", file = ""] = /^\s*\w+\s+\d+\s+(\w+)\s+"([^"]*)"/.exec(extents[0] ?? "") ?? [];
   if (type.toUpperCase() !== "SPARSE") return `its extent is of type ${JSON.stringify(type)}`;

@@ -1,0 +1,20 @@
+// What is worth hours, not minutes: `./gpve test --long` runs it after everything else.
+
+export interface LongSoak {
+  readonly name: string;
+  readonly file: string;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export const longSoaks: readonly LongSoak[] = [
+  {
+    name: "a million broken inputs for each reader of foreign bytes",
+    file: "test/integration/fuzz-readers.test.ts",
+    env: { GPVE_FUZZ_INPUTS: "1000000" },
+  },
+  {
+    name: "a million bad requests to a running server",
+    file: "test/integration/fuzz-http.test.ts",
+    env: { GPVE_FUZZ_REQUESTS: "1000000" },
+  },
+];
