@@ -40,7 +40,7 @@ import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
 import { SystemReport } from "./infrastructure/host/system-report.ts";
 import { HostTimezone } from "./infrastructure/host/timezone.ts";
 import { openAgentOperations } from "./infrastructure/operation/agent-operations.ts";
-import { GraphFiles } from "./infrastructure/rrd/graph-files.ts";
+import { drawGraph } from "./infrastructure/rrd/draw-graph.ts";
 import { guestSources } from "./infrastructure/rrd/guest-statistics.ts";
 import { keepNodeStatistics, nodeSources } from "./infrastructure/rrd/node-statistics.ts";
 import { storageSources } from "./infrastructure/rrd/storage-statistics.ts";
@@ -222,7 +222,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       }),
       createGraphHandlers({
         node: nodeName,
-        graphs: new GraphFiles(data.file("agent", "graphs")),
+        draw: drawGraph,
         data: { ...nodeHandlers, ...storage.handlers, ...vms.handlers },
         sources: {
           vm: guestSources.map(({ name }) => name),

@@ -154,7 +154,7 @@ export function defineApiSuite(start: () => Promise<ApiTarget>): void {
     test("datacenter options are kept and next ids follow them", async () => {
       await api("PUT", "/cluster/options", { "next-id": "lower=4000,upper=5000", keyboard: "de" });
       expect((await api("GET", "/cluster/options")).data).toMatchObject({
-        "next-id": { lower: 4000, upper: 5000 },
+        "next-id": { lower: "4000", upper: "5000" },
         keyboard: "de",
       });
       expect((await api("GET", "/cluster/nextid")).data).toBe("4000");

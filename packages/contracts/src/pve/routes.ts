@@ -127,7 +127,7 @@ export const pveRoutes = {
   "GET /nodes/{node}/capabilities/qemu/cpu": readFromMemory,
   "GET /nodes/{node}/capabilities/qemu/cpu-flags": readFromMemory,
   "GET /nodes/{node}/capabilities/qemu/machines": readFromMemory,
-  "GET /nodes/{node}/capabilities/qemu/migration": readFromMemory,
+  "GET /nodes/{node}/capabilities/qemu/migration": { ...readFromMemory, verbatim: true },
   "GET /nodes/{node}/certificates/info": readFromMemory,
   "GET /nodes/{node}/config": readFromMemory,
   "GET /nodes/{node}/disks/directory": readOnNode,

@@ -4,6 +4,7 @@ import { parseCalendarEvent, type CalendarEvent } from "../schedule/calendar-eve
 import { parsePropertyString } from "../schema/check.ts";
 import { splitList } from "../schema/list.ts";
 import { methodByKey } from "../schema/method-table.ts";
+import { shownProperties } from "../schema/property-string.ts";
 import { parameterError } from "../schema/validate-params.ts";
 
 export type JobValue = string | number | boolean | readonly string[];
@@ -85,7 +86,7 @@ export function jobWithoutGuest(job: BackupJob, vmid: number): BackupJob | undef
   return { ...job, options };
 }
 
-/** As the API shows it: property strings read, their numbers as text, as PVE does. */
+/** As the API shows it: property strings read. */
 export function shownJob(job: BackupJob): Record<string, unknown> {
   const shown: Record<string, unknown> = { ...job.options };
   for (const key of PROPERTY_STRINGS) {
@@ -94,9 +95,7 @@ export function shownJob(job: BackupJob): Record<string, unknown> {
     if (typeof text !== "string" || format === undefined) continue;
     const parsed = parsePropertyString(format, text, key);
     if (!parsed.ok) continue;
-    shown[key] = Object.fromEntries(
-      Object.entries(parsed.value).map(([name, value]) => [name, asText(value)]),
-    );
+    shown[key] = shownProperties(parsed.value);
   }
   return { ...shown, id: job.id, type: "vzdump" };
 }
@@ -182,9 +181,4 @@ function isGiven(value: JobValue | undefined): boolean {
 function isOption(key: string): boolean {
   const known = methodByKey("POST /cluster/backup")?.parameters ?? {};
   return Object.hasOwn(known, key) && ![...LEGACY, "id", "schedule", "enabled"].includes(key);
-}
-
-function asText(value: unknown): string {
-  if (typeof value === "boolean") return value ? "1" : "0";
-  return String(value);
 }

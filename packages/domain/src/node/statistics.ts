@@ -11,7 +11,5 @@ export interface StatisticsGraph {
   readonly rows: readonly Readonly<Record<string, number>>[];
 }
 
-export interface StatisticsGraphs {
-  /** The file's path on the node. Throws on a figure the archive does not have. */
-  draw(graph: StatisticsGraph): string;
-}
+/** A PNG. Throws on a figure the archive does not have. */
+export type DrawGraph = (graph: StatisticsGraph) => Uint8Array;

@@ -12,6 +12,16 @@ export function readPropertyString(format: string | PropertyFormat, text: string
   throw new AppError("request.invalid", `${parsed.error}${details.join("")}`, { errors: parsed.errors });
 }
 
+/** As PVE answers what it has read of a property string: booleans as 1 and 0, everything else as it was written. */
+export function shownProperties(value: PropertyRecord): Record<string, string | number> {
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [
+      key,
+      typeof item === "boolean" ? Number(item) : String(item),
+    ]),
+  );
+}
+
 /**
  * `default value first, bare; then required keys, then the rest, each sorted`. A model and its MAC address print as
  * one pair (`virtio=AA:…`). Keys with undefined are left out.

@@ -79,13 +79,18 @@ export class Canvas {
     }
   }
 
+  box(x: number, y: number, width: number, height: number, colour: Colour): void {
+    for (let row = y; row < y + height; row++)
+      for (let column = x; column < x + width; column++) this.dot(column, row, colour);
+  }
+
   /** Letters it does not have are left blank. */
   text(x: number, y: number, words: string, colour: Colour): void {
     for (const [index, letter] of words.toLowerCase().split("").entries()) {
       for (const [row, bits] of (GLYPHS[letter] ?? "").split("").entries()) {
         for (let column = 0; column < 3; column++) {
           if (((Number(bits) >> (2 - column)) & 1) === 0) continue;
-          this.#block(x + (index * 4 + column) * SCALE, y + row * SCALE, colour);
+          this.box(x + (index * 4 + column) * SCALE, y + row * SCALE, SCALE, SCALE, colour);
         }
       }
     }
@@ -108,10 +113,11 @@ export class Canvas {
       chunk("IEND", Buffer.alloc(0)),
     ]);
   }
+}
 
-  #block(x: number, y: number, colour: Colour): void {
-    for (let dx = 0; dx < SCALE; dx++) for (let dy = 0; dy < SCALE; dy++) this.dot(x + dx, y + dy, colour);
-  }
+/** Pixels that a text takes. */
+export function textWidth(words: string): number {
+  return Math.max(0, words.length * 4 - 1) * SCALE;
 }
 
 function chunk(type: string, data: Buffer): Buffer {

@@ -77,7 +77,7 @@ test("a dbus-vmstate helper is refused with the reason, and stopping none is no 
   const dbus = handlers["POST /nodes/{node}/qemu/{vmid}/dbus-vmstate"];
   const ctx = madeUpRequest();
   expect(dbus?.({ node: "n1", vmid: 100, action: "stop" }, ctx)).toBeNull();
-  expect(() => dbus?.({ node: "n1", vmid: 100, action: "start" }, ctx)).toThrow("has-dbus-vmstate is 0");
+  expect(() => dbus?.({ node: "n1", vmid: 100, action: "start" }, ctx)).toThrow("has-dbus-vmstate is false");
   expect(() => dbus?.({ node: "n1", vmid: 101, action: "start" }, ctx)).toThrow(
     "VM 101 must be running locally",
   );

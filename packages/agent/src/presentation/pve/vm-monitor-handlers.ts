@@ -26,7 +26,7 @@ export function createVmMonitorHandlers(host: VmHost): PveHandlers {
       if (action === "stop") return null;
       throw new AppError(
         "feature.unsupported",
-        `cannot start a dbus-vmstate helper for VM ${vmid}: it carries the host's connection tracking along with a live migration, and this node offers none (has-dbus-vmstate is 0 in capabilities/qemu/migration)`,
+        `cannot start a dbus-vmstate helper for VM ${vmid}: it carries the host's connection tracking along with a live migration, and this node offers none (has-dbus-vmstate is false in capabilities/qemu/migration)`,
       );
     },
 

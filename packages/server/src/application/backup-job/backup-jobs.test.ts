@@ -27,7 +27,7 @@ it("keeps what it is given and shows it as PVE does", async () => {
     bwlimit: 1000,
     comment: "every night",
     "prune-backups": { "keep-daily": "7", "keep-last": "3" },
-    fleecing: { enabled: "1", storage: "local" },
+    fleecing: { enabled: 1, storage: "local" },
     performance: { "max-workers": "4" },
     "next-run": NEXT_2AM,
   };

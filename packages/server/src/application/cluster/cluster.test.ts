@@ -209,6 +209,8 @@ test("stores datacenter options as written and shows property strings parsed", a
         "registered-tags": "a;b",
         keyboard: "de",
         "next-id": "lower=200,upper=300",
+        crs: "ha=static,ha-rebalance-on-start=yes",
+        "user-tag-access": "user-allow=list,user-allow-list=a;b",
       },
       delete: [],
     },
@@ -218,7 +220,9 @@ test("stores datacenter options as written and shows property strings parsed", a
     migration: { type: "insecure", network: "10.0.0.0/24" },
     "registered-tags": ["a", "b"],
     keyboard: "de",
-    "next-id": { lower: 200, upper: 300 },
+    "next-id": { lower: "200", upper: "300" },
+    crs: { ha: "static", "ha-rebalance-on-start": 1 },
+    "user-tag-access": { "user-allow": "list", "user-allow-list": ["a", "b"] },
   });
   await options.update({ set: {}, delete: ["keyboard", "never-set"] }, signal);
   expect(options.read()).not.toHaveProperty("keyboard");

@@ -1,6 +1,8 @@
 // Datacenter options: stored as PVE writes them (property strings), shown parsed where PVE shows them parsed.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { parsePropertyString } from "@gpve/domain/schema/check.ts";
+import { parsePropertyString, type PropertyRecord } from "@gpve/domain/schema/check.ts";
+import { splitList } from "@gpve/domain/schema/list.ts";
+import { shownProperties } from "@gpve/domain/schema/property-string.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import type { CollectionDef, Records } from "@gpve/store/records/port.ts";
 
@@ -12,6 +14,8 @@ export const clusterCollection: CollectionDef<DatacenterOptions> = {
 };
 
 const ID = "options";
+/** Of `user-tag-access`: the one list among the properties. */
+const USER_TAGS = "user-allow-list";
 const shownParsed = [
   "crs",
   "ha",
@@ -41,8 +45,8 @@ export class DatacenterOptionsStore {
   show(): Record<string, unknown> {
     const shown: Record<string, unknown> = {};
     for (const [key, value] of Object.entries(this.read())) {
-      if (shownParsed.includes(key) && typeof value === "string") shown[key] = parsed(key, value);
-      else if (key === "registered-tags" && typeof value === "string") shown[key] = value.split(";");
+      if (shownParsed.includes(key) && typeof value === "string") shown[key] = shownOption(key, value);
+      else if (key === "registered-tags" && typeof value === "string") shown[key] = splitList(value);
       else shown[key] = value;
     }
     return shown;
@@ -86,7 +90,12 @@ function checkNextIdRange(value: string): void {
   });
 }
 
-function parsed(key: string, value: string): Record<string, unknown> {
+function shownOption(key: string, value: string): Record<string, unknown> {
+  const { [USER_TAGS]: tags, ...rest } = shownProperties(parsed(key, value));
+  return tags === undefined ? rest : { ...rest, [USER_TAGS]: splitList(String(tags)) };
+}
+
+function parsed(key: string, value: string): PropertyRecord {
   const schema = methodByKey("PUT /cluster/options")?.parameters[key]?.format;
   if (schema === undefined || typeof schema === "string") return {};
   const result = parsePropertyString(schema, value);

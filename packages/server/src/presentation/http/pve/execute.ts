@@ -37,6 +37,7 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
     throw new AppError("feature.unsupported", `Method '${method.method} ${request.path}' not implemented`);
   }
   if (method.method === "GET") await deps.fresh(signal);
+  const asWire = (data: unknown): unknown => (route?.verbatim === true ? data : toWire(method.returns, data));
   const access = deps.accessOf(auth.actor);
   deps.authorize(method.permissions, request.params, auth.actor, access);
   return deps.trace(
@@ -59,8 +60,7 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
           },
           signal,
         );
-        const data = route?.verbatim === true ? reply.data : toWire(method.returns, reply.data);
-        return new PveReply({ ...reply, data });
+        return new PveReply({ ...reply, data: asWire(reply.data) });
       }
       // PVE passes it on to the node; what is read from memory here must not make a node up.
       if (method.proxyto === "node" && node !== undefined && !deps.knowsNode(node)) throw unknownNode(node);
@@ -77,9 +77,9 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
       };
       const reply = await handlerOf(deps.handlers, key)(valid as never, ctx);
       if (reply instanceof PveReply) {
-        return reply.rawJson === undefined ? reply.withData(toWire(method.returns, reply.data)) : reply;
+        return reply.rawJson === undefined ? reply.withData(asWire(reply.data)) : reply;
       }
-      return new PveReply({ data: toWire(method.returns, reply) });
+      return new PveReply({ data: asWire(reply) });
     },
   );
 }

@@ -79,12 +79,21 @@ const spiceconfig: Formatter = (result, path) => {
   };
 };
 
+/** The picture in an answer that has one. */
+const png: Formatter = (result, path) => {
+  if (!result.ok) return json(result, path);
+  const data = dataOf(result) as { readonly filename?: unknown; readonly image?: unknown } | null;
+  const image = typeof data?.filename === "string" && typeof data.image === "string" ? data.image : "";
+  return { status: 200, reason: "OK", contentType: "image/png", body: Buffer.from(image, "latin1") };
+};
+
 export const formatters: ReadonlyMap<string, Formatter> = new Map([
   ["json", json],
   ["extjs", extjs],
   ["htmljs", htmljs],
   ["html", html],
   ["spiceconfig", spiceconfig],
+  ["png", png],
 ]);
 
 function successBody(result: PveSuccess, tail: string): Buffer {

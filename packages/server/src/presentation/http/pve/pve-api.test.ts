@@ -52,6 +52,7 @@ const fakeDeps: PveApiDeps = {
       throw new AppError("auth.failed", "authentication failure");
     },
     "GET /nodes/{node}/lxc": ({ node }) => [{ name: node }],
+    "GET /nodes/{node}/capabilities/qemu/migration": () => ({ "has-dbus-vmstate": false }),
     "GET /cluster/resources": () => new PveReply({ rawJson: Buffer.from('[{"id":"node/n1"}]') }),
   },
   agents: {
@@ -62,6 +63,7 @@ const fakeDeps: PveApiDeps = {
             call: async (call) => {
               agentCalls.push(call);
               if (node === "gone") throw new AgentUnreachable(595, "No route to host");
+              if (call.route.endsWith("/rrd")) return { data: { filename: "a.png", image: "\x89PNG\xff" } };
               const download = { contentType: "text/plain", body: tornBody() };
               return call.params["vmid"] === "666" ? { data: null, download } : { data: { ok: true } };
             },
@@ -163,6 +165,23 @@ test("gives SPICE viewers their file, and failures as JSON", async () => {
   expect(file.headers["content-type"]).toBe("application/x-virt-viewer;charset=UTF-8");
   const failed = await call("POST", "/api2/spiceconfig/pools", { headers: form, body: "poolid=dup" });
   expect(failed.body).toContain('"data":null');
+});
+
+test("sends pictures as they are, nothing where there is none, and failures as JSON", async () => {
+  const graph = "nodes/n1/rrd?ds=cpu&timeframe=hour";
+  const picture = await call("GET", `/api2/png/${graph}`);
+  expect(picture.headers["content-type"]).toBe("image/png");
+  expect(picture.headers["content-length"]).toBe("5");
+  expect(JSON.parse((await call("GET", `/api2/json/${graph}`)).body)).toEqual({
+    data: { filename: "a.png", image: "\x89PNG\xff" },
+  });
+  expect((await call("GET", "/api2/png/version")).body).toBe("");
+  expect((await call("GET", "/api2/png/nodes/gone/rrd?ds=cpu&timeframe=hour")).status).toBe(595);
+});
+
+test("answers true and false where PVE does, and 1 and 0 elsewhere", async () => {
+  const migration = await call("GET", "/api2/json/nodes/n1/capabilities/qemu/migration");
+  expect(migration.body).toBe('{"data":{"has-dbus-vmstate":false}}');
 });
 
 test("wraps success and failure for extjs in HTTP 200", async () => {
