@@ -83,8 +83,8 @@ export interface VmParts {
   readonly node: string;
   readonly records: () => Records;
   readonly facts: () => NodeFacts;
-  /** Resolves when the facts are worth using. */
-  readonly hostKnown: Promise<void>;
+  /** Resolves when it is known whether guests run under KVM. */
+  readonly guestsTried: () => Promise<void>;
   readonly storages: VmStorages & { imageStorages(): readonly string[] };
   readonly engine: OperationEngine;
   readonly exec: Exec;
@@ -182,8 +182,10 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     memory: parts.memory,
     pci: new PciReservations(processes),
     directories: () => mappings().directories,
-    get hostKnown() {
-      return supervisor.missing ?? parts.hostKnown.then(() => hostFacts.fresh());
+    hostKnown: () => hostFacts.fresh(),
+    mayStart: async () => {
+      await supervisor.missing;
+      await Promise.all([parts.guestsTried(), hostFacts.fresh()]);
     },
     qemuBinary: parts.qemuBinary,
     changedHardware: (type, id) => changedHardware(allMappings(records()), node, { type, id }, MAPPING_HOST),

@@ -114,11 +114,8 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   });
   await facts.load();
   const known = () => facts.facts().facts;
-  let lookedAtHost = (): void => undefined;
-  /** Before the first look nothing is known of QEMU; what concerns guests waits for it. */
-  const hostKnown = new Promise<void>((resolve) => {
-    lookedAtHost = resolve;
-  });
+  // Seconds where KVM does not work; the first start waits for it, nothing else does.
+  background(log, "trying guests on this host", facts.guestsTried());
   const sampler = new UsageSampler({ files: hostFiles, clock });
   const archive = RrdFile.open(data.file("agent", "node.rrd"), nodeSources);
 
@@ -165,7 +162,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     node: nodeName,
     records: settings.records,
     facts: known,
-    hostKnown,
+    guestsTried: () => facts.guestsTried(),
     storages: {
       plugin: (id) => storage.storages.find(id).plugin,
       definition: (id) => storage.storages.find(id).definition,
@@ -305,7 +302,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   const refresh = (): void => {
     const due = clock.monotonic() - triedAt >= FACTS_EVERY_MS;
     if (due) triedAt = clock.monotonic();
-    const look = due ? facts.refresh(stop.signal).finally(lookedAtHost) : facts.refreshBridges();
+    const look = due ? facts.refresh(stop.signal) : facts.refreshBridges();
     background(log, "looking at this host", look);
     nextRefresh = clock.after(BRIDGES_EVERY_MS, refresh);
   };

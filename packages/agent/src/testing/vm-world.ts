@@ -51,6 +51,8 @@ export class VmWorld extends StorageWorld {
   readonly usb = new Set<string>();
   readonly directories = new Map<string, string>();
   readonly agentCommands: string[] = [];
+  /** Until it is known what runs guests. */
+  mayStart: Promise<void> = Promise.resolve();
   /** What is wrong with mappings, by `type/id`. */
   readonly changed = new Map<string, string>();
 
@@ -102,7 +104,8 @@ export class VmWorld extends StorageWorld {
       memory: this.memory,
       pci: new PciReservations(this.guests),
       directories: () => this.directories,
-      hostKnown: Promise.resolve(),
+      hostKnown: async () => undefined,
+      mayStart: () => this.mayStart,
       qemuBinary: "/usr/bin/qemu-system-x86_64",
       changedHardware: (type, id) => this.changed.get(`${type}/${id}`),
       ioFolder: (id) => `/nowhere/${id}`,

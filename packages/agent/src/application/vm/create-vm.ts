@@ -86,7 +86,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
       {
         name: "configuration",
         run: async ({ args, state, clock, signal, log, warn }) => {
-          await host.hostKnown;
+          await host.hostKnown();
           const values = await withPrefix(`unable to create VM ${args.vmid} - `, async () => {
             const made = newVmValues(
               { ...args.values, ...state.drives },

@@ -102,7 +102,7 @@ export async function startVm(
   if (running !== undefined && hasLock(before, "backup")) return continueGuest(running, work.signal);
   if (args.skiplock !== true && !hasLock(before, "suspended")) checkLock(before);
   if (running !== undefined) throw refused(`VM ${vmid} already running`);
-  await host.hostKnown;
+  await host.mayStart();
   const suspended = args.from === undefined ? suspendedState(before) : undefined;
   // The devices of saved RAM are those of its time: changes wait for the start after this one.
   const config = suspended === undefined ? await applyPendingChanges(host, vmid, work.log) : before;

@@ -180,7 +180,7 @@ async function filledInValues(
   const { machine, ostype } = set;
   if (machine !== undefined) pinnedMachine(machine, undefined, "0");
   else if (ostype !== undefined && !removed.includes("machine") && before.pending["machine"] === undefined) {
-    await host.hostKnown;
+    await host.hostKnown();
     const pinned = pinnedMachine(before.values["machine"], ostype, host.facts().qemuVersion);
     if (pinned !== undefined) {
       work.log(`pinning machine type to '${pinned}' for Windows guest OS`);

@@ -38,8 +38,10 @@ export interface VmHost {
   readonly pci: PciReservations;
   /** Directories that the cluster's mappings name on this node. */
   readonly directories: () => ReadonlyMap<string, string>;
-  /** Resolves when the facts are worth using: the agent has had its first look at the host. */
-  readonly hostKnown: Promise<void>;
+  /** Resolves when the facts may be used. */
+  readonly hostKnown: () => Promise<void>;
+  /** Resolves when it is also known what runs guests here; rejects where nothing does. */
+  readonly mayStart: () => Promise<void>;
   readonly qemuBinary: string;
   /** Why a mapping of this node must not be used: its hardware is another one by now. */
   readonly changedHardware: (type: "pci" | "usb", mapping: string) => string | undefined;

@@ -91,6 +91,16 @@ describe("node facts", () => {
     expect(readdirSync(folder)).toEqual(["host-probes.json"]);
   });
 
+  test("guests are tried while the rest is looked at, once for everybody who waits", async () => {
+    const { keeper, exec } = keeperWith({ ...tools, "getconf CLK_TCK": () => new Promise(() => undefined) });
+    await keeper.load();
+    void keeper.refresh();
+    await Promise.all([keeper.guestsTried(), keeper.guestsTried()]);
+    expect(keeper.facts().facts.accelerator).toBe("kvm");
+    await keeper.guestsTried();
+    expect(exec.calls.filter((line) => line.startsWith("timeout"))).toHaveLength(2);
+  });
+
   test("a new boot or another QEMU is tried again, and so is a broken cache", async () => {
     const first = keeperWith(tools);
     await first.keeper.load();

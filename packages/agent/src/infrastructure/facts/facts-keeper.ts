@@ -62,6 +62,7 @@ export class FactsKeeper {
   readonly #qemuBinary: string;
   #static: Static | undefined;
   #tried: Tried | undefined;
+  #trying: Promise<void> | undefined;
   #looked: Looked = { qemu: undefined, capabilities: [], userHz: 100, bridges: [], gpus: [] };
   #pending = true;
   #current: NodeFacts | undefined;
@@ -89,13 +90,16 @@ export class FactsKeeper {
   async refresh(signal?: AbortSignal): Promise<void> {
     this.#looked = await this.#look(signal);
     this.#pending = false;
-    const key = await this.#key();
-    if (this.#tried?.key !== key) {
-      this.#compose();
-      this.#tried = await this.#tryGuests(key, this.#looked.qemu);
-      this.#writeCache(this.#tried);
-    }
     this.#compose();
+    await this.guestsTried();
+  }
+
+  /** Runs guests where that was not done for this boot; everybody who waits waits for the same ones. */
+  guestsTried(): Promise<void> {
+    this.#trying ??= this.#tryOnce().finally(() => {
+      this.#trying = undefined;
+    });
+    return this.#trying;
   }
 
   /** Only what changes often and is cheap to see. */
@@ -144,14 +148,23 @@ export class FactsKeeper {
     };
   }
 
-  async #tryGuests(key: string, qemu: Qemu): Promise<Tried> {
-    const { exec, folder } = this.#deps;
-    if (qemu === undefined) {
+  async #tryOnce(): Promise<void> {
+    const key = await this.#key();
+    if (this.#tried?.key === key) return;
+    this.#tried = await this.#tryGuests(key);
+    this.#writeCache(this.#tried);
+    this.#compose();
+  }
+
+  async #tryGuests(key: string): Promise<Tried> {
+    const { exec, folder, files } = this.#deps;
+    if ((await files.mtime(this.#qemuBinary)) === undefined) {
       const none: ProbeResult = { works: false, detail: `${this.#qemuBinary} is not installed` };
       return { key, kvm: none, tcg: none };
     }
     const run = { exec, qemu: this.#qemuBinary, folder };
-    return { key, tcg: await probeAccelerator("tcg", run), kvm: await this.#kvm(run) };
+    const [tcg, kvm] = await Promise.all([probeAccelerator("tcg", run), this.#kvm(run)]);
+    return { key, tcg, kvm };
   }
 
   async #kvm(run: { exec: Exec; qemu: string; folder: string }): Promise<ProbeResult> {

@@ -17,6 +17,16 @@ const exit = async (...call: Parameters<VmNode["task"]>): Promise<string | undef
   (await node.task(...call)).exitStatus;
 
 describe("creating a VM", () => {
+  it("needs not know yet what runs guests: only a start waits for that", async () => {
+    const tried = Promise.withResolvers<void>();
+    node.mayStart = tried.promise;
+    expect(await exit(`POST ${QEMU}`, { vmid: 100 }, "root")).toBe("OK");
+    const started = exit(`POST ${VM}/status/start`, { vmid: 100 }, "root");
+    expect(node.guests.get("100")).toBeUndefined();
+    tried.resolve();
+    expect(await started).toBe("OK");
+  });
+
   it("makes its disks, fills in an identity and starts it when asked to", async () => {
     const params = {
       vmid: 100,
