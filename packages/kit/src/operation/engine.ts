@@ -24,6 +24,8 @@ export interface SubmitRequest {
   readonly type: string;
   /** Keys of what it works on ("vm/100"); the operation waits until it has them all. */
   readonly resources: readonly string[];
+  /** Those among them that it only reads: others that only read them run at the same time. */
+  readonly shared?: readonly string[];
   /** JSON. Never secrets: the journal and the API show them. */
   readonly args?: unknown;
   /** "joe@pve" or "joe@pve!ci". */
@@ -207,7 +209,7 @@ export class OperationEngine {
     request: SubmitRequest & { readonly args: unknown },
     overtakes: readonly string[],
   ): Promise<OperationView> {
-    const { type, resources, args, actor, requestId, traceparent, subject = "" } = request;
+    const { type, resources, shared, args, actor, requestId, traceparent, subject = "" } = request;
     const sequence = execution.nextSequence();
     const createdAt = this.#options.clock.now();
     const victims = overtakes.length === 0 ? [] : execution.victims(overtakes, resources);
@@ -217,6 +219,7 @@ export class OperationEngine {
       order: Math.min(sequence, ...victims.map((victim) => victim.record.order)),
       type,
       resources: [...new Set(resources)].toSorted(),
+      ...(shared === undefined ? {} : { shared }),
       args,
       actor,
       ...(requestId === undefined ? {} : { requestId }),

@@ -288,6 +288,6 @@ export function unavailable(): AppError {
 }
 
 function entryOf(record: OperationRecord): QueueEntry {
-  const { id, order, sequence, resources } = record;
-  return { id, order, sequence, keys: resources };
+  const { id, order, sequence, resources, shared = [] } = record;
+  return { id, order, sequence, keys: resources, shared };
 }

@@ -19,6 +19,8 @@ export interface OperationRecord {
   readonly order: number;
   readonly type: string;
   readonly resources: readonly string[];
+  /** Those among them that it only reads, together with others. */
+  readonly shared?: readonly string[];
   readonly args: unknown;
   readonly actor: string;
   readonly requestId?: string;

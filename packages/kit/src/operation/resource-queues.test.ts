@@ -4,17 +4,19 @@ import { describe, expect, it } from "vitest";
 import { ResourceQueues } from "./resource-queues.ts";
 import type { QueueEntry } from "./resource-queues.ts";
 
-const entry = (sequence: number, keys: readonly string[], order = sequence): QueueEntry => ({
-  id: `o${sequence}`,
-  sequence,
-  order,
-  keys,
-});
+const entry = (
+  sequence: number,
+  keys: readonly string[],
+  order = sequence,
+  shared: readonly string[] = [],
+): QueueEntry => ({ id: `o${sequence}`, sequence, order, keys, shared });
 
 const keySets = fc.uniqueArray(fc.constantFrom("a", "b", "c", "d"), { maxLength: 3 });
 const plans = fc.array(
   fc.record({
     keys: keySets,
+    /** Of its keys, how many it only reads. */
+    reads: fc.nat({ max: 3 }),
     isSync: fc.boolean(),
     /** Steps of an operation: it lets synchronous callers through between them. */
     steps: fc.integer({ min: 1, max: 3 }),
@@ -24,29 +26,35 @@ const plans = fc.array(
 );
 
 describe("ResourceQueues", () => {
-  it("whatever comes: one at a time per key, operations in order, and everybody gets a turn", async () => {
+  it("whatever comes: one at a time per key or readers alone, in order, and everybody gets a turn", async () => {
     await fc.assert(
       fc.asyncProperty(plans, async (plan) => {
-        const inside = new Map<string, string>();
+        const inside = new Map<string, { readonly name: string; readonly reads: boolean }[]>();
         const started: QueueEntry[] = [];
         const finished: string[] = [];
-        const enter = (name: string, keys: readonly string[]): void => {
+        const enter = (name: string, keys: readonly string[], shared: readonly string[] = []): void => {
           for (const key of keys) {
-            expect(inside.get(key), `${name} on ${key}`).toBeUndefined();
-            inside.set(key, name);
+            const reads = shared.includes(key);
+            const others = inside.get(key) ?? [];
+            expect(reads ? others.filter((other) => !other.reads) : others, `${name} on ${key}`).toEqual([]);
+            inside.set(key, [...others, { name, reads }]);
           }
         };
-        const leave = (keys: readonly string[]): void => {
-          for (const key of keys) inside.delete(key);
+        const leave = (name: string, keys: readonly string[]): void => {
+          for (const key of keys)
+            inside.set(
+              key,
+              (inside.get(key) ?? []).filter((other) => other.name !== name),
+            );
         };
         const work: Promise<void>[] = [];
         const stepsOf = new Map<string, number>();
         const run = async (one: QueueEntry): Promise<void> => {
           started.push(one);
           for (let step = 0; step < (stepsOf.get(one.id) ?? 1); step++) {
-            enter(one.id, one.keys);
+            enter(one.id, one.keys, one.shared);
             await tick();
-            leave(one.keys);
+            leave(one.id, one.keys);
             await queues.letThrough(one);
           }
           finished.push(one.id);
@@ -60,15 +68,15 @@ describe("ResourceQueues", () => {
           const release = await queues.request(keys).granted;
           enter(name, keys);
           await tick();
-          leave(keys);
+          leave(name, keys);
           finished.push(name);
           release();
         };
-        for (const [at, { keys, isSync, steps, pause }] of plan.entries()) {
+        for (const [at, { keys, reads, isSync, steps, pause }] of plan.entries()) {
           if (isSync) work.push(sync(`s${at}`, keys));
           else {
             stepsOf.set(`o${at}`, steps);
-            queues.add(entry(at, keys));
+            queues.add(entry(at, keys, at, keys.slice(0, reads)));
             pump();
           }
           if (pause) await tick();
@@ -77,8 +85,12 @@ describe("ResourceQueues", () => {
         expect(finished).toHaveLength(plan.length);
         await Promise.all(work);
         for (const key of ["a", "b", "c", "d"]) {
-          const order = started.filter(({ keys }) => keys.includes(key)).map(({ sequence }) => sequence);
-          expect(order).toEqual(order.toSorted((x, y) => x - y));
+          const onKey = started.filter(({ keys }) => keys.includes(key));
+          for (const [at, later] of onKey.entries())
+            for (const earlier of onKey.slice(0, at)) {
+              const bothRead = [earlier, later].every(({ shared }) => shared?.includes(key));
+              if (!bothRead) expect(earlier.sequence).toBeLessThan(later.sequence);
+            }
         }
         expect(queues.waiting).toBe(0);
       }),
@@ -96,6 +108,23 @@ describe("ResourceQueues", () => {
     expect(queues.take()).toBeUndefined();
     expect(queues.drop("o2")).toBe(true);
     expect(queues.drop("o2")).toBe(false);
+  });
+
+  it("readers run together; who changes waits for them, and those behind wait for it", () => {
+    const queues = new ResourceQueues(() => {});
+    const reader = (sequence: number): QueueEntry => entry(sequence, ["t", `c${sequence}`], sequence, ["t"]);
+    for (const one of [reader(1), reader(2), entry(3, ["t"]), reader(4)]) queues.add(one);
+    expect(queues.take()?.id).toBe("o1");
+    expect(queues.take()?.id).toBe("o2");
+    expect(queues.take()).toBeUndefined();
+    queues.release(reader(1));
+    expect(queues.holderOf("t")?.id).toBe("o2");
+    expect(queues.take()).toBeUndefined();
+    queues.release(reader(2));
+    expect(queues.take()?.id).toBe("o3");
+    expect(queues.take()).toBeUndefined();
+    queues.release(entry(3, ["t"]));
+    expect(queues.take()?.id).toBe("o4");
   });
 
   it("a caller that gave up is forgotten", async () => {

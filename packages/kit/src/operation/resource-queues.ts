@@ -1,5 +1,6 @@
 // Who may work on which resource. One FIFO per resource key; an operation starts when it is first in the queues
-// of all its keys and nobody holds them. All keys are taken together and places in the queues follow one global
+// of all its keys and nobody holds them. Those that only read a resource hold it together: a hundred clones of one
+// template do not wait for each other. All keys are taken together and places in the queues follow one global
 // order, so there is no deadlock. Synchronous callers go before waiting operations, and get in between the steps
 // of a running one.
 
@@ -8,6 +9,8 @@ export interface QueueEntry {
   readonly order: number;
   readonly sequence: number;
   readonly keys: readonly string[];
+  /** Those among the keys that it only reads. */
+  readonly shared?: readonly string[];
 }
 
 interface SyncCaller {
@@ -17,7 +20,8 @@ interface SyncCaller {
 
 export class ResourceQueues {
   readonly #waiting: QueueEntry[] = [];
-  readonly #holders = new Map<string, QueueEntry>();
+  /** Either one that changes a resource, or any number that read it. */
+  readonly #holders = new Map<string, Set<QueueEntry>>();
   readonly #parked = new Map<string, { readonly entry: QueueEntry; readonly resume: () => void }>();
   readonly #syncHeld = new Set<string>();
   readonly #syncWaiting: SyncCaller[] = [];
@@ -55,34 +59,47 @@ export class ResourceQueues {
   /** The next entry that may start; it then holds its keys. */
   take(): QueueEntry | undefined {
     const blocked = new Set<string>();
+    const readAhead = new Set<string>();
     for (const caller of this.#syncWaiting) for (const key of caller.keys) blocked.add(key);
-    const isFree = (key: string): boolean =>
-      !blocked.has(key) && !this.#holders.has(key) && !this.#syncHeld.has(key);
+    const isFree = (entry: QueueEntry, key: string): boolean => {
+      if (blocked.has(key) || this.#syncHeld.has(key)) return false;
+      const holders = [...(this.#holders.get(key) ?? [])];
+      return reads(entry, key)
+        ? holders.every((holder) => reads(holder, key))
+        : holders.length === 0 && !readAhead.has(key);
+    };
     for (const [at, entry] of this.#waiting.entries()) {
-      if (entry.keys.every(isFree)) {
+      if (entry.keys.every((key) => isFree(entry, key))) {
         this.#waiting.splice(at, 1);
         this.hold(entry);
         return entry;
       }
-      for (const key of entry.keys) blocked.add(key);
+      for (const key of entry.keys) (reads(entry, key) ? readAhead : blocked).add(key);
     }
     return undefined;
   }
 
   /** Takes the keys without waiting: for what was already running before a restart. */
   hold(entry: QueueEntry): void {
-    for (const key of entry.keys) this.#holders.set(key, entry);
+    for (const key of entry.keys) {
+      const holders = this.#holders.get(key);
+      if (holders === undefined) this.#holders.set(key, new Set([entry]));
+      else holders.add(entry);
+    }
   }
 
-  release(entry: QueueEntry): void {
-    for (const key of entry.keys) if (this.#holders.get(key)?.id === entry.id) this.#holders.delete(key);
+  release({ id, keys }: QueueEntry): void {
+    for (const key of keys) {
+      const holders = this.#holders.get(key);
+      for (const holder of holders ?? []) if (holder.id === id) holders?.delete(holder);
+      if (holders?.size === 0) this.#holders.delete(key);
+    }
     this.#settle();
   }
 
-  /** The operation running on a key; not one that just lets synchronous callers through. */
+  /** An operation running on a key; not one that just lets synchronous callers through. */
   holderOf(key: string): QueueEntry | undefined {
-    const holder = this.#holders.get(key);
-    return holder === undefined || this.#parked.has(holder.id) ? undefined : holder;
+    return [...(this.#holders.get(key) ?? [])].find((holder) => !this.#parked.has(holder.id));
   }
 
   /** Between two steps: lets synchronous callers through, then resolves. */
@@ -145,6 +162,10 @@ export class ResourceQueues {
       (key) => this.#syncHeld.has(key) || this.#syncWaiting.some((caller) => caller.keys.includes(key)),
     );
   }
+}
+
+function reads({ shared }: QueueEntry, key: string): boolean {
+  return shared?.includes(key) === true;
 }
 
 function comesBefore(a: QueueEntry, b: QueueEntry): boolean {

@@ -64,7 +64,9 @@ export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerD
       if (host.configs.isTaken(newid)) throw alreadyCloned(newid);
       checkCloneable(host, args, config);
       const limits = cloneLimits(host, config, args, bwlimit, ctx.access);
-      return submitVmTask(engine, "qmclone", vmid, { ...args, limits }, ctx, [newid]);
+      // A template changes under nobody's hands: its clones need not wait for each other.
+      const reads = isTemplate(config);
+      return submitVmTask(engine, "qmclone", vmid, { ...args, limits }, ctx, [newid], undefined, reads);
     },
 
     "POST /nodes/{node}/qemu/{vmid}/template": ({ vmid, disk }, ctx) => {

@@ -15,7 +15,7 @@ export function vmKey(vmid: number): string {
   return `vm/${vmid}`;
 }
 
-/** `more`: other VMs that the work changes too; `subject`: the id in the UPID. */
+/** `more`: other VMs that the work changes too; `subject`: the id in the UPID; `reads`: it leaves the VM itself alone. */
 export async function submitVmTask(
   engine: OperationEngine,
   type: string,
@@ -24,10 +24,12 @@ export async function submitVmTask(
   ctx: RequestContext,
   more: readonly number[] = [],
   subject = String(vmid),
+  reads = false,
 ): Promise<string> {
   const { upid } = await engine.submit({
     type,
     resources: [vmid, ...more].map(vmKey),
+    ...(reads ? { shared: [vmKey(vmid)] } : {}),
     args: { vmid, ...args },
     actor: ctx.actor?.authid ?? "",
     subject,

@@ -1,6 +1,6 @@
 // Storage type `dir`: volumes are files below one directory.
 import { chmod, rename, rm, stat } from "node:fs/promises";
-import { basename, dirname, join } from "node:path";
+import { dirname, join } from "node:path";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { ContentType, ImageFormat, VolumeType } from "@gpve/domain/storage/content.ts";
 import {
@@ -251,10 +251,11 @@ export class DirPlugin implements StoragePlugin {
     }
     if (!base.isBase) throw storageRefused("clone_image only works on base images");
     const { format } = await this.#openable(volname);
+    const { size } = await this.info(volname);
     const origin = { vmid: base.vmid, name: base.name };
     const file = `../${base.vmid}/${base.name}`;
     const made = await this.#make(vmid, "qcow2", undefined, (path) =>
-      this.#qemuImg.createLinked(dirname(path), basename(path), { file, format }, work),
+      this.#qemuImg.createLinked(path, { file, format, size }, work),
     );
     return formatDirVolume({ ...this.parse(made), base: origin });
   }

@@ -1,7 +1,9 @@
 // qemu-img by argv. Formats are always named: an image is never asked what it is.
+import { basename, dirname } from "node:path";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { StorageWork } from "@gpve/domain/storage/plugin.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { writeOverlay } from "./qcow2-overlay.ts";
 
 export type DiskFormat = "raw" | "qcow2" | "vmdk";
 
@@ -35,17 +37,19 @@ export class QemuImg {
     return this.#run(["create", "-q", "-f", format, ...options, path, `${size}`], { ...work, isNew: true });
   }
 
+  /** An empty image needs no program, unless its space is to be reserved. */
   createLinked(
-    directory: string,
-    name: string,
-    base: { readonly file: string; readonly format: DiskFormat },
+    path: string,
+    base: { readonly file: string; readonly format: DiskFormat; readonly size: number },
     work: StorageWork = {},
   ): Promise<void> {
     const options = linkedOptions(base.format, this.#preallocation);
+    if (options.length === 0)
+      return writeOverlay(path, { size: base.size, backingFile: base.file, backingFormat: base.format });
     return this.#run(
-      ["create", "-q", "-f", "qcow2", "-b", base.file, "-F", base.format, ...options, name],
+      ["create", "-q", "-f", "qcow2", "-b", base.file, "-F", base.format, ...options, basename(path)],
       { ...work, isNew: true },
-      directory,
+      dirname(path),
     );
   }
 
