@@ -50,6 +50,7 @@ import { readSnippet } from "./infrastructure/cloudinit/snippets.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
+import { stopOrphanedHelpers } from "./infrastructure/guest-process/orphaned-helpers.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import { openTerminal } from "./infrastructure/host/terminal-process.ts";
 import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
@@ -329,6 +330,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       const { running, ended, unreachable } = await processes.adopt();
       for (const { label, error } of unreachable)
         log.error({ err: error.message, resource: label }, "a guest runs but cannot be reached");
+      await stopOrphanedHelpers(processes, log);
       for (const { id, label, exit } of ended) {
         log.warn({ resource: label, cause: exit.cause }, "a guest ended while no agent ran");
         await processes.forget(id);

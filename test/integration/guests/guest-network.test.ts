@@ -42,7 +42,6 @@ describe.skipIf(missing !== undefined)("a guest's network card", () => {
     const second = `gt${tag}b`;
     const guest = await world.guests().start(
       bootable("400", world.disk("400.raw", "halt"), {
-        offline: true,
         taps: [{ name: first, bridge, firstFd: 32 }],
         args: ["-netdev", "tap,id=net0,fd=32", "-device", "virtio-net-pci,netdev=net0,id=nic0"],
       }),

@@ -31,7 +31,6 @@ describe.skipIf(missing !== undefined)("a guest with a TPM", () => {
       program: SWTPM,
       args: ["socket", "--tpm2", "--tpmstate", `dir=${state}`, "--ctrl", `type=unixio,path=${socket}`],
       monitors: false,
-      offline: true,
       files: [{ path: state, access: "rw" }],
     });
     await expect.poll(() => existsSync(socket), { timeout: 10_000 }).toBe(true);

@@ -72,6 +72,7 @@ export class VmWorld extends StorageWorld {
         definition: (id) => this.storages.find(id).definition,
       },
       network: {
+        isPortFree: async () => true,
         bridge: async (_key, net) => ({ device: net.bridge ?? "", mtu: 1500 }),
         newTap: (vmid, key) => `tap${vmid}i${key.slice(3)}`,
         tapOf: (vmid, key) => `tap${vmid}i${key.slice(3)}`,

@@ -77,10 +77,10 @@ export interface GuestStart {
   /** Copied into the guest's io folder before it starts: variable stores of firmware, for one. */
   readonly ioFiles?: readonly { readonly name: string; readonly copyOf: string }[];
   /**
-   * The process itself needs no network: taps are handed to it, sockets are files. Then it gets an empty network
-   * namespace and reaches no service of the host. Not with user networking, network storage or migration by TCP.
+   * It runs in the host's network namespace. Everybody else gets an empty one and reaches no service of the host: taps
+   * are handed over, sockets are files.
    */
-  readonly offline?: boolean;
+  readonly hostNetwork?: boolean;
   readonly needsKvm?: boolean;
   /**
    * It keeps root's rights and gets an empty /proc to mount its own on: for programs of ours that act for many users

@@ -10,6 +10,10 @@ export interface HostBridge {
 }
 
 export interface VmNetwork {
+  /** Why this host gives us no taps, in words; undefined = it does. */
+  readonly tapsMissing?: string | undefined;
+  /** Whether nobody listens at a port of 127.0.0.1. */
+  isPortFree(port: number): Promise<boolean>;
   /** The bridge of a NIC; throws, saying why, when the NIC cannot be put on it. */
   bridge(key: string, net: NetDevice): Promise<HostBridge>;
   /** A name for the tap of a NIC that is about to come. */

@@ -21,9 +21,11 @@ import type { Drive, NetDevice, Smbios1 } from "@gpve/domain/vm/property-types.t
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
+import { hostNetworkReason } from "@gpve/domain/vm/host-network.ts";
 import { hugepageFolder, sharedMemoryPath } from "@gpve/domain/vm/host-memory.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { portPaths } from "./take-devices.ts";
+import { isUserNetwork, userNetworkSocket } from "./user-network.ts";
 import { tpmProcessId } from "./tpm.ts";
 import { fileServerId } from "./virtiofs.ts";
 import { processId, volumeOf, type VmHost } from "./vm-host.ts";
@@ -51,6 +53,7 @@ export async function planStart(
     ...options,
     vncPassword: true,
     netDescriptors: network.descriptors,
+    netSockets: network.sockets,
   });
   const command = qemuCommand({ ...input, host: { ...input.host, bridgeMtu: network.bridgeMtu } });
   const uuid = readUuid(values);
@@ -67,6 +70,11 @@ export async function planStart(
       ...(volumes.efiVars === undefined ? {} : { ioFiles: [{ name: "efivars", copyOf: volumes.efiVars }] }),
       taps: network.taps,
       ...(network.vhost === undefined ? {} : { vhost: network.vhost }),
+      hostNetwork:
+        hostNetworkReason(
+          values,
+          [...volumes.resolved.values()].map(({ node }) => node),
+        ) !== undefined,
       needsKvm: command.accelerator === "kvm",
       limits: limitsOf(values),
       ...(values["affinity"] === undefined ? {} : { affinity: values["affinity"] }),
@@ -258,6 +266,7 @@ async function basesOf(host: VmHost, volid: string): Promise<GuestFile[]> {
 
 interface Network {
   readonly descriptors: Readonly<Record<string, NetDescriptors>>;
+  readonly sockets: Readonly<Record<string, string>>;
   readonly taps: readonly (GuestTap & { firstFd: number })[];
   readonly vhost: { count: number; firstFd: number } | undefined;
   /** By the configuration's names. */
@@ -266,7 +275,11 @@ interface Network {
 
 /** Queues of all taps first, then vhost: that is the order in which descriptors are passed. */
 async function planNetwork(host: VmHost, vmid: number, values: VmValues): Promise<Network> {
-  const nets = listNets(values).filter(({ net }) => net.bridge !== undefined);
+  const all = listNets(values);
+  const nets = all.filter(({ net }) => !isUserNetwork(host, net));
+  const sockets = all
+    .filter(({ net }) => isUserNetwork(host, net))
+    .map(({ key }) => [key, userNetworkSocket(host, vmid, key)]);
   let fd: number = FREE_DESCRIPTORS.first;
   const taps: (GuestTap & { firstFd: number })[] = [];
   const queuesOf = new Map<string, number[]>();
@@ -297,6 +310,7 @@ async function planNetwork(host: VmHost, vmid: number, values: VmValues): Promis
   }
   return {
     descriptors,
+    sockets: Object.fromEntries(sockets) as Record<string, string>,
     taps,
     vhost: fd > vhostFirst ? { count: fd - vhostFirst, firstFd: vhostFirst } : undefined,
     bridgeMtu,

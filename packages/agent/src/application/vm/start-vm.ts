@@ -12,6 +12,7 @@ import type { GuestFile, GuestProcess, GuestStart } from "@gpve/domain/guest/gue
 import { applyCloudinit } from "./cloudinit-drive.ts";
 import { dropInconsistentBitmaps } from "../backup/track-changes.ts";
 import { startTpm, stopTpm } from "./tpm.ts";
+import { startUserNetworks, stopUserNetworks, isUserNetwork, userNetworkRemarks } from "./user-network.ts";
 import { startFileServers, stopFileServers } from "./virtiofs.ts";
 import { applyPendingChanges } from "./apply-pending.ts";
 import { freeVolume } from "./free-volumes.ts";
@@ -111,7 +112,8 @@ export async function startVm(
   const tpm = await startTpm(host, vmid, config.values, work.signal);
   try {
     const shares = await startFileServers(host, vmid, config.values, work.signal);
-    const files = tpm === undefined ? shares : [...shares, tpm.socket];
+    const networks = await startUserNetworks(host, vmid, config.values, work.signal);
+    const files = [...shares, ...networks, ...(tpm === undefined ? [] : [tpm.socket])];
     const begin = (): Promise<void> => beforeStart(suspended?.vmstate);
     if (suspended === undefined) await startQemu(host, args, config.values, files, work, begin);
     else await resumeFromDisk(host, { ...args, from: suspended }, config.values, files, work, begin);
@@ -126,6 +128,7 @@ export async function startVm(
 export async function stopHelpers(host: VmHost, vmid: number): Promise<void> {
   await stopTpm(host, vmid);
   await stopFileServers(host, vmid);
+  await stopUserNetworks(host, vmid);
 }
 
 /** The guest stands still until nothing in the configuration names the saved RAM any more: it is never loaded twice. */
@@ -182,7 +185,7 @@ async function startQemu(
   const reachable = [...files, ...(args.instead?.files ?? []), ...(microvm?.files ?? [])];
   const { start, command } = await planStart(host, vmid, { ...values, ...drives }, options, reachable);
   for (const line of command.warnings) work.warn(line);
-  for (const line of command.notes) work.log(line);
+  for (const line of [...command.notes, ...userNetworkRemarks(host, vmid, values)]) work.log(line);
   await beforeStart();
   const taken = await takeDevices(host, vmid, values, command.pciDevices);
   try {
@@ -242,7 +245,7 @@ async function finishNetwork(
     if (net.link_down === true)
       await process.qmp.execute("set_link", { name: key, up: false }, { signal: work.signal });
     if (
-      net.bridge === undefined ||
+      isUserNetwork(host, net) ||
       (net.rate === undefined && net.tag === undefined && net.trunks === undefined)
     )
       continue;

@@ -93,7 +93,6 @@ async function startOne(
       ],
       monitors: false,
       asRoot: true,
-      offline: true,
       files: [
         { path: directory, access: "rw", owned: false },
         { path: FILE_MAX, access: "ro", owned: false },

@@ -7,6 +7,7 @@ import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { balloonInfo, driveStatistics, type DriveStatistics } from "./guest-statistics.ts";
+import { userNetworkRemarks } from "./user-network.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 import { BALLOON_PATH } from "./vm-sampler.ts";
 
@@ -44,7 +45,7 @@ export async function vmStatus(
     status: "running",
     uptime: uptimeSeconds,
     pid: process.pid,
-    ...runningFacts(process),
+    ...runningFacts(process, userNetworkRemarks(host, vmid, config.values)),
     ...(await fromQemu(process, Number(shown["maxmem"]))),
   };
 }
@@ -95,8 +96,12 @@ function noFigures(host: VmHost, vmid: number, process: GuestProcess): GuestRunt
 }
 
 /** What was decided at the start and kept with the process. */
-function runningFacts(process: GuestProcess): Record<string, unknown> {
-  const { machine, accelerator, notes } = (process.note ?? {}) as {
+function runningFacts(process: GuestProcess, remarks: readonly string[]): Record<string, unknown> {
+  const {
+    machine,
+    accelerator,
+    notes = [],
+  } = (process.note ?? {}) as {
     machine?: string;
     accelerator?: string;
     notes?: readonly string[];
@@ -104,7 +109,7 @@ function runningFacts(process: GuestProcess): Record<string, unknown> {
   return {
     ...(machine === undefined ? {} : { "running-machine": machine }),
     ...(accelerator === undefined ? {} : { "gpve-accelerator": accelerator }),
-    ...(notes === undefined || notes.length === 0 ? {} : { "gpve-notes": notes }),
+    ...(notes.length + remarks.length === 0 ? {} : { "gpve-notes": [...notes, ...remarks] }),
   };
 }
 

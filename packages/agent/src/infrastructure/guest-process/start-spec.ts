@@ -45,7 +45,7 @@ export function specOf(start: GuestStart, folder: GuestFolder, place: StartPlace
       ? { tmpfs: [], binds: [], links: [] }
       : {
           root: folder.root,
-          ownNetwork: start.offline ?? false,
+          ownNetwork: start.hostNetwork !== true,
           identity: { uid: place.uid, gid: place.uid, groups: kvm ? kvmGroups() : [] },
           ...view,
           ...(start.asRoot === true ? { tmpfs: [...view.tmpfs, { path: "/proc", size: "64k" }] } : {}),

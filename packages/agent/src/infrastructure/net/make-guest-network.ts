@@ -17,7 +17,7 @@ export async function makeGuestNetwork(
   const { exec, clock, log } = deps;
   const uid = deps.uid ?? process.getuid?.();
   if (uid !== 0) {
-    log.info({}, "guests get no network of their own: making one needs root");
+    log.info({}, "guests get user-mode networks: a bridge and taps need root");
     return undefined;
   }
   try {

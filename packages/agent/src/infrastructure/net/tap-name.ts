@@ -15,3 +15,9 @@ export function tapName(
     throw new AppError("internal.error", `no interface name fits net${nic} of ${vmid}`);
   return own;
 }
+
+/** Why a host gives us no taps; undefined = it does. */
+export function whyNoTaps(isRoot: boolean, exists: (path: string) => boolean): string | undefined {
+  if (!isRoot) return "taps need root";
+  return exists("/dev/net/tun") ? undefined : "this host has no /dev/net/tun";
+}

@@ -10,7 +10,8 @@ import { listInterfaces } from "./interfaces.ts";
 import { kernelBridge } from "./nat-network.ts";
 import { natTableName } from "./nat-table.ts";
 import { limitRate, type RateTools, sweepLimits } from "./rate-limit.ts";
-import { tapName } from "./tap-name.ts";
+import { isPortFree } from "./local-port.ts";
+import { tapName, whyNoTaps } from "./tap-name.ts";
 
 export interface VmBridgesOptions {
   readonly instanceId: string;
@@ -20,6 +21,7 @@ export interface VmBridgesOptions {
 }
 
 export class VmBridges implements VmNetwork {
+  readonly tapsMissing = whyNoTaps(process.getuid?.() === 0, existsSync);
   readonly #options: VmBridgesOptions;
   readonly #exists: (name: string) => boolean;
   /** Unknown at first: an agent before this one may have made some. */
@@ -44,6 +46,10 @@ export class VmBridges implements VmNetwork {
       interfaces,
     );
     return { device, mtu: interfaces.find(({ name }) => name === device)?.mtu ?? 1500 };
+  }
+
+  isPortFree(port: number): Promise<boolean> {
+    return isPortFree(port);
   }
 
   newTap(vmid: number, key: string): string {

@@ -45,6 +45,8 @@ export interface CommandOptions {
   readonly bootMenuMs?: number;
   /** Descriptors of NICs, as the process that starts QEMU passes them. */
   readonly netDescriptors?: Readonly<Record<string, NetDescriptors>>;
+  /** netN -> unix socket of the process that is the network behind the card, instead of a tap or QEMU's own. */
+  readonly netSockets?: Readonly<Record<string, string>>;
   /** netN -> MTU that the guest coming in by migration has. */
   readonly netHostMtu?: Readonly<Record<string, number>>;
   /** microvm is no machine type of PVE's API; only our own API sets this. */

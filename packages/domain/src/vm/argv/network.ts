@@ -1,4 +1,4 @@
-// NICs: the host side (a tap the supervisor opened, or QEMU's own user network) and the card the guest sees.
+// NICs: the host side (a tap the supervisor opened, a process that is the network, or QEMU's own) and the card the guest sees.
 import { readVmProperty } from "../vm-properties.ts";
 import type { NetDevice } from "../property-types.ts";
 import type { Build } from "./build.ts";
@@ -174,6 +174,9 @@ export function netdevText(build: Build, key: string, net: NetDevice): string {
   const name = escapeComma(build.values["name"] ?? `vm${build.vmid}`);
   const queues =
     net.model === "virtio" && net.queues !== undefined && net.queues > 0 ? net.queues : undefined;
+  const socket = build.options.netSockets?.[key];
+  if (socket !== undefined)
+    return `stream,id=${key},server=off,addr.type=unix,addr.path=${escapeComma(socket)}`;
   if (net.bridge === undefined) {
     const queuesText = queues === undefined || build.stock ? "" : `,queues=${queues}`;
     return `type=user,id=${key},hostname=${name}${queuesText}`;

@@ -44,6 +44,7 @@ function world(script: Script = {}) {
     plugTap: async (id: string, tap: { name: string; bridge: string }) =>
       void calls.push(`tap ${id} ${tap.name} ${tap.bridge}`),
   } as unknown as GuestProcess;
+  const helpers = new Map<string, unknown>();
   const host = {
     facts: () => sampleHost(),
     pci: { inUse: () => new Set() },
@@ -51,8 +52,20 @@ function world(script: Script = {}) {
     ioFolder: () => "/io",
     qemuBinary: "/qemu",
     sha256Hex: (text: string) => text.length.toString(16).padStart(64, "a"),
-    processes: { placeOf: () => ({ socketPath: (name: string) => `/${name}` }) },
+    fileExists: () => true,
+    processes: {
+      placeOf: () => ({ socketPath: (name: string) => `/${name}` }),
+      list: () => [],
+      get: (id: string) => helpers.get(id),
+      start: async ({ id, note }: { id: string; note: unknown }) => {
+        calls.push(`start ${id}`);
+        const helper = { id, note, hasExited: false, stop: async () => helpers.delete(id) };
+        helpers.set(id, helper);
+        return helper;
+      },
+    },
     network: {
+      isPortFree: async () => true,
       bridge: async (_key: string, net: { bridge?: string }) => ({
         device: `${net.bridge ?? ""}k`,
         mtu: 1500,
@@ -69,7 +82,7 @@ function world(script: Script = {}) {
   const lines: string[] = [];
   const change = (values: VmValues, key: string, text?: string) =>
     changeLive({ host, vmid: 100, process, log: (line) => lines.push(line) }, values, key, text);
-  return { calls, lines, change };
+  return { calls, lines, change, helpers: () => [...helpers.keys()] };
 }
 
 const disk = "/images/a.raw,format=raw";
@@ -175,12 +188,21 @@ test("plugs, moves and unplugs network cards", async () => {
   expect(replugged.calls).toEqual([
     "device_del net0",
     "netdev_del net0",
+    "start 100-net0",
+    "allow /io/net",
     "netdev_add net0",
     "device_add net0",
   ]);
+  expect(replugged.lines).toEqual([
+    "net0 has a user-mode network (outward only). Reach it with: ssh -p 20100 USER@127.0.0.1",
+  ]);
+  await replugged.change({ net0: mac }, "net0");
+  expect(replugged.calls.slice(-1)).toEqual(["forbid /io/net"]);
+  expect(replugged.helpers()).toEqual([]);
   const refused = world({ refuse: "device_add" });
   await expect(refused.change({}, "net0", mac)).rejects.toThrow("refused");
   expect(refused.calls.at(-1)).toBe("netdev_del net0");
+  expect(refused.helpers()).toEqual([]);
   expect(await world().change({ hotplug: "disk" }, "net0", mac)).toBe("pending");
 });
 

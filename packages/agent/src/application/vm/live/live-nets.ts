@@ -4,6 +4,14 @@ import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
 import { unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { guestTap } from "../start-plan.ts";
+import {
+  isUserNetwork,
+  startUserNetwork,
+  stopUserNetwork,
+  userNetworkId,
+  userNetworkRemarks,
+  userNetworkSocket,
+} from "../user-network.ts";
 import { readNet } from "@gpve/domain/vm/vm-network.ts";
 import { attempt, runningInput, runPlan, UNPLUG_TIMEOUT_MS, type LiveWork } from "./guest-devices.ts";
 
@@ -17,11 +25,7 @@ export async function plugLiveNet(
   const net = readNet(key, text);
   const after = { ...values, [key]: text };
   const input = runningInput(work, after);
-  if (net.bridge === undefined) {
-    await process.qmp.execute("netdev_add", { type: "user", id: key });
-    await addCard(work, key, net, input);
-    return;
-  }
+  if (net.bridge === undefined || isUserNetwork(host, net)) return plugUserNetwork(work, after, key, net);
   const bridge = await host.network.bridge(key, net);
   const tap = guestTap(host.network.newTap(vmid, key), net, bridge);
   const vhost = host.facts().vhostNet && net.model === "virtio";
@@ -31,6 +35,27 @@ export async function plugLiveNet(
     host: { ...input.host, bridgeMtu: { [net.bridge]: bridge.mtu } },
   });
   for (const line of await host.network.configure(tap.name, net)) log(`${key}: ${line}`);
+}
+
+/** The process behind the card runs before the card is there, and no longer than it. */
+async function plugUserNetwork(work: LiveWork, values: VmValues, key: string, net: NetDevice): Promise<void> {
+  const { host, vmid, process, log } = work;
+  const socket = await startUserNetwork(host, vmid, key, values);
+  try {
+    await process.allowFile(socket);
+    await process.qmp.execute("netdev_add", {
+      type: "stream",
+      id: key,
+      server: false,
+      addr: { type: "unix", path: socket.path },
+    });
+    await addCard(work, key, net, runningInput(work, values));
+  } catch (err) {
+    await stopUserNetwork(host, vmid, key);
+    throw err;
+  }
+  for (const line of userNetworkRemarks(host, vmid, values).filter((each) => each.startsWith(`${key} `)))
+    log(line);
 }
 
 async function addCard(
@@ -48,9 +73,13 @@ async function addCard(
   }
 }
 
-export async function unplugLiveNet({ process }: LiveWork, key: string): Promise<void> {
+export async function unplugLiveNet({ host, vmid, process }: LiveWork, key: string): Promise<void> {
   await unplugDevice(process.qmp, key, { timeoutMs: UNPLUG_TIMEOUT_MS });
   await process.qmp.execute("netdev_del", { id: key });
+  const socket = userNetworkSocket(host, vmid, key);
+  if (host.processes.get(userNetworkId(vmid, key)) === undefined) return;
+  await process.forbidFile(socket);
+  await stopUserNetwork(host, vmid, key);
 }
 
 /** Bridge, VLANs, rate and link state; the card stays as it is. */
@@ -58,7 +87,7 @@ export async function changeNet(work: LiveWork, values: VmValues, key: string, t
   const { host, vmid, process, log } = work;
   const before = readNet(key, values[key] ?? "");
   const net = readNet(key, text);
-  if (net.bridge !== undefined) {
+  if (net.bridge !== undefined && !isUserNetwork(host, net)) {
     const tap = host.network.tapOf(vmid, key);
     const bridge = await host.network.bridge(key, net);
     if (before.bridge !== net.bridge) await host.network.attach(tap, bridge.device);

@@ -1,0 +1,123 @@
+// What a running guest's processes have of the host: network namespace, limits. Looked at from outside, by their pids.
+import { copyFileSync, existsSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { exec } from "@gpve/kit/exec.ts";
+import { apiOf, loginHeaders, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { tinyImage } from "../support/images.ts";
+import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
+import { waitTask } from "../support/tasks.ts";
+import { testBridge, type TestBridge } from "../support/test-bridge.ts";
+import { processesOf } from "./guests/guest-world.ts";
+
+const missing = [
+  ...(process.getuid?.() === 0 ? [] : ["root"]),
+  ...(existsSync("/usr/bin/qemu-system-x86_64") ? [] : ["qemu-system-x86"]),
+  ...(existsSync("/usr/bin/swtpm") ? [] : ["swtpm"]),
+];
+if (missing.length > 0) console.warn(`SKIPPED isolation of guests: needs ${missing.join(", ")}`);
+
+const namespaceOf = (pid: number): string => readlinkSync(`/proc/${pid}/ns/net`);
+const own = readlinkSync("/proc/self/ns/net");
+
+describe.skipIf(missing.length > 0)("a running guest", () => {
+  let gpve: Gpve;
+  let api: Api;
+  let node: string;
+  let bridge: TestBridge;
+
+  const run = async (path: string, params: Record<string, string | number> = {}): Promise<void> => {
+    const answer = await api("POST", path, params);
+    expect(answer.status, answer.text).toBe(200);
+    expect(await waitTask(api, answer.data as string)).toMatchObject({ exitstatus: "OK" });
+  };
+  const vm = (vmid: number): string => `/nodes/${node}/qemu/${vmid}`;
+  const current = async (vmid: number): Promise<Record<string, unknown>> =>
+    (await api("GET", `${vm(vmid)}/status/current`)).data;
+  const create = async (vmid: number, params: Record<string, string | number>): Promise<number> => {
+    await run(`/nodes/${node}/qemu`, { vmid, memory: 64, ...params });
+    await run(`${vm(vmid)}/status/start`);
+    return Number((await current(vmid))["pid"]);
+  };
+  const helper = (id: string): number => {
+    const state = readFileSync(`${gpve.data}/run/guests/${id}/state`, "utf8");
+    return (JSON.parse(state) as { pid: number }).pid;
+  };
+  const linksOf = async (pid: number): Promise<{ ifname: string; flags: string[] }[]> => {
+    const { stdout } = await exec("nsenter", ["--target", String(pid), "--net", "ip", "-j", "link"]);
+    return JSON.parse(stdout) as { ifname: string; flags: string[] }[];
+  };
+  const expectEmpty = async (pid: number): Promise<void> => {
+    expect(namespaceOf(pid)).not.toBe(own);
+    const links = (await linksOf(pid)).filter(({ flags }) => flags.includes("UP"));
+    expect(links).toEqual([]);
+    expect((await linksOf(pid)).map(({ ifname }) => ifname)).toContain("lo");
+  };
+
+  beforeAll(async () => {
+    bridge = await testBridge();
+    gpve = await startGpve();
+    api = apiOf(gpve.credentials);
+    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  }, 120_000);
+  afterAll(async () => {
+    await gpve?.stop();
+    await bridge?.remove();
+    expect(processesOf(gpve.data)).toEqual([]);
+    rmSync(gpve.data, { recursive: true, force: true });
+  });
+
+  test("has an empty network namespace, its TPM too, with cards from the start and plugged later", async () => {
+    const pid = await create(100, {
+      net0: `virtio,bridge=${bridge.name}`,
+      tpmstate0: "local:1,version=v2.0",
+      vga: "qxl",
+      serial0: "socket",
+    });
+    await expectEmpty(pid);
+    await expectEmpty(helper("100-tpm"));
+    expect((await api("PUT", `${vm(100)}/config`, { net1: `virtio,bridge=${bridge.name}` })).status).toBe(
+      200,
+    );
+    expect(existsSync("/sys/class/net/tap100i1")).toBe(true);
+    await expectEmpty(pid);
+    await run(`${vm(100)}/status/stop`);
+  });
+
+  test("stays in the host's where `args` may need it", async () => {
+    // Only root himself may say `args`, by a login.
+    const byToken = api;
+    api = apiOf(gpve.credentials, await loginHeaders(gpve.credentials));
+    expect(namespaceOf(await create(101, { args: "-name other" }))).toBe(own);
+    api = byToken;
+    await run(`${vm(101)}/status/stop`);
+  });
+
+  test("has a user-mode network by a process of its own, and reaches out through it", async () => {
+    copyFileSync(await tinyImage(), `${gpve.data}/storage/local/import/tiny.qcow2`);
+    const pid = await create(102, {
+      net0: "virtio",
+      memory: 256,
+      agent: 1,
+      serial0: "socket",
+      scsihw: "virtio-scsi-single",
+      scsi0: "local:0,import-from=local:import/tiny.qcow2,format=qcow2",
+    });
+    await expectEmpty(pid);
+    expect(namespaceOf(helper("102-net0"))).toBe(own);
+    const { "gpve-notes": notes } = await current(102);
+    const port = /ssh -p (\d+) USER@127\.0\.0\.1/.exec(String(notes))?.[1];
+    expect(Number(port)).toBeGreaterThan(20_000);
+    await untilAgentAnswers(api, vm(102));
+    expect(await runByAgent(api, vm(102), "/bin/ip", "-4", "addr")).toContain("10.0.2.15");
+    expect((await api("PUT", `${vm(102)}/config`, { net1: "virtio" })).status).toBe(200);
+    expect(namespaceOf(helper("102-net1"))).toBe(own);
+    expect((await api("PUT", `${vm(102)}/config`, { delete: "net1" })).status).toBe(200);
+    expect(existsSync(`${gpve.data}/run/guests/102-net1/state`)).toBe(false);
+    // An agent that comes back finds both; one whose guest has ended meanwhile is ended.
+    await gpve.kill();
+    process.kill(pid, "SIGKILL");
+    gpve = await gpve.restart();
+    api = apiOf(gpve.credentials);
+    await expect.poll(() => processesOf(`${gpve.data}/run/guests/102-net0`), { timeout: 20_000 }).toEqual([]);
+  });
+});
