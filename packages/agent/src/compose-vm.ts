@@ -48,6 +48,7 @@ import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { CloudinitVolumes } from "./infrastructure/cloudinit/cloudinit-volume.ts";
 import { readSnippet } from "./infrastructure/cloudinit/snippets.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
+import { keepGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
 import { stopOrphanedHelpers } from "./infrastructure/guest-process/orphaned-helpers.ts";
@@ -65,6 +66,7 @@ import type { MappingHost } from "@gpve/domain/mapping/check-mapping.ts";
 import { changedHardware } from "./application/devices/check-mappings.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
+import { adoptFilters } from "./compose-vm-network.ts";
 import { composeGuestWatch } from "./compose-guest-watch.ts";
 import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/console-extensions.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm-agent-handlers.ts";
@@ -267,6 +269,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     // Its end is told: the next agent must not find it again.
     background(log, "clearing up after a guest", forgetEnded(processes, id));
     background(log, "clearing up after network cards", network.sweep());
+    background(log, "removing filters of network cards", network.unfilter(Number(id)));
   });
   return {
     handlers: {
@@ -335,9 +338,12 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         log.warn({ resource: label, cause: exit.cause }, "a guest ended while no agent ran");
         await processes.forget(id);
       }
+      await adoptFilters(network, configs, running, log);
       if (running.length > 0) log.info({ guests: running.length }, "adopted running guests");
     },
-    keepStatistics: (signal) => watch.run(signal),
+    keepStatistics: async (signal) => {
+      await Promise.all([watch.run(signal), keepGuestNetwork(network.macFilter, { clock, log }, signal)]);
+    },
     async startAfterBoot() {
       if (!bootedSince(data.file("agent", "boot-id"), parts.facts().bootId)) return;
       log.info({}, "the machine was booted: starting the guests that start with it");

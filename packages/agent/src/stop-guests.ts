@@ -7,6 +7,9 @@ import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
+import { exec } from "@gpve/kit/exec.ts";
+import { removeMacFilter } from "./infrastructure/net/mac-filter.ts";
+import { natTableName } from "./infrastructure/net/nat-table.ts";
 import { guestNetwork } from "./infrastructure/net/guest-network.ts";
 
 export interface StoppedGuests {
@@ -50,7 +53,12 @@ export async function stopGuests(
     for (const { id } of [...running, ...ended]) await guests.forget(id);
     if (unreachable.length === 0) {
       guests.sweep();
-      if (guests.confinement.level === "full") await guestNetwork(data, { clock }).teardown();
+      if (guests.confinement.level === "full") {
+        await guestNetwork(data, { clock }).teardown();
+        await removeMacFilter({ exec, table: natTableName(data.instanceId) }).catch((err: unknown) =>
+          ignore(err, "without nftables there is no filter"),
+        );
+      }
     }
     return {
       shutDown: outcomes.filter((itself) => itself).length,

@@ -73,6 +73,9 @@ export class VmWorld extends StorageWorld {
       },
       network: {
         isPortFree: async () => true,
+        filter: async () => ({}),
+        unfilter: async () => undefined,
+        filterRemarks: () => [],
         bridge: async (_key, net) => ({ device: net.bridge ?? "", mtu: 1500 }),
         newTap: (vmid, key) => `tap${vmid}i${key.slice(3)}`,
         tapOf: (vmid, key) => `tap${vmid}i${key.slice(3)}`,

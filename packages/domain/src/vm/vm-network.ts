@@ -9,6 +9,17 @@ export interface HostBridge {
   readonly mtu: number;
 }
 
+export interface KeyedNet {
+  readonly key: string;
+  readonly net: NetDevice;
+}
+
+export interface FilterOutcome {
+  readonly remark?: string;
+  /** Why frames with a foreign address pass all the same. */
+  readonly missing?: string;
+}
+
 export interface VmNetwork {
   /** Why this host gives us no taps, in words; undefined = it does. */
   readonly tapsMissing?: string | undefined;
@@ -23,6 +34,15 @@ export interface VmNetwork {
   /** Gives a tap its VLANs and rate. Returns what this host cannot enforce, in words. */
   configure(tap: string, net: NetDevice): Promise<readonly string[]>;
   attach(tap: string, bridge: string): Promise<void>;
+  /**
+   * Lets the card send with its own MAC address only, or, without `firewall`, with any. Before the tap is there, so that
+   * nothing is sent before. Returns what holds and what does not, in words.
+   */
+  filter(vmid: number, tap: string, net: NetDevice): Promise<FilterOutcome>;
+  /** One card has gone, or all of a guest. */
+  unfilter(vmid: number, tap?: string): Promise<void>;
+  /** How the cards of a running guest are filtered, in words. */
+  filterRemarks(vmid: number, nets: readonly KeyedNet[]): string[];
 }
 
 export function readNet(key: string, text: string): NetDevice {
@@ -30,7 +50,7 @@ export function readNet(key: string, text: string): NetDevice {
 }
 
 /** NICs in the order of their numbers. */
-export function listNets(values: VmValues): { readonly key: string; readonly net: NetDevice }[] {
+export function listNets(values: VmValues): KeyedNet[] {
   return Object.keys(values)
     .filter((key) => /^net\d+$/.test(key))
     .toSorted((a, b) => Number(a.slice(3)) - Number(b.slice(3)))

@@ -187,6 +187,7 @@ async function startQemu(
   for (const line of command.warnings) work.warn(line);
   for (const line of [...command.notes, ...userNetworkRemarks(host, vmid, values)]) work.log(line);
   await beforeStart();
+  await filterCards(host, vmid, values, work);
   const taken = await takeDevices(host, vmid, values, command.pciDevices);
   try {
     const process = await withPrefix(
@@ -212,7 +213,10 @@ async function startQemu(
         { signal: work.signal },
       );
   } catch (err) {
-    if (runningVm(host, vmid) === undefined) await taken.giveBack();
+    if (runningVm(host, vmid) === undefined) {
+      await taken.giveBack();
+      await host.network.unfilter(vmid);
+    }
     throw err;
   } finally {
     taken.release();
@@ -231,6 +235,16 @@ function withDevices(
     ...(pci.length === 0 ? {} : { note: { ...(start.note as object), pci } }),
     ...(writeMemory ? { memlock: "unlimited" } : {}),
   };
+}
+
+/** Before the guest can send anything. */
+async function filterCards(host: VmHost, vmid: number, values: VmValues, work: StartWork): Promise<void> {
+  for (const { key, net } of listNets(values)) {
+    if (isUserNetwork(host, net)) continue;
+    const { remark, missing } = await host.network.filter(vmid, host.network.newTap(vmid, key), net);
+    if (remark !== undefined) work.log(`${key}: ${remark}`);
+    if (missing !== undefined) work.warn(`${key}: ${missing}`);
+  }
 }
 
 /** What a NIC has besides its tap: VLANs, rate, a link that is down. */

@@ -4,6 +4,7 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { summarise } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { listNets } from "@gpve/domain/vm/vm-network.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { balloonInfo, driveStatistics, type DriveStatistics } from "./guest-statistics.ts";
@@ -45,7 +46,10 @@ export async function vmStatus(
     status: "running",
     uptime: uptimeSeconds,
     pid: process.pid,
-    ...runningFacts(process, userNetworkRemarks(host, vmid, config.values)),
+    ...runningFacts(process, [
+      ...userNetworkRemarks(host, vmid, config.values),
+      ...host.network.filterRemarks(vmid, listNets(config.values)),
+    ]),
     ...(await fromQemu(process, Number(shown["maxmem"]))),
   };
 }

@@ -55,6 +55,16 @@ export const capabilityProbes: readonly CapabilityProbe[] = [
     read: () => "a table could be made",
     fix: asRoot,
   },
+  {
+    name: "nft-bridge",
+    argv: inNamespace(
+      "nft",
+      "add table bridge gpve_probe; add chain bridge gpve_probe c { type filter hook prerouting priority 0; };",
+    ),
+    package: "nftables",
+    read: () => "frames on bridges can be filtered (firewall=1)",
+    fix: "load the module (modprobe nf_tables_bridge nft_meta_bridge) and run the agent as root, on a kernel that has it (Debian's linux-image-amd64 does)",
+  },
   { name: "dnsmasq", argv: ["dnsmasq", "--version"], package: "dnsmasq-base" },
   { name: "lvm", argv: ["lvm", "version"], package: "lvm2" },
   {

@@ -37,7 +37,7 @@ export async function makeGuestNetwork(
 
 /** Makes it again where somebody took away a part: dnsmasq was killed, the host's firewall was loaded anew. */
 export async function keepGuestNetwork(
-  network: Pick<NatBridge, "ensure" | "isWhole">,
+  network: { ensure(): Promise<unknown>; isWhole(): Promise<boolean> },
   deps: { readonly clock: Pick<Clock, "sleep">; readonly log: Logger },
   signal: AbortSignal,
 ): Promise<void> {

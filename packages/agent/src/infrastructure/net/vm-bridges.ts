@@ -1,17 +1,20 @@
 // Bridges and taps of VMs on this host.
 import { existsSync } from "node:fs";
-import { messageOf } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
-import type { HostBridge, VmNetwork } from "@gpve/domain/vm/vm-network.ts";
+import type { FilterOutcome, HostBridge, KeyedNet, VmNetwork } from "@gpve/domain/vm/vm-network.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
 import { listInterfaces } from "./interfaces.ts";
 import { kernelBridge } from "./nat-network.ts";
+import { MacFilter } from "./mac-filter.ts";
 import { natTableName } from "./nat-table.ts";
 import { limitRate, type RateTools, sweepLimits } from "./rate-limit.ts";
 import { isPortFree } from "./local-port.ts";
 import { tapName, whyNoTaps } from "./tap-name.ts";
+
+const FILTERED = "firewall=1 keeps the card to its own MAC address; further firewall rules do not exist yet";
 
 export interface VmBridgesOptions {
   readonly instanceId: string;
@@ -22,6 +25,7 @@ export interface VmBridgesOptions {
 
 export class VmBridges implements VmNetwork {
   readonly tapsMissing = whyNoTaps(process.getuid?.() === 0, existsSync);
+  readonly macFilter: MacFilter;
   readonly #options: VmBridgesOptions;
   readonly #exists: (name: string) => boolean;
   /** Unknown at first: an agent before this one may have made some. */
@@ -29,6 +33,7 @@ export class VmBridges implements VmNetwork {
 
   constructor(options: VmBridgesOptions) {
     this.#options = options;
+    this.macFilter = new MacFilter({ exec: options.exec, table: natTableName(options.instanceId) });
     this.#exists = options.exists ?? ((name) => existsSync(`/sys/class/net/${name}`));
   }
 
@@ -77,6 +82,51 @@ export class VmBridges implements VmNetwork {
 
   async attach(tap: string, bridge: string): Promise<void> {
     await this.#options.exec("ip", ["link", "set", "dev", tap, "master", bridge]);
+  }
+
+  async filter(vmid: number, tap: string, net: NetDevice): Promise<FilterOutcome> {
+    const { macaddr: mac } = net;
+    if (net.firewall !== true) {
+      await this.unfilter(vmid, tap);
+      return {};
+    }
+    try {
+      if (mac === undefined) throw new AppError("request.invalid", "the card has no MAC address");
+      await this.macFilter.add({ vmid, tap, mac });
+      return { remark: FILTERED };
+    } catch (err) {
+      const missing = `firewall=1 is not kept, the card may send with any MAC address: ${messageOf(err)}`;
+      return { missing };
+    }
+  }
+
+  async unfilter(vmid: number, tap?: string): Promise<void> {
+    await this.macFilter.remove((card) => card.vmid === vmid && (tap === undefined || card.tap === tap));
+  }
+
+  filterRemarks(vmid: number, nets: readonly KeyedNet[]): string[] {
+    return nets.flatMap(({ key, net }) => {
+      if (net.firewall !== true || net.bridge === undefined || this.tapsMissing !== undefined) return [];
+      const filtered = this.macFilter.has(this.tapOf(vmid, key));
+      return [
+        `${key}: ${filtered ? FILTERED : "firewall=1 is not kept: the card may send with any MAC address"}`,
+      ];
+    });
+  }
+
+  /** Cards of guests that ran before we did. */
+  async adoptFilters(
+    guests: readonly { readonly vmid: number; readonly nets: readonly KeyedNet[] }[],
+  ): Promise<void> {
+    const cards = guests.flatMap(({ vmid, nets }) =>
+      nets.flatMap(({ key, net }) => {
+        const tap = this.tapOf(vmid, key);
+        if (net.firewall !== true || net.macaddr === undefined || !this.#exists(tap)) return [];
+        return [{ vmid, tap, mac: net.macaddr }];
+      }),
+    );
+    await this.macFilter.add(...cards);
+    if (cards.length === 0) await this.macFilter.sweep();
   }
 
   /** Nothing of cards that are gone stays in the kernel. */

@@ -66,6 +66,12 @@ function world(script: Script = {}) {
     },
     network: {
       isPortFree: async () => true,
+      filter: async (_vmid: number, tap: string, net: { firewall?: boolean }) => {
+        if (net.firewall !== true) return {};
+        calls.push(`filter ${tap}`);
+        return { remark: "filtered" };
+      },
+      unfilter: async (_vmid: number, tap: string) => void calls.push(`unfilter ${tap}`),
       bridge: async (_key: string, net: { bridge?: string }) => ({
         device: `${net.bridge ?? ""}k`,
         mtu: 1500,
@@ -188,6 +194,7 @@ test("plugs, moves and unplugs network cards", async () => {
   expect(replugged.calls).toEqual([
     "device_del net0",
     "netdev_del net0",
+    "unfilter tap100i0",
     "start 100-net0",
     "allow /io/net",
     "netdev_add net0",
@@ -204,6 +211,22 @@ test("plugs, moves and unplugs network cards", async () => {
   expect(refused.calls.at(-1)).toBe("netdev_del net0");
   expect(refused.helpers()).toEqual([]);
   expect(await world().change({ hotplug: "disk" }, "net0", mac)).toBe("pending");
+});
+
+test("filters a card before it can send, and no longer than it is there", async () => {
+  const card = "virtio=BC:24:11:00:00:01,bridge=vmbr0";
+  const plugged = world();
+  await plugged.change({}, "net0", `${card},firewall=1`);
+  expect(plugged.calls.slice(0, 2)).toEqual(["filter tap100i0", "tap net0 tap100i0 vmbr0k"]);
+  expect(plugged.lines).toContain("net0: filtered");
+  await plugged.change({ net0: `${card},firewall=1` }, "net0");
+  expect(plugged.calls.at(-1)).toBe("unfilter tap100i0");
+  const refused = world({ refuse: "device_add" });
+  await expect(refused.change({}, "net0", `${card},firewall=1`)).rejects.toThrow("refused");
+  expect(refused.calls.at(-1)).toBe("unfilter tap100i0");
+  const switched = world();
+  await switched.change({ net0: card }, "net0", `${card},firewall=1`);
+  expect(switched.calls.at(-1)).toBe("filter tap100i0");
 });
 
 test("grows and shrinks CPUs and memory where the guest was started for it", async () => {

@@ -29,11 +29,17 @@ export async function plugLiveNet(
   const bridge = await host.network.bridge(key, net);
   const tap = guestTap(host.network.newTap(vmid, key), net, bridge);
   const vhost = host.facts().vhostNet && net.model === "virtio";
-  await process.plugTap(key, { ...tap, vhost });
-  await addCard(work, key, net, {
-    ...input,
-    host: { ...input.host, bridgeMtu: { [net.bridge]: bridge.mtu } },
-  });
+  await filterCard(work, key, tap.name, net);
+  try {
+    await process.plugTap(key, { ...tap, vhost });
+    await addCard(work, key, net, {
+      ...input,
+      host: { ...input.host, bridgeMtu: { [net.bridge]: bridge.mtu } },
+    });
+  } catch (err) {
+    await host.network.unfilter(vmid, tap.name);
+    throw err;
+  }
   for (const line of await host.network.configure(tap.name, net)) log(`${key}: ${line}`);
 }
 
@@ -58,6 +64,16 @@ async function plugUserNetwork(work: LiveWork, values: VmValues, key: string, ne
     log(line);
 }
 
+async function filterCard(
+  { host, vmid, log }: LiveWork,
+  key: string,
+  tap: string,
+  net: NetDevice,
+): Promise<void> {
+  const { remark, missing } = await host.network.filter(vmid, tap, net);
+  for (const line of [remark, missing]) if (line !== undefined) log(`${key}: ${line}`);
+}
+
 async function addCard(
   { process }: LiveWork,
   key: string,
@@ -74,8 +90,10 @@ async function addCard(
 }
 
 export async function unplugLiveNet({ host, vmid, process }: LiveWork, key: string): Promise<void> {
+  const tap = host.network.tapOf(vmid, key);
   await unplugDevice(process.qmp, key, { timeoutMs: UNPLUG_TIMEOUT_MS });
   await process.qmp.execute("netdev_del", { id: key });
+  await host.network.unfilter(vmid, tap);
   const socket = userNetworkSocket(host, vmid, key);
   if (host.processes.get(userNetworkId(vmid, key)) === undefined) return;
   await process.forbidFile(socket);
@@ -92,6 +110,7 @@ export async function changeNet(work: LiveWork, values: VmValues, key: string, t
     const bridge = await host.network.bridge(key, net);
     if (before.bridge !== net.bridge) await host.network.attach(tap, bridge.device);
     for (const line of await host.network.configure(tap, net)) log(`${key}: ${line}`);
+    if ((before.firewall ?? false) !== (net.firewall ?? false)) await filterCard(work, key, tap, net);
   }
   if ((before.link_down ?? false) !== (net.link_down ?? false))
     await process.qmp.execute("set_link", { name: key, up: net.link_down !== true });
