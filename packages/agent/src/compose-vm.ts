@@ -55,7 +55,6 @@ import { stopOrphanedHelpers } from "./infrastructure/guest-process/orphaned-hel
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import { openTerminal } from "./infrastructure/host/terminal-process.ts";
 import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
-import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
 import { connectConsole } from "./infrastructure/vm/console-socket.ts";
 import { HostFactsKeeper } from "./infrastructure/qemu/host-facts-keeper.ts";
 import { takeGuestFile } from "./infrastructure/vm/guest-written-file.ts";
@@ -66,6 +65,7 @@ import type { MappingHost } from "@gpve/domain/mapping/check-mapping.ts";
 import { changedHardware } from "./application/devices/check-mappings.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
+import { findSupervisor, type SupervisorParts } from "./compose-supervisor.ts";
 import { adoptFilters } from "./compose-vm-network.ts";
 import { composeGuestWatch } from "./compose-guest-watch.ts";
 import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/console-extensions.ts";
@@ -98,8 +98,7 @@ export interface VmParts {
   readonly memory: HostMemory;
   /** Bytes that the host has and uses. */
   readonly memoryUse: () => Promise<{ readonly total: number; readonly used: number }>;
-  /** The guest supervisor, ready or to be built. */
-  readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
+  readonly supervisor: SupervisorParts["supervisor"];
   /** Told how long each look at all running guests took. */
   readonly observeMonitoring: (seconds: number) => void;
 }
@@ -373,22 +372,6 @@ async function forgetEnded(processes: SupervisedGuests, id: string): Promise<voi
   } catch (err) {
     if (!isAppError(err, "object.conflict")) throw err;
     ignore(err, "it is being started again");
-  }
-}
-
-/** Without a supervisor no guest starts, and everything else works: whoever starts one is told why. */
-async function findSupervisor(parts: VmParts): Promise<{ path: string; missing?: Promise<never> }> {
-  if ("binary" in parts.supervisor) return { path: parts.supervisor.binary };
-  try {
-    const { sourceFolder } = parts.supervisor;
-    return {
-      path: await supervisorBinary({ sourceFolder, cacheFolder: parts.data.file("agent"), exec: parts.exec }),
-    };
-  } catch (err) {
-    parts.log.error({ err: messageOf(err) }, "no guest can start");
-    const missing = Promise.reject<never>(err instanceof Error ? err : new Error(String(err)));
-    missing.catch((reason: unknown) => ignore(reason, "told to whoever starts a guest"));
-    return { path: "gpve-supervisor", missing };
   }
 }
 

@@ -1,0 +1,33 @@
+// Finds or builds the program that holds each guest.
+import { messageOf } from "@gpve/contracts/errors.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
+
+export interface SupervisorParts {
+  /** The guest supervisor, ready or to be built. */
+  readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
+  readonly data: DataDir;
+  readonly exec: Exec;
+  readonly log: Logger;
+}
+
+/** Without a supervisor no guest starts, and everything else works: whoever starts one is told why. */
+export async function findSupervisor(
+  parts: SupervisorParts,
+): Promise<{ path: string; missing?: Promise<never> }> {
+  if ("binary" in parts.supervisor) return { path: parts.supervisor.binary };
+  try {
+    const { sourceFolder } = parts.supervisor;
+    return {
+      path: await supervisorBinary({ sourceFolder, cacheFolder: parts.data.file("agent"), exec: parts.exec }),
+    };
+  } catch (err) {
+    parts.log.error({ err: messageOf(err) }, "no guest can start");
+    const missing = Promise.reject<never>(err instanceof Error ? err : new Error(String(err)));
+    missing.catch((reason: unknown) => ignore(reason, "told to whoever starts a guest"));
+    return { path: "gpve-supervisor", missing };
+  }
+}
