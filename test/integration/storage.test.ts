@@ -1,10 +1,19 @@
 // Storages of a real `gpve up`: uploads by clients nobody here wrote, downloads, volumes, crashes.
 import { createHash, randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
@@ -191,6 +200,50 @@ test("a storage that cannot be used is refused when it is defined, and not kept"
   expect((await api("GET", "/storage/gone")).status).toBe(500);
 });
 
+test("a storage is not defined, and not used, where it would overlap what is not its own", async () => {
+  const define = (path: string, more: object = {}): Promise<{ reason: string; status: number }> =>
+    api("POST", "/storage", { storage: "over", type: "dir", path, content: "snippets", ...more });
+  for (const path of [
+    "/etc/gpve-over",
+    "/var",
+    "/dev/shm/over",
+    gpve.data,
+    join(gpve.data, "storage"),
+    dirname(gpve.data),
+  ])
+    expect((await define(path)).reason).toMatch(
+      /^create storage failed: storage 'over' cannot use .* choose a directory/,
+    );
+  expect((await define(join(gpve.data, "storage/local"))).reason).toContain(
+    "where storage 'local' keeps its volumes",
+  );
+  // A link that is there, and one that comes later.
+  const path = join(folder, "over");
+  symlinkSync("/etc", path);
+  expect((await define(path)).reason).toContain("(which really is /etc): it is /etc");
+  rmSync(path);
+  expect((await define(path)).status).toBe(200);
+  writeFileSync(join(path, "snippets/a.yml"), "a");
+  const content = `/nodes/${node}/storage/over/content`;
+  expect((await api("GET", content)).data).toMatchObject([{ volid: "over:snippets/a.yml" }]);
+  rmSync(path, { recursive: true });
+  symlinkSync(join(gpve.data, "secrets"), path);
+  for (const refused of [
+    await api("GET", content),
+    await api("GET", `${content}/snippets%2Fa.yml`),
+    await api("PUT", "/storage/over", { "content-dirs": "snippets=other" }),
+  ])
+    expect(refused.reason).toContain("the data directory of gpve");
+  expect((await api("GET", `/nodes/${node}/storage/over/status`)).data).toMatchObject({ active: 0 });
+  expect((await api("PUT", "/storage/over", { disable: 1 })).status).toBe(200);
+  expect((await api("DELETE", "/storage/over")).status).toBe(200);
+  // Nor is any of it a guest's.
+  const map = (to: string): Promise<{ reason: string }> =>
+    api("POST", "/cluster/mapping/dir", { id: "over", map: `node=${node},path=${to}` });
+  expect((await map("/etc")).reason).toContain("it is /etc");
+  expect((await map(path)).reason).toContain("the data directory of gpve");
+});
+
 test("gpvectl uploads and lists", async () => {
   const file = join(folder, "ctl.iso");
   writeFileSync(file, payload);
@@ -262,6 +315,18 @@ if (!canMount) console.warn("SKIPPED: a full storage needs the right to mount a 
 afterAll(async () => {
   if (canMount) await exec("umount", [tiny]);
   rmSync(tiny, { recursive: true, force: true });
+});
+
+test.skipIf(!canMount)("a storage is not defined over what is mounted from elsewhere", async () => {
+  const point = join(folder, "bound");
+  mkdirSync(point);
+  await exec("mount", ["--bind", "/etc", point]);
+  try {
+    const refused = await api("POST", "/storage", { storage: "bound", type: "dir", path: point });
+    expect(refused.reason).toContain(`cannot use ${point}: it is /etc`);
+  } finally {
+    await exec("umount", [point]);
+  }
 });
 
 test.skipIf(!canMount)("a storage that is full refuses, and keeps nothing of what did not fit", async () => {

@@ -12,6 +12,7 @@ import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { isEnded } from "@gpve/kit/operation/states.ts";
+import type { PathGuard } from "./infrastructure/host/path-guard.ts";
 import { UploadSpool } from "./infrastructure/storage/upload-spool.ts";
 import { backupTime } from "./application/storage/local-time.ts";
 import { NodeStorages } from "./application/storage/node-storages.ts";
@@ -35,6 +36,7 @@ export interface StorageSettings {
   readonly data: DataDir;
   readonly node: string;
   readonly definitions: () => readonly StorageDefinition[];
+  readonly guard: PathGuard;
   readonly isContainer?: (vmid: number) => boolean;
   readonly ownership?: VolumeOwnership;
   /** Through which files are fetched. */
@@ -68,9 +70,11 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
         definition,
         exec: settings.exec,
         backupTime,
+        guard: (each) => settings.guard.requireStorage(each, "used"),
         ...(settings.ownership === undefined ? {} : { ownership: settings.ownership }),
       }),
     clock,
+    guard: (definition) => settings.guard.requireStorage(definition, "defined"),
     onProblem: (storage, problem) => log.warn({ storage, problem }, "storage cannot be used"),
   });
   const files = new HostStorageFiles({ exec: settings.exec });

@@ -53,6 +53,7 @@ import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
 import { stopOrphanedHelpers } from "./infrastructure/guest-process/orphaned-helpers.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
+import type { PathGuard } from "./infrastructure/host/path-guard.ts";
 import { openTerminal } from "./infrastructure/host/terminal-process.ts";
 import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
 import { connectConsole } from "./infrastructure/vm/console-socket.ts";
@@ -83,6 +84,7 @@ import { createVmMonitorHandlers } from "./presentation/pve/vm-monitor-handlers.
 
 export interface VmParts {
   readonly data: DataDir;
+  readonly guard: PathGuard;
   readonly node: string;
   readonly records: () => Records;
   readonly facts: () => NodeFacts;
@@ -184,6 +186,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     memory: parts.memory,
     pci: new PciReservations(processes),
     directories: () => mappings().directories,
+    requireDirectory: (subject, path) => parts.guard.requireDirectory(subject, path),
     hostKnown: () => hostFacts.fresh(),
     mayStart: async () => {
       await supervisor.missing;

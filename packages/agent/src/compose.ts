@@ -28,6 +28,7 @@ import { composeHost } from "./compose-host.ts";
 import { composeImages } from "./compose-images.ts";
 import { createStorageChecks } from "./application/storage/check-storage.ts";
 import { datacenterCollection } from "./application/vm/vm-configs.ts";
+import { PathGuard } from "./infrastructure/host/path-guard.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeVms } from "./compose-vm.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
@@ -139,9 +140,11 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     const set = settings.records().collection(datacenterCollection).get("options")?.value["http_proxy"];
     return typeof set === "string" ? set : undefined;
   };
+  const guard = new PathGuard({ node: nodeName, dataDir: data.path, storages: settings.storages });
   const storage = composeStorage({
     data,
     proxy,
+    guard,
     node: nodeName,
     definitions: settings.storages,
     ...(settings.isContainer === undefined ? {} : { isContainer: settings.isContainer }),
@@ -159,6 +162,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
 
   const vms = await composeVms({
     data,
+    guard,
     node: nodeName,
     records: settings.records,
     facts: known,
@@ -233,11 +237,11 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       ...images,
       ...vms.extensions,
       ...createStorageChecks(storage.storages),
-      ...createMappingChecks(nodeName, {
-        pciDevices: () => listPciDevices(),
-        usbDevices: () => listUsbDevices(),
-        kindOf: pathKind,
-      }),
+      ...createMappingChecks(
+        nodeName,
+        { pciDevices: () => listPciDevices(), usbDevices: () => listUsbDevices(), kindOf: pathKind },
+        (path) => guard.requireDirectory("a directory mapping", path),
+      ),
       [PROBE_ROUTE]: async (params, ctx) => {
         ctx.access.require(`/nodes/${nodeName}`, ["Sys.Modify"]);
         const { requestId } = params;

@@ -2,8 +2,10 @@
 import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import { MAPPING_CHECK_ROUTE } from "@gpve/domain/mapping/mapping-checks.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { claimedBy, hostPaths } from "@gpve/domain/storage/protected-paths.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { Mappings } from "./application/mapping/mappings.ts";
+import type { StorageDefinitions } from "./application/storage/storage-definitions.ts";
 import { agentCall, requireAgent } from "./application/node/call-agent.ts";
 import { createMappingHandlers } from "./presentation/http/mapping/mapping-handlers.ts";
 
@@ -11,16 +13,19 @@ export function composeMappings(parts: {
   readonly records: Records;
   readonly agents: AgentDirectory;
   readonly localNode: string;
+  readonly dataDir: string;
+  readonly storages: StorageDefinitions;
 }): PveHandlers {
-  const { records, agents, localNode } = parts;
+  const { records, agents, localNode, storages } = parts;
   const mappings = new Mappings({
     records,
     localNode,
-    check: async (node, type, all, ctx) => {
+    claimed: () => [...hostPaths(parts.dataDir), ...storages.definitions().flatMap(claimedBy)],
+    check: async (node, type, all, ctx, options = {}) => {
       const { data } = await requireAgent({ agents: () => agents, localNode }, node).call(
         agentCall(
           MAPPING_CHECK_ROUTE,
-          { node, type, mappings: all.map(({ id, map }) => ({ id, map })) },
+          { node, type, mappings: all.map(({ id, map }) => ({ id, map })), ...options },
           ctx,
         ),
         ctx.signal,

@@ -28,7 +28,7 @@ import { createGuestReadHandlers } from "./presentation/http/guest/guest-read-ha
 import { createSdnHandlers } from "./presentation/http/network/sdn-handlers.ts";
 import { createNodeReadHandlers } from "./presentation/http/node/node-read-handlers.ts";
 import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
-import { attemptStorage } from "./application/storage/attempt-storage.ts";
+import { attemptStorage, checkStoragePlace } from "./application/storage/attempt-storage.ts";
 import { createStorageHandlers } from "./presentation/http/storage/storage-handlers.ts";
 import { createClusterTaskHandlers } from "./presentation/http/task/cluster-task-handlers.ts";
 
@@ -69,6 +69,12 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     ...createStorageHandlers({
       storages,
       attempt: (definition, ctx) => attemptStorage({ agents: parts.agents, node: nodeName }, definition, ctx),
+      checkPlace: (definition, ctx) =>
+        checkStoragePlace(
+          { agents: parts.agents, nodes: () => board.list().map((each) => each.node) },
+          definition,
+          ctx,
+        ),
     }),
     ...createGuestReadHandlers({ guests: readGuests, agents: parts.agents }),
     ...createContainerHandlers({ guests: readGuests }),

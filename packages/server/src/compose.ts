@@ -160,7 +160,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     names: settings.names,
   });
   const membership = new Membership({ records, clock, issuer: pki, random: randomBytes });
-  const storages = new StorageDefinitions(records);
+  const storages = new StorageDefinitions(records, data.path);
   await storages.ensureDefault(data.file("storage", "local"));
   const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
   const audit = await openFileAuditLog({ dir: data.file("audit"), key: masterKey, clock, log });
@@ -297,7 +297,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
           }),
           ...backupJobs.handlers,
           ...consoles.handlers,
-          ...composeMappings({ records, ...reach }),
+          ...composeMappings({ records, ...reach, dataDir: data.path, storages }),
         },
         agents,
         localNode: nodeName,

@@ -108,6 +108,7 @@ export class VmWorld extends StorageWorld {
       memory: this.memory,
       pci: new PciReservations(this.guests),
       directories: () => this.directories,
+      requireDirectory: async () => undefined,
       hostKnown: async () => undefined,
       mayStart: () => this.mayStart,
       qemuBinary: "/usr/bin/qemu-system-x86_64",

@@ -1,5 +1,5 @@
 // Checks mappings of the cluster against this node, for a server that was asked to.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import {
   checkDirectoryEntry,
   checkPciEntry,
@@ -13,14 +13,34 @@ import type { ExtensionHandler } from "../agent.ts";
 export function createMappingChecks(
   node: string,
   host: MappingHost,
+  /** Throws when guests may not have a directory of this host. */
+  requireDirectory: (path: string) => Promise<void>,
 ): Readonly<Record<string, ExtensionHandler>> {
+  const placeFault = async ({ path }: MappingEntry): Promise<string | undefined> => {
+    try {
+      if (path !== undefined) await requireDirectory(path);
+      return undefined;
+    } catch (err) {
+      if (!isAppError(err)) throw err;
+      return err.message;
+    }
+  };
   return {
-    [MAPPING_CHECK_ROUTE]: ({ type, mappings }) => {
+    [MAPPING_CHECK_ROUTE]: ({ type, mappings, onlyPlace }) => {
       const kind = mappingTypes.find((each) => each === type);
       if (kind === undefined || !Array.isArray(mappings))
         throw new AppError("request.invalid", "a check of mappings needs a type and mappings");
-      return (mappings as readonly Pick<Mapping, "id" | "map">[]).map(({ id, map }) =>
-        entriesOn({ type: kind, id, map }, node).flatMap((entry) => faultOf(kind, id, entry, host) ?? []),
+      const faults = async (id: string, entry: MappingEntry): Promise<string[]> => {
+        const found = onlyPlace === true ? undefined : faultOf(kind, id, entry, host);
+        const fault = found ?? (kind === "dir" ? await placeFault(entry) : undefined);
+        return fault === undefined ? [] : [fault];
+      };
+      return Promise.all(
+        (mappings as readonly Pick<Mapping, "id" | "map">[]).map(async ({ id, map }) =>
+          (
+            await Promise.all(entriesOn({ type: kind, id, map }, node).map((entry) => faults(id, entry)))
+          ).flat(),
+        ),
       );
     },
   };

@@ -7,9 +7,9 @@ import type { NodeStorages } from "./node-storages.ts";
 
 export function createStorageChecks(storages: NodeStorages): Readonly<Record<string, ExtensionHandler>> {
   return {
-    [STORAGE_CHECK_ROUTE]: async ({ definition }, ctx) => {
+    [STORAGE_CHECK_ROUTE]: async ({ definition, onlyPlace }, ctx) => {
       ctx.access.require("/storage", ["Datastore.Allocate"]);
-      await storages.attempt(storageCollection.decode(definition));
+      await storages.attempt(storageCollection.decode(definition), { onlyPlace: onlyPlace === true });
       return null;
     },
   };

@@ -19,6 +19,8 @@ export interface NodeStoragesDeps {
   readonly definitions: () => readonly StorageDefinition[];
   readonly pluginFor: (definition: StorageDefinition) => StoragePlugin;
   readonly clock: Clock;
+  /** Throws when a storage that is about to be defined would be in a place that is not its to have. */
+  readonly guard?: (definition: StorageDefinition) => Promise<void>;
   readonly onProblem: (storage: string, problem: string) => void;
 }
 
@@ -85,9 +87,10 @@ export class NodeStorages {
     return { definition, plugin: this.#remember(definition).plugin };
   }
 
-  /** Activates a storage that is not defined yet, where it would be used here. */
-  async attempt(definition: StorageDefinition): Promise<void> {
-    if (this.isEnabled(definition)) await this.#pluginFor(definition).activate();
+  /** Looks where a storage that is not defined yet would be, and activates it if it would be used here. */
+  async attempt(definition: StorageDefinition, { onlyPlace = false } = {}): Promise<void> {
+    if (servesNode(definition, this.#deps.node)) await this.#deps.guard?.(definition);
+    if (!onlyPlace && this.isEnabled(definition)) await this.#pluginFor(definition).activate();
   }
 
   volume(volid: string): OpenVolume {

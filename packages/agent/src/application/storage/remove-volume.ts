@@ -26,6 +26,7 @@ export function removeVolumeOperation(storages: NodeStorages): OperationDefiniti
         name: "remove",
         run: async (ctx) => {
           const { plugin, volname } = storages.volume(ctx.args.volid);
+          await plugin.activate();
           const wasThere = await plugin.free(volname, { signal: ctx.signal });
           if (!wasThere) ctx.log(`disk image '${plugin.path(volname)}' does not exist`);
           ctx.log(`Removed volume '${ctx.args.volid}'`);

@@ -64,6 +64,7 @@ async function startOne(
 ): Promise<GuestFile> {
   const directory = mappedDirectory(host, share.dirid);
   if (!host.fileExists(directory)) throw refused(`Path ${directory} does not exist`);
+  await host.requireDirectory(`directory mapping '${share.dirid}'`, directory);
   if (!host.fileExists(PROGRAM))
     throw refused("virtiofsd is not installed: apt-get install -y qemu-system-common");
   const id = fileServerId(vmid, index);

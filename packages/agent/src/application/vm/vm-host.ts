@@ -38,6 +38,8 @@ export interface VmHost {
   readonly pci: PciReservations;
   /** Directories that the cluster's mappings name on this node. */
   readonly directories: () => ReadonlyMap<string, string>;
+  /** Throws when a directory of the host is, holds or lies in what no guest may have. */
+  readonly requireDirectory: (subject: string, path: string) => Promise<void>;
   /** Resolves when the facts may be used. */
   readonly hostKnown: () => Promise<void>;
   /** Resolves when it is also known what runs guests here; rejects where nothing does. */

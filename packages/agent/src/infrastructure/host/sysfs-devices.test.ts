@@ -177,17 +177,26 @@ describe("USB devices", () => {
       usbDevices: () => listUsbDevices(sys),
       kindOf: pathKind,
     };
-    const [check] = Object.values(createMappingChecks("n1", host));
-    const faults = (type: string, ...map: string[]): unknown =>
+    const [check] = Object.values(
+      createMappingChecks("n1", host, async (path) => {
+        if (path === "/etc") throw new AppError("request.invalid", "it is /etc");
+      }),
+    );
+    const faults = async (type: string, ...map: string[]): Promise<unknown> =>
       check?.({ type, mappings: [{ id: "x", map }] }, undefined as never);
-    expect(faults("usb", "node=n1,id=046d:c52b", "node=n1,id=0000:0000", "node=n2,id=0000:0001")).toEqual([
-      ["usb device '0000:0000' not found"],
+    expect(
+      await faults("usb", "node=n1,id=046d:c52b", "node=n1,id=0000:0000", "node=n2,id=0000:0001"),
+    ).toEqual([["usb device '0000:0000' not found"]]);
+    expect(await faults("pci", `node=n1,path=${GPU},id=10de:1234`)).toEqual([
+      [`pci device '${GPU}' not found`],
     ]);
-    expect(faults("pci", `node=n1,path=${GPU},id=10de:1234`)).toEqual([[`pci device '${GPU}' not found`]]);
-    expect(faults("dir", `node=n1,path=${sys}`, "node=n1,path=/etc/hostname")).toEqual([
+    expect(await faults("dir", `node=n1,path=${sys}`, "node=n1,path=/etc/hostname")).toEqual([
       ["Path /etc/hostname exists, but is not a directory"],
     ]);
+    expect(await faults("dir", "node=n1,path=/etc")).toEqual([["it is /etc"]]);
+    const mappings = [{ id: "x", map: ["node=n1,path=/nowhere"] }];
+    expect(await check?.({ type: "dir", mappings, onlyPlace: true }, undefined as never)).toEqual([[]]);
     expect(existsSync("/nowhere") || pathKind("/nowhere")).toBeUndefined();
-    expect(() => faults("moon")).toThrow("needs a type");
+    await expect(faults("moon")).rejects.toThrow("needs a type");
   });
 });

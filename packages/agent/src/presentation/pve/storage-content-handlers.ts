@@ -80,6 +80,7 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
       const found = volumeOf(deps, storage, volume);
       requireVolumeAccess(ctx.access, found.facts);
       const { plugin, volname } = found;
+      await plugin.activate();
       const { size, used, format } = await sizeOf(found);
       const shown = { path: plugin.path(volname), size, used, format };
       if (found.name.type !== "backup") return shown;
@@ -94,6 +95,7 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
       const found = volumeOf(deps, params.storage, params.volume);
       requireVolumeAccess(ctx.access, found.facts);
       const { plugin, volname } = found;
+      await plugin.activate();
       if (params.notes !== undefined) await plugin.setNotes(volname, params.notes);
       if (params.protected !== undefined) {
         if (params.protected) await requireRoomForProtected(found, ctx.access);

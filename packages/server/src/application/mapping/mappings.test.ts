@@ -10,13 +10,16 @@ const ctx = seeing("/mapping/pci/gpu", "/mapping/usb/key", "/mapping/dir/share")
 const GPU = "node=n1,path=0000:01:00.0,id=10de:1234";
 
 let faults: readonly (readonly string[])[];
+let places: readonly (readonly string[])[];
 let handlers: ReturnType<typeof createMappingHandlers>;
 beforeEach(() => {
   faults = [];
+  places = [];
   const mappings = new Mappings({
     records: new MemoryRecords(),
     localNode: "n1",
-    check: async () => faults,
+    check: async (_node, _type, _mappings, _ctx, options) => (options?.onlyPlace === true ? places : faults),
+    claimed: () => [{ path: "/etc", owner: "which belongs to the system" }],
   });
   handlers = createMappingHandlers({ mappings });
 });
@@ -101,5 +104,15 @@ describe("mappings of the cluster", () => {
     expect(await call("GET /cluster/mapping/dir", {})).toHaveLength(1);
     expect(await call("GET /cluster/mapping/dir/{id}", { id: "share" })).toMatchObject({ map: elsewhere });
     expect(await call("DELETE /cluster/mapping/dir/{id}", { id: "share" })).toBeNull();
+  });
+
+  it("of directories are refused where no guest may be, here by name and there by what the node says", async () => {
+    const make = (path: string): Promise<unknown> =>
+      call("POST /cluster/mapping/dir", { id: "share", map: [`node=n2,path=${path}`] });
+    await expect(make("//etc/./ssl/")).rejects.toThrow(
+      "directory mapping 'share' cannot use /etc/ssl: it lies in /etc",
+    );
+    places = [["it really is /etc"]];
+    await expect(make("/srv/link")).rejects.toThrow("it really is /etc");
   });
 });

@@ -1,16 +1,20 @@
 // The cluster's mappings: create, change, remove, show, and check on a node.
 import { createHash } from "node:crypto";
+import { isAppError } from "@gpve/contracts/errors.ts";
 import {
   changedMapping,
   entriesOn,
   mappingCollection,
   mappingKey,
   newMapping,
+  readEntry,
   type Mapping,
   type MappingOptions,
   type MappingType,
 } from "@gpve/domain/mapping/mapping.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { refuseClaimed, type ClaimedPath } from "@gpve/domain/storage/protected-paths.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import { canonicalJson } from "@gpve/kit/canonical-json.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { alreadyThere, conflict, missing, prefixed, refused } from "../access/failures.ts";
@@ -21,12 +25,16 @@ export type CheckOnNode = (
   type: MappingType,
   mappings: readonly { readonly id: string; readonly map: readonly string[] }[],
   ctx: RequestContext,
+  /** Only directories that no guest may have are faults. */
+  options?: { readonly onlyPlace?: boolean },
 ) => Promise<readonly (readonly string[])[]>;
 
 export interface MappingDeps {
   readonly records: Records;
   readonly localNode: string;
   readonly check: CheckOnNode;
+  /** What no directory for guests may overlap, by its name alone. */
+  readonly claimed?: () => readonly ClaimedPath[];
 }
 
 type Shown = Readonly<Record<string, unknown>>;
@@ -125,10 +133,31 @@ export class Mappings {
 
   /** Directories of the node that was asked must be there; devices may come later. */
   async #checkHere(mapping: Mapping, ctx: RequestContext): Promise<void> {
-    const { localNode, check } = this.#deps;
-    if (mapping.type !== "dir" || entriesOn(mapping, localNode).length === 0) return;
-    const [fault] = (await check(localNode, "dir", [mapping], ctx))[0] ?? [];
-    if (fault !== undefined) throw refused(fault);
+    const { localNode } = this.#deps;
+    if (mapping.type !== "dir") return;
+    const entries = mapping.map.map((text) => readEntry("dir", text));
+    for (const { path = "" } of entries)
+      refuseClaimed(`directory mapping '${mapping.id}'`, plain(path), this.#deps.claimed?.() ?? []);
+    for (const node of new Set(entries.map((entry) => entry.node))) {
+      const [fault] = (await this.#faultsOn(node, mapping, ctx, node !== localNode)) ?? [];
+      if (fault !== undefined) throw refused(fault);
+    }
+  }
+
+  /** Another node that is not there now refuses the directory when a guest is to have it. */
+  async #faultsOn(
+    node: string,
+    mapping: Mapping,
+    ctx: RequestContext,
+    isOther: boolean,
+  ): Promise<readonly string[] | undefined> {
+    try {
+      return (await this.#deps.check(node, "dir", [mapping], ctx, { onlyPlace: isOther }))[0];
+    } catch (err) {
+      if (!isOther || isAppError(err, "access.denied")) throw err;
+      ignore(err, "asked again when it is used");
+      return undefined;
+    }
   }
 
   #all(type: MappingType): Mapping[] {
@@ -154,6 +183,13 @@ function shown({ id: _id, mdev, "live-migration-capable": live, ...rest }: Mappi
 
 function digestOf(mappings: readonly Mapping[]): string {
   return createHash("sha1").update(canonicalJson(mappings)).digest("hex");
+}
+
+function plain(path: string): string {
+  return `/${path
+    .split("/")
+    .filter((part) => part !== "" && part !== ".")
+    .join("/")}`;
 }
 
 function noun(type: MappingType): string {

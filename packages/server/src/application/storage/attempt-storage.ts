@@ -2,22 +2,59 @@
 import { isAppError } from "@gpve/contracts/errors.ts";
 import { AgentUnreachable, type AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import { servesNode, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { STORAGE_CHECK_ROUTE } from "@gpve/domain/storage/storage-check.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { refused } from "../access/failures.ts";
 import { agentCall } from "../node/call-agent.ts";
 
 /** Throws what the node says. A node that is away, or too old to be asked, is no reason to refuse. */
-export async function attemptStorage(
+export function attemptStorage(
   deps: { readonly agents: AgentDirectory; readonly node: string },
   definition: StorageDefinition,
   ctx: RequestContext,
 ): Promise<void> {
-  const connection = deps.agents.connection(deps.node);
+  return ask(deps.agents, deps.node, { definition }, ctx, ctx.signal);
+}
+
+/** A node that is away is asked when it is used; nobody waits for it now. */
+const PATIENCE_MS = 3_000;
+
+/** Throws when the directories of a storage cannot be a storage's on one of the nodes that would have it. */
+export async function checkStoragePlace(
+  deps: { readonly agents: AgentDirectory; readonly nodes: () => readonly string[] },
+  definition: StorageDefinition,
+  ctx: RequestContext,
+): Promise<void> {
+  const tooLate = AbortSignal.timeout(PATIENCE_MS);
+  const nodes = deps.nodes().filter((node) => servesNode(definition, node));
+  await Promise.all(
+    nodes.map((node) =>
+      ask(
+        deps.agents,
+        node,
+        { definition, onlyPlace: true },
+        ctx,
+        AbortSignal.any([ctx.signal, tooLate]),
+      ).catch((err: unknown) => {
+        if (!tooLate.aborted) throw err;
+        ignore(err, "it is refused at its first use there");
+      }),
+    ),
+  );
+}
+
+async function ask(
+  agents: AgentDirectory,
+  node: string,
+  params: Readonly<Record<string, unknown>>,
+  ctx: RequestContext,
+  signal: AbortSignal,
+): Promise<void> {
+  const connection = agents.connection(node);
   if (connection === undefined) return;
   try {
-    await connection.call(agentCall(STORAGE_CHECK_ROUTE, { node: deps.node, definition }, ctx), ctx.signal);
+    await connection.call(agentCall(STORAGE_CHECK_ROUTE, { node, ...params }, ctx), signal);
   } catch (err) {
     // It is the storage that cannot be used, not this service.
     if (isAppError(err, "node.unavailable")) throw refused(err.message);

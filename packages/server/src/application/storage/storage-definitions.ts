@@ -14,6 +14,7 @@ import {
   type StorageDefinition,
   type StorageOptionValue,
 } from "@gpve/domain/storage/definition.ts";
+import { refuseClaimedStorage, storageFolders } from "@gpve/domain/storage/protected-paths.ts";
 import { canonicalJson } from "@gpve/kit/canonical-json.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { alreadyThere, conflict, missing, prefixed } from "../access/failures.ts";
@@ -26,10 +27,12 @@ const SEEN_WITH = ["Datastore.Audit", "Datastore.AllocateSpace"];
 
 export class StorageDefinitions {
   readonly #records: Records;
+  readonly #dataDir: string;
   #listing: { from: readonly Entry<StorageDefinition>[]; rows: readonly StorageListing[] } | undefined;
 
-  constructor(records: Records) {
+  constructor(records: Records, dataDir = "/var/lib/gpve") {
     this.#records = records;
+    this.#dataDir = dataDir;
   }
 
   /** A cluster without any storage gets `local`. */
@@ -72,9 +75,11 @@ export class StorageDefinitions {
     const definition = newStorageDefinition(storage, type, given(options));
     return prefixed("create storage failed", async () => {
       requireUndefined(storage, this.#records.collection(storageCollection).get(storage));
+      refuseClaimedStorage(definition, this.#dataDir, this.definitions());
       await attempt(definition);
       return this.#records.transact((tx) => {
         requireUndefined(storage, tx.get(storageCollection, storage));
+        refuseClaimedStorage(definition, this.#dataDir, tx.list(storageCollection).map(valueOf));
         tx.put(storageCollection, storage, definition);
         return { storage, type };
       });
@@ -88,20 +93,28 @@ export class StorageDefinitions {
       readonly delete: string | undefined;
       readonly digest: string | undefined;
     },
+    /** Throws when the storage would be in a place that is not its own. */
+    attempt: (definition: StorageDefinition) => Promise<void> = () => Promise.resolve(),
   ): Promise<{ storage: string; type: string }> {
-    return prefixed("update storage failed", () =>
-      this.#records.transact((tx) => {
+    const changed = (before: StorageDefinition): StorageDefinition =>
+      changedStorageDefinition(before, given(change.set), splitStorageList(change.delete));
+    return prefixed("update storage failed", async () => {
+      const known = this.#records.collection(storageCollection).get(storage)?.value;
+      if (known !== undefined && isElsewhere(known, changed(known))) await attempt(changed(known));
+      return this.#records.transact((tx) => {
         const entries = tx.list(storageCollection);
         if (change.digest !== undefined && change.digest !== digestOf(entries)) {
           throw conflict("detected modified configuration - file changed by other user? Try again.");
         }
         const before = tx.get(storageCollection, storage)?.value;
         if (before === undefined) throw noSuchStorage(storage);
-        const after = changedStorageDefinition(before, given(change.set), splitStorageList(change.delete));
+        const after = changed(before);
+        // What was there before may be worse, and must still be possible to switch off.
+        if (isElsewhere(before, after)) refuseClaimedStorage(after, this.#dataDir, entries.map(valueOf));
         tx.put(storageCollection, storage, after);
         return { storage, type: before.type };
-      }),
-    );
+      });
+    });
   }
 
   /** The files stay; only the definition and the rights on it go. */
@@ -130,6 +143,17 @@ export class StorageDefinitions {
   #entries(): readonly Entry<StorageDefinition>[] {
     return this.#records.collection(storageCollection).list();
   }
+}
+
+function valueOf({ value }: { readonly value: StorageDefinition }): StorageDefinition {
+  return value;
+}
+
+/** Whether a change gives a storage other folders, or other nodes. */
+function isElsewhere(before: StorageDefinition, after: StorageDefinition): boolean {
+  const place = (each: StorageDefinition): string =>
+    canonicalJson([storageFolders(each), each.options["nodes"] ?? ""]);
+  return place(before) !== place(after);
 }
 
 function listed(definition: StorageDefinition): StorageListing[] {

@@ -59,6 +59,7 @@ export interface DirPluginDeps {
   readonly backupTime?: (name: string) => number | undefined;
   readonly ownership?: VolumeOwnership;
   readonly mounts?: () => Promise<string>;
+  readonly guard?: DirectoryPlace["guard"];
 }
 
 const SNAPSHOT_NAME = /^[a-zA-Z][a-zA-Z0-9_-]*$/;
@@ -355,9 +356,8 @@ export class DirPlugin implements StoragePlugin {
     name: string | undefined,
     fill: (path: string) => Promise<void>,
   ): Promise<string> {
-    const { storage } = this;
-    const { ownership } = this.#deps;
-    return makeImage(this.directory("images"), { storage, vmid, format, name, ownership }, fill);
+    const made = { storage: this.storage, vmid, format, name, ownership: this.#deps.ownership };
+    return makeImage(this.directory("images"), made, fill);
   }
 
   async #snapshotWork(
@@ -394,7 +394,7 @@ export class DirPlugin implements StoragePlugin {
   }
 
   #place(): DirectoryPlace {
-    const { definition, mounts } = this.#deps;
-    return { definition, root: this.#root, directory: (type) => this.directory(type), mounts };
+    const { definition, mounts, guard } = this.#deps;
+    return { definition, root: this.#root, directory: (type) => this.directory(type), mounts, guard };
   }
 }

@@ -8,6 +8,8 @@ export interface StorageHandlerDeps {
   readonly storages: StorageDefinitions;
   /** Tries a new storage on this server's own node. */
   readonly attempt?: (definition: StorageDefinition, ctx: RequestContext) => Promise<void>;
+  /** Looks on all nodes whether its directories may be a storage's. */
+  readonly checkPlace?: (definition: StorageDefinition, ctx: RequestContext) => Promise<void>;
 }
 
 export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
@@ -15,10 +17,15 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
   return {
     "GET /storage": ({ type }, ctx) => storages.list(ctx, type),
     "POST /storage": ({ storage, type, ...options }, ctx) =>
-      storages.create(storage, type, options, async (definition) => deps.attempt?.(definition, ctx)),
+      storages.create(storage, type, options, async (definition) => {
+        await deps.checkPlace?.(definition, ctx);
+        await deps.attempt?.(definition, ctx);
+      }),
     "GET /storage/{storage}": ({ storage }) => storages.get(storage),
-    "PUT /storage/{storage}": ({ storage, delete: remove, digest, ...set }) =>
-      storages.update(storage, { set, delete: remove, digest }),
+    "PUT /storage/{storage}": ({ storage, delete: remove, digest, ...set }, ctx) =>
+      storages.update(storage, { set, delete: remove, digest }, async (definition) =>
+        deps.checkPlace?.(definition, ctx),
+      ),
     "DELETE /storage/{storage}": async ({ storage }) => {
       await storages.remove(storage);
       return null;

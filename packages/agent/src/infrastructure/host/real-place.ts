@@ -1,0 +1,90 @@
+// Where a path really leads: links followed, and bind mounts seen through by the file system that lies behind them.
+import { realpath } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { isBelow, overlapOf, type Overlap } from "@gpve/domain/storage/protected-paths.ts";
+
+export interface Mount {
+  /** "254:0" */
+  readonly device: string;
+  /** Which part of the file system is mounted. */
+  readonly root: string;
+  readonly point: string;
+  readonly fsType: string;
+}
+
+export interface Place {
+  /** Without links. */
+  readonly path: string;
+  readonly fsType: string;
+  /** The same place as its file system names it, and what is mounted below it. */
+  readonly spots: readonly { readonly device: string; readonly path: string }[];
+}
+
+/** The text of /proc/self/mountinfo. */
+export function parseMounts(text: string): Mount[] {
+  return text.split("\n").flatMap((line): Mount[] => {
+    const words = line.split(" ");
+    const [, , device, root, point] = words;
+    const fsType = words[words.indexOf("-", 6) + 1];
+    if (device === undefined || root === undefined || point === undefined || fsType === undefined) return [];
+    return [{ device, root: unescaped(root), point: unescaped(point), fsType }];
+  });
+}
+
+export async function placeOf(path: string, mounts: readonly Mount[]): Promise<Place> {
+  const real = await realOf(path);
+  const holding = mounts.filter(({ point }) => real === point || isBelow(real, point));
+  // Of two on one point the later hides the earlier.
+  const own = holding.reduce<Mount | undefined>(
+    (best, each) => (best === undefined || each.point.length >= best.point.length ? each : best),
+    undefined,
+  );
+  const below = mounts.filter(({ point }) => isBelow(point, real));
+  return {
+    path: real,
+    fsType: own?.fsType ?? "",
+    spots: [
+      ...(own === undefined ? [] : [{ device: own.device, path: inside(own, real) }]),
+      ...below.map(({ device, root }) => ({ device, path: root })),
+    ],
+  };
+}
+
+/** How a place overlaps another: by name, or as a part of the same file system. */
+export function placesOverlap(place: Place, other: Place): Overlap | undefined {
+  const byName = overlapOf(place.path, other.path);
+  if (byName !== undefined) return byName;
+  const [at] = other.spots;
+  if (at === undefined) return undefined;
+  for (const [index, spot] of place.spots.entries()) {
+    if (spot.device !== at.device) continue;
+    const overlap = overlapOf(spot.path, at.path);
+    if (overlap !== undefined) return index === 0 ? overlap : "holds";
+  }
+  return undefined;
+}
+
+/** What is not there yet lies where its parent does. */
+async function realOf(path: string): Promise<string> {
+  const missing: string[] = [];
+  for (let at = path; ; at = dirname(at)) {
+    try {
+      return join(await realpath(at), ...missing);
+    } catch (err) {
+      const { code } = err as NodeJS.ErrnoException;
+      if ((code !== "ENOENT" && code !== "ENOTDIR") || at === "/") throw err;
+      missing.unshift(at.slice(at.lastIndexOf("/") + 1));
+    }
+  }
+}
+
+function inside({ root, point }: Mount, real: string): string {
+  return join(root, real.slice(point === "/" ? 0 : point.length));
+}
+
+/** "\040" is a blank. */
+function unescaped(text: string): string {
+  return text.replaceAll(/\\(\d{3})/g, (_, digits: string) =>
+    String.fromCharCode(Number.parseInt(digits, 8)),
+  );
+}
