@@ -12,7 +12,7 @@ import { RecordsTaskPublisher } from "@gpve/server/infrastructure/task/records-t
 import { startCompaction } from "@gpve/store/compaction.ts";
 import { openStore } from "@gpve/store/open-store.ts";
 import { formatUrl, type ListenAddress } from "./commands/options.ts";
-import { completeCredentials, prepareCredentials } from "./credentials.ts";
+import { keepCredentials, prepareCredentials } from "./credentials.ts";
 import { certificateNames, machineName, reachableAddress } from "./machine-names.ts";
 import { startObservability } from "./observability.ts";
 import { supervisorSource } from "./supervisor-source.ts";
@@ -105,7 +105,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
   const listener = await server.start({ agent: agent.agent });
   const port = listener.address.port;
   const url = formatUrl({ host: listen.host, port });
-  completeCredentials(data, url, server);
+  keepCredentials(data, url, server);
   log.info({ url, node: name }, "gpve is ready");
   return {
     name,

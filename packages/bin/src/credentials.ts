@@ -27,8 +27,14 @@ export function prepareCredentials(data: DataDir, tokenName: string): BootstrapO
   return { rootPassword: file.password, token: { name: tokenName, secret } };
 }
 
-/** Completes the file once the server listens. A password that was not taken, because root has another, is not kept. */
-export function completeCredentials(data: DataDir, url: string, server: OpenServer): void {
+/** Completes the file once the server listens, and again with each new certificate: whoever pins it goes by the file. */
+export function keepCredentials(data: DataDir, url: string, server: OpenServer): void {
+  completeCredentials(data, url, server);
+  server.pki.onRotate(() => completeCredentials(data, url, server));
+}
+
+/** A password that was not taken, because root has another, is not kept. */
+function completeCredentials(data: DataDir, url: string, server: OpenServer): void {
   const file = readCredentials(data);
   if (file === undefined) return;
   const wasTaken = isComplete(file) || server.bootstrapped.rootPassword !== undefined;

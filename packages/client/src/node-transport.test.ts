@@ -33,6 +33,17 @@ describe("trust", () => {
     }
   });
 
+  test("a pinned fingerprint is the only one: no CA makes up for another certificate", async () => {
+    const pinned = new NodeTransport({
+      url: server.url,
+      ca: server.certificatePem,
+      fingerprint: "00".repeat(32),
+    });
+    await expect(pinned.send(ask)).rejects.toThrow(/not the pinned one/);
+    pinned.close();
+    expect(api.requests).toEqual([]);
+  });
+
   test("sends nothing to a server whose certificate is neither pinned nor signed by the CA", async () => {
     const wrong = "00".repeat(32);
     const pinned = new NodeTransport({ url: server.url, fingerprint: wrong });

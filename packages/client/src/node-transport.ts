@@ -1,5 +1,6 @@
-// HTTPS by node:https. A server is trusted when its certificate chains to the given CA (or the system's), or
-// when its certificate's SHA-256 fingerprint is the pinned one: what `./gpve up` prints is enough to connect.
+// HTTPS by node:https. A server is trusted when its certificate chains to the given CA (or the system's). Where a
+// fingerprint is pinned, the certificate with that SHA-256 is trusted and no other: what `./gpve up` prints is enough
+// to connect, and no CA can undo the choice.
 import type { ClientRequest, IncomingMessage } from "node:http";
 import { type Agent, request as httpsRequest } from "node:https";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
@@ -17,9 +18,9 @@ import {
 export interface NodeTransportOptions {
   /** "https://host:8006" */
   readonly url: string;
-  /** PEM text of the CA to trust besides the pinned certificate. */
+  /** PEM text of the CA to trust where no certificate is pinned. */
   readonly ca?: string;
-  /** SHA-256 of the server's certificate, hex with or without colons. */
+  /** SHA-256 of the only certificate to trust, hex with or without colons. */
   readonly fingerprint?: string;
   readonly timeoutMs?: number;
 }

@@ -1,7 +1,14 @@
-// TLS with a server that is trusted by its CA or by the fingerprint of its certificate.
+// TLS with a server that is trusted by its CA, or by the fingerprint of its certificate and then by nothing else.
 import { Agent, type AgentOptions } from "node:https";
 import type { Duplex } from "node:stream";
-import { checkServerIdentity, connect, type ConnectionOptions, type TLSSocket } from "node:tls";
+import {
+  checkServerIdentity,
+  connect,
+  type ConnectionOptions,
+  type PeerCertificate,
+  type TLSSocket,
+} from "node:tls";
+import { hasForeignRole } from "@gpve/contracts/certificate-roles.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 
 export interface Trust {
@@ -50,22 +57,26 @@ export class PinningAgent extends Agent {
 
 function distrustOf(socket: TLSSocket, host: string, trust: Trust): Error | undefined {
   const certificate = socket.getPeerCertificate();
-  if (
-    trust.fingerprint !== undefined &&
-    normalFingerprint(certificate.fingerprint256) === trust.fingerprint
-  ) {
-    return undefined;
-  }
-  const chain = socket.authorized ? checkServerIdentity(host, certificate) : socket.authorizationError;
-  if (chain === undefined) return undefined;
-  const seen = certificate.fingerprint256;
   const why =
     trust.fingerprint === undefined
-      ? `its certificate is not trusted (${chain instanceof Error ? chain.message : String(chain)})`
-      : "its certificate is not the pinned one";
+      ? notVouchedFor(socket, host, certificate)
+      : normalFingerprint(certificate.fingerprint256) === trust.fingerprint
+        ? undefined
+        : "its certificate is not the pinned one";
+  if (why === undefined) return undefined;
+  const seen = certificate.fingerprint256;
   return new AppError("node.unavailable", `refused to talk to ${host}: ${why}; it shows SHA-256 ${seen}`, {
     data: { host, fingerprint: seen, untrusted: true },
   });
+}
+
+function notVouchedFor(socket: TLSSocket, host: string, certificate: PeerCertificate): string | undefined {
+  const chain = socket.authorized ? checkServerIdentity(host, certificate) : socket.authorizationError;
+  if (chain !== undefined) {
+    return `its certificate is not trusted (${chain instanceof Error ? chain.message : String(chain)})`;
+  }
+  const role = certificate.subject.O;
+  return hasForeignRole(role) ? `its certificate is one of ${String(role)}, not of a server` : undefined;
 }
 
 export function normalFingerprint(text: string | undefined): string | undefined {

@@ -258,7 +258,8 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
             node: record.name,
             address: record.address,
             port: record.port,
-            tls: pki.serverTls(),
+            tls: pki.towardsAgents(),
+            isCurrent: (fingerprint) => membership.member(record.name, fingerprint) !== undefined,
             clock,
           }),
       });
@@ -328,7 +329,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         host: settings.host,
         port: settings.port,
         certificate: { cert: tls.certPem, key: tls.keyPem },
-        agentCa: pki.caPem,
+        agentCa: pki.agentCaPems().join("\n"),
         onRequest: createEntry({ pve, v1, log }),
         onUpgrade: consoles.onUpgrade,
         onAgentRequest: createServerGrpcHandler({
@@ -338,7 +339,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
           log,
           serverVersion: PRODUCT_VERSION,
           clusterName: settings.clusterName ?? nodeName,
-          caPem: () => pki.caPem,
+          agentCaPems: () => pki.agentCaPems(),
           storeService: (nodeOf) =>
             serveStore(store, (context) => new KeyGuard(agentKeyRules(nodeOf(context)))),
         }),

@@ -13,7 +13,7 @@ import { openServer, type OpenServer } from "@gpve/server/compose.ts";
 import { startCompaction } from "@gpve/store/compaction.ts";
 import { openStore, type StoreConfig } from "@gpve/store/open-store.ts";
 import { readConfigFile } from "../config-file.ts";
-import { completeCredentials, prepareCredentials } from "../credentials.ts";
+import { keepCredentials, prepareCredentials } from "../credentials.ts";
 import type { Io } from "../io.ts";
 import { certificateNames, machineName } from "../machine-names.ts";
 import { startObservability } from "../observability.ts";
@@ -67,7 +67,7 @@ export async function server(args: readonly string[], io: Io): Promise<number> {
     });
     const listener = await opened.start({ serverTasks: serverTasks(name, opened) });
     const url = formatUrl({ host: address, port: listener.address.port });
-    completeCredentials(data, url, opened);
+    keepCredentials(data, url, opened);
     writeRunState(data, {
       url,
       node: name,

@@ -18,7 +18,7 @@ export interface ChannelOptions {
   readonly tls: ChannelTls;
   readonly clock: Clock;
   /** Decides whether the peer, whose chain is already verified, is the one that was meant. */
-  readonly acceptPeer?: (certificate: PeerCertificate) => Error | undefined;
+  readonly acceptPeer?: (host: string, certificate: PeerCertificate) => Error | undefined;
   readonly connectTimeoutMs?: number;
   readonly pingIntervalMs?: number;
   readonly pingTimeoutMs?: number;
@@ -49,7 +49,7 @@ export function createChannel(options: ChannelOptions): Channel {
       ...(options.tls.keyPem === undefined ? {} : { key: options.tls.keyPem }),
       ...(accept === undefined
         ? {}
-        : { checkServerIdentity: (_host: string, certificate: PeerCertificate) => accept(certificate) }),
+        : { checkServerIdentity: accept }),
     },
   );
   return {

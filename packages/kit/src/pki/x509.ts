@@ -2,14 +2,13 @@
 import "reflect-metadata";
 import { X509Certificate as NodeCertificate, createHash, webcrypto } from "node:crypto";
 import * as x509 from "@peculiar/x509";
+import { AGENT_ROLE, SERVER_ROLE } from "@gpve/contracts/certificate-roles.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 
 const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 const DAY_MS = 86_400_000;
 
-/** Organisation in the subject: what a certificate may be used as. */
-export const SERVER_ROLE = "gpve:server";
-export const AGENT_ROLE = "gpve:agent";
+export { AGENT_ROLE, SERVER_ROLE };
 
 export interface CertificateAuthority {
   readonly certPem: string;
@@ -75,14 +74,19 @@ export async function createAuthority(name: string, now: number): Promise<Certif
   return { certPem: certificate.toString("pem"), key: keys.privateKey };
 }
 
-export interface IssueRequest {
+export type IssueRequest = {
   readonly commonName: string;
-  readonly role: typeof SERVER_ROLE | typeof AGENT_ROLE;
-  /** Host names and IP addresses. */
-  readonly names: readonly string[];
   readonly days: number;
   readonly now: number;
-}
+} & (
+  | {
+      readonly role: typeof SERVER_ROLE;
+      /** Host names and IP addresses. */
+      readonly names: readonly string[];
+    }
+  // A node is known by its name alone: an address on its certificate would let it stand in for whoever has that one.
+  | { readonly role: typeof AGENT_ROLE }
+);
 
 export async function issue(
   authority: CertificateAuthority,
@@ -90,7 +94,7 @@ export async function issue(
   request: IssueRequest,
 ): Promise<string> {
   const ca = new x509.X509Certificate(authority.certPem);
-  const names = [...new Set(request.names)].map((name) => ({
+  const names = [...new Set(request.role === SERVER_ROLE ? request.names : [])].map((name) => ({
     type: isAddress(name) ? ("ip" as const) : ("dns" as const),
     value: name,
   }));
@@ -157,6 +161,11 @@ export function readCertificate(pem: string): CertificateFacts {
     notAfter: Date.parse(certificate.validTo),
     fingerprint: certificate.fingerprint256,
   };
+}
+
+/** All certificates of a PEM text, in its order. */
+export function splitChain(pem: string): readonly string[] {
+  return pem.match(/-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g) ?? [];
 }
 
 /** True when a client that dials `name` (host name or address) would accept the certificate. */

@@ -10,6 +10,7 @@ import { parseJoinToken, plainFingerprint } from "@gpve/domain/node/record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
 import { createChannel, rootMessage } from "@gpve/kit/grpc/channel.ts";
+import { notTheServerAt } from "@gpve/kit/pki/server-role.ts";
 import {
   createKeyPair,
   createRequest,
@@ -78,7 +79,12 @@ export class IdentityStore {
       );
     }
     const pair = await this.#pair();
-    const channel = createChannel({ url: options.endpoint, tls: { caPem }, clock: this.#clock });
+    const channel = createChannel({
+      url: options.endpoint,
+      tls: { caPem },
+      clock: this.#clock,
+      acceptPeer: notTheServerAt,
+    });
     try {
       const answer = await createClient(ServerService, channel.transport).join(
         {

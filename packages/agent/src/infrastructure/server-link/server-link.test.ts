@@ -12,7 +12,6 @@ describe("the line to a server", () => {
     const request = {
       commonName: "n1",
       role: "gpve:agent" as const,
-      names: [],
       days: 1,
       now: systemClock.now(),
     };

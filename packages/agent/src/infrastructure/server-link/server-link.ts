@@ -9,7 +9,8 @@ import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
 import { createChannel, rootMessage, type Channel } from "@gpve/kit/grpc/channel.ts";
-import { SERVER_ROLE, createKeyPair, createRequest } from "@gpve/kit/pki/x509.ts";
+import { notAServer } from "@gpve/kit/pki/server-role.ts";
+import { createKeyPair, createRequest } from "@gpve/kit/pki/x509.ts";
 import type { AgentIdentity } from "./identity.ts";
 
 export interface ServerLinkDeps {
@@ -76,10 +77,7 @@ export class ServerLink {
       url: endpoint,
       tls: identity(),
       clock,
-      acceptPeer: (certificate) =>
-        certificate.subject.O === SERVER_ROLE
-          ? undefined
-          : new Error(`${endpoint} shows a certificate that is not a server's`),
+      acceptPeer: (_host, certificate) => notAServer(endpoint, certificate),
     });
   }
 

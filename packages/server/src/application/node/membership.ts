@@ -12,18 +12,15 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { joinTokens, nodeRecords } from "./collections.ts";
 
-/** What membership needs of the cluster's certificate authority. */
+/** What membership needs of the cluster's certificate authorities. */
 export interface CertificateIssuer {
+  /** The servers' authority, which agents are to trust. */
   readonly caPem: string;
   /** "AA:BB:.." */
   readonly caFingerprint: string;
   /** Throws request.invalid when the request is malformed or not signed by its key. */
   keyFingerprint(csrPem: string): Promise<string>;
-  issueAgent(
-    csrPem: string,
-    node: string,
-    address: string,
-  ): Promise<{ certPem: string; fingerprint: string }>;
+  issueAgent(csrPem: string, node: string): Promise<{ certPem: string; fingerprint: string }>;
 }
 
 export interface MembershipDeps {
@@ -91,7 +88,7 @@ export class Membership {
     // Judge before signing, so that a bad token costs no certificate; judge again where it counts.
     await records.fresh();
     await records.transact((tx) => this.#judge(tx, token, request, keyFingerprint));
-    const issued = await issuer.issueAgent(request.csrPem, request.node, request.address);
+    const issued = await issuer.issueAgent(request.csrPem, request.node);
     await records.transact((tx) => {
       const { record, existing } = this.#judge(tx, token, request, keyFingerprint);
       tx.put(joinTokens, record.id, { ...record, usedBy: { node: request.node, keyFingerprint } });
@@ -145,7 +142,7 @@ export class Membership {
     const record = this.member(node, fingerprint);
     if (record === undefined)
       throw new AppError("access.denied", `node ${node} is not a member of this cluster`);
-    const issued = await issuer.issueAgent(csrPem, node, record.address);
+    const issued = await issuer.issueAgent(csrPem, node);
     await records.transact((tx) => {
       const current = tx.get(nodeRecords, node)?.value;
       if (current === undefined)

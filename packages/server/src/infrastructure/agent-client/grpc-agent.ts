@@ -31,6 +31,8 @@ export interface GrpcAgentOptions {
   readonly address: string;
   readonly port: number;
   readonly tls: { readonly caPem: string; readonly certPem: string; readonly keyPem: string };
+  /** Whether the node has the certificate with this fingerprint now, and not one that was replaced or revoked. */
+  readonly isCurrent: (fingerprint: string) => boolean;
   readonly clock: Clock;
   readonly timeoutMs?: number;
   readonly connectTimeoutMs?: number;
@@ -53,12 +55,15 @@ export class GrpcAgent {
       clock: options.clock,
       connectTimeoutMs: options.connectTimeoutMs ?? 5_000,
       // Addresses change hands; the name on the certificate is what counts.
-      acceptPeer: (certificate) => {
+      acceptPeer: (_host, certificate) => {
         const { CN, O } = certificate.subject;
-        if (CN === options.node && O === AGENT_ROLE) return undefined;
-        return new Error(
-          `certificate is for ${String(O)} ${String(CN)}, not for the agent of ${options.node}`,
-        );
+        if (CN !== options.node || O !== AGENT_ROLE) {
+          const whose = `${String(O)} ${String(CN)}`;
+          return new Error(`certificate is for ${whose}, not for the agent of ${options.node}`);
+        }
+        return options.isCurrent(certificate.fingerprint256)
+          ? undefined
+          : new Error(`certificate of the agent of ${options.node} was replaced or revoked`);
       },
     });
   }

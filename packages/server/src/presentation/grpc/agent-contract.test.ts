@@ -110,7 +110,7 @@ beforeAll(async () => {
   server = createSecureServer({
     key: tls.keyPem,
     cert: tls.certPem,
-    ca: tls.caPem,
+    ca: [...pki.agentCaPems()],
     requestCert: true,
     rejectUnauthorized: false,
   });
@@ -121,7 +121,7 @@ beforeAll(async () => {
     log: quiet,
     serverVersion: "1",
     clusterName: "test",
-    caPem: () => pki.caPem,
+    agentCaPems: () => pki.agentCaPems(),
     heartbeatIntervalMs: 50,
     reportIntervalMs: 50,
   });
@@ -240,12 +240,12 @@ describe("a joined node", () => {
       follow: (send, options) => reporter.follow(send, options),
     });
     link.start();
-    const tls = pki.serverTls();
     remote = new GrpcAgent({
       node: "n1",
       address: "127.0.0.1",
       port: listener.port,
-      tls,
+      tls: pki.towardsAgents(),
+      isCurrent: (fingerprint) => membership.member("n1", fingerprint) !== undefined,
       clock: systemClock,
       timeoutMs: 700,
     });
@@ -327,8 +327,9 @@ describe("a joined node", () => {
   test("unary calls and tunnels answer too", async () => {
     const channel = createChannel({
       url: `https://127.0.0.1:${listener.port}`,
-      tls: pki.serverTls(),
+      tls: pki.towardsAgents(),
       clock: systemClock,
+      acceptPeer: () => undefined,
     });
     const client = createClient(AgentService, channel.transport);
     const base = { requestId: "r", clientAddress: "::1", paramsJson: '{"node":"n1"}' };
@@ -348,17 +349,21 @@ describe("a joined node", () => {
   });
 
   test("is not reachable for agents, nor under another name, nor when nobody listens", async () => {
-    const tls = pki.serverTls();
-    const target = { address: "127.0.0.1", port: listener.port, clock: systemClock };
+    const tls = pki.towardsAgents();
+    const isCurrent = (): boolean => true;
+    const target = { address: "127.0.0.1", port: listener.port, clock: systemClock, isCurrent };
     const wrong = new GrpcAgent({ ...target, node: "n2", tls });
     await expect(wrong.call(call("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
       status: 596,
     });
     const other = await joinAs("spy", await invite());
-    const spy = new GrpcAgent({ ...target, node: "n1", tls: other });
-    await expect(spy.call(call("GET /nodes/{node}/version"), forever)).rejects.toThrow(
-      /denied|403|Forbidden/i,
+    const spy = new GrpcAgent({ ...target, node: "n1", tls: { ...other, caPem: tls.caPem } });
+    await expect(spy.call(call("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({ status: 596 });
+    const replaced = new GrpcAgent({ ...target, node: "n1", tls, isCurrent: () => false });
+    await expect(replaced.call(call("GET /nodes/{node}/version"), forever)).rejects.toThrow(
+      /replaced or revoked/,
     );
+    replaced.close();
     const none = new GrpcAgent({ ...target, port: 1, node: "n1", tls });
     await expect(none.call(call("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
       status: 595,

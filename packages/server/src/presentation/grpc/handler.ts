@@ -10,7 +10,8 @@ import { peerValues, requirePeer } from "./peer.ts";
 import { createServerService, type ServerServiceDeps } from "./server-service.ts";
 
 export interface ServerGrpcDeps extends ServerServiceDeps {
-  readonly caPem: () => string;
+  /** Who vouches for agents, the authority that issues first. */
+  readonly agentCaPems: () => readonly string[];
   /** The Store for agents (store/remote/serve.ts); `nodeOf` names the calling node. Absent: not offered. */
   readonly storeService?: (nodeOf: (context: HandlerContext) => string) => ServiceImpl<typeof StoreService>;
 }
@@ -18,7 +19,7 @@ export interface ServerGrpcDeps extends ServerServiceDeps {
 export type Http2Handler = (request: Http2ServerRequest, response: Http2ServerResponse) => void;
 
 export function createServerGrpcHandler(deps: ServerGrpcDeps): Http2Handler {
-  const source = { caPem: deps.caPem, now: () => deps.clock.now() };
+  const source = { agentCaPems: deps.agentCaPems, now: () => deps.clock.now() };
   const nodeOf = (context: HandlerContext): string => {
     const peer = requirePeer(context);
     if (deps.membership.member(peer.node, peer.fingerprint) === undefined) {

@@ -15,13 +15,16 @@ export interface AgentPeer {
   readonly fingerprint: string;
   readonly notBefore: number;
   readonly notAfter: number;
+  /** It is to be replaced now: it comes from an authority that does not issue for agents any more. */
+  readonly outdated: boolean;
 }
 
 const peerKey = createContextKey<AgentPeer | undefined>(undefined, { description: "agent certificate" });
 const addressKey = createContextKey<string>("", { description: "remote address" });
 
 export interface PeerSource {
-  readonly caPem: () => string;
+  /** Who vouches for agents, the authority that issues first. */
+  readonly agentCaPems: () => readonly string[];
   readonly now: () => number;
 }
 
@@ -33,7 +36,7 @@ export function peerValues(socket: unknown, source: PeerSource): ContextValues {
   const tls = socket as Partial<TLSSocket> & object;
   let peer = judged.get(tls);
   if (peer === undefined) {
-    peer = agentPeer(tls.getPeerX509Certificate?.()?.toString(), source.caPem()) ?? "nobody";
+    peer = agentPeer(tls.getPeerX509Certificate?.()?.toString(), source.agentCaPems()) ?? "nobody";
     judged.set(tls, peer);
   }
   const now = source.now();
@@ -44,15 +47,17 @@ export function peerValues(socket: unknown, source: PeerSource): ContextValues {
 }
 
 /** undefined: no certificate, or not one of an agent of this cluster. */
-function agentPeer(certPem: string | undefined, caPem: string): AgentPeer | undefined {
+function agentPeer(certPem: string | undefined, authorities: readonly string[]): AgentPeer | undefined {
   if (certPem === undefined) return undefined;
   const facts = readCertificate(certPem);
-  if (facts.role !== AGENT_ROLE || !isSignedBy(certPem, caPem)) return undefined;
+  const issuer = authorities.findIndex((caPem) => isSignedBy(certPem, caPem));
+  if (facts.role !== AGENT_ROLE || issuer < 0) return undefined;
   return {
     node: facts.commonName,
     fingerprint: facts.fingerprint,
     notBefore: facts.notBefore,
     notAfter: facts.notAfter,
+    outdated: issuer > 0,
   };
 }
 

@@ -83,7 +83,7 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
         return Promise.resolve({
           serverTimeMs: BigInt(Math.trunc(clock.now())),
           wantsFacts: board.wantsFacts(peer.node),
-          renewCertificate: peer.notAfter - clock.now() < lifetime / 3,
+          renewCertificate: peer.outdated || peer.notAfter - clock.now() < lifetime / 3,
         });
       }),
     report: (request, context) =>
