@@ -47,9 +47,7 @@ export function createChannel(options: ChannelOptions): Channel {
       rejectUnauthorized: true,
       ...(options.tls.certPem === undefined ? {} : { cert: options.tls.certPem }),
       ...(options.tls.keyPem === undefined ? {} : { key: options.tls.keyPem }),
-      ...(accept === undefined
-        ? {}
-        : { checkServerIdentity: accept }),
+      ...(accept === undefined ? {} : { checkServerIdentity: accept }),
     },
   );
   return {
