@@ -21,6 +21,7 @@ import { nodeCapabilities } from "./commands/node/capabilities.ts";
 import { nodeJoinCommand } from "./commands/node/join-command.ts";
 import { nodeList } from "./commands/node/list.ts";
 import { nodeProbe } from "./commands/node/probe.ts";
+import { nodeRemove } from "./commands/node/remove.ts";
 import { nodeShow } from "./commands/node/show.ts";
 import { objectApply } from "./commands/object/apply.ts";
 import { objectDelete } from "./commands/object/delete.ts";
@@ -123,6 +124,7 @@ export const allCommands: readonly CommandSpec[] = [
   nodeShow,
   nodeCapabilities,
   nodeProbe,
+  nodeRemove,
   nodeJoinCommand,
   poolList,
   poolShow,

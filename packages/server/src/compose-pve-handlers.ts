@@ -13,6 +13,7 @@ import type { FreshReads } from "./application/fresh-reads.ts";
 import { ReadGuests } from "./application/guest/read-guests.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
+import type { Membership } from "./application/node/membership.ts";
 import { Pools } from "./application/pool/pools.ts";
 import type { StorageDefinitions } from "./application/storage/storage-definitions.ts";
 import { RecentTasks, taskRecords } from "./application/task/recent-tasks.ts";
@@ -41,6 +42,7 @@ export interface PveHandlerParts {
   readonly nodeName: string;
   readonly clusterName: string | undefined;
   readonly agents: AgentDirectory;
+  readonly membership: Membership;
   readonly caPem: () => string;
   /** This server's certificate. */
   readonly certificate: () => string;
@@ -81,7 +83,11 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     ...createFirewallHandlers(),
     ...createSdnHandlers(),
     ...createCpuHandlers({ models: new CpuModels(records), board }),
-    ...createConfigHandlers({ board, clusterName: parts.clusterName }),
+    ...createConfigHandlers({
+      board,
+      clusterName: parts.clusterName,
+      removeNode: (node) => parts.membership.remove(node),
+    }),
     ...createNodeReadHandlers({
       localNode: nodeName,
       board,

@@ -52,7 +52,7 @@ export interface V1Parts {
 
 /** Before the engine starts: recovery must know the operation. */
 export function registerV1Operations(
-  parts: Pick<V1Parts, "records" | "clock" | "engine" | "board"> & {
+  parts: Pick<V1Parts, "records" | "clock" | "engine" | "board" | "membership"> & {
     readonly shared: Pick<PveApiDeps, "accessOf" | "log">;
     /** Nodes are known once the server listens. */
     readonly agents: () => AgentDirectory | undefined;
@@ -60,6 +60,7 @@ export function registerV1Operations(
 ): readonly KindAdapter[] {
   const adapters = createKindAdapters({
     board: parts.board,
+    ownNode: () => parts.membership.ownNode(),
     vmActions: {
       callNode: async (node, route, params, ctx) => {
         const connection = parts.agents()?.connection(node);

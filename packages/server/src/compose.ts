@@ -30,14 +30,13 @@ import { StoreJournal } from "@gpve/store/journal/store-journal.ts";
 import type { Store } from "@gpve/store/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { KeyGuard } from "@gpve/store/remote/key-guard.ts";
-import { serveStore } from "@gpve/store/remote/serve.ts";
 import { createAccess, type Access } from "./application/access/access.ts";
 import {
   bootstrapAccess,
   type BootstrapOptions,
   type BootstrapResult,
 } from "./application/access/bootstrap.ts";
+import { composeAgentFace, composeDirectory } from "./compose-agent-face.ts";
 import { composeBackupJobs } from "./compose-backup-jobs.ts";
 import { composeConsoles } from "./compose-consoles.ts";
 import { composeMappings } from "./compose-mappings.ts";
@@ -48,13 +47,11 @@ import { withServerTasks } from "./application/node/server-tasks.ts";
 import { recordAudit } from "./application/audit/record-audit.ts";
 import { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
-import { NodeDirectory } from "./application/node/directory.ts";
+import type { NodeDirectory } from "./application/node/directory.ts";
 import { Membership } from "./application/node/membership.ts";
 import { StorageDefinitions } from "./application/storage/storage-definitions.ts";
 import { keepGuestPools } from "./application/pool/guest-pools.ts";
 import { taskRecords } from "./application/task/recent-tasks.ts";
-import { GrpcAgent } from "./infrastructure/agent-client/grpc-agent.ts";
-import { LocalAgent } from "./infrastructure/agent-client/local-agent.ts";
 import { openFileAuditLog, type FileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
 import { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
 import { createPamAccounts } from "./infrastructure/realm-pam/pam-accounts.ts";
@@ -67,7 +64,6 @@ import { requireAgent } from "./application/node/call-agent.ts";
 import { AgentUploads } from "./infrastructure/upload/agent-uploads.ts";
 import { TicketKeys } from "./infrastructure/tickets/ticket-keys.ts";
 import { openTickets } from "./infrastructure/tickets/tickets.ts";
-import { agentKeyRules, createServerGrpcHandler } from "./presentation/grpc/handler.ts";
 import { createEntry } from "./presentation/http/entry.ts";
 import type { Credentials } from "./application/access/authenticator.ts";
 import { createPveApi } from "./presentation/http/pve/pve-api.ts";
@@ -216,7 +212,15 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     delay: (ms: number) => clock.sleep(ms),
   };
   const agentsNow = (): NodeDirectory | undefined => directory;
-  const adapters = registerV1Operations({ records, clock, engine, board, shared, agents: agentsNow });
+  const adapters = registerV1Operations({
+    records,
+    clock,
+    engine,
+    board,
+    membership,
+    shared,
+    agents: agentsNow,
+  });
 
   const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
   const backupJobs = composeBackupJobs({
@@ -233,6 +237,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   let spice: SpiceProxy | undefined;
   let directory: NodeDirectory | undefined;
   let rotation = (): void => undefined;
+  let stopHangingUp = (): void => undefined;
   const stopBoard = board.start();
   const stopPools = keepGuestPools({ records, log });
 
@@ -250,19 +255,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     bootstrapped,
     log,
     async start(local) {
-      directory = new NodeDirectory({
-        nodes: records.collection(nodeRecords),
-        ...(local.agent === undefined ? {} : { local: new LocalAgent(local.agent) }),
-        connect: (record) =>
-          new GrpcAgent({
-            node: record.name,
-            address: record.address,
-            port: record.port,
-            tls: pki.towardsAgents(),
-            isCurrent: (fingerprint) => membership.member(record.name, fingerprint) !== undefined,
-            clock,
-          }),
-      });
+      directory = composeDirectory({ records, pki, membership, clock }, local.agent);
       await engine.start();
       background(
         log,
@@ -289,6 +282,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
             records,
             access,
             board,
+            membership,
             storages,
             reads,
             nodeName,
@@ -325,24 +319,24 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         shutdown: stop.signal,
       });
       const tls = pki.serverTls();
+      const agentFace = composeAgentFace({
+        membership,
+        board,
+        pki,
+        store,
+        records,
+        clock,
+        log,
+        serverVersion: PRODUCT_VERSION,
+        clusterName: settings.clusterName ?? nodeName,
+      });
       listener = await listen({
         host: settings.host,
         port: settings.port,
         certificate: { cert: tls.certPem, key: tls.keyPem },
-        agentCa: pki.agentCaPems().join("\n"),
         onRequest: createEntry({ pve, v1, log }),
         onUpgrade: consoles.onUpgrade,
-        onAgentRequest: createServerGrpcHandler({
-          membership,
-          board,
-          clock,
-          log,
-          serverVersion: PRODUCT_VERSION,
-          clusterName: settings.clusterName ?? nodeName,
-          agentCaPems: () => pki.agentCaPems(),
-          storeService: (nodeOf) =>
-            serveStore(store, (context) => new KeyGuard(agentKeyRules(nodeOf(context)))),
-        }),
+        ...agentFace.options,
       });
       if (settings.spicePort !== undefined) {
         spice = await listenForSpice({
@@ -359,6 +353,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         });
       }
       const open = listener;
+      stopHangingUp = agentFace.watch(open);
       pki.onRotate(({ certPem, keyPem }) => {
         open.setCertificate({ cert: certPem, key: keyPem });
         directory?.reset();
@@ -371,6 +366,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     },
     async close() {
       rotation();
+      stopHangingUp();
       stop.abort(new AppError("operation.cancelled", "the server stops"));
       await spice?.close();
       await listener?.close();

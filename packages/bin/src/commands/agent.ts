@@ -4,7 +4,7 @@ import { startAgent } from "@gpve/agent/compose.ts";
 import { IdentityStore, type AgentIdentity } from "@gpve/agent/infrastructure/server-link/identity.ts";
 import { ServerLink } from "@gpve/agent/infrastructure/server-link/server-link.ts";
 import { listenForServers } from "@gpve/agent/presentation/grpc/listener.ts";
-import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { agentCorner } from "@gpve/domain/node/record.ts";
@@ -77,6 +77,14 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
       ...(config.qemu.binaryPath === undefined ? {} : { qemuBinary: config.qemu.binaryPath }),
     });
     const listener = await listenForServers({ agent: running.agent, address, port, tls: identity });
+    const use = (next: AgentIdentity): void => {
+      identity = next;
+      listener.setTls(next);
+    };
+    const joinAgain = afterRemoval(log, async () => {
+      use(await join(identities, config, log));
+      for (const link of links) link.reopen();
+    });
     for (const endpoint of serverEndpoints(config)) {
       links.push(
         new ServerLink({
@@ -89,10 +97,8 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
           clock,
           log,
           identity: () => identity,
-          onIdentity: (renewed: AgentIdentity) => {
-            identity = identities.save(renewed);
-            listener.setTls(identity);
-          },
+          onIdentity: (renewed: AgentIdentity) => use(identities.save(renewed)),
+          onRefused: joinAgain,
           follow: (send, options) => running.reporter.follow(send, options),
         }),
       );
@@ -110,6 +116,23 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
   } finally {
     lock.release();
   }
+}
+
+/**
+ * A node that was removed joins with the token in its configuration, if that is a new one: as a new node, with a new
+ * key. Each start has one try, for all its lines together; a token that was refused stays refused.
+ */
+function afterRemoval(log: Logger, join: () => Promise<void>): () => Promise<void> {
+  let tried: Promise<void> | undefined;
+  return () =>
+    (tried ??= join().then(
+      () => log.info({}, "the node has joined again"),
+      (err: unknown) =>
+        log.error(
+          { err: messageOf(err) },
+          "the cluster knows this node no more, and its token does not let it join: make a new one with gpvectl node join-command, put it into server.token and start the agent again",
+        ),
+    ));
 }
 
 async function join(

@@ -33,6 +33,8 @@ export interface KindDeclaration {
   readonly columns: readonly Column[];
   /** Groups of fields in the order `describe` shows them. */
   readonly describe: readonly { readonly title: string; readonly fields: readonly string[] }[];
+  /** What `force` does to a delete that would be refused; undefined: nothing can be forced. */
+  readonly forcedDelete?: string;
   /** Lower numbers are applied first, so that what others refer to exists. Undefined: not appliable. */
   readonly applyOrder?: number;
   /** Status also changes without a write to the store (live figures from nodes). */

@@ -161,7 +161,18 @@ export function routesOfKind(kind: KindDeclaration): readonly V1Route[] {
       path: one,
       summary: `Delete a ${kind.kind}`,
       audit: "write",
-      query: preconditionQuery,
+      query: [
+        ...preconditionQuery,
+        ...(kind.forcedDelete === undefined
+          ? []
+          : [
+              {
+                name: "force",
+                description: kind.forcedDelete,
+                schema: Type.Enum(["0", "1", "true", "false"]),
+              },
+            ]),
+      ],
       response: { status: 200, schema: "object" },
     });
   }

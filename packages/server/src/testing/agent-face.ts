@@ -9,14 +9,12 @@ import { openStore } from "@gpve/store/open-store.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
-import { KeyGuard } from "@gpve/store/remote/key-guard.ts";
-import { serveStore } from "@gpve/store/remote/serve.ts";
 import { MemoryNodeBoard } from "../application/node/board.ts";
 import { nodeRecords } from "../application/node/collections.ts";
 import { Membership } from "../application/node/membership.ts";
+import { composeAgentFace } from "../compose-agent-face.ts";
 import { ClusterPki } from "../infrastructure/pki/cluster-pki.ts";
 import { createSealer } from "../infrastructure/secrets/sealer.ts";
-import { agentKeyRules, createServerGrpcHandler } from "../presentation/grpc/handler.ts";
 import { listen } from "../presentation/listener/listener.ts";
 
 export const quietLog: RequestLogger = { debug() {}, info() {}, warn() {}, error() {} };
@@ -59,28 +57,29 @@ export async function startAgentFace(options: AgentFaceOptions): Promise<AgentFa
   const membership = new Membership({ records, clock, issuer: pki, random: (n) => randomBytes(n) });
   const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
   const stopBoard = board.start();
-  const handler = createServerGrpcHandler({
+  const face = composeAgentFace({
     membership,
     board,
+    pki,
+    store,
+    records,
     clock,
     log: quietLog,
     serverVersion: "1",
     clusterName: "test",
-    agentCaPems: () => pki.agentCaPems(),
     heartbeatIntervalMs: 50,
     reportIntervalMs: 50,
-    storeService: (nodeOf) => serveStore(store, (context) => new KeyGuard(agentKeyRules(nodeOf(context)))),
   });
   const tls = pki.serverTls();
   const listener = await listen({
     host: "127.0.0.1",
     port: 0,
     certificate: { cert: tls.certPem, key: tls.keyPem },
-    agentCa: pki.agentCaPems().join("\n"),
     onRequest: (_req, res) => res.end("hello"),
     onUpgrade: (_req, socket) => socket.destroy(),
-    onAgentRequest: handler,
+    ...face.options,
   });
+  const stopHangingUp = face.watch(listener);
   const endpoint = `https://127.0.0.1:${listener.address.port}`;
   return {
     endpoint,
@@ -95,6 +94,7 @@ export async function startAgentFace(options: AgentFaceOptions): Promise<AgentFa
     },
     channelOf: (identity) => createChannel({ url: endpoint, tls: identity, clock: systemClock }),
     close: async () => {
+      stopHangingUp();
       await listener.close();
       stopBoard();
       await records.close();

@@ -1,5 +1,5 @@
 // This node's key and certificate in DIR/pki (mode 0600): made at the first start, traded for a certificate once.
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { connect } from "node:tls";
 import { createClient } from "@connectrpc/connect";
@@ -78,7 +78,7 @@ export class IdentityStore {
         "the join token belongs to a cluster with another certificate authority",
       );
     }
-    const pair = await this.#pair();
+    const pair = await this.#pair(token.id);
     const channel = createChannel({
       url: options.endpoint,
       tls: { caPem },
@@ -119,12 +119,16 @@ export class IdentityStore {
     return identity;
   }
 
-  async #pair(): Promise<KeyPair> {
-    const path = join(this.#dir, "join.key");
-    const stored = readTextFile(path);
+  /** One key for each token: the same token again is the same node, another one is a new node. */
+  async #pair(tokenId: string): Promise<KeyPair> {
+    const name = `join-${tokenId}.key`;
+    const stored = readTextFile(join(this.#dir, name));
     if (stored !== undefined) return loadKeyPair(stored);
     const pair = await createKeyPair();
-    writeFileAtomic(path, pair.keyPem);
+    writeFileAtomic(join(this.#dir, name), pair.keyPem);
+    for (const other of readdirSync(this.#dir)) {
+      if (/^join.*\.key$/.test(other) && other !== name) rmSync(join(this.#dir, other), { force: true });
+    }
     return pair;
   }
 }

@@ -25,6 +25,8 @@ export interface ServerLinkDeps {
   readonly identity: () => AgentIdentity;
   /** A renewed certificate arrived: keep it and use it. */
   readonly onIdentity: (identity: AgentIdentity) => void;
+  /** The server knows this node no more. Called before the next try. */
+  readonly onRefused?: () => Promise<void>;
   /** Sends reports, one after the other, until the signal fires. */
   readonly follow: (
     send: (report: NodeReport) => Promise<unknown>,
@@ -93,6 +95,7 @@ export class ServerLink {
         if (this.#stop.signal.aborted) break;
         const told = appErrorOf(err);
         log.warn({ endpoint, err: told?.message ?? rootMessage(err) }, "line to the server is down");
+        if (told?.code === "access.denied") await this.#deps.onRefused?.();
       }
       this.#connected = false;
       await clock.sleep(pause, this.#stop.signal).catch(() => undefined);
@@ -186,9 +189,13 @@ export class ServerLink {
       keyPem: pair.keyPem,
     });
     log.info({ node }, "certificate renewed");
+    this.reopen();
+  }
+
+  /** The next call is on a new line, with the identity of then. Calls on the old one get a moment to finish. */
+  reopen(): void {
     const old = this.#channel;
     this.#channel = undefined;
-    // Calls on the old line get a moment to finish.
     this.#deps.clock.after(5_000, () => old?.close());
   }
 }

@@ -1,6 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { privilege } from "../permission.ts";
+import { allOf, privilege } from "../permission.ts";
 
 const space = Type.Object({ total: Type.Integer(), used: Type.Integer(), free: Type.Integer() });
 
@@ -72,7 +72,10 @@ export const nodeKind: KindDeclaration = {
     watch: privilege("/nodes/{name}", "Sys.Audit"),
     replace: privilege("/nodes/{name}", "Sys.Modify"),
     patch: privilege("/nodes/{name}", "Sys.Modify"),
+    // As for inviting one.
+    delete: allOf(privilege("/", "Sys.Modify"), privilege("/nodes", "Sys.Modify")),
   },
+  forcedDelete: "1 = also when the node has guests; they run on there, and their configurations are kept.",
   selectableFields: ["status.health", "status.accelerator"],
   columns: [
     { header: "NAME", field: "metadata.name" },

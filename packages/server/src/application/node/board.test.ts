@@ -85,7 +85,7 @@ describe("the node board", () => {
     board.accept(report("x"));
     expect(board.get("x")).toBeUndefined();
     const before = board.generation();
-    await membership.remove("a");
+    await records.transact((tx) => tx.delete(nodeRecords, "a"));
     expect(board.get("a")).toBeUndefined();
     expect(board.list()).toHaveLength(1);
     expect(board.generation()).toBeGreaterThan(before);

@@ -11,6 +11,7 @@ import {
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { joinTokens, nodeRecords } from "./collections.ts";
+import { removeNode } from "./remove-node.ts";
 
 /** What membership needs of the cluster's certificate authorities. */
 export interface CertificateIssuer {
@@ -47,6 +48,7 @@ const REFUSED = "join token is unknown, used or expired: make a new one on a ser
 
 export class Membership {
   readonly #deps: MembershipDeps;
+  #ownNode: string | undefined;
 
   constructor(deps: MembershipDeps) {
     this.#deps = deps;
@@ -114,6 +116,10 @@ export class Membership {
     return known ? record : undefined;
   }
 
+  isMember(peer: { readonly node: string; readonly fingerprint: string } | undefined): boolean {
+    return peer !== undefined && this.member(peer.node, peer.fingerprint) !== undefined;
+  }
+
   /** Notes where the node is now, and that its new certificate arrived. */
   async hello(node: string, fingerprint: string, address: string, port: number): Promise<void> {
     checkTarget({ node, address, port });
@@ -159,6 +165,7 @@ export class Membership {
   /** Puts the agent of this very process into the records; needs no token and no network. */
   async enrolLocal(node: string, address: string, port: number, certFingerprint: string): Promise<void> {
     checkTarget({ node, address, port });
+    this.#ownNode = node;
     await this.#deps.records.transact((tx) => {
       const existing = tx.get(nodeRecords, node)?.value;
       if (
@@ -181,13 +188,13 @@ export class Membership {
     });
   }
 
-  async remove(node: string): Promise<void> {
-    await this.#deps.records.transact((tx) => {
-      if (tx.get(nodeRecords, node) === undefined) {
-        throw new AppError("object.not_found", `no such node '${node}'`);
-      }
-      tx.delete(nodeRecords, node);
-    });
+  /** The node that is a part of this very process; it came by no token and cannot be removed here. */
+  ownNode(): string | undefined {
+    return this.#ownNode;
+  }
+
+  async remove(node: string, force = false): Promise<void> {
+    await this.#deps.records.transact((tx) => removeNode(tx, { node, force, ownNode: this.#ownNode }));
   }
 
   #judge(tx: Tx, token: { id: string; secret: string }, request: JoinRequest, keyFingerprint: string) {

@@ -35,6 +35,11 @@ export interface WriteCommand {
   readonly ctx: RequestContext;
 }
 
+export interface RemoveCommand extends Omit<WriteCommand, "spec" | "labels"> {
+  /** In spite of what else would speak against it, where the kind knows such a thing. */
+  readonly force: boolean;
+}
+
 export interface KindAdapter {
   readonly kind: KindDeclaration;
   /** Everything `list` and `get` read, for reading the past. */
@@ -49,7 +54,7 @@ export interface KindAdapter {
     /** Labels are a field of the records, not kept beside them. */
     readonly ownsLabels?: boolean;
     put(tx: Tx, command: WriteCommand): void;
-    remove(tx: Tx, command: Omit<WriteCommand, "spec" | "labels">): void;
+    remove(tx: Tx, command: RemoveCommand): void;
   };
   /** In place of `write`. */
   readonly act?: KindActions;

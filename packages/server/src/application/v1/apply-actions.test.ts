@@ -76,7 +76,7 @@ it(
           applyObjectsOperation({
             records,
             clock: systemClock,
-            adapters: createKindAdapters({ board, vmActions: nodeOf(records) }),
+            adapters: createKindAdapters({ board, ownNode: () => undefined, vmActions: nodeOf(records) }),
             accessOf: () => directory.view({ userid: "root@pam", authid: "root@pam" }),
             log: silent,
           }),

@@ -221,7 +221,7 @@ describe("the operation applyobjects", () => {
           applyObjectsOperation({
             records,
             clock: systemClock,
-            adapters: createKindAdapters({ board }),
+            adapters: createKindAdapters({ board, ownNode: () => undefined }),
             accessOf: () => directory.view({ userid: "root@pam", authid: "root@pam" }),
             log: silent,
           }),

@@ -7,7 +7,10 @@ import { objectsFromHistory } from "./history.ts";
 import { metaCollection } from "./object-meta.ts";
 import { OverlayTx } from "./overlay-tx.ts";
 
-const adapters = createKindAdapters({ board: { list: () => [], get: () => undefined, generation: () => 0 } });
+const adapters = createKindAdapters({
+  board: { list: () => [], get: () => undefined, generation: () => 0 },
+  ownNode: () => undefined,
+});
 const adapterOf = (kind: string) => {
   const found = adapters.find((adapter) => adapter.kind.kind === kind);
   if (found === undefined) throw new Error(kind);

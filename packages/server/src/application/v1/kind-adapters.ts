@@ -2,7 +2,7 @@ import { BUILTIN_ROLES } from "@gpve/domain/access/builtin-roles.ts";
 import type { KindAdapter } from "./adapter.ts";
 import { bindingAdapter } from "./adapters/binding.ts";
 import { eventAdapter } from "./adapters/event.ts";
-import { nodeAdapter } from "./adapters/node.ts";
+import { nodeAdapter, type NodeAdapterDeps } from "./adapters/node.ts";
 import { roleAdapter } from "./adapters/role.ts";
 import { taskAdapter } from "./adapters/task.ts";
 import type { TaskAdapterDeps } from "./adapters/task.ts";
@@ -11,7 +11,9 @@ import { userAdapter } from "./adapters/user.ts";
 import { virtualMachineAdapter, type VirtualMachineDeps } from "./adapters/virtual-machine.ts";
 
 /** The kinds of the foundation. Modules add theirs to the list. */
-export function createKindAdapters(deps: VirtualMachineDeps & TaskAdapterDeps): readonly KindAdapter[] {
+export function createKindAdapters(
+  deps: NodeAdapterDeps & VirtualMachineDeps & TaskAdapterDeps,
+): readonly KindAdapter[] {
   const privileges = new Set([...BUILTIN_ROLES.values()].flatMap((role) => role.privileges));
   return [
     nodeAdapter(deps),

@@ -188,12 +188,15 @@ export class ObjectService {
   remove(
     kind: string,
     name: string,
-    resourceVersion: string | undefined,
+    {
+      resourceVersion,
+      force = false,
+    }: { readonly resourceVersion?: string | undefined; readonly force?: boolean },
     ctx: RequestContext,
     once?: IdempotentRequest,
   ): Promise<Outcome> {
     const { adapter } = this.cache(kind);
-    const removal = { adapter, name, resourceVersion, ctx };
+    const removal = { adapter, name, resourceVersion, force, ctx };
     if (adapter.act !== undefined) return this.#actions.remove(removal, once);
     return this.#change(once, ctx, (tx) => removeObject(tx, removal));
   }

@@ -75,6 +75,7 @@ export function removeObject(
     readonly adapter: KindAdapter;
     readonly name: string;
     readonly resourceVersion: string | undefined;
+    readonly force?: boolean;
     readonly ctx: RequestContext;
   },
 ): Outcome {
@@ -86,7 +87,7 @@ export function removeObject(
   const current = projectObject(kind, previous, readMeta(outer, kind, name));
   requireMay(ruleOf(adapter, "delete"), ctx, { current });
   requireVersion(kind, name, removal.resourceVersion, current);
-  writerOf(adapter).remove(outer, { name, previous, ctx });
+  writerOf(adapter).remove(outer, { name, previous, ctx, force: removal.force ?? false });
   outer.delete(metaCollection, metaId(kind, name));
   return { object: current, created: false, deleted: true, replayed: false };
 }

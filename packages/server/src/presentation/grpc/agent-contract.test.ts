@@ -32,6 +32,7 @@ import { ClusterPki } from "../../infrastructure/pki/cluster-pki.ts";
 import { createSealer } from "../../infrastructure/secrets/sealer.ts";
 import { MemoryRecords } from "../../testing/memory-records.ts";
 import { createServerGrpcHandler } from "./handler.ts";
+import { peerReader } from "./peer.ts";
 
 const quiet: RequestLogger = { debug() {}, info() {}, warn() {}, error() {} };
 const nobody: AccessView = {
@@ -121,7 +122,7 @@ beforeAll(async () => {
     log: quiet,
     serverVersion: "1",
     clusterName: "test",
-    agentCaPems: () => pki.agentCaPems(),
+    readPeer: peerReader({ agentCaPems: () => pki.agentCaPems(), now: () => systemClock.now() + ahead }),
     heartbeatIntervalMs: 50,
     reportIntervalMs: 50,
   });

@@ -239,8 +239,7 @@ describe("over a data directory with one authority for all", () => {
       log: quietLog,
       identity: () => identity,
       onIdentity: (next) => (identity = next),
-      untilDue: (intervalMs, signal) => systemClock.sleep(intervalMs, signal),
-      report: () => new Promise(() => undefined),
+      follow: () => new Promise(() => undefined),
     });
     link.start();
     await vi.waitFor(() => expect(fingerprint()).not.toBe(first), { timeout: 10_000 });

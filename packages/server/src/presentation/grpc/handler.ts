@@ -6,12 +6,11 @@ import { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb
 import { StoreService } from "@gpve/contracts/gen/proto/gpve/agent/v1/store_pb.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { agentCorner } from "@gpve/domain/node/record.ts";
-import { peerValues, requirePeer } from "./peer.ts";
+import { peerValues, requirePeer, type ReadPeer } from "./peer.ts";
 import { createServerService, type ServerServiceDeps } from "./server-service.ts";
 
 export interface ServerGrpcDeps extends ServerServiceDeps {
-  /** Who vouches for agents, the authority that issues first. */
-  readonly agentCaPems: () => readonly string[];
+  readonly readPeer: ReadPeer;
   /** The Store for agents (store/remote/serve.ts); `nodeOf` names the calling node. Absent: not offered. */
   readonly storeService?: (nodeOf: (context: HandlerContext) => string) => ServiceImpl<typeof StoreService>;
 }
@@ -19,7 +18,6 @@ export interface ServerGrpcDeps extends ServerServiceDeps {
 export type Http2Handler = (request: Http2ServerRequest, response: Http2ServerResponse) => void;
 
 export function createServerGrpcHandler(deps: ServerGrpcDeps): Http2Handler {
-  const source = { agentCaPems: deps.agentCaPems, now: () => deps.clock.now() };
   const nodeOf = (context: HandlerContext): string => {
     const peer = requirePeer(context);
     if (deps.membership.member(peer.node, peer.fingerprint) === undefined) {
@@ -36,7 +34,7 @@ export function createServerGrpcHandler(deps: ServerGrpcDeps): Http2Handler {
       router.service(ServerService, createServerService(deps));
       if (deps.storeService !== undefined) router.service(StoreService, deps.storeService(nodeOf));
     },
-    contextValues: (request) => peerValues(request.socket, source),
+    contextValues: (request) => peerValues(request.socket, deps.readPeer),
   });
 }
 

@@ -22,27 +22,34 @@ export interface AgentPeer {
 const peerKey = createContextKey<AgentPeer | undefined>(undefined, { description: "agent certificate" });
 const addressKey = createContextKey<string>("", { description: "remote address" });
 
-export interface PeerSource {
+export interface ReadPeerDeps {
   /** Who vouches for agents, the authority that issues first. */
   readonly agentCaPems: () => readonly string[];
   readonly now: () => number;
 }
 
-/** Judging a chain costs a signature check; a connection keeps its certificate, so once is enough. */
-const judged = new WeakMap<object, AgentPeer | "nobody">();
+/** Whose certificate is shown on a TLS connection; undefined for strangers. Says nothing of membership. */
+export type ReadPeer = (socket: unknown) => AgentPeer | undefined;
 
-export function peerValues(socket: unknown, source: PeerSource): ContextValues {
+export function peerReader(deps: ReadPeerDeps): ReadPeer {
+  // Judging a chain costs a signature check; a connection keeps its certificate, so once is enough.
+  const judged = new WeakMap<object, AgentPeer | "nobody">();
+  return (socket) => {
+    const tls = socket as Partial<TLSSocket> & object;
+    let peer = judged.get(tls);
+    if (peer === undefined) {
+      peer = agentPeer(tls.getPeerX509Certificate?.()?.toString(), deps.agentCaPems()) ?? "nobody";
+      judged.set(tls, peer);
+    }
+    const now = deps.now();
+    return peer !== "nobody" && peer.notBefore <= now && now < peer.notAfter ? peer : undefined;
+  };
+}
+
+export function peerValues(socket: unknown, readPeer: ReadPeer): ContextValues {
   const values = createContextValues();
-  const tls = socket as Partial<TLSSocket> & object;
-  let peer = judged.get(tls);
-  if (peer === undefined) {
-    peer = agentPeer(tls.getPeerX509Certificate?.()?.toString(), source.agentCaPems()) ?? "nobody";
-    judged.set(tls, peer);
-  }
-  const now = source.now();
-  const inTime = peer !== "nobody" && peer.notBefore <= now && now < peer.notAfter;
-  values.set(peerKey, inTime ? peer : undefined);
-  values.set(addressKey, tls.remoteAddress ?? "");
+  values.set(peerKey, readPeer(socket));
+  values.set(addressKey, (socket as Partial<TLSSocket>).remoteAddress ?? "");
   return values;
 }
 

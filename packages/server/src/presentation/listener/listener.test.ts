@@ -21,6 +21,7 @@ beforeAll(async () => {
     agentCa: certificate.cert,
     onRequest: (req, res) => res.end(`${req.httpVersion} ${req.url}`),
     onUpgrade: (_req, socket) => socket.destroy(),
+    isAgent: () => false,
     onAgentRequest: (req, res) => res.end(`agent ${req.httpVersion}`),
   });
 });
@@ -134,6 +135,7 @@ test("ends a client that never finishes the head of its request", async () => {
     agentCa: certificate.cert,
     onRequest: (_req, res) => res.end(),
     onUpgrade: () => undefined,
+    isAgent: () => false,
     onAgentRequest: () => undefined,
     headersTimeoutMs: 200,
   });
@@ -157,7 +159,12 @@ test("ends a client that never finishes the head of its request", async () => {
 test("refuses a taken port with words that help", async () => {
   const certificate = await makeTestCertificate();
   const options = { host: "127.0.0.1", port: listener.address.port, certificate, agentCa: certificate.cert };
-  const ignored = { onRequest: () => undefined, onUpgrade: () => undefined, onAgentRequest: () => undefined };
+  const handlers = {
+    onRequest: () => undefined,
+    onUpgrade: () => undefined,
+    onAgentRequest: () => undefined,
+  };
+  const ignored = { ...handlers, isAgent: () => false };
   await expect(listen({ ...options, ...ignored })).rejects.toThrow(/--listen ADDR:PORT/);
 });
 

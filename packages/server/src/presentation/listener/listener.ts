@@ -29,6 +29,8 @@ export interface ListenerOptions {
   readonly onRequest: RequestListener;
   readonly onUpgrade: (req: IncomingMessage, socket: Socket, head: Buffer) => void;
   readonly onAgentRequest: (req: Http2ServerRequest, res: Http2ServerResponse) => void;
+  /** Whether the certificate that was shown is, at this moment, that of a node of the cluster. */
+  readonly isAgent: (socket: TLSSocket) => boolean;
   readonly headersTimeoutMs?: number;
 }
 
@@ -36,6 +38,8 @@ export interface Listener {
   readonly address: AddressInfo;
   /** New connections use the new certificate; running ones go on. */
   setCertificate(certificate: Certificate): void;
+  /** Ends the connections of agents that are no nodes of the cluster any more. */
+  dropStrangers(): void;
   close(): Promise<void>;
 }
 
@@ -50,6 +54,7 @@ const CHECK_EVERY_MS = 5_000;
 
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const sockets = new Set<Socket>();
+  const agents = new Set<TLSSocket>();
   const http = createHttp(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -110,7 +115,13 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       minVersion: "TLSv1.3",
       handshakeTimeout: HELLO_TIMEOUT_MS,
     },
-    (socket) => http2.emit("connection", socket),
+    (socket) => {
+      if (options.isAgent(socket)) {
+        agents.add(socket);
+        socket.on("close", () => agents.delete(socket));
+      }
+      http2.emit("connection", socket);
+    },
   );
   for (const server of [publicTls, agentTls]) {
     server.on("tlsClientError", (_err, socket: TLSSocket) => socket.destroy());
@@ -129,6 +140,9 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     setCertificate: (certificate) => {
       publicTls.setSecureContext({ ...certificate });
       agentTls.setSecureContext({ ...certificate, ca: options.agentCa });
+    },
+    dropStrangers: () => {
+      for (const socket of agents) if (!options.isAgent(socket)) socket.destroy();
     },
     close: async () => {
       const closed = new Promise<void>((resolve) => tcp.close(() => resolve()));

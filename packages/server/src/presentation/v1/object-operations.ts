@@ -44,8 +44,11 @@ export async function objectOperation(
       return changed(await service.replace(kind.kind, name, body, ctx, once));
     case "patch":
       return changed(await service.patch(kind.kind, name, body, ctx, once));
-    case "delete":
-      return changed(await service.remove(kind.kind, name, query["resourceVersion"], ctx, once));
+    case "delete": {
+      const { resourceVersion, force } = query;
+      const options = { resourceVersion, force: force === "1" || force === "true" };
+      return changed(await service.remove(kind.kind, name, options, ctx, once));
+    }
   }
 }
 

@@ -5,11 +5,18 @@ import type { NodeRecord } from "@gpve/domain/node/record.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import { nodeRecords } from "../../node/collections.ts";
+import { removeNode } from "../../node/remove-node.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
 
+export interface NodeAdapterDeps {
+  readonly board: NodeBoard;
+  /** The node that is a part of this very process, if there is one. */
+  readonly ownNode: () => string | undefined;
+}
+
 /** Joined nodes, with what they report: the record is from the store, the status from memory. */
-export function nodeAdapter(deps: { readonly board: NodeBoard }): KindAdapter {
+export function nodeAdapter(deps: NodeAdapterDeps): KindAdapter {
   const raw = (entry: Entry<NodeRecord>): RawObject => ({
     name: entry.id,
     spec: entry.value.taints.length === 0 ? {} : { taints: [...entry.value.taints] },
@@ -42,9 +49,7 @@ export function nodeAdapter(deps: { readonly board: NodeBoard }): KindAdapter {
         const taints = Array.isArray(spec["taints"]) ? spec["taints"].map(String) : [];
         tx.put(nodeRecords, name, { ...entry.value, labels: { ...labels }, taints });
       },
-      remove: () => {
-        throw new AppError("feature.unsupported", "a node is removed from the cluster, not deleted");
-      },
+      remove: (tx, { name, force }) => removeNode(tx, { node: name, force, ownNode: deps.ownNode() }),
     },
   };
 }

@@ -7,9 +7,10 @@ export interface ConfigHandlerDeps {
   readonly board: NodeBoard;
   /** undefined: one node, no cluster. */
   readonly clusterName: string | undefined;
+  readonly removeNode: (node: string) => Promise<void>;
 }
 
-export function createConfigHandlers({ board, clusterName }: ConfigHandlerDeps): PveHandlers {
+export function createConfigHandlers({ board, clusterName, removeNode }: ConfigHandlerDeps): PveHandlers {
   return {
     "GET /cluster/config/nodes": () =>
       clusterName === undefined
@@ -21,6 +22,10 @@ export function createConfigHandlers({ board, clusterName }: ConfigHandlerDeps):
             quorum_votes: "1",
             ring0_addr: address,
           })),
+    "DELETE /cluster/config/nodes/{node}": async ({ node }) => {
+      await removeNode(node);
+      return null;
+    },
     "GET /cluster/config/qdevice": () => ({}),
     "GET /cluster/config/totem": () => (clusterName === undefined ? {} : { cluster_name: clusterName }),
     "GET /cluster/config/join": () => {

@@ -28,6 +28,11 @@ const certPem = await issue(authority, pair.keys.publicKey, {
   days: 365,
   now: NOW,
 });
+const removed: string[] = [];
+const removeNode = (node: string): Promise<void> => {
+  removed.push(node);
+  return Promise.resolve();
+};
 const handlers = createNodeReadHandlers({
   localNode: "n1",
   board,
@@ -64,19 +69,21 @@ test("nothing is set of a node, and there are no templates of containers", () =>
   expect(handlers["GET /nodes/{node}/aplinfo"]?.({ node: "n1" }, ctx)).toEqual([]);
 });
 
-test("a lone node has no cluster to show; a cluster shows its nodes", () => {
-  const alone = createConfigHandlers({ board, clusterName: undefined });
+test("a lone node has no cluster to show; a cluster shows its nodes, and lets them go", async () => {
+  const alone = createConfigHandlers({ board, removeNode, clusterName: undefined });
   expect(alone["GET /cluster/config/nodes"]?.({}, ctx)).toEqual([]);
   expect(alone["GET /cluster/config/totem"]?.({}, ctx)).toEqual({});
   expect(alone["GET /cluster/config/qdevice"]?.({}, ctx)).toEqual({});
   expect(() => alone["GET /cluster/config/join"]?.({}, ctx)).toThrow(
     expect.objectContaining({ message: "node is not in a cluster, no join info available!", pveStatus: 424 }),
   );
-  const together = createConfigHandlers({ board, clusterName: "home" });
+  const together = createConfigHandlers({ board, removeNode, clusterName: "home" });
   expect(together["GET /cluster/config/totem"]?.({}, ctx)).toEqual({ cluster_name: "home" });
   expect(together["GET /cluster/config/nodes"]?.({}, ctx)).toEqual([
     { node: "n1", name: "n1", nodeid: "1", quorum_votes: "1", ring0_addr: "192.0.2.1" },
     { node: "n2", name: "n2", nodeid: "2", quorum_votes: "1", ring0_addr: "192.0.2.2" },
   ]);
+  expect(await together["DELETE /cluster/config/nodes/{node}"]?.({ node: "n2" }, ctx)).toBeNull();
+  expect(removed).toEqual(["n2"]);
   expect(() => together["GET /cluster/config/join"]?.({}, ctx)).toThrow("gpvectl node join-command");
 });

@@ -80,7 +80,11 @@ export async function startV1(
   const revoked = new Set<string>();
   let requests = 0;
   const vmActions = options.vmActions?.(records);
-  const adapters = createKindAdapters({ board, ...(vmActions === undefined ? {} : { vmActions }) });
+  const adapters = createKindAdapters({
+    board,
+    ownNode: () => "own",
+    ...(vmActions === undefined ? {} : { vmActions }),
+  });
   const extra = typeof options.deps === "function" ? options.deps(records) : (options.deps ?? {});
   const stop = new AbortController();
   const api = createV1Api({
