@@ -33,6 +33,7 @@ function cuttable(store: Store): { readonly store: Store; cut: boolean } {
       leaseKeepAlive: (...args) => through(() => store.leaseKeepAlive(...args)),
       leaseRevoke: (...args) => through(() => store.leaseRevoke(...args)),
       leaseStatus: (...args) => through(() => store.leaseStatus(...args)),
+      leases: () => through(() => store.leases()),
       close: () => store.close(),
     } satisfies Store,
   });

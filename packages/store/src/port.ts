@@ -122,6 +122,15 @@ export type WatchBatch =
   | { readonly type: "progress"; readonly revision: number }
   | { readonly type: "gap"; readonly compactRevision: number };
 
+/** An open watch. */
+export interface Watching extends AsyncIterable<WatchBatch> {
+  /**
+   * Asks for one `progress` batch as soon as the watch has told everything there is, also when nothing is new. It
+   * follows the events it speaks of.
+   */
+  requestProgress(): void;
+}
+
 export interface LeaseStatus {
   readonly id: bigint;
   /** Seconds left; -1 = expired or unknown. */
@@ -139,7 +148,7 @@ export interface Store {
   range(request: RangeRequest, options?: CallOptions): Promise<RangeResponse>;
   /** Durable when it resolves: an answered write survives kill -9 and power loss. */
   txn(request: TxnRequest, options?: CallOptions): Promise<TxnResponse>;
-  watch(request: WatchRequest): AsyncIterable<WatchBatch>;
+  watch(request: WatchRequest): Watching;
   /** The newest revision, confirmed by quorum. */
   revision(options?: CallOptions): Promise<number>;
   compact(revision: number, options?: CallOptions): Promise<void>;
@@ -148,7 +157,25 @@ export interface Store {
   leaseKeepAlive(id: bigint): Promise<number>;
   leaseRevoke(id: bigint): Promise<void>;
   leaseStatus(id: bigint): Promise<LeaseStatus>;
+  leases(): Promise<readonly bigint[]>;
+  /** What only the process that holds the data can do; absent for a store across a network. */
+  readonly upkeep?: StoreUpkeep;
   close(): Promise<void>;
+}
+
+export interface StoreUpkeep {
+  /** Bytes on disk, and how many of them are in use. */
+  size(): { readonly bytes: number; readonly usedBytes: number };
+  /** Gives back what compaction freed. Other calls wait meanwhile. */
+  defragment(): Promise<void>;
+  /** The sum over what is readable at a revision (0 = the newest): equal for stores with an equal history. */
+  hash(revision: number): Promise<StoreHash>;
+}
+
+export interface StoreHash {
+  readonly hash: number;
+  readonly revision: number;
+  readonly compactRevision: number;
 }
 
 export interface CallOptions {

@@ -3,6 +3,10 @@ import { expect, test } from "vitest";
 import type { Store, WatchBatch } from "./port.ts";
 import { timedStore } from "./timed-store.ts";
 
+async function* ready(): AsyncGenerator<WatchBatch> {
+  yield { type: "ready", revision: 7 };
+}
+
 test("every operation's time and outcome is told, and answers pass through", async () => {
   const clock = new FakeClock();
   const seen: string[] = [];
@@ -14,15 +18,14 @@ test("every operation's time and outcome is told, and answers pass through", asy
   const inner: Store = {
     range: () => slow(empty),
     txn: () => Promise.reject(new Error("full")),
-    watch: async function* (): AsyncGenerator<WatchBatch> {
-      yield { type: "ready", revision: 7 };
-    },
+    watch: () => Object.assign(ready(), { requestProgress: () => undefined }),
     revision: () => slow(7),
     compact: () => slow(undefined),
     leaseGrant: (ttlSeconds, id) => slow({ id: id ?? 1n, ttlSeconds }),
     leaseKeepAlive: () => slow(5),
     leaseRevoke: () => slow(undefined),
     leaseStatus: (id) => slow({ id, ttlSeconds: 1, grantedTtlSeconds: 2, keys: [] }),
+    leases: () => slow([4n]),
     close: async () => void seen.push("closed"),
   };
   const store = timedStore(inner, (name, ok, seconds) => seen.push(`${name} ${ok} ${seconds}`), clock);
@@ -39,6 +42,7 @@ test("every operation's time and outcome is told, and answers pass through", asy
   expect(await passing(store.leaseKeepAlive(4n))).toBe(5);
   await passing(store.leaseRevoke(4n));
   expect((await passing(store.leaseStatus(4n))).id).toBe(4n);
+  expect(await passing(store.leases())).toEqual([4n]);
   for await (const batch of store.watch({ key, signal: new AbortController().signal })) {
     expect(batch).toEqual({ type: "ready", revision: 7 });
   }
@@ -52,6 +56,7 @@ test("every operation's time and outcome is told, and answers pass through", asy
     "leaseKeepAlive true 0.25",
     "leaseRevoke true 0.25",
     "leaseStatus true 0.25",
+    "leases true 0.25",
     "closed",
   ]);
 });

@@ -28,6 +28,8 @@ export function timedStore(store: Store, observe: ObserveStore, clock: Clock): S
     leaseKeepAlive: (id) => timed("leaseKeepAlive", () => store.leaseKeepAlive(id)),
     leaseRevoke: (id) => timed("leaseRevoke", () => store.leaseRevoke(id)),
     leaseStatus: (id) => timed("leaseStatus", () => store.leaseStatus(id)),
+    leases: () => timed("leases", () => store.leases()),
+    ...(store.upkeep === undefined ? {} : { upkeep: store.upkeep }),
     close: () => store.close(),
   };
 }

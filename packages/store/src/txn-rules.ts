@@ -1,38 +1,37 @@
 // What etcd refuses before it runs a transaction. Checked here for every engine, so that code which works on
 // SQLite does not first fail on a cluster.
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { Bytes, Op, TxnRequest } from "./port.ts";
-import { inRange, mapKey } from "./keys.ts";
+import { compareBytes, equalBytes, isToTheEnd, mapKey } from "./keys.ts";
+import { refusal } from "./refusals.ts";
 
-/** etcd's default --max-txn-ops, for each of compare, success and failure. */
+/** etcd's default --max-txn-ops, for each of compare, success and failure. What is nested gets what is left of it. */
 export const MAX_TXN_OPS = 128;
 /** etcd's default --max-request-bytes. */
 export const MAX_REQUEST_BYTES = 1.5 * 1024 * 1024;
-const MAX_DEPTH = 32;
 
 interface Writes {
-  readonly puts: Map<string, Bytes>;
+  readonly puts: Map<string, Put>;
   readonly deletes: (readonly [Bytes, Bytes | undefined])[];
 }
 
 export function checkTxn(request: TxnRequest): void {
-  const bytes = checkShape(request, 0);
+  const bytes = checkShape(request, MAX_TXN_OPS);
+  collect(request.success);
+  collect(request.failure ?? []);
   if (bytes > MAX_REQUEST_BYTES) {
-    throw new AppError(
-      "request.too_large",
+    throw refusal(
+      "tooLarge",
       `the transaction carries ${bytes} bytes, more than the ${MAX_REQUEST_BYTES} a store takes at once`,
     );
   }
-  collect(request.success);
-  collect(request.failure ?? []);
 }
 
-function checkShape(request: TxnRequest, depth: number): number {
-  if (depth > MAX_DEPTH) throw new AppError("request.invalid", "transactions are nested too deeply");
+function checkShape(request: TxnRequest, maxOps: number): number {
   const { compare, success, failure = [] } = request;
-  if (Math.max(compare.length, success.length, failure.length) > MAX_TXN_OPS) {
-    throw new AppError(
-      "request.too_large",
+  const widest = Math.max(compare.length, success.length, failure.length);
+  if (widest > maxOps) {
+    throw refusal(
+      "tooManyOps",
       `too many operations in one transaction: at most ${MAX_TXN_OPS} comparisons and ${MAX_TXN_OPS} operations`,
     );
   }
@@ -41,19 +40,19 @@ function checkShape(request: TxnRequest, depth: number): number {
     requireKey(item.key);
     bytes += item.key.length + (item.target === "value" ? item.value.length : 0);
   }
-  for (const op of [...success, ...failure]) bytes += checkOp(op, depth);
+  for (const op of [...success, ...failure]) bytes += checkOp(op, maxOps - widest);
   return bytes;
 }
 
-function checkOp(op: Op, depth: number): number {
-  if (op.type === "txn") return checkShape(op, depth + 1);
+function checkOp(op: Op, maxOps: number): number {
+  if (op.type === "txn") return checkShape(op, maxOps);
   requireKey(op.key);
   if (op.type !== "put") return op.key.length;
   if (op.ignoreValue === true && op.value.length > 0) {
-    throw new AppError("request.invalid", "a put that keeps the value must not carry one");
+    throw refusal("valueProvided", "a put that keeps the value must not carry one");
   }
   if (op.ignoreLease === true && op.lease !== undefined && op.lease !== 0n) {
-    throw new AppError("request.invalid", "a put that keeps the lease must not carry one");
+    throw refusal("leaseProvided", "a put that keeps the lease must not carry one");
   }
   return op.key.length + op.value.length;
 }
@@ -66,30 +65,48 @@ export function readsOnly(request: TxnRequest): boolean {
 }
 
 export function requireKey(key: Bytes): void {
-  if (key.length === 0) throw new AppError("request.invalid", "a key must not be empty");
+  if (key.length === 0) throw refusal("emptyKey", "a key must not be empty");
+}
+
+interface Put {
+  readonly key: Bytes;
+  /** It keeps value or lease of what is there. */
+  readonly keeps: boolean;
+}
+
+/**
+ * As etcd looks at it: an end is taken as it is written, so that "to the end of all keys" covers none. But what is
+ * deleted that way has nothing left to keep; etcd ends itself when it finds out.
+ */
+function covers({ key, keeps }: Put, start: Bytes, end: Bytes | undefined): boolean {
+  if (end === undefined) return equalBytes(key, start);
+  if (keeps && isToTheEnd(end)) return compareBytes(start, key) <= 0;
+  return compareBytes(start, key) <= 0 && compareBytes(key, end) < 0;
 }
 
 /** One revision holds a key at most once; only the two branches of one nested transaction may both put it. */
 function collect(ops: readonly Op[]): Writes {
-  const puts = new Map<string, Bytes>();
+  const puts = new Map<string, Put>();
   const deletes: (readonly [Bytes, Bytes | undefined])[] = [];
   for (const op of ops) if (op.type === "delete") deletes.push([op.key, op.end]);
-  const add = (key: Bytes, exclusive?: Writes): void => {
-    const name = mapKey(key);
+  const add = (put: Put, exclusive?: Writes): void => {
+    const name = mapKey(put.key);
     const twice = puts.has(name) && exclusive?.puts.has(name) !== true;
-    if (twice || deletes.some(([start, end]) => inRange(key, start, end))) {
-      throw new AppError("request.invalid", "a transaction must not write the same key twice");
+    if (twice || deletes.some(([start, end]) => covers(put, start, end))) {
+      throw refusal("duplicateKey", "a transaction must not write the same key twice");
     }
-    puts.set(name, key);
+    puts.set(name, put);
   };
   for (const op of ops) {
     if (op.type !== "txn") continue;
     const success = collect(op.success);
     const failure = collect(op.failure ?? []);
-    for (const key of success.puts.values()) add(key);
-    for (const key of failure.puts.values()) add(key, success);
+    for (const put of success.puts.values()) add(put);
+    for (const put of failure.puts.values()) add(put, success);
     deletes.push(...success.deletes, ...failure.deletes);
   }
-  for (const op of ops) if (op.type === "put") add(op.key);
+  for (const op of ops) {
+    if (op.type === "put") add({ key: op.key, keeps: op.ignoreValue === true || op.ignoreLease === true });
+  }
   return { puts, deletes };
 }

@@ -1,5 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { AppError, type ErrorCode } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
+import { type Refusal, refusal } from "../refusals.ts";
 
 /** What a failed call means for the caller. */
 export type Failure =
@@ -10,17 +12,17 @@ export type Failure =
   /** The answer is lost: the request may have taken effect, now or later. */
   | { readonly type: "lost"; readonly error: ConnectError };
 
-const answers: readonly (readonly [text: string, code: ErrorCode])[] = [
-  ["required revision has been compacted", "store.compacted"],
-  ["required revision is a future revision", "request.invalid"],
-  ["requested lease not found", "object.not_found"],
-  ["lease already exists", "object.exists"],
-  ["too large lease TTL", "request.invalid"],
-  ["key not found", "object.not_found"],
-  ["duplicate key given", "request.invalid"],
-  ["too many operations", "request.too_large"],
-  ["request is too large", "request.too_large"],
-  ["database space exceeded", "store.full"],
+const answers: readonly (readonly [text: string, reason: Refusal])[] = [
+  ["required revision has been compacted", "compacted"],
+  ["required revision is a future revision", "futureRevision"],
+  ["requested lease not found", "noLease"],
+  ["lease already exists", "leaseExists"],
+  ["too large lease TTL", "leaseTtl"],
+  ["key not found", "noKey"],
+  ["duplicate key given", "duplicateKey"],
+  ["too many operations", "tooManyOps"],
+  ["request is too large", "tooLarge"],
+  ["database space exceeded", "noSpace"],
 ];
 
 /** These are sent before etcd proposes anything. */
@@ -40,8 +42,11 @@ export function judge(cause: unknown, signal: AbortSignal | undefined): Failure 
   const text = error.rawMessage;
   const known = answers.find(([words]) => text.includes(words));
   if (known !== undefined) {
-    return { type: "final", error: new AppError(known[1], `etcd: ${strip(text)}`, { cause }) };
+    return { type: "final", error: refusal(known[1], `etcd: ${strip(text)}`, { cause }) };
   }
+  // A server of ours says whom it refused what; other members only that they did.
+  const told = appErrorOf(error);
+  if (isAppError(told, "access.denied")) return { type: "final", error: told };
   if (invalid.has(error.code)) {
     return {
       type: "final",

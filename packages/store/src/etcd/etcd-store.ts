@@ -1,6 +1,6 @@
 // The Store on an etcd v3 cluster.
 import { randomBytes } from "node:crypto";
-import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { isAppError } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import type {
   CallOptions,
@@ -10,10 +10,11 @@ import type {
   Store,
   TxnRequest,
   TxnResponse,
-  WatchBatch,
   WatchRequest,
+  Watching,
 } from "../port.ts";
 import { utf8 } from "../keys.ts";
+import { noLease, requireTtl } from "../refusals.ts";
 import { checkTxn, readsOnly, requireKey } from "../txn-rules.ts";
 import { Endpoints, type TlsFiles } from "./endpoints.ts";
 import { judge } from "./etcd-errors.ts";
@@ -30,8 +31,6 @@ export interface EtcdOptions {
   /** After this a call gives up with `store.unavailable`; default 10 s. */
   readonly deadlineMs?: number;
 }
-
-const MAX_TTL_SECONDS = 9_000_000_000;
 
 /** Connects lazily: a cluster that is down is told by the first call. */
 export function openEtcdStore(options: EtcdOptions): Store {
@@ -73,7 +72,7 @@ class EtcdStore implements Store {
     );
   }
 
-  watch(request: WatchRequest): AsyncIterable<WatchBatch> {
+  watch(request: WatchRequest): Watching {
     requireKey(request.key);
     const { clock, attemptMs, deadlineMs } = {
       clock: this.#clock,
@@ -103,9 +102,7 @@ class EtcdStore implements Store {
   }
 
   async leaseGrant(ttlSeconds: number, id?: bigint): Promise<{ id: bigint; ttlSeconds: number }> {
-    if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > MAX_TTL_SECONDS) {
-      throw new AppError("request.invalid", `a lease of ${ttlSeconds} seconds is not possible`);
-    }
+    requireTtl(ttlSeconds);
     // With an id of our own a repeated grant is recognised.
     const chosen = id === undefined || id === 0n ? newLeaseId() : id;
     return this.#endpoints.call("a lease", { lost: "repeat" }, async (etcd, call, repeated) => {
@@ -124,7 +121,7 @@ class EtcdStore implements Store {
         if (answer.ttl <= 0n) break;
         return Number(answer.ttl);
       }
-      throw new AppError("object.not_found", `lease ${id} does not exist or has expired`);
+      throw noLease(id);
     });
   }
 
@@ -144,6 +141,12 @@ class EtcdStore implements Store {
         keys: status.keys,
       };
     });
+  }
+
+  async leases(): Promise<readonly bigint[]> {
+    return this.#endpoints.call("a read", { lost: "repeat" }, async (etcd, call) =>
+      (await etcd.lease.leaseLeases({}, call)).leases.map(({ id }) => id),
+    );
   }
 
   async close(): Promise<void> {

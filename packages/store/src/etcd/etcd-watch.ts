@@ -1,12 +1,13 @@
 // A watch on etcd that outlives connections: after a failure it goes on at another member from the first revision
 // not yet delivered. etcd never splits a revision over two answers, so nothing is lost and nothing comes twice.
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { StoreEvent, WatchBatch, WatchRequest } from "../port.ts";
+import type { StoreEvent, WatchBatch, WatchRequest, Watching } from "../port.ts";
 import { type Endpoint, type Endpoints, REQUIRE_LEADER } from "./endpoints.ts";
 import { judge } from "./etcd-errors.ts";
 import { fromEvent, revisionOf } from "./etcd-messages.ts";
-import type { WatchResponse } from "../gen/proto/etcdserverpb/rpc_pb.ts";
+import type { WatchRequestSchema, WatchResponse } from "../gen/proto/etcdserverpb/rpc_pb.ts";
 
 export interface WatchDeps {
   readonly endpoints: Endpoints;
@@ -22,17 +23,37 @@ interface Progress {
   next: number | undefined;
   announced: boolean;
   lastHeard: number;
+  /** Somebody wants to hear of progress even if there is none. */
+  asked: boolean;
+  /** How often they asked: each is one request on the line. */
+  asks: number;
+  /** Lets the request line look at `asked`. */
+  wake: () => void;
 }
 
-export async function* watchEtcd(deps: WatchDeps, request: WatchRequest): AsyncGenerator<WatchBatch> {
-  const { endpoints, clock } = deps;
-  const signal = AbortSignal.any([request.signal, endpoints.closed]);
-  const failures = new Map<string, string>();
+export function watchEtcd(deps: WatchDeps, request: WatchRequest): Watching {
   const progress: Progress = {
     next: request.startRevision,
     announced: false,
-    lastHeard: clock.monotonic(),
+    lastHeard: deps.clock.monotonic(),
+    asked: false,
+    asks: 0,
+    wake: () => undefined,
   };
+  return {
+    [Symbol.asyncIterator]: () => run(deps, request, progress),
+    requestProgress() {
+      progress.asked = true;
+      progress.asks += 1;
+      progress.wake();
+    },
+  };
+}
+
+async function* run(deps: WatchDeps, request: WatchRequest, progress: Progress): AsyncGenerator<WatchBatch> {
+  const { endpoints, clock } = deps;
+  const signal = AbortSignal.any([request.signal, endpoints.closed]);
+  const failures = new Map<string, string>();
   while (!request.signal.aborted) {
     endpoints.closed.throwIfAborted();
     const endpoint = await endpoints.connected(failures, signal);
@@ -69,7 +90,7 @@ async function* follow(
     over.abort(new Error("the watch was not accepted in time")),
   );
   const both = AbortSignal.any([signal, over.signal]);
-  const requests = createOnce(request, progress.next ?? 0, both);
+  const requests = createThenAsk(request, progress, both);
   try {
     const responses = endpoint.watch.watch(requests, { signal: both, headers: REQUIRE_LEADER });
     for await (const response of responses) {
@@ -82,7 +103,7 @@ async function* follow(
         yield { type: "gap", compactRevision: Number(response.compactRevision) };
         return true;
       }
-      if (response.canceled) throw new Error(response.cancelReason);
+      if (response.canceled) throw cancelled(response.cancelReason);
       if (response.created) progress.next ??= revisionOf(response.header) + 1;
       if (!progress.announced) {
         progress.announced = true;
@@ -114,42 +135,47 @@ function toBatch(response: WatchResponse, progress: Progress): WatchBatch | unde
     return { type: "events", revision: last.kv.modRevision, events };
   }
   const revision = revisionOf(response.header);
-  if (response.events.length > 0 || revision < next) return undefined;
-  progress.next = revision + 1;
+  if (response.events.length > 0 || (revision < next && !progress.asked)) return undefined;
+  progress.asked = false;
+  progress.next = Math.max(next, revision + 1);
   return { type: "progress", revision };
 }
 
-/** One request, then an open line: closing it would end the watch. */
-async function* createOnce(
+/** A member that does not let us watch will not do so later. */
+function cancelled(reason: string): Error {
+  return reason.includes("permission denied")
+    ? new AppError("access.denied", `the watch was refused: ${reason}`)
+    : new Error(reason);
+}
+
+/** One request to begin with, then a line that stays open: closing it would end the watch. */
+async function* createThenAsk(
   request: WatchRequest,
-  startRevision: number,
+  progress: Progress,
   signal: AbortSignal,
-): AsyncGenerator<{
-  requestUnion: {
-    case: "createRequest";
-    value: {
-      key: Uint8Array;
-      rangeEnd: Uint8Array;
-      startRevision: bigint;
-      prevKv: boolean;
-      progressNotify: boolean;
-    };
-  };
-}> {
+): AsyncGenerator<MessageInitShape<typeof WatchRequestSchema>> {
   yield {
     requestUnion: {
       case: "createRequest",
       value: {
         key: request.key,
         rangeEnd: request.end ?? new Uint8Array(0),
-        startRevision: BigInt(startRevision),
+        startRevision: BigInt(progress.next ?? 0),
         prevKv: request.prevKv ?? false,
         progressNotify: request.progress ?? false,
       },
     },
   };
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
+  signal.addEventListener("abort", () => progress.wake(), { once: true });
+  let sent = progress.asked ? 0 : progress.asks;
+  while (!signal.aborted) {
+    if (progress.asks > sent) {
+      sent = progress.asks;
+      yield { requestUnion: { case: "progressRequest", value: {} } };
+      continue;
+    }
+    const { promise, resolve } = Promise.withResolvers<void>();
+    progress.wake = resolve;
+    await promise;
+  }
 }

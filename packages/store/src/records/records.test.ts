@@ -386,6 +386,7 @@ function withStore(store: Store, override: Partial<Store>): Store {
     leaseKeepAlive: (id) => store.leaseKeepAlive(id),
     leaseRevoke: (id) => store.leaseRevoke(id),
     leaseStatus: (id) => store.leaseStatus(id),
+    leases: () => store.leases(),
     close: () => store.close(),
     ...override,
   };
@@ -402,7 +403,9 @@ function cuttable(store: Store): { store: Store; down(): void; up(): void } {
     if (signal.aborted) throw new AppError("store.unavailable", "cut");
   }
   return {
-    store: withStore(store, { watch }),
+    store: withStore(store, {
+      watch: (request) => Object.assign(watch(request), { requestProgress: () => undefined }),
+    }),
     down: () => broken.abort(),
     up: () => {
       broken = new AbortController();

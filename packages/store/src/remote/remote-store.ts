@@ -15,6 +15,7 @@ import type {
   TxnResponse,
   WatchBatch,
   WatchRequest,
+  Watching,
 } from "../port.ts";
 import { decodeBatch, decodeRangeResponse, decodeTxnResponse, encodeRange, encodeTxn } from "./codec.ts";
 
@@ -46,7 +47,15 @@ export class RemoteStore implements Store {
   }
 
   /** Reconnects after the last revision it delivered: nothing is lost or repeated. */
-  async *watch(request: WatchRequest): AsyncIterable<WatchBatch> {
+  watch(request: WatchRequest): Watching {
+    // The far side tells of progress at once to whoever wants it.
+    return {
+      [Symbol.asyncIterator]: () => this.#follow(request),
+      requestProgress: () => undefined,
+    };
+  }
+
+  async *#follow(request: WatchRequest): AsyncGenerator<WatchBatch> {
     const signal = AbortSignal.any([request.signal, this.#closed.signal]);
     let next = request.startRevision;
     let greeted = false;
@@ -115,6 +124,10 @@ export class RemoteStore implements Store {
       grantedTtlSeconds: Number(status.grantedTtlSeconds),
       keys: status.keys,
     };
+  }
+
+  leases(): Promise<readonly bigint[]> {
+    return Promise.reject(new AppError("feature.unsupported", "only servers list the leases"));
   }
 
   close(): Promise<void> {

@@ -1,7 +1,6 @@
 // Runs one transaction's logic against the tables, in etcd's order: all comparisons, those of nested transactions
 // too, see the state before the transaction and choose the branches; then the chosen operations are checked, first
 // puts, then ranges; then they run. The caller wraps it in a SQLite savepoint and decides what a failure means.
-import { AppError } from "@gpve/contracts/errors.ts";
 import type {
   Bytes,
   Compare,
@@ -15,6 +14,7 @@ import type {
   TxnResponse,
 } from "../port.ts";
 import { compareBytes, equalBytes } from "../keys.ts";
+import { compacted, futureRevision, noLease, refusal } from "../refusals.ts";
 import { type Tables, tombstone } from "./tables.ts";
 
 export interface ApplyContext {
@@ -38,9 +38,7 @@ export function applyTxn(ctx: ApplyContext, request: TxnRequest): TxnResponse {
 export function readRange(ctx: ApplyContext, request: RangeRequest): RangeResponse {
   const revision = revisionNow(ctx);
   const wanted = request.revision ?? 0;
-  if (wanted > revision) {
-    throw new AppError("request.invalid", `revision ${wanted} is in the future; the store is at ${revision}`);
-  }
+  if (wanted > revision) throw futureRevision(wanted, revision);
   if (wanted > 0 && wanted < ctx.compactRevision) throw compacted(wanted, ctx.compactRevision);
   const at = wanted > 0 && wanted < revision ? wanted : undefined;
   if (request.countOnly === true) {
@@ -73,14 +71,6 @@ export function deleteKeys(ctx: ApplyContext, keys: readonly Bytes[]): void {
   }
 }
 
-export function compacted(wanted: number, compactRevision: number): AppError {
-  return new AppError(
-    "store.compacted",
-    `revision ${wanted} has been compacted away; the oldest still readable is ${compactRevision}`,
-    { data: { compactRevision } },
-  );
-}
-
 function revisionNow(ctx: ApplyContext): number {
   return ctx.events.length > 0 ? ctx.revision + 1 : ctx.revision;
 }
@@ -102,12 +92,10 @@ function checkPuts(ctx: ApplyContext, plan: Plan): void {
     if (op.type !== "put") continue;
     const keeps = op.ignoreValue === true || op.ignoreLease === true;
     if (keeps && ctx.tables.get(op.key) === undefined) {
-      throw new AppError("object.not_found", "a put that keeps value or lease needs an existing key");
+      throw refusal("noKey", "a put that keeps value or lease needs an existing key");
     }
     const lease = op.lease ?? 0n;
-    if (lease !== 0n && !ctx.leaseExists(lease)) {
-      throw new AppError("object.not_found", `lease ${lease} does not exist or has expired`);
-    }
+    if (lease !== 0n && !ctx.leaseExists(lease)) throw noLease(lease);
   }
 }
 
@@ -121,12 +109,7 @@ function checkRanges(ctx: ApplyContext, plan: Plan): void {
 /** Against the revision before the transaction: what it is about to write is still the future. */
 function checkRange(ctx: ApplyContext, request: RangeRequest): void {
   const wanted = request.revision ?? 0;
-  if (wanted > ctx.revision) {
-    throw new AppError(
-      "request.invalid",
-      `revision ${wanted} is in the future; the store is at ${ctx.revision}`,
-    );
-  }
+  if (wanted > ctx.revision) throw futureRevision(wanted, ctx.revision);
   if (wanted > 0 && wanted < ctx.compactRevision) throw compacted(wanted, ctx.compactRevision);
 }
 

@@ -75,6 +75,12 @@ export function pragma(db: DatabaseSync, name: string): number {
   return typeof value === "number" ? value : 0;
 }
 
+export function sizeOf(db: DatabaseSync): { bytes: number; usedBytes: number } {
+  const page = pragma(db, "page_size");
+  const pages = pragma(db, "page_count");
+  return { bytes: pages * page, usedBytes: (pages - pragma(db, "freelist_count")) * page };
+}
+
 /** Throws unless the file is one of ours and of a version this program knows. */
 export function checkIdentity(db: DatabaseSync, path: string): number {
   const version = pragma(db, "user_version");

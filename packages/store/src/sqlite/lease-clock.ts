@@ -37,6 +37,15 @@ export class LeaseClock {
     return { ttlSeconds: lease.ttlSeconds, remainingMs: lease.endsAt - this.#clock.monotonic() };
   }
 
+  /** Those that have not ended, the next to end first. */
+  byEnd(): bigint[] {
+    const now = this.#clock.monotonic();
+    return [...this.#leases]
+      .filter(([, lease]) => lease.endsAt > now)
+      .toSorted(([, a], [, b]) => a.endsAt - b.endsAt)
+      .map(([id]) => id);
+  }
+
   renew(id: bigint): number | undefined {
     const lease = this.#leases.get(id);
     const now = this.#clock.monotonic();

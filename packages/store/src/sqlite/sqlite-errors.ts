@@ -1,4 +1,5 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { refusal } from "../refusals.ts";
 
 const BUSY = 5;
 const FULL = 13;
@@ -11,8 +12,8 @@ export function fromSqlite(err: unknown, path: string): AppError {
   const options = { cause: err, data: { path } };
   switch (primaryCode(err)) {
     case FULL:
-      return new AppError(
-        "store.full",
+      return refusal(
+        "noSpace",
         `the store ${path} is full: free disk space, then try again; nothing was written`,
         options,
       );

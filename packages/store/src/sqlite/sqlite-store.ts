@@ -15,12 +15,15 @@ import type {
   StoreEvent,
   TxnRequest,
   TxnResponse,
-  WatchBatch,
+  StoreUpkeep,
   WatchRequest,
+  Watching,
 } from "../port.ts";
 import { checkTxn, readsOnly, requireKey } from "../txn-rules.ts";
-import { type ApplyContext, applyTxn, compacted, deleteKeys, readRange } from "./apply.ts";
-import { openDatabase } from "./database.ts";
+import { compacted, futureRevision, noLease, refusal, requireTtl } from "../refusals.ts";
+import { type ApplyContext, applyTxn, deleteKeys, readRange } from "./apply.ts";
+import { openDatabase, sizeOf } from "./database.ts";
+import { hashHistory } from "./history-hash.ts";
 import { LeaseClock } from "./lease-clock.ts";
 import { fromSqlite } from "./sqlite-errors.ts";
 import { Tables } from "./tables.ts";
@@ -36,7 +39,6 @@ export interface SqliteOptions {
 
 const MAX_BATCH = 64;
 const SCRUB_REVISIONS = 500;
-const MAX_TTL_SECONDS = 9_000_000_000;
 
 interface Write {
   /** Runs inside a savepoint. Returns what to do once it is durable. */
@@ -87,7 +89,7 @@ class SqliteStore implements Store {
     return this.#write((ctx) => applyTxn(ctx, request));
   }
 
-  watch(request: WatchRequest): AsyncIterable<WatchBatch> {
+  watch(request: WatchRequest): Watching {
     this.#check();
     requireKey(request.key);
     return this.#hub.watch(request);
@@ -104,12 +106,7 @@ class SqliteStore implements Store {
       // From the table: another compaction may stand earlier in this very batch.
       const before = this.#tables.meta("compacted");
       if (revision <= before) throw compacted(revision, before);
-      if (revision > this.#revision) {
-        throw new AppError(
-          "request.invalid",
-          `cannot compact to revision ${revision}, which is in the future; the store is at ${this.#revision}`,
-        );
-      }
+      if (revision > this.#revision) throw futureRevision(revision, this.#revision);
       this.#tables.setMeta("compacted", revision);
     });
     this.#compacted = Math.max(this.#compacted, revision);
@@ -133,13 +130,11 @@ class SqliteStore implements Store {
 
   async leaseGrant(ttlSeconds: number, id?: bigint): Promise<{ id: bigint; ttlSeconds: number }> {
     this.#check();
-    if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > MAX_TTL_SECONDS) {
-      throw new AppError("request.invalid", `a lease of ${ttlSeconds} seconds is not possible`);
-    }
+    requireTtl(ttlSeconds);
     const chosen = id === undefined || id === 0n ? newLeaseId() : id;
     await this.#write(() => {
       if (this.#tables.hasLease(chosen)) {
-        throw new AppError("object.exists", `lease ${chosen} already exists`);
+        throw refusal("leaseExists", `lease ${chosen} already exists`);
       }
       this.#tables.addLease(chosen, ttlSeconds);
     });
@@ -171,11 +166,40 @@ class SqliteStore implements Store {
     }
     return this.#guard(() => ({
       id,
-      ttlSeconds: Math.ceil(lease.remainingMs / 1_000),
+      ttlSeconds: Math.floor(lease.remainingMs / 1_000),
       grantedTtlSeconds: lease.ttlSeconds,
       keys: this.#tables.keysOfLease(id),
     }));
   }
+
+  async leases(): Promise<readonly bigint[]> {
+    this.#check();
+    return this.#leases.byEnd();
+  }
+
+  readonly upkeep: StoreUpkeep = {
+    size: () => {
+      this.#check();
+      return this.#guard(() => sizeOf(this.#db));
+    },
+    defragment: async () => {
+      this.#check();
+      // Between two batches, as everything here: SQLite refuses it inside a transaction.
+      this.#guard(() => {
+        this.#db.exec("VACUUM");
+        this.#db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+      });
+    },
+    hash: async (wanted) => {
+      this.#check();
+      const revision = wanted > 0 ? wanted : this.#revision;
+      if (revision > this.#revision) throw futureRevision(revision, this.#revision);
+      if (revision < this.#compacted) throw compacted(revision, this.#compacted);
+      const compactRevision = this.#compacted;
+      const hash = this.#guard(() => hashHistory(this.#tables.historyTo(revision, compactRevision)));
+      return { hash, revision, compactRevision };
+    },
+  };
 
   async close(): Promise<void> {
     if (this.#closed) return;
@@ -302,8 +326,4 @@ class SqliteStore implements Store {
 
 function newLeaseId(): bigint {
   return (randomBytes(8).readBigUInt64BE() >> 1n) | 1n;
-}
-
-function noLease(id: bigint): AppError {
-  return new AppError("object.not_found", `lease ${id} does not exist or has expired`);
 }

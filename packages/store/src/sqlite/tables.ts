@@ -126,6 +126,15 @@ export class Tables {
     return { events: single.map(toEvent), reached: cut };
   }
 
+  /** What can be read at `revision` or happened since `compactRevision`, whether or not older rows are removed yet. */
+  *historyTo(revision: number, compactRevision: number): Generator<KeyValue> {
+    const sql = `SELECT ${COLUMNS}, h.value AS value FROM history h INDEXED BY history_mod
+      WHERE h.mod <= ?1 AND (h.mod > ?2 OR (h.version > 0 AND NOT EXISTS (
+        SELECT 1 FROM history n WHERE n.key = h.key AND n.mod > h.mod AND n.mod <= ?1)))
+      ORDER BY h.mod, h.id`;
+    for (const row of this.#sql(sql).iterate(revision, compactRevision)) yield toKeyValue(row);
+  }
+
   /** Removes the versions that were replaced by a change at a revision after `from`, up to and including `to`. */
   removeReplaced(from: number, to: number): void {
     this.#sql(

@@ -2,11 +2,13 @@
 // events as they are committed. One that falls behind is sent back to the history, so memory stays bounded and
 // nothing is lost or told twice. All state changes happen between awaits on one thread: no gap is possible.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { StoreEvent, WatchBatch, WatchRequest } from "../port.ts";
+import type { StoreEvent, WatchBatch, WatchRequest, Watching } from "../port.ts";
 import { inRange } from "../keys.ts";
 import type { Tables } from "./tables.ts";
 
 const REPLAY_EVENTS = 1_000;
+/** Revisions that wait are told together, up to about as many events. */
+const BATCH_EVENTS = 1_000;
 const MAX_QUEUED_EVENTS = 10_000;
 
 interface HubState {
@@ -20,6 +22,8 @@ interface Watcher {
   queue: { revision: number; events: StoreEvent[] }[];
   queued: number;
   progress: number;
+  /** Somebody wants to hear of progress even if there is none. */
+  asked: boolean;
   wake: () => void;
 }
 
@@ -35,8 +39,24 @@ export class WatchHub {
   }
 
   /** "From now on" means from this call, not from when the caller first asks for a batch. */
-  watch(request: WatchRequest): AsyncIterable<WatchBatch> {
-    return this.#run(request, request.startRevision ?? this.#state().revision + 1);
+  watch(request: WatchRequest): Watching {
+    const start = request.startRevision ?? this.#state().revision + 1;
+    const watcher: Watcher = {
+      request,
+      live: false,
+      queue: [],
+      queued: 0,
+      progress: 0,
+      asked: false,
+      wake: () => undefined,
+    };
+    return {
+      [Symbol.asyncIterator]: () => this.#run(watcher, start),
+      requestProgress() {
+        watcher.asked = true;
+        watcher.wake();
+      },
+    };
   }
 
   /** Called once per committed revision, in order, after the commit. */
@@ -69,16 +89,9 @@ export class WatchHub {
     for (const watcher of this.#watchers) watcher.wake();
   }
 
-  async *#run(request: WatchRequest, start: number): AsyncGenerator<WatchBatch> {
+  async *#run(watcher: Watcher, start: number): AsyncGenerator<WatchBatch> {
+    const { request } = watcher;
     const { signal } = request;
-    const watcher: Watcher = {
-      request,
-      live: false,
-      queue: [],
-      queued: 0,
-      progress: 0,
-      wake: () => undefined,
-    };
     const onAbort = (): void => watcher.wake();
     signal.addEventListener("abort", onAbort, { once: true });
     this.#watchers.add(watcher);
@@ -109,12 +122,15 @@ export class WatchHub {
           }
           continue;
         }
-        const batch = watcher.queue.shift();
+        const batch = takeTogether(watcher, next);
         if (batch !== undefined) {
-          watcher.queued -= batch.events.length;
-          if (batch.revision < next) continue;
           next = batch.revision + 1;
           yield { type: "events", ...batch };
+        } else if (watcher.asked) {
+          watcher.asked = false;
+          const { revision } = this.#state();
+          next = Math.max(next, revision + 1);
+          yield { type: "progress", revision };
         } else if (watcher.progress >= next) {
           next = watcher.progress + 1;
           yield { type: "progress", revision: watcher.progress };
@@ -138,6 +154,21 @@ export class WatchHub {
       return prevKv === undefined ? event : { ...event, prevKv };
     });
   }
+}
+
+/** What waits from revision `next` on, as one batch of whole revisions. */
+function takeTogether(watcher: Watcher, next: number): Watcher["queue"][number] | undefined {
+  const events: StoreEvent[] = [];
+  let revision = 0;
+  while (events.length < BATCH_EVENTS) {
+    const batch = watcher.queue.shift();
+    if (batch === undefined) break;
+    watcher.queued -= batch.events.length;
+    if (batch.revision < next) continue;
+    events.push(...batch.events);
+    ({ revision } = batch);
+  }
+  return events.length === 0 ? undefined : { revision, events };
 }
 
 export function closedError(path: string): AppError {

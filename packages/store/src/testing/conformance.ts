@@ -242,6 +242,16 @@ export function storeConformance(name: string, open: () => Promise<ConformanceTa
       await fails(write(...Array.from({ length: 129 }, (_, i) => put(String(i), "x"))), "request.too_large");
       await fails(write(put("big", "x".repeat(2 * 1024 * 1024))), "request.too_large");
       expect((await store.range(all())).count).toBe(0);
+      const rest: Op = { type: "delete", key: k("r"), end: TO_THE_END };
+      const keep: Op = { type: "put", key: k("s"), value: utf8(""), ignoreValue: true };
+      await fails(write(rest, keep), "request.invalid");
+      const deep: Op = {
+        type: "txn",
+        compare: [],
+        success: Array.from({ length: 29 }, (_, i) => put(`deep${i}`, "x")),
+      };
+      const wide = Array.from({ length: 99 }, (_, i) => put(String(i), "x"));
+      await fails(write(...wide, deep), "request.too_large");
       const branches = await store.txn({
         compare: [],
         success: [{ type: "txn", compare: [], success: [put("a", "1")], failure: [put("a", "2")] }],
