@@ -3,7 +3,7 @@ import type { GlobalOptions } from "./command.ts";
 import type { CliIo } from "./io.ts";
 
 /** A command line in a text, or its beginning in a list of examples. */
-const COMMAND = /(^|[\s(`])gpvectl (?=[a-z[])/g;
+const COMMAND = /(^|[\s(`])gpvectl (?=[a-z[-])/g;
 const PLAIN = /^[\w@%+=:,./-]+$/;
 
 /** Turns "gpvectl" in front of a command into what runs it here, on the same server. */

@@ -12,6 +12,8 @@ export interface Attempt {
   readonly origin: string | undefined;
   /** All command names, to point at the list command of the same noun. */
   readonly commands: readonly string[];
+  /** A question that is worth asking first: "Did you mean memory?" */
+  readonly meant?: string | undefined;
 }
 
 export const INTERRUPTED = 130;
@@ -21,14 +23,18 @@ export function exitCodeOf(err: unknown): number {
 }
 
 export function failureLine(err: unknown, attempt: Attempt): string {
-  const doing = isAppError(err) ? err.data["doing"] : undefined;
   const where = attempt.origin === undefined ? "" : ` on ${attempt.origin}`;
   const why = sentence(reason(err));
-  const next = nextStep(err, attempt);
-  const tail = next === undefined ? "" : ` ${next}`;
-  return printable(
-    `gpvectl: cannot ${typeof doing === "string" ? doing : attempt.doing}${where}: ${why}${tail}`,
+  const tail = [attempt.meant, nextStep(err, attempt)].flatMap((text) =>
+    text === undefined ? [] : ` ${text}`,
   );
+  return printable(`gpvectl: cannot ${doingOf(err, attempt)}${where}: ${why}${tail.join("")}`);
+}
+
+/** What failed may be a part of what was tried. */
+function doingOf(err: unknown, attempt: Attempt): string {
+  const doing = isAppError(err) ? err.data["doing"] : undefined;
+  return typeof doing === "string" ? doing : attempt.doing;
 }
 
 /** The chain of causes, one per line, for --debug. */
@@ -69,7 +75,9 @@ function nextStep(err: unknown, attempt: Attempt): string | undefined {
   if (!isAppError(err)) return "Run it again with --debug and report what it shows.";
   const given = err.data["next"];
   if (typeof given === "string") return given;
-  const told = stepFor(messageOf(err));
+  const parameters = Object.entries(err.errors ?? {}).map(([name, text]) => `${name}: ${text}`);
+  const [, vm] = /\bVM ([\w.-]*\w)/.exec(doingOf(err, attempt)) ?? [];
+  const told = stepFor([messageOf(err), ...parameters], vm);
   if (told !== undefined) return told;
   const upid = err.data["upid"];
   if (err.code === "operation.failed" && typeof upid === "string")

@@ -2,6 +2,7 @@
 
 const WAIT = "Wait for the running task and try again: gpvectl task list --running.";
 
+/** `VM` stands for the VM that the command is about. */
 const STEPS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
   [/^VM (\d+) (?:is )?not running\b/, (vmid) => `Start it: gpvectl vm start ${vmid}.`],
   [
@@ -14,7 +15,7 @@ const STEPS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
   ],
   [
     /^No QEMU guest agent configured/,
-    () => "Switch it on with gpvectl vm set VM agent=1, and stop and start the VM.",
+    () => "Switch it on with gpvectl vm set VM agent=1, and stop and start it.",
   ],
   [
     /^QEMU guest agent is not running/,
@@ -36,17 +37,38 @@ const STEPS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
     /^(?:cannot fetch '|invalid server response: ')/,
     () => "Check the address, and that the node can reach it.",
   ],
+  [/^hostname lookup '[^']+' failed/, () => "See what there is: gpvectl node list."],
+  [/^storage: No such storage/, () => "See what there is: gpvectl storage list."],
+  [
+    /volume '([^':]+):(iso|import|backup|snippets|vztmpl)\/[^']*' does not exist/,
+    (storage, content) =>
+      `See what is there: gpvectl storage content ${storage} --content ${content}. Bring it there: gpvectl storage upload ${storage} FILE, or gpvectl storage download ${storage} URL.`,
+  ],
+  [/^disk '[^']+' does not exist/, () => "See what it has: gpvectl vm config VM."],
+  [
+    /^unable to parse volume ID/,
+    () => "Name it as the storage does: gpvectl storage content local --content backup.",
+  ],
+  [
+    /invalid configuration ID '/,
+    () => "A name begins with a letter and has letters, digits, - and _, two or more.",
+  ],
   [
     /^snapshot feature is not available/,
     () => "Every disk must be qcow2 on a storage of files: see them with gpvectl vm config VM.",
   ],
 ];
 
-/** undefined: nothing better to say than by the kind of failure. */
-export function stepFor(message: string): string | undefined {
-  for (const [pattern, step] of STEPS) {
-    const found = pattern.exec(message);
-    if (found !== null) return step(...found.slice(1));
+/**
+ * For the first of the texts that has one; undefined: nothing better to say than by the kind of failure. `vm` is the
+ * VM in question, where there is one.
+ */
+export function stepFor(texts: readonly string[], vm = "VM"): string | undefined {
+  for (const text of texts) {
+    for (const [pattern, step] of STEPS) {
+      const found = pattern.exec(text);
+      if (found !== null) return step(...found.slice(1)).replaceAll(/\bVM\b/g, () => vm);
+    }
   }
   return undefined;
 }

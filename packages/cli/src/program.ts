@@ -62,7 +62,7 @@ export function buildProgram(
     .description("Control a gpve: nodes, guests, access, tasks, and any object of its API.")
     .version(PRODUCT_VERSION, "-V, --version", "print the version of gpvectl")
     .helpCommand("help [command]", "show help for a command");
-  prepare(program, streams);
+  prepare(program, streams, "");
   for (const option of globalOptions) program.addOption(optionOf(option));
   program.addHelpText("after", "\nStart with `gpvectl status`. Every command has --help.\n");
   for (const spec of specs) addCommand(program, spec, streams, onChosen);
@@ -83,7 +83,7 @@ function addCommand(
   });
   const command = parent.command(last).summary(spec.summary);
   command.description(spec.details === undefined ? spec.summary : `${spec.summary}\n\n${spec.details}`);
-  prepare(command, streams);
+  prepare(command, streams, spec.name);
   for (const argument of spec.arguments ?? []) command.addArgument(argumentOf(argument));
   for (const option of spec.options ?? []) addOption(command, option);
   if (spec.examples !== undefined) {
@@ -107,11 +107,11 @@ function nounCommand(parent: Command, words: readonly string[], streams: Program
   if (known !== undefined) return known;
   const noun = words.join(" ");
   const made = parent.command(name).description(nouns[noun] ?? noun);
-  prepare(made, streams);
+  prepare(made, streams, noun);
   return made;
 }
 
-function prepare(command: Command, streams: ProgramStreams): void {
+function prepare(command: Command, streams: ProgramStreams, name: string): void {
   command
     .exitOverride()
     .configureOutput({
@@ -121,7 +121,8 @@ function prepare(command: Command, streams: ProgramStreams): void {
       getErrHelpWidth: () => streams.width ?? 100,
     })
     .configureHelp({ showGlobalOptions: true, sortSubcommands: true })
-    .showSuggestionAfterError(true);
+    .showSuggestionAfterError(true)
+    .showHelpAfterError(`See: gpvectl ${name === "" ? "" : `${name} `}--help`);
 }
 
 function argumentOf(spec: ArgumentSpec): Argument {

@@ -56,8 +56,11 @@ describe("the command line", () => {
     expect(await ctl.run(["tsk", "list"])).toEqual({
       code: 2,
       out: "",
-      err: "gpvectl: unknown command 'tsk'\n(Did you mean task?)\n",
+      err: "gpvectl: unknown command 'tsk'\n(Did you mean task?)\nSee: gpvectl --help\n",
     });
+    expect((await ctl.run(["get"])).err).toBe(
+      "gpvectl: missing required argument 'kind'\nSee: gpvectl get --help\n",
+    );
     for (const argv of [
       ["task", "show"],
       ["task", "list", "--limit", "0"],
@@ -182,11 +185,23 @@ describe("failures", () => {
       "image 'tiny' cannot be pulled, only built": "gpvectl image build tiny",
       "there is no image 'x' in the catalogue; it has y": "gpvectl image list",
       "invalid server response: '404 Not Found'": "Check the address",
+      "hostname lookup 'n9' failed - failed to get address info": "gpvectl node list",
+      "unable to create VM 105 - volume 'fast:iso/a.iso' does not exist":
+        "gpvectl storage content fast --content iso",
+      "disk 'scsi0' does not exist": "gpvectl vm config web.",
+      "unable to parse volume ID 'x'": "gpvectl storage content local --content backup",
     };
     for (const [why, step] of Object.entries(steps))
-      expect(failureLine(new AppError("operation.failed", why, { data: { upid: "U" } }), attempt)).toContain(
-        step,
-      );
+      expect(
+        failureLine(
+          new AppError("operation.failed", why, { data: { upid: "U", doing: "use VM web" } }),
+          attempt,
+        ),
+      ).toContain(step);
+    const noStorage = new AppError("request.invalid", "Parameter verification failed.", {
+      errors: { storage: "No such storage." },
+    });
+    expect(failureLine(noStorage, attempt)).toContain("gpvectl storage list");
     const bad = new AppError("request.invalid", "Parameter verification failed.", {
       errors: { memory: String.raw`format error\nmemory.current: type check failed` },
     });

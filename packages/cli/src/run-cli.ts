@@ -7,6 +7,7 @@ import type { Cli, GlobalOptions } from "./command.ts";
 import { allCommands } from "./commands.ts";
 import { type Attempt, causeLines, exitCodeOf, failureLine, INTERRUPTED } from "./failure.ts";
 import type { CliIo } from "./io.ts";
+import { meantSettings } from "./meant-settings.ts";
 import { coloursFor } from "./output/colour.ts";
 import { OUTPUT_FORMATS, type OutputFormat, Printer } from "./output/printer.ts";
 import { buildProgram, type Chosen } from "./program.ts";
@@ -48,6 +49,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
       command: spec.name,
       origin: opened.client?.origin,
       commands: allCommands.map((command) => command.name),
+      meant: spec.name.startsWith("vm ") ? await meantSettings(err) : undefined,
     };
     report(io, wording(failureLine(err, attempt)), global);
     if (global["debug"] === true) io.stderr.write(`${causeLines(err).join("\n")}\n`);

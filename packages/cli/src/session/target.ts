@@ -42,13 +42,15 @@ export async function findTarget(io: CliIo, global: GlobalOptions): Promise<Targ
   if (name !== undefined && context !== undefined) return contextTarget(name, context);
   if (name !== undefined) {
     throw new AppError("object.not_found", `there is no context "${name}"`, {
-      data: { next: "See what there is: gpvectl context list." },
+      data: { next: "See what there is: gpvectl context list, without --context." },
     });
   }
   const local = io.localDataDir === undefined ? undefined : await readCredentials(io.localDataDir);
   if (local !== undefined) return localTarget(local, io.localDataDir ?? "");
   throw new AppError("config.invalid", "no server is chosen", {
-    data: { next: "Log in with gpvectl login https://HOST:8006, or name a data directory with --data DIR." },
+    data: {
+      next: "Log in with gpvectl login https://HOST:8006, name a data directory with --data DIR, or start a gpve on this machine: ./gpve up --detach.",
+    },
   });
 }
 

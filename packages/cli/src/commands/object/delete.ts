@@ -2,23 +2,25 @@ import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
 import { fileOption, readManifests } from "./manifests.ts";
+import { objectName } from "./named-object.ts";
 
 export const objectDelete: CommandSpec = {
   name: "delete",
   summary: "delete objects by kind and name, or those that files name",
   arguments: [
     { name: "[kind]", about: "such as tenant, user, binding" },
-    { name: "[names...]", about: "the objects' names" },
+    { name: "[names...]", about: "the objects' names; VMs by VMID or name" },
   ],
   options: [fileOption, { flags: "--ignore-not-found", about: "what is gone already is no error" }],
   examples: ["delete tenant dev", "delete -f cluster.yaml --ignore-not-found"],
   doing: (input) => `delete ${[input.optionalArg("kind") ?? "objects", ...input.args("names")].join(" ")}`,
   run: async (cli, input) => {
-    const { v1 } = await cli.client();
+    const client = await cli.client();
     for (const { kind, name } of await wanted(cli, input)) {
-      const { plural } = await v1.kind(kind);
+      const known = await client.v1.kind(kind);
       try {
-        await v1.delete(plural, name, { signal: cli.signal });
+        const id = await objectName(client, known, name);
+        await client.v1.delete(known.plural, id, { signal: cli.signal });
         cli.out.done(`Deleted ${kind} ${name}.`);
       } catch (err) {
         if (!input.flag("ignoreNotFound") || !isAppError(err, "object.not_found")) throw err;

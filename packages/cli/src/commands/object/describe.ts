@@ -4,20 +4,21 @@ import { isObject } from "@gpve/client/response-error.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { cellText, type CellFormat, isCellFormat } from "../../output/cell.ts";
 import { fieldOf } from "../../output/table.ts";
+import { namedObject } from "./named-object.ts";
 
 export const objectDescribe: CommandSpec = {
   name: "describe",
   summary: "show one object in full, grouped for reading",
   arguments: [
-    { name: "<kind>", about: "such as node, tenant, user" },
-    { name: "<name>", about: "the object's name" },
+    { name: "<kind>", about: "such as node, vm, tenant, user" },
+    { name: "<name>", about: "the object's name; a VM's VMID or name" },
   ],
-  examples: ["describe node n1", "describe user joe@pve"],
+  examples: ["describe node n1", "describe vm web", "describe user joe@pve"],
   doing: (input) => `describe ${input.arg("kind")} ${input.arg("name")}`,
   run: async (cli, input) => {
-    const { v1 } = await cli.client();
-    const kind = await v1.kind(input.arg("kind"));
-    const object = await v1.get(kind.plural, input.arg("name"));
+    const client = await cli.client();
+    const kind = await client.v1.kind(input.arg("kind"));
+    const object = await namedObject(client, kind, input.arg("name"));
     if (cli.out.forPeople) describe(cli, kind, object);
     else cli.out.data(object);
   },
@@ -45,8 +46,9 @@ function describe(cli: Cli, kind: V1Kind, object: V1Object): void {
     if (present.length === 0) continue;
     cli.out.line(`${cli.out.colours.bold(title)}:`);
     for (const field of present) {
-      const format = kind.columns.find((column) => column.field === field)?.format;
-      const name = titleOf(field.slice(field.lastIndexOf(".") + 1));
+      const key = field.slice(field.lastIndexOf(".") + 1);
+      const format = kind.columns.find((column) => column.field === field)?.format ?? formatOfKey(key, "");
+      const name = titleOf(key);
       if (name === title && isTable(fieldOf(object, field))) {
         printTable(cli, fieldOf(object, field) as readonly object[], 2);
         continue;
@@ -71,12 +73,32 @@ function printField(cli: Cli, title: string, value: unknown, format: CellFormat,
   }
   if (isObject(value) || (Array.isArray(value) && value.some(isObject))) {
     cli.out.line(`${pad}${title}:`);
-    const text = stringify(value).trimEnd();
+    const text = stringify(readable(value, cli.io.clock.now())).trimEnd();
     for (const line of text.split("\n")) cli.out.line(`${pad}  ${cellText(line, "text", 0)}`);
     return;
   }
   const text = cellText(value, Array.isArray(value) ? "list" : format, cli.io.clock.now());
   cli.out.line(`${pad}${`${title}:`.padEnd(18 - indent)} ${text}`);
+}
+
+/** Units that names of figures tell. */
+function formatOfKey(key: string, parent: string): CellFormat | undefined {
+  if (key.endsWith("Bytes") || (/^(?:memory|swap|rootfs)$/.test(parent) && key !== "")) return "bytes";
+  if (key.endsWith("Seconds")) return "duration";
+  return key === "cpu" ? "percent" : undefined;
+}
+
+/** The same tree with its figures as people read them. */
+function readable(value: unknown, now: number, parent = ""): unknown {
+  if (Array.isArray(value)) return value.map((item) => readable(item, now));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => {
+      const format = typeof item === "number" ? formatOfKey(key, parent) : undefined;
+      if (format === undefined) return [key, readable(item, now, key)];
+      return [key.replace(UNIT, ""), cellText(item, format, now)];
+    }),
+  );
 }
 
 /** Rows whose cells are plain values. */
@@ -97,10 +119,17 @@ function printTable(cli: Cli, rows: readonly object[], indent: number): void {
   for (const line of table.trimEnd().split("\n")) cli.out.line(" ".repeat(indent) + line);
 }
 
-/** "qemuVersion" -> "Qemu version" */
+const UNIT = /(?:Bytes|Seconds)$/;
+const CAPITALS = /\b(?:cpus?|os|qemu|vmid|url|id)\b/g;
+
+/** "qemuVersion" -> "QEMU version" */
 function titleOf(key: string): string {
-  const words = key.replace(/([a-z0-9])([A-Z])/g, "$1 $2").toLowerCase();
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  const words = key
+    .replace(UNIT, "")
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .toLowerCase();
+  const shown = words.replace(CAPITALS, (word) => (word === "cpus" ? "CPUs" : word.toUpperCase()));
+  return shown.charAt(0).toUpperCase() + shown.slice(1);
 }
 
 function isEmpty(value: unknown): boolean {

@@ -5,6 +5,7 @@ import type { Cli, CommandSpec } from "../../command.ts";
 import { given, type Input, wholeNumber } from "../../input.ts";
 import { isCellFormat } from "../../output/cell.ts";
 import type { TableColumn } from "../../output/table.ts";
+import { namedObject, objectName } from "./named-object.ts";
 
 export const objectGet: CommandSpec = {
   name: "get",
@@ -12,7 +13,7 @@ export const objectGet: CommandSpec = {
   details: "Kinds are those the server lists: gpvectl get kinds.",
   arguments: [
     { name: "<kind>", about: "nodes, tenants, tasks, users, …; or `kinds` for the list of kinds" },
-    { name: "[names...]", about: "only these objects" },
+    { name: "[names...]", about: "only these objects; VMs by VMID or name" },
   ],
   options: [
     { flags: "-l, --selector <labels>", about: "by label: tier=web,env!=prod" },
@@ -22,23 +23,27 @@ export const objectGet: CommandSpec = {
   ],
   examples: [
     "get nodes",
+    "get vm web",
     "get tenants -l tier=web -o yaml",
     "get tasks --field-selector status.phase=running -w",
   ],
   doing: (input) => `get ${[input.arg("kind"), ...input.args("names")].join(" ")}`,
   run: async (cli, input) => {
-    const { v1 } = await cli.client();
+    const client = await cli.client();
+    const { v1 } = client;
     if (input.arg("kind") === "kinds") {
       await showKinds(cli, v1);
       return;
     }
     const kind = await v1.kind(input.arg("kind"));
     const names = input.args("names");
-    if (input.flag("watch")) await watchObjects(cli, v1, kind, input);
-    else if (names.length === 0) showObjects(cli, kind, await listObjects(v1, kind, input), false);
+    if (input.flag("watch")) {
+      const wanted = await Promise.all(names.map((name) => objectName(client, kind, name)));
+      await watchObjects(cli, v1, kind, input, new Set(wanted));
+    } else if (names.length === 0) showObjects(cli, kind, await listObjects(v1, kind, input), false);
     else {
       const objects: V1Object[] = [];
-      for (const name of names) objects.push(await v1.get(kind.plural, name));
+      for (const name of names) objects.push(await namedObject(client, kind, name));
       showObjects(cli, kind, objects, names.length === 1);
     }
   },
@@ -79,8 +84,13 @@ async function listObjects(v1: V1Client, kind: V1Kind, input: Input): Promise<re
 }
 
 /** Each change is one row (EVENT first), or one document. After a gap everything is shown again. */
-async function watchObjects(cli: Cli, v1: V1Client, kind: V1Kind, input: Input): Promise<void> {
-  const names = new Set(input.args("names"));
+async function watchObjects(
+  cli: Cli,
+  v1: V1Client,
+  kind: V1Kind,
+  input: Input,
+  names: ReadonlySet<string>,
+): Promise<void> {
   const columns = [{ header: "EVENT", field: "event" }, ...columnsOf(kind)];
   const widths: number[] = [];
   let first = true;

@@ -45,6 +45,44 @@ async function withKinds(): Promise<Gpvectl> {
   return ctl;
 }
 
+describe("a VM", () => {
+  const vm = (name: string) => ({
+    kind: "VirtualMachine",
+    apiVersion: "gpve.io/v1",
+    metadata: { name, resourceVersion: "1" },
+    spec: { running: true },
+  });
+
+  test("is found by its VMID or its name, and a name that is none says where to look", async () => {
+    await using ctl = await Gpvectl.create();
+    const kind = { ...kinds[1], kind: "VirtualMachine", plural: "virtualmachines", aliases: ["vm"] };
+    ctl.api.on("GET /api/v1", { body: { kinds: [kind, kinds[0]] } });
+    ctl.api.on("GET /api/v1/virtualmachines/101", { body: vm("101") });
+    ctl.api.on("DELETE /api/v1/virtualmachines/101", { body: vm("101") });
+    ctl.api.pve("GET /cluster/resources", [
+      { type: "qemu", vmid: 101, name: "web", node: "n1" },
+      { type: "qemu", vmid: 102, name: "twin", node: "n1" },
+      { type: "qemu", vmid: 103, name: "twin", node: "n1" },
+    ]);
+    for (const name of ["101", "web"]) {
+      expect((await ctl.run(["get", "vm", name])).out).toBe("NAME\n101\n");
+      expect((await ctl.run(["describe", "vm", name])).out).toContain("Name:              101");
+      expect(await ctl.run(["delete", "vm", name])).toMatchObject({ code: 0 });
+    }
+    expect((await ctl.run(["get", "vm", "nosuch"])).err).toBe(
+      "gpvectl: cannot get vm nosuch on https://fake:8006: there is no VM nosuch. See what there is: gpvectl vm list.\n",
+    );
+    expect((await ctl.run(["describe", "vm", "twin"])).err).toContain(
+      "several VMs are called twin: 102, 103. Name one by its VMID.",
+    );
+    ctl.api.on("GET /api/v1/tenants/nope", {
+      status: 404,
+      body: { error: { code: "object.not_found", message: "there is no Tenant 'nope'" } },
+    });
+    expect((await ctl.run(["get", "tenant", "nope"])).err).toContain("gpvectl get tenants.");
+  });
+});
+
 describe("get", () => {
   test("lists by the columns the server names, wide ones on request", async () => {
     await using ctl = await withKinds();
@@ -153,9 +191,14 @@ test("describe shows the groups the kind names, or spec and status", async () =>
   };
   ctl.api.on("GET /api/v1/things/t", { body: thing });
   expect((await ctl.run(["describe", "thing", "t"])).out).toContain(
-    "Spec:\n  Qemu version:    9\n  Parts:\n    A  B\n    1  -\n    2  x\n",
+    "Spec:\n  QEMU version:    9\n  Parts:\n    A  B\n    1  -\n    2  x\n",
   );
   expect(JSON.parse((await ctl.run(["describe", "thing", "t", "-o", "json"])).out)).toEqual(thing);
+  const figures = { diskBytes: 2 ** 30, use: { cpu: 0.25, memory: { total: 2 ** 20 }, uptimeSeconds: 61 } };
+  ctl.api.on("GET /api/v1/things/t", { body: { ...thing, spec: figures } });
+  expect((await ctl.run(["describe", "thing", "t"])).out).toContain(
+    "Spec:\n  Disk:            1.0 GiB\n  Use:\n    cpu: 25.0 %\n    memory:\n      total: 1.0 MiB\n    uptime: 1m1s\n",
+  );
 });
 
 describe("apply, diff and delete", () => {

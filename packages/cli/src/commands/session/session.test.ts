@@ -117,7 +117,7 @@ test("login and logout without a server say what to do", async () => {
   expect(await ctl.run(["node", "list"], noEnv)).toEqual({
     code: 2,
     out: "",
-    err: "gpvectl: cannot list nodes: no server is chosen. Log in with gpvectl login https://HOST:8006, or name a data directory with --data DIR.\n",
+    err: "gpvectl: cannot list nodes: no server is chosen. Log in with gpvectl login https://HOST:8006, name a data directory with --data DIR, or start a gpve on this machine: ./gpve up --detach.\n",
   });
 });
 

@@ -37,9 +37,9 @@ describe("vm create --image", () => {
     await using ctl = await withNode();
     ctl.api.on("POST /api/v1/nodes/n1/images/tiny/build", { status: 202, body: { task: upid } });
     const ran = await ctl.run(["vm", "create", "--image", "tiny", "--name", "demo"]);
-    expect(ran).toMatchObject({ code: 0, out: "Created VM 103 on n1.\n" });
+    expect(ran).toMatchObject({ code: 0, out: "Created VM 103 (demo) on n1.\n" });
     expect(ran.err).toBe(
-      "Image tiny is not on node n1 yet: building it from Debian packages\n  step\n  step\n",
+      "Image tiny is not on node n1 yet: building it from Debian packages\n  step\n  step\nStart it: gpvectl vm start 103.\n",
     );
     expect(created(ctl)).toEqual({
       vmid: "103",

@@ -9,6 +9,7 @@ import { openConsole } from "./console.ts";
 import type { VmPlace } from "./find-vm.ts";
 import { whileDoing } from "../../while-doing.ts";
 import { imageSource } from "./image-source.ts";
+import { missingParts } from "./missing-parts.ts";
 import { emptyGuest, guestFromImage } from "./new-guest.ts";
 
 export const vmCreate: CommandSpec = {
@@ -58,11 +59,11 @@ export const vmCreate: CommandSpec = {
     const client = await cli.client();
     const node = input.text("node") ?? (await roomiestNode(client));
     const storage = input.text("storage") ?? "local";
-    const name = input.text("image");
+    const wanted = input.text("image");
     const image =
-      name === undefined
+      wanted === undefined
         ? undefined
-        : await imageSource(cli, name, { node, storage: input.text("imageStorage") ?? "local" });
+        : await imageSource(cli, wanted, { node, storage: input.text("imageStorage") ?? "local" });
     const parts =
       image === undefined
         ? await emptyGuest(cli, input, { node, storage })
@@ -83,8 +84,13 @@ export const vmCreate: CommandSpec = {
       ...settings,
     };
     const { data } = await client.pve.call("POST", "/nodes/{node}/qemu", params);
-    await finishWork(cli, input, data, `Created VM ${vmid} on ${node}.`);
-    if (goesOn) await goOn(cli, input, client, { vmid, node });
+    const name = input.text("name");
+    const called = name === undefined ? "" : ` (${name})`;
+    await finishWork(cli, input, data, `Created VM ${vmid}${called} on ${node}.`);
+    if (goesOn) {
+      for (const remark of missingParts(vmid, params)) cli.out.note(remark);
+      await goOn(cli, input, client, { vmid, node });
+    }
     if (!cli.out.forPeople && input.flag("wait")) cli.out.data({ vmid, node });
   },
 };
@@ -103,7 +109,10 @@ async function goOn(cli: Cli, input: Input, client: GpveClient, place: VmPlace):
       await finishWork(cli, input, answer, `Its disk has ${size} GiB.`);
     });
   }
-  if (!input.flag("start") && !input.flag("console")) return;
+  if (!input.flag("start") && !input.flag("console")) {
+    cli.out.note(`Start it: gpvectl vm start ${place.vmid}.`);
+    return;
+  }
   await whileDoing(`start ${made}`, async () => {
     const started = await client.pve.post("/nodes/{node}/qemu/{vmid}/status/start", { ...place });
     await finishWork(cli, input, started, `Started VM ${place.vmid}.`);

@@ -16,7 +16,11 @@ export async function findVm(client: GpveClient, text: string): Promise<VmPlace>
   const byId = vms.filter((row) => String(row["vmid"]) === text);
   const found = byId.length > 0 ? byId : vms.filter((row) => row["name"] === text);
   const [first] = found;
-  if (first === undefined) throw new AppError("object.not_found", `there is no VM ${text}`);
+  if (first === undefined) {
+    throw new AppError("object.not_found", `there is no VM ${text}`, {
+      data: { next: "See what there is: gpvectl vm list." },
+    });
+  }
   if (found.length > 1) {
     const ids = found.map((row) => String(row["vmid"])).join(", ");
     throw new AppError("request.invalid", `several VMs are called ${text}: ${ids}`, {

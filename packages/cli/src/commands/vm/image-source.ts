@@ -8,6 +8,7 @@ import { isObject } from "@gpve/client/response-error.ts";
 import { isUpid } from "@gpve/client/task-wait.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Cli } from "../../command.ts";
+import { nearest } from "../../nearest.ts";
 
 export interface ImageSource {
   readonly volume: string;
@@ -48,10 +49,12 @@ export async function imageSource(cli: Cli, image: string, place: ImagePlace): P
     () => false,
   );
   if (isFile) return unknownImage(await uploaded(cli, image, place));
+  const names = rows.map(({ name }) => name);
+  const meant = nearest(image, names);
   throw new AppError(
     "object.not_found",
-    `there is no image ${image}, and no such file (images: ${rows.map(({ name }) => name).join(", ")})`,
-    { data: { next: "See: gpvectl image list." } },
+    `there is no image ${image}, and no such file (images: ${names.join(", ")})`,
+    { data: { next: `${meant === undefined ? "" : `Did you mean ${meant}? `}See: gpvectl image list.` } },
   );
 }
 

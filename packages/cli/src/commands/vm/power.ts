@@ -2,7 +2,8 @@
 import type { CommandSpec, OptionSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { durationSeconds, given, type Input } from "../../input.ts";
-import { findVm } from "./find-vm.ts";
+import { whileDoing } from "../../while-doing.ts";
+import { findVm, type VmPlace } from "./find-vm.ts";
 
 interface Power {
   readonly verb: "start" | "stop" | "shutdown" | "reboot" | "reset" | "pause" | "suspend" | "resume";
@@ -59,15 +60,16 @@ export const vmPowerCommands: readonly CommandSpec[] = POWERS.map(
     doing: (input) => `${verb} VM ${input.args("vms").join(" ")}`.trim(),
     run: async (cli, input) => {
       const client = await cli.client();
-      for (const name of input.args("vms")) {
-        const place = await findVm(client, name);
-        const all = { ...place, ...given(params?.(input) ?? {}) };
-        const { data } = await client.pve.call(
-          "POST",
-          `/nodes/{node}/qemu/{vmid}/status/${method ?? verb}`,
-          all,
-        );
-        await finishWork(cli, input, data, `${done} VM ${place.vmid}.`);
+      // A name that is wrong is told before anything happens to the others.
+      const places: VmPlace[] = [];
+      for (const name of input.args("vms")) places.push(await findVm(client, name));
+      for (const place of places) {
+        await whileDoing(`${verb} VM ${place.vmid}`, async () => {
+          const all = { ...place, ...given(params?.(input) ?? {}) };
+          const path = `/nodes/{node}/qemu/{vmid}/status/${method ?? verb}` as const;
+          const { data } = await client.pve.call("POST", path, all);
+          await finishWork(cli, input, data, `${done} VM ${place.vmid}.`);
+        });
       }
     },
   }),

@@ -216,6 +216,24 @@ describe("writes", () => {
     expect((await ctl.run(["vm", "set", "100"])).err).toContain("nothing to change");
   });
 
+  test("a wrong name among several is told before anything happens to the others", async () => {
+    await using ctl = await withVms();
+    expect((await ctl.run(["vm", "stop", "100", "nosuch"])).err).toContain("there is no VM nosuch. See what");
+    expect(ctl.api.requests.some(({ method }) => method === "POST")).toBe(false);
+  });
+
+  test("a setting that was mistyped is asked about", async () => {
+    await using ctl = await withVms();
+    const unknown = "property is not defined in schema and the schema does not allow additional properties";
+    ctl.api.pveError(`POST ${base}/config`, 400, "Parameter verification failed.", {
+      memry: unknown,
+      nte1: unknown,
+    });
+    expect((await ctl.run(["vm", "set", "100", "memry=5", "nte1=virtio"])).err).toContain(
+      "Did you mean memory and net1? See: gpvectl vm set --help.",
+    );
+  });
+
   test("restore takes the latest backup of a VMID", async () => {
     await using ctl = await withVms();
     const list = "GET /nodes/n1/storage/local/content";
@@ -245,7 +263,10 @@ describe("writes", () => {
       .pve("POST /nodes/n2/qemu", upid)
       .pve("POST /nodes/n1/qemu", upid)
       .pve("GET /nodes/n1/storage/local/status", { type: "dir" });
-    expect((await ctl.run(["vm", "create"])).out).toBe("Created VM 103 on n2.\n");
+    expect(await ctl.run(["vm", "create"])).toMatchObject({
+      out: "Created VM 103 on n2.\n",
+      err: expect.stringMatching(/It has no disk and no CD: .*\nIt has no network card: .*\nStart it: /),
+    });
     expect(ctl.api.last("POST /api2/json/nodes/n2/qemu").body).toBe("vmid=103&cores=1&memory=1024");
     const argv = [
       "vm",
