@@ -1,16 +1,10 @@
 // Takes out of a command line what our hosts must do differently from PVE's. The classes are those of
 // docs/reference/qemu-command-line.md; every rule here is a row there.
-import { deviceText } from "@gpve/domain/vm/argv/option-text.ts";
-import { EHCI_COMPANIONS, Q35_DEVICES } from "@gpve/domain/vm/argv/q35-devices.ts";
+import { fixedDevices } from "./qemu-cfg2cmd-fixed-devices.ts";
 
 const FRAME =
   /^-(?:id|name|uuid|no-shutdown|pidfile|daemonize|sandbox|no-user-config|chardev socket,id=qmp|mon)\b|^\/usr\/bin\/|^--(?:cpu-list|all-tasks)\b/;
 const TEMPLATE = /^-(?:snapshot|loadstate .*)$/;
-const READCONFIG = /^-readconfig\b/;
-
-const fixedDevices = new Set(
-  [...Q35_DEVICES, ...EHCI_COMPANIONS].map((each) => `-device ${deviceText(each)}`),
-);
 
 /** PVE's line is made with `-drive`: its machine version is before 10.0, by name or by the QEMU it is for. */
 export function isBeforeBlockdev(expected: readonly string[], qemuVersion: string): boolean {
@@ -19,23 +13,33 @@ export function isBeforeBlockdev(expected: readonly string[], qemuVersion: strin
 }
 
 /** One option with its value per line, in and out. */
-export function normalise(lines: readonly string[], oldMachine: boolean): string[] {
-  // Wherever it stands: an option of its own, or among the machine's flags.
-  const tcg = lines.some((line) => line === "-accel tcg" || /^-machine .*\baccel=tcg,/.test(line));
-  const result = lines.flatMap((line) => {
+export function normalise(lines: readonly string[], oldMachine: boolean, foreign = false): string[] {
+  // Wherever it stands: an option of its own, or among the machine's flags. QEMU for others' CPUs has nothing else.
+  const tcg = foreign || lines.some((line) => line === "-accel tcg" || /^-machine .*\baccel=tcg,/.test(line));
+  const screen = !lines.some((line) => line === "-nographic" || line === "-display none");
+  const result = fixedDevices(lines).flatMap((line) => {
     if (line.startsWith("-accel ")) return [];
     if (FRAME.test(line) || TEMPLATE.test(line)) return [];
-    if (READCONFIG.test(line) || fixedDevices.has(line)) return [];
     if (oldMachine && isBlockOption(line)) return [];
     if (tcg && line.startsWith("-global kvm-pit.")) return [];
+    if (line.startsWith("-boot ")) return [boot(line, screen)];
     return [rewrite(tcg ? emulated(line) : line, oldMachine)];
   });
   return tcg ? [...result, "tcg"] : result;
 }
 
+/** The picture is PVE's; where there is no screen, nobody could open the menu. */
+function boot(line: string, screen: boolean): string {
+  const plain = line.replace(/,splash=[^,]*/, "");
+  return screen ? plain : plain.replace(/menu=(?:on|off),/, "");
+}
+
 /** What the host's CPU is without KVM. */
 function emulated(line: string): string {
-  return line.replace(/^-cpu host\b/, "-cpu max").replace(/^(-cpu max\b.*?),-vmx-mbec\b/, "$1");
+  return line
+    .replace(/^-cpu host\b/, "-cpu max")
+    .replace(/^-device host-x86_64-cpu,/, "-device max-x86_64-cpu,")
+    .replace(/^(-cpu max\b.*?),-vmx-mbec\b/, "$1");
 }
 
 /** With machine versions before 10.0 PVE still uses -drive. */
@@ -46,15 +50,14 @@ function isBlockOption(line: string): boolean {
 function rewrite(line: string, oldMachine: boolean): string {
   const [option = ""] = line.split(" ", 1);
   switch (option) {
-    case "-boot":
-      return line.replace(/,splash=[^,]*/, "").replace(/menu=(?:on|off),/, "");
     case "-machine":
       return machine(line, oldMachine);
     case "-netdev":
-      return `-netdev ${/\bid=(net\d+)/.exec(line)?.[1] ?? ""}`;
+      return netdev(line);
     case "-vnc":
+      return line.replace(/unix:[^,]*,?/, "");
     case "-spice":
-      return option;
+      return line.replace(/(?:unix=on|tls-port=\d+),addr=[^,]*,(?:tls-ciphers=HIGH,)?/, "");
     case "-chardev":
       return line.replace(/^-chardev socket,(.*),id=qga0$/, "-chardev socket,id=qga0,$1");
     case "-nographic":
@@ -66,6 +69,26 @@ function rewrite(line: string, oldMachine: boolean): string {
     default:
       return line;
   }
+}
+
+/** A descriptor per queue here, a number of queues there; QEMU's user network knows no queues. */
+function netdev(line: string): string {
+  const options = new Map(
+    line
+      .replace(/^-netdev (?:type=)?/, "type=")
+      .split(",")
+      .map((pair): [string, string] => [pair.split("=", 1)[0] ?? "", pair.slice(pair.indexOf("=") + 1)]),
+  );
+  const id = options.get("id") ?? "";
+  if (options.get("type") === "user")
+    return `-netdev user,id=${id},hostname=${options.get("hostname") ?? ""}`;
+  const counted = (name: string) => {
+    const given = options.get(`${name}s`) ?? options.get(name);
+    return given?.split(":").length;
+  };
+  const queues = counted("fd") ?? Number(options.get("queues") ?? 1);
+  const vhost = options.get("vhost") === "on" ? (counted("vhostfd") ?? queues) : 0;
+  return `-netdev tap,id=${id},queues=${queues},vhost=${vhost}`;
 }
 
 function machine(line: string, oldMachine: boolean): string {

@@ -8,6 +8,7 @@ import type { Dialect, QemuCommand } from "@gpve/domain/vm/argv/command-input.ts
 import { PVE_REVISIONS } from "@gpve/domain/vm/argv/versions.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
+import { planDescriptors } from "@gpve/domain/vm/argv/net-descriptors.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { isBeforeBlockdev, normalise, optionLines } from "./qemu-cfg2cmd-normalise.ts";
 import {
@@ -86,10 +87,6 @@ describe.skipIf(env === undefined)("PVE's own command lines", () => {
 /** What -drive and interface names cannot do, descriptors and -blockdev can. */
 const ONLY_PVE_REFUSES = /requires QEMU machine version >= 10\.0|is too long \(max 15 character\)/;
 
-const descriptors = Object.fromEntries(
-  Array.from({ length: 32 }, (_, index) => [`net${index}`, { tap: [100 + index] }]),
-);
-
 function run(
   text: string,
   header: ReadonlyMap<string, string>,
@@ -97,29 +94,25 @@ function run(
   dialect: Dialect = "pve",
 ): QemuCommand | string {
   try {
-    const config = parseVmConfig(text, { vmid: environment.vmid, digestOf }).values;
+    const read = parseVmConfig(text, { vmid: environment.vmid, digestOf }).values;
+    const config = dialect === "pve" ? read : inLayoutOf(read, header.get("QEMU_VERSION"));
+    const host = hostOf(environment, header);
     return qemuCommand({
       vmid: environment.vmid,
-      config: dialect === "pve" ? config : inLayoutOf(withoutSizes(config), header.get("QEMU_VERSION")),
-      host: hostOf(environment, header),
+      config,
+      host,
       volumes: volumesOf(environment),
       sha256Hex,
       paths: pathsOf(environment.vmid),
-      options: { dialect, netDescriptors: descriptors },
+      options: {
+        dialect,
+        vncPassword: true,
+        netDescriptors: planDescriptors(config, host, 32).descriptors,
+      },
     });
   } catch (error) {
     return messageOf(error);
   }
-}
-
-/** Raw files of odd sizes keep the page cache on our hosts; the cases are not about how their disks end. */
-function withoutSizes(config: VmValues): VmValues {
-  return Object.fromEntries(
-    Object.entries(config).map(([key, value]) => [
-      key,
-      /^(?:ide|sata|scsi|virtio)\d+$/.test(key) ? value.replace(/,size=\d+[KMGT]?(?=,|$)/, "") : value,
-    ]),
-  );
 }
 
 /** Our guests have the newest layout unless they name a version; a case for an older QEMU is about that layout. */

@@ -6,6 +6,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
   rmSync,
   statSync,
   truncateSync,
@@ -17,6 +18,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { QmpConnection } from "@gpve/agent/infrastructure/qmp/qmp-connection.ts";
 import { bootSector } from "@gpve/agent/testing/boot-sector.ts";
+import { emptyQcow2 } from "@gpve/domain/image/empty-qcow2.ts";
 import type { CommandInput, QemuCommand } from "@gpve/domain/vm/argv/command-input.ts";
 import { firmwareTable, type HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import {
@@ -167,6 +169,7 @@ const small: Readonly<Record<string, VmValues>> = {
   "Windows 11": { ostype: "win11", machine: "pc-q35-7.2", cpu: "host", net0: `virtio=${NIC}` },
   "an old machine type": { machine: "pc-i440fx-5.1", ostype: "win10", ide0: "store:a.raw" },
   "an old q35 machine type": { machine: "pc-q35-4.1", scsi0: "store:a.raw", vga: "qxl" },
+  "a q35 machine type with the root ports of its time": { machine: "pc-q35-3.1", scsi0: "store:a.raw" },
   "CPU type host": { cpu: "host" },
   "CPU type x86-64-v2-AES": { cpu: "x86-64-v2-AES" },
   "CPU type x86-64-v3": { cpu: "x86-64-v3" },
@@ -259,6 +262,30 @@ describe.skipIf(!present)("the firmware boots from", () => {
     await alive;
     await quit(qmp);
   });
+});
+
+test.skipIf(!present)("what a guest writes to a disk with snapshot=1 goes with it", async () => {
+  const { input } = prepare({ ...BASE, virtio0: "store:a.raw" });
+  const before = readFileSync(join(folder, "a.raw"));
+  const overlay = join(folder, "virtio0.overlay");
+  writeFileSync(overlay, emptyQcow2(statSync(join(folder, "a.raw")).size));
+  const { stdout } = await exec("/usr/bin/qemu-img", ["check", "-f", "qcow2", overlay]);
+  expect(stdout).toContain("No errors were found");
+  const volumes: CommandInput["volumes"] = (file, drive) => ({
+    ...input.volumes(file, drive),
+    overlay: { driver: "file", filename: overlay },
+  });
+  const qmp = await start({
+    ...input,
+    volumes,
+    config: { ...input.config, virtio0: "store:a.raw,snapshot=1" },
+  });
+  await qmp.execute("human-monitor-command", {
+    "command-line": `qemu-io -d /machine/peripheral/virtio0/virtio-backend "write -P 7 4096 4096"`,
+  });
+  await quit(qmp);
+  expect(readFileSync(overlay).includes(Buffer.alloc(4096, 7))).toBe(true);
+  expect(readFileSync(join(folder, "a.raw")).equals(before)).toBe(true);
 });
 
 describe.skipIf(!present)("a running guest takes", () => {

@@ -1,6 +1,6 @@
 // Wires virtual machines into an agent: processes, storages, operations, methods.
 import { createHash, randomBytes, randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -198,6 +198,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     guestAgent: (process) => agents.of(process),
     clock,
     fileExists: existsSync,
+    fileBytes: (path) => statSync(path, { throwIfNoEntry: false })?.size,
     isExecutable,
     runScript: async (path, args, { log: said, signal }) =>
       (

@@ -1,6 +1,7 @@
 // Guests without QEMU: processes that exist in memory and monitors that answer as told.
 import type {
   Adoption,
+  Confinement,
   EndedGuest,
   GuestExit,
   GuestFile,
@@ -179,7 +180,7 @@ export class FakeGuest implements GuestProcess {
 }
 
 export class FakeGuests implements GuestProcesses {
-  readonly confinement = { level: "none", detail: "fake" } as const;
+  confinement: Confinement = { level: "full", detail: "fake" };
   readonly starts: GuestStart[] = [];
   /** Added to every guest started from now on. */
   readonly answers = new Map<string, FakeQmpAnswer>();

@@ -1,6 +1,6 @@
 // A node with VMs: real storages and qemu-img in a scratch directory, real records in memory, guests that are made up.
 import { createHash, randomUUID } from "node:crypto";
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { firmwareTable, type HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
@@ -16,6 +16,7 @@ import { systemClock } from "@gpve/kit/clock.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import type { OperationView } from "@gpve/kit/operation/record.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { MemoryTaskLogs } from "@gpve/kit/testing/memory-task-logs.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -123,6 +124,7 @@ export class VmWorld extends StorageWorld {
       }),
       clock: systemClock,
       fileExists: () => true,
+      fileBytes: (path) => statSync(path, { throwIfNoEntry: false })?.size,
       isExecutable: (path) => path.endsWith(".sh"),
       runScript: async () => 0,
       sha256Hex: hash("sha256"),
@@ -208,11 +210,15 @@ export class VmWorld extends StorageWorld {
 /** The world with its methods and operations. */
 export class VmNode extends VmWorld {
   readonly engine: OperationEngine;
+  /** What the tasks said. */
+  readonly logs: MemoryTaskLogs;
   readonly handlers: PveHandlers;
 
   private constructor(records: Records) {
     super(records);
-    this.engine = testEngine().engine;
+    const { engine, logs } = testEngine();
+    this.engine = engine;
+    this.logs = logs;
     registerVmOperations(this.engine, this.host);
     this.handlers = {
       ...createVmCloudinitHandlers({

@@ -74,8 +74,11 @@ export interface GuestStart {
    * devices in the arguments whose path is `socketPath(name)` are handed over in this way without being listed.
    */
   readonly sockets?: readonly { readonly name: string; readonly fd: number }[];
-  /** Copied into the guest's io folder before it starts: variable stores of firmware, for one. */
-  readonly ioFiles?: readonly { readonly name: string; readonly copyOf: string }[];
+  /** Put into the guest's io folder before it starts, gone with it: variable stores of firmware, for one. */
+  readonly ioFiles?: readonly (
+    | { readonly name: string; readonly copyOf: string }
+    | { readonly name: string; readonly content: Uint8Array }
+  )[];
   /**
    * It runs in the host's network namespace. Everybody else gets an empty one and reaches no service of the host: taps
    * are handed over, sockets are files.

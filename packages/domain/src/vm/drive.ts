@@ -39,6 +39,12 @@ export function requireDrive(key: string, text: string): Drive {
   return drive;
 }
 
+/** Only a CD drive can be empty: why this one cannot, or undefined. */
+export function whyNotEmpty(drive: Drive): string | undefined {
+  if (drive.file !== "none" || isCdrom(drive)) return undefined;
+  return "a disk cannot be 'none': name a volume, or say media=cdrom for an empty CD drive";
+}
+
 export function printDrive(key: string, drive: Drive): string {
   const format = propertyFormatOf(vmKeySchema(key)?.format);
   if (format === undefined)

@@ -33,7 +33,8 @@ export interface VmNetwork {
   tapOf(vmid: number, key: string): string;
   /** Gives a tap its VLANs and rate. Returns what this host cannot enforce, in words. */
   configure(tap: string, net: NetDevice): Promise<readonly string[]>;
-  attach(tap: string, bridge: string): Promise<void>;
+  /** Moves a tap to another bridge, whose MTU it takes. */
+  attach(tap: string, bridge: HostBridge): Promise<void>;
   /**
    * Lets the card send with its own MAC address only, or, without `firewall`, with any. Before the tap is there, so that
    * nothing is sent before. Returns what holds and what does not, in words.

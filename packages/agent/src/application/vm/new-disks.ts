@@ -4,7 +4,7 @@ import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
 import { guestArch } from "@gpve/domain/vm/argv/guest-arch.ts";
-import { isCdrom, isTpmState, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
+import { isCdrom, isTpmState, printDrive, requireDrive, whyNotEmpty } from "@gpve/domain/vm/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
@@ -103,6 +103,9 @@ async function madeDrive(
   drive: Drive,
   work: DiskWork,
 ): Promise<Drive> {
+  const reason = whyNotEmpty(drive);
+  if (reason !== undefined)
+    throw new AppError("request.invalid", "Parameter verification failed.", { errors: { [key]: reason } });
   if (drive.file === "none" || drive.file === "cdrom" || drive.file.startsWith("/")) return drive;
   const source = drive["import-from"];
   if (source !== undefined) return importedDisk(host, vmid, key, drive, source, work);

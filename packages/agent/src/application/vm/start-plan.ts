@@ -15,6 +15,7 @@ import type {
 } from "@gpve/domain/vm/argv/command-input.ts";
 import { factsFor, guestArch, qemuBinaryFor } from "@gpve/domain/vm/argv/guest-arch.ts";
 import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
+import { planDescriptors, tapQueues } from "@gpve/domain/vm/argv/net-descriptors.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
 import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
 import type { Drive, NetDevice, Smbios1 } from "@gpve/domain/vm/property-types.ts";
@@ -24,6 +25,8 @@ import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { hostNetworkReason } from "@gpve/domain/vm/host-network.ts";
 import { hugepageFolder, sharedMemoryPath } from "@gpve/domain/vm/host-memory.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { DIRECT_BYTES } from "@gpve/domain/vm/argv/block-node.ts";
+import { withOverlays } from "./disk-overlays.ts";
 import { portPaths } from "./take-devices.ts";
 import { isUserNetwork, userNetworkSocket } from "./user-network.ts";
 import { tpmProcessId } from "./tpm.ts";
@@ -45,11 +48,10 @@ export async function planStart(
   options: CommandOptions = {},
   extraFiles: readonly GuestFile[] = [],
 ): Promise<StartPlan> {
-  const volumes = withEfiVars(host, vmid, values, await resolveVolumes(host, values));
+  const found = await withOverlays(host, vmid, values, await resolveVolumes(host, values));
+  const volumes = withEfiVars(host, vmid, values, found);
   const network = await planNetwork(host, vmid, values);
   const input = commandInput(host, vmid, values, volumes, {
-    // The boot menu costs seconds and nobody sees it before a console is open.
-    bootMenuMs: 0,
     ...options,
     vncPassword: true,
     netDescriptors: network.descriptors,
@@ -67,7 +69,10 @@ export async function planStart(
       monitors: true,
       ...(uuid === undefined ? {} : { uuid }),
       files: [...volumes.files, ...extraFiles],
-      ...(volumes.efiVars === undefined ? {} : { ioFiles: [{ name: "efivars", copyOf: volumes.efiVars }] }),
+      ioFiles: [
+        ...found.ioFiles,
+        ...(volumes.efiVars === undefined ? [] : [{ name: "efivars", copyOf: volumes.efiVars }]),
+      ],
       taps: network.taps,
       ...(network.vhost === undefined ? {} : { vhost: network.vhost }),
       hostNetwork:
@@ -187,7 +192,7 @@ async function resolveVolume(
   host: VmHost,
   drive: Drive,
 ): Promise<{ resolved: ResolvedVolume; files: GuestFile[] }> {
-  const access = isCdrom(drive) || drive.ro === true ? "ro" : "rw";
+  const access = isCdrom(drive) || drive.ro === true || drive.snapshot === true ? "ro" : "rw";
   if (drive.file === "cdrom") return physicalCdrom(host);
   if (parseVolumeId(drive.file) === undefined) return pathOnHost(host, drive, access);
   const { plugin, volname, storage } = volumeOf(host, drive.file);
@@ -197,12 +202,14 @@ async function resolveVolume(
   const parsed = plugin.parse(volname);
   // Disks, and discs of cloud-init with a password's hash, are read by their guest and by nobody else.
   const owned = access === "rw" || (parsed.type === "images" && !parsed.isBase);
+  const bytes = block.driver === "file" ? (host.fileBytes(block.filename) ?? 0) : 0;
   return {
     resolved: {
       node: { driver: block.driver, filename: block.filename },
       format: block.format,
       contentType: parsed.type === "iso" ? "iso" : parsed.type === "import" ? "import" : "images",
       storage: { id: storage, type: definition.type, content: [...contentOf(definition)] },
+      ...(bytes % DIRECT_BYTES === 0 ? {} : { unaligned: true }),
     },
     files: [{ path: block.filename, access, owned }, ...(await basesOf(host, drive.file))],
   };
@@ -273,35 +280,25 @@ interface Network {
   readonly bridgeMtu: Readonly<Record<string, number>>;
 }
 
-/** Queues of all taps first, then vhost: that is the order in which descriptors are passed. */
 async function planNetwork(host: VmHost, vmid: number, values: VmValues): Promise<Network> {
-  const all = listNets(values);
-  const nets = all.filter(({ net }) => !isUserNetwork(host, net));
-  const sockets = all
+  const sockets = listNets(values)
     .filter(({ net }) => isUserNetwork(host, net))
     .map(({ key }) => [key, userNetworkSocket(host, vmid, key)]);
-  let fd: number = FREE_DESCRIPTORS.first;
+  const { cards, vhost, descriptors, end } = planDescriptors(
+    values,
+    host.facts(),
+    FREE_DESCRIPTORS.first,
+    (net) => !isUserNetwork(host, net),
+  );
   const taps: (GuestTap & { firstFd: number })[] = [];
-  const queuesOf = new Map<string, number[]>();
   const bridgeMtu: Record<string, number> = {};
-  for (const { key, net } of nets) {
+  for (const { key, net, firstFd } of cards) {
     const bridge = await host.network.bridge(key, net);
     bridgeMtu[net.bridge ?? ""] = bridge.mtu;
-    const tap = guestTap(host.network.newTap(vmid, key), net, bridge);
-    taps.push({ ...tap, firstFd: fd });
-    queuesOf.set(key, range(fd, tap.queues));
-    fd += tap.queues;
+    taps.push({ ...guestTap(host.network.newTap(vmid, key), net, bridge), firstFd });
   }
-  const vhostFirst = fd;
-  const descriptors: Record<string, NetDescriptors> = {};
-  for (const { key, net } of nets) {
-    const tap = queuesOf.get(key) ?? [];
-    const usesVhost = host.facts().vhostNet && net.model === "virtio";
-    descriptors[key] = { tap, ...(usesVhost ? { vhost: range(fd, tap.length) } : {}) };
-    if (usesVhost) fd += tap.length;
-  }
-  if (fd > FREE_DESCRIPTORS.end) {
-    const [needed, most] = [fd - FREE_DESCRIPTORS.first, FREE_DESCRIPTORS.end - FREE_DESCRIPTORS.first];
+  if (end > FREE_DESCRIPTORS.end) {
+    const [needed, most] = [end - FREE_DESCRIPTORS.first, FREE_DESCRIPTORS.end - FREE_DESCRIPTORS.first];
     throw new AppError(
       "capacity.exceeded",
       `the network cards of VM ${vmid} need ${needed} descriptors, of ${most} at most: give them fewer queues`,
@@ -312,19 +309,14 @@ async function planNetwork(host: VmHost, vmid: number, values: VmValues): Promis
     descriptors,
     sockets: Object.fromEntries(sockets) as Record<string, string>,
     taps,
-    vhost: fd > vhostFirst ? { count: fd - vhostFirst, firstFd: vhostFirst } : undefined,
+    vhost,
     bridgeMtu,
   };
 }
 
+/** A bridge takes the lowest MTU of its ports, so a tap has the bridge's; a card's own is told to the guest alone. */
 export function guestTap(name: string, net: NetDevice, bridge: HostBridge): GuestTap & { queues: number } {
-  // 1 stands for the bridge's; a tap with more than its bridge would lower nothing and lose packets.
-  const mtu = net.mtu !== undefined && net.mtu > 1 ? net.mtu : bridge.mtu;
-  return { name, bridge: bridge.device, queues: Math.max(1, net.queues ?? 1), mtu };
-}
-
-function range(first: number, count: number): number[] {
-  return Array.from({ length: count }, (_, index) => first + index);
+  return { name, bridge: bridge.device, queues: tapQueues(net), mtu: bridge.mtu };
 }
 
 function readUuid(values: VmValues): string | undefined {

@@ -15,6 +15,7 @@ import { startTpm, stopTpm } from "./tpm.ts";
 import { startUserNetworks, stopUserNetworks, isUserNetwork, userNetworkRemarks } from "./user-network.ts";
 import { startFileServers, stopFileServers } from "./virtiofs.ts";
 import { applyPendingChanges } from "./apply-pending.ts";
+import { keepAddresses } from "./card-addresses.ts";
 import { freeVolume } from "./free-volumes.ts";
 import { runHook } from "./hookscript.ts";
 import { letGo } from "./snapshot/hold-guest.ts";
@@ -106,7 +107,8 @@ export async function startVm(
   await host.mayStart();
   const suspended = args.from === undefined ? suspendedState(before) : undefined;
   // The devices of saved RAM are those of its time: changes wait for the start after this one.
-  const config = suspended === undefined ? await applyPendingChanges(host, vmid, work.log) : before;
+  const applied = suspended === undefined ? await applyPendingChanges(host, vmid, work.log) : before;
+  const config = await keepAddresses(host, vmid, applied, work.log);
   await applyCloudinit(host, vmid, work.log);
   await runHook(host, vmid, config.values, "pre-start", work);
   const tpm = await startTpm(host, vmid, config.values, work.signal);
@@ -184,7 +186,7 @@ async function startQemu(
   const drives = args.instead?.drives ?? {};
   const reachable = [...files, ...(args.instead?.files ?? []), ...(microvm?.files ?? [])];
   const { start, command } = await planStart(host, vmid, { ...values, ...drives }, options, reachable);
-  for (const line of command.warnings) work.warn(line);
+  for (const line of [...command.warnings, ...droppedLimits(host, values)]) work.warn(line);
   for (const line of [...command.notes, ...userNetworkRemarks(host, vmid, values)]) work.log(line);
   await beforeStart();
   await filterCards(host, vmid, values, work);
@@ -221,6 +223,15 @@ async function startQemu(
   } finally {
     taken.release();
   }
+}
+
+/** Limits of the CPU are the cgroup's, which only a guest of a confined agent has. */
+function droppedLimits(host: VmHost, values: VmValues): string[] {
+  const { level, detail } = host.processes.confinement;
+  if (level === "full") return [];
+  return ["cpulimit", "cpuunits"]
+    .filter((key) => values[key] !== undefined && values[key] !== "0")
+    .map((key) => `${key} ${values[key] ?? ""} is not kept: ${detail}`);
 }
 
 function withDevices(

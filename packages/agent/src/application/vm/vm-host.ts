@@ -53,6 +53,8 @@ export interface VmHost {
   readonly guestAgent: (process: GuestProcess) => GuestAgent;
   readonly clock: Clock;
   readonly fileExists: (path: string) => boolean;
+  /** undefined when there is none. */
+  readonly fileBytes: (path: string) => number | undefined;
   readonly isExecutable: (path: string) => boolean;
   /** Runs a program and gives what it printed. */
   /** Resolves with the exit code; what the script says is logged as it says it. */

@@ -3,7 +3,7 @@
 //   start:  folder, files, cgroup -> guest.json -> spec -> supervisor -> "started" -> QMP, uuid -> running
 //   adopt:  guest.json + state + exit say who it is and how it ended; QMP's uuid proves it
 import { chownSync, rmSync, writeFileSync } from "node:fs";
-import { copyFile } from "node:fs/promises";
+import { copyFile, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
@@ -203,9 +203,10 @@ export class SupervisedGuests implements GuestProcesses {
     const cgroups = this.#cgroups;
     const uid = cgroups === undefined ? undefined : start.asRoot === true ? 0 : this.#uidOf(start.id);
     folder.create();
-    for (const { name, copyOf } of start.ioFiles ?? []) {
-      const target = join(folder.io, basename(name));
-      await copyFile(copyOf, target);
+    for (const file of start.ioFiles ?? []) {
+      const target = join(folder.io, basename(file.name));
+      if ("content" in file) await writeFile(target, file.content);
+      else await copyFile(file.copyOf, target);
       if (uid !== undefined) await prepareFile({ path: target, access: "rw" }, uid);
     }
     if (uid !== undefined) {

@@ -80,8 +80,8 @@ export class VmBridges implements VmNetwork {
     }
   }
 
-  async attach(tap: string, bridge: string): Promise<void> {
-    await this.#options.exec("ip", ["link", "set", "dev", tap, "master", bridge]);
+  async attach(tap: string, { device, mtu }: HostBridge): Promise<void> {
+    await this.#options.exec("ip", ["link", "set", "dev", tap, "mtu", String(mtu), "master", device]);
   }
 
   async filter(vmid: number, tap: string, net: NetDevice): Promise<FilterOutcome> {

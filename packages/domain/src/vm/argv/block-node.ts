@@ -39,29 +39,69 @@ export function driveNodes(
   options: BlockOptions = {},
 ): DriveNodes {
   const drive = options.cache === undefined ? given : { ...given, cache: given.cache ?? options.cache };
-  if (drive.snapshot === true) throw refuse("'snapshot' option is not yet supported for '-blockdev'");
   const volume = findVolume(context, key, drive);
+  const { top = topNodeName(key) } = options;
   const shared = commonOptions(drive, options);
+  const image =
+    drive.snapshot === true
+      ? throwaway(context, key, drive, volume, options)
+      : imageTree(context, key, drive, volume, options);
+  const blockdev = isPassedThrough(drive, volume)
+    ? { ...image, "node-name": top }
+    : {
+        driver: "throttle",
+        "node-name": top,
+        "throttle-group": throttleGroupId(key),
+        file: image,
+        ...shared,
+      };
+  return { blockdev, throttleGroup: throttleGroup(key, drive), volume };
+}
+
+/** The volume with all that is below it. */
+function imageTree(
+  context: BlockContext,
+  key: string,
+  drive: Drive,
+  volume: ResolvedVolume,
+  options: BlockOptions,
+): JsonObject {
   // Snapshots below are opened as the drive says; only the image itself is kept from being written.
   const below = commonOptions(drive, {});
-  const image: JsonObject = {
-    ...imageNodes(context, key, drive, volume, volume.node, shared),
+  return {
+    ...imageNodes(context, key, drive, volume, volume.node, commonOptions(drive, options)),
     ...backing(volume, (node, snapshot) => imageNodes(context, key, drive, volume, node, below, snapshot)),
     ...(options.bytes !== undefined && volume.format === "raw" ? { size: options.bytes } : {}),
   };
-  const { top = topNodeName(key) } = options;
-  // A throttle filter cannot pass SCSI commands through to a device.
-  const blockdev =
-    drive.scsiblock === true || volume.scsi === "tape"
-      ? { ...image, "node-name": top }
-      : {
-          driver: "throttle",
-          "node-name": top,
-          "throttle-group": throttleGroupId(key),
-          file: image,
-          ...shared,
-        };
-  return { blockdev, throttleGroup: throttleGroup(key, drive), volume };
+}
+
+/** The volume is only read; what the guest writes goes to an overlay that nobody keeps. */
+function throwaway(
+  context: BlockContext,
+  key: string,
+  drive: Drive,
+  volume: ResolvedVolume,
+  options: BlockOptions,
+): JsonObject {
+  const { overlay } = volume;
+  if (overlay === undefined) throw refuse("'snapshot' option is not yet supported for '-blockdev'");
+  const shared = commonOptions(drive, options);
+  // Nothing of it has to outlive a crash of the host.
+  const cache = { direct: false, "no-flush": true };
+  const name = (prefix: "o" | "t") => nodeName(prefix, key, drive.file, context.sha256Hex);
+  return {
+    driver: "qcow2",
+    "node-name": name("o"),
+    file: { ...overlay, cache, "node-name": name("t"), ...shared },
+    cache,
+    ...shared,
+    backing: imageTree(context, key, drive, volume, { ...options, readOnly: true }),
+  };
+}
+
+/** A throttle filter cannot pass SCSI commands through to a device: its limits are not kept. */
+export function isPassedThrough(drive: Drive, volume: ResolvedVolume): boolean {
+  return drive.scsiblock === true || volume.scsi === "tape";
 }
 
 /** Of a drive as it is started or plugged; a copy that took its place has a name of its own. */
@@ -86,7 +126,7 @@ export function throttleGroupId(key: string): string {
 
 /** `f` for the format layer, `e` for the protocol layer; the hash keeps names short and stable. */
 export function nodeName(
-  prefix: "f" | "e" | "a" | "z",
+  prefix: "f" | "e" | "a" | "z" | "o" | "t",
   key: string,
   file: string,
   sha256Hex: (text: string) => string,
@@ -153,15 +193,15 @@ export function usesDirectCache(drive: Drive, volume: ResolvedVolume | undefined
   return !(volume?.storage?.type === "btrfs" && volume.storage.nocow !== true);
 }
 
-const DIRECT_BYTES = 4096;
+/** The largest alignment that O_DIRECT asks for anywhere. */
+export const DIRECT_BYTES = 4096;
 
 /**
  * Where a file begins with a hole QEMU cannot find out how its storage aligns O_DIRECT, and refuses to write to one
  * that does not end at the largest alignment there is.
  */
-function isOdd({ size = 0, cache, aio }: Drive, { format, node }: ResolvedVolume): boolean {
-  const file = format === "raw" && node.driver === "file";
-  return file && size % DIRECT_BYTES !== 0 && cache === undefined && aio !== "native";
+function isOdd({ cache, aio }: Drive, { format, unaligned }: ResolvedVolume): boolean {
+  return format === "raw" && unaligned === true && cache === undefined && aio !== "native";
 }
 
 /** io_uring where nothing is known to hang with it. */

@@ -125,8 +125,7 @@ export class Build {
   #chooseKvm(): boolean {
     const wanted = this.flag("kvm") ?? this.native;
     if (!wanted) return false;
-    // No CPU runs the code of another kind, whoever asks for it.
-    if (this.stock && !this.native) return false;
+    if (this.stock && !this.native) return this.#foreignKvm();
     if (this.host.kvmUsable) return true;
     // Many clients always say kvm=1, without meaning that the guest shall not run at all.
     if (!this.stock)
@@ -134,6 +133,17 @@ export class Build {
         "KVM virtualisation configured, but not available. Either disable in VM configuration or enable in BIOS.",
       );
     this.notes.push("KVM does not work on this node: the guest is emulated by TCG and runs slowly");
+    return false;
+  }
+
+  /** No CPU runs the code of another kind. PVE's ARM guests are emulated then; its x86 guests demand KVM of their CPU. */
+  #foreignKvm(): false {
+    const { arch, host } = this;
+    if (arch === "x86_64")
+      throw refuse(
+        `kvm is 1, but KVM on node '${host.nodeName}' (${host.arch}) runs no ${arch} guests: set kvm to 0 to emulate it`,
+      );
+    this.notes.push(`KVM on this ${host.arch} node runs no ${arch} guests: the guest is emulated by TCG`);
     return false;
   }
 }

@@ -41,8 +41,6 @@ export interface CommandOptions {
   /** Most memory for translated code under TCG; QEMU's default is an eighth of the host's. */
   readonly tcgBufferMiB?: number;
   readonly vncPassword?: boolean;
-  /** How long the firmware waits for the key that opens its boot menu; 0 = no menu, SeaBIOS waits 2.5 s without. */
-  readonly bootMenuMs?: number;
   /** Descriptors of NICs, as the process that starts QEMU passes them. */
   readonly netDescriptors?: Readonly<Record<string, NetDescriptors>>;
   /** netN -> unix socket of the process that is the network behind the card, instead of a tap or QEMU's own. */
@@ -98,6 +96,10 @@ export interface ResolvedVolume {
   readonly storage?: VolumeStorage;
   /** Snapshots below the current image, nearest first, where snapshots are a chain of volumes. */
   readonly chain?: readonly { readonly snapshot: string; readonly node: ProtocolNode }[];
+  /** What the guest writes to instead, for this run alone (`snapshot=1`): an empty qcow2 image of the volume's size. */
+  readonly overlay?: ProtocolNode;
+  /** A file that ends inside a page of memory. */
+  readonly unaligned?: boolean;
   /** What a SCSI inquiry of a passed-through device says. */
   readonly scsi?: "disk" | "tape";
 }

@@ -1,7 +1,7 @@
 // All drives of a guest but the firmware's: their nodes, controllers and devices, in PVE's order.
 import type { Drive } from "../property-types.ts";
-import { listDrives } from "../drive.ts";
-import { driveNodes, findVolume, type BlockContext } from "./block-node.ts";
+import { listDrives, whyNotEmpty } from "../drive.ts";
+import { driveNodes, findVolume, isPassedThrough, throttleLimits, type BlockContext } from "./block-node.ts";
 import type { Build } from "./build.ts";
 import type { ResolvedVolume } from "./command-input.ts";
 import {
@@ -93,8 +93,18 @@ function addNode(build: Build, key: string, drive: Drive): ResolvedVolume | unde
     build.devices.push("-drive", legacyDrive(context, key, drive, volume, readOnly));
     return volume;
   }
-  if (drive.file === "none") return undefined;
+  if (drive.file === "none") {
+    // PVE gives QEMU the device without anything in it, which QEMU refuses in words of its own.
+    const reason = build.stock ? whyNotEmpty(drive) : undefined;
+    if (reason !== undefined) throw refuse(`${key}: ${reason}`);
+    return undefined;
+  }
   const nodes = driveNodes(context, key, drive, { readOnly: build.isTemplate });
+  const dropped = isPassedThrough(drive, nodes.volume) ? Object.keys(throttleLimits(drive)) : [];
+  if (dropped.length > 0)
+    build.warnings.push(
+      `${key}: SCSI commands are passed through to '${drive.file}', so it has no limits (${dropped.join(", ")})`,
+    );
   build.cmd.push("-object", canonicalJson(nodes.throttleGroup));
   build.devices.push("-blockdev", canonicalJson(nodes.blockdev));
   return nodes.volume;

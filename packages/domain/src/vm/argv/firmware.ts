@@ -98,8 +98,10 @@ function addLegacy(build: Build, image: FirmwareImage, disk: Drive | undefined):
     parts.push("format=raw", `file=${build.input.paths.efiVars}`);
     size("raw");
   } else {
-    const volume = findVolume(build.input, "efidisk0", disk);
-    const format = disk.format ?? volume.format;
+    // Only -blockdev compares the two.
+    const { format: asked, ...rest } = disk;
+    const volume = findVolume(build.input, "efidisk0", rest);
+    const format = asked ?? volume.format;
     const path = legacyPath(volume);
     const rbd = path.startsWith("rbd:");
     if (rbd) parts.push("cache=writeback");

@@ -221,6 +221,10 @@ describe("disks", () => {
     expect(() => line({ bios: "ovmf", efidisk0: "/dev/sdx1", machine })).toThrow(
       "efidisk format must be specified",
     );
+    // -drive believes what it is told; only -blockdev compares it with the volume.
+    const asked = { bios: "ovmf", efidisk0: "store:e.raw,format=qcow2" };
+    expect(line({ ...asked, machine }).all("-drive")[1]).toContain("format=qcow2,file=/store/e.raw");
+    expect(() => line(asked)).toThrow("'format=qcow2' option different from storage format 'raw'");
     expect(line({ bios: "ovmf", efidisk0: "/dev/sdx1,format=raw", machine }).all("-drive")[1]).toContain(
       "format=raw,file=/dev/sdx1,size=131072",
     );

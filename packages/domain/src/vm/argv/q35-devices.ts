@@ -20,22 +20,25 @@ export const EHCI_COMPANIONS: readonly DeviceOptions[] = [
   ),
 ];
 
-export const Q35_DEVICES: readonly DeviceOptions[] = [
-  ...usbGroup("ehci", 1, 0x1d, 0),
-  ...usbGroup("ehci-2", 2, 0x1a, 3),
-  onRoot("ich9-intel-hda", "audio0", "1b.0"),
-  ...ROOT_PORTS.map((index) => rootPort(index, `1c.${index}`)),
-  onRoot("i82801b11-bridge", "pcidmi", "1e.0"),
-  ...BRIDGES.map((index) =>
-    device(
-      "pci-bridge",
-      ["id", `pci.${index}`],
-      ["bus", "pcidmi"],
-      ["addr", `${index + 1}.0`],
-      ["chassis_nr", index + 1],
+/** Machine versions before 4.0 (`modern` false) have root ports of another make, which show no speed of PCIe 4. */
+export function q35Devices(modern: boolean): readonly DeviceOptions[] {
+  return [
+    ...usbGroup("ehci", 1, 0x1d, 0),
+    ...usbGroup("ehci-2", 2, 0x1a, 3),
+    onRoot("ich9-intel-hda", "audio0", "1b.0"),
+    ...ROOT_PORTS.map((index) => rootPort(index, `1c.${index}`, modern)),
+    onRoot("i82801b11-bridge", "pcidmi", "1e.0"),
+    ...BRIDGES.map((index) =>
+      device(
+        "pci-bridge",
+        ["id", `pci.${index}`],
+        ["bus", "pcidmi"],
+        ["addr", `${index + 1}.0`],
+        ["chassis_nr", index + 1],
+      ),
     ),
-  ),
-];
+  ];
+}
 
 function usbGroup(id: string, number: number, slot: number, firstUhci: number): DeviceOptions[] {
   const at = (fn: number) => `${slot.toString(16)}.${fn}`;
@@ -54,12 +57,12 @@ function usbGroup(id: string, number: number, slot: number, firstUhci: number): 
   ];
 }
 
-function rootPort(index: number, addr: string): DeviceOptions {
+function rootPort(index: number, addr: string, modern: boolean): DeviceOptions {
   return device(
-    "pcie-root-port",
+    modern ? "pcie-root-port" : "ioh3420",
     ["id", `ich9-pcie-port-${index + 1}`],
-    ["x-speed", "16"],
-    ["x-width", "32"],
+    ["x-speed", modern ? "16" : undefined],
+    ["x-width", modern ? "32" : undefined],
     ["multifunction", true],
     ["bus", "pcie.0"],
     ["addr", addr],

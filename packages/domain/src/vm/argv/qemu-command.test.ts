@@ -54,13 +54,10 @@ describe("the frame of a guest on our hosts", () => {
   });
 
   test("has a boot menu where somebody can see it", () => {
-    const boot = (vga: string, bootMenuMs?: number) =>
-      sampleCommand({ vga, serial0: "socket" }, {}, bootMenuMs === undefined ? {} : { bootMenuMs }).one(
-        "-boot",
-      );
+    const boot = (vga: string) => sampleCommand({ vga, serial0: "socket" }).one("-boot");
     expect(boot("std")).toBe("menu=on,strict=on,reboot-timeout=1000");
-    expect(boot("std", 500)).toBe("menu=on,strict=on,reboot-timeout=1000,splash-time=500");
-    expect(boot("std", 0)).toBe("menu=off,strict=on,reboot-timeout=1000");
+    expect(boot("qxl")).toBe("menu=on,strict=on,reboot-timeout=1000");
+    expect(boot("none")).toBe("menu=off,strict=on,reboot-timeout=1000");
     expect(boot("serial0")).toBe("menu=off,strict=on,reboot-timeout=1000");
   });
 
@@ -72,6 +69,32 @@ describe("the frame of a guest on our hosts", () => {
 });
 
 describe("machine types", () => {
+  test("of q35 before 4.0 have the root ports of their time", () => {
+    const ports = (machine: string) =>
+      sampleCommand({ machine })
+        .all("-device")
+        .filter((each) => each.includes("id=ich9-pcie-port-"));
+    expect(ports("pc-q35-3.1")).toHaveLength(4);
+    expect(ports("pc-q35-3.1")[0]).toBe(
+      "ioh3420,id=ich9-pcie-port-1,multifunction=on,bus=pcie.0,addr=1c.0,port=1,chassis=1",
+    );
+    expect(ports("pc-q35-4.0")[0]).toBe(
+      "pcie-root-port,id=ich9-pcie-port-1,x-speed=16,x-width=32,multifunction=on,bus=pcie.0,addr=1c.0,port=1,chassis=1",
+    );
+  });
+
+  test("of another architecture are emulated, and an x86 CPU that demands KVM is refused", () => {
+    const arm = sampleCommand({ arch: "aarch64", kvm: "1" });
+    expect(arm.accelerator).toBe("tcg");
+    expect(arm.notes).toEqual([
+      "KVM on this x86_64 node runs no aarch64 guests: the guest is emulated by TCG",
+    ]);
+    expect(() => sampleCommand({ arch: "x86_64", kvm: "1" }, { arch: "aarch64" })).toThrow(
+      "kvm is 1, but KVM on node 'node1' (aarch64) runs no x86_64 guests: set kvm to 0 to emulate it",
+    );
+    expect(sampleCommand({ arch: "x86_64" }, { arch: "aarch64" }).accelerator).toBe("tcg");
+  });
+
   test("of a saved state change nothing else", () => {
     const values = {
       net0: "virtio=BC:24:11:00:00:01,bridge=vmbr0",

@@ -28,7 +28,7 @@ import {
   addWatchdog,
   hasVirtiofs,
 } from "./peripherals.ts";
-import { Q35_DEVICES } from "./q35-devices.ts";
+import { q35Devices } from "./q35-devices.ts";
 import { splitArguments } from "./split-arguments.ts";
 import { addTimers } from "./timer.ts";
 import { addUsbControllers, addUsbDevices } from "./usb.ts";
@@ -115,19 +115,18 @@ function finish(
   };
 }
 
-/** The menu makes SeaBIOS wait for a key, so it is only there where somebody could press one. */
+/** The menu makes SeaBIOS wait 2.5 s for a key, so it is only there where somebody could press one. */
 function bootOption(build: Build, display: Display): string {
   const rest = "strict=on,reboot-timeout=1000";
   if (!build.stock) return `menu=on,${rest},splash=/usr/share/qemu-server/bootsplash.jpg`;
-  const wait = build.options.bootMenuMs;
-  const menu = display.type !== "none" && !isSerialDisplay(display) && wait !== 0;
-  return `menu=${menu ? "on" : "off"},${rest}${menu && wait !== undefined ? `,splash-time=${wait}` : ""}`;
+  const hasScreen = display.type !== "none" && !isSerialDisplay(display);
+  return `menu=${hasScreen ? "on" : "off"},${rest}`;
 }
 
 function addQ35Devices(build: Build): void {
-  if (build.stock) for (const each of Q35_DEVICES) build.addDevice(each);
-  else
-    build.devices.push("-readconfig", `/usr/share/qemu-server/pve-q35${build.since(4, 0) ? "-4.0" : ""}.cfg`);
+  const modern = build.since(4, 0);
+  if (build.stock) for (const each of q35Devices(modern)) build.addDevice(each);
+  else build.devices.push("-readconfig", `/usr/share/qemu-server/pve-q35${modern ? "-4.0" : ""}.cfg`);
 }
 
 /**
@@ -191,7 +190,7 @@ function addBridges(build: Build, legacyIgd: boolean): void {
       ),
     );
   }
-  const after = build.q35 ? (build.stock ? Q35_DEVICES.length * 2 : 2) : 0;
+  const after = build.q35 ? (build.stock ? q35Devices(build.since(4, 0)).length * 2 : 2) : 0;
   build.devices.splice(after, 0, ...bridges);
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestProcess, GuestTap } from "@gpve/domain/guest/guest-processes.ts";
 import { sampleHost } from "@gpve/domain/vm/argv/testing/sample-host.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -18,6 +18,7 @@ interface Script {
 /** A QEMU that says yes to everything but `refuse`, and lets go of devices at once. */
 function world(script: Script = {}) {
   const calls: string[] = [];
+  const plugged: GuestTap[] = [];
   const answer = async (command: string, args: Record<string, string | undefined> = {}): Promise<unknown> => {
     calls.push(`${command} ${args["id"] ?? args["node-name"] ?? args["name"] ?? args["path"] ?? ""}`.trim());
     if (command === script.refuse) throw new Error(`${command} refused`);
@@ -41,8 +42,10 @@ function world(script: Script = {}) {
     },
     allowFile: async ({ path }: { path: string }) => void calls.push(`allow ${path}`),
     forbidFile: async (path: string) => void calls.push(`forbid ${path}`),
-    plugTap: async (id: string, tap: { name: string; bridge: string }) =>
-      void calls.push(`tap ${id} ${tap.name} ${tap.bridge}`),
+    plugTap: async (id: string, tap: GuestTap & { vhost: boolean }) => {
+      plugged.push(tap);
+      calls.push(`tap ${id} ${tap.name} ${tap.bridge}`);
+    },
   } as unknown as GuestProcess;
   const helpers = new Map<string, unknown>();
   const host = {
@@ -74,7 +77,7 @@ function world(script: Script = {}) {
       unfilter: async (_vmid: number, tap: string) => void calls.push(`unfilter ${tap}`),
       bridge: async (_key: string, net: { bridge?: string }) => ({
         device: `${net.bridge ?? ""}k`,
-        mtu: 1500,
+        mtu: net.bridge === "vmbr1" ? 9000 : 1500,
       }),
       newTap: (vmid: number, key: string) => `tap${vmid}i${key.slice(3)}`,
       tapOf: (vmid: number, key: string) => `tap${vmid}i${key.slice(3)}`,
@@ -82,13 +85,14 @@ function world(script: Script = {}) {
         calls.push(`configure ${tap}`);
         return ["no police here"];
       },
-      attach: async (tap: string, bridge: string) => void calls.push(`attach ${tap} ${bridge}`),
+      attach: async (tap: string, { device, mtu }: { device: string; mtu: number }) =>
+        void calls.push(`attach ${tap} ${device} ${mtu}`),
     },
   } as unknown as VmHost;
   const lines: string[] = [];
   const change = (values: VmValues, key: string, text?: string) =>
     changeLive({ host, vmid: 100, process, log: (line) => lines.push(line) }, values, key, text);
-  return { calls, lines, change, helpers: () => [...helpers.keys()] };
+  return { calls, plugged, lines, change, helpers: () => [...helpers.keys()] };
 }
 
 const disk = "/images/a.raw,format=raw";
@@ -188,7 +192,7 @@ test("plugs, moves and unplugs network cards", async () => {
   expect(lines).toEqual(["net0: no police here"]);
   const moved = world();
   await moved.change({ net0: `${mac},bridge=vmbr0` }, "net0", `${mac},bridge=vmbr1,link_down=1`);
-  expect(moved.calls).toEqual(["attach tap100i0 vmbr1k", "configure tap100i0", "set_link net0"]);
+  expect(moved.calls).toEqual(["attach tap100i0 vmbr1k 9000", "configure tap100i0", "set_link net0"]);
   const replugged = world();
   await replugged.change({ net0: `${mac},bridge=vmbr0` }, "net0", mac);
   expect(replugged.calls).toEqual([
@@ -284,11 +288,21 @@ test("changes what is done for clones at once, the rest of the agent with the ne
   expect(await change({ agent: "1" }, "agent")).toBe("pending");
 });
 
+test("plugs a card with its bridge's MTU, and with queues and vhost only where they can be", async () => {
+  const { plugged, change } = world();
+  await change({}, "net0", "virtio=BC:24:11:00:00:01,bridge=vmbr1,queues=4,mtu=1400");
+  await change({}, "net1", "e1000=BC:24:11:00:00:02,bridge=vmbr0,queues=4");
+  expect(plugged).toMatchObject([
+    { mtu: 9000, queues: 4, vhost: true },
+    { mtu: 1500, queues: 1, vhost: false },
+  ]);
+});
+
 test("changes what is behind a card without being allowed to plug cards", async () => {
   const { calls, change } = world();
   const values = { hotplug: "disk", net0: "virtio=BC:24:11:00:00:01,bridge=vmbr0" };
   expect(await change(values, "net0", "virtio=BC:24:11:00:00:01,bridge=vmbr1,link_down=1")).toBe("applied");
-  expect(calls).toEqual(["attach tap100i0 vmbr1k", "configure tap100i0", "set_link net0"]);
+  expect(calls).toEqual(["attach tap100i0 vmbr1k 9000", "configure tap100i0", "set_link net0"]);
   expect(await change(values, "net0", "e1000=BC:24:11:00:00:01,bridge=vmbr0")).toBe("pending");
   expect(await change(values, "net1", "virtio=BC:24:11:00:00:02,bridge=vmbr0")).toBe("pending");
   expect(await change(values, "net0")).toBe("pending");

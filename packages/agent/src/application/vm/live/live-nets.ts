@@ -1,5 +1,6 @@
 // NICs of a running guest.
 import { plugNic } from "@gpve/domain/vm/argv/hotplug-arguments.ts";
+import { usesVhost } from "@gpve/domain/vm/argv/net-descriptors.ts";
 import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
 import { unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
@@ -28,7 +29,7 @@ export async function plugLiveNet(
   if (net.bridge === undefined || isUserNetwork(host, net)) return plugUserNetwork(work, after, key, net);
   const bridge = await host.network.bridge(key, net);
   const tap = guestTap(host.network.newTap(vmid, key), net, bridge);
-  const vhost = host.facts().vhostNet && net.model === "virtio";
+  const vhost = usesVhost(net, after, host.facts());
   await filterCard(work, key, tap.name, net);
   try {
     await process.plugTap(key, { ...tap, vhost });
@@ -108,7 +109,7 @@ export async function changeNet(work: LiveWork, values: VmValues, key: string, t
   if (net.bridge !== undefined && !isUserNetwork(host, net)) {
     const tap = host.network.tapOf(vmid, key);
     const bridge = await host.network.bridge(key, net);
-    if (before.bridge !== net.bridge) await host.network.attach(tap, bridge.device);
+    if (before.bridge !== net.bridge) await host.network.attach(tap, bridge);
     for (const line of await host.network.configure(tap, net)) log(`${key}: ${line}`);
     if ((before.firewall ?? false) !== (net.firewall ?? false)) await filterCard(work, key, tap, net);
   }
