@@ -79,7 +79,7 @@ async function makeImages(): Promise<void> {
   const make = async (name: string, args: readonly string[], reader: string): Promise<void> => {
     const path = join(scratch, name);
     await exec("qemu-img", ["create", "-q", ...args, path, "1M"]);
-    keep(reader, name, readFileSync(path).subarray(0, reader === "vmdk" ? 4096 : 1024));
+    keep(reader, name, readFileSync(path).subarray(0, reader === "vmdk" ? 11 * 1024 : 1024));
   };
   await make("v2.qcow2", ["-f", "qcow2", "-o", "compat=0.10"], "qcow2");
   await make("v3.qcow2", ["-f", "qcow2"], "qcow2");

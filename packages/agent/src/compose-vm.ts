@@ -46,7 +46,8 @@ import { SpiceConsoles } from "./application/vm/spice-consoles.ts";
 import { vmViewRoutes } from "./application/vm/vm-views.ts";
 import { registerVmOperations } from "./application/vm/vm-operations.ts";
 import { CloudinitVolumes } from "./infrastructure/cloudinit/cloudinit-volume.ts";
-import { readSnippet } from "./infrastructure/cloudinit/snippets.ts";
+import { requireSnippet } from "./application/vm/snippet-volume.ts";
+import { fileInFolder, readSnippet } from "./infrastructure/cloudinit/snippets.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { keepGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
@@ -178,7 +179,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     cloudinit: new CloudinitVolumes({
       exec: parts.exec,
       dns: new ResolvConf(),
-      snippet: (volid) => readSnippet((id) => parts.storages.plugin(id), volid),
+      snippet: (volid) => readSnippet((named) => requireSnippet(parts, named), volid),
     }),
     ram: new UnixRamStreams(data.file("run", "ram")),
     facts: () => hostFacts.facts(),
@@ -200,6 +201,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     fileExists: existsSync,
     fileBytes: (path) => statSync(path, { throwIfNoEntry: false })?.size,
     isExecutable,
+    fileInFolder,
     runScript: async (path, args, { log: said, signal }) =>
       (
         await parts.exec(path, args, {

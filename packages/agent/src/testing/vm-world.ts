@@ -27,6 +27,7 @@ import { VmConfigs } from "../application/vm/vm-configs.ts";
 import { volumeOf, type VmHost } from "../application/vm/vm-host.ts";
 import { registerVmOperations } from "../application/vm/vm-operations.ts";
 import { CloudinitVolumes } from "../infrastructure/cloudinit/cloudinit-volume.ts";
+import { requireSnippet } from "../application/vm/snippet-volume.ts";
 import { readSnippet } from "../infrastructure/cloudinit/snippets.ts";
 import { createVmCloudinitHandlers } from "../presentation/pve/vm-cloudinit-handlers.ts";
 import { createVmHandlers } from "../presentation/pve/vm-handlers.ts";
@@ -86,7 +87,7 @@ export class VmWorld extends StorageWorld {
       cloudinit: new CloudinitVolumes({
         exec,
         dns: { read: async () => ({}), write: async () => undefined },
-        snippet: (volid) => readSnippet((id) => this.storages.find(id).plugin, volid),
+        snippet: (volid) => readSnippet((named) => requireSnippet(this.host, named), volid),
       }),
       ram: this.#ram(),
       facts: () =>
@@ -126,6 +127,7 @@ export class VmWorld extends StorageWorld {
       fileExists: () => true,
       fileBytes: (path) => statSync(path, { throwIfNoEntry: false })?.size,
       isExecutable: (path) => path.endsWith(".sh"),
+      fileInFolder: async (path) => path,
       runScript: async () => 0,
       sha256Hex: hash("sha256"),
       newUuid: randomUUID,

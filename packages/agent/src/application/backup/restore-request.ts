@@ -23,6 +23,8 @@ export interface RestoreArgs {
   readonly storages: readonly string[];
   /** Storages on which the actor may allocate; absent: on all. */
   readonly allowedStorages?: readonly string[];
+  /** Where snippets may be named. */
+  readonly ownedStorages?: readonly string[];
 }
 
 export interface RestoreState {

@@ -4,7 +4,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { readArchivedMicrovm } from "@gpve/domain/backup/archived-microvm.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
-import { parseVolumeId, requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { listDisks } from "@gpve/domain/vm/drive.ts";
 import { isTemplate, setLock } from "@gpve/domain/vm/lock.ts";
 import { withMac } from "@gpve/domain/vm/new-vm.ts";
@@ -124,7 +124,7 @@ async function restore(host: VmHost, tools: BackupTools, ctx: Context): Promise<
   await makeVolumes(host, args, reader, conf, state, ctx);
   await makeCloudinitDiscs(host, args, conf, state, ctx);
   const values = restoredValues(host, args, state, conf, warn);
-  const microvm = restoredMicrovm(conf, args);
+  const microvm = restoredMicrovm(host, conf, args);
   if (args.live === true && !isTemplate({ ...emptyVmConfig, values }))
     await liveRestore(host, tools, args, reader, { conf, values, microvm }, state, ctx);
   else await fillVolumes(host, tools, reader, conf, state.volumes, { ...ctx, bwlimit: args.bwlimit ?? 0 });
@@ -201,12 +201,20 @@ function ownerOf(host: VmHost, volid: string): number | undefined {
 }
 
 /** What it boots lies on storages that whoever restores it must have a say on, as for its disks. */
-function restoredMicrovm(conf: string, args: RestoreArgs): Microvm | undefined {
+function restoredMicrovm(host: VmHost, conf: string, args: RestoreArgs): Microvm | undefined {
   const microvm = readArchivedMicrovm(conf);
   if (microvm === undefined) return undefined;
   for (const volid of [microvm.kernel, ...(microvm.initrd === undefined ? [] : [microvm.initrd])])
-    requireAllowed(args, requireVolumeId(volid).storage);
+    requireBootFile(host, volid, args);
   return microvm;
+}
+
+/** As if it was named by whoever restores it. */
+function requireBootFile(host: VmHost, volid: string, args: RestoreArgs): void {
+  const { plugin, storage, volname } = volumeOf(host, volid);
+  requireAllowed(args, storage);
+  if (plugin.parse(volname).type === "snippets" && args.ownedStorages?.includes(storage) === false)
+    throw new AppError("access.denied", `missing privileges to access ${volid}`, { pveStatus: 500 });
 }
 
 async function dropOld(host: VmHost, { args, state, log, warn }: Context): Promise<void> {

@@ -6,10 +6,16 @@ const runs: string[] = [];
 let [code, exists, executable] = [0, true, true];
 const host = {
   storages: {
-    plugin: () => ({ activate: async () => undefined, path: (volname: string) => `/store/${volname}` }),
+    plugin: () => ({
+      activate: async () => undefined,
+      path: (volname: string) => `/store/${volname}`,
+      parse: (volname: string) => ({ type: volname.split("/")[0] }),
+    }),
+    definition: () => ({ options: { content: "snippets,iso" } }),
   },
   fileExists: () => exists,
   isExecutable: () => executable,
+  fileInFolder: async (path: string) => path,
   runScript: async (path: string, args: readonly string[], { log }: { log: (line: string) => void }) => {
     runs.push([path, ...args].join(" "));
     log("hello");

@@ -1,7 +1,8 @@
 // A VM's hook script: run with the VMID and the phase. Only a failing pre-start stops what is going on.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { volumeOf, type VmHost } from "./vm-host.ts";
+import { requireSnippet } from "./snippet-volume.ts";
+import type { VmHost } from "./vm-host.ts";
 
 export type HookPhase = "pre-start" | "post-start" | "pre-stop" | "post-stop";
 
@@ -15,10 +16,10 @@ export async function runHook(
   const volid = values["hookscript"];
   if (volid === undefined) return;
   try {
-    const { plugin, volname } = volumeOf(host, volid);
+    const { plugin, volname } = requireSnippet(host, volid);
     await plugin.activate();
-    const path = plugin.path(volname);
-    if (!host.fileExists(path)) throw new Error(`script '${volid}' does not exist`);
+    if (!host.fileExists(plugin.path(volname))) throw new Error(`script '${volid}' does not exist`);
+    const path = await host.fileInFolder(plugin.path(volname));
     if (!host.isExecutable(path)) throw new Error(`script '${volid}' is not executable`);
     const args = [String(vmid), phase];
     const code = await host.runScript(path, args, work);

@@ -174,7 +174,7 @@ async function startQemu(
   requireMappedHardware(host, values);
   const machineVersion = pinnedVersion(values);
   const machine = host.configs.microvm(vmid);
-  const microvm = machine === undefined ? undefined : microvmFiles(host, machine);
+  const microvm = machine === undefined ? undefined : await microvmFiles(host, machine);
   const options = {
     ...(microvm === undefined ? {} : { microvm: microvm.boot }),
     paused: args.paused ?? false,

@@ -2,7 +2,8 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { readJsonFile, readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { readFileTail } from "@gpve/kit/file-tail.ts";
 
 /** Written before the start; with `state` it says who the process is. */
 export interface GuestCard {
@@ -137,7 +138,7 @@ export class GuestFolder {
 
   /** The end of what the program printed. */
   lastWords(): string {
-    return (readTextFile(this.file("log")) ?? "").slice(-LOG_TAIL_BYTES).trim();
+    return readFileTail(this.file("log"), LOG_TAIL_BYTES).trim();
   }
 
   /** A file the host's power failure cut short says nothing. */

@@ -1,6 +1,7 @@
 // The host's log: systemd's journal where there is one, else what gpve itself wrote.
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { ignore } from "@gpve/kit/background.ts";
+import { readFileTail } from "@gpve/kit/file-tail.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 
 export interface LogQuery {
@@ -40,6 +41,8 @@ const JOURNALS = ["/var/log/journal", "/run/log/journal"];
 const READ_MS = 60_000;
 /** Of a journal without bounds, the newest. */
 const MAX_ENTRIES = 20_000;
+/** Of our own log. */
+const MOST_BYTES = 8 * 1024 * 1024;
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 export class HostLog {
@@ -117,7 +120,7 @@ export class HostLog {
   #own(since = 0, until = Number.POSITIVE_INFINITY): readonly LogEntry[] {
     let text = "";
     try {
-      text = readFileSync(this.#deps.ownLog, "utf8");
+      text = readFileTail(this.#deps.ownLog, MOST_BYTES);
     } catch (err) {
       ignore(err, "an agent that logs to its standard error has no file");
     }

@@ -10,6 +10,7 @@ import { isDriveKey } from "@gpve/domain/vm/keys.ts";
 import type { Drive } from "@gpve/domain/vm/property-types.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import { isNewDisk, newDiskStorage } from "../../application/vm/new-disks.ts";
+import { requireSnippet } from "../../application/vm/snippet-volume.ts";
 import { volumeOf, type VmHost } from "../../application/vm/vm-host.ts";
 import { badParameter } from "./vm-tasks.ts";
 
@@ -81,7 +82,8 @@ function checkOtherVolumes(
     ctx.access.require(`/storage/${vmstatestorage}`, ["Datastore.AllocateSpace"]);
   if (cicustom === undefined || cicustom === "") return;
   const files = readVmProperty("cicustom", cicustom, "cicustom");
-  for (const volid of Object.values(files)) useVolume(host, vmid, volid, ctx, "snippets");
+  // PVE asks for no right on the storage: the key's own privilege is all that it needs.
+  for (const volid of Object.values(files)) requireSnippet(host, volid);
 }
 
 function checkSource(host: VmHost, vmid: number, key: string, source: string, ctx: RequestContext): void {

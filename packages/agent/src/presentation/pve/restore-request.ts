@@ -100,7 +100,14 @@ export function restoreArgs(
     bwlimit,
     overrides,
     storages,
-    ...(unlimited ? {} : { allowedStorages: storages.filter((each) => mayAllocate(each, ctx)) }),
+    ...(unlimited
+      ? {}
+      : {
+          allowedStorages: storages.filter((each) => mayAllocate(each, ctx)),
+          ownedStorages: storages.filter((each) =>
+            ctx.access.has(`/storage/${each}`, ["Datastore.Allocate"]),
+          ),
+        }),
   };
 }
 

@@ -171,7 +171,7 @@ describe("a cloud-init drive", () => {
     };
     expect(await start("local:snippets/none.yaml")).toBe("volume 'local:snippets/none.yaml' does not exist");
     expect(await start("local:snippets/big.yaml")).toContain("too long");
-    expect(await start("local:snippets/link.yaml")).toContain("cannot read snippet");
+    expect(await start("local:snippets/link.yaml")).toContain("is a link; put the file itself there");
     expect(await start("local:snippets/folder.yaml")).toContain("is not a file");
     await expect(change({ cicustom: "user=local:iso/a.iso" })).rejects.toThrow(
       "unable to use volume local:iso/a.iso - content type needs to be 'snippets'",

@@ -94,13 +94,25 @@ describe("a request to change a VM", () => {
     expect(await put({ cpu: "custom-mine" })).toBeNull();
   });
 
-  it("needs rights on the storages and snippets that it names", async () => {
+  it("needs no right on the storage of cloud-init's snippets, as in PVE, but they must be some", async () => {
+    const cloudinit = { "/vms/100": ["VM.Config.Cloudinit"] };
+    const network = { "/vms/100": ["VM.Config.Network"] };
+    const cicustom = "user=local:snippets/a.yaml,vendor=local:snippets/b.yaml";
+    for (const mine of [cloudinit, network, cloudinit]) expect(await put({ cicustom }, mine)).toBeNull();
+    await expect(put({ cicustom }, { "/vms/100": ["VM.Config.Disk"] })).rejects.toThrow(
+      "VM.Config.Cloudinit",
+    );
+    const named = (volume: string): Promise<unknown> => put({ cicustom: `user=${volume}` }, cloudinit);
+    await expect(named("local:iso/a.iso")).rejects.toThrow("content type needs to be 'snippets'");
+    await expect(named("local:100/vm-100-disk-0.raw")).rejects.toThrow("content type needs to be 'snippets'");
+    await expect(named("nowhere:snippets/a.yaml")).rejects.toThrow("storage 'nowhere' does not exist");
+    await expect(named("local:snippets/../../secret")).rejects.toThrow();
+  });
+
+  it("needs rights on the storages that it names", async () => {
     const mine = { "/vms/100": ["VM.Config.Disk", "VM.Config.Cloudinit"] };
     await expect(put({ vmstatestorage: "local" }, mine)).rejects.toThrow(
       "/storage/local, Datastore.AllocateSpace",
-    );
-    await expect(put({ cicustom: "user=local:snippets/a.yaml" }, mine)).rejects.toThrow(
-      "missing privileges to access local:snippets/a.yaml",
     );
     await put({ scsi1: "local:0.01" });
     await put({ delete: "scsi1" });

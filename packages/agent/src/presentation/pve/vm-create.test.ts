@@ -10,8 +10,9 @@ beforeEach(async () => {
 });
 afterEach(() => node.close());
 
-const make = async (params: object) => {
-  const ctx = { ...contextOf(undefined), actor: { userid: "root@pam", authid: "root@pam" } };
+const make = async (params: object, rights?: Record<string, string[]>) => {
+  const actor = rights === undefined ? "root@pam" : "a@pve";
+  const ctx = { ...contextOf(rights), actor: { userid: actor, authid: actor } };
   const route = createVmExtensions(node)[NEW_VM_ROUTE];
   const upid = await route?.({ node: "n1", vmid: 100, config: {}, ...params }, ctx);
   return (await node.engine.wait(String(upid))).exitStatus;
@@ -62,5 +63,20 @@ describe("VMs for /api/v1", () => {
     const kernel = "local:200/vm-200-disk-0.qcow2";
     await expect(make({ microvm: { kernel } })).rejects.toThrow("is no file to boot");
     await expect(make({ microvm: { kernel: "nonsense" } })).rejects.toThrow();
+  });
+
+  it("boot only what the caller may have, as /api2 asks for it", async () => {
+    for (const name of ["snippets/kernel", "template/iso/kernel.img"]) node.put(name, Buffer.from("k"));
+    const own = { "/vms/100": ["VM.Allocate"] };
+    const audit = { ...own, "/storage/local": ["Datastore.Audit"] };
+    const iso = { microvm: { kernel: "local:iso/kernel.img" } };
+    const snippet = { microvm: { kernel: "local:iso/kernel.img", initrd: "local:snippets/kernel" } };
+    await expect(make(iso, own)).rejects.toThrow("/storage/local, Datastore");
+    expect(await make(iso, audit)).toBe("OK");
+    await expect(make({ ...snippet, vmid: 100 }, audit)).rejects.toThrow(
+      "missing privileges to access local:snippets/kernel",
+    );
+    for (const kernel of ["/boot/vmlinuz", "../kernel", "local:/boot/vmlinuz"])
+      await expect(make({ microvm: { kernel } }, audit)).rejects.toThrow();
   });
 });

@@ -5,14 +5,14 @@ import { NEW_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
-import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { ExtensionHandler } from "../../application/agent.ts";
 import { microvmFiles } from "../../application/vm/microvm-files.ts";
 import { checkStorages } from "../../application/vm/new-disks.ts";
-import type { VmHost } from "../../application/vm/vm-host.ts";
+import { volumeOf, type VmHost } from "../../application/vm/vm-host.ts";
 import { checkDriveAccess, checkDriveParameters } from "./drive-access.ts";
 import { requireAllocate, withPool } from "./restore-request.ts";
 import { checkCpuModel, checkedTags, checkPrivileges } from "./key-access.ts";
@@ -78,7 +78,7 @@ export function submitNewVm({ host, engine }: VmMakerDeps, vm: NewVm, ctx: Reque
 /** What /api/v1 calls: the parameters of PVE's method, and what PVE has no word for. */
 export function createVmExtensions(deps: VmMakerDeps): Readonly<Record<string, ExtensionHandler>> {
   return {
-    [NEW_VM_ROUTE]: ({ node, vmid, config, running, microvm }, ctx) => {
+    [NEW_VM_ROUTE]: async ({ node, vmid, config, running, microvm }, ctx) => {
       const method = methodByKey("POST /nodes/{node}/qemu");
       if (method === undefined) throw new AppError("internal.error", "PVE's method to make VMs is gone");
       const given = { ...(config as object), node, vmid: String(vmid) };
@@ -87,7 +87,7 @@ export function createVmExtensions(deps: VmMakerDeps): Readonly<Record<string, E
       if (archive !== undefined)
         throw new AppError("request.invalid", "config.archive: backups are restored by their own methods");
       const machine = microvm as Microvm | undefined;
-      if (machine !== undefined) checkMicrovm(deps.host, machine, ctx);
+      if (machine !== undefined) await checkMicrovm(deps.host, machine, ctx);
       const wanted = pool as string | undefined;
       checkNewVmRequest(
         deps.host,
@@ -110,12 +110,12 @@ export function createVmExtensions(deps: VmMakerDeps): Readonly<Record<string, E
 }
 
 /** Its files must be there, and the caller's to use. */
-function checkMicrovm(host: VmHost, microvm: Microvm, ctx: RequestContext): void {
+async function checkMicrovm(host: VmHost, microvm: Microvm, ctx: RequestContext): Promise<void> {
   for (const volid of [microvm.kernel, ...(microvm.initrd === undefined ? [] : [microvm.initrd])]) {
-    const { storage } = requireVolumeId(volid);
-    ctx.access.require(`/storage/${storage}`, ["Datastore.Audit", "Datastore.AllocateSpace"], "any");
+    const { plugin, storage, volname } = volumeOf(host, volid);
+    requireVolumeAccess(ctx.access, { storage, volid, type: plugin.parse(volname).type });
   }
-  for (const { path } of microvmFiles(host, microvm).files) {
+  for (const { path } of (await microvmFiles(host, microvm)).files) {
     if (!host.fileExists(path)) throw new AppError("object.not_found", `there is no file ${path}`);
   }
 }
