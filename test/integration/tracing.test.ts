@@ -1,4 +1,5 @@
 // One request, three places: HTTP handler, agent, executed command. The collector must see one tree.
+import { decided } from "@gpve/domain/access/testing/decided.ts";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, request } from "node:http";
@@ -24,7 +25,7 @@ test("a request is traced from HTTP through the agent to the executed command", 
     call: (call) =>
       withTraceparent(call.traceparent, () =>
         span(
-          `agent ${call.route}`,
+          `agent ${call.decision.route}`,
           {},
           async () => ({ data: (await run("uname", ["-s"])).stdout.trim() }),
           "server",
@@ -40,9 +41,8 @@ test("a request is traced from HTTP through the agent to the executed command", 
           const parent = traceparent();
           const reply = await agent.call(
             {
-              route: "GET /nodes/{node}/status",
+              decision: decided("GET /nodes/{node}/status"),
               params: {},
-              actor: undefined,
               requestId: "r1",
               clientAddress: "127.0.0.1",
               ...(parent === undefined ? {} : { traceparent: parent }),

@@ -336,7 +336,12 @@ function traced(agent: Agent): Agent {
     ...agent,
     call: (call, signal) =>
       withTraceparent(call.traceparent, () =>
-        span(`agent ${call.route}`, { "gpve.node": agent.node }, () => agent.call(call, signal), "server"),
+        span(
+          `agent ${call.decision.route}`,
+          { "gpve.node": agent.node },
+          () => agent.call(call, signal),
+          "server",
+        ),
       ),
   };
 }

@@ -1,7 +1,6 @@
 // Wires backup jobs into a server: their methods, and the scheduler that one server of the cluster runs.
 import { randomUUID } from "node:crypto";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
-import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
@@ -13,6 +12,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import type { Access } from "./application/access/access.ts";
 import { BackupJobs } from "./application/backup-job/backup-jobs.ts";
 import { JobScheduler } from "./application/backup-job/job-scheduler.ts";
+import type { NodeCalls } from "./application/node/call-agent.ts";
 import { hostZone } from "./infrastructure/host/host-zone.ts";
 import { whileLeading } from "./infrastructure/leadership/store-leadership.ts";
 import { createBackupJobHandlers } from "./presentation/http/cluster/backup-job-handlers.ts";
@@ -31,7 +31,7 @@ export interface BackupJobParts {
 export interface ComposedBackupJobs {
   readonly handlers: PveHandlers;
   /** Until the signal aborts; the returned promise resolves when nothing of it runs any more. */
-  startScheduler(agents: AgentDirectory, signal: AbortSignal): Promise<void>;
+  startScheduler(calls: NodeCalls, signal: AbortSignal): Promise<void>;
 }
 
 export function composeBackupJobs(parts: BackupJobParts): ComposedBackupJobs {
@@ -52,12 +52,12 @@ export function composeBackupJobs(parts: BackupJobParts): ComposedBackupJobs {
   });
   return {
     handlers: createBackupJobHandlers({ jobs, clock, zone }),
-    startScheduler(agents, signal) {
+    startScheduler(calls, signal) {
       const scheduler = new JobScheduler({
         records,
         jobs,
         board,
-        agents,
+        calls,
         clock,
         zone,
         newRequestId: randomUUID,

@@ -23,8 +23,8 @@ export function composeConsoles(
   readonly handlers: PveHandlers;
   readonly onUpgrade: ListenerOptions["onUpgrade"];
 } {
-  const { agents, localNode, tickets, certificate, caPem, spiceProxy } = parts;
-  const reach = { agents: () => agents, localNode, tickets, certificate };
+  const { calls, localNode, tickets, certificate, caPem, spiceProxy } = parts;
+  const reach = { calls, localNode, tickets, certificate };
   return {
     handlers: {
       ...createConsoleHandlers(reach),

@@ -1,35 +1,28 @@
 // Wires the cluster's mappings into a server: kept in the store, checked by the node they are about.
-import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import { MAPPING_CHECK_ROUTE } from "@gpve/domain/mapping/mapping-checks.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { claimedBy, hostPaths } from "@gpve/domain/storage/protected-paths.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { Mappings } from "./application/mapping/mappings.ts";
 import type { StorageDefinitions } from "./application/storage/storage-definitions.ts";
-import { agentCall, requireAgent } from "./application/node/call-agent.ts";
+import type { NodeCalls } from "./application/node/call-agent.ts";
 import { createMappingHandlers } from "./presentation/http/mapping/mapping-handlers.ts";
 
 export function composeMappings(parts: {
   readonly records: Records;
-  readonly agents: AgentDirectory;
+  readonly calls: NodeCalls;
   readonly localNode: string;
   readonly dataDir: string;
   readonly storages: StorageDefinitions;
 }): PveHandlers {
-  const { records, agents, localNode, storages } = parts;
+  const { records, calls, localNode, storages } = parts;
   const mappings = new Mappings({
     records,
     localNode,
     claimed: () => [...hostPaths(parts.dataDir), ...storages.definitions().flatMap(claimedBy)],
     check: async (node, type, all, ctx, options = {}) => {
-      const { data } = await requireAgent({ agents: () => agents, localNode }, node).call(
-        agentCall(
-          MAPPING_CHECK_ROUTE,
-          { node, type, mappings: all.map(({ id, map }) => ({ id, map })), ...options },
-          ctx,
-        ),
-        ctx.signal,
-      );
+      const params = { type, mappings: all.map(({ id, map }) => ({ id, map })), ...options };
+      const { data } = await calls.call(node, MAPPING_CHECK_ROUTE, params, ctx);
       return data as readonly (readonly string[])[];
     },
   });

@@ -1,6 +1,5 @@
 // The PVE methods a server answers itself.
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
-import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { Access } from "./application/access/access.ts";
@@ -29,6 +28,7 @@ import { createGuestReadHandlers } from "./presentation/http/guest/guest-read-ha
 import { createSdnHandlers } from "./presentation/http/network/sdn-handlers.ts";
 import { createNodeReadHandlers } from "./presentation/http/node/node-read-handlers.ts";
 import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
+import type { NodeCalls } from "./application/node/call-agent.ts";
 import { attemptStorage, checkStoragePlace } from "./application/storage/attempt-storage.ts";
 import { createStorageHandlers } from "./presentation/http/storage/storage-handlers.ts";
 import { createClusterTaskHandlers } from "./presentation/http/task/cluster-task-handlers.ts";
@@ -41,7 +41,7 @@ export interface PveHandlerParts {
   readonly reads: FreshReads;
   readonly nodeName: string;
   readonly clusterName: string | undefined;
-  readonly agents: AgentDirectory;
+  readonly calls: NodeCalls;
   readonly membership: Membership;
   readonly caPem: () => string;
   /** This server's certificate. */
@@ -70,15 +70,15 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     ...createPoolHandlers({ pools }),
     ...createStorageHandlers({
       storages,
-      attempt: (definition, ctx) => attemptStorage({ agents: parts.agents, node: nodeName }, definition, ctx),
+      attempt: (definition, ctx) => attemptStorage({ calls: parts.calls, node: nodeName }, definition, ctx),
       checkPlace: (definition, ctx) =>
         checkStoragePlace(
-          { agents: parts.agents, nodes: () => board.list().map((each) => each.node) },
+          { calls: parts.calls, nodes: () => board.list().map((each) => each.node) },
           definition,
           ctx,
         ),
     }),
-    ...createGuestReadHandlers({ guests: readGuests, agents: parts.agents }),
+    ...createGuestReadHandlers({ guests: readGuests, calls: parts.calls }),
     ...createContainerHandlers({ guests: readGuests }),
     ...createFirewallHandlers(),
     ...createSdnHandlers(),

@@ -1,9 +1,7 @@
 // Wires the /api/v1 face onto the same access, records, tasks and audit as /api2.
 import { ulid } from "ulid";
-import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
-import type { AgentCall, AgentDirectory } from "@gpve/domain/node/agent-port.ts";
-import type { RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
+import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import { isImplemented } from "@gpve/domain/schema/method-index.ts";
 import { pveMethods } from "@gpve/domain/schema/method-table.ts";
 import { taskOfRecord } from "@gpve/domain/task/task-record.ts";
@@ -11,7 +9,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { agentCall } from "./application/node/call-agent.ts";
+import type { NodeCalls } from "./application/node/call-agent.ts";
 import { taskRecords } from "./application/task/recent-tasks.ts";
 import type { KindAdapter } from "./application/v1/adapter.ts";
 import { applyObjectsOperation, submitApplyTo } from "./application/v1/apply-objects.ts";
@@ -29,8 +27,8 @@ import type { FileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
 import type { PveApiDeps } from "./presentation/http/pve/ports.ts";
 import { createV1Api } from "./presentation/v1/create-v1-api.ts";
 
-/** A node's own extension of PVE's methods: not in PVE's table, served by the agent all the same. */
-export const PROBE_ROUTE = "POST /gpve/nodes/{node}/probe";
+/** Where images and backups go that do not say. */
+const DEFAULT_STORAGE = "local";
 
 export interface V1Parts {
   readonly shared: Pick<
@@ -45,28 +43,22 @@ export interface V1Parts {
   readonly membership: Membership;
   readonly pki: ClusterPki;
   readonly audit: FileAuditLog;
-  readonly agents: AgentDirectory;
+  readonly calls: NodeCalls;
   readonly adapters: readonly KindAdapter[];
   readonly shutdown: AbortSignal;
 }
 
 /** Before the engine starts: recovery must know the operation. */
 export function registerV1Operations(
-  parts: Pick<V1Parts, "records" | "clock" | "engine" | "board" | "membership"> & {
+  parts: Pick<V1Parts, "records" | "clock" | "engine" | "board" | "calls" | "membership"> & {
     readonly shared: Pick<PveApiDeps, "accessOf" | "log">;
-    /** Nodes are known once the server listens. */
-    readonly agents: () => AgentDirectory | undefined;
   },
 ): readonly KindAdapter[] {
   const adapters = createKindAdapters({
     board: parts.board,
     ownNode: () => parts.membership.ownNode(),
     vmActions: {
-      callNode: async (node, route, params, ctx) => {
-        const connection = parts.agents()?.connection(node);
-        if (connection === undefined) throw new AppError("object.not_found", `there is no node '${node}'`);
-        return (await connection.call(agentCall(route, { ...params, node }, ctx), ctx.signal)).data;
-      },
+      callNode: async (node, route, params, ctx) => (await parts.calls.call(node, route, params, ctx)).data,
       taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
       reported: (guest, signal) => guestReported(parts, guest, signal),
     },
@@ -130,12 +122,7 @@ export function composeEvents(
 }
 
 export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
-  const { agents, engine } = parts;
-  const callNode = async (node: string, route: string, params: AgentCall["params"], ctx: RequestContext) => {
-    const connection = agents.connection(node);
-    if (connection === undefined) throw new AppError("object.not_found", `there is no node '${node}'`);
-    return connection.call(agentCall(route, { ...params, node }, ctx), ctx.signal);
-  };
+  const { calls, engine } = parts;
   return createV1Api({
     ...parts.shared,
     version: PRODUCT_VERSION,
@@ -146,37 +133,32 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     submitApply: submitApplyTo(engine),
     auditLog: parts.audit,
     taskLog: async ({ upid, node }, { start, limit }, ctx) => {
-      const reply = await callNode(node, "GET /nodes/{node}/tasks/{upid}/log", { upid, start, limit }, ctx);
+      const reply = await calls.call(node, "GET /nodes/{node}/tasks/{upid}/log", { upid, start, limit }, ctx);
       const lines = reply.data as readonly { n: number; t: string }[];
       return { lines: [...lines], total: reply.total ?? lines.length };
     },
     cancelTask: async ({ upid, node }, ctx) => {
-      await callNode(node, "DELETE /nodes/{node}/tasks/{upid}", { upid }, ctx);
+      await calls.call(node, "DELETE /nodes/{node}/tasks/{upid}", { upid }, ctx);
     },
-    probeNode: async (node, ctx, requestId) => {
-      const reply = await callNode(node, PROBE_ROUTE, { requestId }, ctx);
-      return String(reply.data);
+    probeNode: async (node, ctx, requestId) =>
+      String((await calls.call(node, "POST /gpve/nodes/{node}/probe", { requestId }, ctx)).data),
+    nodeImages: async (node, storage = DEFAULT_STORAGE, ctx) =>
+      (await calls.call(node, "GET /gpve/nodes/{node}/images", { storage }, ctx)).data,
+    makeImage: async (node, verb, { name, storage = DEFAULT_STORAGE }, ctx, requestId) => {
+      const params = { image: name, storage, requestId };
+      const route = `POST /gpve/nodes/{node}/images/{image}/${verb}` as const;
+      return String((await calls.call(node, route, params, ctx)).data);
     },
-    nodeImages: async (node, storage, ctx) => {
-      const reply = await callNode(node, "GET /gpve/nodes/{node}/images", { storage }, ctx);
-      return reply.data;
-    },
-    makeImage: async (node, verb, { name, storage }, ctx, requestId) => {
-      const route = `POST /gpve/nodes/{node}/images/{image}/${verb}`;
-      const reply = await callNode(node, route, { image: name, storage, requestId }, ctx);
-      return String(reply.data);
-    },
-    backupVm: async ({ node, vmid }, backup, ctx, requestId) => {
-      const route = "POST /gpve/nodes/{node}/vms/{vmid}/backup";
-      const reply = await callNode(node, route, { vmid, backup, requestId }, ctx);
-      return String(reply.data);
+    backupVm: async ({ node, vmid }, { storage = DEFAULT_STORAGE, ...backup }, ctx, requestId) => {
+      const params = { vmid, storage, backup, requestId };
+      return String((await calls.call(node, "POST /gpve/nodes/{node}/vms/{vmid}/backup", params, ctx)).data);
     },
     vmScreenshot: async (node, vmid, ctx) => {
-      const reply = await callNode(node, "GET /gpve/nodes/{node}/vms/{vmid}/screenshot", { vmid }, ctx);
+      const reply = await calls.call(node, "GET /gpve/nodes/{node}/vms/{vmid}/screenshot", { vmid }, ctx);
       return Buffer.from((reply.data as { readonly png: string }).png, "base64");
     },
     vmLog: async (node, vmid, ctx) =>
-      (await callNode(node, "GET /gpve/nodes/{node}/vms/{vmid}/log", { vmid }, ctx)).data,
+      (await calls.call(node, "GET /gpve/nodes/{node}/vms/{vmid}/log", { vmid }, ctx)).data,
     invite: (options) => parts.membership.invite(options),
     caFingerprint: () => parts.pki.caFingerprint,
     pve: { methods: pveMethods, implemented: isImplemented },

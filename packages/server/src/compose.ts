@@ -6,7 +6,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
-import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import type { AgentConnection, AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import {
   isServerTask,
   operationTasks,
@@ -60,8 +60,8 @@ import { createPasswordHasher } from "./infrastructure/secrets/password-hasher.t
 import { createSealer } from "./infrastructure/secrets/sealer.ts";
 import { tokenSecrets } from "./infrastructure/secrets/token-secrets.ts";
 import { RecordsTaskPublisher } from "./infrastructure/task/records-task-publisher.ts";
-import { requireAgent } from "./application/node/call-agent.ts";
-import { AgentUploads } from "./infrastructure/upload/agent-uploads.ts";
+import { NodeCalls } from "./application/node/call-agent.ts";
+import { AgentUploads } from "./application/node/agent-uploads.ts";
 import { TicketKeys } from "./infrastructure/tickets/ticket-keys.ts";
 import { openTickets } from "./infrastructure/tickets/tickets.ts";
 import { createEntry } from "./presentation/http/entry.ts";
@@ -211,16 +211,9 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     newRequestId: randomUUID,
     delay: (ms: number) => clock.sleep(ms),
   };
-  const agentsNow = (): NodeDirectory | undefined => directory;
-  const adapters = registerV1Operations({
-    records,
-    clock,
-    engine,
-    board,
-    membership,
-    shared,
-    agents: agentsNow,
-  });
+  let agents: AgentDirectory | undefined;
+  const calls = new NodeCalls({ agents: () => agents, localNode: nodeName, decide: access.decide });
+  const adapters = registerV1Operations({ records, clock, engine, board, membership, shared, calls });
 
   const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
   const backupJobs = composeBackupJobs({
@@ -262,12 +255,12 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         "telling the cluster of this server's tasks",
         outbox.reconcile(nodeName, () => engine.list(), isServerTask),
       );
-      const agents = withServerTasks(directory, operationTasks(engine, clock), local.serverTasks);
-      const reach = { agents, localNode: nodeName, tickets, certificate: () => pki.serverTls().certPem };
+      agents = withServerTasks(directory, operationTasks(engine, clock), local.serverTasks);
+      const reach = { calls, localNode: nodeName, tickets, certificate: () => pki.serverTls().certPem };
       const consoles = composeConsoles({
         ...shared,
         ...reach,
-        authorize: access.authorize,
+        decide: access.decide,
         caPem: () => pki.caPem,
         spiceProxy: () =>
           spice === undefined ? undefined : { host: spiceHost(settings, nodeName), port: spice.address.port },
@@ -276,7 +269,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         ...shared,
         observe: (route, method, status, seconds) =>
           metrics.observeRequest(method, metricRoute(route), status, seconds),
-        authorize: access.authorize,
+        decide: access.decide,
         handlers: {
           ...composePveHandlers({
             records,
@@ -294,13 +287,10 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
           ...consoles.handlers,
           ...composeMappings({ records, ...reach, dataDir: data.path, storages }),
         },
-        agents,
+        calls,
         localNode: nodeName,
         knowsNode: (node) => node === nodeName || board.get(node) !== undefined,
-        uploads: new AgentUploads({
-          agentOf: (node) => requireAgent({ agents: () => agents, localNode: nodeName }, node),
-          newRequestId: shared.newRequestId,
-        }),
+        uploads: new AgentUploads({ calls, newRequestId: shared.newRequestId }),
         // Only this process writes to an embedded store, and a write is in memory before its answer goes out.
         fresh: reads.fresh,
       });
@@ -314,7 +304,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         membership,
         pki,
         audit,
-        agents,
+        calls,
         adapters,
         shutdown: stop.signal,
       });
@@ -346,7 +336,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
             const { certPem: cert, keyPem: key } = pki.serverTls();
             return { cert, key };
           },
-          agents: directory,
+          calls,
           verify: (ticket) => tickets.verifySpice(ticket),
           newRequestId: shared.newRequestId,
           log,
@@ -361,7 +351,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       rotation = clock.after(ROTATE_CHECK_MS, keepRotating);
       metrics.addCollector(() => nodeMetrics(board));
       metrics.addCollector(() => vmStates(board, records.collection(guestCollection).list()));
-      scheduling = backupJobs.startScheduler(agents, stop.signal);
+      scheduling = backupJobs.startScheduler(calls, stop.signal);
       return listener;
     },
     async close() {

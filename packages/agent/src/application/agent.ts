@@ -1,5 +1,9 @@
 // The agent as others see it: a table of node methods and one way to call them.
+import { agentRoute } from "@gpve/contracts/agent/agent-routes.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { permissionDenied } from "@gpve/domain/access/access-view.ts";
+import { requireDecision, type Decision } from "@gpve/domain/access/decision.ts";
+import { paramText } from "@gpve/domain/access/permission-check.ts";
 import type { AgentCall, AgentConnection, AgentReply } from "@gpve/domain/node/agent-port.ts";
 import type { AccessView, Actor, RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers, type PveRouteKey } from "@gpve/domain/request/handler.ts";
@@ -33,39 +37,65 @@ type AnyHandler = (params: unknown, context: RequestContext) => unknown;
 
 export function createAgent(deps: AgentDeps): Agent {
   const table = mergeHandlers(deps.handlers);
+  for (const route of Object.keys(deps.extensions ?? {}))
+    if (agentRoute(route) === undefined)
+      throw new AppError("internal.error", `${route} is not declared: nobody could be let in`);
+  const { tunnel } = deps;
   return {
     node: deps.node,
     routes: new Set(table.keys()),
-    ...(deps.tunnel === undefined ? {} : { tunnel: deps.tunnel }),
+    ...(tunnel === undefined
+      ? {}
+      : {
+          async tunnel(request, input, signal) {
+            requireDecision(request.decision, { node: deps.node, params: request.params });
+            requireHere(deps.node, request.params);
+            return tunnel(request, input, signal);
+          },
+        }),
     async call(call, signal) {
-      const handler = table.get(call.route);
-      const extension = deps.extensions?.[call.route];
+      // Before anything else: what nobody decided is not even looked at.
+      requireDecision(call.decision, { node: deps.node, params: call.params });
+      const { route, actor } = call.decision;
+      const handler = table.get(route);
+      const extension = deps.extensions?.[route];
       if (handler === undefined && extension === undefined) {
         throw new AppError("feature.unsupported", `Method '${shown(call)}' not implemented`, {
           pveStatus: 501,
         });
       }
-      const stated = call.params["node"];
-      if (stated !== undefined && stated !== deps.node && stated !== "localhost") {
-        throw new AppError(
-          "internal.error",
-          `call for node ${JSON.stringify(stated)} arrived at node ${deps.node}`,
-        );
-      }
+      requireHere(deps.node, call.params);
       const context: RequestContext = {
         requestId: call.requestId,
-        actor: call.actor,
-        access: deps.accessOf(call.actor),
+        actor,
+        access: deps.accessOf(actor),
         signal,
         log: deps.logFor(call),
         clientAddress: call.clientAddress,
         ...(call.traceparent === undefined ? {} : { traceparent: call.traceparent }),
       };
       if (handler === undefined) return toReply(await extension?.(call.params, context));
-      const params = deps.validate(call.route as PveRouteKey, call.params, call.source ?? "form");
+      const params = deps.validate(route as PveRouteKey, call.params, call.source ?? "form");
+      requireJudged(call.decision, params);
       return toReply(await handler(params, context));
     },
   };
+}
+
+/** "0100" must not be judged as one thing and used as another. */
+function requireJudged({ route, judged }: Decision, params: unknown): void {
+  const used = typeof params === "object" && params !== null ? (params as Record<string, unknown>) : {};
+  for (const [name, text] of Object.entries(judged)) {
+    const value = used[name];
+    if (name === "node" || value === undefined || paramText(value) === text) continue;
+    throw permissionDenied(`${route}: decided for ${name} '${text}', which means '${paramText(value)}'`);
+  }
+}
+
+function requireHere(node: string, params: AgentCall["params"]): void {
+  const stated = params["node"];
+  if (stated === undefined || stated === node || stated === "localhost") return;
+  throw new AppError("internal.error", `call for node ${JSON.stringify(stated)} arrived at node ${node}`);
 }
 
 function mergeHandlers(areas: readonly PveHandlers[]): Map<string, AnyHandler> {
@@ -95,7 +125,7 @@ function parseRaw(raw: Uint8Array | string): unknown {
 
 /** "GET /nodes/n1/x": the route with its parameters filled in, as PVE names it. */
 function shown(call: AgentCall): string {
-  return call.route.replace(/\{([^}]+)\}/g, (whole, name: string) => {
+  return call.decision.route.replace(/\{([^}]+)\}/g, (whole, name: string) => {
     const value = call.params[name];
     return typeof value === "string" || typeof value === "number" ? String(value) : whole;
   });

@@ -28,6 +28,8 @@ export interface KindDeclaration {
   /** How the name follows from spec; then it may be left out. "{spec.role}@{spec.path}". */
   readonly nameTemplate?: string;
   readonly permissions: Readonly<Partial<Record<Verb, V1Permission>>>;
+  /** Changing labels or annotations needs this besides. Default: nothing more. */
+  readonly labelsPermission?: V1Permission;
   /** Fields usable in fieldSelector besides metadata.name. */
   readonly selectableFields: readonly string[];
   readonly columns: readonly Column[];

@@ -23,6 +23,15 @@ export function createAccessView(model: AccessModel, actor: Actor | undefined, w
   };
 }
 
+/** For work that is nobody's: it may nothing, and is decided under its own name. */
+export const noAccess: AccessView = {
+  privileges: () => new Map(),
+  has: () => false,
+  require: (path, wanted) => {
+    throw permissionDenied(`${path}, ${wanted.join("|")}`);
+  },
+};
+
 /** PVE's 403: `Permission check failed`, with what was missing when it may be told. */
 export function permissionDenied(what?: string): AppError {
   const detail = what === undefined ? "" : ` (${what})`;

@@ -82,7 +82,7 @@ function evaluate(check: PveCheck, params: CheckParams, subject: KnownSubject, s
     case "userid-group":
       return checkUseridGroup(rest, params, subject, silent);
     case "perm-modify":
-      return checkPermModify(asText(rest[0]) ?? "", params, subject, silent);
+      return checkPermModify(paramText(rest[0]) ?? "", params, subject, silent);
     default:
       throw new AppError("internal.error", `unknown permission test '${String(test)}'`);
   }
@@ -95,8 +95,8 @@ function checkPerm(
   silent: boolean,
 ): boolean {
   const required = option(options, "require_param");
-  if (required !== undefined && params[asText(required) ?? ""] === undefined) return refuse(silent);
-  const path = normalizeAclPath(fillTemplate(asText(template) ?? "", params));
+  if (required !== undefined && params[paramText(required) ?? ""] === undefined) return refuse(silent);
+  const path = normalizeAclPath(fillTemplate(paramText(template) ?? "", params));
   const mode = isSet(option(options, "any")) ? "any" : "all";
   const wanted = asStrings(privileges);
   if (path === undefined) return refuse(silent, `, ${mode === "any" ? wanted.join("|") : wanted[0]}`);
@@ -138,7 +138,7 @@ function checkUseridGroup(
   if (existing && !userExists(model, requireUserid(params["userid"]).userid, silent)) return false;
   if (access.has("/access/groups", wanted, "any")) return true;
   if (groupsParam !== undefined) {
-    const named = splitList(asText(params["groups"]));
+    const named = splitList(paramText(params["groups"]));
     if (named.length === 0) throw permissionDenied(`/access/groups, ${wanted.join("|")}`);
     for (const group of named) {
       const path = `/access/groups/${group}`;
@@ -147,7 +147,7 @@ function checkUseridGroup(
       }
     }
   }
-  if (existing && !usersInGroupsWith(model, access, wanted).has(asText(params["userid"]) ?? "")) {
+  if (existing && !usersInGroupsWith(model, access, wanted).has(paramText(params["userid"]) ?? "")) {
     return refuse(silent);
   }
   return true;
@@ -196,7 +196,7 @@ function fillTemplate(template: string, params: CheckParams): string {
   // Every second part is a name.
   let path = parts[0] ?? "";
   for (let at = 1; at < parts.length; at += 2) {
-    path += `${asText(params[parts[at] ?? ""]) ?? "-"}${parts[at + 1] ?? ""}`;
+    path += `${paramText(params[parts[at] ?? ""]) ?? "-"}${parts[at + 1] ?? ""}`;
   }
   return path;
 }
@@ -213,11 +213,12 @@ function isSet(value: unknown): boolean {
   return value === 1 || value === true || value === "1";
 }
 
-function asText(value: unknown): string | undefined {
+/** A parameter as paths show it; undefined = it was not given. */
+export function paramText(value: unknown): string | undefined {
   if (typeof value === "string") return value;
   if (typeof value === "number" || typeof value === "bigint") return String(value);
   if (typeof value === "boolean") return value ? "1" : "0";
-  return Array.isArray(value) ? value.map((item) => asText(item) ?? "").join(",") : undefined;
+  return Array.isArray(value) ? value.map((item) => paramText(item) ?? "").join(",") : undefined;
 }
 
 function asStrings(value: unknown): string[] {

@@ -1,14 +1,13 @@
 // How a server reaches the agent of a node, in one process or over gRPC: one contract.
-import type { Actor } from "../request/context.ts";
+import type { Decision } from "../access/decision.ts";
 
 export interface AgentCall {
-  /** Route key, "GET /nodes/{node}/status". */
-  readonly route: string;
+  /** Which method, for whom, and that it may be called. */
+  readonly decision: Decision;
   /** Raw parameters, path parameters included; the agent validates. */
   readonly params: Readonly<Record<string, unknown>>;
   /** How the client sent them; PVE reads forms and JSON a little differently. Default form. */
   readonly source?: "form" | "json";
-  readonly actor: Actor | undefined;
   readonly requestId: string;
   readonly clientAddress: string;
   readonly traceparent?: string;
@@ -23,10 +22,9 @@ export interface AgentReply {
 
 /** A two-way stream of bytes to something on a node. */
 export interface TunnelRequest {
-  /** "console", ... */
-  readonly target: string;
+  /** To what, for whom, and that it may be opened. */
+  readonly decision: Decision;
   readonly params: Readonly<Record<string, unknown>>;
-  readonly actor: Actor | undefined;
   readonly requestId: string;
 }
 

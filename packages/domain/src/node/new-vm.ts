@@ -1,3 +1,5 @@
 // What a server calls to have a VM made that PVE's method cannot describe.
 
-export const NEW_VM_ROUTE = "POST /gpve/nodes/{node}/virtual-machines";
+import type { AgentRoute } from "@gpve/contracts/agent/agent-routes.ts";
+
+export const NEW_VM_ROUTE = "POST /gpve/nodes/{node}/virtual-machines" satisfies AgentRoute;

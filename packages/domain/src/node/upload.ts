@@ -1,6 +1,8 @@
 // How a server gives a node the body of an upload: bytes through a tunnel, kept by the node until an operation takes them.
 
-export const UPLOAD_TARGET = "upload";
+import type { TunnelRoute } from "@gpve/contracts/agent/agent-routes.ts";
+
+export const UPLOAD_TUNNEL = "TUNNEL /gpve/nodes/{node}/storage/{storage}/upload" satisfies TunnelRoute;
 
 /** Where the body of an upload waits for its node. */
 export interface UploadPlace {
@@ -11,7 +13,7 @@ export interface UploadPlace {
   discard(): Promise<void>;
 }
 
-/** Parameters of the tunnel: a body of so many bytes at most, or one that nobody takes. */
+/** Parameters of the tunnel beside its path's: a body of so many bytes at most, or one that nobody takes. */
 export type UploadRequest = { readonly length: number } | { readonly discard: string };
 
 /** What the node says when it is ready for the bytes. */

@@ -1,4 +1,5 @@
 // What every request carries from the edge to the last executed command.
+import type { SystemWork } from "../access/system-work.ts";
 
 export interface Actor {
   /** "joe@pve"; for tokens the owner. */
@@ -40,6 +41,8 @@ export interface RequestContext {
   readonly signal: AbortSignal;
   readonly log: RequestLogger;
   readonly clientAddress: string;
+  /** Set where the system works by itself, for nobody's request. */
+  readonly work?: SystemWork;
   /** W3C traceparent of the current span, for calls to other processes. */
   readonly traceparent?: string;
 }

@@ -103,7 +103,7 @@ export async function openAccessFixture(): Promise<AccessFixture> {
     if (method === undefined || handler === undefined) throw new Error(`no handler for ${route}`);
     const actor = actorOf(who);
     const view = access.accessOf(actor);
-    access.authorize(method.permissions, params, actor, view);
+    access.decide(route, params, { actor, access: view });
     const valid = requireValidParams(method, params, { source: "form" });
     const ctx: RequestContext = {
       requestId: "test",

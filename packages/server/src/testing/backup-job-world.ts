@@ -1,4 +1,5 @@
 // Backup jobs on a store in memory, with two nodes whose agents only note what they are asked.
+import { nodeCalls } from "./node-calls.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { AgentCall, AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import type { NodeBoard, NodeHealth, NodeView } from "@gpve/domain/node/runtime.ts";
@@ -87,7 +88,7 @@ export async function openBackupJobWorld(): Promise<BackupJobWorld> {
       records,
       jobs,
       board,
-      agents,
+      calls: nodeCalls(agents),
       clock,
       zone: () => zone,
       newRequestId: () => "r",

@@ -1,3 +1,11 @@
+import { decided } from "@gpve/domain/access/testing/decided.ts";
+import {
+  CONSOLE_ROUTE,
+  CONSOLE_TUNNEL,
+  SHELL_TUNNEL,
+  SPICE_ROUTE,
+  SPICE_TUNNEL,
+} from "@gpve/domain/node/console.ts";
 import { beforeEach, describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
@@ -212,7 +220,7 @@ describe("a VM's console", () => {
   });
 
   test("is asked for by servers with a permission, and reached through tunnels", async () => {
-    const extension = createConsoleExtensions(parts())["POST /gpve/nodes/{node}/consoles"];
+    const extension = createConsoleExtensions(parts())[CONSOLE_ROUTE];
     const actor = { userid: "joe@pve", authid: "joe@pve" };
     const made = await extension?.(
       { vmid: 100, kind: "terminal", serial: "serial0" },
@@ -222,11 +230,11 @@ describe("a VM's console", () => {
     await expect(extension?.({ vmid: 100, kind: "x" }, madeUpRequest())).rejects.toThrow("no such console");
     await expect(extension?.({ vmid: "x" }, madeUpRequest())).rejects.toThrow("no such VM");
     const tunnel = consoleTunnel(parts());
-    const request = { target: "console", params: { vmid: 100, port: 5900 }, actor, requestId: "r" };
+    const params = { node: "n1", vmid: 100, port: 5900 };
+    const request = { decision: decided(CONSOLE_TUNNEL, params, actor), params, requestId: "r" };
     expect((await tunnel(request, silence(), signal)).opened).toEqual({ kind: "terminal" });
-    await expect(tunnel({ ...request, target: "moon" }, silence(), signal)).rejects.toThrow(
-      'no tunnel to "moon"',
-    );
+    const elsewhere = { ...request, decision: decided("GET /nodes/{node}/status", params, actor) };
+    await expect(tunnel(elsewhere, silence(), signal)).rejects.toThrow('no "GET /nodes/{node}/status"');
   });
 });
 
@@ -240,9 +248,8 @@ describe("a shell of the node", () => {
     for (const authid of ["root@pam", "joe@pam"]) {
       const { port } = (await ask(authid)) as { port: number };
       const request = {
-        target: "console",
+        decision: decided(SHELL_TUNNEL, { node: "n1" }, { userid: authid, authid }),
         params: { port },
-        actor: { userid: authid, authid },
         requestId: "r",
       };
       const { opened } = await consoleTunnel(parts())(request, silence(), signal);
@@ -276,10 +283,10 @@ describe("a shell of the node", () => {
 
 describe("a SPICE console", () => {
   const ask = (vmid: number | string) =>
-    createConsoleExtensions(parts())["POST /gpve/nodes/{node}/spice"]?.({ vmid }, madeUpRequest());
+    createConsoleExtensions(parts())[SPICE_ROUTE]?.({ vmid }, madeUpRequest());
   const join = (vmid = 100, by = signal) =>
     consoleTunnel(parts())(
-      { target: "spice", params: { vmid }, actor: undefined, requestId: "r" },
+      { decision: decided(SPICE_TUNNEL, { vmid }), params: { vmid }, requestId: "r" },
       silence(),
       by,
     );

@@ -9,22 +9,15 @@ import {
   type ReplyHead,
   type TunnelOpen,
 } from "@gpve/contracts/gen/proto/gpve/agent/v1/agent_pb.ts";
-import type { AgentCall, AgentConnection, AgentReply } from "@gpve/domain/node/agent-port.ts";
+import { permissionDenied } from "@gpve/domain/access/access-view.ts";
+import { decisionFromServer, noDecision, type Decision } from "@gpve/domain/access/decision.ts";
+import { isSystemWork } from "@gpve/domain/access/system-work.ts";
+import type { AgentCall, AgentConnection, AgentReply, TunnelRequest } from "@gpve/domain/node/agent-port.ts";
 import type { Actor } from "@gpve/domain/request/context.ts";
 import { toConnectError } from "@gpve/kit/grpc/app-error.ts";
 
-/** Opens a two-way byte stream to something on this node. */
-export interface TunnelOpener {
-  open(
-    request: { target: string; params: Readonly<Record<string, unknown>>; authid: string | undefined },
-    input: AsyncIterable<Uint8Array>,
-    signal: AbortSignal,
-  ): Promise<{ opened: unknown; output: AsyncIterable<Uint8Array> }>;
-}
-
 export interface AgentServiceDeps {
   readonly agent: AgentConnection;
-  readonly tunnels?: TunnelOpener;
 }
 
 export function createAgentService(deps: AgentServiceDeps): ServiceImpl<typeof AgentService> {
@@ -59,31 +52,15 @@ export function createAgentService(deps: AgentServiceDeps): ServiceImpl<typeof A
           throw new AppError("request.invalid", "a tunnel starts with what it is to");
         }
         const open = first.value.part.value;
-        const tunnels = deps.tunnels ?? agentTunnels(deps.agent, open);
-        if (tunnels === undefined) {
-          throw new AppError(
-            "feature.unsupported",
-            `this node offers no tunnel to ${JSON.stringify(open.target)}`,
-          );
-        }
-        const { opened, output } = await tunnels.open(decodeOpen(open), chunksOf(parts), context.signal);
+        if (deps.agent.tunnel === undefined)
+          throw new AppError("feature.unsupported", `this node offers no ${JSON.stringify(open.target)}`);
+        const { opened, output } = await deps.agent.tunnel(decodeOpen(open), chunksOf(parts), context.signal);
         yield { part: { case: "openedJson", value: JSON.stringify(opened ?? null) } };
         for await (const chunk of output) yield { part: { case: "chunk", value: chunk } };
       } catch (err) {
         throw toConnectError(err);
       }
     },
-  };
-}
-
-/** The agent's own tunnels, where it has any. */
-function agentTunnels(agent: AgentConnection, open: TunnelOpen): TunnelOpener | undefined {
-  if (agent.tunnel === undefined) return undefined;
-  const tunnel = agent.tunnel.bind(agent);
-  const actor = actorOf(open.actor);
-  return {
-    open: ({ target, params }, input, signal) =>
-      tunnel({ target, params, actor, requestId: open.requestId }, input, signal),
   };
 }
 
@@ -99,28 +76,48 @@ async function* chunksOf(
 
 function decodeCall(request: CallRequest): AgentCall {
   return {
-    route: request.route,
+    decision: decodeDecision(request.decision, request.route, request.actor),
     params: parseObject(request.paramsJson),
     source: request.source === "json" ? "json" : "form",
-    actor: actorOf(request.actor),
     requestId: request.requestId,
     clientAddress: request.clientAddress,
     ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
   };
 }
 
+function decodeOpen(open: TunnelOpen): TunnelRequest {
+  return {
+    decision: decodeDecision(open.decision, open.target, open.actor),
+    params: parseObject(open.paramsJson),
+    requestId: open.requestId,
+  };
+}
+
+/** What the call says of itself must be what was decided. */
+function decodeDecision(
+  decision: CallRequest["decision"],
+  route: string,
+  actor: CallRequest["actor"],
+): Decision {
+  if (decision === undefined) throw noDecision();
+  const { judged, work } = decision;
+  if (decision.route !== route || decision.actor?.authid !== actor?.authid)
+    throw permissionDenied(
+      `decided for ${decision.route} by ${decision.actor?.authid ?? "nobody"}, called ${route} by ${actor?.authid ?? "nobody"}`,
+    );
+  if (work !== "" && !isSystemWork(work)) throw permissionDenied(`${work} is no work of the system`);
+  return decisionFromServer({
+    route,
+    actor: actorOf(decision.actor),
+    judged,
+    ...(work === "" ? {} : { work }),
+  });
+}
+
 function actorOf(actor: CallRequest["actor"]): Actor | undefined {
   if (actor === undefined) return undefined;
   const { userid, authid, tokenid } = actor;
   return { userid, authid, ...(tokenid === undefined ? {} : { tokenid }) };
-}
-
-function decodeOpen(open: TunnelOpen): {
-  target: string;
-  params: Readonly<Record<string, unknown>>;
-  authid: string | undefined;
-} {
-  return { target: open.target, params: parseObject(open.paramsJson), authid: open.actor?.authid };
 }
 
 function encodeHead(reply: AgentReply): ReplyHead {

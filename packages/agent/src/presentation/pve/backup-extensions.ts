@@ -8,7 +8,6 @@ import { backupArgs, type VzdumpParams } from "./vzdump-request.ts";
 
 /** Checked against the route's schema before it comes here. */
 interface BackupBody {
-  readonly storage?: string;
   readonly mode?: "snapshot" | "suspend" | "stop";
   readonly compress?: "none" | "zstd" | "gzip" | "lzo";
   readonly notes?: string;
@@ -31,7 +30,7 @@ export function createBackupExtensions(deps: {
           "object.not_found",
           `there is no VM ${String(params["vmid"])} on node ${host.node}`,
         );
-      const storage = body.storage ?? "local";
+      const storage = String(params["storage"]);
       ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
       const asked: VzdumpParams = {
         vmid: String(vmid),

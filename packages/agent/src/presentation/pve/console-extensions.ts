@@ -3,10 +3,11 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import {
   CONSOLE_ROUTE,
-  CONSOLE_TARGET,
+  CONSOLE_TUNNEL,
   SHELL_ROUTE,
   SPICE_ROUTE,
-  SPICE_TARGET,
+  SHELL_TUNNEL,
+  SPICE_TUNNEL,
 } from "@gpve/domain/node/console.ts";
 import type { ExtensionHandler } from "../../application/agent.ts";
 import type { NodeShells } from "../../application/node-shells.ts";
@@ -60,13 +61,19 @@ export function createConsoleExtensions(parts: ConsoleParts): Readonly<Record<st
 export function consoleTunnel(parts: ConsoleParts): NonNullable<AgentConnection["tunnel"]> {
   const { node, sessions, spice } = parts;
   return async (request, input, signal) => {
-    const { target, params } = request;
-    if (target === SPICE_TARGET) return spice.open(vmidOf(params), input, signal);
-    if (target !== CONSOLE_TARGET)
-      throw new AppError("feature.unsupported", `this node offers no tunnel to ${JSON.stringify(target)}`);
-    const owner = params["vmid"] === undefined ? `/nodes/${node}` : `/vms/${vmidOf(params)}`;
-    const authid = request.actor?.authid ?? "";
-    return sessions.open({ owner, port: Number(params["port"]), authid }, input, signal);
+    const { decision, params } = request;
+    const authid = decision.actor?.authid ?? "";
+    const port = Number(params["port"]);
+    switch (decision.route) {
+      case SPICE_TUNNEL:
+        return spice.open(vmidOf(params), input, signal);
+      case CONSOLE_TUNNEL:
+        return sessions.open({ owner: `/vms/${vmidOf(params)}`, port, authid }, input, signal);
+      case SHELL_TUNNEL:
+        return sessions.open({ owner: `/nodes/${node}`, port, authid }, input, signal);
+      default:
+        throw new AppError("feature.unsupported", `this node offers no ${JSON.stringify(decision.route)}`);
+    }
   };
 }
 

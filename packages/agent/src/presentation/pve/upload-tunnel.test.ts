@@ -3,7 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { decided } from "@gpve/domain/access/testing/decided.ts";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import { SHELL_TUNNEL } from "@gpve/domain/node/console.ts";
+import { UPLOAD_TUNNEL } from "@gpve/domain/node/upload.ts";
 import { UploadSpool } from "../../infrastructure/storage/upload-spool.ts";
 import { withUploads } from "./upload-tunnel.ts";
 
@@ -17,15 +20,15 @@ const spool = new UploadSpool({
   isWanted: (path) => wanted.has(path),
   reserveBytes: 0,
 });
-const others: NonNullable<AgentConnection["tunnel"]> = async ({ target }) => {
-  throw new AppError("feature.unsupported", `no ${target}`);
+const others: NonNullable<AgentConnection["tunnel"]> = async ({ decision }) => {
+  throw new AppError("feature.unsupported", `no ${decision.route}`);
 };
 const tunnel = withUploads(spool, others);
 const open = (
   params: Record<string, unknown>,
   input: AsyncIterable<Uint8Array> = body(),
   signal = new AbortController().signal,
-) => tunnel({ target: "upload", params, actor: undefined, requestId: "r" }, input, signal);
+) => tunnel({ decision: decided(UPLOAD_TUNNEL), params, requestId: "r" }, input, signal);
 
 async function* body(...chunks: (string | Error)[]): AsyncGenerator<Uint8Array> {
   for (const chunk of chunks) {
@@ -78,7 +81,7 @@ describe("uploads on a node", () => {
   });
 
   test("leave other tunnels alone", async () => {
-    const request = { target: "console", params: {}, actor: undefined, requestId: "r" };
-    await expect(tunnel(request, body(), new AbortController().signal)).rejects.toThrow("no console");
+    const request = { decision: decided(SHELL_TUNNEL), params: {}, requestId: "r" };
+    await expect(tunnel(request, body(), new AbortController().signal)).rejects.toThrow(`no ${SHELL_TUNNEL}`);
   });
 });

@@ -1,7 +1,7 @@
 // Uploads as servers bring them. Who may upload what is the server's business, and the call's that follows.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
-import { UPLOAD_TARGET, type UploadOpened, type UploadStored } from "@gpve/domain/node/upload.ts";
+import { UPLOAD_TUNNEL, type UploadOpened, type UploadStored } from "@gpve/domain/node/upload.ts";
 
 type Tunnel = NonNullable<AgentConnection["tunnel"]>;
 
@@ -14,7 +14,7 @@ export interface Spool {
 /** Everything that is no upload goes to the other tunnels. */
 export function withUploads(spool: Spool, others: Tunnel): Tunnel {
   return async (request, input, signal) => {
-    if (request.target !== UPLOAD_TARGET) return others(request, input, signal);
+    if (request.decision.route !== UPLOAD_TUNNEL) return others(request, input, signal);
     const { length, discard } = request.params;
     if (typeof discard === "string") {
       await spool.discard(discard);

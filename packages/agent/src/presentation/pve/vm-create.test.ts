@@ -31,7 +31,12 @@ describe("VMs for /api/v1", () => {
       errors: { machine: expect.any(String) },
     });
     await expect(make({ vmid: 101, config: { archive: "local:backup/x.vma" } })).rejects.toThrow("restored");
-    await expect(make({ vmid: 101, config: { pool: "x" } })).rejects.toThrow("pool 'x' does not exist");
+    await expect(make({ vmid: 101, config: { pool: "x" } })).rejects.toThrow(
+      "not the pool that was asked for",
+    );
+    await expect(make({ vmid: 101, pool: "x", config: { pool: "x" } })).rejects.toThrow(
+      "pool 'x' does not exist",
+    );
   });
 
   it("may be microvms: a kernel of a storage, kept through every change", async () => {

@@ -78,12 +78,16 @@ export function submitNewVm({ host, engine }: VmMakerDeps, vm: NewVm, ctx: Reque
 /** What /api/v1 calls: the parameters of PVE's method, and what PVE has no word for. */
 export function createVmExtensions(deps: VmMakerDeps): Readonly<Record<string, ExtensionHandler>> {
   return {
-    [NEW_VM_ROUTE]: async ({ node, vmid, config, running, microvm }, ctx) => {
+    [NEW_VM_ROUTE]: async ({ node, vmid, pool, config, running, microvm }, ctx) => {
       const method = methodByKey("POST /nodes/{node}/qemu");
       if (method === undefined) throw new AppError("internal.error", "PVE's method to make VMs is gone");
-      const given = { ...(config as object), node, vmid: String(vmid) };
+      const { pool: named = pool, ...keys } = config as { readonly pool?: unknown };
+      // Which VM and whose pool was decided on; the configuration has no say in it.
+      if (named !== pool)
+        throw new AppError("request.invalid", "config.pool is not the pool that was asked for");
+      const given = { ...keys, node, vmid: String(vmid), ...(pool === undefined ? {} : { pool }) };
       const valid = requireValidParams(method, given, { source: "form" }) as Record<string, unknown>;
-      const { vmid: number, node: _node, archive, pool, start: _start, ...params } = valid;
+      const { vmid: number, node: _node, archive, pool: _pool, start: _start, ...params } = valid;
       if (archive !== undefined)
         throw new AppError("request.invalid", "config.archive: backups are restored by their own methods");
       const machine = microvm as Microvm | undefined;

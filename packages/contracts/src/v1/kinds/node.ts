@@ -2,6 +2,10 @@ import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
 import { allOf, privilege } from "../permission.ts";
 
+const read = privilege("/nodes/{name}", "Sys.Audit");
+/** The answer shows the node, so it must be theirs to see. */
+const change = allOf(read, privilege("/nodes/{name}", "Sys.Modify"));
+
 const space = Type.Object({ total: Type.Integer(), used: Type.Integer(), free: Type.Integer() });
 
 export const CapabilitySchema = Type.Object({
@@ -67,13 +71,13 @@ export const nodeKind: KindDeclaration = {
   }),
   namePattern: "^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$",
   permissions: {
-    list: privilege("/nodes/{name}", "Sys.Audit"),
-    get: privilege("/nodes/{name}", "Sys.Audit"),
-    watch: privilege("/nodes/{name}", "Sys.Audit"),
-    replace: privilege("/nodes/{name}", "Sys.Modify"),
-    patch: privilege("/nodes/{name}", "Sys.Modify"),
+    list: read,
+    get: read,
+    watch: read,
+    replace: change,
+    patch: change,
     // As for inviting one.
-    delete: allOf(privilege("/", "Sys.Modify"), privilege("/nodes", "Sys.Modify")),
+    delete: allOf(read, privilege("/", "Sys.Modify"), privilege("/nodes", "Sys.Modify")),
   },
   forcedDelete: "1 = also when the node has guests; they run on there, and their configurations are kept.",
   selectableFields: ["status.health", "status.accelerator"],

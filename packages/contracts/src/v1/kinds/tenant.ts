@@ -1,6 +1,10 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { privilege } from "../permission.ts";
+import { allOf, privilege } from "../permission.ts";
+
+const read = privilege("/pool/{name}", "Pool.Audit");
+/** The answer shows the tenant, so it must be theirs to see. */
+const change = allOf(read, privilege("/pool/{name}", "Pool.Allocate"));
 
 export const tenantKind: KindDeclaration = {
   kind: "Tenant",
@@ -19,13 +23,13 @@ export const tenantKind: KindDeclaration = {
   }),
   namePattern: "^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+){0,2}$",
   permissions: {
-    list: privilege("/pool/{name}", "Pool.Audit"),
-    get: privilege("/pool/{name}", "Pool.Audit"),
-    watch: privilege("/pool/{name}", "Pool.Audit"),
+    list: read,
+    get: read,
+    watch: read,
     create: privilege("/pool/{name}", "Pool.Allocate"),
-    replace: privilege("/pool/{name}", "Pool.Allocate"),
-    patch: privilege("/pool/{name}", "Pool.Allocate"),
-    delete: privilege("/pool/{name}", "Pool.Allocate"),
+    replace: change,
+    patch: change,
+    delete: change,
   },
   selectableFields: ["status.parent"],
   columns: [

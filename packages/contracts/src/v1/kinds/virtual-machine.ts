@@ -1,6 +1,25 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { privilege } from "../permission.ts";
+import { allOf, privilege, type V1Permission } from "../permission.ts";
+
+const read = privilege("/vms/{name}", "VM.Audit");
+/** What the change needs in particular is judged by the method that makes it: by key, and for starting and stopping. */
+const change: V1Permission = {
+  allow: "privilege",
+  path: "/vms/{name}",
+  privileges: [
+    "VM.Config.CDROM",
+    "VM.Config.CPU",
+    "VM.Config.Cloudinit",
+    "VM.Config.Disk",
+    "VM.Config.HWType",
+    "VM.Config.Memory",
+    "VM.Config.Network",
+    "VM.Config.Options",
+    "VM.PowerMgmt",
+  ],
+  mode: "any",
+};
 
 export const virtualMachineKind: KindDeclaration = {
   kind: "VirtualMachine",
@@ -59,15 +78,17 @@ export const virtualMachineKind: KindDeclaration = {
   }),
   namePattern: "^[1-9][0-9]{2,8}$",
   permissions: {
-    list: privilege("/vms/{name}", "VM.Audit"),
-    get: privilege("/vms/{name}", "VM.Audit"),
-    watch: privilege("/vms/{name}", "VM.Audit"),
+    list: read,
+    get: read,
+    watch: read,
     create: privilege("/vms/{name}", "VM.Allocate"),
-    // What each changed key needs is judged by the node, as under /api2.
-    replace: privilege("/vms/{name}", "VM.Audit"),
-    patch: privilege("/vms/{name}", "VM.Audit"),
-    delete: privilege("/vms/{name}", "VM.Allocate"),
+    // The answer shows the VM, so it must be theirs to see.
+    replace: allOf(read, change),
+    patch: allOf(read, change),
+    delete: allOf(read, privilege("/vms/{name}", "VM.Allocate")),
   },
+  // As tags and notes, which is what they are to PVE's clients.
+  labelsPermission: privilege("/vms/{name}", "VM.Config.Options"),
   selectableFields: ["spec.node", "status.state", "status.name"],
   columns: [
     { header: "VMID", field: "metadata.name" },

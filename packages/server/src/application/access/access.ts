@@ -1,6 +1,5 @@
 // Joins the access use cases. compose.ts gives it adapters; the handlers and the HTTP layer use what it returns.
-import type { PvePermission } from "@gpve/contracts/pve/schema.ts";
-import { checkPermission } from "@gpve/domain/access/permission-check.ts";
+import { decide } from "@gpve/domain/access/decision.ts";
 import type {
   HostAccounts,
   PasswordHasher,
@@ -11,6 +10,7 @@ import type {
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import type { Decide } from "../node/call-agent.ts";
 import { AccessDirectory } from "./access-directory.ts";
 import { AccessControlList } from "./acl.ts";
 import { Authenticator } from "./authenticator.ts";
@@ -48,13 +48,8 @@ export interface Access {
   readonly changePassword: ChangePassword;
   readonly authenticator: Authenticator;
   readonly accessOf: (actor: Actor | undefined) => AccessView;
-  /** Throws AppError access.denied. */
-  readonly authorize: (
-    permission: PvePermission,
-    params: Readonly<Record<string, unknown>>,
-    actor: Actor | undefined,
-    access: AccessView,
-  ) => void;
+  /** The one authoriser. Throws AppError access.denied. */
+  readonly decide: Decide;
 }
 
 export function createAccess(deps: AccessDeps): Access {
@@ -75,7 +70,7 @@ export function createAccess(deps: AccessDeps): Access {
     changePassword: new ChangePassword({ directory, passwords, limiter }),
     authenticator: new Authenticator({ ...deps, directory }),
     accessOf: (actor) => directory.view(actor),
-    authorize: (permission, params, actor, access) =>
-      checkPermission(permission, params, { actor, access, model: directory.model() }),
+    decide: (route, params, { actor, access }) =>
+      decide(route, params, { actor, access, model: directory.model() }),
   };
 }

@@ -43,8 +43,11 @@ it("starts a due job once on every node with guests of it, as root, with its opt
   await world.pass(2 * MINUTE);
   expect(asked(world)).toEqual(["n1: 100", "n2: 102"]);
   expect(world.calls[0]).toMatchObject({
-    route: "POST /nodes/{node}/vzdump",
-    actor: { authid: "root@pam" },
+    decision: {
+      route: "POST /nodes/{node}/vzdump",
+      actor: { authid: "root@pam" },
+      work: "backup-job",
+    },
     params: {
       vmid: "100",
       storage: "local",

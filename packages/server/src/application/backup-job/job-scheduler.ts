@@ -1,6 +1,7 @@
 // Starts backup jobs when they are due, on every node that has guests of theirs. One server does it at a time; two that
 // both believe it is them still start nothing twice, because a run is claimed by a compared write.
 import { messageOf } from "@gpve/contracts/errors.ts";
+import { noAccess } from "@gpve/domain/access/access-view.ts";
 import {
   backupJobCollection,
   isEnabled,
@@ -8,7 +9,6 @@ import {
   scheduleOf,
   type BackupJob,
 } from "@gpve/domain/backup/backup-job.ts";
-import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import { nextEvent } from "@gpve/domain/schedule/next-event.ts";
@@ -18,6 +18,7 @@ import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import type { NodeCalls } from "../node/call-agent.ts";
 import { taskRecords } from "../task/recent-tasks.ts";
 import type { BackupJobs } from "./backup-jobs.ts";
 import { backupRunCollection, runId, type BackupRun } from "./backup-runs.ts";
@@ -26,7 +27,7 @@ export interface JobSchedulerDeps {
   readonly records: Records;
   readonly jobs: BackupJobs;
   readonly board: NodeBoard;
-  readonly agents: AgentDirectory;
+  readonly calls: NodeCalls;
   readonly clock: Clock;
   readonly zone: () => ZoneOffset;
   readonly newRequestId: () => string;
@@ -122,18 +123,19 @@ export class JobScheduler {
     const { log, newRequestId, records } = this.#deps;
     let outcome: { upid: string } | { error: string } | undefined;
     try {
-      const connection = this.#deps.agents.connection(node);
-      if (connection === undefined) throw new Error(`no such cluster node '${node}'`);
-      const { data } = await connection.call(
+      if (!this.#deps.calls.knows(node)) throw new Error(`no such cluster node '${node}'`);
+      const { data } = await this.#deps.calls.call(
+        node,
+        "POST /nodes/{node}/vzdump",
+        runParameters(job, vmids),
         {
-          route: "POST /nodes/{node}/vzdump",
-          params: { ...runParameters(job, vmids), node },
-          source: "json",
+          work: "backup-job",
           actor: { userid: ROOT_USER, authid: ROOT_USER },
+          access: noAccess,
           requestId: newRequestId(),
           clientAddress: "",
+          signal,
         },
-        signal,
       );
       // "OK" when the node had nothing to do.
       outcome = typeof data === "string" && data.startsWith("UPID:") ? { upid: data } : undefined;

@@ -1,3 +1,4 @@
+import { nodeCalls } from "../../testing/node-calls.ts";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
@@ -146,7 +147,9 @@ test("asks the node for what only QEMU knows where the full list is wanted", asy
     for (const vmid of [102, 103])
       tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node: "n1", conf: "" }));
   });
-  const list = createGuestReadHandlers({ guests: running, agents })["GET /nodes/{node}/qemu"];
+  const list = createGuestReadHandlers({ guests: running, calls: nodeCalls(agents) })[
+    "GET /nodes/{node}/qemu"
+  ];
   const access = { privileges: () => new Map(), has: () => true, require: () => undefined };
   const reply = (await list?.({ node: "n1", full: true }, { access } as never)) as { rawJson: string };
   expect(JSON.parse(reply.rawJson)).toEqual([
@@ -160,7 +163,9 @@ test("asks the node for what only QEMU knows where the full list is wanted", asy
 
 test("refuses two views of a configuration at once", () => {
   const agents = { connection: () => undefined };
-  const read = createGuestReadHandlers({ guests, agents })["GET /nodes/{node}/qemu/{vmid}/config"];
+  const read = createGuestReadHandlers({ guests, calls: nodeCalls(agents) })[
+    "GET /nodes/{node}/qemu/{vmid}/config"
+  ];
   expect(() => read?.({ node: "n1", vmid: 100, current: true, snapshot: "snap1" }, {} as never)).toThrow(
     "Parameter verification failed.",
   );

@@ -4,6 +4,7 @@ import { AgentUnreachable, type AgentCall, type AgentDirectory } from "@gpve/dom
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { newStorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { createStorageHandlers } from "../../presentation/http/storage/storage-handlers.ts";
+import { nodeCalls } from "../../testing/node-calls.ts";
 import { MemoryRecords } from "../../testing/memory-records.ts";
 import { attemptStorage } from "./attempt-storage.ts";
 import { StorageDefinitions } from "./storage-definitions.ts";
@@ -28,21 +29,21 @@ describe("a new storage", () => {
   it("is tried on the server's own node, in the name of who wants it", async () => {
     const calls: AgentCall[] = [];
     const agents = answering((call) => calls.push(call));
-    await attemptStorage({ agents, node: "n1" }, definition, ctx);
+    await attemptStorage({ calls: nodeCalls(agents), node: "n1" }, definition, ctx);
     expect(calls).toMatchObject([
       {
-        route: "POST /gpve/nodes/{node}/storage-checks",
+        decision: { route: "POST /gpve/nodes/{node}/storage-checks", actor: ctx.actor },
         params: { node: "n1", definition },
-        actor: ctx.actor,
       },
     ]);
-    await attemptStorage({ agents, node: "n2" }, definition, ctx);
+    await attemptStorage({ calls: nodeCalls(agents), node: "n2" }, definition, ctx);
     expect(calls).toHaveLength(1);
   });
 
   it("is refused with what the node says, and not because nobody can say", async () => {
     const away = new AppError("node.unavailable", "unable to activate storage 'd1'", { pveStatus: 500 });
-    const attempt = (agents: AgentDirectory) => attemptStorage({ agents, node: "n1" }, definition, ctx);
+    const attempt = (agents: AgentDirectory) =>
+      attemptStorage({ calls: nodeCalls(agents), node: "n1" }, definition, ctx);
     await expect(attempt(failing(away))).rejects.toMatchObject({
       message: "unable to activate storage 'd1'",
       code: "request.invalid",

@@ -1,20 +1,22 @@
 // A new storage is tried on the node of the server that was asked, so that trouble shows at once.
 import { isAppError } from "@gpve/contracts/errors.ts";
-import { AgentUnreachable, type AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { servesNode, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { STORAGE_CHECK_ROUTE } from "@gpve/domain/storage/storage-check.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { refused } from "../access/failures.ts";
-import { agentCall } from "../node/call-agent.ts";
+import type { NodeCalls } from "../node/call-agent.ts";
+
+type Calls = Pick<NodeCalls, "call" | "knows">;
 
 /** Throws what the node says. A node that is away, or too old to be asked, is no reason to refuse. */
 export function attemptStorage(
-  deps: { readonly agents: AgentDirectory; readonly node: string },
+  deps: { readonly calls: Calls; readonly node: string },
   definition: StorageDefinition,
   ctx: RequestContext,
 ): Promise<void> {
-  return ask(deps.agents, deps.node, { definition }, ctx, ctx.signal);
+  return ask(deps.calls, deps.node, { definition }, ctx);
 }
 
 /** A node that is away is asked when it is used; nobody waits for it now. */
@@ -22,7 +24,7 @@ const PATIENCE_MS = 3_000;
 
 /** Throws when the directories of a storage cannot be a storage's on one of the nodes that would have it. */
 export async function checkStoragePlace(
-  deps: { readonly agents: AgentDirectory; readonly nodes: () => readonly string[] },
+  deps: { readonly calls: Calls; readonly nodes: () => readonly string[] },
   definition: StorageDefinition,
   ctx: RequestContext,
 ): Promise<void> {
@@ -31,11 +33,10 @@ export async function checkStoragePlace(
   await Promise.all(
     nodes.map((node) =>
       ask(
-        deps.agents,
+        deps.calls,
         node,
         { definition, onlyPlace: true },
-        ctx,
-        AbortSignal.any([ctx.signal, tooLate]),
+        { ...ctx, signal: AbortSignal.any([ctx.signal, tooLate]) },
       ).catch((err: unknown) => {
         if (!tooLate.aborted) throw err;
         ignore(err, "it is refused at its first use there");
@@ -45,16 +46,14 @@ export async function checkStoragePlace(
 }
 
 async function ask(
-  agents: AgentDirectory,
+  calls: Calls,
   node: string,
   params: Readonly<Record<string, unknown>>,
   ctx: RequestContext,
-  signal: AbortSignal,
 ): Promise<void> {
-  const connection = agents.connection(node);
-  if (connection === undefined) return;
+  if (!calls.knows(node)) return;
   try {
-    await connection.call(agentCall(STORAGE_CHECK_ROUTE, { node, ...params }, ctx), signal);
+    await calls.call(node, STORAGE_CHECK_ROUTE, params, ctx);
   } catch (err) {
     // It is the storage that cannot be used, not this service.
     if (isAppError(err, "node.unavailable")) throw refused(err.message);

@@ -96,12 +96,12 @@ export function applyObjectsOperation(deps: {
       throw new AppError("feature.unsupported", `this server does not serve ${kind} objects`);
     return adapter;
   };
-  const contextOf = (step: StepContext<ApplyArgs, ApplyState>, access?: AccessView): RequestContext => {
+  const contextOf = (step: StepContext<ApplyArgs, ApplyState>, undoing = false): RequestContext => {
     const actor = actorOf(step.actor);
     return {
       requestId: step.id,
       actor,
-      access: access ?? deps.accessOf(actor),
+      ...(undoing ? { access: RESTORING, work: "undo-apply" } : { access: deps.accessOf(actor) }),
       signal: step.signal,
       log: deps.log,
       clientAddress: "",
@@ -143,7 +143,7 @@ export function applyObjectsOperation(deps: {
           undo: async (step) => {
             const before = step.state.before[key];
             if (before === undefined) return;
-            const [adapter, ctx] = [adapterOf(item.kind), contextOf(step, RESTORING)];
+            const [adapter, ctx] = [adapterOf(item.kind), contextOf(step, true)];
             if (adapter.act !== undefined) {
               // What somebody else made under the name meanwhile is not ours to remove.
               if (before === null && step.state.made?.[key] !== true) return;

@@ -9,7 +9,14 @@ import { requireMay } from "./authorisation.ts";
 import type { Idempotency, IdempotentRequest } from "./idempotency.ts";
 import { sameJson } from "./merge-patch.ts";
 import { metaCollection, metaId, projectObject, readMeta, type MetaRecord } from "./object-meta.ts";
-import { isWorthKeeping, requireVersion, ruleOf, type Outcome, type Write } from "./write-object.ts";
+import {
+  isWorthKeeping,
+  requireMayWrite,
+  requireVersion,
+  ruleOf,
+  type Outcome,
+  type Write,
+} from "./write-object.ts";
 
 export interface ObjectActionDeps {
   readonly records: Records;
@@ -74,7 +81,7 @@ export async function putByAction(
   const object = typeof write.object === "function" ? write.object(current as V1Object) : write.object;
   const verb = write.verb === "apply" ? (current === undefined ? "create" : "replace") : write.verb;
   const desired = { ...object, status: current?.status };
-  requireMay(ruleOf(adapter, verb), ctx, { ...(current === undefined ? {} : { current }), desired });
+  requireMayWrite(adapter, verb, ctx, { ...(current === undefined ? {} : { current }), desired });
   if (current !== undefined && verb === "create")
     throw new AppError("object.exists", `${kind} '${name}' already exists`, { data: { kind, name } });
   requireVersion(kind, name, object.metadata.resourceVersion, current);

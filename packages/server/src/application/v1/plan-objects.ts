@@ -9,14 +9,13 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { cacheReader, isAppliable } from "./adapter.ts";
 import type { KindActions, KindAdapter } from "./adapter.ts";
-import { requireMay } from "./authorisation.ts";
 import { didYouMean } from "./did-you-mean.ts";
 import { diffFields, isPlain } from "./merge-patch.ts";
 import { projectObject, readMeta } from "./object-meta.ts";
 import { OverlayTx } from "./overlay-tx.ts";
 import { secretFields } from "./secret-fields.ts";
 import type { CheckedObject, Validator } from "./validation.ts";
-import { requireVersion, ruleOf, writeObject } from "./write-object.ts";
+import { requireMayWrite, requireVersion, writeObject } from "./write-object.ts";
 
 export interface PlanDeps {
   readonly records: Records;
@@ -133,9 +132,9 @@ function planAction(
 ): Shown {
   const { adapter, object, before, ctx } = one;
   const { name, labels, annotations, resourceVersion } = object.metadata;
-  const rule = ruleOf(adapter, before === undefined ? "create" : "replace");
   const desired = { ...object, status: before?.status };
-  requireMay(rule, ctx, { ...(before === undefined ? {} : { current: before }), desired });
+  const target = { ...(before === undefined ? {} : { current: before }), desired };
+  requireMayWrite(adapter, before === undefined ? "create" : "replace", ctx, target);
   requireVersion(adapter.kind.kind, name, resourceVersion, before);
   return {
     metadata: {

@@ -42,7 +42,7 @@ export function writeObject(outer: Tx, now: number, write: Write): Outcome {
   const object = typeof write.object === "function" ? write.object(current as V1Object) : write.object;
   const verb = write.verb === "apply" ? (current === undefined ? "create" : "replace") : write.verb;
   const desired = { ...object, status: current?.status };
-  requireMay(ruleOf(adapter, verb), ctx, { ...(current === undefined ? {} : { current }), desired });
+  requireMayWrite(adapter, verb, ctx, { ...(current === undefined ? {} : { current }), desired });
   if (current !== undefined && verb === "create") {
     throw new AppError("object.exists", `${kind} '${name}' already exists`, { data: { kind, name } });
   }
@@ -148,6 +148,23 @@ export function requireVersion(
       data: { kind, name, expected, ...(found === undefined ? {} : { found }) },
     },
   );
+}
+
+/** The verb's own rule, and what labels and annotations need where they change. */
+export function requireMayWrite(
+  adapter: KindAdapter,
+  verb: Verb,
+  ctx: RequestContext,
+  target: { readonly current?: V1Object; readonly desired: Pick<CheckedObject, "metadata" | "spec"> },
+): void {
+  requireMay(ruleOf(adapter, verb), ctx, target);
+  const { labelsPermission } = adapter.kind;
+  if (labelsPermission === undefined) return;
+  const [before, after] = [target.current?.metadata, target.desired.metadata];
+  const same = (wanted: object | undefined, found: object | undefined): boolean =>
+    wanted === undefined || sameJson(wanted, found ?? {});
+  if (same(after.labels, before?.labels) && same(after.annotations, before?.annotations)) return;
+  requireMay(labelsPermission, ctx, target);
 }
 
 export function ruleOf(

@@ -11,6 +11,7 @@ import {
   type ReplyHead,
   type TunnelResponse,
 } from "@gpve/contracts/gen/proto/gpve/agent/v1/agent_pb.ts";
+import type { Decision } from "@gpve/domain/access/decision.ts";
 import {
   AgentUnreachable,
   type AgentCall,
@@ -201,15 +202,15 @@ export function connectFailure(err: unknown): AgentUnreachable {
 }
 
 async function* tunnelParts(request: TunnelRequest, input: AsyncIterable<Uint8Array>) {
-  const { target, params, actor, requestId } = request;
+  const { decision, params, requestId } = request;
   yield {
     part: {
       case: "open" as const,
       value: {
-        target,
+        target: decision.route,
         paramsJson: JSON.stringify(params),
         requestId,
-        ...(actor === undefined ? {} : { actor: { ...actor } }),
+        ...encodeDecision(decision),
       },
     },
   };
@@ -218,14 +219,19 @@ async function* tunnelParts(request: TunnelRequest, input: AsyncIterable<Uint8Ar
 
 function encodeCall(call: AgentCall): CallRequest {
   return create(CallRequestSchema, {
-    route: call.route,
+    route: call.decision.route,
     paramsJson: JSON.stringify(call.params),
     requestId: call.requestId,
     clientAddress: call.clientAddress,
     source: call.source ?? "form",
-    ...(call.actor === undefined ? {} : { actor: { ...call.actor } }),
+    ...encodeDecision(call.decision),
     ...(call.traceparent === undefined ? {} : { traceparent: call.traceparent }),
   });
+}
+
+function encodeDecision({ route, actor, judged, work }: Decision) {
+  const who = actor === undefined ? {} : { actor: { ...actor } };
+  return { ...who, decision: { ...who, route, judged: { ...judged }, work: work ?? "" } };
 }
 
 function decodeHead(head: ReplyHead): AgentReply {

@@ -14,6 +14,7 @@ import { createClient } from "@connectrpc/connect";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { AgentService } from "@gpve/contracts/gen/proto/gpve/agent/v1/agent_pb.ts";
 import { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
+import { decided } from "@gpve/domain/access/testing/decided.ts";
 import type { AgentCall } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts, NodeReport } from "@gpve/domain/node/runtime.ts";
 import type { AccessView, RequestLogger } from "@gpve/domain/request/context.ts";
@@ -65,9 +66,8 @@ const handlers: PveHandlers = {
     new Promise((_resolve, reject) => ctx.signal.addEventListener("abort", () => reject(new Error("gone")))),
 };
 const call = (route: string, params: Record<string, unknown> = { node: "n1" }): AgentCall => ({
-  route,
+  decision: decided(route, params),
   params,
-  actor: { userid: "root@pam", authid: "root@pam" },
   requestId: "r1",
   clientAddress: "127.0.0.1",
 });
@@ -334,18 +334,19 @@ describe("a joined node", () => {
     });
     const client = createClient(AgentService, channel.transport);
     const base = { requestId: "r", clientAddress: "::1", paramsJson: '{"node":"n1"}' };
-    const answer = await client.call({ ...base, route: "GET /nodes/{node}/version" });
+    const asked = (route: string) => ({ ...base, route, decision: { route, judged: { node: "n1" } } });
+    const answer = await client.call(asked("GET /nodes/{node}/version"));
     expect(JSON.parse(answer.head?.dataJson ?? "")).toMatchObject({ version: "9" });
-    const log = client.call({ ...base, route: "GET /nodes/{node}/tasks/{upid}/log" });
+    const log = client.call(asked("GET /nodes/{node}/tasks/{upid}/log"));
     await expect(log).rejects.toThrow(/CallStream/);
-    await expect(client.call({ ...base, paramsJson: "[]", route: "x" })).rejects.toThrow(/not an object/);
-    await expect(client.call({ ...base, paramsJson: "{", route: "x" })).rejects.toThrow(/not JSON/);
+    await expect(client.call({ ...asked("x"), paramsJson: "[]" })).rejects.toThrow(/not an object/);
+    await expect(client.call({ ...asked("x"), paramsJson: "{" })).rejects.toThrow(/not JSON/);
     const tunnel = client.tunnel(
       (async function* () {
         yield await Promise.resolve({ part: { case: "open" as const, value: { target: "vnc" } } });
       })(),
     );
-    await expect(tunnel[Symbol.asyncIterator]().next()).rejects.toThrow(/no tunnel to "vnc"/);
+    await expect(tunnel[Symbol.asyncIterator]().next()).rejects.toThrow(/offers no "vnc"/);
     channel.close();
   });
 

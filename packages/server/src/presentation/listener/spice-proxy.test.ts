@@ -1,3 +1,5 @@
+import { SPICE_TUNNEL } from "@gpve/domain/node/console.ts";
+import { nodeCalls } from "../../testing/node-calls.ts";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -50,7 +52,7 @@ function options() {
   return {
     host: "127.0.0.1",
     certificate: () => certificate,
-    agents: { connection: (node: string) => (node === "n1" ? agent : undefined) },
+    calls: nodeCalls({ connection: (node: string) => (node === "n1" ? agent : undefined) }),
     verify: (ticket: string) =>
       ticket === "a:ticket"
         ? { vmid: 100, node: "n1" }
@@ -81,7 +83,9 @@ describe("the SPICE proxy", () => {
     secure.on("data", (data: Buffer) => (heard += data.toString()));
     secure.write("REDQ");
     await expect.poll(() => heard).toBe("REDQ");
-    expect(asked).toMatchObject([{ target: "spice", params: { vmid: 100 } }]);
+    expect(asked).toMatchObject([
+      { decision: { route: SPICE_TUNNEL, work: "spice-viewer", actor: undefined }, params: { vmid: 100 } },
+    ]);
     const ended = new Promise((resolve) => secure.once("end", resolve));
     secure.write("q");
     await ended;
@@ -117,7 +121,7 @@ describe("POST spiceproxy", () => {
   const ctx = { actor: undefined, requestId: "r", clientAddress: "", signal: new AbortController().signal };
   const ask = (params: object, listening: { host: string; port: number } | undefined) =>
     createSpiceHandlers({
-      agents: () => ({ connection: () => agent }),
+      calls: nodeCalls({ connection: () => agent }),
       localNode: "n1",
       tickets: { issueSpice: (vmid, node) => `pvespiceproxy:${vmid}:${node}`, verifySpice: () => undefined },
       certificate: () => certificate.cert,

@@ -4,11 +4,12 @@ import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
 import { messageOf } from "@gpve/contracts/errors.ts";
-import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
-import { SPICE_TARGET } from "@gpve/domain/node/console.ts";
+import { noAccess } from "@gpve/domain/access/access-view.ts";
+import { SPICE_TUNNEL } from "@gpve/domain/node/console.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
+import type { NodeCalls } from "../../application/node/call-agent.ts";
 import type { Certificate } from "./listener.ts";
 
 export interface SpiceProxyOptions {
@@ -16,7 +17,7 @@ export interface SpiceProxyOptions {
   /** Taken when it is free; else any other. */
   readonly port: number;
   readonly certificate: () => Certificate;
-  readonly agents: AgentDirectory;
+  readonly calls: NodeCalls;
   readonly verify: (ticket: string) => { readonly vmid: number; readonly node: string } | undefined;
   readonly newRequestId: () => string;
   readonly log: Logger;
@@ -80,8 +81,7 @@ async function carry(
 ): Promise<void> {
   // host:port, where the host is a ticket with colons of its own.
   const wanted = options.verify(target.replace(/:\d+$/, ""));
-  const connection = wanted === undefined ? undefined : options.agents.connection(wanted.node);
-  if (wanted === undefined || connection?.tunnel === undefined) {
+  if (wanted === undefined || !options.calls.knows(wanted.node)) {
     socket.end("HTTP/1.0 401 invalid ticket\r\nConnection: close\r\n\r\n");
     return;
   }
@@ -95,15 +95,19 @@ async function carry(
   const secure = new TLSSocket(socket, { isServer: true, secureContext: createSecureContext({ cert, key }) });
   secure.on("error", () => socket.destroy());
   try {
-    const { output } = await connection.tunnel(
-      {
-        target: SPICE_TARGET,
-        params: { vmid: wanted.vmid },
-        actor: undefined,
-        requestId: options.newRequestId(),
-      },
+    const { output } = await options.calls.tunnel(
+      wanted.node,
+      SPICE_TUNNEL,
+      { vmid: wanted.vmid },
       received(secure),
-      abort.signal,
+      {
+        work: "spice-viewer",
+        actor: undefined,
+        access: noAccess,
+        requestId: options.newRequestId(),
+        clientAddress: "",
+        signal: abort.signal,
+      },
     );
     for await (const chunk of output) {
       if (secure.destroyed) break;

@@ -96,6 +96,7 @@ describe("virtual machines", () => {
         route: "POST /gpve/nodes/{node}/virtual-machines",
         params: {
           vmid: 100,
+          pool: undefined,
           config: { name: "web" },
           running: true,
           microvm: { kernel: "local:snippets/k" },
@@ -155,6 +156,33 @@ describe("virtual machines", () => {
     expect((await v1.ask("DELETE", "/virtualmachines/100")).status).toBe(200);
     expect(calls.at(-1)).toEqual({ route: "DELETE /nodes/{node}/qemu/{vmid}", params: { vmid: 100 } });
   });
+});
+
+describe("what a configuration must not say", () => {
+  const parameters = ["vmid", "node", "archive", "force", "skiplock", "storage", "unique", "start", "delete"];
+
+  it.each([...parameters, "revert", "digest", "bwlimit", "live-restore", "ha-managed", "background_delay"])(
+    "%s is refused wherever it is said",
+    async (key) => {
+      await put(v1.records, 100, "cores: 2\n");
+      await put(v1.records, 200, "cores: 2\n");
+      v1.views.set("n1", { node: "n1", health: "online" } as unknown as NodeView);
+      const body = vm({ config: { cores: "4", [key]: "200" } });
+      const fresh = vm({ config: { cores: "4", [key]: "200" } }, "101");
+      const answers = [
+        await v1.ask("PATCH", "/virtualmachines/100", { body: { spec: { config: { [key]: "200" } } } }),
+        await v1.ask("PUT", "/virtualmachines/100", { body }),
+        await v1.ask("POST", "/virtualmachines", { body: fresh }),
+        await v1.ask("POST", "/apply", { body: { objects: [body] } }),
+        await v1.ask("POST", "/apply", { body: { objects: [fresh] } }),
+      ];
+      for (const answer of answers) {
+        expect(answer.status, JSON.stringify(answer.body)).toBe(400);
+        expect(JSON.stringify(answer.body)).toContain(`spec.config.${key}`);
+      }
+      expect(calls).toEqual([]);
+    },
+  );
 });
 
 it("waiting for a task ends with the request", async () => {

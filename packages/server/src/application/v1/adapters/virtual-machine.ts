@@ -1,3 +1,4 @@
+import type { AgentRoute } from "@gpve/contracts/agent/agent-routes.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { virtualMachineKind } from "@gpve/contracts/v1/kinds/virtual-machine.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
@@ -13,13 +14,19 @@ import type { ReportedGuest } from "../../node/guest-reported.ts";
 import { byName } from "../adapter.ts";
 import type { KindActions, KindAdapter, RawObject } from "../adapter.ts";
 import { sameJson } from "../merge-patch.ts";
-import { checkNewConfig, settledVmConfig, shownConfig, type VmSpec } from "./vm-spec.ts";
+import {
+  checkNewConfig,
+  refuseCallParameters,
+  settledVmConfig,
+  shownConfig,
+  type VmSpec,
+} from "./vm-spec.ts";
 
 export interface VmActionDeps {
-  /** Calls a method of a node; the node judges what it needs. Resolves with its data. */
+  /** Calls a method of a node, after what it needs was judged. Resolves with its data. */
   readonly callNode: (
     node: string,
-    route: string,
+    route: AgentRoute,
     params: Readonly<Record<string, unknown>>,
     ctx: RequestContext,
   ) => Promise<unknown>;
@@ -99,7 +106,7 @@ function actions(
 ): KindActions {
   const work = async (
     node: string,
-    route: string,
+    route: AgentRoute,
     params: Readonly<Record<string, unknown>>,
     ctx: RequestContext,
   ): Promise<void> => {
@@ -107,10 +114,9 @@ function actions(
     if (typeof answer === "string" && answer.startsWith("UPID:")) await taskEnd(answer, ctx.signal);
   };
   const setRunning = async (node: string, vmid: number, running: boolean, ctx: RequestContext) => {
-    const [verb, params] = running
-      ? ["start", { vmid }]
-      : ["shutdown", { vmid, timeout: SHUTDOWN_SECONDS, forceStop: 1 }];
-    await work(node, `POST /nodes/{node}/qemu/{vmid}/status/${verb}`, params, ctx);
+    const status = "POST /nodes/{node}/qemu/{vmid}/status" as const;
+    if (running) await work(node, `${status}/start`, { vmid }, ctx);
+    else await work(node, `${status}/shutdown`, { vmid, timeout: SHUTDOWN_SECONDS, forceStop: 1 }, ctx);
     await reported({ node, vmid, running }, ctx.signal);
   };
   return {
@@ -138,7 +144,8 @@ function actions(
     },
     async create({ name, spec, ctx }) {
       const { node, config, running, microvm } = read(spec, onlyNode(board, spec));
-      await work(node, NEW_VM_ROUTE, { vmid: Number(name), config, running, microvm }, ctx);
+      const { pool } = config;
+      await work(node, NEW_VM_ROUTE, { vmid: Number(name), pool, config, running, microvm }, ctx);
       if (running === true) await reported({ node, vmid: Number(name), running }, ctx.signal);
     },
     async change({ name, spec, previous, ctx }) {
@@ -152,9 +159,9 @@ function actions(
       );
       if (set.length + gone.length > 0) {
         const params = {
-          vmid,
           ...Object.fromEntries(set),
           ...(gone.length === 0 ? {} : { delete: gone.join(",") }),
+          vmid,
         };
         await work(before.node, "PUT /nodes/{node}/qemu/{vmid}/config", params, ctx);
       }
@@ -228,10 +235,12 @@ function onlyNode(board: NodeBoard, spec: Fields): string {
 
 /** Checked by the kind's schema. */
 function read(spec: Fields, node = ""): VmSpec {
+  const config = spec["config"] as Readonly<Record<string, string>>;
+  refuseCallParameters(config);
   return {
     node: (spec["node"] as string | undefined) ?? node,
     running: spec["running"] as boolean | undefined,
-    config: spec["config"] as Readonly<Record<string, string>>,
+    config,
     microvm: spec["microvm"],
   };
 }

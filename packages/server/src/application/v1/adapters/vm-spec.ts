@@ -3,6 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { validateParams } from "@gpve/domain/schema/validate-params.ts";
 import { cloudinitPasswordNeedsHash } from "@gpve/domain/vm/cloudinit/cloudinit-password.ts";
+import { vmKeySchema } from "@gpve/domain/vm/keys.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
 import { MASKED } from "@gpve/domain/vm/pending.ts";
 import { settledConfig } from "@gpve/domain/vm/settled-config.ts";
@@ -18,6 +19,37 @@ export interface VmSpec {
 /** Passwords are nobody's to read, hashed or not. */
 export function shownConfig(values: VmValues): Record<string, string> {
   return values["cipassword"] === undefined ? { ...values } : { ...values, cipassword: MASKED };
+}
+
+/** Say how a VM is made, and are no part of it afterwards. */
+const ABOUT_MAKING = new Set(["pool", "import-working-storage"]);
+const CHANGING_METHODS = [
+  "POST /nodes/{node}/qemu",
+  "PUT /nodes/{node}/qemu/{vmid}/config",
+  "POST /nodes/{node}/qemu/{vmid}/config",
+];
+const SAID_ELSEWHERE: Readonly<Record<string, string>> = {
+  vmid: "is metadata.name",
+  node: "is spec.node",
+  start: "is spec.running",
+  archive: "backups are restored by their own methods",
+  digest: "is metadata.resourceVersion",
+  delete: "leave the keys out instead",
+};
+
+/**
+ * The methods that change VMs take more than keys: which VM is meant, how locks and disks are treated. Whoever writes a
+ * configuration must not be able to say any of that.
+ */
+export function refuseCallParameters(config: VmValues): void {
+  const errors = Object.keys(config)
+    .filter((key) => vmKeySchema(key) === undefined && !ABOUT_MAKING.has(key) && isCallParameter(key))
+    .map((key) => [key, `is no key of a VM's configuration; ${SAID_ELSEWHERE[key] ?? "leave it out"}`]);
+  if (errors.length > 0) throw badKeys(Object.fromEntries(errors) as Record<string, string>);
+}
+
+function isCallParameter(key: string): boolean {
+  return CHANGING_METHODS.some((route) => Object.hasOwn(methodByKey(route)?.parameters ?? {}, key));
 }
 
 /** Throws what a node would answer to keys and values that no VM can have. */

@@ -1,4 +1,5 @@
 // Access over the wire: what a client with nothing but HTTP sees.
+import { nodeCalls } from "../../../testing/node-calls.ts";
 import type { Server } from "node:http";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -23,9 +24,9 @@ beforeAll(async () => {
   const api = createPveApi({
     authenticate: (credentials) => fix.access.authenticator.authenticate(credentials),
     accessOf: fix.access.accessOf,
-    authorize: fix.access.authorize,
+    decide: fix.access.decide,
     handlers: fix.handlers,
-    agents: { connection: () => undefined },
+    calls: nodeCalls({ connection: () => undefined }),
     localNode: "n1",
     knowsNode: (node) => node === "n1",
     uploads: { open: () => Promise.reject(new Error("no uploads here")) },

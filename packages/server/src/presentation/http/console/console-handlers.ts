@@ -1,10 +1,9 @@
 // Consoles of VMs and of nodes: the node offers one, and whoever asked gets a ticket for it that is good for some seconds.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import { CONSOLE_ROUTE, SHELL_ROUTE } from "@gpve/domain/node/console.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { agentCall, requireAgent } from "../../../application/node/call-agent.ts";
+import type { NodeCalls } from "../../../application/node/call-agent.ts";
 
 export interface ConsoleTickets {
   issueVnc(authid: string, path: string, port?: number): Promise<string>;
@@ -12,7 +11,7 @@ export interface ConsoleTickets {
 }
 
 export interface ConsoleHandlerDeps {
-  readonly agents: () => AgentDirectory;
+  readonly calls: NodeCalls;
   readonly localNode: string;
   readonly tickets: ConsoleTickets;
   /** PEM of the certificate clients see here. */
@@ -31,8 +30,7 @@ export function createConsoleHandlers(deps: ConsoleHandlerDeps): PveHandlers {
     params: { readonly vmid: number; readonly kind: "vnc" | "terminal"; readonly serial?: string },
     ctx: RequestContext,
   ) => {
-    const connection = requireAgent(deps, node);
-    const { data } = await connection.call(agentCall(CONSOLE_ROUTE, params, ctx), ctx.signal);
+    const { data } = await deps.calls.call(node, CONSOLE_ROUTE, params, ctx);
     return withTicket(data as Offer, `/vms/${params.vmid}`, ctx);
   };
 
@@ -55,10 +53,7 @@ export function createConsoleHandlers(deps: ConsoleHandlerDeps): PveHandlers {
     },
 
     "POST /nodes/{node}/termproxy": async ({ node, cmd }, ctx) => {
-      const { data } = await requireAgent(deps, node).call(
-        agentCall(SHELL_ROUTE, { command: cmd ?? "login" }, ctx),
-        ctx.signal,
-      );
+      const { data } = await deps.calls.call(node, SHELL_ROUTE, { command: cmd ?? "login" }, ctx);
       const { user, port, upid, ticket } = await withTicket(data as Offer, nodePath(deps, node), ctx);
       return { user, port, upid, ticket };
     },

@@ -1,3 +1,6 @@
+import { CONSOLE_TUNNEL } from "@gpve/domain/node/console.ts";
+import { decideAnything } from "@gpve/domain/access/testing/decided.ts";
+import { nodeCalls } from "../../../testing/node-calls.ts";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -60,11 +63,12 @@ beforeEach(async () => {
       if (authorization === undefined) throw new AppError("auth.required", "No ticket");
       return Promise.resolve({ actor, via: "ticket" as const });
     },
-    authorize: (_permissions, params) => {
+    decide: (route, params, subject) => {
       if (params["vmid"] === "101") throw new AppError("access.denied", "Permission check failed");
+      return decideAnything(route, params, subject);
     },
     accessOf: () => ({ privileges: () => new Map(), has: () => true, require: silent }),
-    agents: { connection: (node) => (node === "n1" ? agent : undefined) },
+    calls: nodeCalls({ connection: (node) => (node === "n1" ? agent : undefined) }),
     localNode: "n1",
     log,
     newRequestId: () => "r1",
@@ -111,7 +115,10 @@ describe("the websocket of a console", () => {
     const text = heard(socket);
     expect(await outcome(socket)).toBe("open");
     expect(socket.protocol).toBe("binary");
-    expect(opened[0]).toMatchObject({ target: "console", params: { vmid: 100, port: 5900 }, actor });
+    expect(opened[0]).toMatchObject({
+      decision: { route: CONSOLE_TUNNEL, actor, judged: { node: "n1", vmid: "100" } },
+      params: { vmid: 100, port: 5900 },
+    });
     socket.send(Buffer.from("abc"));
     await expect.poll(text).toBe("ABC");
     const closed = new Promise((resolve) => socket.once("close", resolve));
@@ -157,7 +164,7 @@ describe("the websocket of a console", () => {
     const socket = dial("/api2/json/nodes/localhost/vncwebsocket?port=5900&vncticket=PVEVNC%3A1%3A%3Aa");
     const text = heard(socket);
     expect(await outcome(socket)).toBe("open");
-    expect(opened[0]?.params).toEqual({ port: 5900 });
+    expect(opened[0]?.params).toEqual({ node: "n1", port: 5900 });
     socket.send(`joe@pve:${VALID}\n1:80:24:0:2:hi`);
     await expect.poll(text).toContain("OK");
     await expect.poll(text).toContain("R\0P\0\u0018D\0\0\0\u0002HI");
@@ -195,14 +202,14 @@ describe("the websocket of a console", () => {
     failure = new AppError("object.conflict", "no console waits", { pveStatus: 500 });
     expect(await outcome(dial())).toBe("500 no console waits");
     delete (agent as { tunnel?: unknown }).tunnel;
-    expect(await outcome(dial())).toBe("501 node n1 offers no consoles");
+    expect(await outcome(dial())).toBe("501 node n1 offers no tunnels");
   });
 });
 
 describe("asking for a console", () => {
   const ctx = { actor, requestId: "r", clientAddress: "", signal: new AbortController().signal };
   const handlers = createConsoleHandlers({
-    agents: () => ({ connection: () => agent }),
+    calls: nodeCalls({ connection: () => agent }),
     localNode: "n1",
     tickets,
     certificate: () => "CERT",

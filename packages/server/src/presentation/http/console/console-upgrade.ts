@@ -3,15 +3,13 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { createWebSocketStream, WebSocket, WebSocketServer } from "ws";
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import type { OpenTunnel } from "@gpve/domain/node/agent-port.ts";
-import { CONSOLE_TARGET } from "@gpve/domain/node/console.ts";
-import { findMethod } from "@gpve/domain/schema/method-table.ts";
+import { CONSOLE_TUNNEL, SHELL_TUNNEL } from "@gpve/domain/node/console.ts";
+import { findMethod, methodKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { background } from "@gpve/kit/background.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
-import { requireAgent } from "../../../application/node/call-agent.ts";
 import { plainAddress } from "../entry.ts";
 import { toFailure } from "../pve/failure.ts";
 import { splitApiPath } from "../pve/path.ts";
@@ -25,7 +23,7 @@ import { shellFrame, TerminalFrames } from "./terminal-frames.ts";
 
 export interface ConsoleUpgradeDeps extends Pick<
   PveApiDeps,
-  "authenticate" | "authorize" | "accessOf" | "agents" | "localNode" | "log" | "newRequestId"
+  "authenticate" | "decide" | "accessOf" | "calls" | "localNode" | "log" | "newRequestId"
 > {
   readonly tickets: ConsoleTickets;
 }
@@ -86,25 +84,19 @@ export function createConsoleUpgrade(
       let request: Request;
       try {
         request = await check(deps, req, { method, pathParams, query, path: path.segments });
-        const connection = requireAgent(
-          { agents: () => deps.agents, localNode: deps.localNode },
-          request.node,
-        );
-        if (connection.tunnel === undefined)
-          throw new AppError("feature.unsupported", `node ${connection.node} offers no consoles`);
-        tunnel = await connection.tunnel(
-          {
-            target: CONSOLE_TARGET,
-            params: {
-              port: request.port,
-              ...(request.vmid === undefined ? {} : { vmid: request.vmid }),
-            },
-            actor: request.auth.actor,
-            requestId: deps.newRequestId(),
-          },
-          whenThere(client.promise),
-          abort.signal,
-        );
+        const { node, vmid, port, auth } = request;
+        const asking = {
+          actor: auth.actor,
+          access: deps.accessOf(auth.actor),
+          requestId: deps.newRequestId(),
+          clientAddress: plainAddress(req.socket.remoteAddress ?? ""),
+          signal: abort.signal,
+        };
+        const input = whenThere(client.promise);
+        tunnel =
+          vmid === undefined
+            ? await deps.calls.tunnel(node, SHELL_TUNNEL, { port }, input, asking)
+            : await deps.calls.tunnel(node, CONSOLE_TUNNEL, { port, vmid }, input, asking);
       } catch (err) {
         const { status, message } = toFailure(err);
         const reason = message.trim().replaceAll(/[^\t\x20-\x7e]/g, " ");
@@ -194,7 +186,7 @@ async function check(
   });
   const { params } = collectParams(call.query, Buffer.alloc(0), "form");
   mergePathParams(params, call.pathParams);
-  deps.authorize(call.method.permissions, params, auth.actor, deps.accessOf(auth.actor));
+  deps.decide(methodKey(call.method), params, { actor: auth.actor, access: deps.accessOf(auth.actor) });
   const valid = requireValidParams(call.method, params, { source: "form" }) as {
     node: string;
     vmid?: number;

@@ -1,11 +1,10 @@
 // What a SPICE viewer needs to reach a VM's screen, as its connection file: the address is a ticket that our proxy
 // understands, and the certificate is checked by its subject instead.
 import { X509Certificate } from "node:crypto";
-import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import { SPICE_ROUTE } from "@gpve/domain/node/console.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { agentCall, requireAgent } from "../../../application/node/call-agent.ts";
+import type { NodeCalls } from "../../../application/node/call-agent.ts";
 
 export interface SpiceTickets {
   issueSpice(vmid: number, node: string): string;
@@ -13,7 +12,7 @@ export interface SpiceTickets {
 }
 
 export interface SpiceHandlerDeps {
-  readonly agents: () => AgentDirectory;
+  readonly calls: NodeCalls;
   readonly localNode: string;
   readonly tickets: SpiceTickets;
   readonly certificate: () => string;
@@ -32,7 +31,7 @@ export function createSpiceHandlers(deps: SpiceHandlerDeps): PveHandlers {
       const listening = deps.proxy();
       if (listening === undefined)
         throw new AppError("feature.unsupported", "this server's SPICE proxy is switched off");
-      const { data } = await requireAgent(deps, node).call(agentCall(SPICE_ROUTE, { vmid }, ctx), ctx.signal);
+      const { data } = await deps.calls.call(node, SPICE_ROUTE, { vmid }, ctx);
       const { password, title } = data as { readonly password: string; readonly title: string };
       const host = proxy ?? listening.host;
       return {

@@ -1,13 +1,13 @@
-import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { ReadGuests } from "../../../application/guest/read-guests.ts";
+import type { NodeCalls } from "../../../application/node/call-agent.ts";
 
 export interface GuestReadDeps {
   readonly guests: ReadGuests;
-  readonly agents: AgentDirectory;
+  readonly calls: NodeCalls;
 }
 
 type Row = Readonly<Record<string, unknown>>;
@@ -18,12 +18,12 @@ const STATUS = "GET /nodes/{node}/qemu/{vmid}/status/current";
 const NOT_LISTED = new Set(["ha", "agent", "spice", "clipboard"]);
 const ASK_AT_ONCE = 16;
 
-export function createGuestReadHandlers({ guests, agents }: GuestReadDeps): PveHandlers {
+export function createGuestReadHandlers({ guests, calls }: GuestReadDeps): PveHandlers {
   return {
     "GET /nodes/{node}/qemu": async ({ node, full }, ctx) => {
       const rawJson = guests.listJson(node, "qemu", ctx);
       if (full !== true) return new PveReply({ rawJson });
-      const rows = await fullRows(agents, node, JSON.parse(rawJson.toString()) as Row[], ctx);
+      const rows = await fullRows(calls, node, JSON.parse(rawJson.toString()) as Row[], ctx);
       // As they come: what QEMU counts has true and false in it.
       return new PveReply({ rawJson: JSON.stringify(rows) });
     },
@@ -41,7 +41,7 @@ export function createGuestReadHandlers({ guests, agents }: GuestReadDeps): PveH
 
 /** What only the QEMU of a running VM knows is asked there, a few at a time. */
 async function fullRows(
-  agents: AgentDirectory,
+  calls: NodeCalls,
   node: string,
   rows: readonly Row[],
   ctx: RequestContext,
@@ -51,7 +51,7 @@ async function fullRows(
   const ask = async (): Promise<void> => {
     for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
       const [at, row] = next;
-      const status = await statusOf(agents, node, (row as Row)["vmid"], ctx);
+      const status = await statusOf(calls, node, (row as Row)["vmid"], ctx);
       const known = Object.entries(status).filter(([key]) => !NOT_LISTED.has(key));
       shown[at] = { ...row, ...Object.fromEntries(known) };
     }
@@ -60,16 +60,9 @@ async function fullRows(
   return shown;
 }
 
-async function statusOf(
-  agents: AgentDirectory,
-  node: string,
-  vmid: unknown,
-  ctx: RequestContext,
-): Promise<Row> {
-  const { actor, requestId, clientAddress, signal } = ctx;
-  const call = { route: STATUS, params: { node, vmid: String(vmid) }, actor, requestId, clientAddress };
+async function statusOf(calls: NodeCalls, node: string, vmid: unknown, ctx: RequestContext): Promise<Row> {
   try {
-    return ((await agents.connection(node)?.call(call, signal))?.data ?? {}) as Row;
+    return ((await calls.call(node, STATUS, { vmid: String(vmid) }, ctx)).data ?? {}) as Row;
   } catch (err) {
     ignore(err, "it ended or went away just now; what was known of it is still shown");
     return {};

@@ -15,7 +15,7 @@ import { toWire } from "@gpve/domain/schema/to-wire.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import type { Authenticated } from "../../../application/access/authenticator.ts";
 import type { PveApiDeps } from "./ports.ts";
-import { requireAgent, unknownNode } from "../../../application/node/call-agent.ts";
+import { unknownNode } from "../../../application/node/call-agent.ts";
 
 export interface ExecuteRequest {
   readonly method: PveMethod;
@@ -39,33 +39,12 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
   if (method.method === "GET") await deps.fresh(signal);
   const asWire = (data: unknown): unknown => (route?.verbatim === true ? data : toWire(method.returns, data));
   const access = deps.accessOf(auth.actor);
-  deps.authorize(method.permissions, request.params, auth.actor, access);
+  const decision = deps.decide(key, request.params, { actor: auth.actor, access });
   return deps.trace(
     key,
     { "http.route": method.path, "http.request.method": method.method },
     async (traceparent) => {
       const { node, params } = atNode(deps, request);
-      const runsOnNode = (route?.runs ?? (method.proxyto === "node" ? "node" : "server")) === "node";
-      if (index === undefined && runsOnNode && node !== undefined) {
-        const connection = requireAgent({ agents: () => deps.agents, localNode: deps.localNode }, node);
-        const reply = await connection.call(
-          {
-            route: key,
-            params,
-            source: request.source,
-            actor: auth.actor,
-            requestId: request.requestId,
-            clientAddress: request.clientAddress,
-            ...(traceparent === undefined ? {} : { traceparent }),
-          },
-          signal,
-        );
-        return new PveReply({ ...reply, data: asWire(reply.data) });
-      }
-      // PVE passes it on to the node; what is read from memory here must not make a node up.
-      if (method.proxyto === "node" && node !== undefined && !deps.knowsNode(node)) throw unknownNode(node);
-      const valid = requireValidParams(method, params, { source: request.source });
-      if (index !== undefined) return new PveReply({ data: index });
       const ctx: RequestContext = {
         requestId: request.requestId,
         actor: auth.actor,
@@ -75,6 +54,15 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
         clientAddress: request.clientAddress,
         ...(traceparent === undefined ? {} : { traceparent }),
       };
+      const runsOnNode = (route?.runs ?? (method.proxyto === "node" ? "node" : "server")) === "node";
+      if (index === undefined && runsOnNode && node !== undefined) {
+        const reply = await deps.calls.forward(decision, { params, source: request.source }, ctx);
+        return new PveReply({ ...reply, data: asWire(reply.data) });
+      }
+      // PVE passes it on to the node; what is read from memory here must not make a node up.
+      if (method.proxyto === "node" && node !== undefined && !deps.knowsNode(node)) throw unknownNode(node);
+      const valid = requireValidParams(method, params, { source: request.source });
+      if (index !== undefined) return new PveReply({ data: index });
       const reply = await handlerOf(deps.handlers, key)(valid as never, ctx);
       if (reply instanceof PveReply) {
         return reply.rawJson === undefined ? reply.withData(asWire(reply.data)) : reply;

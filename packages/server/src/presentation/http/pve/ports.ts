@@ -1,10 +1,9 @@
 // What the /api2 face needs from the rest of the server. compose.ts provides it.
-import type { PvePermission } from "@gpve/contracts/pve/schema.ts";
-import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import type { UploadPlace } from "@gpve/domain/node/upload.ts";
 import type { AccessView, Actor, RequestLogger } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Authenticated, Credentials } from "../../../application/access/authenticator.ts";
+import type { Decide, NodeCalls } from "../../../application/node/call-agent.ts";
 
 export interface AuditEvent {
   readonly requestId: string;
@@ -19,9 +18,17 @@ export interface AuditEvent {
   readonly params: Readonly<Record<string, unknown>> | undefined;
 }
 
+export interface UploadTo {
+  readonly node: string;
+  readonly storage: string;
+  /** Whose it is. */
+  readonly actor: Actor | undefined;
+  readonly access: AccessView;
+}
+
 export interface Uploads {
   /** Throws when the node cannot be given files from here, or has no room for so many bytes. */
-  open(node: string, length: number): Promise<UploadPlace>;
+  open(to: UploadTo, length: number): Promise<UploadPlace>;
 }
 
 export interface PveApiDeps {
@@ -29,14 +36,9 @@ export interface PveApiDeps {
   readonly authenticate: (credentials: Credentials) => Promise<Authenticated>;
   readonly accessOf: (actor: Actor | undefined) => AccessView;
   /** Throws AppError access.denied. Runs before parameters are validated. */
-  readonly authorize: (
-    permission: PvePermission,
-    params: Readonly<Record<string, unknown>>,
-    actor: Actor | undefined,
-    access: AccessView,
-  ) => void;
+  readonly decide: Decide;
   readonly handlers: PveHandlers;
-  readonly agents: AgentDirectory;
+  readonly calls: NodeCalls;
   readonly localNode: string;
   /** Whether it ever joined, be it away now or not. */
   readonly knowsNode: (node: string) => boolean;

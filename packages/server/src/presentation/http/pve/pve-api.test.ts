@@ -1,3 +1,5 @@
+import { decideAnything } from "@gpve/domain/access/testing/decided.ts";
+import { nodeCalls } from "../../../testing/node-calls.ts";
 import { createServer, request, type IncomingMessage, type Server } from "node:http";
 import { connect, type AddressInfo } from "node:net";
 import { gunzipSync } from "node:zlib";
@@ -31,10 +33,11 @@ const fakeDeps: PveApiDeps = {
     throw new AppError("auth.required", "No ticket");
   },
   accessOf: () => everything,
-  authorize: (_permission, params) => {
+  decide: (route, params, subject) => {
     if (params["poolid"] === "forbidden") {
       throw new AppError("access.denied", "Permission check failed (/pool/forbidden, Pool.Allocate)");
     }
+    return decideAnything(route, params, subject);
   },
   handlers: {
     "GET /version": () => ({ version: "9.2.11", flag: true }),
@@ -55,7 +58,7 @@ const fakeDeps: PveApiDeps = {
     "GET /nodes/{node}/capabilities/qemu/migration": () => ({ "has-dbus-vmstate": false }),
     "GET /cluster/resources": () => new PveReply({ rawJson: Buffer.from('[{"id":"node/n1"}]') }),
   },
-  agents: {
+  calls: nodeCalls({
     connection: (node) =>
       node === "gone" || node === "n1"
         ? {
@@ -63,13 +66,14 @@ const fakeDeps: PveApiDeps = {
             call: async (call) => {
               agentCalls.push(call);
               if (node === "gone") throw new AgentUnreachable(595, "No route to host");
-              if (call.route.endsWith("/rrd")) return { data: { filename: "a.png", image: "\x89PNG\xff" } };
+              if (call.decision.route.endsWith("/rrd"))
+                return { data: { filename: "a.png", image: "\x89PNG\xff" } };
               const download = { contentType: "text/plain", body: tornBody() };
               return call.params["vmid"] === "666" ? { data: null, download } : { data: { ok: true } };
             },
           }
         : undefined,
-  },
+  }),
   localNode: "n1",
   knowsNode: (node) => node === "n1",
   uploads: { open: () => Promise.reject(new Error("no uploads here")) },
@@ -372,9 +376,8 @@ test("lists the children of index paths", async () => {
 test("forwards node methods to their agent and shows PVE's codes when it is away", async () => {
   expect((await call("GET", "/api2/json/nodes/localhost/time")).body).toBe('{"data":{"ok":1}}');
   expect(agentCalls.at(-1)).toMatchObject({
-    route: "GET /nodes/{node}/time",
+    decision: { route: "GET /nodes/{node}/time", actor: root },
     params: { node: "n1" },
-    actor: root,
   });
   expect(await call("GET", "/api2/json/nodes/gone/time")).toMatchObject({
     status: 595,

@@ -158,15 +158,16 @@ async function readUpload(
   const found = findMethod(method, path.segments);
   const length = Number(req.headers["content-length"] ?? Number.NaN);
   if (found.kind !== "found" || !formatters.has(path.format ?? "")) return undefined;
+  const subject = { actor: auth.actor, access: deps.accessOf(auth.actor) };
   try {
-    deps.authorize(found.method.permissions, target, auth.actor, deps.accessOf(auth.actor));
+    deps.decide(found.key, target, subject);
   } catch (err) {
     const { status, message } = toFailure(err);
     throw new TransportError(status, message, { withBody: false, delayMs: FAILURE_DELAY_MS });
   }
   if (!Number.isSafeInteger(length)) throw new TransportError(411, "Length Required");
   try {
-    return await receiveUpload(req, deps.uploads, target.node, length);
+    return await receiveUpload(req, deps.uploads, { ...target, ...subject }, length);
   } catch (err) {
     if (err instanceof UploadFailed) throw new TransportError(500, err.message);
     const { status, message } = toFailure(err);

@@ -14,8 +14,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { AgentCall, AgentConnection } from "@gpve/domain/node/agent-port.ts";
-import { requireAgent } from "../../../application/node/call-agent.ts";
-import { AgentUploads } from "../../../infrastructure/upload/agent-uploads.ts";
+import { decideAnything } from "@gpve/domain/access/testing/decided.ts";
+import { UPLOAD_TUNNEL } from "@gpve/domain/node/upload.ts";
+import { nodeCalls } from "../../../testing/node-calls.ts";
+import { AgentUploads } from "../../../application/node/agent-uploads.ts";
 import { createEntry } from "../entry.ts";
 import type { PveApiDeps } from "./ports.ts";
 import { createPveApi } from "./pve-api.ts";
@@ -31,8 +33,9 @@ const delays: number[] = [];
 let room = Number.MAX_SAFE_INTEGER;
 let made = 0;
 
-const fakeTunnel: NonNullable<AgentConnection["tunnel"]> = async ({ target, params }, input) => {
-  expect(target).toBe("upload");
+const fakeTunnel: NonNullable<AgentConnection["tunnel"]> = async ({ decision, params }, input) => {
+  expect(decision).toMatchObject({ route: UPLOAD_TUNNEL, actor: { authid: "joe@pve" } });
+  expect(decision.judged["storage"]).toBe("local");
   const { length, discard } = params as { length: number; discard?: string };
   if (discard !== undefined) rmSync(discard);
   if (length > room) throw new AppError("capacity.exceeded", "not enough space", { pveStatus: 500 });
@@ -84,22 +87,20 @@ beforeAll(async () => {
   const deps: PveApiDeps = {
     authenticate: async () => ({ actor: { userid: "joe@pve", authid: "joe@pve" }, via: "token" }),
     accessOf: () => ({ privileges: () => new Map(), has: () => mayUpload, require: () => undefined }),
-    authorize: (_permission, params) => {
+    decide: (route, params, subject) => {
       if (!mayUpload) {
         throw new AppError(
           "access.denied",
           `Permission check failed (/storage/${String(params["storage"])}, x)`,
         );
       }
+      return decideAnything(route, params, subject);
     },
     handlers: {},
-    agents,
+    calls: nodeCalls(agents),
     localNode: "n1",
     knowsNode: (node) => node === "n1",
-    uploads: new AgentUploads({
-      agentOf: (node) => requireAgent({ agents: () => agents, localNode: "n1" }, node),
-      newRequestId: () => "r2",
-    }),
+    uploads: new AgentUploads({ calls: nodeCalls(agents), newRequestId: () => "r2" }),
     fresh: async () => undefined,
     audit: async () => undefined,
     observe: () => undefined,
@@ -169,7 +170,7 @@ describe("uploading", () => {
     );
     expect(await send(sent)).toEqual({ status: 200, text: '{"data":"UPID:x"}' });
     const params = calls[0]?.params ?? {};
-    expect(calls[0]?.route).toBe("POST /nodes/{node}/storage/{storage}/upload");
+    expect(calls[0]?.decision.route).toBe("POST /nodes/{node}/storage/{storage}/upload");
     expect(params).toMatchObject({
       content: "iso",
       filename: "a.iso",
@@ -241,7 +242,7 @@ describe("uploading", () => {
     const body = form({ content: "iso" }, { name: "a.iso", body: "x" });
     expect((await send(body, { node: "n2" })).status).toBe(200);
     rmSync(String(calls[0]?.params["tmpfilename"]));
-    expect((await send(body, { node: "deaf" })).text).toContain("node 'deaf' takes no uploads");
+    expect((await send(body, { node: "deaf" })).text).toContain("node deaf offers no tunnels");
     expect((await send(body, { node: "n9" })).text).toContain("hostname lookup 'n9' failed");
   });
 

@@ -3,7 +3,7 @@
 import type { IncomingMessage } from "node:http";
 import type { UploadPlace } from "@gpve/domain/node/upload.ts";
 import { boundaryOf, MultipartError, MultipartReader, type PartHead } from "./multipart.ts";
-import type { Uploads } from "./ports.ts";
+import type { Uploads, UploadTo } from "./ports.ts";
 
 export interface ReceivedUpload {
   readonly params: Record<string, unknown>;
@@ -37,12 +37,12 @@ export function uploadTarget(
 export async function receiveUpload(
   req: IncomingMessage,
   uploads: Uploads,
-  node: string,
+  to: UploadTo,
   length: number,
 ): Promise<ReceivedUpload> {
   const boundary = boundaryOf(req.headers["content-type"] ?? "");
   if (boundary === undefined) throw new UploadFailed();
-  const place = await uploads.open(node, length);
+  const place = await uploads.open(to, length);
   const { socket } = req;
   const gone = (): void => void socket.destroy();
   socket.setTimeout(IDLE_MS, gone);

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file gpve/agent/v1/agent.proto.
  */
 export const file_gpve_agent_v1_agent: GenFile = /*@__PURE__*/
-  fileDesc("ChlncHZlL2FnZW50L3YxL2FnZW50LnByb3RvEg1ncHZlLmFnZW50LnYxIkkKBUFjdG9yEg4KBnVzZXJpZBgBIAEoCRIUCgd0b2tlbmlkGAIgASgJSACIAQESDgoGYXV0aGlkGAMgASgJQgoKCF90b2tlbmlkIrwBCgtDYWxsUmVxdWVzdBINCgVyb3V0ZRgBIAEoCRITCgtwYXJhbXNfanNvbhgCIAEoCRIjCgVhY3RvchgDIAEoCzIULmdwdmUuYWdlbnQudjEuQWN0b3ISEgoKcmVxdWVzdF9pZBgEIAEoCRIWCg5jbGllbnRfYWRkcmVzcxgFIAEoCRIYCgt0cmFjZXBhcmVudBgGIAEoCUgAiAEBEg4KBnNvdXJjZRgHIAEoCUIOCgxfdHJhY2VwYXJlbnQiNgoMQ2FsbFJlc3BvbnNlEiYKBGhlYWQYASABKAsyGC5ncHZlLmFnZW50LnYxLlJlcGx5SGVhZCI9ChFDYWxsU3RyZWFtUmVxdWVzdBIoCgRjYWxsGAEgASgLMhouZ3B2ZS5hZ2VudC52MS5DYWxsUmVxdWVzdCJXChJDYWxsU3RyZWFtUmVzcG9uc2USKAoEaGVhZBgBIAEoCzIYLmdwdmUuYWdlbnQudjEuUmVwbHlIZWFkSAASDwoFY2h1bmsYAiABKAxIAEIGCgRwYXJ0IpsBCglSZXBseUhlYWQSEQoJZGF0YV9qc29uGAEgASgJEhIKBXRvdGFsGAIgASgESACIAQESFAoHY2hhbmdlcxgDIAEoCUgBiAEBEi4KCGRvd25sb2FkGAQgASgLMhcuZ3B2ZS5hZ2VudC52MS5Eb3dubG9hZEgCiAEBQggKBl90b3RhbEIKCghfY2hhbmdlc0ILCglfZG93bmxvYWQiRgoIRG93bmxvYWQSFAoMY29udGVudF90eXBlGAEgASgJEhYKCWZpbGVfbmFtZRgCIAEoCUgAiAEBQgwKCl9maWxlX25hbWUiUwoNVHVubmVsUmVxdWVzdBIpCgRvcGVuGAEgASgLMhkuZ3B2ZS5hZ2VudC52MS5UdW5uZWxPcGVuSAASDwoFY2h1bmsYAiABKAxIAEIGCgRwYXJ0IkAKDlR1bm5lbFJlc3BvbnNlEhUKC29wZW5lZF9qc29uGAEgASgJSAASDwoFY2h1bmsYAiABKAxIAEIGCgRwYXJ0ImoKClR1bm5lbE9wZW4SDgoGdGFyZ2V0GAEgASgJEhMKC3BhcmFtc19qc29uGAIgASgJEiMKBWFjdG9yGAMgASgLMhQuZ3B2ZS5hZ2VudC52MS5BY3RvchISCgpyZXF1ZXN0X2lkGAQgASgJMu8BCgxBZ2VudFNlcnZpY2USPwoEQ2FsbBIaLmdwdmUuYWdlbnQudjEuQ2FsbFJlcXVlc3QaGy5ncHZlLmFnZW50LnYxLkNhbGxSZXNwb25zZRJTCgpDYWxsU3RyZWFtEiAuZ3B2ZS5hZ2VudC52MS5DYWxsU3RyZWFtUmVxdWVzdBohLmdwdmUuYWdlbnQudjEuQ2FsbFN0cmVhbVJlc3BvbnNlMAESSQoGVHVubmVsEhwuZ3B2ZS5hZ2VudC52MS5UdW5uZWxSZXF1ZXN0Gh0uZ3B2ZS5hZ2VudC52MS5UdW5uZWxSZXNwb25zZSgBMAFiBnByb3RvMw");
+  fileDesc("ChlncHZlL2FnZW50L3YxL2FnZW50LnByb3RvEg1ncHZlLmFnZW50LnYxIkkKBUFjdG9yEg4KBnVzZXJpZBgBIAEoCRIUCgd0b2tlbmlkGAIgASgJSACIAQESDgoGYXV0aGlkGAMgASgJQgoKCF90b2tlbmlkIucBCgtDYWxsUmVxdWVzdBINCgVyb3V0ZRgBIAEoCRITCgtwYXJhbXNfanNvbhgCIAEoCRIjCgVhY3RvchgDIAEoCzIULmdwdmUuYWdlbnQudjEuQWN0b3ISEgoKcmVxdWVzdF9pZBgEIAEoCRIWCg5jbGllbnRfYWRkcmVzcxgFIAEoCRIYCgt0cmFjZXBhcmVudBgGIAEoCUgAiAEBEg4KBnNvdXJjZRgHIAEoCRIpCghkZWNpc2lvbhgIIAEoCzIXLmdwdmUuYWdlbnQudjEuRGVjaXNpb25CDgoMX3RyYWNlcGFyZW50IrABCghEZWNpc2lvbhINCgVyb3V0ZRgBIAEoCRIjCgVhY3RvchgCIAEoCzIULmdwdmUuYWdlbnQudjEuQWN0b3ISMwoGanVkZ2VkGAMgAygLMiMuZ3B2ZS5hZ2VudC52MS5EZWNpc2lvbi5KdWRnZWRFbnRyeRIMCgR3b3JrGAQgASgJGi0KC0p1ZGdlZEVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiNgoMQ2FsbFJlc3BvbnNlEiYKBGhlYWQYASABKAsyGC5ncHZlLmFnZW50LnYxLlJlcGx5SGVhZCI9ChFDYWxsU3RyZWFtUmVxdWVzdBIoCgRjYWxsGAEgASgLMhouZ3B2ZS5hZ2VudC52MS5DYWxsUmVxdWVzdCJXChJDYWxsU3RyZWFtUmVzcG9uc2USKAoEaGVhZBgBIAEoCzIYLmdwdmUuYWdlbnQudjEuUmVwbHlIZWFkSAASDwoFY2h1bmsYAiABKAxIAEIGCgRwYXJ0IpsBCglSZXBseUhlYWQSEQoJZGF0YV9qc29uGAEgASgJEhIKBXRvdGFsGAIgASgESACIAQESFAoHY2hhbmdlcxgDIAEoCUgBiAEBEi4KCGRvd25sb2FkGAQgASgLMhcuZ3B2ZS5hZ2VudC52MS5Eb3dubG9hZEgCiAEBQggKBl90b3RhbEIKCghfY2hhbmdlc0ILCglfZG93bmxvYWQiRgoIRG93bmxvYWQSFAoMY29udGVudF90eXBlGAEgASgJEhYKCWZpbGVfbmFtZRgCIAEoCUgAiAEBQgwKCl9maWxlX25hbWUiUwoNVHVubmVsUmVxdWVzdBIpCgRvcGVuGAEgASgLMhkuZ3B2ZS5hZ2VudC52MS5UdW5uZWxPcGVuSAASDwoFY2h1bmsYAiABKAxIAEIGCgRwYXJ0IkAKDlR1bm5lbFJlc3BvbnNlEhUKC29wZW5lZF9qc29uGAEgASgJSAASDwoFY2h1bmsYAiABKAxIAEIGCgRwYXJ0IpUBCgpUdW5uZWxPcGVuEg4KBnRhcmdldBgBIAEoCRITCgtwYXJhbXNfanNvbhgCIAEoCRIjCgVhY3RvchgDIAEoCzIULmdwdmUuYWdlbnQudjEuQWN0b3ISEgoKcmVxdWVzdF9pZBgEIAEoCRIpCghkZWNpc2lvbhgFIAEoCzIXLmdwdmUuYWdlbnQudjEuRGVjaXNpb24y7wEKDEFnZW50U2VydmljZRI/CgRDYWxsEhouZ3B2ZS5hZ2VudC52MS5DYWxsUmVxdWVzdBobLmdwdmUuYWdlbnQudjEuQ2FsbFJlc3BvbnNlElMKCkNhbGxTdHJlYW0SIC5ncHZlLmFnZW50LnYxLkNhbGxTdHJlYW1SZXF1ZXN0GiEuZ3B2ZS5hZ2VudC52MS5DYWxsU3RyZWFtUmVzcG9uc2UwARJJCgZUdW5uZWwSHC5ncHZlLmFnZW50LnYxLlR1bm5lbFJlcXVlc3QaHS5ncHZlLmFnZW50LnYxLlR1bm5lbFJlc3BvbnNlKAEwAWIGcHJvdG8z");
 
 /**
  * @generated from message gpve.agent.v1.Actor
@@ -83,6 +83,13 @@ export type CallRequest = Message<"gpve.agent.v1.CallRequest"> & {
    * @generated from field: string source = 7;
    */
   source: string;
+
+  /**
+   * An agent refuses a call without one.
+   *
+   * @generated from field: gpve.agent.v1.Decision decision = 8;
+   */
+  decision?: Decision | undefined;
 };
 
 /**
@@ -91,6 +98,44 @@ export type CallRequest = Message<"gpve.agent.v1.CallRequest"> & {
  */
 export const CallRequestSchema: GenMessage<CallRequest> = /*@__PURE__*/
   messageDesc(file_gpve_agent_v1_agent, 1);
+
+/**
+ * That a server has judged this very call, from the method's own declaration.
+ *
+ * @generated from message gpve.agent.v1.Decision
+ */
+export type Decision = Message<"gpve.agent.v1.Decision"> & {
+  /**
+   * @generated from field: string route = 1;
+   */
+  route: string;
+
+  /**
+   * @generated from field: gpve.agent.v1.Actor actor = 2;
+   */
+  actor?: Actor | undefined;
+
+  /**
+   * The parameters that were looked at, as text.
+   *
+   * @generated from field: map<string, string> judged = 3;
+   */
+  judged: { [key: string]: string };
+
+  /**
+   * Not empty: work of the system itself, by its name.
+   *
+   * @generated from field: string work = 4;
+   */
+  work: string;
+};
+
+/**
+ * Describes the message gpve.agent.v1.Decision.
+ * Use `create(DecisionSchema)` to create a new message.
+ */
+export const DecisionSchema: GenMessage<Decision> = /*@__PURE__*/
+  messageDesc(file_gpve_agent_v1_agent, 2);
 
 /**
  * @generated from message gpve.agent.v1.CallResponse
@@ -107,7 +152,7 @@ export type CallResponse = Message<"gpve.agent.v1.CallResponse"> & {
  * Use `create(CallResponseSchema)` to create a new message.
  */
 export const CallResponseSchema: GenMessage<CallResponse> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_agent, 2);
+  messageDesc(file_gpve_agent_v1_agent, 3);
 
 /**
  * @generated from message gpve.agent.v1.CallStreamRequest
@@ -124,7 +169,7 @@ export type CallStreamRequest = Message<"gpve.agent.v1.CallStreamRequest"> & {
  * Use `create(CallStreamRequestSchema)` to create a new message.
  */
 export const CallStreamRequestSchema: GenMessage<CallStreamRequest> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_agent, 3);
+  messageDesc(file_gpve_agent_v1_agent, 4);
 
 /**
  * @generated from message gpve.agent.v1.CallStreamResponse
@@ -153,7 +198,7 @@ export type CallStreamResponse = Message<"gpve.agent.v1.CallStreamResponse"> & {
  * Use `create(CallStreamResponseSchema)` to create a new message.
  */
 export const CallStreamResponseSchema: GenMessage<CallStreamResponse> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_agent, 4);
+  messageDesc(file_gpve_agent_v1_agent, 5);
 
 /**
  * @generated from message gpve.agent.v1.ReplyHead
@@ -187,7 +232,7 @@ export type ReplyHead = Message<"gpve.agent.v1.ReplyHead"> & {
  * Use `create(ReplyHeadSchema)` to create a new message.
  */
 export const ReplyHeadSchema: GenMessage<ReplyHead> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_agent, 5);
+  messageDesc(file_gpve_agent_v1_agent, 6);
 
 /**
  * @generated from message gpve.agent.v1.Download
@@ -209,7 +254,7 @@ export type Download = Message<"gpve.agent.v1.Download"> & {
  * Use `create(DownloadSchema)` to create a new message.
  */
 export const DownloadSchema: GenMessage<Download> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_agent, 6);
+  messageDesc(file_gpve_agent_v1_agent, 7);
 
 /**
  * @generated from message gpve.agent.v1.TunnelRequest
@@ -238,7 +283,7 @@ export type TunnelRequest = Message<"gpve.agent.v1.TunnelRequest"> & {
  * Use `create(TunnelRequestSchema)` to create a new message.
  */
 export const TunnelRequestSchema: GenMessage<TunnelRequest> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_agent, 7);
+  messageDesc(file_gpve_agent_v1_agent, 8);
 
 /**
  * @generated from message gpve.agent.v1.TunnelResponse
@@ -269,14 +314,14 @@ export type TunnelResponse = Message<"gpve.agent.v1.TunnelResponse"> & {
  * Use `create(TunnelResponseSchema)` to create a new message.
  */
 export const TunnelResponseSchema: GenMessage<TunnelResponse> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_agent, 8);
+  messageDesc(file_gpve_agent_v1_agent, 9);
 
 /**
  * @generated from message gpve.agent.v1.TunnelOpen
  */
 export type TunnelOpen = Message<"gpve.agent.v1.TunnelOpen"> & {
   /**
-   * What to reach, by name: "vnc", "term", ...
+   * What to reach: a route, "TUNNEL /gpve/nodes/{node}/shell".
    *
    * @generated from field: string target = 1;
    */
@@ -298,6 +343,13 @@ export type TunnelOpen = Message<"gpve.agent.v1.TunnelOpen"> & {
    * @generated from field: string request_id = 4;
    */
   requestId: string;
+
+  /**
+   * An agent opens nothing without one.
+   *
+   * @generated from field: gpve.agent.v1.Decision decision = 5;
+   */
+  decision?: Decision | undefined;
 };
 
 /**
@@ -305,7 +357,7 @@ export type TunnelOpen = Message<"gpve.agent.v1.TunnelOpen"> & {
  * Use `create(TunnelOpenSchema)` to create a new message.
  */
 export const TunnelOpenSchema: GenMessage<TunnelOpen> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_agent, 9);
+  messageDesc(file_gpve_agent_v1_agent, 10);
 
 /**
  * What servers ask of agents. Only servers' certificates are let in.

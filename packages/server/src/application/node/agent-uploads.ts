@@ -2,18 +2,26 @@
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import type { OpenTunnel } from "@gpve/domain/node/agent-port.ts";
 import {
-  UPLOAD_TARGET,
+  UPLOAD_TUNNEL,
   type UploadOpened,
   type UploadPlace,
   type UploadRequest,
   type UploadStored,
 } from "@gpve/domain/node/upload.ts";
+import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
+import type { NodeCalls } from "./call-agent.ts";
+
+interface To {
+  readonly node: string;
+  readonly storage: string;
+  readonly actor: Actor | undefined;
+  readonly access: AccessView;
+}
 
 export interface AgentUploadsOptions {
-  /** Throws for a node that nobody knows. */
-  readonly agentOf: (node: string) => AgentConnection;
+  readonly calls: Pick<NodeCalls, "tunnel">;
   readonly newRequestId: () => string;
 }
 
@@ -24,11 +32,11 @@ export class AgentUploads {
     this.#options = options;
   }
 
-  async open(node: string, length: number): Promise<UploadPlace> {
-    const agent = this.#options.agentOf(node);
+  async open(to: To, length: number): Promise<UploadPlace> {
+    const { node } = to;
     const abort = new AbortController();
     const body = new PassThrough();
-    const { opened, output } = await this.#tunnel(agent, { length }, body, abort.signal);
+    const { opened, output } = await this.#tunnel(to, { length }, body, abort.signal);
     const { path } = opened as UploadOpened;
     let sent = 0;
     let isOpen = true;
@@ -60,26 +68,20 @@ export class AgentUploads {
           await stored.catch(() => undefined);
           return;
         }
-        const taken = await this.#tunnel(agent, { discard: path }, nothing(), new AbortController().signal);
+        const taken = await this.#tunnel(to, { discard: path }, nothing(), new AbortController().signal);
         for await (const _ of taken.output);
       },
     };
   }
 
-  async #tunnel(
-    agent: AgentConnection,
+  #tunnel(
+    { node, storage, actor, access }: To,
     params: UploadRequest,
     input: AsyncIterable<Uint8Array>,
     signal: AbortSignal,
-  ): ReturnType<NonNullable<AgentConnection["tunnel"]>> {
-    if (agent.tunnel === undefined)
-      throw new AppError("feature.unsupported", `node '${agent.node}' takes no uploads`);
-    const requestId = this.#options.newRequestId();
-    return agent.tunnel(
-      { target: UPLOAD_TARGET, params: { ...params }, actor: undefined, requestId },
-      input,
-      signal,
-    );
+  ): Promise<OpenTunnel> {
+    const ctx = { actor, access, signal, requestId: this.#options.newRequestId(), clientAddress: "" };
+    return this.#options.calls.tunnel(node, UPLOAD_TUNNEL, { ...params, storage }, input, ctx);
   }
 }
 

@@ -1,0 +1,8 @@
+// The way to nodes for tests that are not about permissions: whoever asks may.
+import { decideAnything } from "@gpve/domain/access/testing/decided.ts";
+import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import { NodeCalls } from "../application/node/call-agent.ts";
+
+export function nodeCalls(agents: AgentDirectory, localNode = "n1"): NodeCalls {
+  return new NodeCalls({ agents: () => agents, localNode, decide: decideAnything });
+}
