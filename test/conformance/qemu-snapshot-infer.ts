@@ -42,6 +42,19 @@ export async function inferCase(files: CaseFiles): Promise<Inferred> {
   return { asked: undefined, outcome: likeliest, tried: requests.length };
 }
 
+/** Whether the files bear out what a case is believed to ask: that it succeeds or fails, its name, the RAM it saves. */
+export function agreesWith(files: CaseFiles, asked: Asked & { readonly error?: string }): boolean {
+  const before = readConfig(files.vmid, files.input);
+  const after = readConfig(files.vmid, files.expected);
+  if (endingOf(files, before, after) !== (asked.error === undefined ? "done" : "refused")) return false;
+  if (asked.error !== undefined || asked.phase === "delete" || asked.phase === "rollback") return true;
+  const made = after.snapshots[asked.name];
+  return (
+    made !== undefined &&
+    (made["vmstate"] !== undefined) === (asked.withState ?? made["vmstate"] !== undefined)
+  );
+}
+
 /** `delete of 'test' with force`, for the line that says what was inferred. */
 export function describeAsked(asked: Asked): string {
   const extras = [

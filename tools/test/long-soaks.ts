@@ -17,4 +17,14 @@ export const longSoaks: readonly LongSoak[] = [
     file: "test/integration/fuzz-http.test.ts",
     env: { GPVE_FUZZ_REQUESTS: "1000000" },
   },
+  {
+    name: "every way to break the product that the tests must notice",
+    file: "test/mutations/mutations.test.ts",
+    env: { GPVE_MUTATIONS: "all" },
+  },
+  {
+    name: "50 000 random guests, ours and PVE's",
+    file: "test/conformance/qemu-dialects.test.ts",
+    env: { GPVE_DIALECT_RUNS: "50000" },
+  },
 ];

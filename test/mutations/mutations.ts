@@ -1,0 +1,127 @@
+// Ways to break the product, each in one place, and the tests that must notice. A text that is gone fails: then the
+// list is brought up to date, so that it never checks nothing.
+
+export interface Mutation {
+  readonly name: string;
+  readonly file: string;
+  /** There exactly once. */
+  readonly find: string;
+  readonly replace: string;
+  /** What must fail. */
+  readonly tests: readonly string[];
+  readonly config?: "unit" | "integration";
+  /** Run in every pass, not only in the long one. */
+  readonly always?: boolean;
+}
+
+const RUN = "packages/domain/src/vm/snapshot-run.ts";
+const SNAPSHOT = "packages/domain/src/vm/snapshot.ts";
+const snapshots = {
+  tests: ["test/conformance/qemu-snapshot-own.test.ts"],
+  config: "integration",
+} as const;
+
+export const mutations: readonly Mutation[] = [
+  {
+    name: "a snapshot is taken of a VM that another task holds",
+    file: SNAPSHOT,
+    find: "  checkLock(config);\n  if (snapshotOf(config, name) !== undefined)",
+    replace: "  if (snapshotOf(config, name) !== undefined)",
+    always: true,
+    ...snapshots,
+  },
+  {
+    name: "a snapshot that failed is not taken back",
+    file: RUN,
+    find: "    await attempt(host, () => deleteSnapshot(host, name, { force: true, created: done }));\n",
+    replace: "",
+    always: true,
+    ...snapshots,
+  },
+  {
+    name: "a snapshot that failed is said to be done",
+    file: RUN,
+    find: "created: done }));\n    throw error;",
+    replace: "created: done }));\n    return;",
+    always: true,
+    ...snapshots,
+  },
+  {
+    name: "snapshots of volumes stay when theirs is deleted",
+    file: RUN,
+    find: "const gone = await step(() => host.deleteVolumeSnapshot(key, drive, name));",
+    replace: "const gone = true;",
+    always: true,
+    ...snapshots,
+  },
+  {
+    name: "a deletion goes on where a volume fails",
+    file: RUN,
+    find: "    if (force) return attempt(host, work);",
+    replace: "    if (force || created === undefined) return attempt(host, work);",
+    ...snapshots,
+  },
+  {
+    name: "a rollback leaves the volumes as they are",
+    file: RUN,
+    find: "await host.rollbackVolume(key, drive, name);",
+    replace: "void drive;",
+    ...snapshots,
+  },
+  {
+    name: "a rollback does not ask whether the volumes can",
+    file: RUN,
+    find: "await host.checkVolumeRollback(key, drive, name);",
+    replace: "void drive;",
+    ...snapshots,
+  },
+  {
+    name: "a rollback runs under a guest that did not stop",
+    file: RUN,
+    find: "  if (await host.isRunning())\n    throw new AppError",
+    replace: "  if ((await host.isRunning()) && host.vmid < 0)\n    throw new AppError",
+    ...snapshots,
+  },
+  {
+    name: "a snapshot is complete before anybody says so",
+    file: SNAPSHOT,
+    find: 'if (snapshot["snapstate"] !== "prepare")',
+    replace: 'if (snapshot["snapstate"] === "never")',
+    ...snapshots,
+  },
+  {
+    name: "the permission of a method is not asked for",
+    file: "packages/server/src/presentation/http/pve/execute.ts",
+    find: "  deps.authorize(method.permissions, request.params, auth.actor, access);\n",
+    replace: "",
+    tests: ["packages/server/src/presentation/http/pve"],
+  },
+  {
+    name: "a call leaves no audit record",
+    file: "packages/server/src/presentation/http/pve/pve-api.ts",
+    find: "await deps.audit(auditOf(",
+    replace: "void (auditOf(",
+    tests: ["packages/server/src/presentation/http/pve"],
+  },
+  {
+    name: "an operation's steps are not written to the journal",
+    file: "packages/kit/src/operation/record-writer.ts",
+    find: "        await this.#deps.session.write(record);\n        operation.writtenData",
+    replace: "        if (isEnd) await this.#deps.session.write(record);\n        operation.writtenData",
+    tests: ["packages/kit/src/operation"],
+  },
+  {
+    name: "a backup job forgets that it ran",
+    file: "packages/server/src/application/backup-job/job-scheduler.ts",
+    find: "run?.last ?? 0",
+    replace: "0",
+    tests: ["packages/server/src/application/backup-job"],
+  },
+  {
+    name: "taps take the MTU of their card",
+    file: "packages/agent/src/application/vm/start-plan.ts",
+    find: "mtu: bridge.mtu };\n}",
+    replace: "mtu: net.mtu ?? bridge.mtu };\n}",
+    tests: ["packages/agent/src/presentation/pve/vm-start-hardware.test.ts"],
+  },
+];
