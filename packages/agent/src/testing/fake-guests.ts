@@ -3,6 +3,7 @@ import type {
   Adoption,
   Confinement,
   EndedGuest,
+  GuestBounds,
   GuestExit,
   GuestFile,
   GuestLimits,
@@ -86,6 +87,7 @@ export class FakeGuest implements GuestProcess {
   readonly ioFolder: string;
   readonly files: string[] = [];
   limits: GuestLimits | undefined;
+  bounds: GuestBounds | undefined;
   status = "running";
   migration = "none";
   hasExited = false;
@@ -95,6 +97,7 @@ export class FakeGuest implements GuestProcess {
     this.id = start.id;
     this.label = start.label;
     this.note = start.note;
+    this.bounds = start.bounds;
     this.ioFolder = `/nowhere/${start.id}`;
     const { promise, resolve } = Promise.withResolvers<GuestExit>();
     this.exited = promise;
@@ -158,6 +161,10 @@ export class FakeGuest implements GuestProcess {
 
   usage(): GuestUsage {
     return { cpuNs: 0, memoryBytes: 0, memoryAnonBytes: 0 };
+  }
+
+  raiseBounds(bounds: GuestBounds): void {
+    this.bounds = bounds;
   }
 
   setLimits(limits: GuestLimits): void {

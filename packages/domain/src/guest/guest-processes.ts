@@ -39,6 +39,13 @@ export interface GuestLimits {
   }[];
 }
 
+/** The most a guest may take, whatever is in it. */
+export interface GuestBounds {
+  readonly memoryBytes?: number;
+  /** Processes and threads. */
+  readonly tasks?: number;
+}
+
 export interface GuestUsage {
   /** CPU time used since the start. */
   readonly cpuNs: number;
@@ -92,6 +99,7 @@ export interface GuestStart {
   readonly asRoot?: boolean;
   readonly env?: Readonly<Record<string, string>>;
   readonly limits?: GuestLimits;
+  readonly bounds?: GuestBounds;
   /** "unlimited" or bytes; for hugepages, passthrough and io_uring. */
   readonly memlock?: string;
   /** CPU list, "0-3,8". */
@@ -153,6 +161,8 @@ export interface GuestProcess {
   plugTap(netdevId: string, tap: GuestTap & { readonly vhost: boolean }): Promise<void>;
   usage(): GuestUsage;
   setLimits(limits: GuestLimits): void;
+  /** Makes room for what it is about to get; never takes any away. Without effect where a guest has no cgroup. */
+  raiseBounds(bounds: GuestBounds): void;
   /**
    * Keeps the process, for a backup that still reads its disks, when the guest switches itself off. The returned
    * function lets it go.

@@ -6,6 +6,7 @@ import {
   type GuestStart,
   type GuestTap,
 } from "@gpve/domain/guest/guest-processes.ts";
+import { guestBounds } from "@gpve/domain/guest/guest-bounds.ts";
 import type {
   CommandInput,
   CommandOptions,
@@ -82,6 +83,7 @@ export async function planStart(
         ) !== undefined,
       needsKvm: command.accelerator === "kvm",
       limits: limitsOf(values),
+      bounds: guestBounds(values),
       ...(values["affinity"] === undefined ? {} : { affinity: values["affinity"] }),
       note: {
         machine: command.machine,

@@ -1,5 +1,6 @@
 // A VM's TPM: swtpm as a process of its own, with its state on the volume of tpmstate0. QEMU connects to it.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { TPM_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
 import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { requireDrive } from "@gpve/domain/vm/drive.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
@@ -55,6 +56,7 @@ export async function startTpm(
         "--terminate",
       ],
       monitors: false,
+      bounds: TPM_BOUNDS,
       files: [{ path: filename, access: "rw", owned: true }],
       note: { vmid },
     },

@@ -2,6 +2,7 @@
 // guest's QEMU, which has an empty network namespace, reaches it by a unix socket. The guest gets an address, names and
 // the way out; from the host its SSH port is reached at a port of 127.0.0.1.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { USER_NETWORK_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
 import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
@@ -76,6 +77,7 @@ export async function startUserNetwork(
         program: host.qemuBinary,
         args: switchArguments(path, values["name"] ?? `vm${vmid}`, sshPort),
         monitors: false,
+        bounds: USER_NETWORK_BOUNDS,
         hostNetwork: true,
         files: host.fileExists(NAME_SERVERS) ? [{ path: NAME_SERVERS, access: "ro", owned: false }] : [],
         note,

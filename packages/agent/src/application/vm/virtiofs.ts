@@ -1,6 +1,7 @@
 // Directories of the host in a guest: one virtiofsd for each, in a process of its own. QEMU connects to it and shares
 // the guest's memory with it. It acts as whoever owns the files, so it is root, but sees nothing except its directory.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { fileServerBounds } from "@gpve/domain/guest/guest-bounds.ts";
 import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { VirtioFs } from "@gpve/domain/vm/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
@@ -39,7 +40,7 @@ export async function startFileServers(
       const text = values[`virtiofs${index}`];
       if (text === undefined) continue;
       const share = readVmProperty("virtiofs", text, `virtiofs${index}`);
-      sockets.push(await startOne(host, vmid, index, share, signal));
+      sockets.push(await startOne(host, vmid, index, share, values, signal));
     }
     return sockets;
   } catch (err) {
@@ -60,6 +61,7 @@ async function startOne(
   vmid: number,
   index: number,
   share: VirtioFs,
+  values: VmValues,
   signal: AbortSignal,
 ): Promise<GuestFile> {
   const directory = mappedDirectory(host, share.dirid);
@@ -93,6 +95,7 @@ async function startOne(
         ...options.flatMap((option) => ["-o", option]),
       ],
       monitors: false,
+      bounds: fileServerBounds(values),
       asRoot: true,
       files: [
         { path: directory, access: "rw", owned: false },

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "n
 import { join } from "node:path";
 import { kill as sendSignal } from "node:process";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { GuestLimits, GuestUsage } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestBounds, GuestLimits, GuestUsage } from "@gpve/domain/guest/guest-processes.ts";
 import { parsePressure } from "../facts/proc-usage.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
@@ -76,6 +76,26 @@ export class GuestCgroups {
         this.#write(id, "blkio.throttle.read_bps_device", "blkio", rate(limit.readBytesPerSecond));
         this.#write(id, "blkio.throttle.write_bps_device", "blkio", rate(limit.writeBytesPerSecond));
       }
+  }
+
+  /** Raises the guest's bounds to these. Returns what this host cannot bound, in words. */
+  bound(id: string, { memoryBytes, tasks }: GuestBounds): string[] {
+    const two = this.version === 2;
+    return [
+      ...this.#raise(id, two ? "memory.max" : "memory.limit_in_bytes", "memory", memoryBytes),
+      ...this.#raise(id, "pids.max", "pids", tasks),
+    ];
+  }
+
+  #raise(id: string, file: string, controller: string, wanted: number | undefined): string[] {
+    if (wanted === undefined) return [];
+    const path = this.#file(id, file, controller);
+    if (path === undefined || !existsSync(path)) return [`this host has no ${controller} cgroup: ${file} is not bounded`];
+    const now = this.#read(id, file, controller).trim();
+    // "max", or a number beyond every memory: nobody has bounded it yet.
+    const current = now === "max" || Number(now) > Number.MAX_SAFE_INTEGER ? 0 : Number(now);
+    if (wanted > current) this.#write(id, file, controller, String(wanted));
+    return [];
   }
 
   usage(id: string): GuestUsage {

@@ -2,6 +2,7 @@
 import { kill as sendSignal } from "node:process";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
+  GuestBounds,
   GuestExit,
   GuestFile,
   GuestLimits,
@@ -143,6 +144,11 @@ export class SupervisedGuest implements GuestProcess {
     if (this.#parts.cgroups === undefined)
       throw new AppError("feature.unsupported", "without root a guest's share of the host cannot be set");
     this.#parts.cgroups.apply(this.id, limits);
+  }
+
+  raiseBounds(bounds: GuestBounds): void {
+    for (const missing of this.#parts.cgroups?.bound(this.id, bounds) ?? [])
+      this.#parts.log.warn({ resource: this.label }, missing);
   }
 
   async stop(options: CallOptions = {}): Promise<GuestExit> {

@@ -228,6 +228,8 @@ export class SupervisedGuests implements GuestProcesses {
     folder.writeCard(card);
     const cgroupFiles = cgroups?.create(start.id) ?? [];
     if (start.limits !== undefined) cgroups?.apply(start.id, start.limits);
+    for (const missing of cgroups?.bound(start.id, start.bounds ?? {}) ?? [])
+      this.#options.log.warn({ resource: start.label }, missing);
     const specFile = folder.file("spec");
     const holdFiles = cgroups?.holdFiles() ?? [];
     writeFileSync(specFile, renderSpec(specOf(start, folder, { uid, cgroupFiles, holdFiles })), {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { GuestProcess, GuestTap } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestBounds, GuestProcess, GuestTap } from "@gpve/domain/guest/guest-processes.ts";
 import { sampleHost } from "@gpve/domain/vm/argv/testing/sample-host.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -31,7 +31,9 @@ function world(script: Script = {}) {
     if (command === "query-cpus-fast") return Array.from({ length: script.cpus ?? 1 }, () => ({}));
     return {};
   };
+  let bounds: GuestBounds = {};
   const process = {
+    raiseBounds: (wanted: GuestBounds) => (bounds = wanted),
     note: { machine: "pc-i440fx-7.2" },
     qmp: {
       label: "VM 100",
@@ -92,7 +94,7 @@ function world(script: Script = {}) {
   const lines: string[] = [];
   const change = (values: VmValues, key: string, text?: string) =>
     changeLive({ host, vmid: 100, process, log: (line) => lines.push(line) }, values, key, text);
-  return { calls, plugged, lines, change, helpers: () => [...helpers.keys()] };
+  return { calls, plugged, lines, change, helpers: () => [...helpers.keys()], bounds: () => bounds };
 }
 
 const disk = "/images/a.raw,format=raw";
@@ -245,6 +247,7 @@ test("grows and shrinks CPUs and memory where the guest was started for it", asy
   const more = world();
   expect(await more.change(values, "memory", "1536")).toBe("applied");
   expect(more.calls).toEqual(["object-add mem-dimm0", "device_add dimm0"]);
+  expect(more.bounds().memoryBytes).toBeGreaterThan((1536 + 2048) * 1024 ** 2);
   await expect(more.change(values, "memory", "1600")).rejects.toThrow("aligned to 512");
   const less = world();
   await less.change({ ...values, memory: "1536" }, "memory", "1024");
