@@ -51,13 +51,15 @@ int socket_listen(const char *path) {
 }
 
 static void plug_tap(char **values, char *answer, size_t size) {
-  int queues = atoi(values[4]), fds[32], count = 0;
-  char names[32][64];
-  char *pointers[32];
+  int queues, mtu, fds[2 * MAX_QUEUES], count = 0;
+  char names[2 * MAX_QUEUES][64];
+  char *pointers[2 * MAX_QUEUES];
   bool vhost = strcmp(values[5], "1") == 0;
-  if (queues < 1 || queues > 16) { snprintf(answer, size, "error bad queue count"); return; }
+  bool ok = name_fits(values[1], "a tap") && (values[2][0] == '\0' || name_fits(values[2], "a bridge")) &&
+            int_in(values[3], 0, MAX_MTU, "an MTU", &mtu) && int_in(values[4], 1, MAX_QUEUES, "a number of queues", &queues);
+  if (!ok) { snprintf(answer, size, "error %s", failure()); return; }
   for (int i = 0; i < queues; i++) {
-    int fd = tap_open(values[1], i == 0 ? values[2] : NULL, atoi(values[3]), queues > 1);
+    int fd = tap_open(values[1], i == 0 ? values[2] : NULL, mtu, queues > 1);
     if (fd < 0) { snprintf(answer, size, "error %s", failure()); goto out; }
     snprintf(names[count], sizeof names[0], "%s-%d", values[1], i);
     fds[count++] = fd;
@@ -74,6 +76,13 @@ out:
   for (int i = 0; i < count; i++) close(fds[i]);
 }
 
+// The guest is our child until it is reaped: the number is its own.
+static void send_signal(pid_t child, const char *text, char *answer, size_t size) {
+  int number;
+  if (!int_in(text, 1, 64, "a signal", &number)) snprintf(answer, size, "error %s", failure());
+  else snprintf(answer, size, kill(child, number) == 0 ? "ok" : "error cannot signal the guest");
+}
+
 static void answer_one(int client, pid_t child) {
   static char request[64 * 1024];
   char answer[16 * 1024] = "error not understood";
@@ -81,9 +90,12 @@ static void answer_one(int client, pid_t child) {
   int count = 0;
   size_t have = 0;
   failure_clear();
-  struct timeval patience = {.tv_sec = 5};
-  setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  struct timeval patience = {.tv_sec = REQUEST_SECONDS};
+  setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  // One deadline for all of it: who dribbles does not keep the others waiting.
+  int64_t deadline = now_ms() + REQUEST_SECONDS * 1000;
   for (;;) {
+    if (!readable_until(client, deadline)) return;
     ssize_t got = read(client, request + have, sizeof request - 1 - have);
     if (got <= 0) break;
     have += (size_t)got;
@@ -92,9 +104,9 @@ static void answer_one(int client, pid_t child) {
   request[have] = '\0';
   for (char *at = request; at < request + have && count < 8; at += strlen(at) + 1) values[count++] = at;
   if (count == 1 && strcmp(values[0], "ping") == 0) snprintf(answer, sizeof answer, "ok %d", (int)child);
-  else if (count == 4 && strcmp(values[0], "bind") == 0) mount_into(child, values[1], values[2], strcmp(values[3], "ro") == 0, answer, sizeof answer);
+  else if (count == 4 && strcmp(values[0], "bind") == 0) mount_into(child, values[1], values[2], strcmp(values[3], "rw") != 0, answer, sizeof answer);
   else if (count == 2 && strcmp(values[0], "unbind") == 0) unmount_from(child, values[1], answer, sizeof answer);
-  else if (count == 2 && strcmp(values[0], "kill") == 0) snprintf(answer, sizeof answer, kill(child, atoi(values[1])) == 0 ? "ok" : "error cannot signal the guest");
+  else if (count == 2 && strcmp(values[0], "kill") == 0) send_signal(child, values[1], answer, sizeof answer);
   else if (count == 8 && strcmp(values[0], "tap") == 0) plug_tap(values, answer, sizeof answer);
   if (write(client, answer, strlen(answer)) < 0) return;
 }

@@ -70,6 +70,7 @@ int tap_open(const char *name, const char *bridge, int mtu, bool multi_queue) {
   int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
   if (fd < 0) { fail_errno("cannot open /dev/net/tun"); return -1; }
   struct ifreq request = {0};
+  if (!name_fits(name, "a tap")) { close(fd); return -1; }
   strncpy(request.ifr_name, name, IFNAMSIZ - 1);
   request.ifr_flags = (short)(IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | (multi_queue ? IFF_MULTI_QUEUE : 0));
   if (ioctl(fd, TUNSETIFF, &request) != 0) {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -67,10 +68,15 @@ static void in_namespace(pid_t child, int tree, const char *target, bool folder,
     _exit(0);
   }
   close(result[1]);
-  ssize_t got = helper < 0 ? -1 : read(result[0], answer, size - 1);
+  // The end of the pipe is the end of the helper. A file system that hangs must not hang us.
+  bool in_time = helper > 0 && readable_until(result[0], now_ms() + MOUNT_SECONDS * 1000);
+  ssize_t got = in_time ? read(result[0], answer, size - 1) : -1;
   close(result[0]);
-  if (helper > 0) waitpid(helper, NULL, 0);
+  if (helper > 0 && !in_time) kill(helper, SIGKILL);
+  // One that hangs in the kernel is reaped by whoever inherits it.
+  for (int tries = 0; helper > 0 && waitpid(helper, NULL, in_time ? 0 : WNOHANG) == 0 && tries < 20; tries++) usleep(50000);
   if (helper < 0) snprintf(answer, size, "error cannot fork");
+  else if (!in_time) snprintf(answer, size, "error %s was not mounted or unmounted in %d s", target, MOUNT_SECONDS);
   else if (got > 0) answer[got] = '\0';
   else snprintf(answer, size, "ok");
 }

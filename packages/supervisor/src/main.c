@@ -36,6 +36,7 @@ static void child_main(int report, int log) {
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   signal(SIGPIPE, SIG_DFL);
+  signal(SIGALRM, SIG_DFL);
   setsid();
   umask(0022); // for the folders of its root
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -54,6 +55,17 @@ static void child_main(int report, int log) {
   }
   dprintf(report, "%s", failure());
   _exit(127);
+}
+
+static volatile pid_t starting; // the child that has not run its program yet
+
+// Whatever hangs (a file system, a device), the agent hears of it, and nothing half-started stays.
+static void too_late(int number) {
+  (void)number;
+  static const char text[] = "failed the start took too long: a file or device does not answer\n";
+  if (starting > 0) kill(starting, SIGKILL);
+  if (write(1, text, sizeof text - 1) < 0) _exit(2);
+  _exit(1);
 }
 
 static bool record_exit(pid_t child, uint64_t started, int status) {
@@ -86,7 +98,10 @@ int main(int argc, char **argv) {
   files.rlim_cur = files.rlim_max < 4096 ? files.rlim_max : 4096;
   setrlimit(RLIMIT_NOFILE, &files);
 
+  signal(SIGALRM, too_late);
+  alarm(START_SECONDS);
   if (!spec_read(spec_path, &spec)) return quit(failure());
+  if (spec.user_namespace && !user_namespace_enter()) return quit(failure());
   // Whatever folder the agent was in must be free to go.
   if (chdir("/") != 0) return quit("cannot enter /");
   unlink(spec.exit_file);
@@ -114,6 +129,7 @@ int main(int argc, char **argv) {
     close(report[0]);
     child_main(report[1], log);
   }
+  starting = child;
   close(report[1]);
   close(log);
   char why[600] = "";
@@ -123,6 +139,8 @@ int main(int argc, char **argv) {
     waitpid(child, NULL, 0);
     return quit(why);
   }
+  alarm(0);
+  starting = 0;
   // Only the guest holds its taps and files from here on: they end with it.
   descriptors_close();
 

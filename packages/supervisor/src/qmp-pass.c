@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 static bool send_line(int socket_fd, const char *line, int passed) {
@@ -28,13 +27,10 @@ static bool send_line(int socket_fd, const char *line, int passed) {
 }
 
 // Reads lines until one is an answer; events in between are not ours. A guest that dribbles does not hold us for ever.
-static bool read_answer(int socket_fd, char *line, size_t size) {
+static bool read_answer(int socket_fd, int64_t deadline, char *line, size_t size) {
   size_t have = 0;
-  struct timespec now, start;
-  clock_gettime(CLOCK_MONOTONIC, &start);
   for (;;) {
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if (now.tv_sec - start.tv_sec > 20) return false;
+    if (!readable_until(socket_fd, deadline)) return false;
     ssize_t got = recv(socket_fd, line + have, 1, 0);
     if (got <= 0) return false;
     if (line[have] != '\n') {
@@ -47,8 +43,8 @@ static bool read_answer(int socket_fd, char *line, size_t size) {
   }
 }
 
-static bool step(int socket_fd, const char *line, int passed, char *answer, size_t size) {
-  if (!send_line(socket_fd, line, passed) || !read_answer(socket_fd, answer, size)) {
+static bool step(int socket_fd, int64_t deadline, const char *line, int passed, char *answer, size_t size) {
+  if (!send_line(socket_fd, line, passed) || !read_answer(socket_fd, deadline, answer, size)) {
     snprintf(answer, size, "error QEMU did not answer");
     return false;
   }
@@ -59,8 +55,10 @@ void qmp_pass(const char *socket_path, const int *fds, char *const *names, int c
   struct sockaddr_un address;
   int folder = socket_address(socket_path, &address);
   int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  // One deadline for the whole conversation, which the agent waits out. It holds for connecting and sending too.
+  int64_t deadline = now_ms() + QMP_SECONDS * 1000;
   struct timeval patience = {.tv_sec = 10};
-  if (socket_fd >= 0) setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  if (socket_fd >= 0) setsockopt(socket_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (socket_fd < 0 || connect(socket_fd, (struct sockaddr *)&address, sizeof address) != 0) {
     snprintf(answer, size, "error cannot reach %s: %s", socket_path, strerror(errno));
     if (socket_fd >= 0) close(socket_fd);
@@ -68,16 +66,18 @@ void qmp_pass(const char *socket_path, const int *fds, char *const *names, int c
     return;
   }
   if (folder >= 0) close(folder);
-  bool ok = read_answer(socket_fd, answer, size) && step(socket_fd, "{\"execute\":\"qmp_capabilities\"}\n", -1, answer, size);
+  bool ok = read_answer(socket_fd, deadline, answer, size);
+  if (!ok) snprintf(answer, size, "error QEMU did not answer");
+  ok = ok && step(socket_fd, deadline, "{\"execute\":\"qmp_capabilities\"}\n", -1, answer, size);
   for (int i = 0; ok && i < count; i++) {
     char line[256];
     snprintf(line, sizeof line, "{\"execute\":\"getfd\",\"arguments\":{\"fdname\":\"%s\"}}\n", names[i]);
-    ok = step(socket_fd, line, fds[i], answer, size) && strstr(answer, "\"error\"") == NULL;
+    ok = step(socket_fd, deadline, line, fds[i], answer, size) && strstr(answer, "\"error\"") == NULL;
   }
   if (ok) {
     char line[8192];
     if (snprintf(line, sizeof line, "%s\n", command) >= (int)sizeof line) snprintf(answer, size, "error the command is too long");
-    else step(socket_fd, line, -1, answer, size);
+    else step(socket_fd, deadline, line, -1, answer, size);
   }
   close(socket_fd);
 }

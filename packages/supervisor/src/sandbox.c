@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,7 +30,9 @@ static bool set_limit(const char *name, const char *value) {
       {"as", RLIMIT_AS}, {"cpu", RLIMIT_CPU}};
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     if (strcmp(name, table[i].name) != 0) continue;
-    rlim_t amount = strcmp(value, "unlimited") == 0 ? RLIM_INFINITY : (rlim_t)strtoull(value, NULL, 10);
+    long long number = 0;
+    if (strcmp(value, "unlimited") != 0 && !number_in(value, 0, INT64_MAX, name, &number)) return false;
+    rlim_t amount = strcmp(value, "unlimited") == 0 ? RLIM_INFINITY : (rlim_t)number;
     struct rlimit limit;
     // As many descriptors as may be had; the other limits are promises.
     if (table[i].resource == RLIMIT_NOFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0 && amount > limit.rlim_max) amount = limit.rlim_max;
@@ -45,8 +48,12 @@ static bool set_affinity(const char *list) {
   for (const char *at = list; *at != '\0';) {
     char *end;
     long first = strtol(at, &end, 10), last = first;
-    if (*end == '-') last = strtol(end + 1, &end, 10);
-    if (end == at || first < 0 || last < first || last >= CPU_SETSIZE) return fail("bad CPU list %s", list);
+    if (*at < '0' || *at > '9') return fail("bad CPU list %s", list);
+    if (*end == '-') {
+      if (end[1] < '0' || end[1] > '9') return fail("bad CPU list %s", list);
+      last = strtol(end + 1, &end, 10);
+    }
+    if (first < 0 || last < first || last >= CPU_SETSIZE) return fail("bad CPU list %s", list);
     for (long cpu = first; cpu <= last; cpu++) CPU_SET((size_t)cpu, &cpus);
     at = *end == ',' ? end + 1 : end;
     if (*end != ',' && *end != '\0') return fail("bad CPU list %s", list);
@@ -65,6 +72,14 @@ static bool make_parents(char *path) {
   return true;
 }
 
+// What the host's mount forbids stays forbidden; without root the kernel insists on it.
+static unsigned long kept_flags(const char *path) {
+  struct statvfs info;
+  if (statvfs(path, &info) != 0) return 0;
+  return ((info.f_flag & ST_RDONLY) != 0 ? MS_RDONLY : 0ul) | ((info.f_flag & ST_NODEV) != 0 ? MS_NODEV : 0ul) |
+         ((info.f_flag & ST_NOEXEC) != 0 ? MS_NOEXEC : 0ul);
+}
+
 static bool bind_one(const char *root, const struct bind_mount *bind) {
   char target[4096];
   if (snprintf(target, sizeof target, "%s%s", root, bind->target) >= (int)sizeof target) return fail("path too long: %s", bind->target);
@@ -79,7 +94,7 @@ static bool bind_one(const char *root, const struct bind_mount *bind) {
     close(fd);
   }
   if (mount(bind->source, target, NULL, MS_BIND, NULL) != 0) return fail_errno("cannot bind %s", bind->source);
-  unsigned long flags = MS_BIND | MS_REMOUNT | MS_NOSUID | (strcmp(bind->mode, "ro") == 0 ? MS_RDONLY : 0ul);
+  unsigned long flags = MS_BIND | MS_REMOUNT | MS_NOSUID | kept_flags(target) | (strcmp(bind->mode, "ro") == 0 ? MS_RDONLY : 0ul);
   if (mount(NULL, target, NULL, flags, NULL) != 0) return fail_errno("cannot restrict %s", bind->target);
   return true;
 }
@@ -107,6 +122,19 @@ static bool own_mounts(const struct spec *spec) {
   if (syscall(SYS_pivot_root, ".", ".") != 0) return fail_errno("cannot pivot into %s", spec->root);
   if (umount2(".", MNT_DETACH) != 0) return fail_errno("cannot leave the old root");
   return chdir("/") == 0 || fail_errno("cannot enter the new root");
+}
+
+bool user_namespace_enter(void) {
+  unsigned uid = getuid(), gid = getgid();
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return fail_errno("cannot make a user namespace");
+  char map[64];
+  // We stay who we are: files are ours inside as outside.
+  snprintf(map, sizeof map, "%u %u 1", uid, uid);
+  if (!write_text("/proc/self/setgroups", "deny") || !write_text("/proc/self/uid_map", map)) return false;
+  snprintf(map, sizeof map, "%u %u 1", gid, gid);
+  if (!write_text("/proc/self/gid_map", map)) return false;
+  // What the host mounts later is seen here too.
+  return mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0 || fail_errno("cannot follow the host's mounts");
 }
 
 bool sandbox_enter(const struct spec *spec) {

@@ -1,7 +1,6 @@
 // The spec: NUL-terminated strings, each directive followed by its fixed number of values. Written by the agent into a
 // file of its own (mode 0600), so nothing needs quoting and no secret meets a command line.
 #include "supervisor.h"
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,27 +26,22 @@ static char *slurp(const char *path, size_t *size) {
   return text;
 }
 
-static bool number(const char *text, long *out) {
-  char *end;
-  errno = 0;
-  long value = strtol(text, &end, 10);
-  if (errno != 0 || *end != '\0' || end == text || value < -1000000000L || value > 4000000000L)
-    return fail("the spec has \"%s\" where a number belongs", text);
-  *out = value;
+static bool id_number(const char *text, const char *what, unsigned *out) {
+  long long value;
+  if (!number_in(text, 0, 4294967294LL, what, &value)) return false; // the last one means nobody
+  *out = (unsigned)value;
   return true;
 }
 
-static bool number_int(const char *text, int *out) {
-  long value;
-  if (!number(text, &value)) return false;
-  *out = (int)value;
-  return true;
+static bool fd_number(const char *text, int count, int *out) {
+  return int_in(text, FIRST_FREE_FD, LAST_FREE_FD - (count > 0 ? count - 1 : 0), "a descriptor", out);
 }
+
+static bool mode_word(const char *text) { return strcmp(text, "ro") == 0 || strcmp(text, "rw") == 0 || fail("neither ro nor rw: \"%.64s\"", text); }
 
 #define ROOM(count, array) ((count) < (int)(sizeof(array) / sizeof((array)[0])) || fail("the spec has too many %s", name))
 
 static bool apply(struct spec *spec, const char *name, char **values) {
-  long n;
   if (strcmp(name, "exec") == 0) { spec->program = values[0]; return true; }
   if (strcmp(name, "arg") == 0) return spec->arg_count < MAX_LIST ? (spec->args[spec->arg_count++] = values[0], true) : fail("too many arguments");
   if (strcmp(name, "env") == 0) return spec->env_count < MAX_LIST ? (spec->env[spec->env_count++] = values[0], true) : fail("too many variables");
@@ -58,12 +52,13 @@ static bool apply(struct spec *spec, const char *name, char **values) {
   if (strcmp(name, "exit") == 0) { spec->exit_file = values[0]; return true; }
   if (strcmp(name, "log") == 0) { spec->log = values[0]; return true; }
   if (strcmp(name, "affinity") == 0) { spec->affinity = values[0]; return true; }
-  if (strcmp(name, "uid") == 0) { if (!number(values[0], &n)) return false; spec->uid = (uid_t)n; return spec->has_uid = true; }
-  if (strcmp(name, "gid") == 0) { if (!number(values[0], &n)) return false; spec->gid = (gid_t)n; return spec->has_gid = true; }
-  if (strcmp(name, "group") == 0) { if (!ROOM(spec->group_count, spec->groups) || !number(values[0], &n)) return false; spec->groups[spec->group_count++] = (gid_t)n; return true; }
-  if (strcmp(name, "oom") == 0) { spec->has_oom = true; return number_int(values[0], &spec->oom); }
+  if (strcmp(name, "uid") == 0) return id_number(values[0], "a uid", &spec->uid) && (spec->has_uid = true);
+  if (strcmp(name, "gid") == 0) return id_number(values[0], "a gid", &spec->gid) && (spec->has_gid = true);
+  if (strcmp(name, "group") == 0) return ROOM(spec->group_count, spec->groups) && id_number(values[0], "a group", &spec->groups[spec->group_count++]);
+  if (strcmp(name, "oom") == 0) { spec->has_oom = true; return int_in(values[0], -1000, 1000, "an OOM score", &spec->oom); }
   if (strcmp(name, "cgroup") == 0) return ROOM(spec->cgroup_count, spec->cgroups) && (spec->cgroups[spec->cgroup_count++] = values[0], true);
   if (strcmp(name, "network") == 0) return (spec->own_network = strcmp(values[0], "own") == 0) || fail("unknown network \"%s\"", values[0]);
+  if (strcmp(name, "userns") == 0) return (spec->user_namespace = strcmp(values[0], "own") == 0) || fail("unknown user namespace \"%s\"", values[0]);
   if (strcmp(name, "hold") == 0) return ROOM(spec->hold_count, spec->holds) && (spec->holds[spec->hold_count++] = values[0], true);
   if (strcmp(name, "limit") == 0) {
     if (!ROOM(spec->limit_count, spec->limit_name)) return false;
@@ -72,12 +67,15 @@ static bool apply(struct spec *spec, const char *name, char **values) {
     return true;
   }
   if (strcmp(name, "bind") == 0) {
-    if (!ROOM(spec->bind_count, spec->binds)) return false;
+    if (!ROOM(spec->bind_count, spec->binds) || !mode_word(values[2])) return false;
     spec->binds[spec->bind_count++] = (struct bind_mount){values[0], values[1], values[2]};
     return true;
   }
   if (strcmp(name, "tmpfs") == 0) {
     if (!ROOM(spec->tmpfs_count, spec->tmpfs)) return false;
+    size_t digits = strspn(values[1], "0123456789");
+    if (digits == 0 || digits > 12 || strlen(values[1] + digits) > 1 || strspn(values[1] + digits, "kmg") != strlen(values[1] + digits))
+      return fail("a tmpfs has no size such as 64m: \"%.64s\"", values[1]);
     spec->tmpfs[spec->tmpfs_count] = values[0];
     spec->tmpfs_size[spec->tmpfs_count++] = values[1];
     return true;
@@ -93,20 +91,22 @@ static bool apply(struct spec *spec, const char *name, char **values) {
     struct tap_device *tap = &spec->taps[spec->tap_count++];
     tap->name = values[0];
     tap->bridge = values[1];
-    return number_int(values[2], &tap->mtu) && number_int(values[3], &tap->queues) && number_int(values[4], &tap->first_fd);
+    if (!name_fits(tap->name, "a tap") || (tap->bridge[0] != '\0' && !name_fits(tap->bridge, "a bridge"))) return false;
+    return int_in(values[2], 0, MAX_MTU, "an MTU", &tap->mtu) && int_in(values[3], 1, MAX_QUEUES, "a number of queues", &tap->queues) &&
+           fd_number(values[4], tap->queues, &tap->first_fd);
   }
-  if (strcmp(name, "vhost") == 0) return number_int(values[0], &spec->vhost_count) && number_int(values[1], &spec->vhost_first_fd);
+  if (strcmp(name, "vhost") == 0) return int_in(values[0], 0, LAST_FREE_FD, "a number of vhost descriptors", &spec->vhost_count) && fd_number(values[1], spec->vhost_count, &spec->vhost_first_fd);
   if (strcmp(name, "listen") == 0) {
     if (!ROOM(spec->socket_count, spec->sockets)) return false;
     spec->sockets[spec->socket_count].path = values[0];
-    return number_int(values[1], &spec->sockets[spec->socket_count++].fd);
+    return fd_number(values[1], 1, &spec->sockets[spec->socket_count++].fd);
   }
   if (strcmp(name, "open") == 0) {
     if (!ROOM(spec->file_count, spec->files)) return false;
     struct opened_file *file = &spec->files[spec->file_count++];
     file->path = values[0];
     file->mode = values[1];
-    return number_int(values[2], &file->fd);
+    return mode_word(file->mode) && fd_number(values[2], 1, &file->fd);
   }
   return fail("the spec has an unknown directive \"%s\": supervisor and agent are of different versions", name);
 }

@@ -13,7 +13,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { MAX_LIST = 2048 };
+enum {
+  MAX_LIST = 2048,
+  FIRST_FREE_FD = 3,
+  LAST_FREE_FD = 511, // descriptors are moved out of the way above it
+  MAX_QUEUES = 64,
+  MAX_MTU = 65535,
+};
+
+// Nobody waits for ever: the agent gives up after 30 s, and must hear why before that.
+enum { START_SECONDS = 25, REQUEST_SECONDS = 5, QMP_SECONDS = 25, MOUNT_SECONDS = 15 };
 
 struct bind_mount {
   const char *source, *target, *mode; // mode: ro, rw
@@ -53,7 +62,7 @@ struct spec {
   int arg_count, env_count, cgroup_count, bind_count, tmpfs_count, link_count, limit_count, tap_count, file_count, group_count, hold_count, socket_count;
   uid_t uid;
   gid_t gid;
-  bool has_uid, has_gid, has_oom, own_network;
+  bool has_uid, has_gid, has_oom, own_network, user_namespace;
   int oom;
 };
 
@@ -65,6 +74,16 @@ void failure_clear(void);
 
 bool spec_read(const char *path, struct spec *spec);
 
+// Digits with an optional sign, in the range, and nothing else.
+bool number_in(const char *text, long long least, long long most, const char *what, long long *out);
+bool int_in(const char *text, int least, int most, const char *what, int *out);
+bool name_fits(const char *name, const char *what); // of a network interface
+
+// Milliseconds of a clock that nobody sets.
+int64_t now_ms(void);
+// True when there is something to read before the deadline.
+bool readable_until(int fd, int64_t deadline_ms);
+
 // Each opened descriptor is remembered with the number the guest expects it under.
 bool tap_open_all(const struct spec *spec);
 int tap_open(const char *name, const char *bridge, int mtu, bool multi_queue);
@@ -73,6 +92,9 @@ bool sockets_open_all(const struct spec *spec);
 bool descriptor_keep(int fd, int wanted);
 bool descriptors_place(void);
 void descriptors_close(void);
+
+// A user namespace in which we, without being root, may mount; before anything else is opened.
+bool user_namespace_enter(void);
 
 // In the child, after fork, before exec.
 bool sandbox_enter(const struct spec *spec);

@@ -24,9 +24,13 @@ const FLAGS = [
   "-Wshadow",
   "-Wconversion",
   "-fstack-protector-strong",
+  "-fstack-clash-protection",
+  "-U_FORTIFY_SOURCE",
   "-D_FORTIFY_SOURCE=2",
   "-D_GNU_SOURCE",
-  "-static",
+  "-fPIE",
+  "-static-pie",
+  "-Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code",
   "-s",
 ];
 
