@@ -100,6 +100,44 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     await run(`${vm(100)}/status/stop`);
   });
 
+  test("is bounded in memory and tasks, above what it needs, and gets room for memory that comes later", async () => {
+    const pid = await create(104, {
+      ...(await bootable()),
+      memory: 1024,
+      numa: 1,
+      hotplug: "network,disk,usb,memory",
+      balloon: 512,
+      tpmstate0: "local:1,version=v2.0",
+    });
+    const bounds = (of: number): { memory: number; tasks: number } => {
+      const groups = readFileSync(`/proc/${of}/cgroup`, "utf8");
+      const two = /^0::(.+gpve-.+)$/m.exec(groups)?.[1];
+      const read = (controller: string, one: string, other: string): number => {
+        const group = new RegExp(`^\\d+:${controller}:(.+)$`, "m").exec(groups)?.[1] ?? "";
+        const file = two === undefined ? `${controller}${group}/${one}` : `${two}/${other}`;
+        return Number(readFileSync(`/sys/fs/cgroup/${file}`, "utf8"));
+      };
+      return {
+        memory: read("memory", "memory.limit_in_bytes", "memory.max") / 1024 ** 2,
+        tasks: read("pids", "pids.max", "pids.max"),
+      };
+    };
+    const before = bounds(pid);
+    expect(before.memory).toBeGreaterThan(1024 + 2048);
+    expect(before.memory).toBeLessThan(1024 + 4096);
+    expect(before.tasks).toBeLessThan(1_000);
+    expect(bounds(helper("104-tpm"))).toEqual({ memory: 256, tasks: 64 });
+    await untilAgentAnswers(api, vm(104));
+    expect((await api("PUT", `${vm(104)}/config`, { memory: 2048 })).status).toBe(200);
+    expect(bounds(pid).memory).toBeGreaterThanOrEqual(before.memory + 1024);
+    // The guest fills its memory, and lives.
+    const filled =
+      "mount -t tmpfs -o size=700m none /mnt && dd if=/dev/zero of=/mnt/f bs=1M count=600 2>/dev/null && umount /mnt && echo filled";
+    expect(await runByAgent(api, vm(104), "/bin/sh", "-c", filled)).toContain("filled");
+    expect(await current(104)).toMatchObject({ status: "running", pid });
+    await run(`${vm(104)}/status/stop`);
+  });
+
   test("stays in the host's where `args` may need it", async () => {
     // Only root himself may say `args`, by a login.
     const byToken = api;

@@ -8,7 +8,13 @@ import { bootable, guestWorld } from "./guest-world.ts";
 
 const world = await guestWorld();
 try {
-  const guest = await world.guests().start(bootable("100", world.disk("100.raw", "halt")));
+  const guest = await world
+    .guests()
+    .start(
+      bootable("100", world.disk("100.raw", "halt"), {
+        bounds: { memoryBytes: 700 * 1024 * 1024, tasks: 300 },
+      }),
+    );
   const add = (filename: string): Promise<string> =>
     guest.qmp
       .execute("blockdev-add", { driver: "raw", "node-name": "added", file: { driver: "file", filename } })
@@ -16,6 +22,9 @@ try {
   const group = /^0::(.*)$/m.exec(readFileSync(`/proc/${guest.pid}/cgroup`, "utf8"))?.[1] ?? "";
   const setting = (name: string): string => readFileSync(join("/sys/fs/cgroup", group, name), "utf8").trim();
   const status = readFileSync(`/proc/${guest.pid}/status`, "utf8");
+  const bounded = { memory: setting("memory.max"), tasks: setting("pids.max") };
+  guest.raiseBounds({ memoryBytes: 800 * 1024 * 1024, tasks: 200 });
+  const raised = { memory: setting("memory.max"), tasks: setting("pids.max") };
   guest.setLimits({ cpuUnits: 200, cpuLimit: 0.5, memoryMaxBytes: 512 * 1024 * 1024 });
   const limited = { cpu: setting("cpu.max"), weight: setting("cpu.weight"), memory: setting("memory.max") };
   guest.setLimits({ cpuLimit: 0, memoryMaxBytes: 0 });
@@ -30,6 +39,8 @@ try {
     seccomp: /^Seccomp:\s+(\d)/m.exec(status)?.[1],
     usage: guest.usage(),
     limited,
+    bounded,
+    raised,
     unlimited: { cpu: setting("cpu.max"), memory: setting("memory.max") },
     passwd: await add("/etc/passwd"),
     ownBefore: before,

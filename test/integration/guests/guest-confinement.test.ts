@@ -154,6 +154,41 @@ describe.skipIf(missing !== undefined)("a confined guest", () => {
     await expect(add(path, "twice")).rejects.toThrow("No such file");
   });
 
+  it("is ended when it takes more memory than it may, however it got hold of its program", async () => {
+    const runaway = await world.guests().start({
+      id: "103-tpm",
+      label: "runaway",
+      program: "/usr/bin/tail",
+      args: ["/dev/zero"],
+      monitors: false,
+      files: [],
+      bounds: { memoryBytes: 64 * 1024 * 1024, tasks: 16 },
+    });
+    expect(await runaway.exited).toMatchObject({ cause: "killed", signal: 9, outOfMemory: true });
+  });
+
+  it("has no more processes and threads than it may", async () => {
+    const bomb = await world.guests().start({
+      id: "104-fs0",
+      label: "runaway",
+      program: "/usr/bin/bash",
+      args: [
+        "-c",
+        "for i in 1 2 3 4 5 6 7 8 9; do for j in 1 2 3 4 5 6 7 8 9; do /usr/bin/sleep 60 & done; done; wait",
+      ],
+      monitors: false,
+      files: [{ path: "/usr/bin/sleep", access: "ro", owned: false }],
+      bounds: { memoryBytes: 512 * 1024 * 1024, tasks: 20 },
+    });
+    const group = new RegExp(`pids:(.*)$`, "m").exec(readFileSync(`/proc/${bomb.pid}/cgroup`, "utf8"))?.[1];
+    const folder = existsSync("/sys/fs/cgroup/pids") ? `/sys/fs/cgroup/pids${group ?? ""}` : undefined;
+    if (folder !== undefined) {
+      await expect.poll(() => Number(readFileSync(join(folder, "pids.current"), "utf8"))).toBe(20);
+      expect(readFileSync(join(folder, "pids.events"), "utf8")).toMatch(/^max [1-9]/);
+    }
+    await bomb.kill();
+  });
+
   it("changes its share of the host while it runs", () => {
     guest.setLimits({ cpuUnits: 200, cpuLimit: 0.5, memoryMaxBytes: 512 * 1024 * 1024 });
     guest.setLimits({ cpuLimit: 0, memoryMaxBytes: 0 });
