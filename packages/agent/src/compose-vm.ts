@@ -52,6 +52,7 @@ import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { keepGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
+import { hasUserNamespaces } from "./infrastructure/guest-process/confinement.ts";
 import { stopOrphanedHelpers } from "./infrastructure/guest-process/orphaned-helpers.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import type { PathGuard } from "./infrastructure/host/path-guard.ts";
@@ -147,6 +148,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     supervisor: supervisor.path,
     log,
     clock,
+    userNamespaces: process.getuid?.() !== 0 && (await hasUserNamespaces(parts.exec)),
   });
   const configs = new VmConfigs({ node, records, sha1Hex: (text) => hash("sha1", text) });
   const agents = new GuestAgents({ clock });

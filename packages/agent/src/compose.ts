@@ -46,6 +46,7 @@ import { guestSources } from "./infrastructure/rrd/guest-statistics.ts";
 import { keepNodeStatistics, nodeSources } from "./infrastructure/rrd/node-statistics.ts";
 import { storageSources } from "./infrastructure/rrd/storage-statistics.ts";
 import { RrdFile } from "./infrastructure/rrd/rrd-file.ts";
+import { confinementCapability } from "./infrastructure/guest-process/confinement.ts";
 import { keepGuestNetwork, makeGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { interfaceRows } from "./infrastructure/net/interface-rows.ts";
 import { createMappingChecks } from "./application/devices/check-mappings.ts";
@@ -111,6 +112,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     exec: runExec,
     log,
     folder: data.file("agent"),
+    confinement: () => confinementCapability(runExec),
     ...(settings.qemuBinary === undefined ? {} : { qemuBinary: settings.qemuBinary }),
   });
   await facts.load();

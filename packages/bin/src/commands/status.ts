@@ -6,6 +6,8 @@ import { readRunState } from "../run-state.ts";
 import { commandOptions, dataDirOption } from "./options.ts";
 import { localClient } from "./running-guests.ts";
 
+type LocalClient = NonNullable<ReturnType<typeof localClient>>;
+
 /** Exit code 0 = running and answering, 3 = not running (as init scripts say), 1 = running but not answering. */
 export async function status(args: readonly string[], io: Io): Promise<number> {
   const options = commandOptions("status", args, { data: { type: "string" }, output: { type: "string" } });
@@ -39,12 +41,14 @@ async function ask(data: DataDir): Promise<{ ok: boolean; facts: Record<string, 
   try {
     const nodes = await client.pve.list("/nodes");
     const guests = await client.pve.list("/cluster/resources", { type: "vm" });
+    const confinement = await confinementOf(client, String(nodes[0]?.["node"]));
     return {
       ok: true,
       facts: {
         answering: "yes",
         nodes: nodes.map((row) => `${String(row["node"])} ${String(row["status"])}`).join(", "),
         guests: `${guests.filter((row) => row["status"] === "running").length} running, ${guests.length} in all`,
+        ...(confinement === undefined ? {} : { confinement }),
       },
     };
   } catch (err) {
@@ -52,6 +56,16 @@ async function ask(data: DataDir): Promise<{ ok: boolean; facts: Record<string, 
   } finally {
     client.close();
   }
+}
+
+/** How guests of this node are held. */
+async function confinementOf(client: LocalClient, node: string): Promise<string | undefined> {
+  const answer = await client.v1
+    .raw("GET", `nodes/${encodeURIComponent(node)}/capabilities`)
+    .catch(() => undefined);
+  const list = (answer as { capabilities?: readonly { name: string; detail: string }[] } | undefined)
+    ?.capabilities;
+  return list?.find(({ name }) => name === "confinement")?.detail;
 }
 
 function residentMiB(pid: number): number {

@@ -17,6 +17,11 @@ export function readCredentials(data: DataDir): CredentialsFile | undefined {
   return readJsonFile(data.file("credentials.json")) as CredentialsFile | undefined;
 }
 
+const NOT_ROOT: [string, string] = [
+  "Not root",
+  "guests have user-mode networks (outward, SSH at a port of 127.0.0.1) and no limits; bridges, host devices and Debian images need root",
+];
+
 export function welcome(data: DataDir, state: RunState): string {
   const credentials = readCredentials(data);
   const flag = data.path === defaultDataDir() ? "" : ` --data ${data.path}`;
@@ -29,6 +34,7 @@ export function welcome(data: DataDir, state: RunState): string {
     ],
     ["Token", `in ${data.file("credentials.json")}`],
     ["Data", data.path],
+    ...(process.getuid?.() === 0 ? [] : [NOT_ROOT]),
   ];
   const lines = rows.map(([name, value]) => `  ${name.padEnd(12)} ${value}`);
   return [

@@ -17,7 +17,12 @@ test("are well above a guest's memory, and grow with what it has", () => {
       expect(tasks).toBeGreaterThanOrEqual(512 + 4 * cores);
     }),
   );
-  const more = guestBounds({ scsi0: "local:1/a.raw", scsi1: "local:1/b.raw", ivshmem: "size=256", vga: "qxl,memory=256" });
+  const more = guestBounds({
+    scsi0: "local:1/a.raw",
+    scsi1: "local:1/b.raw",
+    ivshmem: "size=256",
+    vga: "qxl,memory=256",
+  });
   expect((more.memoryBytes ?? 0) - (plain.memoryBytes ?? 0)).toBeGreaterThan(GIB);
   expect((more.tasks ?? 0) - (plain.tasks ?? 0)).toBe(128);
 });

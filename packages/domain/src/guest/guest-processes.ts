@@ -190,7 +190,7 @@ export interface Adoption {
 }
 
 export interface Confinement {
-  readonly level: "full" | "none";
+  readonly level: "full" | "partial" | "none";
   /** What holds or why not; shown in node status. */
   readonly detail: string;
 }

@@ -64,6 +64,10 @@ async function startOne(
   values: VmValues,
   signal: AbortSignal,
 ): Promise<GuestFile> {
+  if (host.processes.confinement.level !== "full")
+    throw refused(
+      "directories are shared with guests (virtiofs) by root only: run the agent as root, or remove them",
+    );
   const directory = mappedDirectory(host, share.dirid);
   if (!host.fileExists(directory)) throw refused(`Path ${directory} does not exist`);
   await host.requireDirectory(`directory mapping '${share.dirid}'`, directory);

@@ -90,7 +90,8 @@ export class GuestCgroups {
   #raise(id: string, file: string, controller: string, wanted: number | undefined): string[] {
     if (wanted === undefined) return [];
     const path = this.#file(id, file, controller);
-    if (path === undefined || !existsSync(path)) return [`this host has no ${controller} cgroup: ${file} is not bounded`];
+    if (path === undefined || !existsSync(path))
+      return [`this host has no ${controller} cgroup: ${file} is not bounded`];
     const now = this.#read(id, file, controller).trim();
     // "max", or a number beyond every memory: nobody has bounded it yet.
     const current = now === "max" || Number(now) > Number.MAX_SAFE_INTEGER ? 0 : Number(now);

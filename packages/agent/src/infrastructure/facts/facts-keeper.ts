@@ -33,6 +33,8 @@ export interface FactsDeps {
   readonly folder: string;
   readonly qemuBinary?: string;
   readonly probes?: readonly CapabilityProbe[];
+  /** How far guests can be held here. */
+  readonly confinement?: () => Promise<Capability>;
 }
 
 /** What running guests showed, and for which boot and QEMU it holds. Seconds where it fails, so it is kept. */
@@ -137,11 +139,14 @@ export class FactsKeeper {
   }
 
   async #look(signal: AbortSignal | undefined): Promise<Looked> {
-    const { exec, probes = capabilityProbes } = this.#deps;
+    const { exec, probes = capabilityProbes, confinement } = this.#deps;
     const hz = await exec("getconf", ["CLK_TCK"]).catch(() => undefined);
     return {
       qemu: await this.#qemu(),
-      capabilities: await Promise.all(probes.map((probe) => tryCapability(probe, exec, signal))),
+      capabilities: await Promise.all([
+        ...(confinement === undefined ? [] : [confinement()]),
+        ...probes.map((probe) => tryCapability(probe, exec, signal)),
+      ]),
       userHz: Number(hz?.stdout.trim()) || 100,
       bridges: await this.#bridges(),
       gpus: await this.#gpus(),

@@ -7,8 +7,10 @@ import { guestView, kvmGroups } from "./guest-view.ts";
 import { handOverSockets, withMonitors } from "./monitors.ts";
 
 export interface StartPlace {
-  /** undefined = not root: no confinement. */
+  /** undefined = not root: the guest is who we are. */
   readonly uid: number | undefined;
+  /** Not root, but in a user namespace of its own it may have mounts and a network of its own. */
+  readonly userNamespace?: boolean;
   readonly cgroupFiles: readonly string[];
   readonly holdFiles: readonly string[];
 }
@@ -41,12 +43,14 @@ export function specOf(start: GuestStart, folder: GuestFolder, place: StartPlace
           },
     ...(start.affinity === undefined ? {} : { affinity: start.affinity }),
     ...(start.oomScoreAdj === undefined ? {} : { oomScoreAdj: start.oomScoreAdj }),
-    ...(place.uid === undefined
+    ...(place.uid === undefined && place.userNamespace !== true
       ? { tmpfs: [], binds: [], links: [] }
       : {
           root: folder.root,
           ownNetwork: start.hostNetwork !== true,
-          identity: { uid: place.uid, gid: place.uid, groups: kvm ? kvmGroups() : [] },
+          ...(place.uid === undefined
+            ? { userNamespace: true }
+            : { identity: { uid: place.uid, gid: place.uid, groups: kvm ? kvmGroups() : [] } }),
           ...view,
           ...(start.asRoot === true ? { tmpfs: [...view.tmpfs, { path: "/proc", size: "64k" }] } : {}),
         }),

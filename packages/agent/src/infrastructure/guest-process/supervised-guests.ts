@@ -29,6 +29,7 @@ import { type GuestCard, GuestFolder, type GuestState } from "./guest-folder.ts"
 import { guestUid } from "./guest-uid.ts";
 import { prepareFile } from "./guest-view.ts";
 import { giveBack, lendFile } from "./lent-files.ts";
+import { confinementOf } from "./confinement.ts";
 import { exitOf, SupervisedGuest } from "./supervised-guest.ts";
 import { specOf } from "./start-spec.ts";
 import { supervises } from "./supervises.ts";
@@ -41,8 +42,10 @@ export interface SupervisedGuestsOptions {
   readonly supervisor: string;
   readonly log: Logger;
   readonly clock?: Clock;
-  /** Default: what we are. Without root there is no confinement. */
+  /** Default: what we are. */
   readonly isRoot?: boolean;
+  /** Without root: whether this kernel lets us make user namespaces. */
+  readonly userNamespaces?: boolean;
 }
 
 const ADOPT_TIMEOUT_MS = 10_000;
@@ -69,15 +72,9 @@ export class SupervisedGuests implements GuestProcesses {
     this.#clock = options.clock ?? systemClock;
     this.#guestsFolder = resolve(options.dataFolder, "run", "guests");
     const isRoot = options.isRoot ?? process.getuid?.() === 0;
-    this.confinement = isRoot
-      ? { level: "full", detail: "each guest has its own uid, cgroup, mount namespace and seccomp filter" }
-      : {
-          level: "none",
-          detail:
-            "not root: guests run as this user, without cgroup and mount namespace of their own. Run the agent as root to confine them",
-        };
+    this.confinement = confinementOf(isRoot, options.userNamespaces ?? false);
     this.#cgroups = isRoot ? new GuestCgroups(options.instanceId, undefined, this.#clock) : undefined;
-    if (!isRoot) options.log.warn({ confinement: "none" }, this.confinement.detail);
+    if (!isRoot) options.log.warn({ confinement: this.confinement.level }, this.confinement.detail);
   }
 
   placeOf(id: string): GuestPlace {
@@ -220,7 +217,7 @@ export class SupervisedGuests implements GuestProcesses {
       bootId: bootId(),
       monitors: start.monitors,
       startedAt: this.#clock.now(),
-      confined: cgroups !== undefined,
+      confined: this.confinement.level !== "none",
       ...(start.uuid === undefined ? {} : { uuid: start.uuid }),
       ...(uid === undefined ? {} : { uid }),
       ...(start.note === undefined ? {} : { note: start.note }),
@@ -232,9 +229,20 @@ export class SupervisedGuests implements GuestProcesses {
       this.#options.log.warn({ resource: start.label }, missing);
     const specFile = folder.file("spec");
     const holdFiles = cgroups?.holdFiles() ?? [];
-    writeFileSync(specFile, renderSpec(specOf(start, folder, { uid, cgroupFiles, holdFiles })), {
-      mode: 0o600,
-    });
+    writeFileSync(
+      specFile,
+      renderSpec(
+        specOf(start, folder, {
+          uid,
+          cgroupFiles,
+          holdFiles,
+          userNamespace: this.confinement.level === "partial",
+        }),
+      ),
+      {
+        mode: 0o600,
+      },
+    );
     const line = await spawnReporting(
       this.#options.supervisor,
       ["--data", this.#options.dataFolder, "--spec", specFile],

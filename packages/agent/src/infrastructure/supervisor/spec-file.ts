@@ -18,6 +18,8 @@ export interface SupervisorSpec {
   readonly affinity?: string;
   readonly oomScoreAdj?: number;
   readonly identity?: { readonly uid: number; readonly gid: number; readonly groups: readonly number[] };
+  /** Without root: a user namespace in which the supervisor may mount for its guest. */
+  readonly userNamespace?: boolean;
   /** A network namespace with nothing in it. */
   readonly ownNetwork?: boolean;
   /** An empty folder that becomes `/`. */
@@ -65,6 +67,7 @@ export function renderSpec(spec: SupervisorSpec): string {
     words.push("uid", spec.identity.uid, "gid", spec.identity.gid);
     for (const group of spec.identity.groups) words.push("group", group);
   }
+  if (spec.userNamespace === true) words.push("userns", "own");
   if (spec.ownNetwork === true) words.push("network", "own");
   if (spec.root !== undefined) words.push("root", spec.root);
   for (const { path, size } of spec.tmpfs) words.push("tmpfs", path, size);

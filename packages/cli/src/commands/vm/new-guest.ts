@@ -79,11 +79,25 @@ async function bridgeFor(
   const rows = await client.pve.list("/nodes/{node}/network", { node, type: "any_bridge" });
   const names = rows.map((row) => String(row["iface"]));
   const found = names.find((name) => name === "vmbr0") ?? (names.length === 1 ? names[0] : undefined);
+  if (found === undefined && names.length === 0 && (await lacksTaps(client, node))) {
+    cli.out.note("No taps on this node (they need root): its card on vmbr0 gets a user-mode network.");
+    return "vmbr0";
+  }
   if (found === undefined) {
     const which = names.length === 0 ? "there is no bridge" : `which of ${names.join(", ")} is yours to say`;
     cli.out.note(`Without a network card: ${which} (--bridge NAME).`);
   }
   return found;
+}
+
+/** Where cards have user-mode networks, whatever bridge they name. */
+async function lacksTaps(client: GpveClient, node: string): Promise<boolean> {
+  const answer = await client.v1
+    .raw("GET", `nodes/${encodeURIComponent(node)}/capabilities`)
+    .catch((): unknown => undefined);
+  const list = isObject(answer) ? answer["capabilities"] : undefined;
+  const found = Array.isArray(list) ? (list as readonly unknown[]).filter(isObject) : [];
+  return found.some(({ name, available }) => name === "tap" && available === false);
 }
 
 async function loginSettings(cli: Cli, input: Input, image: ImageSource): Promise<Settings> {
