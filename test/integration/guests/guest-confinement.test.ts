@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
-import { bootable, type GuestWorld, guestWorld, missingForGuests } from "./guest-world.ts";
+import { bootable, type GuestWorld, guestWorld, missingForGuests, processesOf } from "./guest-world.ts";
 
 const missing = missingForGuests();
 if (missing !== undefined) console.warn(`SKIPPED guest confinement: ${missing}`);
@@ -186,7 +186,11 @@ describe.skipIf(missing !== undefined)("a confined guest", () => {
       await expect.poll(() => Number(readFileSync(join(folder, "pids.current"), "utf8"))).toBe(20);
       expect(readFileSync(join(folder, "pids.events"), "utf8")).toMatch(/^max [1-9]/);
     }
+    // Nothing that it started outlives it.
+    const left = processesOf("/usr/bin/sleep\0" + "60").length;
     await bomb.kill();
+    if (folder !== undefined) expect(left).toBeGreaterThanOrEqual(19);
+    await expect.poll(() => processesOf("/usr/bin/sleep\0" + "60").length).toBeLessThanOrEqual(left - 19);
   });
 
   it("changes its share of the host while it runs", () => {

@@ -141,11 +141,11 @@ export class GuestCgroups {
     return parsePairs(text).get("oom_kill") ?? 0;
   }
 
-  /** Whatever is left of a start that failed half-way. */
+  /** Whatever is left of a start that failed half-way, or of what an ended guest had started. */
   killAll(id: string): void {
     for (const folder of this.#folders(`guest-${id}`))
       for (const pid of (readTextFile(join(folder, "cgroup.procs")) ?? "").split("\n"))
-        if (pid !== "") sendSignal(Number(pid), "SIGKILL");
+        if (pid !== "") killOne(Number(pid));
   }
 
   /** The group can only go once its last process has; a killed one may take a moment. */
@@ -226,6 +226,14 @@ function enableControllers(folder: string): void {
     } catch (err) {
       ignore(err, "without the controller its figures are missing, which usage() shows as 0");
     }
+  }
+}
+
+function killOne(pid: number): void {
+  try {
+    sendSignal(pid, "SIGKILL");
+  } catch (err) {
+    ignore(err, "it ended by itself meanwhile");
   }
 }
 

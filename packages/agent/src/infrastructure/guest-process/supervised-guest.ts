@@ -264,6 +264,7 @@ export class SupervisedGuest implements GuestProcess {
     const exit = exitOf(folder, card, record, clock, cgroups);
     this.#parts.client?.close();
     try {
+      cgroups?.killAll(this.id);
       await cgroups?.remove(this.id);
     } catch (err) {
       ignore(err, "an empty cgroup does no harm; `forget` tries again");

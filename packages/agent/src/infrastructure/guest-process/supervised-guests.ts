@@ -180,6 +180,7 @@ export class SupervisedGuests implements GuestProcesses {
     const state = folder.readState();
     if (state !== undefined && folder.readCard()?.bootId === bootId() && isRunning(state))
       throw new AppError("object.conflict", `guest ${id} is still running`);
+    this.#cgroups?.killAll(id);
     await this.#cgroups?.remove(id);
     await giveBack(folder, folder.readCard()?.uid ?? this.#uids.get(id));
     this.#uids.delete(id);
