@@ -1,5 +1,4 @@
 // The supervisor's own armour: how it is linked, what it refuses, and that it waits for nobody without end.
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
@@ -9,6 +8,7 @@ import { askSupervisor } from "@gpve/agent/infrastructure/supervisor/control.ts"
 import { supervisorBinary } from "@gpve/agent/infrastructure/supervisor/build.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { exec } from "@gpve/kit/exec.ts";
+import { spawnReporting } from "@gpve/kit/spawn.ts";
 import { root as repo } from "../../support/gpve.ts";
 import { missingForGuests } from "./guest-world.ts";
 
@@ -33,24 +33,17 @@ describe.skipIf(missing !== undefined)("the supervisor", () => {
   });
 
   /** The first line it says about a spec. */
-  const start = (words: readonly string[], program = ["/bin/sleep", "1000"]): Promise<string> => {
+  const start = async (words: readonly string[], program = ["/bin/sleep", "1000"]): Promise<string> => {
     const name = join(folder, `${++specs}`);
     const base = ["exec", program[0] ?? "", ...program.flatMap((arg) => ["arg", arg])];
     const files = ["state", `${name}.state`, "exit", `${name}.exit`, "control", `${name}.control`];
     writeFileSync(`${name}.spec`, [...base, ...files, ...words].map((word) => `${word}\0`).join(""));
-    const child = spawn(binary, ["--data", folder, "--spec", `${name}.spec`], {
-      stdio: ["ignore", "pipe", "ignore"],
+    const line = await spawnReporting(binary, ["--data", folder, "--spec", `${name}.spec`], {
+      timeoutMs: 40_000,
     });
-    return new Promise((resolve) => {
-      let text = "";
-      child.stdout.on("data", (chunk: Buffer) => {
-        text += chunk.toString("utf8");
-        if (!text.includes("\n")) return;
-        const pid = /^started (\d+)/.exec(text)?.[1];
-        if (pid !== undefined) children.push(Number(pid));
-        resolve(text.trim());
-      });
-    });
+    const pid = /^started (\d+)/.exec(line)?.[1];
+    if (pid !== undefined) children.push(Number(pid));
+    return line;
   };
 
   it("is position-independent, static, with read-only relocations and no executable stack", async () => {

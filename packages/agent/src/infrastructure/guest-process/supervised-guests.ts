@@ -31,6 +31,7 @@ import { prepareFile } from "./guest-view.ts";
 import { giveBack, lendFile } from "./lent-files.ts";
 import { confinementOf } from "./confinement.ts";
 import { exitOf, SupervisedGuest } from "./supervised-guest.ts";
+import { startFailure } from "./start-failure.ts";
 import { specOf } from "./start-spec.ts";
 import { supervises } from "./supervises.ts";
 
@@ -394,14 +395,4 @@ export class SupervisedGuests implements GuestProcesses {
     this.#uids.set(id, uid);
     return uid;
   }
-}
-
-function startFailure(label: string, why: string, folder: GuestFolder, cause?: unknown): AppError {
-  const words = folder.lastWords();
-  const own = words === "" ? why : words;
-  return new AppError("guest.start_failed", `start of ${label} failed: ${own}`, {
-    pveStatus: 500,
-    data: { lastWords: words, reason: why },
-    ...(cause === undefined ? {} : { cause }),
-  });
 }
