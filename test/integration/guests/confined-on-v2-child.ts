@@ -8,13 +8,11 @@ import { bootable, guestWorld } from "./guest-world.ts";
 
 const world = await guestWorld();
 try {
-  const guest = await world
-    .guests()
-    .start(
-      bootable("100", world.disk("100.raw", "halt"), {
-        bounds: { memoryBytes: 700 * 1024 * 1024, tasks: 300 },
-      }),
-    );
+  const guest = await world.guests().start(
+    bootable("100", world.disk("100.raw", "halt"), {
+      bounds: { memoryBytes: 700 * 1024 * 1024, tasks: 300 },
+    }),
+  );
   const add = (filename: string): Promise<string> =>
     guest.qmp
       .execute("blockdev-add", { driver: "raw", "node-name": "added", file: { driver: "file", filename } })
