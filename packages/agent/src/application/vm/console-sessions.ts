@@ -42,6 +42,8 @@ export interface ConsoleArgs {
   readonly port: number;
 }
 
+/** Of the hundred ports: enough for any screen full of consoles, too few to keep others out. */
+const MOST_PER_USER = 25;
 const FIRST_PORT = 5900;
 const LAST_PORT = 5999;
 const CLIENT_PATIENCE_MS = 10_000;
@@ -58,6 +60,7 @@ export class ConsoleSessions {
   }
 
   async offer(wanted: NewSession, task: TaskDetails): Promise<ConsoleOffer> {
+    this.#requireRoomFor(wanted.authid);
     const port = this.#freePort();
     const { promise: ended, resolve } = Promise.withResolvers<AppError | undefined>();
     const session: Session = { ...wanted, port, isTaken: false, end: resolve, ended };
@@ -139,6 +142,17 @@ export class ConsoleSessions {
         },
       ],
     };
+  }
+
+  /** Tokens of a user count as the user: one more token must not be one more share. */
+  #requireRoomFor(authid: string): void {
+    const userOf = (each: string): string => each.split("!", 1)[0] ?? "";
+    const user = userOf(authid);
+    const held = [...this.#sessions.values()].filter((session) => userOf(session.authid) === user);
+    if (held.length < MOST_PER_USER) return;
+    throw refused(
+      `cannot offer a console to ${user}: ${held.length} of theirs are open or waiting on this node, which is the most one user may have; close some, or wait ${CLIENT_PATIENCE_MS / 1000} s for those that nobody joined`,
+    );
   }
 
   #freePort(): number {

@@ -102,7 +102,7 @@ beforeEach(() => {
 });
 
 const signal = new AbortController().signal;
-const offer = (kind: "vnc" | "terminal", more: { vmid?: number; serial?: string } = {}) =>
+const offer = (kind: "vnc" | "terminal", more: { vmid?: number; serial?: string; authid?: string } = {}) =>
   consoles.offer({ vmid: 100, kind, authid: "joe@pve", ...more });
 const open = (
   port: number,
@@ -215,8 +215,18 @@ describe("a VM's console", () => {
   });
 
   test("has a hundred ports", async () => {
-    await Promise.all(Array.from({ length: 100 }, () => offer("vnc")));
+    await Promise.all(Array.from({ length: 100 }, (_, at) => offer("vnc", { authid: `u${at % 4}@pve` })));
     await expect(offer("vnc")).rejects.toThrow("unable to find free port (5900-5999)");
+  });
+
+  test("leaves ports to others: a user has so many, by whichever token", async () => {
+    const asked = Array.from({ length: 25 }, (_, at) =>
+      offer("vnc", at % 2 === 0 ? {} : { authid: `joe@pve!t${at}` }),
+    );
+    await Promise.all(asked);
+    await expect(offer("vnc")).rejects.toThrow(/cannot offer a console to joe@pve: 25 of theirs.*close some/);
+    await expect(offer("vnc", { authid: "joe@pve!other" })).rejects.toThrow("the most one user may have");
+    expect(await offer("vnc", { authid: "joe@pve2" })).toMatchObject({ port: 5925 });
   });
 
   test("is asked for by servers with a permission, and reached through tunnels", async () => {

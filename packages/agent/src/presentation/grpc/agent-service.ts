@@ -1,7 +1,7 @@
 // What servers call on this node.
 import { create } from "@bufbuild/protobuf";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import {
   ReplyHeadSchema,
   type AgentService,
@@ -14,6 +14,7 @@ import { decisionFromServer, noDecision, type Decision } from "@gpve/domain/acce
 import { isSystemWork } from "@gpve/domain/access/system-work.ts";
 import type { AgentCall, AgentConnection, AgentReply, TunnelRequest } from "@gpve/domain/node/agent-port.ts";
 import type { Actor } from "@gpve/domain/request/context.ts";
+import { parseBoundedJson } from "@gpve/kit/bounded-json.ts";
 import { toConnectError } from "@gpve/kit/grpc/app-error.ts";
 
 export interface AgentServiceDeps {
@@ -140,8 +141,9 @@ function encodeHead(reply: AgentReply): ReplyHead {
 function parseObject(json: string): Readonly<Record<string, unknown>> {
   let value: unknown;
   try {
-    value = JSON.parse(json === "" ? "{}" : json);
+    value = parseBoundedJson(json === "" ? "{}" : json);
   } catch (cause) {
+    if (isAppError(cause)) throw cause;
     throw new AppError("request.invalid", "parameters are not JSON", { cause });
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {

@@ -19,6 +19,7 @@ import {
   type OpenTunnel,
   type TunnelRequest,
 } from "@gpve/domain/node/agent-port.ts";
+import { parseBoundedJson } from "@gpve/kit/bounded-json.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
 import { createChannel, nodeErrorCode, rootMessage, type Channel } from "@gpve/kit/grpc/channel.ts";
@@ -26,6 +27,9 @@ import { AGENT_ROLE } from "@gpve/kit/pki/x509.ts";
 
 /** PVE's limit for a forwarded request. */
 export const FORWARD_TIMEOUT_MS = 30_000;
+
+/** What a guest's own agent answers may be nested deeper than requests are. */
+const ANSWER_DEPTH = 512;
 
 export interface GrpcAgentOptions {
   readonly node: string;
@@ -121,7 +125,7 @@ export class GrpcAgent {
       if (first.done === true || first.value.part.case !== "openedJson")
         throw new AgentUnreachable(597, `agent of ${this.node} opened nothing`);
       return {
-        opened: JSON.parse(first.value.part.value) as unknown,
+        opened: parseBoundedJson(first.value.part.value, ANSWER_DEPTH),
         output: this.#body(parts, signal),
       };
     } catch (err) {
@@ -236,7 +240,7 @@ function encodeDecision({ route, actor, judged, work }: Decision) {
 
 function decodeHead(head: ReplyHead): AgentReply {
   return {
-    data: head.dataJson === "" ? undefined : (JSON.parse(head.dataJson) as unknown),
+    data: head.dataJson === "" ? undefined : parseBoundedJson(head.dataJson, ANSWER_DEPTH),
     ...(head.total === undefined ? {} : { total: Number(head.total) }),
     ...(head.changes === undefined ? {} : { changes: head.changes }),
   };

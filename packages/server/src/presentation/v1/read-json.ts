@@ -1,10 +1,10 @@
 // The body of a request as JSON, or the reason why it is not.
 import type { IncomingMessage } from "node:http";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { parseBoundedJson } from "@gpve/kit/bounded-json.ts";
 import { readBody } from "../http/read-body.ts";
 
 export const MAX_BODY_BYTES = 512 * 1024;
-const MAX_DEPTH = 64;
 
 /** Types of which JSON is made; a merge patch has its own, plain JSON is taken for it too. */
 const JSON_TYPES = ["application/json", "application/merge-patch+json"];
@@ -22,11 +22,7 @@ export async function readJson(req: IncomingMessage): Promise<unknown> {
   if (!JSON_TYPES.includes(type)) {
     throw new AppError("request.invalid", `content type '${type}' is not taken here; send application/json`);
   }
-  const value = parse(read.body);
-  if (isDeeper(value, MAX_DEPTH)) {
-    throw new AppError("request.invalid", `the body is nested deeper than ${MAX_DEPTH} levels`);
-  }
-  return value;
+  return parse(read.body);
 }
 
 function parse(body: Uint8Array): unknown {
@@ -37,8 +33,9 @@ function parse(body: Uint8Array): unknown {
     throw new AppError("request.invalid", "the body is not valid UTF-8", { cause });
   }
   try {
-    return JSON.parse(text);
+    return parseBoundedJson(text);
   } catch (cause) {
+    if (isAppError(cause)) throw cause;
     // The parser's own message quotes the body, which may hold a secret.
     const place = cause instanceof Error ? /position \d+/.exec(cause.message)?.[0] : undefined;
     throw new AppError(
@@ -46,10 +43,4 @@ function parse(body: Uint8Array): unknown {
       `the body is not valid JSON${place === undefined ? "" : ` (at ${place})`}`,
     );
   }
-}
-
-function isDeeper(value: unknown, levels: number): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  if (levels === 0) return true;
-  return Object.values(value).some((part) => isDeeper(part, levels - 1));
 }

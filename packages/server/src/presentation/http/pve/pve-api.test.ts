@@ -373,6 +373,16 @@ test("lists the children of index paths", async () => {
     expect((await call("GET", path)).body).toContain('{"data":[{"subdir":"version"},{"subdir":"cluster"},');
 });
 
+test("refuses JSON of a hundred thousand levels with 400, and answers on", async () => {
+  const bodies = [`{"comment":${"[".repeat(100_000)}${"]".repeat(100_000)}}`, '{"a":'.repeat(100_000)];
+  for (const body of bodies) {
+    const reply = await call("POST", "/api2/json/pools", { headers: json, body });
+    expect(reply.status).toBe(400);
+    expect(reply.body).toContain("nested deeper than 64 levels");
+  }
+  expect((await call("GET", "/api2/json/version")).status).toBe(200);
+});
+
 test("forwards node methods to their agent and shows PVE's codes when it is away", async () => {
   expect((await call("GET", "/api2/json/nodes/localhost/time")).body).toBe('{"data":{"ok":1}}');
   expect(agentCalls.at(-1)).toMatchObject({

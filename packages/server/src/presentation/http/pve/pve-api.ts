@@ -198,7 +198,7 @@ async function readParams(
   try {
     return collectParams(query, read.body, kind);
   } catch (err) {
-    throw new TransportError(500, messageOf(err));
+    throw new TransportError(isAppError(err, "request.invalid") ? 400 : 500, messageOf(err));
   }
 }
 

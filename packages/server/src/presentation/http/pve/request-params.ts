@@ -1,5 +1,6 @@
 // From body and query to one parameter map, before anything is known about the method.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { parseBoundedJson } from "@gpve/kit/bounded-json.ts";
 import { parseForm } from "../form.ts";
 
 export interface RawParams {
@@ -38,8 +39,9 @@ export function collectParams(query: string, body: Buffer, kind: BodyKind): RawP
 function parseJsonObject(body: Buffer): Record<string, unknown> {
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(body));
+    value = parseBoundedJson(new TextDecoder("utf-8", { fatal: true }).decode(body));
   } catch (cause) {
+    if (isAppError(cause)) throw cause;
     throw new AppError("internal.error", "malformed JSON string in request body", { cause, pveStatus: 500 });
   }
   if (value === null) return {};
