@@ -51,8 +51,12 @@ main(process.argv.slice(2)).then(
     process.exitCode = code;
   },
   (err: unknown) => {
-    processIo.err(`gpve: ${messageOf(err)}`);
-    if (!(err instanceof AppError) && err instanceof Error && err.stack !== undefined)
+    const isFull = (err as NodeJS.ErrnoException).code === "ENOSPC";
+    const next = isFull
+      ? ": the data directory's disk is full; free some space, or choose another with --data DIR"
+      : "";
+    processIo.err(`gpve: ${messageOf(err)}${next}`);
+    if (!isFull && !(err instanceof AppError) && err instanceof Error && err.stack !== undefined)
       processIo.err(err.stack);
     process.exit(err instanceof AppError ? errorKinds[err.kind].exit : 1);
   },

@@ -37,7 +37,7 @@ export function openDataDir(path: string): DataDir {
       { cause },
     );
   }
-  const known = readJsonFile(file("instance.json")) as InstanceFile | undefined;
+  const known = readInstance(file("instance.json"));
   if (known === undefined) {
     const fresh: InstanceFile = { version: DATA_VERSION, instanceId: randomBytes(3).toString("hex") };
     writeFileAtomic(file("instance.json"), `${JSON.stringify(fresh)}\n`);
@@ -50,4 +50,22 @@ export function openDataDir(path: string): DataDir {
     );
   }
   return { path, instanceId: known.instanceId, file };
+}
+
+/** undefined = a new directory. Half a file is no new directory: guests may still run under its old name. */
+function readInstance(path: string): InstanceFile | undefined {
+  try {
+    const known = readJsonFile(path) as Partial<InstanceFile> | undefined;
+    if (known === undefined) return undefined;
+    const { version, instanceId } = known;
+    if (typeof version !== "number" || !/^[0-9a-f]{6}$/.test(instanceId ?? ""))
+      throw new Error("it names no instance");
+    return known as InstanceFile;
+  } catch (cause) {
+    throw new AppError(
+      "config.invalid",
+      `${path} is damaged (${(cause as Error).message}): put back the one of a backup, or choose another data directory with --data DIR`,
+      { cause },
+    );
+  }
 }
