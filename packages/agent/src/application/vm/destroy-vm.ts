@@ -26,7 +26,12 @@ export function checkDestroyable(host: VmHost, vmid: number): VmConfig {
   return config;
 }
 
-export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArgs> {
+interface DestroyState {
+  /** The configuration was there when it began: that it is gone is then its own doing. */
+  begun?: boolean;
+}
+
+export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArgs, DestroyState> {
   return {
     type: "qmdestroy",
     // Once a disk is gone there is no way back: a crash goes on where it was.
@@ -34,9 +39,9 @@ export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArg
     steps: [
       {
         name: "destroy",
-        run: async ({ args, log, warn, clock, signal }) => {
+        run: async ({ args, state, log, warn, clock, signal, checkpoint }) => {
           const { vmid } = args;
-          const config = host.configs.find(vmid);
+          const config = state.begun === true ? host.configs.find(vmid) : host.configs.get(vmid);
           if (config === undefined) return;
           const lock = config.values["lock"];
           if (lock !== undefined && lock !== "destroyed" && lock !== "suspended" && !args.skiplock) {
@@ -45,6 +50,8 @@ export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArg
           requireStopped(host, vmid);
           if (config.values["template"] === "1")
             await requireNoClones(host, ownedVolumes(host, vmid, config));
+          state.begun = true;
+          await checkpoint();
           await host.configs.change(vmid, (current) => ({
             ...current,
             values: { ...current.values, lock: "destroyed" },

@@ -381,6 +381,18 @@ describe("a VM", () => {
     expect(node.images(100)).toEqual(["vm-100-disk-0.qcow2"]);
   });
 
+  it("is destroyed once: who asks again at the same time hears that it is gone", async () => {
+    await node.add(150, {});
+    const both = await Promise.all([
+      exit(`DELETE ${VM}`, { vmid: 150 }, "root"),
+      exit(`DELETE ${VM}`, { vmid: 150 }, "root"),
+    ]);
+    expect(both.toSorted((a = "", b = "") => a.localeCompare(b))).toEqual([
+      "Configuration file 'nodes/n1/qemu-server/150.conf' does not exist",
+      "OK",
+    ]);
+  });
+
   it("is destroyed with its disks, unless it runs or is protected", async () => {
     await node.run(100);
     await expect(node.call(`DELETE ${VM}`, { vmid: 100 })).rejects.toThrow(

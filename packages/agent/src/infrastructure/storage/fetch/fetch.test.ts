@@ -28,7 +28,13 @@ beforeAll(async () => {
     else if (req.url === "/round") res.writeHead(302, { location: "/round" }).end();
     else if (req.url === "/odd") res.writeHead(302, { location: "file:///etc/passwd" }).end();
     else if (req.url === "/huge") res.writeHead(200, { "content-length": String(2 ** 52) }).end();
-    else if (req.url === "/cut") {
+    else if (req.url === "/endless") {
+      const more = (): void => {
+        while (!res.destroyed && res.write(Buffer.alloc(1024 * 1024)));
+      };
+      res.on("drain", more);
+      more();
+    } else if (req.url === "/cut") {
       res.writeHead(200, { "content-length": "100" });
       res.write("x");
       setTimeout(() => res.destroy(), 10);
@@ -131,6 +137,15 @@ describe("fetching by HTTP", () => {
     await expect(
       fetcher.download(http + path, at("x"), { ...verified, progress: () => undefined }),
     ).rejects.toThrow(text);
+  });
+
+  it("ends a body of unknown length before it fills the storage", async () => {
+    let looks = 0;
+    const freeBytes = async (): Promise<number> => (++looks < 3 ? 2 ** 40 : 2 ** 20);
+    const careful = new HttpFetcher({ userAgent: "test", freeBytes });
+    await expect(
+      careful.download(`${http}/endless`, at("x"), { ...verified, progress: () => undefined }),
+    ).rejects.toThrow("the storage is full after 3");
   });
 
   it("does not take a cut body for a whole one, nor wait for nobody", async () => {

@@ -4,7 +4,6 @@ import { statfs } from "node:fs/promises";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { dirname } from "node:path";
-import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 
@@ -16,13 +15,23 @@ export interface HttpFetchOptions {
 const MAX_REDIRECTS = 10;
 const IDLE_MS = 60_000;
 
+/** Left to those who already use the storage. */
+const RESERVE_BYTES = 256 * 1024 * 1024;
+const LOOK_EVERY_BYTES = 16 * 1024 * 1024;
+
 export class HttpFetcher {
   readonly #userAgent: string;
   readonly #proxy: () => string | undefined;
+  readonly #freeBytes: (folder: string) => Promise<number>;
 
   /** `proxy`: the datacenter's `http_proxy`, through which everything goes; it may hold a password. */
-  constructor(deps: { readonly userAgent: string; readonly proxy?: () => string | undefined }) {
+  constructor(deps: {
+    readonly userAgent: string;
+    readonly proxy?: () => string | undefined;
+    readonly freeBytes?: (folder: string) => Promise<number>;
+  }) {
     this.#userAgent = deps.userAgent;
+    this.#freeBytes = deps.freeBytes ?? freeBytesOf;
     this.#proxy = deps.proxy ?? (() => undefined);
   }
 
@@ -51,21 +60,28 @@ export class HttpFetcher {
   ): Promise<number> {
     const response = await this.#follow("GET", url, options);
     const total = Number(response.headers["content-length"] ?? 0);
-    const facts = await statfs(dirname(path));
-    if (total > facts.bavail * facts.bsize) {
+    const free = (): Promise<number> => this.#freeBytes(dirname(path));
+    if (total > (await free())) {
       response.destroy();
-      throw new AppError("capacity.exceeded", `not enough space on the storage for ${total} bytes`, {
-        pveStatus: 500,
-      });
+      throw noSpace(`not enough space on the storage for ${total} bytes`);
     }
     let received = 0;
-    const meter = new Transform({
-      transform(chunk: Buffer, _encoding, next) {
+    let lookAgainAt = LOOK_EVERY_BYTES;
+    // Nobody says how long some bodies are, and others write to the storage meanwhile.
+    const isRoomLeft = async (): Promise<void> => {
+      if (received < lookAgainAt) return;
+      lookAgainAt = received + LOOK_EVERY_BYTES;
+      if ((await free()) < RESERVE_BYTES)
+        throw noSpace(`the storage is full after ${received} bytes of '${shown(url)}'`);
+    };
+    const meter = async function* (body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+      for await (const chunk of body) {
         received += chunk.length;
         if (total > 0) options.progress(Math.min(1, received / total));
-        next(null, chunk);
-      },
-    });
+        await isRoomLeft();
+        yield chunk;
+      }
+    };
     await pipeline(response, meter, createWriteStream(path, { flags: "w", mode: 0o600 }), {
       signal: options.signal,
     }).catch((err: unknown) => {
@@ -143,4 +159,13 @@ function failed(message: string, cause?: unknown): AppError {
 /** Queries and passwords may be secret. */
 function shown(url: string): string {
   return url.replace(/\?.*$/, "").replace(/^(https?:\/\/)[^/@]*@/, "$1");
+}
+
+async function freeBytesOf(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder);
+  return bavail * bsize;
+}
+
+function noSpace(message: string): AppError {
+  return new AppError("capacity.exceeded", message, { pveStatus: 500 });
 }
