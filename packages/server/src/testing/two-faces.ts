@@ -1,0 +1,343 @@
+// Both faces of a server over one real authoriser, one set of records and one agent with its real methods. Work that an
+// agent would start is accepted and not done: what is of interest is who may ask for it.
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { createAgent, type ExtensionHandler } from "@gpve/agent/application/agent.ts";
+import { createBackupExtensions } from "@gpve/agent/presentation/pve/backup-extensions.ts";
+import { createBackupHandlers } from "@gpve/agent/presentation/pve/backup-handlers.ts";
+import { createTaskHandlers } from "@gpve/agent/presentation/pve/task-handlers.ts";
+import { createVmExtensions } from "@gpve/agent/presentation/pve/vm-create.ts";
+import { createVmHandlers } from "@gpve/agent/presentation/pve/vm-handlers.ts";
+import { VmWorld } from "@gpve/agent/testing/vm-world.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import type { NodeReport } from "@gpve/domain/node/runtime.ts";
+import type { RequestLogger } from "@gpve/domain/request/context.ts";
+import { methodByKey } from "@gpve/domain/schema/method-table.ts";
+import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
+import type { Task } from "@gpve/domain/task/task.ts";
+import { taskRecordId } from "@gpve/domain/task/task-record.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
+import { aclDef, aclId, groupsDef, poolsDef, rolesDef, usersDef } from "../application/access/collections.ts";
+import { ownedStore } from "../application/fresh-reads.ts";
+import { MemoryNodeBoard } from "../application/node/board.ts";
+import { NodeCalls } from "../application/node/call-agent.ts";
+import type { Membership } from "../application/node/membership.ts";
+import { nodeRecords } from "../application/node/collections.ts";
+import { StorageDefinitions } from "../application/storage/storage-definitions.ts";
+import { taskRecords } from "../application/task/recent-tasks.ts";
+import { applyObjectsOperation } from "../application/v1/apply-objects.ts";
+import { eventCollection } from "../application/v1/events.ts";
+import { metaCollection } from "../application/v1/object-meta.ts";
+import { createKindAdapters } from "../application/v1/kind-adapters.ts";
+import { composePveHandlers } from "../compose-pve-handlers.ts";
+import { composeV1, type V1Parts } from "../compose-v1.ts";
+import { LocalAgent } from "../infrastructure/agent-client/local-agent.ts";
+import { createConsoleHandlers } from "../presentation/http/console/console-handlers.ts";
+import { createEntry } from "../presentation/http/entry.ts";
+import { createPveApi } from "../presentation/http/pve/pve-api.ts";
+import { actorOf, openAccessFixture } from "./access-fixture.ts";
+
+export const UPID = "UPID:n1:00000001:00000002:65000000:qmstart:100:root@pam:";
+const EVENT = "01J00000000000000000000000";
+const CONF = [
+  "agent: 1",
+  "boot: order=scsi0",
+  "ciuser: joe",
+  "cores: 2",
+  "description: web",
+  "ide2: none,media=cdrom",
+  "memory: 64",
+  "net0: virtio=BC:24:11:00:00:01,bridge=vmbr0",
+  "onboot: 1",
+  "scsi0: local:100/vm-100-disk-0.qcow2,size=1M",
+  "tags: a",
+  "vga: std",
+  "",
+].join("\n");
+
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+export interface TwoFaces {
+  readonly records: Records;
+  ask(as: string, method: string, path: string, body?: unknown): Promise<Answer>;
+  /** How the task of an apply ended. */
+  ended(task: string): Promise<string>;
+  /** Puts everything back that requests may have changed. */
+  reset(): Promise<void>;
+  addUser(userid: string, privileges: readonly string[]): Promise<void>;
+  close(): Promise<void>;
+}
+
+class Node extends VmWorld {
+  constructor(records: Records) {
+    super(records);
+  }
+}
+
+export async function openTwoFaces(): Promise<TwoFaces> {
+  const fix = await openAccessFixture();
+  const { records, access, clock } = fix;
+  const world = new Node(records);
+  const { agent, engine: agentEngine } = agentOf(world, fix.access.accessOf);
+  const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
+  const directory = { connection: (node: string) => (node === "n1" ? new LocalAgent(agent) : undefined) };
+  const calls = new NodeCalls({ agents: () => directory, localNode: "n1", decide: access.decide });
+  const { engine } = testEngine();
+  const adapters = createKindAdapters({
+    board,
+    ownNode: () => undefined,
+    tasks: taskRecords,
+    vmActions: {
+      callNode: async (node, route, params, ctx) => (await calls.call(node, route, params, ctx)).data,
+      taskEnd: async () => undefined,
+      reported: async () => undefined,
+    },
+  });
+  engine.register(applyObjectsOperation({ records, clock, adapters, accessOf: access.accessOf, log: quiet }));
+  await engine.start();
+  await agentEngine.start();
+  let requests = 0;
+  const shared = {
+    authenticate: ({ authorization }: { readonly authorization: string | undefined }) =>
+      Promise.resolve({ actor: actorOf(authorization?.replace("Test ", "")), via: "ticket" as const }),
+    accessOf: access.accessOf,
+    audit: async () => undefined,
+    observe: () => undefined,
+    trace: <T>(_name: string, _attributes: object, run: (parent: undefined) => Promise<T>) => run(undefined),
+    log: quiet,
+    newRequestId: () => `r${++requests}`,
+    delay: async () => undefined,
+  };
+  const storages = new StorageDefinitions(records);
+  await storages.ensureDefault("/nowhere/local");
+  const reach = { calls, localNode: "n1", tickets: fix.tickets, certificate: () => "CERT" };
+  const parts = {
+    records,
+    access,
+    board,
+    storages,
+    reads: ownedStore,
+    nodeName: "n1",
+    clusterName: undefined,
+    membership: {} as Membership,
+  };
+  const pve = createPveApi({
+    ...shared,
+    decide: access.decide,
+    calls,
+    localNode: "n1",
+    knowsNode: (node) => node === "n1",
+    uploads: { open: () => Promise.reject(new Error("no uploads here")) },
+    fresh: async () => undefined,
+    handlers: {
+      ...composePveHandlers({ ...parts, ...reach, caPem: () => "CA" }),
+      ...createConsoleHandlers(reach),
+    },
+  });
+  const stop = new AbortController();
+  const v1 = composeV1({
+    shared,
+    records,
+    clock,
+    engine,
+    board,
+    calls,
+    adapters,
+    shutdown: stop.signal,
+    membership: { invite: async () => ({ token: "t", expiresAt: 1 }) },
+    pki: { caFingerprint: "AA" },
+    audit: { list: async function* () {}, verify: async () => ({ ok: true }) },
+    store: {},
+  } as unknown as V1Parts);
+  const server = createServer(createEntry({ pve, v1, log: quiet }));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const reset = () => records.transact(putEverything);
+  await reset();
+  board.accept({
+    node: "n1",
+    guests: [{ vmid: 102, type: "qemu", status: "running" }],
+  } as unknown as NodeReport);
+  return {
+    records,
+    reset,
+    ask: async (as, method, path, body) => {
+      const response = await fetch(base + path, {
+        method,
+        headers: {
+          authorization: `Test ${as}`,
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      if (path.includes("watch=1")) return { status: response.status, text: await firstObjects(response) };
+      return { status: response.status, text: await response.text() };
+    },
+    ended: async (task) => (await engine.wait(task)).exitStatus ?? "",
+    addUser: (userid, privileges) =>
+      records.transact((tx) => {
+        const roleid = userid.replace("@pve", "");
+        tx.put(rolesDef, roleid, { roleid, privileges: [...privileges] });
+        tx.put(usersDef, userid, { userid, enable: true, expire: 0, groups: [] });
+        const entry = { path: "/", type: "user", ugid: userid, roleid, propagate: true } as const;
+        tx.put(aclDef, aclId(entry), entry);
+      }),
+    close: async () => {
+      stop.abort(new Error("the test ends"));
+      v1.close();
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await engine.stop();
+      await agentEngine.stop();
+      world.remove();
+      await fix[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** A watch shows everything first, then says so. */
+async function firstObjects(response: Response): Promise<string> {
+  let text = "";
+  const reader = response.body?.getReader();
+  while (response.status === 200 && !text.includes("BOOKMARK")) {
+    const next = await reader?.read();
+    if (next === undefined || next.done) break;
+    text += Buffer.from(next.value).toString();
+  }
+  await reader?.cancel();
+  return text;
+}
+
+/** What is as it should be is not written: permissions are worked out anew after every write. */
+function sparing(tx: Tx): Tx {
+  return {
+    get: (collection, id) => tx.get(collection, id),
+    list: (collection) => tx.list(collection),
+    put: (collection, id, value) => {
+      const found = tx.get(collection, id)?.value;
+      if (JSON.stringify(found) !== JSON.stringify(value)) tx.put(collection, id, value);
+    },
+    delete: (collection, id) => {
+      if (tx.get(collection, id) !== undefined) tx.delete(collection, id);
+    },
+  };
+}
+
+function putEverything(outer: Tx): void {
+  const tx = sparing(outer);
+  for (const vmid of [100, 102])
+    tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node: "n1", conf: CONF }));
+  tx.delete(guestCollection, "101");
+  const node = { name: "n1", nodeid: 1, address: "127.0.0.1", port: 1, certFingerprint: "", joinedAt: 1 };
+  tx.put(nodeRecords, "n1", { ...node, labels: {}, taints: [] });
+  tx.put(poolsDef, "t1", { poolid: "t1", vms: [], storage: [] });
+  tx.delete(poolsDef, "t2");
+  tx.put(groupsDef, "g1", { groupid: "g1" });
+  tx.put(usersDef, "u1@pve", { userid: "u1@pve", enable: true, expire: 0, groups: ["g1"] });
+  tx.delete(usersDef, "u2@pve");
+  tx.put(rolesDef, "r1", { roleid: "r1", privileges: ["VM.Audit"] });
+  tx.delete(rolesDef, "r2");
+  const entry = { type: "user", ugid: "u1@pve", roleid: "r1", propagate: true } as const;
+  tx.put(aclDef, aclId({ ...entry, path: "/vms/100" }), { ...entry, path: "/vms/100" });
+  tx.delete(aclDef, aclId({ ...entry, path: "/vms/102" }));
+  for (const { id } of tx.list(metaCollection)) tx.delete(metaCollection, id);
+  tx.put(taskRecords, taskRecordId(UPID) ?? "", { upid: UPID, endtime: 2, exitstatus: "OK" });
+  tx.put(eventCollection, EVENT, {
+    type: "Normal",
+    reason: "Started",
+    message: "m",
+    object: { kind: "Node", name: "n1" },
+    node: "n1",
+    count: 1,
+    firstAt: 1,
+    lastAt: 1,
+  });
+}
+
+function agentOf(world: VmWorld, accessOf: Parameters<typeof createAgent>[0]["accessOf"]) {
+  const { engine } = testEngine();
+  const accepted = async ({ type, subject, actor }: { type: string; subject?: string; actor: string }) => ({
+    upid: `UPID:n1:00000001:00000002:65000000:${type}:${subject ?? ""}:${actor}:`,
+  });
+  // Everything but the start of work, and work on the spot, is the real engine's.
+  const idle = new Proxy(engine, {
+    get: (target, name) => {
+      if (name === "submit") return accepted;
+      if (name === "withResource") return async () => undefined;
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === "function" ? (value.bind(target) as unknown) : value;
+    },
+  }) as OperationEngine;
+  const { host } = world;
+  const task = {
+    upid: UPID,
+    node: "n1",
+    type: "qmstart",
+    id: "100",
+    authid: "root@pam",
+    starttime: 1,
+    endtime: 2,
+    exitstatus: "OK",
+  };
+  const done: ExtensionHandler = () => "UPID:x";
+  const agent = createAgent({
+    node: "n1",
+    handlers: [
+      createVmHandlers({
+        host,
+        engine: idle,
+        sampled: () => undefined,
+        imageStorages: () => ["local"],
+        archivedConfig: () => Promise.reject(new Error("nothing was ever saved")),
+      }),
+      createBackupHandlers({ host, tools: {} as never, engine: idle, poolMembers: () => undefined }),
+      createTaskHandlers({
+        tasks: {
+          get: () => task as unknown as Task,
+          list: () => [task as unknown as Task],
+          stop: async () => undefined,
+        },
+        logs: { read: async () => ({ rows: [{ n: 1, t: "x" }], total: 1 }) } as never,
+      }),
+      // What these need is all declared; what they would do is not of interest here.
+      {
+        "GET /nodes/{node}/status": () => ({}),
+        "PUT /nodes/{node}/dns": () => null,
+        "GET /nodes/{node}/storage/{storage}/content": () => [],
+        "POST /nodes/{node}/storage/{storage}/download-url": () => "UPID:x",
+      },
+    ],
+    extensions: {
+      ...createVmExtensions({ host, engine: idle }),
+      ...createBackupExtensions({ host, engine: idle }),
+      "POST /gpve/nodes/{node}/probe": done,
+      "GET /gpve/nodes/{node}/images": () => [],
+      "POST /gpve/nodes/{node}/images/{image}/pull": done,
+      "POST /gpve/nodes/{node}/images/{image}/build": done,
+      "GET /gpve/nodes/{node}/vms/{vmid}/screenshot": () => ({ png: "" }),
+      "GET /gpve/nodes/{node}/vms/{vmid}/log": () => ({ lines: [] }),
+      "POST /gpve/nodes/{node}/vms/{vmid}/consoles": () => ({ port: 5900, upid: "UPID:x", password: "p" }),
+    },
+    validate: (route, params, source) => {
+      const method = methodByKey(route);
+      if (method === undefined) throw new AppError("internal.error", `no such route: ${route}`);
+      return requireValidParams(method, params, { source });
+    },
+    accessOf,
+    logFor: () => quiet,
+  });
+  return { agent, engine };
+}
+
+const quiet: RequestLogger = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+};
