@@ -1,34 +1,17 @@
 // Which etcd member to talk to: the last good one, until it fails.
-import { type Client, type ConnectError, createClient } from "@connectrpc/connect";
-import { Http2SessionManager, createGrpcTransport } from "@connectrpc/connect-node";
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { ConnectError } from "@connectrpc/connect";
+import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { KV, Lease, Watch } from "../gen/proto/etcdserverpb/rpc_pb.ts";
 import { judge } from "./etcd-errors.ts";
-
-export interface TlsFiles {
-  readonly ca?: string | Uint8Array;
-  readonly cert?: string | Uint8Array;
-  readonly key?: string | Uint8Array;
-}
+import { type Endpoint, type Link, endpointOf } from "./link.ts";
 
 export interface EndpointsOptions {
-  /** `https://host:2379`, or `http://…` where no TLS is wanted. */
-  readonly endpoints: readonly string[];
-  readonly tls?: TlsFiles;
+  readonly links: readonly Link[];
   readonly clock: Clock;
   /** For one attempt at one endpoint. */
   readonly attemptMs: number;
   /** For all attempts together. */
   readonly deadlineMs: number;
-}
-
-export interface Endpoint {
-  readonly url: string;
-  readonly session: Http2SessionManager;
-  readonly kv: Client<typeof KV>;
-  readonly watch: Client<typeof Watch>;
-  readonly lease: Client<typeof Lease>;
 }
 
 export interface AttemptOptions {
@@ -57,9 +40,9 @@ export class Endpoints {
   #current = 0;
 
   constructor(options: EndpointsOptions) {
-    if (options.endpoints.length === 0) throw new AppError("config.invalid", "no etcd endpoint is given");
+    if (options.links.length === 0) throw new AppError("config.invalid", "no etcd endpoint is given");
     this.#options = options;
-    this.#all = options.endpoints.map((url) => connectTo(url, options.tls ?? {}));
+    this.#all = options.links.map(endpointOf);
   }
 
   get closed(): AbortSignal {
@@ -68,7 +51,7 @@ export class Endpoints {
 
   close(): void {
     this.#closed.abort(new AppError("store.unavailable", "the connection to etcd has been closed"));
-    for (const endpoint of this.#all) endpoint.session.abort();
+    for (const { link } of this.#all) link.close();
   }
 
   /** Runs a call at the current endpoint, moving on to others as far as that is safe. */
@@ -114,20 +97,19 @@ export class Endpoints {
     const endpoint = this.#all[this.#current];
     if (endpoint === undefined) return undefined;
     const { clock, attemptMs } = this.#options;
-    const { promise: late, resolve } = Promise.withResolvers<"late">();
-    const cancel = clock.after(attemptMs, () => resolve("late"));
-    const onAbort = (): void => resolve("late");
-    signal.addEventListener("abort", onAbort, { once: true });
+    const { promise: late, resolve } = Promise.withResolvers<string>();
+    const tooLate = (): void => resolve("no connection in time");
+    const cancel = clock.after(attemptMs, tooLate);
+    signal.addEventListener("abort", tooLate, { once: true });
     try {
-      const state = await Promise.race([endpoint.session.connect(), late]);
-      if (state === "open" || state === "idle") return endpoint;
-      const reason = state === "late" ? "no connection in time" : messageOf(endpoint.session.error());
+      const reason = await Promise.race([endpoint.link.connect(), late]);
+      if (reason === undefined) return endpoint;
       failures.set(endpoint.url, reason);
       this.moveOnFrom(endpoint);
       return undefined;
     } finally {
       cancel();
-      signal.removeEventListener("abort", onAbort);
+      signal.removeEventListener("abort", tooLate);
     }
   }
 
@@ -159,30 +141,4 @@ export class Endpoints {
     }
     this.closed.throwIfAborted();
   }
-}
-
-function connectTo(url: string, tls: TlsFiles): Endpoint {
-  // Pings find a member that is stopped or cut off while its connection looks alive.
-  const session = new Http2SessionManager(
-    url,
-    {
-      pingIntervalMs: 2_000,
-      pingTimeoutMs: 2_000,
-      pingIdleConnection: false,
-      idleConnectionTimeoutMs: 60_000,
-    },
-    {
-      ...(tls.ca === undefined ? {} : { ca: Buffer.from(tls.ca) }),
-      ...(tls.cert === undefined ? {} : { cert: Buffer.from(tls.cert) }),
-      ...(tls.key === undefined ? {} : { key: Buffer.from(tls.key) }),
-    },
-  );
-  const transport = createGrpcTransport({ baseUrl: url, sessionManager: session });
-  return {
-    url,
-    session,
-    kv: createClient(KV, transport),
-    watch: createClient(Watch, transport),
-    lease: createClient(Lease, transport),
-  };
 }

@@ -16,15 +16,19 @@ import type {
 import { utf8 } from "../keys.ts";
 import { noLease, requireTtl } from "../refusals.ts";
 import { checkTxn, readsOnly, requireKey } from "../txn-rules.ts";
-import { Endpoints, type TlsFiles } from "./endpoints.ts";
+import { Endpoints } from "./endpoints.ts";
 import { judge } from "./etcd-errors.ts";
 import { fromRange, fromTxn, revisionOf, toRange, toTxn } from "./etcd-messages.ts";
 import { watchEtcd } from "./etcd-watch.ts";
+import { type Link, type TlsFiles, linkTo } from "./link.ts";
 
-export interface EtcdOptions {
+export interface EtcdOptions extends EtcdLimits {
   /** `https://host:2379`, or `http://…` where no TLS is wanted. */
   readonly endpoints: readonly string[];
   readonly tls?: TlsFiles;
+}
+
+export interface EtcdLimits {
   readonly clock?: Clock;
   /** For one attempt at one endpoint; default 3 s. */
   readonly attemptMs?: number;
@@ -34,7 +38,13 @@ export interface EtcdOptions {
 
 /** Connects lazily: a cluster that is down is told by the first call. */
 export function openEtcdStore(options: EtcdOptions): Store {
-  return new EtcdStore(options);
+  const links = options.endpoints.map((url) => linkTo(url, options.tls ?? {}));
+  return new EtcdStore(links, options);
+}
+
+/** Over lines that somebody else keeps up, such as an agent's to its servers. */
+export function etcdStoreOver(links: readonly Link[], options: EtcdLimits = {}): Store {
+  return new EtcdStore(links, options);
 }
 
 class EtcdStore implements Store {
@@ -44,13 +54,12 @@ class EtcdStore implements Store {
   readonly #attemptMs: number;
   readonly #deadlineMs: number;
 
-  constructor(options: EtcdOptions) {
+  constructor(links: readonly Link[], options: EtcdLimits) {
     this.#clock = options.clock ?? systemClock;
     this.#attemptMs = options.attemptMs ?? 3_000;
     this.#deadlineMs = options.deadlineMs ?? 10_000;
     this.#endpoints = new Endpoints({
-      endpoints: options.endpoints,
-      ...(options.tls === undefined ? {} : { tls: options.tls }),
+      links,
       clock: this.#clock,
       attemptMs: this.#attemptMs,
       deadlineMs: this.#deadlineMs,

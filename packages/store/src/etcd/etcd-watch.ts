@@ -4,9 +4,10 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { StoreEvent, WatchBatch, WatchRequest, Watching } from "../port.ts";
-import { type Endpoint, type Endpoints, REQUIRE_LEADER } from "./endpoints.ts";
+import { type Endpoints, REQUIRE_LEADER } from "./endpoints.ts";
 import { judge } from "./etcd-errors.ts";
 import { fromEvent, revisionOf } from "./etcd-messages.ts";
+import type { Endpoint } from "./link.ts";
 import type { WatchRequestSchema, WatchResponse } from "../gen/proto/etcdserverpb/rpc_pb.ts";
 
 export interface WatchDeps {

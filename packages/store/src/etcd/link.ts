@@ -1,0 +1,89 @@
+// A line to one member: of our own making, or one that somebody else keeps up.
+import { type Client, type Transport, createClient } from "@connectrpc/connect";
+import { Http2SessionManager, createGrpcTransport } from "@connectrpc/connect-node";
+import { messageOf } from "@gpve/contracts/errors.ts";
+import { KV, Lease, Watch } from "../gen/proto/etcdserverpb/rpc_pb.ts";
+
+export interface TlsFiles {
+  readonly ca?: string | Uint8Array;
+  readonly cert?: string | Uint8Array;
+  readonly key?: string | Uint8Array;
+}
+
+export interface Link {
+  readonly url: string;
+  /** Why it cannot be used now; undefined when it can. */
+  connect(): Promise<string | undefined>;
+  /** Asked anew for each call, so that a replaced connection is picked up. */
+  transport(): Transport;
+  close(): void;
+}
+
+interface Clients {
+  readonly kv: Client<typeof KV>;
+  readonly watch: Client<typeof Watch>;
+  readonly lease: Client<typeof Lease>;
+}
+
+export interface Endpoint extends Clients {
+  readonly url: string;
+  readonly link: Link;
+}
+
+export function linkTo(url: string, tls: TlsFiles): Link {
+  // Pings find a member that is stopped or cut off while its connection looks alive.
+  const session = new Http2SessionManager(
+    url,
+    {
+      pingIntervalMs: 2_000,
+      pingTimeoutMs: 2_000,
+      pingIdleConnection: false,
+      idleConnectionTimeoutMs: 60_000,
+    },
+    {
+      ...(tls.ca === undefined ? {} : { ca: Buffer.from(tls.ca) }),
+      ...(tls.cert === undefined ? {} : { cert: Buffer.from(tls.cert) }),
+      ...(tls.key === undefined ? {} : { key: Buffer.from(tls.key) }),
+    },
+  );
+  const transport = createGrpcTransport({ baseUrl: url, sessionManager: session });
+  return {
+    url,
+    async connect() {
+      const state = await session.connect();
+      return state === "open" || state === "idle" ? undefined : messageOf(session.error());
+    },
+    transport: () => transport,
+    close: () => session.abort(),
+  };
+}
+
+export function endpointOf(link: Link): Endpoint {
+  let known: { readonly transport: Transport; readonly clients: Clients } | undefined;
+  const now = (): Clients => {
+    const transport = link.transport();
+    if (known?.transport !== transport) known = { transport, clients: clientsOn(transport) };
+    return known.clients;
+  };
+  return {
+    url: link.url,
+    link,
+    get kv() {
+      return now().kv;
+    },
+    get watch() {
+      return now().watch;
+    },
+    get lease() {
+      return now().lease;
+    },
+  };
+}
+
+function clientsOn(transport: Transport): Clients {
+  return {
+    kv: createClient(KV, transport),
+    watch: createClient(Watch, transport),
+    lease: createClient(Lease, transport),
+  };
+}
