@@ -16,6 +16,7 @@ import { debianRecipe } from "./infrastructure/images/debian/build-debian.ts";
 import { fetchText } from "./infrastructure/images/fetch-text.ts";
 import { cachedImage } from "./infrastructure/images/image-cache.ts";
 import type { ImageRecipe } from "./infrastructure/images/image-recipe.ts";
+import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
 import { tinyRecipe } from "./infrastructure/images/tiny/build-tiny.ts";
 import { HttpFetcher } from "./infrastructure/storage/fetch/http-fetcher.ts";
 import { HostStorageFiles } from "./infrastructure/storage/fetch/storage-files.ts";
@@ -26,6 +27,7 @@ export interface ImageSettings {
   readonly storages: NodeStorages;
   readonly engine: OperationEngine;
   readonly exec: Exec;
+  readonly imageTools: ImageTools;
   readonly catalogue?: readonly CatalogueImage[];
 }
 
@@ -40,7 +42,7 @@ export function composeImages(settings: ImageSettings): Readonly<Record<string, 
   };
   const deps: ImageOperationDeps = {
     storages,
-    files: new HostStorageFiles({ exec }),
+    files: new HostStorageFiles({ exec, tools: settings.imageTools }),
     fetcher,
     catalogue,
     fetchText: (url, signal) => fetchText(fetcher, url, signal),

@@ -25,6 +25,7 @@ import {
 } from "./application/storage/receive-file.ts";
 import { pruneBackupsOperation, removeVolumeOperation } from "./application/storage/remove-volume.ts";
 import { StorageStatisticsFiles } from "./infrastructure/rrd/storage-statistics.ts";
+import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
 import { DirPlugin } from "./infrastructure/storage/dir/dir-plugin.ts";
 import { HttpFetcher } from "./infrastructure/storage/fetch/http-fetcher.ts";
 import { SkopeoRegistry } from "./infrastructure/storage/fetch/skopeo-registry.ts";
@@ -44,6 +45,7 @@ export interface StorageSettings {
   readonly engine: OperationEngine;
   readonly clock: Clock;
   readonly exec: Exec;
+  readonly imageTools: ImageTools;
   readonly log: Logger;
 }
 
@@ -69,6 +71,7 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
       new DirPlugin({
         definition,
         exec: settings.exec,
+        tools: settings.imageTools,
         backupTime,
         guard: (each) => settings.guard.requireStorage(each, "used"),
         ...(settings.ownership === undefined ? {} : { ownership: settings.ownership }),
@@ -77,7 +80,7 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
     guard: (definition) => settings.guard.requireStorage(definition, "defined"),
     onProblem: (storage, problem) => log.warn({ storage, problem }, "storage cannot be used"),
   });
-  const files = new HostStorageFiles({ exec: settings.exec });
+  const files = new HostStorageFiles({ exec: settings.exec, tools: settings.imageTools });
   const fetcher = new HttpFetcher({ userAgent: `gpve/${PRODUCT_VERSION}`, proxy: settings.proxy });
   const statistics = new StorageStatisticsFiles(data.file("agent"));
   engine.register(removeVolumeOperation(storages));

@@ -62,6 +62,7 @@ import { connectConsole } from "./infrastructure/vm/console-socket.ts";
 import { HostFactsKeeper } from "./infrastructure/qemu/host-facts-keeper.ts";
 import { takeGuestFile } from "./infrastructure/vm/guest-written-file.ts";
 import { isExecutable } from "./infrastructure/host/executable.ts";
+import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
 import { newMac } from "./infrastructure/vm/new-mac.ts";
 import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
 import type { MappingHost } from "@gpve/domain/mapping/check-mapping.ts";
@@ -95,6 +96,7 @@ export interface VmParts {
   readonly storages: VmStorages & { imageStorages(): readonly string[] };
   readonly engine: OperationEngine;
   readonly exec: Exec;
+  readonly imageTools: ImageTools;
   readonly log: Logger;
   readonly clock: Clock;
   readonly qemuBinary: string;
@@ -179,7 +181,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     storages: parts.storages,
     network,
     cloudinit: new CloudinitVolumes({
-      exec: parts.exec,
+      tools: parts.imageTools,
       dns: new ResolvConf(),
       snippet: (volid) => readSnippet((named) => requireSnippet(parts, named), volid),
     }),
@@ -250,6 +252,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   });
   const tools = hostBackupTools({
     exec: parts.exec,
+    tools: parts.imageTools,
     clock,
     socketFolder: data.file("run"),
     hold: (connection) => spawnHolding(supervisor.path, ["hold"], connection),

@@ -25,6 +25,7 @@ import { createAgent, type Agent } from "./application/agent.ts";
 import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts";
 import { createReporter, type Reporter } from "./application/report/reporter.ts";
 import { composeHost } from "./compose-host.ts";
+import { composeImageTools } from "./compose-image-tools.ts";
 import { composeImages } from "./compose-images.ts";
 import { createStorageChecks } from "./application/storage/check-storage.ts";
 import { datacenterCollection } from "./application/vm/vm-configs.ts";
@@ -143,7 +144,9 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     return typeof set === "string" ? set : undefined;
   };
   const guard = new PathGuard({ node: nodeName, dataDir: data.path, storages: settings.storages });
+  const imageTools = composeImageTools({ data, exec: runExec, supervisor: settings.supervisor });
   const storage = composeStorage({
+    imageTools,
     data,
     proxy,
     guard,
@@ -155,7 +158,14 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     exec: runExec,
     log,
   });
-  const images = composeImages({ data, proxy, storages: storage.storages, engine, exec: runExec });
+  const images = composeImages({
+    data,
+    proxy,
+    storages: storage.storages,
+    engine,
+    exec: runExec,
+    imageTools,
+  });
   metrics.watchQueue("agent", () => engine.counts().waiting + engine.counts().running);
   const tasks =
     settings.serverTasks === undefined
@@ -163,6 +173,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       : joinDirectories([operations.tasks, settings.serverTasks]);
 
   const vms = await composeVms({
+    imageTools,
     data,
     guard,
     node: nodeName,

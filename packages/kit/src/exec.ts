@@ -17,6 +17,8 @@ export interface ExecOptions {
   readonly okCodes?: readonly number[];
   /** Killed when we die, however we die: for programs whose work is thrown away after a crash. */
   readonly diesWithUs?: boolean;
+  /** What messages call the program; default its file. */
+  readonly label?: string;
   /** False: stdout goes to `onLine` only, however much there is of it. */
   readonly keepOutput?: boolean;
   /** Called with every complete line of stdout and stderr as it arrives. */
@@ -56,16 +58,17 @@ function notInstalled(file: string, cause?: Error): AppError {
 }
 
 /** Runs a program to its end. Rejects with AppError naming program, exit code and the last words of stderr. */
-export const exec: Exec = (file, args, options = {}) => {
+export const exec: Exec = (program, args, options = {}) => {
+  const file = options.label ?? program;
   const { timeoutMs = 60_000, maxOutputBytes = 16 * 1024 * 1024, okCodes = [0] } = options;
   return new Promise((resolve, reject) => {
     if (options.signal?.aborted) {
       reject(new AppError("operation.cancelled", `${file} was not started: the request was cancelled`));
       return;
     }
-    const argv = [file, ...args];
-    const [program = file, ...rest] = options.diesWithUs === true ? dyingWithUs(argv) : argv;
-    const child = spawn(program, rest, {
+    const argv = [program, ...args];
+    const [first = program, ...rest] = options.diesWithUs === true ? dyingWithUs(argv) : argv;
+    const child = spawn(first, rest, {
       cwd: options.cwd,
       env: { ...(options.env ?? MINIMAL_ENV) },
       stdio: ["pipe", "pipe", "pipe"],
@@ -124,7 +127,7 @@ export const exec: Exec = (file, args, options = {}) => {
     };
     child.on("error", (cause: NodeJS.ErrnoException) => {
       finish();
-      if (cause.code === "ENOENT") reject(notInstalled(options.diesWithUs === true ? program : file, cause));
+      if (cause.code === "ENOENT") reject(notInstalled(options.diesWithUs === true ? first : program, cause));
       else
         reject(
           new AppError("internal.error", `cannot run ${file}: ${cause.message}`, { cause, data: { file } }),

@@ -81,6 +81,7 @@ static bool record_exit(pid_t child, uint64_t started, int status) {
 int main(int argc, char **argv) {
   if (argc > 2 && strcmp(argv[1], "terminal") == 0) return terminal_main(argv + 2);
   if (argc == 2 && strcmp(argv[1], "hold") == 0) return hold_main();
+  if (argc == 2 && strcmp(argv[1], "tool") == 0) return tool_main();
   const char *spec_path = NULL;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--spec") == 0) spec_path = argv[i + 1];
@@ -101,6 +102,7 @@ int main(int argc, char **argv) {
   signal(SIGALRM, too_late);
   alarm(START_SECONDS);
   if (!spec_read(spec_path, &spec)) return quit(failure());
+  if (spec.exit_file == NULL || spec.state == NULL) return quit("the spec names no state or exit file");
   if (spec.user_namespace && !user_namespace_enter()) return quit(failure());
   // Whatever folder the agent was in must be free to go.
   if (chdir("/") != 0) return quit("cannot enter /");

@@ -4,24 +4,21 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+enum { MAX_SPEC = 4 * 1024 * 1024 };
+
+// Without a path: from stdin.
 static char *slurp(const char *path, size_t *size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = path == NULL ? 0 : open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) { fail_errno("cannot open the spec %s", path); return NULL; }
-  struct stat info;
-  char *text = NULL;
-  if (fstat(fd, &info) != 0 || info.st_size > 4 * 1024 * 1024) fail("the spec %s cannot be read or is too large", path);
-  else text = malloc((size_t)info.st_size + 1);
+  char *text = malloc(MAX_SPEC + 1);
   size_t have = 0;
-  while (text != NULL && have < (size_t)info.st_size) {
-    ssize_t got = read(fd, text + have, (size_t)info.st_size - have);
-    if (got <= 0) break;
-    have += (size_t)got;
-  }
-  close(fd);
-  if (text != NULL) text[have] = '\0';
+  ssize_t got = 0;
+  while (text != NULL && have < MAX_SPEC && (got = read(fd, text + have, MAX_SPEC - have)) > 0) have += (size_t)got;
+  if (path != NULL) close(fd);
+  if (text == NULL || got < 0 || have == MAX_SPEC) { fail("the spec cannot be read or is too large"); return NULL; }
+  text[have] = '\0';
   *size = have;
   return text;
 }
@@ -59,6 +56,7 @@ static bool apply(struct spec *spec, const char *name, char **values) {
   if (strcmp(name, "cgroup") == 0) return ROOM(spec->cgroup_count, spec->cgroups) && (spec->cgroups[spec->cgroup_count++] = values[0], true);
   if (strcmp(name, "network") == 0) return (spec->own_network = strcmp(values[0], "own") == 0) || fail("unknown network \"%s\"", values[0]);
   if (strcmp(name, "userns") == 0) return (spec->user_namespace = strcmp(values[0], "own") == 0) || fail("unknown user namespace \"%s\"", values[0]);
+  if (strcmp(name, "parent") == 0) return int_in(values[0], 1, 4194304, "a process", &spec->parent);
   if (strcmp(name, "hold") == 0) return ROOM(spec->hold_count, spec->holds) && (spec->holds[spec->hold_count++] = values[0], true);
   if (strcmp(name, "limit") == 0) {
     if (!ROOM(spec->limit_count, spec->limit_name)) return false;
@@ -137,6 +135,5 @@ bool spec_read(const char *path, struct spec *spec) {
     if (!apply(spec, name, values)) return false;
   }
   if (spec->program == NULL || spec->arg_count == 0) return fail("the spec names no program");
-  if (spec->exit_file == NULL || spec->state == NULL) return fail("the spec names no state or exit file");
   return true;
 }

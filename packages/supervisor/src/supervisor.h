@@ -64,6 +64,7 @@ struct spec {
   gid_t gid;
   bool has_uid, has_gid, has_oom, own_network, user_namespace;
   int oom;
+  int parent; // of a tool: it ends with that process
 };
 
 // Fails with a message; the first failure wins. Everything returns false/-1 after calling it.
@@ -114,4 +115,5 @@ void qmp_pass(const char *socket_path, const int *fds, char *const *names, int c
 
 // terminal.c: a program on a terminal of its own.
 int terminal_main(char **argv);
+int tool_main(void);
 int hold_main(void);

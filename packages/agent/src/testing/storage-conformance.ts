@@ -155,7 +155,7 @@ export function storageConformance(name: string, open: () => Promise<StorageTarg
         const seen: number[] = [];
         const size = plugin.has("resize", `1/vm-1-disk-0.${format}`) ? 3 * MIB : 2 * MIB;
         const made = await plugin.importFrom(
-          { path: plugin.path(source), format: "raw", trusted: true },
+          { path: plugin.path(source), format: "raw", fromOutside: false },
           { vmid: newVmid(), format, size },
           { progress: (fraction) => seen.push(fraction) },
         );
@@ -185,7 +185,7 @@ export function storageConformance(name: string, open: () => Promise<StorageTarg
     it("leaves nothing behind when an import fails or is cancelled", async () => {
       const vmid = newVmid();
       const format = target.formats[0] ?? "raw";
-      const missing = { path: `${plugin.path("iso/none.iso")}`, format: "raw", trusted: true } as const;
+      const missing = { path: `${plugin.path("iso/none.iso")}`, format: "raw", fromOutside: false } as const;
       await expect(plugin.importFrom(missing, { vmid, format })).rejects.toThrow();
       const signal = AbortSignal.abort(new Error("stop"));
       await expect(plugin.alloc({ vmid, format, size: MIB }, { signal })).rejects.toThrow();

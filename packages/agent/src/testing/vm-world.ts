@@ -12,6 +12,7 @@ import { emptyVmConfig } from "@gpve/domain/vm/vm-config.ts";
 import type { PveHandlers, PveRouteKey } from "@gpve/domain/request/handler.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { exec } from "@gpve/kit/exec.ts";
+import { plainTools } from "../infrastructure/image-tools/image-tools.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import type { OperationView } from "@gpve/kit/operation/record.ts";
@@ -85,7 +86,7 @@ export class VmWorld extends StorageWorld {
         attach: async () => undefined,
       },
       cloudinit: new CloudinitVolumes({
-        exec,
+        tools: plainTools(exec),
         dns: { read: async () => ({}), write: async () => undefined },
         snippet: (volid) => readSnippet((named) => requireSnippet(this.host, named), volid),
       }),

@@ -1,4 +1,5 @@
 // What backing up and restoring needs of the outside.
+import type { ImageLayer } from "../storage/plugin.ts";
 
 export interface Extent {
   readonly length: number;
@@ -28,9 +29,9 @@ export interface TrackedDisk extends DiskAccess {
   changes(offset: number, length: number): Promise<readonly ChangedExtent[]>;
 }
 
-export interface ImageRequest {
-  readonly path: string;
-  readonly format: string;
+export interface ImageRequest extends ImageLayer {
+  /** Images below it, nearest first, as our records have them. */
+  readonly backing?: readonly ImageLayer[];
   readonly access: "ro" | "rw";
   /** How it stands back for others on the disk: 0 to 7 best effort, 8 only when nobody else wants it. */
   readonly ionice?: number;
@@ -92,8 +93,6 @@ export interface BackupTools {
   serveArchive(request: ServeArchiveRequest): Promise<ArchiveServer>;
   /** A path for a socket that is not in use. */
   socketPath(name: string): string;
-  /** The image becomes an empty qcow2 that reads as that NBD export where nothing was written to it. */
-  backByExport(path: string, size: number, socket: string, device: string): Promise<void>;
   /** Serves an image of a stopped VM while `use` runs. */
   withImage<T>(image: ImageRequest, use: (disk: DiskAccess) => Promise<T>): Promise<T>;
   /** A disk that a running QEMU exports. */

@@ -59,11 +59,16 @@ export interface BlockDescription {
   readonly format: "raw" | "qcow2" | "vmdk";
 }
 
-export interface ImageSource {
+export interface ImageLayer {
   readonly path: string;
   readonly format: "raw" | "qcow2" | "vmdk";
-  /** Came from outside (upload, download, import): nothing it says is believed before it was inspected. */
-  readonly trusted: boolean;
+}
+
+export interface ImageSource extends ImageLayer {
+  /** Images below it, nearest first, as our records have them. What an image says of others is never followed. */
+  readonly backing?: readonly ImageLayer[];
+  /** Upload, download, file of the host: is looked at as a whole before anything is made of it. */
+  readonly fromOutside: boolean;
   /** Read as it was in this internal snapshot. */
   readonly snapshot?: string;
   /** The image is only this part of the file: a member of an archive. */
@@ -106,8 +111,11 @@ export interface StoragePlugin {
   /** Path on this node; the file need not exist. */
   path(volname: string): string;
   block(volname: string): BlockDescription;
-  /** A disk image to import from: a volume, or a member of an OVA. */
-  source(volname: string): Promise<ImageSource>;
+  /**
+   * An image to read: a volume with all that it builds on, or a member of an OVA. Throws when the image names other files
+   * than our records do.
+   */
+  source(volname: string, of?: { readonly snapshot?: string | undefined }): Promise<ImageSource>;
   has(feature: StorageFeature, volname: string, of?: { readonly snapshot?: string }): boolean;
 
   alloc(request: AllocRequest, work?: StorageWork): Promise<string>;

@@ -4,6 +4,7 @@ import { backupVolumes } from "@gpve/domain/backup/backup-volumes.ts";
 import { archivedMicrovm } from "@gpve/domain/backup/archived-microvm.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { formatSize } from "@gpve/domain/schema/size.ts";
+import type { ImageLayer } from "@gpve/domain/storage/plugin.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { listDisks } from "@gpve/domain/vm/drive.ts";
 import { emptyVmConfig, type VmConfig } from "@gpve/domain/vm/vm-config.ts";
@@ -20,7 +21,9 @@ export interface BackupDisk {
   readonly storage: string;
   readonly volid: string;
   readonly path: string;
-  readonly format: string;
+  readonly format: ImageLayer["format"];
+  /** Images below it, as our records have them. */
+  readonly backing?: readonly ImageLayer[];
   readonly size: number;
   /** A template's. */
   readonly isBase: boolean;
@@ -56,17 +59,17 @@ async function diskOf(host: VmHost, key: string, file: string, device: number): 
     });
   const { plugin, volname, storage } = volumeOf(host, file);
   await plugin.activate();
-  const { filename, format } = plugin.block(volname);
   const { size } = await plugin.info(volname).catch((cause: unknown) => {
     throw new AppError("object.not_found", `no such volume '${file}': ${messageOf(cause)}`, {
       cause,
       pveStatus: 500,
     });
   });
+  const { path, format, backing = [] } = await plugin.source(volname);
   // QEMU does not know a TPM's state by itself: it is read beside the drives.
   const name = key === "tpmstate0" ? "drive-tpmstate0-backup" : `drive-${key}`;
   const { isBase } = plugin.parse(volname);
-  return { key, device, name, storage, volid: file, path: filename, format, size, isBase };
+  return { key, device, name, storage, volid: file, path, format, backing, size, isBase };
 }
 
 /** The configuration as it is, without snapshots and pending changes, and which device of the archive is which disk. */

@@ -114,8 +114,8 @@ function copyFile(
   progress: BackupProgress,
 ): Promise<void> {
   const { tools, args } = copy;
-  const { path, format } = disk;
-  const image = { path, format, access: "ro", ionice: args.ionice } as const;
+  const { path, format, backing = [] } = disk;
+  const image = { path, format, backing, access: "ro", ionice: args.ionice } as const;
   const source: DiskSource = {
     whole: (use) => tools.withImage(image, use),
     tracked: (bitmap, use) => tools.withTrackedImage({ ...image, bitmap }, use),

@@ -4,6 +4,7 @@
 import type { ArchiveReader, ArchiveServer, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
 import { printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
 import { readBackupMap } from "@gpve/domain/vm/restore-config.ts";
 import { emptyVmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
@@ -14,6 +15,8 @@ import { startVm, stopHelpers } from "../vm/start-vm.ts";
 import { requireRunning, runningVm, volumeOf, type VmHost } from "../vm/vm-host.ts";
 import { Pace } from "./pace.ts";
 import type { RestoreArgs, RestoreState, RestoreWork } from "./restore-request.ts";
+
+type Below = NonNullable<ResolvedVolume["backing"]>;
 
 /** Read by firmware and TPM before there is a guest that could wait. */
 const NEEDED_AT_ONCE = new Set(["efidisk0", "tpmstate0"]);
@@ -56,7 +59,8 @@ export async function liveRestore(
   try {
     for (const disk of disks)
       if (disk.overlay === undefined) await copyNow(host, tools, server, disk, work.signal);
-      else await tools.backByExport(pathOf(host, disk.overlay), disk.size, socket, disk.device);
+      // Made anew: one whose clusters are allocated in advance would hide what is below.
+      else await tools.createScratch(pathOf(host, disk.overlay), disk.size);
     const unfinished = { ...emptyVmConfig, values: { ...restored.values, lock: "create" } };
     await host.configs.replace(vmid, unfinished, restored.microvm);
     state.isLive = true;
@@ -64,10 +68,11 @@ export async function liveRestore(
     work.log("starting VM for live-restore");
     const drives = Object.fromEntries(disks.flatMap((disk) => overlaid(disk, restored.values)));
     const files = [{ path: socket, access: "rw", owned: true } as const];
+    const below = new Map(disks.flatMap((disk) => exported(disk, socket)));
     let broken: unknown;
     server.whole.catch((err: unknown) => (broken = err));
     try {
-      await startVm(host, { vmid, skiplock: true, instead: { drives, files } }, work);
+      await startVm(host, { vmid, skiplock: true, instead: { drives, files, below } }, work);
       await mirrorAll(host, vmid, disks, restored.values, work);
     } catch (err) {
       // QEMU knows of a damaged archive only that it could not read.
@@ -138,6 +143,13 @@ function overlaid({ key, overlay }: LiveDisk, values: VmValues): [string, string
   const text = values[key];
   if (overlay === undefined || text === undefined) return [];
   return [[key, printDrive(key, { ...requireDrive(key, text), file: overlay })]];
+}
+
+/** QEMU is told what an overlay reads as where nothing was written to it: its header names no other file. */
+function exported({ overlay, device }: LiveDisk, socket: string): [string, Below][] {
+  if (overlay === undefined) return [];
+  const server = { type: "unix", path: socket };
+  return [[overlay, [{ format: "raw", node: { driver: "nbd", server, export: device } }]]];
 }
 
 async function mirrorAll(

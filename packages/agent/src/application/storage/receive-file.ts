@@ -94,9 +94,8 @@ function copyStep({ storages, files }: ReceiveDeps): Step<UploadArgs | CopyArgs,
       ctx.log(`copying '${args.source}' to '${args.target}'`);
       const work = { signal: ctx.signal, progress: (fraction: number) => ctx.progress(fraction) };
       if (target.name.type === "images" && target.name.vmid !== undefined) {
-        const { filename, format } = source.plugin.block(source.volname);
         await target.plugin.importFrom(
-          { path: filename, format, trusted: source.name.type === "images" },
+          await source.plugin.source(source.volname),
           { vmid: target.name.vmid, format: target.name.format as ImageFormat, name: target.name.name },
           work,
         );

@@ -162,7 +162,7 @@ async function efiDisk(
   const plugin = host.storages.plugin(storage);
   work.log(`efidisk0: copying the firmware's variable store to storage '${storage}'`);
   const volname = await plugin.importFrom(
-    { path: vars, format: "raw", trusted: true },
+    { path: vars, format: "raw", fromOutside: false },
     { vmid, format: formatFor(host, storage, drive) },
     { signal: work.signal, log: work.log },
   );

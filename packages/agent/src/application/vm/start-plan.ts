@@ -1,5 +1,5 @@
 // From a configuration to everything a start needs: QEMU's command line, the files it may open, its network devices.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import {
   FREE_DESCRIPTORS,
   type GuestFile,
@@ -28,14 +28,13 @@ import { hugepageFolder, sharedMemoryPath } from "@gpve/domain/vm/host-memory.ts
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { DIRECT_BYTES } from "@gpve/domain/vm/argv/block-node.ts";
 import { withOverlays } from "./disk-overlays.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import { portPaths } from "./take-devices.ts";
 import { isUserNetwork, userNetworkSocket } from "./user-network.ts";
 import { tpmProcessId } from "./tpm.ts";
 import { fileServerId } from "./virtiofs.ts";
 import { processId, volumeOf, type VmHost } from "./vm-host.ts";
 import { listNets, type HostBridge } from "@gpve/domain/vm/vm-network.ts";
-
-const MAX_CHAIN = 64;
 
 export interface StartPlan {
   readonly start: GuestStart;
@@ -48,9 +47,16 @@ export async function planStart(
   values: VmValues,
   options: CommandOptions = {},
   extraFiles: readonly GuestFile[] = [],
+  below: ReadonlyMap<string, NonNullable<ResolvedVolume["backing"]>> = new Map(),
 ): Promise<StartPlan> {
   const found = await withOverlays(host, vmid, values, await resolveVolumes(host, values));
-  const volumes = withEfiVars(host, vmid, values, found);
+  const resolved = new Map(
+    [...found.resolved].map(([file, volume]) => {
+      const backing = below.get(file);
+      return [file, backing === undefined ? volume : { ...volume, backing }];
+    }),
+  );
+  const volumes = withEfiVars(host, vmid, values, { ...found, resolved });
   const network = await planNetwork(host, vmid, values);
   const input = commandInput(host, vmid, values, volumes, {
     ...options,
@@ -202,6 +208,13 @@ async function resolveVolume(
   const block = plugin.block(volname);
   const definition = host.storages.definition(storage);
   const parsed = plugin.parse(volname);
+  // Throws when the image names other files than our records do.
+  const image = await plugin.source(volname).catch((err: unknown) => {
+    if (!isAppError(err, "object.not_found")) throw err;
+    ignore(err, "told by who opens it");
+    return undefined;
+  });
+  const below = image?.backing ?? [];
   // Disks, and discs of cloud-init with a password's hash, are read by their guest and by nobody else.
   const owned = access === "rw" || (parsed.type === "images" && !parsed.isBase);
   const bytes = block.driver === "file" ? (host.fileBytes(block.filename) ?? 0) : 0;
@@ -212,8 +225,19 @@ async function resolveVolume(
       contentType: parsed.type === "iso" ? "iso" : parsed.type === "import" ? "import" : "images",
       storage: { id: storage, type: definition.type, content: [...contentOf(definition)] },
       ...(bytes % DIRECT_BYTES === 0 ? {} : { unaligned: true }),
+      ...(image === undefined
+        ? {}
+        : {
+            backing: below.map(({ path, format }) => ({
+              node: { driver: "file", filename: path },
+              format,
+            })),
+          }),
     },
-    files: [{ path: block.filename, access, owned }, ...(await basesOf(host, drive.file))],
+    files: [
+      { path: block.filename, access, owned },
+      ...below.map(({ path }) => ({ path, access: "ro" as const, owned: false })),
+    ],
   };
 }
 
@@ -254,23 +278,6 @@ function physicalCdrom(host: VmHost): { resolved: ResolvedVolume; files: GuestFi
     resolved: { node: { driver: "host_cdrom", filename: path }, format: "raw", contentType: "other" },
     files: [{ path, access: "ro", owned: false }],
   };
-}
-
-/** As a base image names the one below it: base images lie beside each other. */
-const PARENT = /^\.\.\/(\d+\/base-[^/]+)$/;
-
-/** Images below a linked clone: opened by QEMU by name, so the guest must be able to read them. */
-async function basesOf(host: VmHost, volid: string): Promise<GuestFile[]> {
-  const files: GuestFile[] = [];
-  const { plugin, volname } = volumeOf(host, volid);
-  const { base } = plugin.parse(volname);
-  let name = base === undefined ? undefined : `${base.vmid}/${base.name}`;
-  while (name !== undefined && files.length < MAX_CHAIN) {
-    files.push({ path: plugin.path(name), access: "ro", owned: false });
-    // A template may be a linked clone itself: its own name alone does not tell.
-    name = PARENT.exec((await plugin.info(name)).parent ?? "")?.[1];
-  }
-  return files;
 }
 
 interface Network {

@@ -5,6 +5,7 @@ import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
 import { hugepageNeeds } from "@gpve/domain/vm/argv/hugepage-needs.ts";
 import type { StartFromState } from "@gpve/domain/vm/snapshot.ts";
 import { endSuspend, suspendedState } from "@gpve/domain/vm/suspend.ts";
+import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
 import type { OperationDefinition, Step } from "@gpve/kit/operation/definition.ts";
@@ -38,7 +39,12 @@ export interface StartArgs {
   /** RAM is loaded after the start: the guest gets the machine it had and waits. */
   readonly from?: StartFromState;
   /** Drives that are others, for now, than the configuration says, and what else QEMU must be able to open. */
-  readonly instead?: { readonly drives: VmValues; readonly files: readonly GuestFile[] };
+  readonly instead?: {
+    readonly drives: VmValues;
+    readonly files: readonly GuestFile[];
+    /** What lies below the volumes of these drives for now. */
+    readonly below: ReadonlyMap<string, NonNullable<ResolvedVolume["backing"]>>;
+  };
 }
 
 const MIB = 1024 * 1024;
@@ -185,7 +191,9 @@ async function startQemu(
   };
   const drives = args.instead?.drives ?? {};
   const reachable = [...files, ...(args.instead?.files ?? []), ...(microvm?.files ?? [])];
-  const { start, command } = await planStart(host, vmid, { ...values, ...drives }, options, reachable);
+  const shown = { ...values, ...drives };
+  const below = args.instead?.below;
+  const { start, command } = await planStart(host, vmid, shown, options, reachable, below);
   for (const line of [...command.warnings, ...droppedLimits(host, values)]) work.warn(line);
   for (const line of [...command.notes, ...userNetworkRemarks(host, vmid, values)]) work.log(line);
   await beforeStart();

@@ -7,6 +7,7 @@ import { BITMAP_GRANULARITY } from "@gpve/domain/backup/backup-chain.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { createArchive, createIncremental, openArchive, openIncremental } from "./archive-file.ts";
 import { addImageBitmap, imageBitmaps, removeImageBitmap } from "./image-bitmaps.ts";
+import { plainTools, type ImageTools } from "../image-tools/image-tools.ts";
 import { serveArchive } from "./archive-server.ts";
 import { withImage } from "./nbd/image-server.ts";
 import { NbdClient } from "./nbd/nbd-client.ts";
@@ -15,36 +16,33 @@ const HOOK_TIMEOUT_MS = 24 * 3600_000;
 
 export function hostBackupTools(deps: {
   readonly exec: Exec;
+  /** What works on images; default without confinement. */
+  readonly tools?: ImageTools;
   readonly clock: Clock;
   readonly socketFolder: string;
   /** Keeps a connection to a guest's QEMU open should we die. */
   readonly hold?: (connection: Socket) => void;
 }): BackupTools {
-  const { exec, socketFolder } = deps;
+  const { exec, socketFolder, tools = plainTools(exec) } = deps;
+  const serving = { tools, clock: deps.clock };
   const newSocket = (): string => `${socketFolder}/nbd-${randomBytes(4).toString("hex")}`;
   return {
-    withImage: (image, use) => withImage(deps, { ...image, socket: newSocket() }, use),
+    withImage: (image, use) => withImage(serving, { ...image, socket: newSocket() }, use),
     serveArchive: async (request) => {
       await rm(request.socket, { force: true });
       return serveArchive(request);
     },
     socketPath: (name) => `${socketFolder}/${name}`,
-    backByExport: async (path, size, socket, device) => {
-      const uri = `nbd+unix:///${device}?socket=${socket}`;
-      // Made anew: one whose clusters are allocated in advance would hide what is below.
-      const below = ["-b", uri, "-F", "raw", "-u"];
-      await exec("qemu-img", ["create", "-q", "-f", "qcow2", ...below, path, String(size)]);
-    },
     openExport: (socket, name) => NbdClient.open(socket, name, undefined, deps.hold),
-    withTrackedImage: (image, use) => withImage(deps, { ...image, socket: newSocket() }, use),
+    withTrackedImage: (image, use) => withImage(serving, { ...image, socket: newSocket() }, use),
     openTrackedExport: (socket, name, bitmap) => NbdClient.open(socket, name, bitmap, deps.hold),
     createArchive: (path, compression, header) => createArchive(exec, path, compression, header),
     openArchive: (path) => openArchive(exec, path),
     createIncremental: (path, header) => createIncremental(exec, path, header),
     openIncremental: (path) => openIncremental(exec, path),
-    imageBitmaps: (path) => imageBitmaps(exec, path),
-    addImageBitmap: (path, name) => addImageBitmap(exec, path, name, BITMAP_GRANULARITY),
-    removeImageBitmap: (path, name) => removeImageBitmap(exec, path, name),
+    imageBitmaps: (path) => imageBitmaps(tools, path),
+    addImageBitmap: (path, name) => addImageBitmap(tools, path, name, BITMAP_GRANULARITY),
+    removeImageBitmap: (path, name) => removeImageBitmap(tools, path, name),
     writeSideFile: (path, text) => writeFile(path, text, { mode: 0o640 }),
     createScratch: async (path, size) => {
       await exec("qemu-img", ["create", "-q", "-f", "qcow2", path, String(size)]);

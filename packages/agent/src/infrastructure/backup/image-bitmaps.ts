@@ -1,6 +1,7 @@
 // Dirty bitmaps of images that no QEMU has open, by qemu-img.
 import type { ImageBitmap } from "@gpve/domain/backup/backup-ports.ts";
-import type { Exec } from "@gpve/kit/exec.ts";
+import { imageFiles, imageName, type LayeredImage } from "../image-tools/image-node.ts";
+import type { ImageTools } from "../image-tools/image-tools.ts";
 
 interface Qcow2Info {
   readonly "format-specific"?: {
@@ -10,21 +11,31 @@ interface Qcow2Info {
   };
 }
 
-export async function imageBitmaps(exec: Exec, path: string): Promise<readonly ImageBitmap[]> {
-  const { stdout } = await exec("qemu-img", ["info", "--output=json", "-f", "qcow2", path]);
+/** What lies below an image has nothing to do with its bitmaps. */
+function qcow2(path: string): LayeredImage {
+  return { path, format: "qcow2" };
+}
+
+export async function imageBitmaps(tools: ImageTools, path: string): Promise<readonly ImageBitmap[]> {
+  const image = qcow2(path);
+  const argv = ["info", "--output=json", imageName(image)];
+  const { stdout } = await tools("qemu-img", argv, imageFiles(image, "ro"));
   const { bitmaps = [] } = (JSON.parse(stdout) as Qcow2Info)["format-specific"]?.data ?? {};
   return bitmaps.map(({ name, flags }) => ({ name, inconsistent: flags.includes("in-use") }));
 }
 
 export async function addImageBitmap(
-  exec: Exec,
+  tools: ImageTools,
   path: string,
   name: string,
   granularity: number,
 ): Promise<void> {
-  await exec("qemu-img", ["bitmap", "--add", "-g", String(granularity), "-f", "qcow2", path, name]);
+  const image = qcow2(path);
+  const argv = ["bitmap", "--add", "-g", String(granularity), imageName(image), name];
+  await tools("qemu-img", argv, imageFiles(image, "rw"));
 }
 
-export async function removeImageBitmap(exec: Exec, path: string, name: string): Promise<void> {
-  await exec("qemu-img", ["bitmap", "--remove", "-f", "qcow2", path, name]);
+export async function removeImageBitmap(tools: ImageTools, path: string, name: string): Promise<void> {
+  const image = qcow2(path);
+  await tools("qemu-img", ["bitmap", "--remove", imageName(image), name], imageFiles(image, "rw"));
 }

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { plainTools } from "../image-tools/image-tools.ts";
 import { CloudinitVolumes } from "./cloudinit-volume.ts";
 import { ISO_SECTOR, isoImage } from "./iso-image.ts";
 import { hashCloudinitPassword, randomSalt, shaCrypt } from "./sha-crypt.ts";
@@ -115,12 +116,12 @@ describe("a cloud-init volume", () => {
 
   const volumes = (exec: Exec): CloudinitVolumes =>
     new CloudinitVolumes({
-      exec,
+      tools: plainTools(exec),
       dns: { read: async () => ({ dns1: "192.0.2.1" }), write: async () => undefined },
       snippet: async () => "custom",
     });
   const storage = {
-    block: () => ({ driver: "file", filename: "/x/a,b.qcow2", format: "qcow2" }),
+    source: async () => ({ path: "/x/a,b.qcow2", format: "qcow2", fromOutside: false }),
     info: async () => ({ size: 4 * 1024 * 1024, used: 0, format: "qcow2" }),
   } as unknown as StoragePlugin;
 

@@ -16,12 +16,12 @@ import {
 import type { CloudinitDrives } from "@gpve/domain/vm/cloudinit/cloudinit-drives.ts";
 import type { CloudinitFacts } from "@gpve/domain/vm/cloudinit/cloudinit-source.ts";
 import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import type { Exec } from "@gpve/kit/exec.ts";
+import type { ImageTools } from "../image-tools/image-tools.ts";
 import { isoImage } from "./iso-image.ts";
 import { hashCloudinitPassword } from "./sha-crypt.ts";
 
 export interface CloudinitVolumeDeps {
-  readonly exec: Exec;
+  readonly tools: ImageTools;
   readonly dns: HostDns;
   /** The text of a snippet volume; refuses volumes that are none. */
   readonly snippet: (volumeId: string) => Promise<string>;
@@ -59,9 +59,10 @@ export class CloudinitVolumes implements CloudinitDrives {
     networkVersion: 1 | 2 = 1,
   ): Promise<void> {
     const drive = await this.files(vmid, values, networkVersion);
-    const { filename, format } = storage.block(volname);
+    // An image that names other files is not written to: QEMU would fill parts of it from them.
+    const { path, format } = await storage.source(volname);
     const { size } = await storage.info(volname);
-    await this.#store(isoImage(drive), filename, format, Math.max(size, CLOUDINIT_DRIVE_BYTES));
+    await this.#store(isoImage(drive), path, format, Math.max(size, CLOUDINIT_DRIVE_BYTES));
   }
 
   /**
@@ -77,7 +78,11 @@ export class CloudinitVolumes implements CloudinitDrives {
       writeFileSync(source, padded, { mode: 0o600 });
       const file = target.replaceAll(",", ",,");
       const place = `driver=${format},file.driver=file,file.locking=off,file.filename=${file}`;
-      await this.#deps.exec("qemu-img", ["convert", "-n", "-f", "raw", "--target-image-opts", source, place]);
+      const argv = ["convert", "-n", "-f", "raw", "--target-image-opts", source, place];
+      await this.#deps.tools("qemu-img", argv, [
+        { path: target, access: "rw" },
+        { path: source, access: "ro" },
+      ]);
     } catch (cause) {
       throw new AppError("internal.error", `cannot write the cloud-init drive: ${messageOf(cause)}`, {
         cause,

@@ -6,10 +6,8 @@ import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import type { SupervisorSpec } from "../supervisor/spec-file.ts";
 
 /** Only these folders of libraries and firmware; /usr/lib as a whole holds more than a guest needs. */
-const READ_ONLY_FOLDERS = [
-  "/usr/lib/x86_64-linux-gnu",
-  "/usr/lib/aarch64-linux-gnu",
-  "/usr/lib64",
+const LIBRARY_FOLDERS = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
+const FIRMWARE_FOLDERS = [
   "/usr/lib/ipxe",
   "/usr/share/qemu",
   "/usr/share/seabios",
@@ -32,12 +30,29 @@ export function guestView(
   files: readonly GuestFile[],
   options: { readonly ioFolder: string; readonly kvm: boolean },
 ): GuestView {
+  const { binds: base, links } = programView(program, FIRMWARE_FOLDERS);
+  const binds = [...base];
+  const add = (source: string, access: "ro" | "rw"): void => {
+    binds.push({ source, target: source, access });
+  };
+  if (options.kvm) add("/dev/kvm", "rw");
+  add(options.ioFolder, "rw");
+  for (const target of RUN_FOLDERS) binds.push({ source: options.ioFolder, target, access: "rw" });
+  for (const file of files) add(file.path, file.access);
+  return { binds, links, tmpfs: [{ path: "/tmp", size: "64m" }] };
+}
+
+/** What every program needs: itself, its libraries, the devices that are everybody's. */
+export function programView(
+  program: string,
+  folders: readonly string[] = [],
+): Pick<GuestView, "binds" | "links"> {
   const binds: GuestView["binds"][number][] = [];
   const links: GuestView["links"][number][] = [];
   const add = (source: string, access: "ro" | "rw"): void => {
     binds.push({ source, target: source, access });
   };
-  for (const path of READ_ONLY_FOLDERS) if (existsSync(path)) add(path, "ro");
+  for (const path of [...LIBRARY_FOLDERS, ...folders]) if (existsSync(path)) add(path, "ro");
   for (const path of TOP_LINKS) {
     if (!existsSync(path)) continue;
     if (lstatSync(path).isSymbolicLink()) links.push({ target: readlinkSync(path), path });
@@ -45,11 +60,7 @@ export function guestView(
   }
   binds.push({ source: realpathSync(program), target: program, access: "ro" });
   for (const path of DEVICES) add(path, "rw");
-  if (options.kvm) add("/dev/kvm", "rw");
-  add(options.ioFolder, "rw");
-  for (const target of RUN_FOLDERS) binds.push({ source: options.ioFolder, target, access: "rw" });
-  for (const file of files) add(file.path, file.access);
-  return { binds, links, tmpfs: [{ path: "/tmp", size: "64m" }] };
+  return { binds, links };
 }
 
 /** The group that may use /dev/kvm, which the guest joins. */

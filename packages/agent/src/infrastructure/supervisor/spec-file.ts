@@ -1,17 +1,12 @@
 // What a supervisor is told: directives with their values, each word ended by NUL. spec.c reads it.
 import { AppError } from "@gpve/contracts/errors.ts";
 
-export interface SupervisorSpec {
+/** A program in a view of its own. */
+export interface ProgramSpec {
   readonly program: string;
   /** Including argv[0]. */
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  readonly stateFile: string;
-  readonly exitFile: string;
-  readonly logFile: string;
-  readonly controlSocket: string;
-  /** Files the supervisor writes itself into, so that it leaves the agent's cgroup. */
-  readonly holdFiles: readonly string[];
   /** cgroup.procs files the guest joins. */
   readonly cgroupFiles: readonly string[];
   readonly limits: Readonly<Record<string, string>>;
@@ -31,6 +26,19 @@ export interface SupervisorSpec {
     readonly access: "ro" | "rw";
   }[];
   readonly links: readonly { readonly target: string; readonly path: string }[];
+  readonly sockets: readonly { readonly path: string; readonly fd: number }[];
+  /** It ends with this process. */
+  readonly parent?: number;
+}
+
+/** A guest under its supervisor. */
+export interface SupervisorSpec extends ProgramSpec {
+  readonly stateFile: string;
+  readonly exitFile: string;
+  readonly logFile: string;
+  readonly controlSocket: string;
+  /** Files the supervisor writes itself into, so that it leaves the agent's cgroup. */
+  readonly holdFiles: readonly string[];
   readonly taps: readonly {
     readonly name: string;
     readonly bridge: string;
@@ -39,26 +47,23 @@ export interface SupervisorSpec {
     readonly firstFd: number;
   }[];
   readonly vhost?: { readonly count: number; readonly firstFd: number };
-  readonly sockets: readonly { readonly path: string; readonly fd: number }[];
   readonly openFiles: readonly { readonly path: string; readonly access: "ro" | "rw"; readonly fd: number }[];
 }
 
-export function renderSpec(spec: SupervisorSpec): string {
+export function renderSpec(spec: ProgramSpec & Partial<SupervisorSpec>): string {
   const words: (string | number)[] = [];
   words.push("exec", spec.program);
   for (const arg of spec.args) words.push("arg", arg);
   for (const [name, value] of Object.entries(spec.env)) words.push("env", `${name}=${value}`);
-  words.push(
-    "state",
-    spec.stateFile,
-    "exit",
-    spec.exitFile,
-    "log",
-    spec.logFile,
-    "control",
-    spec.controlSocket,
-  );
-  for (const file of spec.holdFiles) words.push("hold", file);
+  for (const [name, path] of [
+    ["state", spec.stateFile],
+    ["exit", spec.exitFile],
+    ["log", spec.logFile],
+    ["control", spec.controlSocket],
+  ] as const)
+    if (path !== undefined) words.push(name, path);
+  for (const file of spec.holdFiles ?? []) words.push("hold", file);
+  if (spec.parent !== undefined) words.push("parent", spec.parent);
   for (const file of spec.cgroupFiles) words.push("cgroup", file);
   for (const [name, value] of Object.entries(spec.limits)) words.push("limit", name, value);
   if (spec.affinity !== undefined) words.push("affinity", spec.affinity);
@@ -73,10 +78,11 @@ export function renderSpec(spec: SupervisorSpec): string {
   for (const { path, size } of spec.tmpfs) words.push("tmpfs", path, size);
   for (const { source, target, access } of spec.binds) words.push("bind", source, target, access);
   for (const { target, path } of spec.links) words.push("symlink", target, path);
-  for (const tap of spec.taps) words.push("tap", tap.name, tap.bridge, tap.mtu, tap.queues, tap.firstFd);
+  for (const tap of spec.taps ?? [])
+    words.push("tap", tap.name, tap.bridge, tap.mtu, tap.queues, tap.firstFd);
   if (spec.vhost !== undefined) words.push("vhost", spec.vhost.count, spec.vhost.firstFd);
   for (const { path, fd } of spec.sockets) words.push("listen", path, fd);
-  for (const { path, access, fd } of spec.openFiles) words.push("open", path, access, fd);
+  for (const { path, access, fd } of spec.openFiles ?? []) words.push("open", path, access, fd);
   return words.map((word) => `${checked(String(word))}\0`).join("");
 }
 

@@ -13,6 +13,8 @@ export interface BlockContext {
   readonly discardNoUnref: boolean;
   /** PVE lets QEMU refuse what `isOdd`. */
   readonly cachesOdd?: boolean;
+  /** PVE lets QEMU follow what an image's header names. */
+  readonly namesBacking?: boolean;
 }
 
 export interface BlockOptions {
@@ -70,6 +72,7 @@ function imageTree(
   const below = commonOptions(drive, {});
   return {
     ...imageNodes(context, key, drive, volume, volume.node, commonOptions(drive, options)),
+    ...(context.namesBacking === true ? namedBacking(volume) : {}),
     ...backing(volume, (node, snapshot) => imageNodes(context, key, drive, volume, node, below, snapshot)),
     ...(options.bytes !== undefined && volume.format === "raw" ? { size: options.bytes } : {}),
   };
@@ -262,6 +265,20 @@ function backing(
     below = below === undefined ? layer(node, snapshot) : { ...layer(node, snapshot), backing: below };
   }
   return below === undefined ? {} : { backing: below };
+}
+
+/** Formats whose headers can name an image below. */
+const BUILDS_ON_OTHERS = new Set(["qcow2", "vmdk"]);
+
+/** A guest could have written another name into its header. */
+function namedBacking({ format, backing: layers }: ResolvedVolume): { readonly backing?: JsonValue } {
+  if (layers === undefined || !BUILDS_ON_OTHERS.has(format)) return {};
+  let below: JsonValue = null;
+  for (const layer of layers.toReversed()) {
+    const image: JsonObject = { driver: layer.format, file: layer.node, "read-only": true };
+    below = BUILDS_ON_OTHERS.has(layer.format) ? { ...image, backing: below } : image;
+  }
+  return { backing: below };
 }
 
 function commonOptions(drive: Drive, options: BlockOptions): Record<string, JsonValue> {

@@ -100,6 +100,8 @@ export interface ResolvedVolume {
   readonly overlay?: ProtocolNode;
   /** A file that ends inside a page of memory. */
   readonly unaligned?: boolean;
+  /** Images below it by our records, nearest first: QEMU is told them, and follows no header. Absent = not known. */
+  readonly backing?: readonly { readonly node: ProtocolNode; readonly format: string }[];
   /** What a SCSI inquiry of a passed-through device says. */
   readonly scsi?: "disk" | "tape";
 }

@@ -25,6 +25,7 @@ export function blockContext(build: Build): BlockContext {
     ioUring: build.host.ioUring || !build.stock,
     discardNoUnref: build.knows("discard-no-unref"),
     cachesOdd: build.stock,
+    namesBacking: build.stock,
   };
 }
 

@@ -184,16 +184,11 @@ async function copyOne(host: VmHost, ctx: Context, key: string, drive: Drive): P
   const storage = args.storage ?? source.storage;
   const plugin = host.storages.plugin(storage);
   await plugin.activate();
-  const { filename, format } = source.plugin.block(source.volname);
+  const { format } = source.plugin.block(source.volname);
   const wanted = isTpmState(key) ? "raw" : targetFormat(args, format);
   log(`create full clone of '${drive.file}' on storage '${storage}'`);
   const volname = await plugin.importFrom(
-    {
-      path: filename,
-      format,
-      trusted: true,
-      ...(args.snapname === undefined ? {} : { snapshot: args.snapname }),
-    },
+    await source.plugin.source(source.volname, { snapshot: args.snapname }),
     { vmid: args.newid, format: wanted },
     { signal, log, progress, ...bandwidth(args.limits?.[source.storage]) },
   );

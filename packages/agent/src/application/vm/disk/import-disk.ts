@@ -36,7 +36,7 @@ export async function importDisk(
 ): Promise<string> {
   await host.storages.plugin(target.storage).activate();
   if (from.startsWith("/"))
-    return convert(host, from, { path: from, format: formatOfName(from), trusted: false }, target, work);
+    return convert(host, from, { path: from, format: formatOfName(from), fromOutside: true }, target, work);
   return withPrefix(`cannot import from '${from}' - `, async () => {
     if (isCloudinitVolume(from)) throw refused("cannot import from cloudinit disk");
     const { plugin, volname } = volumeOf(host, from);

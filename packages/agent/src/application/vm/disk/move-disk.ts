@@ -161,14 +161,14 @@ async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
   await source.plugin.activate();
   const plugin = host.storages.plugin(args.storage);
   await plugin.activate();
-  const { filename, format: own } = source.plugin.block(source.volname);
+  const { format: own } = source.plugin.block(source.volname);
   const format = isTpmState(args.disk) ? "raw" : (args.format ?? own);
   const process = userOf(host, args);
   log(`moving '${state.source}' to storage '${args.storage}'`);
   if (isCloudinitVolume(state.source)) return makeCloudinitThere(host, ctx, format);
   if (process === undefined) {
     const volname = await plugin.importFrom(
-      { path: filename, format: own, trusted: true },
+      await source.plugin.source(source.volname),
       { vmid: args.vmid, format },
       { signal, log, progress, ...bandwidth(args.bwlimit) },
     );

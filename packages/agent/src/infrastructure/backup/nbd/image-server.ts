@@ -2,12 +2,14 @@
 import { existsSync, rmSync } from "node:fs";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { Exec } from "@gpve/kit/exec.ts";
+import type { ImageLayer } from "@gpve/domain/storage/plugin.ts";
+import { imageFiles, imageName } from "../../image-tools/image-node.ts";
+import type { ImageTools } from "../../image-tools/image-tools.ts";
 import { NbdClient } from "./nbd-client.ts";
 
-export interface ImageRequest {
-  readonly path: string;
-  readonly format: string;
+export interface ImageRequest extends ImageLayer {
+  /** Images below it, nearest first. */
+  readonly backing?: readonly ImageLayer[];
   readonly access: "ro" | "rw";
   /** Read as it was in this internal snapshot. */
   readonly snapshot?: string;
@@ -24,7 +26,7 @@ const EXPORT = "disk";
 
 /** Serves an image while `use` runs. The server ends with its only client. */
 export async function withImage<T>(
-  deps: { readonly exec: Exec; readonly clock: Clock },
+  deps: { readonly tools: ImageTools; readonly clock: Clock },
   image: ImageRequest,
   use: (disk: NbdClient) => Promise<T>,
 ): Promise<T> {
@@ -33,10 +35,6 @@ export async function withImage<T>(
   const access = image.access === "ro" ? ["--read-only"] : ["--discard=unmap", "--detect-zeroes=unmap"];
   const snapshot = image.snapshot === undefined ? [] : [`--load-snapshot=${image.snapshot}`];
   const args = [
-    "--socket",
-    image.socket,
-    "--format",
-    image.format,
     "--export-name",
     EXPORT,
     "--cache=writeback",
@@ -44,11 +42,12 @@ export async function withImage<T>(
     ...snapshot,
     ...(image.bitmap === undefined ? [] : [`--bitmap=${image.bitmap}`]),
     "--",
-    image.path,
+    imageName(image),
   ];
-  const [program = "", ...words] = [...politely(image.ionice), "qemu-nbd", ...args];
   // A server that nobody came to would wait for ever, and hold its image.
-  const server = deps.exec(program, words, {
+  const server = deps.tools("qemu-nbd", args, imageFiles(image, image.access), {
+    socket: image.socket,
+    ionice: image.ionice,
     signal: stop.signal,
     timeoutMs: 24 * 3600_000,
     diesWithUs: true,
@@ -69,11 +68,6 @@ export async function withImage<T>(
     stop.abort();
     rmSync(image.socket, { force: true });
   }
-}
-
-function politely(ionice: number | undefined): string[] {
-  if (ionice === undefined) return [];
-  return ["ionice", ...(ionice > 7 ? ["-c3"] : ["-c2", `-n${ionice}`])];
 }
 
 async function connect(

@@ -6,19 +6,20 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { exec } from "@gpve/kit/exec.ts";
+import { plainTools } from "../../image-tools/image-tools.ts";
 import { withImage } from "./image-server.ts";
 import { NbdClient } from "./nbd-client.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "gpve-nbd-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 const hasQemu = existsSync("/usr/bin/qemu-nbd");
-const deps = { exec, clock: systemClock };
+const deps = { tools: plainTools(exec), clock: systemClock };
 const MIB = 1024 * 1024;
 
 describe.skipIf(!hasQemu)(
   "a disk image through qemu-nbd (skipped without it: apt-get install qemu-utils)",
   () => {
-    test.each(["raw", "qcow2"])(
+    test.each(["raw", "qcow2"] as const)(
       "of format %s gives back what was written, and knows its holes",
       async (format) => {
         const path = join(dir, `disk.${format}`);

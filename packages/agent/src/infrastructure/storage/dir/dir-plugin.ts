@@ -1,14 +1,9 @@
 // Storage type `dir`: volumes are files below one directory.
-import { chmod, rename, rm, stat } from "node:fs/promises";
+import { realpath, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { ContentType, ImageFormat, VolumeType } from "@gpve/domain/storage/content.ts";
-import {
-  contentDirs,
-  contentOf,
-  storagePath,
-  type StorageDefinition,
-} from "@gpve/domain/storage/definition.ts";
+import { contentDirs, contentOf, storagePath } from "@gpve/domain/storage/definition.ts";
 import {
   contentDirectories,
   formatDirVolume,
@@ -29,11 +24,11 @@ import type {
   StorageStatus,
   StorageWork,
   VolumeInfo,
-  VolumeOwnership,
   VolumeSize,
   VolumeStream,
 } from "@gpve/domain/storage/plugin.ts";
-import type { Exec } from "@gpve/kit/exec.ts";
+import type { LayeredImage } from "../../image-tools/image-node.ts";
+import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
 import {
   isMarkedProtected,
   markProtected,
@@ -45,22 +40,14 @@ import { activateDirectory, directoryStatus, type DirectoryPlace } from "./dir-a
 import { ovaMember } from "../fetch/ova.ts";
 import { requireNoChild, requireUnusedBase } from "./dir-dependents.ts";
 import { dirHas } from "./dir-features.ts";
+import type { DirPluginDeps } from "./dir-plugin-deps.ts";
 import { imageSize, listFiles, listImages, namesIn, wantsImages } from "./dir-listing.ts";
-import { inspectImage, refuseReferences } from "./inspect-image.ts";
+import { baseReference, imagesBelow } from "./image-chain.ts";
 import { fillFromStream, readImageStream } from "./image-stream.ts";
+import { inspectImage } from "./inspect-image.ts";
 import { makeDirectory } from "./make-directory.ts";
-import { DIRECTORY_MODE, makeImage, removeIfEmpty } from "./make-image.ts";
-import { isDiskFormat, QemuImg, type DiskFormat, type Preallocation } from "./qemu-img.ts";
-
-export interface DirPluginDeps {
-  readonly definition: StorageDefinition;
-  readonly exec: Exec;
-  /** Civil time of a backup's name as seconds since 1970, in this node's zone. */
-  readonly backupTime?: (name: string) => number | undefined;
-  readonly ownership?: VolumeOwnership;
-  readonly mounts?: () => Promise<string>;
-  readonly guard?: DirectoryPlace["guard"];
-}
+import { DIRECTORY_MODE, makeImage, makeReadOnly, removeIfEmpty } from "./make-image.ts";
+import { isDiskFormat, QemuImg, type Preallocation } from "./qemu-img.ts";
 
 const SNAPSHOT_NAME = /^[a-zA-Z][a-zA-Z0-9_-]*$/;
 
@@ -70,6 +57,7 @@ export class DirPlugin implements StoragePlugin {
   readonly #deps: DirPluginDeps;
   readonly #root: string;
   readonly #directories: Partial<Record<VolumeType, string>>;
+  readonly #tools: ImageTools;
   readonly #qemuImg: QemuImg;
 
   constructor(deps: DirPluginDeps) {
@@ -80,7 +68,8 @@ export class DirPlugin implements StoragePlugin {
     this.#root = root;
     this.#directories = contentDirs(deps.definition);
     const preallocation = deps.definition.options["preallocation"] as Preallocation | undefined;
-    this.#qemuImg = new QemuImg(deps.exec, preallocation);
+    this.#tools = deps.tools ?? plainTools(deps.exec);
+    this.#qemuImg = new QemuImg({ exec: deps.exec, tools: this.#tools }, preallocation);
   }
 
   activate(): Promise<void> {
@@ -117,12 +106,15 @@ export class DirPlugin implements StoragePlugin {
     return { driver: "file", filename: this.path(volname), format };
   }
 
-  async source(volname: string): Promise<ImageSource> {
+  async source(
+    volname: string,
+    { snapshot }: { readonly snapshot?: string | undefined } = {},
+  ): Promise<ImageSource> {
     const volume = this.parse(volname);
     if (volume.format.startsWith("ova+")) return ovaMember(this.path(volname), volume.name);
-    await this.info(volname);
-    const { filename, format } = this.block(volname);
-    return { path: filename, format, trusted: volume.type === "images" };
+    const image = await this.#openable(volname);
+    const fromOutside = volume.type !== "images";
+    return { ...image, fromOutside, ...(snapshot === undefined ? {} : { snapshot }) };
   }
 
   has(feature: StorageFeature, volname: string, of: { readonly snapshot?: string } = {}): boolean {
@@ -193,13 +185,14 @@ export class DirPlugin implements StoragePlugin {
   }
 
   async resize(volname: string, size: number, work: StorageWork = {}): Promise<void> {
-    const { path, format } = await this.#openable(volname);
+    const image = await this.#openable(volname);
+    const { format } = image;
     if (format === "vmdk") throw storageRefused("can't resize this image format");
     const now = await this.info(volname);
     if (size < now.size) throw storageRefused("shrinking disks is not supported");
     if (size <= now.size) return;
-    if (format === "qcow2") await this.#qemuImg.dropBitmaps(path, "inconsistent");
-    await this.#qemuImg.resize(path, format, size, work);
+    if (format === "qcow2") await this.#qemuImg.dropBitmaps(image, "inconsistent");
+    await this.#qemuImg.resize(image, size, work);
   }
 
   async snapshot(volname: string, name: string, work: StorageWork = {}): Promise<void> {
@@ -207,9 +200,9 @@ export class DirPlugin implements StoragePlugin {
   }
 
   async rollback(volname: string, name: string, work: StorageWork = {}): Promise<void> {
-    const { path, format } = await this.#openable(volname);
+    const image = await this.#openable(volname);
     // What they say of changes is not true any more afterwards.
-    if (format === "qcow2") await this.#qemuImg.dropBitmaps(path, "all");
+    if (image.format === "qcow2") await this.#qemuImg.dropBitmaps(image, "all");
     await this.#snapshotWork("-a", volname, name, work);
   }
 
@@ -218,9 +211,9 @@ export class DirPlugin implements StoragePlugin {
   }
 
   async snapshots(volname: string): Promise<StorageSnapshot[]> {
-    const { path, format } = await this.#openable(volname);
-    if (format !== "qcow2") return [];
-    const { snapshots } = await this.#qemuImg.info(path, format);
+    const image = await this.#openable(volname);
+    if (image.format !== "qcow2") return [];
+    const { snapshots } = await this.#qemuImg.info(image);
     return (Array.isArray(snapshots) ? snapshots : []).map((each: Record<string, unknown>) => ({
       name: String(each["name"]),
       ctime: Number(each["date-sec"]),
@@ -232,13 +225,13 @@ export class DirPlugin implements StoragePlugin {
     if (volume.type !== "images") throw storageRefused(`create_base on wrong vtype '${volume.type}'`);
     if (volume.isBase) throw storageRefused("create_base not possible with base image");
     if (volume.format === "subvol") throw storageRefused("create_base not possible with subvolumes");
-    await this.info(volname);
+    const image = await this.#openable(volname);
     const name = volume.name.replace(/^vm-/, "base-");
     if (name === volume.name) throw storageRefused(`unable to make a base image of '${volname}'`);
-    if (volume.format === "qcow2") await this.#qemuImg.dropBitmaps(this.path(volname), "all");
+    if (volume.format === "qcow2") await this.#qemuImg.dropBitmaps(image, "all");
     const target = formatDirVolume({ ...volume, name, isBase: true });
     await this.#move(this.path(volname), this.path(target), (path) => `file '${path}'`);
-    await chmod(this.path(target), 0o444);
+    await makeReadOnly(this.path(target));
     return target;
   }
 
@@ -254,9 +247,8 @@ export class DirPlugin implements StoragePlugin {
     const { format } = await this.#openable(volname);
     const { size } = await this.info(volname);
     const origin = { vmid: base.vmid, name: base.name };
-    const file = `../${base.vmid}/${base.name}`;
     const made = await this.#make(vmid, "qcow2", undefined, (path) =>
-      this.#qemuImg.createLinked(path, { file, format, size }, work),
+      this.#qemuImg.createLinked(path, { reference: baseReference(origin), format, size }, work),
     );
     return formatDirVolume({ ...this.parse(made), base: origin });
   }
@@ -293,18 +285,17 @@ export class DirPlugin implements StoragePlugin {
   ): Promise<string> {
     const { format } = target;
     if (format === "subvol") throw storageRefused("cannot import a disk image as a subvolume");
-    if (!source.trusted) {
-      await inspectImage(source.path, source.format, {
-        exec: this.#deps.exec,
-        ...(work.signal === undefined ? {} : { signal: work.signal }),
-        ...(source.region === undefined ? {} : { region: source.region }),
-      });
+    // Only root names files of the host, and may name them by a link.
+    const image = source.fromOutside ? { ...source, path: await realpath(source.path) } : source;
+    if (source.fromOutside) {
+      const { region } = source;
+      await inspectImage(image.path, source.format, { tools: this.#tools, signal: work.signal, region });
     }
     return this.#make(target.vmid, format, target.name, async (path) => {
-      await this.#qemuImg.convert(source, { path, format }, work);
+      await this.#qemuImg.convert(image, { path, format }, work);
       const { size } = await imageSize(path, format);
       if (target.size !== undefined && target.size > size) {
-        await this.#qemuImg.resize(path, format, target.size, work);
+        await this.#qemuImg.resize({ path, format }, target.size, work);
       }
     });
   }
@@ -367,19 +358,20 @@ export class DirPlugin implements StoragePlugin {
     work: StorageWork,
   ): Promise<void> {
     if (!SNAPSHOT_NAME.test(name)) throw storageRefused(`invalid snapshot name '${name}'`);
-    const { path, format } = await this.#openable(volname);
-    if (format !== "qcow2") throw storageRefused("can't snapshot this image format");
-    await this.#qemuImg.snapshot(verb, name, path, work);
+    const image = await this.#openable(volname);
+    if (image.format !== "qcow2") throw storageRefused("can't snapshot this image format");
+    await this.#qemuImg.snapshot(verb, name, image, work);
   }
 
-  /** Path and format of an image that names no file it should not. */
-  async #openable(volname: string): Promise<{ path: string; format: DiskFormat }> {
+  /** An image that names no file it should not, with all that it builds on. */
+  async #openable(volname: string): Promise<Omit<LayeredImage, "region">> {
     const volume = this.parse(volname);
     const { filename, format } = this.block(volname);
     await this.info(volname);
-    const allowBacking = volume.base === undefined ? undefined : `../${volume.base.vmid}/${volume.base.name}`;
-    await refuseReferences(filename, format, { allowBacking });
-    return { path: filename, format };
+    // Images are ours alone; among media and images to import an administrator may have put links.
+    const path = volume.type === "images" ? filename : await realpath(filename);
+    const backing = await imagesBelow(this.directory("images"), { path, format }, volume.base);
+    return { path, format, ...(backing.length === 0 ? {} : { backing }) };
   }
 
   async #move(from: string, to: string, what: (path: string) => string): Promise<void> {

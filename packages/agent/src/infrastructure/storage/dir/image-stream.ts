@@ -1,15 +1,17 @@
-import { createReadStream, createWriteStream } from "node:fs";
+import { createWriteStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { StorageWork, VolumeStream } from "@gpve/domain/storage/plugin.ts";
+import { openPlainFile } from "@gpve/kit/held-file.ts";
 import { refuseReferences } from "./inspect-image.ts";
 import type { DiskFormat } from "./qemu-img.ts";
 
 export async function readImageStream(path: string, format: DiskFormat): Promise<VolumeStream> {
-  const { size } = await stat(path);
-  return { format, size, body: createReadStream(path, { highWaterMark: 1024 * 1024 }) };
+  const file = await openPlainFile(path);
+  const { size } = await file.stat();
+  return { format, size, body: file.createReadStream({ highWaterMark: 1024 * 1024 }) };
 }
 
 /** Fills an existing empty file; refuses streams that are cut off or name other files. */
@@ -22,5 +24,5 @@ export async function fillFromStream(
   await pipeline(Readable.from(stream.body), file, work.signal === undefined ? {} : { signal: work.signal });
   const { size } = await stat(path);
   if (size !== stream.size) throw storageRefused(`the stream ended after ${size} of ${stream.size} bytes`);
-  await refuseReferences(path, stream.format, { allowBacking: undefined });
+  await refuseReferences(path, stream.format);
 }

@@ -4,11 +4,13 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
+import { plainTools } from "../../image-tools/image-tools.ts";
 import { head, inspectImage } from "./inspect-image.ts";
 import { parseQcow2Header } from "./qcow2-header.ts";
 import { preallocationFor, progressOf } from "./qemu-img.ts";
 import { judgeDescriptor, judgeVmdk } from "./vmdk-descriptor.ts";
 
+const tools = plainTools(exec);
 let folder = "";
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "gpve-inspect-"));
@@ -26,18 +28,18 @@ describe("looking at untrusted images", () => {
   it("accepts honest images of each format", async () => {
     for (const format of ["raw", "qcow2", "vmdk"] as const) {
       const path = await make(`a.${format}`, "-f", format);
-      expect(await inspectImage(path, format, { exec })).toEqual({ format, virtualSize: 1024 * 1024 });
+      expect(await inspectImage(path, format, { tools })).toEqual({ format, virtualSize: 1024 * 1024 });
     }
     const stream = await make("s.vmdk", "-f", "vmdk", "-o", "subformat=streamOptimized");
-    expect((await inspectImage(stream, "vmdk", { exec })).virtualSize).toBe(1024 * 1024);
+    expect((await inspectImage(stream, "vmdk", { tools })).virtualSize).toBe(1024 * 1024);
   });
 
   it("refuses a qcow2 with a backing file, and one with its data elsewhere", async () => {
     const base = await make("base.raw", "-f", "raw");
     const linked = await make("linked.qcow2", "-f", "qcow2", "-b", base, "-F", "raw");
-    await expect(inspectImage(linked, "qcow2", { exec })).rejects.toThrow("it builds on a backing file");
+    await expect(inspectImage(linked, "qcow2", { tools })).rejects.toThrow("it builds on a backing file");
     const outside = await make("outside.qcow2", "-f", "qcow2", "-o", `data_file=${join(folder, "data.raw")}`);
-    await expect(inspectImage(outside, "qcow2", { exec })).rejects.toThrow(
+    await expect(inspectImage(outside, "qcow2", { tools })).rejects.toThrow(
       "it keeps its data in another file",
     );
   });
@@ -47,13 +49,13 @@ describe("looking at untrusted images", () => {
     const bytes = Buffer.from(await head(huge, 1_000_000));
     bytes.writeBigUInt64BE(2n ** 52n, 24);
     writeFileSync(huge, bytes);
-    await expect(inspectImage(huge, "qcow2", { exec })).rejects.toThrow("absurd");
+    await expect(inspectImage(huge, "qcow2", { tools })).rejects.toThrow("absurd");
     bytes.writeBigUInt64BE(2n ** 60n, 24);
     writeFileSync(huge, bytes);
-    await expect(inspectImage(huge, "qcow2", { exec })).rejects.toThrow("absurd");
+    await expect(inspectImage(huge, "qcow2", { tools })).rejects.toThrow("absurd");
     const raw = await make("plain.raw", "-f", "raw");
-    await expect(inspectImage(raw, "qcow2", { exec })).rejects.toThrow("Image is not in qcow2 format");
-    await expect(inspectImage(raw, "vmdk", { exec })).rejects.toThrow("no self-contained VMDK");
+    await expect(inspectImage(raw, "qcow2", { tools })).rejects.toThrow("Image is not in qcow2 format");
+    await expect(inspectImage(raw, "vmdk", { tools })).rejects.toThrow("no self-contained VMDK");
   });
 
   it("refuses a qcow2 that was cut or damaged, and minds no leaked clusters", async () => {
@@ -63,7 +65,7 @@ describe("looking at untrusted images", () => {
     const cut = join(folder, "cut.qcow2");
     for (const length of [1000, 200_000, bytes.length - 200_000]) {
       writeFileSync(cut, bytes.subarray(0, length));
-      await expect(inspectImage(cut, "qcow2", { exec })).rejects.toThrow(
+      await expect(inspectImage(cut, "qcow2", { tools })).rejects.toThrow(
         /the image is refused: .*(?:damaged|check)/,
       );
     }
@@ -72,12 +74,12 @@ describe("looking at untrusted images", () => {
     const leaked = Buffer.from(bytes);
     leaked.writeUInt16BE(1, refcounts + 2 * (bytes.length / 65_536 + 3));
     writeFileSync(cut, leaked);
-    expect(await inspectImage(cut, "qcow2", { exec })).toMatchObject({ virtualSize: 1024 * 1024 });
+    expect(await inspectImage(cut, "qcow2", { tools })).toMatchObject({ virtualSize: 1024 * 1024 });
   });
 
   it("refuses VMDKs that name other files", async () => {
     const flat = await make("flat.vmdk", "-f", "vmdk", "-o", "subformat=monolithicFlat");
-    await expect(inspectImage(flat, "vmdk", { exec })).rejects.toThrow("no self-contained VMDK");
+    await expect(inspectImage(flat, "vmdk", { tools })).rejects.toThrow("no self-contained VMDK");
     const good = 'createType="monolithicSparse"\nRW 2048 SPARSE "a.vmdk"\n';
     expect(judgeDescriptor(good)).toBeUndefined();
     expect(judgeDescriptor(good.replace("SPARSE", "FLAT"))).toContain("FLAT");

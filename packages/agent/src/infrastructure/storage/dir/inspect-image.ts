@@ -1,11 +1,11 @@
 // Looks at an image that came from outside, before anything of ours opens it for real. First our own reading of the
-// header refuses everything that names another file; then qemu-img looks at it in a process without network,
-// capabilities or the right to write, with bounded memory and time.
-import { open } from "node:fs/promises";
+// header refuses everything that names another file; then qemu-img looks at it confined, unable to write, with bounded
+// memory and time.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { Exec } from "@gpve/kit/exec.ts";
+import { openPlainFile } from "@gpve/kit/held-file.ts";
+import { imageFiles, imageName, type Region } from "../../image-tools/image-node.ts";
+import type { ImageTools } from "../../image-tools/image-tools.ts";
 import { isQcow2, parseQcow2Header, QCOW2_HEADER_BYTES } from "./qcow2-header.ts";
-import { imageArguments, type Region } from "./qemu-img.ts";
 import { judgeVmdk, looksLikeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
 
 export interface InspectedImage {
@@ -19,28 +19,30 @@ const CHECK_TIMEOUT_MS = 300_000;
 const CHECK_FOUND_CORRUPTION = 2;
 /** Clusters that nothing uses: a waste of space, and no more. */
 const CHECK_FOUND_LEAKS = 3;
-const LIMITS = ["--as=1073741824", "--cpu=20", "--fsize=0", "--core=0", "--nofile=64"];
+const LIMITS = { as: 1024 ** 3, cpu: 20, fsize: 0, nofile: 64 };
+
+interface InspectionDeps {
+  readonly tools: ImageTools;
+  readonly signal?: AbortSignal | undefined;
+  readonly region?: Region | undefined;
+}
 
 export async function inspectImage(
   path: string,
   format: "raw" | "qcow2" | "vmdk",
-  deps: { readonly exec: Exec; readonly signal?: AbortSignal; readonly region?: Region },
+  deps: InspectionDeps,
 ): Promise<InspectedImage> {
-  const { region } = deps;
-  await refuseReferences(path, format, {
-    allowBacking: undefined,
-    ...(region === undefined ? {} : { region }),
-  });
+  const { region, signal } = deps;
+  await refuseReferences(path, format, { region });
+  const image = { path, format, region };
+  const argv = ["info", "--output=json", imageName(image)];
   const { stdout } = await deps
-    .exec(
-      "unshare",
-      confined(["qemu-img", "info", "--output=json", ...imageArguments(path, format, region)]),
-      {
-        timeoutMs: 60_000,
-        maxOutputBytes: 1024 * 1024,
-        ...(deps.signal === undefined ? {} : { signal: deps.signal }),
-      },
-    )
+    .tools("qemu-img", argv, imageFiles(image, "ro"), {
+      limits: LIMITS,
+      timeoutMs: 60_000,
+      maxOutputBytes: 1024 * 1024,
+      ...(signal === undefined ? {} : { signal }),
+    })
     .catch((cause: unknown) => {
       throw refused(`qemu-img cannot read it as ${format}: ${messageOf(cause)}`, cause);
     });
@@ -55,12 +57,11 @@ export async function inspectImage(
 }
 
 /** QEMU reads what lies behind the end of a file as zeros: a cut image would be copied without a word. */
-async function refuseBroken(
-  path: string,
-  { exec, signal, region }: { readonly exec: Exec; readonly signal?: AbortSignal; readonly region?: Region },
-): Promise<void> {
-  const argv = ["qemu-img", "check", "--output=json", ...imageArguments(path, "qcow2", region)];
-  const { code, stdout } = await exec("unshare", confined(argv), {
+async function refuseBroken(path: string, { tools, signal, region }: InspectionDeps): Promise<void> {
+  const image = { path, format: "qcow2", region } as const;
+  const argv = ["check", "--output=json", imageName(image)];
+  const { code, stdout } = await tools("qemu-img", argv, imageFiles(image, "ro"), {
+    limits: LIMITS,
     timeoutMs: CHECK_TIMEOUT_MS,
     okCodes: [0, CHECK_FOUND_CORRUPTION, CHECK_FOUND_LEAKS],
     ...(signal === undefined ? {} : { signal }),
@@ -73,19 +74,26 @@ async function refuseBroken(
 }
 
 /**
- * Throws when the image names other files. `allowBacking` is the one name that is expected (a linked clone's base).
- * Guests can write into their own images, so this runs before every tool of ours opens one.
+ * Throws when the image names other files than the expected one, its base. Guests can write into their own images, so this
+ * runs before every tool of ours opens one. Resolves to the name of its base.
  */
 export async function refuseReferences(
   path: string,
   format: "raw" | "qcow2" | "vmdk",
-  { allowBacking, region }: { readonly allowBacking: string | undefined; readonly region?: Region },
-): Promise<void> {
-  if (format === "raw") return;
+  {
+    isExpected = () => false,
+    region,
+  }: { readonly isExpected?: (file: string) => boolean; readonly region?: Region | undefined } = {},
+): Promise<string | undefined> {
+  if (format === "raw") {
+    // A link is refused also where there is no header to read.
+    await (await openPlainFile(path)).close();
+    return undefined;
+  }
   if (format === "vmdk") {
     const verdict = judgeVmdk(await head(path, VMDK_HEAD_BYTES, region));
     if (!verdict.ok) throw refused(verdict.why);
-    return;
+    return undefined;
   }
   let header: ReturnType<typeof parseQcow2Header>;
   try {
@@ -96,21 +104,22 @@ export async function refuseReferences(
   }
   if (header === undefined) throw refused("Image is not in qcow2 format");
   if (header.externalData) throw refused("it keeps its data in another file");
-  if (header.backingFile !== undefined && header.backingFile !== allowBacking) {
-    throw refused(`it builds on a backing file (${JSON.stringify(header.backingFile)})`);
+  if (header.backingFile !== undefined && !isExpected(header.backingFile)) {
+    throw refused(`it builds on a backing file that is not its own (${JSON.stringify(header.backingFile)})`);
   }
   if (header.size > MAX_VIRTUAL_SIZE) throw refused(`its virtual size of ${header.size} bytes is absurd`);
+  return header.backingFile;
 }
 
 /** Refuses a medium that is really a disk image naming other files: some tool might guess its format some day. */
 export async function refuseDisguised(path: string): Promise<void> {
   const start = await head(path, VMDK_HEAD_BYTES);
   const guess = isQcow2(start) ? "qcow2" : looksLikeVmdk(start) ? "vmdk" : "raw";
-  await refuseReferences(path, guess, { allowBacking: undefined });
+  await refuseReferences(path, guess);
 }
 
 export async function head(path: string, bytes: number, region?: Region): Promise<Uint8Array> {
-  const handle = await open(path, "r");
+  const handle = await openPlainFile(path);
   try {
     const buffer = Buffer.alloc(Math.min(bytes, region?.size ?? bytes));
     const { bytesRead } = await handle.read(buffer, 0, buffer.length, region?.offset ?? 0);
@@ -118,26 +127,6 @@ export async function head(path: string, bytes: number, region?: Region): Promis
   } finally {
     await handle.close();
   }
-}
-
-/** No network, no other processes' IPC, no capabilities, no files written, bounded memory and CPU time. */
-export function confined(argv: readonly string[]): string[] {
-  return [
-    // Whoever is not root needs a namespace in which he is, to leave the others and to give up what that gave him.
-    ...(process.getuid?.() === 0 ? [] : ["--user", "--map-root-user"]),
-    "--net",
-    "--ipc",
-    "--",
-    "prlimit",
-    ...LIMITS,
-    "--",
-    "setpriv",
-    "--no-new-privs",
-    "--bounding-set=-all",
-    "--inh-caps=-all",
-    "--",
-    ...argv,
-  ];
 }
 
 function parseInfo(stdout: string): { format: string; virtualSize: number; backing: boolean } {

@@ -7,6 +7,7 @@ import { freeDiskName, parseImageName } from "@gpve/domain/storage/dir-volume.ts
 import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { VolumeOwnership } from "@gpve/domain/storage/plugin.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import { withHeldFile } from "@gpve/kit/held-file.ts";
 import { namesIn } from "./dir-listing.ts";
 import { makeDirectory } from "./make-directory.ts";
 
@@ -42,6 +43,14 @@ export async function makeImage(
     throw err;
   }
   return `${vmid}/${reserved}`;
+}
+
+/** For good: its guest could make a file of its own writable again. */
+export async function makeReadOnly(path: string): Promise<void> {
+  await withHeldFile(path, async (file) => {
+    if (process.getuid?.() === 0) await file.chown(0, 0);
+    await file.chmod(0o444);
+  });
 }
 
 export async function removeIfEmpty(directory: string): Promise<void> {

@@ -1,20 +1,15 @@
 // qemu-img by argv. Formats are always named: an image is never asked what it is.
-import { basename, dirname } from "node:path";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { StorageWork } from "@gpve/domain/storage/plugin.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { imageFiles, imageName, type LayeredImage } from "../../image-tools/image-node.ts";
+import type { ImageTools, ToolFile } from "../../image-tools/image-tools.ts";
 import { writeOverlay } from "./qcow2-overlay.ts";
 
 export type DiskFormat = "raw" | "qcow2" | "vmdk";
 
 export function isDiskFormat(format: string): format is DiskFormat {
   return format === "raw" || format === "qcow2" || format === "vmdk";
-}
-
-/** A part of a file that is an image of its own. */
-export interface Region {
-  readonly offset: number;
-  readonly size: number;
 }
 
 export type Preallocation = "off" | "metadata" | "falloc" | "full";
@@ -24,43 +19,41 @@ const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
 export class QemuImg {
   readonly #exec: Exec;
+  readonly #tools: ImageTools;
   readonly #preallocation: Preallocation | undefined;
 
   /** What it makes or grows reserves space as `preallocation` says. */
-  constructor(exec: Exec, preallocation: Preallocation | undefined) {
-    this.#exec = exec;
+  constructor(
+    deps: { readonly exec: Exec; readonly tools: ImageTools },
+    preallocation: Preallocation | undefined,
+  ) {
+    this.#exec = deps.exec;
+    this.#tools = deps.tools;
     this.#preallocation = preallocation;
   }
 
   create(path: string, format: DiskFormat, size: number, work: StorageWork = {}): Promise<void> {
     const options = preallocationOption(format, this.#preallocation);
-    return this.#run(["create", "-q", "-f", format, ...options, path, `${size}`], { ...work, isNew: true });
+    return this.#make(["create", "-q", "-f", format, ...options, path, `${size}`], work);
   }
 
-  /** An empty image needs no program, unless its space is to be reserved. */
+  /** An empty image needs no program, unless its space is to be reserved; the base is not opened even then (`-u`). */
   createLinked(
     path: string,
-    base: { readonly file: string; readonly format: DiskFormat; readonly size: number },
+    base: { readonly reference: string; readonly format: DiskFormat; readonly size: number },
     work: StorageWork = {},
   ): Promise<void> {
-    const options = linkedOptions(base.format, this.#preallocation);
+    const { reference, format, size } = base;
+    const options = linkedOptions(format, this.#preallocation);
     if (options.length === 0)
-      return writeOverlay(path, { size: base.size, backingFile: base.file, backingFormat: base.format });
-    return this.#run(
-      ["create", "-q", "-f", "qcow2", "-b", base.file, "-F", base.format, ...options, basename(path)],
-      { ...work, isNew: true },
-      dirname(path),
-    );
+      return writeOverlay(path, { size, backingFile: reference, backingFormat: format });
+    const below = ["-u", "-b", reference, "-F", format];
+    return this.#make(["create", "-q", "-f", "qcow2", ...below, ...options, path, `${size}`], work);
   }
 
-  /** Reports progress; the target is a new file or is overwritten. */
+  /** Reports progress; the target is an empty file of ours. */
   convert(
-    source: {
-      readonly path: string;
-      readonly format: DiskFormat;
-      readonly snapshot?: string;
-      readonly region?: Region;
-    },
+    source: LayeredImage & { readonly snapshot?: string },
     target: { readonly path: string; readonly format: DiskFormat },
     work: StorageWork = {},
   ): Promise<void> {
@@ -74,85 +67,82 @@ export class QemuImg {
         ...(work.bytesPerSecond === undefined ? [] : ["-r", `${work.bytesPerSecond}`]),
         // QEMU changes nothing of a snapshot while its guest writes on: what it holds the image for does not matter.
         ...(source.snapshot === undefined ? [] : ["-U", "-l", `snapshot.name=${source.snapshot}`]),
-        ...imageArguments(source.path, source.format, source.region),
+        imageName(source),
         target.path,
       ],
+      [{ path: target.path, access: "rw" }, ...imageFiles(source, "ro")],
       { ...work, isNew: true },
     );
   }
 
-  resize(path: string, format: DiskFormat, size: number, work: StorageWork = {}): Promise<void> {
-    const mode = preallocationFor(format, this.#preallocation);
+  resize(image: LayeredImage, size: number, work: StorageWork = {}): Promise<void> {
+    const mode = preallocationFor(image.format, this.#preallocation);
     // With "metadata" QEMU gives the new part clusters that were freed before, with their old content: it must read as
     // zeroes. "falloc" and "full" take new ones from the end of the file.
     const options = mode === "falloc" || mode === "full" ? [`--preallocation=${mode}`] : [];
-    return this.#run(["resize", "-q", ...options, "-f", format, path, `${size}`], work);
+    const argv = ["resize", "-q", ...options, imageName(image), `${size}`];
+    return this.#run(argv, imageFiles(image, "rw"), work);
   }
 
-  snapshot(verb: "-c" | "-a" | "-d", name: string, path: string, work: StorageWork = {}): Promise<void> {
-    return this.#run(["snapshot", "-q", verb, name, path], work);
+  snapshot(
+    verb: "-c" | "-a" | "-d",
+    name: string,
+    image: LayeredImage,
+    work: StorageWork = {},
+  ): Promise<void> {
+    return this.#run(["snapshot", "-q", verb, name, imageName(image)], imageFiles(image, "rw"), work);
   }
 
   /** QEMU neither goes back to a snapshot nor grows an image beside dirty bitmaps that it does not trust. */
-  async dropBitmaps(path: string, which: "all" | "inconsistent"): Promise<void> {
-    const info = (await this.info(path, "qcow2")) as {
+  async dropBitmaps(image: LayeredImage, which: "all" | "inconsistent"): Promise<void> {
+    const info = (await this.info(image)) as {
       "format-specific"?: { data?: { bitmaps?: readonly { name: string; flags: readonly string[] }[] } };
     };
     for (const { name, flags } of info["format-specific"]?.data?.bitmaps ?? []) {
       if (which === "all" || flags.includes("in-use"))
-        await this.#run(["bitmap", "--remove", "-f", "qcow2", path, name], {});
+        await this.#run(["bitmap", "--remove", imageName(image), name], imageFiles(image, "rw"), {});
     }
   }
 
-  async info(path: string, format: DiskFormat): Promise<Record<string, unknown>> {
-    const { stdout } = await this.#exec("qemu-img", [
-      "info",
-      "-U",
-      "--output=json",
-      "-f",
-      format,
-      path,
-    ]).catch((err: unknown) => {
+  async info({ path, format }: LayeredImage): Promise<Record<string, unknown>> {
+    // Opens the image alone, and refuses to be told what lies below it.
+    const image = { path, format };
+    const argv = ["info", "-U", "--output=json", imageName(image)];
+    const { stdout } = await this.#tools("qemu-img", argv, imageFiles(image, "ro")).catch((err: unknown) => {
       throw clearer(err);
     });
     return JSON.parse(stdout) as Record<string, unknown>;
   }
 
-  /** A new image is nobody's after a crash: whoever makes it then must not be at it while it is taken away. */
-  async #run(
-    argv: readonly string[],
-    work: StorageWork & { readonly isNew?: boolean },
-    cwd?: string,
-  ): Promise<void> {
-    try {
-      await this.#exec("qemu-img", argv, {
-        timeoutMs: NO_TIMEOUT_MS,
-        ...(work.isNew === true ? { diesWithUs: true } : {}),
-        ...(work.signal === undefined ? {} : { signal: work.signal }),
-        ...(cwd === undefined ? {} : { cwd }),
-        onLine: (line) => {
-          const fraction = progressOf(line);
-          if (fraction !== undefined) work.progress?.(fraction);
-        },
-      });
-    } catch (err) {
+  /** Reads nothing that was there before, so it needs no confinement. */
+  async #make(argv: readonly string[], work: StorageWork): Promise<void> {
+    await this.#exec("qemu-img", argv, optionsOf({ ...work, isNew: true })).catch((err: unknown) => {
       throw clearer(err);
-    }
+    });
+  }
+
+  async #run(argv: readonly string[], files: readonly ToolFile[], work: ToolWork): Promise<void> {
+    await this.#tools("qemu-img", argv, files, optionsOf(work)).catch((err: unknown) => {
+      throw clearer(err);
+    });
   }
 }
 
-/** An image by its path, or one that is a part of a file, as qemu-img takes it. The format is always named. */
-export function imageArguments(path: string, format: DiskFormat, region: Region | undefined): string[] {
-  if (region === undefined) return ["-f", format, path];
-  const options = [
-    `driver=${format}`,
-    "file.driver=raw",
-    `file.offset=${region.offset}`,
-    `file.size=${region.size}`,
-    "file.file.driver=file",
-    `file.file.filename=${path.replaceAll(",", ",,")}`,
-  ];
-  return ["--image-opts", options.join(",")];
+interface ToolWork extends StorageWork {
+  /** A new image is nobody's after a crash: whoever makes it then must not be at it while it is taken away. */
+  readonly isNew?: boolean;
+}
+
+function optionsOf(work: ToolWork) {
+  return {
+    timeoutMs: NO_TIMEOUT_MS,
+    ...(work.isNew === true ? { diesWithUs: true } : {}),
+    ...(work.signal === undefined ? {} : { signal: work.signal }),
+    onLine: (line: string) => {
+      const fraction = progressOf(line);
+      if (fraction !== undefined) work.progress?.(fraction);
+    },
+  };
 }
 
 /** "    (12.34/100%)" -> 0.1234 */

@@ -58,7 +58,7 @@ export async function ovaMember(path: string, name: string): Promise<ImageSource
   const member = (await inspectOva(path)).find((each) => each.name === wanted);
   if (member === undefined) throw storageMissing(`the OVA holds no file '${wanted}'`);
   const format = wanted.slice(wanted.lastIndexOf(".") + 1).toLowerCase() as ImageSource["format"];
-  return { path, format, trusted: false, region: { offset: member.offset, size: member.size } };
+  return { path, format, fromOutside: true, region: { offset: member.offset, size: member.size } };
 }
 
 /** A header about the files that follow, as tar programs write for exact times or large files. */

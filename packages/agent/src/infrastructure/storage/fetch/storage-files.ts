@@ -9,6 +9,7 @@ import { createGunzip, createZstdDecompress } from "node:zlib";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
 import { head, inspectImage, refuseDisguised } from "../dir/inspect-image.ts";
 import { makeDirectory } from "../dir/make-directory.ts";
 import { inspectOva } from "./ova.ts";
@@ -24,9 +25,12 @@ const RESERVE_BYTES = 64 * 1024 * 1024;
 
 export class HostStorageFiles {
   readonly #exec: Exec;
+  readonly #tools: ImageTools;
 
-  constructor(deps: { readonly exec: Exec }) {
+  /** `tools`: what works on images; default without confinement. */
+  constructor(deps: { readonly exec: Exec; readonly tools?: ImageTools }) {
     this.#exec = deps.exec;
+    this.#tools = deps.tools ?? plainTools(deps.exec);
   }
 
   async exists(path: string): Promise<boolean> {
@@ -142,7 +146,7 @@ export class HostStorageFiles {
       return;
     }
     if (extension !== "qcow2" && extension !== "vmdk" && extension !== "raw") return;
-    await inspectImage(path, extension, { exec: this.#exec, signal });
+    await inspectImage(path, extension, { tools: this.#tools, signal });
   }
 
   /** A tool may write no more than there is room for. */

@@ -1,0 +1,98 @@
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { CAN_CONFINE, confinedImageTools } from "../../testing/confined-image-tools.ts";
+import type { ImageTools } from "./image-tools.ts";
+
+const GUEST = 0x4000_1234;
+
+describe.skipIf(!CAN_CONFINE)("a confined image tool (skipped: only root can confine)", () => {
+  let folder: string;
+  let tools: ImageTools;
+  const at = (name: string): string => join(folder, name);
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "gpve-tools-"));
+    tools = confinedImageTools(folder);
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+  beforeEach(() => {
+    writeFileSync(at("mine"), "mine", { mode: 0o600 });
+    chownSync(at("mine"), GUEST, GUEST);
+    writeFileSync(at("secret"), "secret", { mode: 0o644 });
+    chmodSync(folder, 0o755);
+  });
+  const run = (program: string, args: string[], files: Parameters<ImageTools>[2] = [], options = {}) =>
+    tools(program, args, files, options);
+
+  it("sees the files it is named and no other, whoever may read those", async () => {
+    const mine = [{ path: at("mine"), access: "ro" }] as const;
+    expect((await run("cat", [at("mine")], mine)).stdout).toBe("mine");
+    for (const path of [at("secret"), "/etc/passwd", "/proc/self/status", "/root"])
+      await expect(run("cat", [path], mine)).rejects.toThrow("cat failed with exit code 1");
+    expect((await run("ls", ["/"])).stdout.trim().split("\n").toSorted()).toEqual(
+      ["dev", "lib", "lib64", "tmp", "usr"].filter((name) => name !== "lib64" || process.arch === "x64"),
+    );
+  });
+
+  it("is the guest whose image it works on, or nobody, and has no capabilities", async () => {
+    const id = async (files: Parameters<ImageTools>[2] = []): Promise<string> =>
+      (await run("id", ["-u"], files)).stdout.trim();
+    expect(await id([{ path: at("mine"), access: "rw" }])).toBe(String(GUEST));
+    expect(Number(await id())).toBeGreaterThanOrEqual(0x3fff_0000);
+    expect(Number(await id())).toBeLessThan(0x4000_0000);
+    await expect(run("chown", ["0:0", at("mine")], [{ path: at("mine"), access: "rw" }])).rejects.toThrow(
+      "Operation not permitted",
+    );
+  });
+
+  it("cannot write what it may only read, and gives back what it was lent", async () => {
+    chownSync(at("mine"), 0, 0);
+    const before = statSync(at("mine"));
+    const same = () => {
+      const { uid, gid, mode } = statSync(at("mine"));
+      expect([uid, gid, mode]).toEqual([before.uid, before.gid, before.mode]);
+    };
+    const both = [1, 2, 3].map(() => run("cat", [at("mine")], [{ path: at("mine"), access: "ro" }]));
+    expect((await Promise.all(both)).map(({ stdout }) => stdout)).toEqual(["mine", "mine", "mine"]);
+    same();
+    await expect(run("tee", [at("mine")], [{ path: at("mine"), access: "ro" }])).rejects.toThrow("tee");
+    await run("truncate", ["-s", "9", at("mine")], [{ path: at("mine"), access: "rw" }]);
+    expect(statSync(at("mine")).size).toBe(9);
+    same();
+  });
+
+  it("reaches no network, keeps to its limits and ends when its time is over", async () => {
+    const connect = "exec 3<>/dev/tcp/127.0.0.1/22";
+    await expect(run("bash", ["-c", connect])).rejects.toThrow("Network is unreachable");
+    await expect(
+      run("truncate", ["-s", "9", at("mine")], [{ path: at("mine"), access: "rw" }], {
+        limits: { fsize: 5 },
+      }),
+    ).rejects.toThrow("truncate");
+    await expect(run("sleep", ["30"], [], { timeoutMs: 100 })).rejects.toThrow("sleep did not finish");
+  });
+
+  it("follows no link that stands where its file should", async () => {
+    mkdirSync(at("links"), { recursive: true });
+    symlinkSync(at("secret"), at("links/a"));
+    for (const access of ["ro", "rw"] as const)
+      await expect(run("cat", [at("links/a")], [{ path: at("links/a"), access }])).rejects.toThrow(
+        "is a link where a file should be",
+      );
+    expect(statSync(at("secret")).uid).toBe(0);
+  });
+
+  it("says what is missing", async () => {
+    await expect(run("no-such-tool", [])).rejects.toThrow("cannot run no-such-tool: it is not installed");
+  });
+});

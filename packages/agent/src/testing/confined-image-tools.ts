@@ -1,0 +1,20 @@
+// The real confinement of image tools, for tests that run as root.
+import { join, resolve } from "node:path";
+import { exec } from "@gpve/kit/exec.ts";
+import { confinedTools } from "../infrastructure/image-tools/confined-tools.ts";
+import type { ImageTools } from "../infrastructure/image-tools/image-tools.ts";
+import { supervisorBinary } from "../infrastructure/supervisor/build.ts";
+
+export const CAN_CONFINE = process.getuid?.() === 0;
+
+/** `folder`: one of the test's own. */
+export function confinedImageTools(folder: string): ImageTools {
+  const packages = resolve(import.meta.dirname, "../../..");
+  const build = { sourceFolder: join(packages, "supervisor"), cacheFolder: join(packages, "../.cache") };
+  let binary: Promise<string> | undefined;
+  return confinedTools({
+    exec,
+    root: join(folder, "tool-root"),
+    supervisor: () => (binary ??= supervisorBinary(build)),
+  });
+}

@@ -1,0 +1,129 @@
+// A guest that took over its QEMU writes another name into the header of its own disk. Through the API, with the real
+// tools and a real QEMU: nothing that reads disks follows it, each says why, and the disk is as usable as before when the
+// header is mended.
+import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { exec } from "@gpve/kit/exec.ts";
+import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { taskLog, waitTask } from "../support/tasks.ts";
+
+vi.setConfig({ testTimeout: 300_000 });
+
+const hasQemu = existsSync("/usr/bin/qemu-system-x86_64");
+if (!hasQemu) console.warn("SKIPPED: no QEMU; get it with: apt-get install qemu-system-x86 qemu-utils");
+
+const MARK = "only-the-host-may-read-this";
+const REFUSED = /the image is refused: it (?:builds on a backing file that is not its own|keeps its data in)/;
+
+let gpve: Gpve;
+let api: Api;
+let node: string;
+let secret: string;
+
+beforeAll(async () => {
+  gpve = await startGpve();
+  api = apiOf(gpve.credentials);
+  node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+  secret = join(gpve.data, "..", `secret-of-${process.pid}`);
+  writeFileSync(secret, `${MARK}\n`.repeat(4096), { mode: 0o644 });
+});
+afterAll(async () => {
+  await exec("rm", ["-f", secret]);
+  await gpve.stop();
+});
+
+const run = async (method: string, path: string, params?: Record<string, string | number>) => {
+  const answer = await api(method, path, params);
+  if (answer.status !== 200) return answer.text;
+  const upid = answer.data as string;
+  const { exitstatus } = await waitTask(api, upid);
+  return exitstatus === "OK" ? exitstatus : `${exitstatus}\n${await taskLog(api, upid)}`;
+};
+const vm = (vmid: number): string => `/nodes/${node}/qemu/${vmid}`;
+const disk = (): string => join(gpve.data, "storage/local/images/100/vm-100-disk-0.qcow2");
+
+/** What a request that reads the disk answers. */
+const readers: readonly [string, () => Promise<string | undefined>][] = [
+  ["start", () => run("POST", `${vm(100)}/status/start`)],
+  ["full clone", () => run("POST", `${vm(100)}/clone`, { newid: 101, full: 1 })],
+  ["clone of a snapshot", () => run("POST", `${vm(100)}/clone`, { newid: 101, full: 1, snapname: "s1" })],
+  ["move", () => run("POST", `${vm(100)}/move_disk`, { disk: "scsi0", storage: "local", format: "raw" })],
+  ["backup", () => run("POST", `/nodes/${node}/vzdump`, { vmid: 100, storage: "local" })],
+  ["snapshot", () => run("POST", `${vm(100)}/snapshot`, { snapname: "s2" })],
+  ["rollback", () => run("POST", `${vm(100)}/snapshot/s1/rollback`)],
+  ["resize", () => run("PUT", `${vm(100)}/resize`, { disk: "scsi0", size: "+1M" })],
+  [
+    "import",
+    () => {
+      const from = "local:0,import-from=local:100/vm-100-disk-0.qcow2";
+      return run("POST", `/nodes/${node}/qemu`, { vmid: 101, memory: 32, scsi0: from });
+    },
+  ],
+  ["template", () => run("POST", `${vm(100)}/template`)],
+];
+
+const forgeries: readonly [string, () => Promise<void>][] = [
+  [
+    "a backing file",
+    async () => void (await exec("qemu-img", ["rebase", "-u", "-F", "raw", "-b", secret, disk()])),
+  ],
+  [
+    "a backing file by JSON",
+    async () => {
+      const name = `json:{"driver":"raw","file":{"driver":"file","filename":"${secret}"}}`;
+      await exec("qemu-img", ["rebase", "-u", "-F", "raw", "-b", name, disk()]);
+    },
+  ],
+  [
+    "a file for its data",
+    async () => {
+      const made = join(gpve.data, "made.qcow2");
+      const content = readFileSync(secret);
+      const options = `data_file=${secret},data_file_raw=on`;
+      await exec("qemu-img", ["create", "-q", "-f", "qcow2", "-o", options, made, "1M"]);
+      writeFileSync(secret, content);
+      renameSync(made, disk());
+    },
+  ],
+];
+
+/** Files of the data directory that hold the host's secret. */
+function leaks(folder = gpve.data): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return leaks(path);
+    if (!entry.isFile() || statSync(path).size > 64 * 1024 * 1024) return [];
+    return readFileSync(path).includes(MARK) ? [path] : [];
+  });
+}
+
+describe.skipIf(!hasQemu)("a disk whose header was forged", () => {
+  test("names a file of the host, and nobody reads that", async () => {
+    const created = { vmid: 100, memory: 32, scsi0: "local:0.01,format=qcow2" };
+    expect(await run("POST", `/nodes/${node}/qemu`, created)).toBe("OK");
+    expect(await run("POST", `${vm(100)}/snapshot`, { snapname: "s1" })).toBe("OK");
+    const honest = readFileSync(disk());
+    for (const [forgery, forge] of forgeries) {
+      await forge();
+      for (const [reader, read] of readers) expect(await read(), `${forgery}, ${reader}`).toMatch(REFUSED);
+      writeFileSync(disk(), honest);
+    }
+    expect(leaks()).toEqual([]);
+    expect(readdirSync(join(gpve.data, "storage/local/images"))).toEqual(["100"]);
+  });
+
+  test("is of use again when it is mended: started, copied, saved, made a template", async () => {
+    for (const [what, read] of readers.filter(([name]) => name === "start" || name === "full clone"))
+      expect(await read(), what).toBe("OK");
+    expect(await run("POST", `${vm(100)}/status/stop`)).toBe("OK");
+    const backup = { vmid: 100, storage: "local", compress: "zstd" };
+    expect(await run("POST", `/nodes/${node}/vzdump`, backup)).toBe("OK");
+    expect(await run("DELETE", `${vm(100)}/snapshot/s1`)).toBe("OK");
+    expect(await run("POST", `${vm(100)}/template`)).toBe("OK");
+    expect(await run("POST", `${vm(100)}/clone`, { newid: 102 })).toBe("OK");
+    expect(await run("POST", `${vm(102)}/status/start`)).toBe("OK");
+    expect(await run("POST", `${vm(102)}/status/stop`)).toBe("OK");
+    expect(await run("POST", `${vm(102)}/clone`, { newid: 103, full: 1 })).toBe("OK");
+  });
+});
