@@ -41,7 +41,8 @@ const run = async (method: string, path: string, params?: Record<string, string 
   return exitstatus === "OK" ? exitstatus : `${exitstatus}\n${await taskLog(api, upid)}`;
 };
 const vm = (vmid: number): string => `/nodes/${node}/qemu/${vmid}`;
-const disk = (): string => join(gpve.data, "storage/local/images/100/vm-100-disk-0.qcow2");
+const diskOf = (vmid: number): string =>
+  join(gpve.data, `storage/local/images/${vmid}/vm-${vmid}-disk-0.qcow2`);
 
 /** What a request that reads the disk answers. */
 const readers: readonly [string, () => Promise<string | undefined>][] = [
@@ -60,30 +61,30 @@ const readers: readonly [string, () => Promise<string | undefined>][] = [
       return run("POST", `/nodes/${node}/qemu`, { vmid: 101, memory: 32, scsi0: from });
     },
   ],
-  ["template", () => run("POST", `${vm(100)}/template`)],
+  ["template", () => run("POST", `${vm(105)}/template`)],
 ];
 
-const forgeries: readonly [string, () => Promise<void>][] = [
+const forgeries: readonly [string, (disk: string) => Promise<void>][] = [
   [
     "a backing file",
-    async () => void (await exec("qemu-img", ["rebase", "-u", "-F", "raw", "-b", secret, disk()])),
+    async (disk) => void (await exec("qemu-img", ["rebase", "-u", "-F", "raw", "-b", secret, disk])),
   ],
   [
     "a backing file by JSON",
-    async () => {
+    async (disk) => {
       const name = `json:{"driver":"raw","file":{"driver":"file","filename":"${secret}"}}`;
-      await exec("qemu-img", ["rebase", "-u", "-F", "raw", "-b", name, disk()]);
+      await exec("qemu-img", ["rebase", "-u", "-F", "raw", "-b", name, disk]);
     },
   ],
   [
     "a file for its data",
-    async () => {
+    async (disk) => {
       const made = join(gpve.data, "made.qcow2");
       const content = readFileSync(secret);
       const options = `data_file=${secret},data_file_raw=on`;
       await exec("qemu-img", ["create", "-q", "-f", "qcow2", "-o", options, made, "1M"]);
       writeFileSync(secret, content);
-      renameSync(made, disk());
+      renameSync(made, disk);
     },
   ],
 ];
@@ -100,17 +101,21 @@ function leaks(folder = gpve.data): string[] {
 
 describe.skipIf(!hasQemu)("a disk whose header was forged", () => {
   test("names a file of the host, and nobody reads that", async () => {
-    const created = { vmid: 100, memory: 32, scsi0: "local:0.01,format=qcow2" };
-    expect(await run("POST", `/nodes/${node}/qemu`, created)).toBe("OK");
+    for (const vmid of [100, 105]) {
+      const created = { vmid, memory: 32, scsi0: "local:0.01,format=qcow2" };
+      expect(await run("POST", `/nodes/${node}/qemu`, created)).toBe("OK");
+    }
     expect(await run("POST", `${vm(100)}/snapshot`, { snapname: "s1" })).toBe("OK");
-    const honest = readFileSync(disk());
+    const honest = new Map([100, 105].map((vmid) => [diskOf(vmid), readFileSync(diskOf(vmid))]));
     for (const [forgery, forge] of forgeries) {
-      await forge();
+      for (const disk of honest.keys()) await forge(disk);
       for (const [reader, read] of readers) expect(await read(), `${forgery}, ${reader}`).toMatch(REFUSED);
-      writeFileSync(disk(), honest);
+      for (const [disk, content] of honest) writeFileSync(disk, content);
+      // It is marked before its disks are touched, as in PVE.
+      await api("PUT", `${vm(105)}/config`, { delete: "template" });
     }
     expect(leaks()).toEqual([]);
-    expect(readdirSync(join(gpve.data, "storage/local/images"))).toEqual(["100"]);
+    expect(readdirSync(join(gpve.data, "storage/local/images"))).toEqual(["100", "105"]);
   });
 
   test("is of use again when it is mended: started, copied, saved, made a template", async () => {

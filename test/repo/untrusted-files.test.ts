@@ -28,3 +28,36 @@ describe("images", () => {
     expect(makes.match(/this\.#make\(\["(\w+)"/g)).toEqual(['this.#make(["create"', 'this.#make(["create"']);
   });
 });
+
+describe("folders that a guest's user can write", () => {
+  test("see owners and modes changed by descriptor only, so that root follows no link there", () => {
+    expect(
+      using(/import\s*\{[^}]*\b(?:l?chown|l?chmod|chownSync|chmodSync)\b[^}]*\}\s*from "node:fs/),
+    ).toEqual([]);
+    expect(using(/\bfs\.(?:l?chown|l?chmod)/)).toEqual([]);
+  });
+
+  test("see sockets connected to by descriptor only", () => {
+    expect(
+      using(/import\s*\{[^}]*\b(?:connect|createConnection|Socket as)\b[^}]*\}\s*from "node:net"/),
+    ).toEqual([]);
+  });
+
+  // Whoever names such a folder and reads or writes files by path must not do it there.
+  const careful = [
+    // makes the folder, and removes it when nobody is left who could write to it
+    "packages/agent/src/infrastructure/guest-process/guest-folder.ts",
+    // looks at programs, libraries and files to be mounted
+    "packages/agent/src/infrastructure/guest-process/guest-view.ts",
+    // fills a new folder before it is given to the guest
+    "packages/agent/src/infrastructure/guest-process/supervised-guests.ts",
+    // wires
+    "packages/agent/src/compose-vm.ts",
+  ];
+
+  test("see no files opened by path", () => {
+    const naming = agent.filter((path) => /\bioFolder\b|\bfolder\.io\b|\bthis\.io\b/.test(read(path)));
+    const opening = naming.filter((path) => /from "node:fs(?:\/promises)?"/.test(read(path)));
+    expect(opening.toSorted()).toEqual(careful.toSorted());
+  });
+});

@@ -83,10 +83,16 @@ static void in_namespace(pid_t child, int tree, const char *target, bool folder,
 
 void mount_into(pid_t child, const char *source, const char *target, bool read_only, char *answer, size_t size) {
   struct stat info;
-  int tree = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | O_CLOEXEC);
+  int follow = read_only ? 0 : AT_SYMLINK_NOFOLLOW; // as when it starts: see sandbox.c
+  int tree = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | O_CLOEXEC | follow);
   if (tree < 0 || fstat(tree, &info) != 0) {
     snprintf(answer, size, "error cannot see %s: %s", source, strerror(errno));
     if (tree >= 0) close(tree);
+    return;
+  }
+  if (S_ISLNK(info.st_mode)) {
+    snprintf(answer, size, "error %s is a link where a file should be", source);
+    close(tree);
     return;
   }
   in_namespace(child, tree, target, S_ISDIR(info.st_mode), read_only, answer, size);

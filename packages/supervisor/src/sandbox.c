@@ -83,18 +83,25 @@ static unsigned long kept_flags(const char *path) {
 static bool bind_one(const char *root, const struct bind_mount *bind) {
   char target[4096];
   if (snprintf(target, sizeof target, "%s%s", root, bind->target) >= (int)sizeof target) return fail("path too long: %s", bind->target);
+  // What may be written lies where others may write: a link there would give away any file of the host.
+  bool writable = strcmp(bind->mode, "ro") != 0;
   struct stat source;
-  if (stat(bind->source, &source) != 0) return fail_errno("cannot see %s", bind->source);
+  char held[32];
+  int fd = open(bind->source, O_PATH | O_CLOEXEC | (writable ? O_NOFOLLOW : 0));
+  if (fd < 0 || fstat(fd, &source) != 0) return fail_errno("cannot see %s", bind->source);
+  if (S_ISLNK(source.st_mode)) return fail("%s is a link where a file should be", bind->source);
+  snprintf(held, sizeof held, "/proc/self/fd/%d", fd);
   if (!make_parents(target)) return false;
   if (S_ISDIR(source.st_mode)) {
     if (mkdir(target, 0755) != 0 && errno != EEXIST) return fail_errno("cannot make %s", target);
   } else {
-    int fd = open(target, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
-    if (fd < 0) return fail_errno("cannot make %s", target);
-    close(fd);
+    int place = open(target, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    if (place < 0) return fail_errno("cannot make %s", target);
+    close(place);
   }
-  if (mount(bind->source, target, NULL, MS_BIND, NULL) != 0) return fail_errno("cannot bind %s", bind->source);
-  unsigned long flags = MS_BIND | MS_REMOUNT | MS_NOSUID | kept_flags(target) | (strcmp(bind->mode, "ro") == 0 ? MS_RDONLY : 0ul);
+  if (mount(held, target, NULL, MS_BIND, NULL) != 0) return fail_errno("cannot bind %s", bind->source);
+  close(fd);
+  unsigned long flags = MS_BIND | MS_REMOUNT | MS_NOSUID | kept_flags(target) | (writable ? 0ul : MS_RDONLY);
   if (mount(NULL, target, NULL, flags, NULL) != 0) return fail_errno("cannot restrict %s", bind->target);
   return true;
 }

@@ -37,6 +37,13 @@ export interface ImageRequest extends ImageLayer {
   readonly ionice?: number;
 }
 
+/** Where a running QEMU offers its disks. */
+export interface ExportPlace {
+  readonly socket: string;
+  /** The user QEMU runs as, who made the socket. */
+  readonly ownerUid?: number | undefined;
+}
+
 export interface ArchiveHeader {
   /** 32 hex digits: what an incremental backup knows its parent by. A writer without one makes one up. */
   readonly uuid?: string;
@@ -96,13 +103,13 @@ export interface BackupTools {
   /** Serves an image of a stopped VM while `use` runs. */
   withImage<T>(image: ImageRequest, use: (disk: DiskAccess) => Promise<T>): Promise<T>;
   /** A disk that a running QEMU exports. */
-  openExport(socket: string, name: string): Promise<DiskAccess>;
+  openExport(at: ExportPlace, name: string): Promise<DiskAccess>;
   /** The same with a dirty bitmap of the image or of the export. */
   withTrackedImage<T>(
     image: ImageRequest & { readonly bitmap: string },
     use: (disk: TrackedDisk) => Promise<T>,
   ): Promise<T>;
-  openTrackedExport(socket: string, name: string, bitmap: string): Promise<TrackedDisk>;
+  openTrackedExport(at: ExportPlace, name: string, bitmap: string): Promise<TrackedDisk>;
   createArchive(path: string, compression: Compression, header: ArchiveHeader): Promise<ArchiveWriter>;
   openArchive(path: string): Promise<ArchiveReader>;
   createIncremental(path: string, header: IncrementalHeader): Promise<IncrementalWriter>;

@@ -85,12 +85,12 @@ export async function copyRunning(
         await copyFile(copy, disk, archive, progress);
         continue;
       }
-      const { socket } = fleece;
+      const { place } = fleece;
       const name = fleece.exportName(disk.key);
       const release = () => fleece.release(disk.key);
       const source: DiskSource = {
-        whole: (use) => reading(tools.openExport(socket, name), use, release),
-        tracked: (bitmap, use) => reading(tools.openTrackedExport(socket, name, bitmap), use, release),
+        whole: (use) => reading(tools.openExport(place, name), use, release),
+        tracked: (bitmap, use) => reading(tools.openTrackedExport(place, name, bitmap), use, release),
       };
       await copyOne(copy, source, disk, archive, progress);
     }

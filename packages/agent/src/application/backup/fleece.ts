@@ -4,7 +4,7 @@ import { messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { BackupTools, ExportPlace } from "@gpve/domain/backup/backup-ports.ts";
 import { presentTop } from "../vm/disk/top-node.ts";
 
 export interface FleeceDisk {
@@ -18,7 +18,7 @@ export interface FleeceDisk {
 }
 
 export interface Fleece {
-  readonly socket: string;
+  readonly place: ExportPlace;
   exportName(key: string): string;
   /** Before a reader hangs up: see `release`. */
   release(key: string): Promise<void>;
@@ -63,7 +63,11 @@ export async function beginFleece(
       ...(bitmap === undefined ? {} : { bitmaps: [bitmap] }),
     });
   }
-  return { socket, exportName: (key) => key, release: (key) => release(process, key) };
+  return {
+    place: { socket, ownerUid: process.uid },
+    exportName: (key) => key,
+    release: (key) => release(process, key),
+  };
 }
 
 /** QEMUs whose server was started by this process, which knows all connections to it. */

@@ -33,9 +33,9 @@ export function hostBackupTools(deps: {
       return serveArchive(request);
     },
     socketPath: (name) => `${socketFolder}/${name}`,
-    openExport: (socket, name) => NbdClient.open(socket, name, undefined, deps.hold),
+    openExport: (at, name) => NbdClient.open(at.socket, name, undefined, deps.hold, at.ownerUid),
     withTrackedImage: (image, use) => withImage(serving, { ...image, socket: newSocket() }, use),
-    openTrackedExport: (socket, name, bitmap) => NbdClient.open(socket, name, bitmap, deps.hold),
+    openTrackedExport: (at, name, bitmap) => NbdClient.open(at.socket, name, bitmap, deps.hold, at.ownerUid),
     createArchive: (path, compression, header) => createArchive(exec, path, compression, header),
     openArchive: (path) => openArchive(exec, path),
     createIncremental: (path, header) => createIncremental(exec, path, header),

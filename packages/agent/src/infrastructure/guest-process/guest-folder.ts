@@ -47,6 +47,8 @@ export interface LentFile {
   readonly uid: number;
   readonly gid: number;
   readonly mode: number;
+  /** Who got it. */
+  readonly guest?: number;
 }
 
 const ID = /^[a-z0-9][a-z0-9-]{0,40}$/;

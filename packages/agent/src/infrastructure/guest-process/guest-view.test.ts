@@ -1,8 +1,8 @@
-import { chmodSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { guestView, kvmGroups, prepareFile } from "./guest-view.ts";
+import { guestView, kvmGroups, prepareFile, realPlace } from "./guest-view.ts";
 
 describe("what a guest sees", () => {
   let folder: string;
@@ -28,6 +28,19 @@ describe("what a guest sees", () => {
     });
     expect([...targets.keys()].some((path) => ["/etc", "/usr", "/usr/lib", "/"].includes(path))).toBe(false);
     expect(Array.isArray(kvmGroups())).toBe(true);
+  });
+
+  it("holds no link in place of a file that is to be its own", async () => {
+    const secret = join(folder, "secret");
+    writeFileSync(secret, "", { mode: 0o640 });
+    symlinkSync(secret, join(folder, "swtpm"));
+    const file = { path: join(folder, "swtpm"), access: "rw", owned: true } as const;
+    await expect(prepareFile(file, 0x4000_0001)).rejects.toThrow("is a link where a file should be");
+    expect(statSync(secret)).toMatchObject({ uid: process.getuid?.(), mode: 0o100640 });
+    // A disk of the host is often named by a link, and so is a disc.
+    expect(realPlace({ ...file, ofHost: true })).toBe(realpathSync(secret));
+    expect(realPlace({ path: file.path, access: "ro" })).toBe(realpathSync(secret));
+    expect(realPlace(file)).toBe(file.path);
   });
 
   it("is made accessible: its own files by owner, shared ones for reading", async () => {

@@ -1,8 +1,8 @@
 // What a confined guest sees of the host: its own files, and read-only the program, its libraries and firmware.
 import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
-import { chmod, chown, stat } from "node:fs/promises";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
+import { withHeldFile } from "@gpve/kit/held-file.ts";
 import type { SupervisorSpec } from "../supervisor/spec-file.ts";
 
 /** Only these folders of libraries and firmware; /usr/lib as a whole holds more than a guest needs. */
@@ -38,7 +38,7 @@ export function guestView(
   if (options.kvm) add("/dev/kvm", "rw");
   add(options.ioFolder, "rw");
   for (const target of RUN_FOLDERS) binds.push({ source: options.ioFolder, target, access: "rw" });
-  for (const file of files) add(file.path, file.access);
+  for (const file of files) binds.push({ source: realPlace(file), target: file.path, access: file.access });
   return { binds, links, tmpfs: [{ path: "/tmp", size: "64m" }] };
 }
 
@@ -68,19 +68,30 @@ export function kvmGroups(): number[] {
   return existsSync("/dev/kvm") ? [statSync("/dev/kvm").gid] : [];
 }
 
+/**
+ * Where a file really is. Links are followed where root or an administrator put them; what is to be the guest's own may
+ * lie in a folder that it or its helpers write to, and a link there would give it any file of the host.
+ */
+export function realPlace(file: GuestFile): string {
+  const { path, access, owned = access === "rw" } = file;
+  if (owned && file.ofHost !== true) return path;
+  return existsSync(path) ? realpathSync(path) : path;
+}
+
 /** Gives the guest's own files to its uid and makes shared ones readable. */
 export async function prepareFile(file: GuestFile, uid: number): Promise<void> {
   try {
-    const info = await stat(file.path);
-    if (file.owned ?? (file.access === "rw" || info.isBlockDevice())) {
-      if (info.uid !== uid) await chown(file.path, uid, info.gid);
-      const wanted = file.access === "rw" ? 0o600 : 0o400;
-      if ((info.mode & wanted) !== wanted) await chmod(file.path, (info.mode & 0o777) | wanted);
-      return;
-    }
-    const wanted = info.isDirectory() ? 0o005 : 0o004;
-    if ((info.mode & wanted) === wanted) return;
-    await chmod(file.path, (info.mode & 0o777) | wanted);
+    await withHeldFile(realPlace(file), async ({ facts, chown, chmod }) => {
+      const mode = facts.mode & 0o777;
+      if (file.owned ?? (file.access === "rw" || facts.isBlockDevice())) {
+        if (facts.uid !== uid) await chown(uid, -1);
+        const wanted = file.access === "rw" ? 0o600 : 0o400;
+        if ((mode & wanted) !== wanted) await chmod(mode | wanted);
+        return;
+      }
+      const wanted = facts.isDirectory() ? 0o005 : 0o004;
+      if ((mode & wanted) !== wanted) await chmod(mode | wanted);
+    });
   } catch (cause) {
     throw new AppError(
       "guest.start_failed",

@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -39,6 +39,23 @@ describe.skipIf(!isRoot)("files of the host (skipped without root)", () => {
     await giveBack(folder, UID);
     expect(owner()).toEqual([0, 6, 0o440]);
     expect(folder.readLent()).toEqual([]);
+  });
+
+  test("come back from a guest that never got further, also when nobody knows its uid any more", async () => {
+    const link = join(root, "by-id");
+    symlinkSync(path, link);
+    const takeBack = await lendFile(folder, { path: link, access: "rw", ofHost: true }, UID);
+    expect(owner()[0]).toBe(UID);
+    await takeBack();
+    expect(owner()).toEqual([0, 6, 0o440]);
+    await lendFile(folder, { path, access: "rw", ofHost: true }, UID);
+    // What was lent before is not taken from it by a second attempt that fails.
+    await (
+      await lendFile(folder, { path, access: "rw", ofHost: true }, UID)
+    )();
+    expect(owner()[0]).toBe(UID);
+    await giveBack(new GuestFolder(root, "100"), undefined);
+    expect(owner()).toEqual([0, 6, 0o440]);
   });
 
   test("stay with the guest that got them last, and come back from it", async () => {

@@ -22,6 +22,7 @@ import { askSupervisor } from "../supervisor/control.ts";
 import { causeOf } from "./exit-cause.ts";
 import { ExitWatch, isRunning } from "./exit-watch.ts";
 import type { EndNote, ExitRecord, GuestCard, GuestFolder, GuestState } from "./guest-folder.ts";
+import { realPlace } from "./guest-view.ts";
 import { giveBack, lendFile } from "./lent-files.ts";
 import { processUsage } from "./process-usage.ts";
 
@@ -96,8 +97,11 @@ export class SupervisedGuest implements GuestProcess {
   async allowFile(file: GuestFile): Promise<void> {
     const { card, folder } = this.#parts;
     if (!card.confined) return;
-    if (card.uid !== undefined) await lendFile(folder, file, card.uid);
-    await this.#ask(["bind", file.path, file.path, file.access]);
+    const takeBack = card.uid === undefined ? undefined : await lendFile(folder, file, card.uid);
+    await this.#ask(["bind", realPlace(file), file.path, file.access]).catch(async (err: unknown) => {
+      await takeBack?.();
+      throw err;
+    });
   }
 
   async forbidFile(path: string): Promise<void> {

@@ -2,7 +2,7 @@
 //
 //   start:  folder, files, cgroup -> guest.json -> spec -> supervisor -> "started" -> QMP, uuid -> running
 //   adopt:  guest.json + state + exit say who it is and how it ended; QMP's uuid proves it
-import { chownSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { copyFile, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
@@ -18,6 +18,7 @@ import type {
 import type { CallOptions } from "@gpve/domain/vm/qmp/qmp.ts";
 import { background, ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import { withHeldFile } from "@gpve/kit/held-file.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { bootId } from "@gpve/kit/process-identity.ts";
 import { spawnReporting } from "@gpve/kit/spawn.ts";
@@ -182,8 +183,11 @@ export class SupervisedGuests implements GuestProcesses {
     if (state !== undefined && folder.readCard()?.bootId === bootId() && isRunning(state))
       throw new AppError("object.conflict", `guest ${id} is still running`);
     this.#cgroups?.killAll(id);
-    await this.#cgroups?.remove(id);
-    await giveBack(folder, folder.readCard()?.uid ?? this.#uids.get(id));
+    try {
+      await this.#cgroups?.remove(id);
+    } finally {
+      await giveBack(folder, folder.readCard()?.uid ?? this.#uids.get(id));
+    }
     this.#uids.delete(id);
     folder.remove();
   }
@@ -209,7 +213,7 @@ export class SupervisedGuests implements GuestProcesses {
       if (uid !== undefined) await prepareFile({ path: target, access: "rw" }, uid);
     }
     if (uid !== undefined) {
-      chownSync(folder.io, uid, uid);
+      await withHeldFile(folder.io, ({ chown }) => chown(uid, uid));
       // Root needs no help, and what it serves is others'.
       if (uid !== 0) for (const file of start.files) await lendFile(folder, file, uid);
     }

@@ -1,5 +1,5 @@
 // Shared memory as files in /dev/shm, huge pages as hugetlbfs with pools set by sysfs.
-import { existsSync } from "node:fs";
+import { constants, existsSync } from "node:fs";
 import { mkdir, open, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
@@ -35,7 +35,9 @@ export class LinuxHostMemory implements HostMemory {
 
   async share(name: string): Promise<string> {
     const path = sharedMemoryPath(name);
-    const file = await open(this.#root + path, "a", 0o600);
+    // Everybody may put a link into /dev/shm.
+    const flags = constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW;
+    const file = await open(this.#root + path, flags, 0o600);
     await file.close();
     return path;
   }

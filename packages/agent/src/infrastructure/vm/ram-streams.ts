@@ -1,6 +1,6 @@
 // RAM of a guest on its way to and from a file. To save it the guest connects to a socket of ours, in a folder it
 // cannot write to and sees nothing else of; to load it we connect to a socket that the guest serves.
-import { createReadStream } from "node:fs";
+import { constants } from "node:fs";
 import { mkdir, open, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
@@ -9,6 +9,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { RamReceiver, RamStreams } from "@gpve/domain/vm/ram-streams.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import { openPlainFile } from "@gpve/kit/held-file.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 
 const CHUNK_BYTES = 1024 * 1024;
@@ -25,7 +26,7 @@ export class UnixRamStreams implements RamStreams {
     const socket = join(this.#folder, process.id, "ram");
     await mkdir(dirname(socket), { recursive: true, mode: 0o711 });
     await rm(socket, { force: true });
-    const target = await open(file, "r+");
+    const target = await open(file, constants.O_RDWR | constants.O_NOFOLLOW);
     const { promise: written, resolve, reject } = Promise.withResolvers<void>();
     written.catch((err: unknown) => ignore(err, "whoever waits for the end is told; nobody may wait"));
     const server = createServer((connection) => {
@@ -60,7 +61,8 @@ export class UnixRamStreams implements RamStreams {
       ...(process.uid === undefined ? {} : { ownerUid: process.uid }),
     });
     try {
-      await pipeline(createReadStream(file, { highWaterMark: CHUNK_BYTES }), connection, { signal });
+      const state = (await openPlainFile(file)).createReadStream({ highWaterMark: CHUNK_BYTES });
+      await pipeline(state, connection, { signal });
     } catch (err) {
       if (signal.aborted) throw err;
       ignore(err, "QEMU closes when it has all it needs; whether that was so, it says itself");

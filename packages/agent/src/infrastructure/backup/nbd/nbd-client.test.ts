@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -75,4 +75,12 @@ test("refuses what is no NBD server, and one that is not there", async () => {
   await new Promise<void>((done) => server.listen(path, done));
   await expect(NbdClient.open(path, "disk")).rejects.toThrow("this is not an NBD server");
   server.close();
+});
+
+test("a link in a guest's folder leads to no other socket of the host", async () => {
+  const other = createServer((socket) => socket.end("secret"));
+  await new Promise<void>((resolve) => other.listen(join(dir, "other"), resolve));
+  symlinkSync(join(dir, "other"), join(dir, "nbd"));
+  await expect(NbdClient.open(join(dir, "nbd"), "scsi0")).rejects.toThrow("not a socket");
+  other.close();
 });

@@ -1,6 +1,7 @@
 // Reads and writes a disk image through qemu-nbd or a running QEMU, whatever the image's format.
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import type { ChangedExtent, Extent } from "@gpve/domain/backup/backup-ports.ts";
 import {
   ALLOCATION_CONTEXT,
@@ -51,14 +52,18 @@ export class NbdClient {
     this.#bitmap = bitmap;
   }
 
-  /** With a bitmap, `changes` tells what it holds. `keep` gets the connection before it is that of a disk. */
+  /**
+   * With a bitmap, `changes` tells what it holds. `keep` gets the connection before it is that of a disk. The socket is
+   * ours or the owner's: a guest could put a link to another one into its folder.
+   */
   static async open(
     path: string,
     exportName: string,
     bitmap?: string,
     keep: (connection: Socket) => void = () => undefined,
+    ownerUid?: number,
   ): Promise<NbdClient> {
-    const socket = await dial(path);
+    const socket = await dial(path, ownerUid);
     try {
       const reader = new SocketReader(socket);
       await greet(socket, reader);
@@ -186,18 +191,14 @@ export class NbdClient {
   }
 }
 
-function dial(path: string): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(path);
-    socket.once("connect", () => resolve(socket));
-    socket.once("error", (cause) =>
-      reject(
-        new AppError("internal.error", `cannot reach the NBD server at ${path}: ${messageOf(cause)}`, {
-          cause,
-        }),
-      ),
-    );
-  });
+async function dial(path: string, ownerUid: number | undefined): Promise<Socket> {
+  try {
+    return await connectUnixSocket(path, ownerUid === undefined ? {} : { ownerUid });
+  } catch (cause) {
+    throw new AppError("internal.error", `cannot reach the NBD server at ${path}: ${messageOf(cause)}`, {
+      cause,
+    });
+  }
 }
 
 async function greet(socket: Socket, reader: SocketReader): Promise<void> {

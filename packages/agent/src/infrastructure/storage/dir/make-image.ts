@@ -1,6 +1,6 @@
 // Making a guest's image: a name is reserved with an empty file, the file is filled, and everything is taken back when
 // that fails.
-import { chmod, mkdir, open, rm, rmdir } from "node:fs/promises";
+import { mkdir, open, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
 import { freeDiskName, parseImageName } from "@gpve/domain/storage/dir-volume.ts";
@@ -35,7 +35,7 @@ export async function makeImage(
   const path = join(directory, reserved);
   try {
     await fill(path);
-    if (format !== "subvol") await chmod(path, PRIVATE_FILE_MODE);
+    if (format !== "subvol") await withHeldFile(path, ({ chmod }) => chmod(PRIVATE_FILE_MODE));
     await ownership?.(path, vmid);
   } catch (err) {
     await rm(path, { recursive: true, force: true });

@@ -1,7 +1,7 @@
 // Files of storages that are no disks of guests.
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
-import { chmod, open, rename, rm, stat, statfs } from "node:fs/promises";
+import { open, rename, rm, stat, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -9,6 +9,7 @@ import { createGunzip, createZstdDecompress } from "node:zlib";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { withHeldFile } from "@gpve/kit/held-file.ts";
 import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
 import { head, inspectImage, refuseDisguised } from "../dir/inspect-image.ts";
 import { makeDirectory } from "../dir/make-directory.ts";
@@ -51,7 +52,7 @@ export class HostStorageFiles {
 
   async install(from: string, to: string, signal: AbortSignal): Promise<void> {
     await this.makeDirectory(dirname(to));
-    await chmod(from, SHARED_FILE);
+    await withHeldFile(from, ({ chmod }) => chmod(SHARED_FILE));
     try {
       await rename(from, to);
       return;
