@@ -78,7 +78,9 @@ describe.skipIf(missing !== undefined)("a file of the host that a guest is lent"
     const guest = await world.guests().start(bootable("100", disk));
     const link = join(guest.ioFolder, "swtpm");
     symlinkSync(path, link);
-    await expect(guest.allowFile({ path: link, access: "rw", owned: true })).rejects.toThrow("is a link where");
+    await expect(guest.allowFile({ path: link, access: "rw", owned: true })).rejects.toThrow(
+      "is a link where",
+    );
     await expect(
       world.guests().start(bootable("101", disk, { files: [{ path: link, access: "rw", owned: true }] })),
     ).rejects.toThrow("is a link where");
