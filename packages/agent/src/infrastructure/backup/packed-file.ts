@@ -8,6 +8,7 @@ import { constants, createGunzip, createGzip, createZstdCompress, createZstdDeco
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Compression } from "@gpve/domain/backup/backup-ports.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { execWithin, freeRoom, type Room } from "../storage/fetch/room.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
 
 const LZO_TIMEOUT_MS = 24 * 3600_000;
@@ -61,8 +62,12 @@ export function createPackedFile(exec: Exec, path: string, compression: Compress
   };
 }
 
-export async function openPackedFile(exec: Exec, path: string): Promise<AsyncIterable<Uint8Array>> {
-  if (path.endsWith(".lzo")) return await openLzo(exec, path);
+export async function openPackedFile(
+  exec: Exec,
+  path: string,
+  room: Room = freeRoom,
+): Promise<AsyncIterable<Uint8Array>> {
+  if (path.endsWith(".lzo")) return await openLzo(exec, path, room);
   const file = createReadStream(path);
   const unpacker = path.endsWith(".zst")
     ? createZstdDecompress()
@@ -77,10 +82,11 @@ export async function openPackedFile(exec: Exec, path: string): Promise<AsyncIte
 }
 
 /** lzop writes files only. This one has a name just until it is open: nobody else reads it, and no crash leaves it. */
-async function openLzo(exec: Exec, path: string): Promise<AsyncIterable<Uint8Array>> {
+async function openLzo(exec: Exec, path: string, room: Room): Promise<AsyncIterable<Uint8Array>> {
   const plain = `${path}.unpacked-${randomUUID()}`;
   try {
-    await exec("lzop", ["-d", "-o", plain, path], { timeoutMs: LZO_TIMEOUT_MS });
+    const argv = ["lzop", "-d", "-o", plain, path];
+    await execWithin(exec, await room(plain), argv, { timeoutMs: LZO_TIMEOUT_MS });
     return (await open(plain)).createReadStream();
   } finally {
     await rm(plain, { force: true });

@@ -2,7 +2,6 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { HttpFetcher } from "../storage/fetch/http-fetcher.ts";
 
 const MOST_BYTES = 4 * 1024 * 1024;
@@ -15,13 +14,12 @@ export async function fetchText(
   const folder = mkdtempSync(join(tmpdir(), "gpve-text-"));
   try {
     const path = join(folder, "text");
-    const length = await fetcher.download(url, path, {
+    await fetcher.download(url, path, {
       verifyCertificates: true,
       signal,
       progress: () => undefined,
+      mostBytes: MOST_BYTES,
     });
-    if (length > MOST_BYTES)
-      throw new AppError("request.too_large", `${url} is too long for a list of checksums`);
     return readFileSync(path, "utf8");
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -56,8 +56,12 @@ export class HttpFetcher {
   async download(
     url: string,
     path: string,
-    options: HttpFetchOptions & { readonly progress: (fraction: number) => void },
+    options: HttpFetchOptions & {
+      readonly progress: (fraction: number) => void;
+      readonly mostBytes?: number;
+    },
   ): Promise<number> {
+    const { mostBytes = Number.POSITIVE_INFINITY } = options;
     const response = await this.#follow("GET", url, options);
     const total = Number(response.headers["content-length"] ?? 0);
     const free = (): Promise<number> => this.#freeBytes(dirname(path));
@@ -77,6 +81,11 @@ export class HttpFetcher {
     const meter = async function* (body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
       for await (const chunk of body) {
         received += chunk.length;
+        if (received > mostBytes)
+          throw new AppError(
+            "request.too_large",
+            `'${shown(url)}' is too long: more than ${mostBytes} bytes`,
+          );
         if (total > 0) options.progress(Math.min(1, received / total));
         await isRoomLeft();
         yield chunk;

@@ -1,7 +1,7 @@
 // Files of storages that are no disks of guests.
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
-import { open, rename, rm, stat, statfs } from "node:fs/promises";
+import { open, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -13,6 +13,7 @@ import { withHeldFile } from "@gpve/kit/held-file.ts";
 import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
 import { head, inspectImage, refuseDisguised } from "../dir/inspect-image.ts";
 import { makeDirectory } from "../dir/make-directory.ts";
+import { execWithin, freeRoom, tooLarge, type Room } from "./room.ts";
 import { inspectOva } from "./ova.ts";
 
 export type HashName = "md5" | "sha1" | "sha224" | "sha256" | "sha384" | "sha512";
@@ -21,16 +22,16 @@ export type HashName = "md5" | "sha1" | "sha224" | "sha256" | "sha384" | "sha512
 const SHARED_FILE = 0o644;
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
 const MAX_OVF_BYTES = 4 * 1024 * 1024;
-/** Kept free when something is unpacked. */
-const RESERVE_BYTES = 64 * 1024 * 1024;
 
 export class HostStorageFiles {
   readonly #exec: Exec;
   readonly #tools: ImageTools;
+  readonly #room: Room;
 
   /** `tools`: what works on images; default without confinement. */
-  constructor(deps: { readonly exec: Exec; readonly tools?: ImageTools }) {
+  constructor(deps: { readonly exec: Exec; readonly tools?: ImageTools; readonly room?: Room }) {
     this.#exec = deps.exec;
+    this.#room = deps.room ?? freeRoom;
     this.#tools = deps.tools ?? plainTools(deps.exec);
   }
 
@@ -108,16 +109,16 @@ export class HostStorageFiles {
 
   async decompress(path: string, method: string, signal: AbortSignal): Promise<void> {
     const unpacked = `${path}.unpacked`;
-    const facts = await statfs(dirname(path));
-    const limit = Math.max(0, facts.bavail * facts.bsize - RESERVE_BYTES);
+    const work = { signal, timeoutMs: NO_TIMEOUT_MS };
+    const limit = await this.#room(unpacked);
     try {
       if (method === "gz") await unpack(path, createGunzip(), unpacked, limit, signal);
       else if (method === "zst") await unpack(path, createZstdDecompress(), unpacked, limit, signal);
       else if (method === "lzo") {
-        await this.#tool(["lzop", "-d", "-f", "-o", unpacked, path], limit, signal);
+        await execWithin(this.#exec, limit, ["lzop", "-d", "-f", "-o", unpacked, path], work);
       } else if (method === "bz2") {
         await rename(path, `${unpacked}.bz2`);
-        await this.#tool(["bzip2", "-d", "-f", `${unpacked}.bz2`], limit, signal);
+        await execWithin(this.#exec, limit, ["bzip2", "-d", "-f", `${unpacked}.bz2`], work);
       } else throw storageRefused(`unknown decompression method '${method}'`);
       await rename(unpacked, path);
     } catch (err) {
@@ -149,14 +150,6 @@ export class HostStorageFiles {
     if (extension !== "qcow2" && extension !== "vmdk" && extension !== "raw") return;
     await inspectImage(path, extension, { tools: this.#tools, signal });
   }
-
-  /** A tool may write no more than there is room for. */
-  async #tool(argv: readonly string[], limit: number, signal: AbortSignal): Promise<void> {
-    await this.#exec("prlimit", [`--fsize=${limit}`, "--core=0", "--", ...argv], {
-      signal,
-      timeoutMs: NO_TIMEOUT_MS,
-    });
-  }
 }
 
 async function readOvf(
@@ -179,7 +172,7 @@ async function unpack(
   const meter = new Transform({
     transform(chunk: Buffer, _encoding, next) {
       written += chunk.length;
-      if (written > limit) next(storageRefused("the unpacked file does not fit on the storage"));
+      if (written > limit) next(tooLarge(limit));
       else next(null, chunk);
     },
   });
