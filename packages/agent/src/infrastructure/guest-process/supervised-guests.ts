@@ -183,11 +183,9 @@ export class SupervisedGuests implements GuestProcesses {
     if (state !== undefined && folder.readCard()?.bootId === bootId() && isRunning(state))
       throw new AppError("object.conflict", `guest ${id} is still running`);
     this.#cgroups?.killAll(id);
-    try {
-      await this.#cgroups?.remove(id);
-    } finally {
-      await giveBack(folder, folder.readCard()?.uid ?? this.#uids.get(id));
-    }
+    // First, and so also when its cgroup does not go.
+    await giveBack(folder, folder.readCard()?.uid ?? this.#uids.get(id));
+    await this.#cgroups?.remove(id);
     this.#uids.delete(id);
     folder.remove();
   }
