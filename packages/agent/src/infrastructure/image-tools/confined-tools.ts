@@ -42,7 +42,7 @@ export function confinedTools(deps: ConfinedToolsDeps): ImageTools {
       for (const file of files)
         undo.push(file.access === "ro" ? await readable.lend(file.path, uid) : await giveTo(file.path, uid));
       const { limits: _limits, socket: _socket, diesWithUs: _dies, ionice, ...rest } = options;
-      const [first = supervisor, ...words] = [...politely(ionice), supervisor, "tool"];
+      const [first, ...words] = [...politely(ionice), supervisor, "tool"];
       const spec = specOf(path, args, files, { uid, root: deps.root, options });
       return await deps.exec(first, words, { ...rest, input: spec, label: program });
     } finally {
