@@ -51,7 +51,7 @@ describe.skipIf(skipping("Ansible", lacking))("Ansible", () => {
     gpve = await startGpve();
     api = apiOf(gpve.credentials);
     node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
-    const second = join(gpve.data, "second");
+    const second = join(folder, "second");
     mkdirSync(second);
     await api("POST", "/storage", { storage: "second", type: "dir", path: second, content: "images" });
     await api("POST", "/pools", { poolid: "players" });
