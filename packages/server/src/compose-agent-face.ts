@@ -4,16 +4,18 @@ import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { KeyGuard } from "@gpve/store/remote/key-guard.ts";
+import { GuardedStore } from "@gpve/store/guard/guarded-store.ts";
 import { serveStore } from "@gpve/store/remote/serve.ts";
+import { agentKeyRules } from "./application/node/agent-key-rules.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
 import { NodeDirectory } from "./application/node/directory.ts";
+import { withGuestPermits } from "./application/node/guest-permits.ts";
 import type { Membership } from "./application/node/membership.ts";
 import { GrpcAgent } from "./infrastructure/agent-client/grpc-agent.ts";
 import { LocalAgent } from "./infrastructure/agent-client/local-agent.ts";
 import type { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
-import { agentKeyRules, createServerGrpcHandler } from "./presentation/grpc/handler.ts";
+import { createServerGrpcHandler } from "./presentation/grpc/handler.ts";
 import { hangUpOnRemoved } from "./application/node/hang-up.ts";
 import { peerReader } from "./presentation/grpc/peer.ts";
 import type { Listener, ListenerOptions } from "./presentation/listener/listener.ts";
@@ -49,7 +51,7 @@ export function composeAgentFace(parts: AgentFaceParts): AgentFace {
         ...parts,
         readPeer,
         storeService: (nodeOf) =>
-          serveStore(store, (context) => new KeyGuard(agentKeyRules(nodeOf(context)))),
+          serveStore((context) => new GuardedStore(store, agentKeyRules(nodeOf(context)))),
       }),
     },
     watch: (listener) => hangUpOnRemoved(parts.records.collection(nodeRecords), listener, clock),
@@ -65,14 +67,16 @@ export function composeDirectory(
   return new NodeDirectory({
     nodes: records.collection(nodeRecords),
     ...(local === undefined ? {} : { local: new LocalAgent(local) }),
-    connect: ({ name, address, port }) =>
-      new GrpcAgent({
+    connect: ({ name, address, port }) => {
+      const agent = new GrpcAgent({
         node: name,
         address,
         port,
         tls: pki.towardsAgents(),
         isCurrent: (fingerprint) => membership.isMember({ node: name, fingerprint }),
         clock,
-      }),
+      });
+      return withGuestPermits(agent, { records, clock });
+    },
   });
 }

@@ -9,12 +9,13 @@ import { fromUtf8, prefixEnd, utf8 } from "../keys.ts";
 import type { Compare, Op, Store, WatchBatch } from "../port.ts";
 import { openRecords } from "../records/records.ts";
 import { openSqliteStore } from "../sqlite/sqlite-store.ts";
-import { KeyGuard } from "./key-guard.ts";
+import { GuardedStore, type PeerRules } from "../guard/guarded-store.ts";
 import { RemoteStore } from "./remote-store.ts";
 import { serveStore } from "./serve.ts";
 
-const guard = new KeyGuard({ read: ["/g/"], hidden: ["/g/secrets/"], write: ["/g/"] });
-const narrow = new KeyGuard({ read: ["/g/"], hidden: ["/g/secrets/"], write: ["/g/own/"] });
+const peer = { peer: "p", leases: "/leases/p/" };
+const guard: PeerRules = { ...peer, read: ["/g/"], hidden: ["/g/secrets/"], write: ["/g/"] };
+const narrow: PeerRules = { ...peer, read: ["/g/"], hidden: ["/g/secrets/"], write: ["/g/own/"] };
 const put = (key: string, value = "v", extra: object = {}): Op => ({
   type: "put",
   key: utf8(key),
@@ -25,11 +26,11 @@ const all = { key: utf8("/g/"), end: prefixEnd(utf8("/g/")) };
 
 let backing: Store;
 let remote: RemoteStore;
-const transportWith = (use: KeyGuard): Transport =>
+const transportWith = (use: PeerRules): Transport =>
   createRouterTransport((router) =>
     router.service(
       StoreService,
-      serveStore(backing, () => use),
+      serveStore(() => new GuardedStore(backing, use)),
     ),
   );
 
@@ -202,11 +203,12 @@ describe("a store reached over gRPC", () => {
   });
 
   test("a peer with few rights writes and deletes records in its own corner", async () => {
-    const mine = new KeyGuard({
+    const mine: PeerRules = {
+      ...peer,
       read: ["/g/"],
       hidden: ["/g/secrets/"],
       write: ["/g/own/", "/g/.deleted/own/", "/g/.commit/node-n1/"],
-    });
+    };
     const transport = transportWith(mine);
     const store = new RemoteStore({ transport: () => transport, clock: systemClock });
     const errors: string[] = [];

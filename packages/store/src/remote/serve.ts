@@ -1,38 +1,33 @@
-// A Store offered to remote peers over gRPC, each held to its own keys.
+// A Store offered to remote peers over gRPC. What each may see and change is decided by the Store it is given.
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { StoreService } from "@gpve/contracts/gen/proto/gpve/agent/v1/store_pb.ts";
 import { toConnectError } from "@gpve/kit/grpc/app-error.ts";
-import type { RangeRequest, RangeResponse, Store, WatchBatch } from "../port.ts";
+import type { Store } from "../port.ts";
 import { decodeRange, decodeTxn, encodeBatch, encodeRangeResponse, encodeTxnResponse } from "./codec.ts";
-import type { KeyGuard } from "./key-guard.ts";
 
-/** Names the peer of a call and what it may touch; throws when there is none. */
-export type GuardOf = (context: HandlerContext) => KeyGuard;
+/** The store as the peer of a call may use it; throws when there is none. */
+export type StoreOf = (context: HandlerContext) => Store;
 
-export function serveStore(store: Store, guardOf: GuardOf): ServiceImpl<typeof StoreService> {
-  const answer = async <T>(context: HandlerContext, work: (guard: KeyGuard) => Promise<T>): Promise<T> => {
+export function serveStore(storeOf: StoreOf): ServiceImpl<typeof StoreService> {
+  const answer = async <T>(context: HandlerContext, work: (store: Store) => Promise<T>): Promise<T> => {
     try {
-      return await work(guardOf(context));
+      return await work(storeOf(context));
     } catch (err) {
       throw toConnectError(err);
     }
   };
   return {
     range: (request, context) =>
-      answer(context, async (guard) =>
-        encodeRangeResponse(await guardedRange(store, guard, decodeRange(request), context.signal)),
+      answer(context, async (store) =>
+        encodeRangeResponse(await store.range(decodeRange(request), { signal: context.signal })),
       ),
     txn: (request, context) =>
-      answer(context, async (guard) => {
-        const txn = decodeTxn(request);
-        guard.checkTxn(txn);
-        return encodeTxnResponse(await store.txn(txn, { signal: context.signal }));
-      }),
+      answer(context, async (store) =>
+        encodeTxnResponse(await store.txn(decodeTxn(request), { signal: context.signal })),
+      ),
     async *watch(request, context) {
       try {
-        const guard = guardOf(context);
-        guard.visible(request.key, request.end);
-        const batches = store.watch({
+        const batches = storeOf(context).watch({
           key: request.key,
           ...(request.end === undefined ? {} : { end: request.end }),
           ...(request.startRevision === undefined ? {} : { startRevision: Number(request.startRevision) }),
@@ -40,80 +35,36 @@ export function serveStore(store: Store, guardOf: GuardOf): ServiceImpl<typeof S
           progress: request.progress,
           signal: context.signal,
         });
-        for await (const batch of batches) yield encodeBatch(withoutHidden(batch, guard));
+        for await (const batch of batches) yield encodeBatch(batch);
       } catch (err) {
         throw toConnectError(err);
       }
     },
     revision: (_request, context) =>
-      answer(context, async () => ({ revision: BigInt(await store.revision({ signal: context.signal })) })),
+      answer(context, async (store) => ({
+        revision: BigInt(await store.revision({ signal: context.signal })),
+      })),
     leaseGrant: (request, context) =>
-      answer(context, async () => {
+      answer(context, async (store) => {
         const lease = await store.leaseGrant(Number(request.ttlSeconds), request.id);
         return { id: lease.id, ttlSeconds: BigInt(lease.ttlSeconds) };
       }),
     leaseKeepAlive: (request, context) =>
-      answer(context, async () => ({ ttlSeconds: BigInt(await store.leaseKeepAlive(request.id)) })),
+      answer(context, async (store) => ({ ttlSeconds: BigInt(await store.leaseKeepAlive(request.id)) })),
     leaseRevoke: (request, context) =>
-      answer(context, async () => {
+      answer(context, async (store) => {
         await store.leaseRevoke(request.id);
         return {};
       }),
     leaseStatus: (request, context) =>
-      answer(context, async (guard) => {
+      answer(context, async (store) => {
         const status = await store.leaseStatus(request.id);
         return {
           id: status.id,
           ttlSeconds: BigInt(status.ttlSeconds),
           grantedTtlSeconds: BigInt(status.grantedTtlSeconds),
-          keys: status.keys.filter((key) => !guard.isHidden(key)),
+          keys: [...status.keys],
         };
       }),
   };
-}
-
-/** Reads the visible parts of a range one after another, all at one revision. */
-async function guardedRange(
-  store: Store,
-  guard: KeyGuard,
-  request: RangeRequest,
-  signal: AbortSignal,
-): Promise<RangeResponse> {
-  const parts = guard.visible(request.key, request.end);
-  if (request.descending === true) parts.reverse();
-  const limit = request.limit ?? 0;
-  let revision = request.revision;
-  const found: RangeResponse[] = [];
-  let taken = 0;
-  for (const part of parts) {
-    const full = limit > 0 && taken >= limit;
-    const response = await store.range(
-      {
-        ...request,
-        key: part.start,
-        ...(part.end === undefined ? {} : { end: part.end }),
-        ...(limit > 0 && !full ? { limit: limit - taken } : {}),
-        ...(revision === undefined ? {} : { revision }),
-        ...(full ? { countOnly: true } : {}),
-      },
-      { signal },
-    );
-    revision ??= response.revision;
-    taken += response.kvs.length;
-    found.push(full && response.count > 0 ? { ...response, more: true } : response);
-  }
-  return {
-    kvs: found.flatMap((response) => response.kvs),
-    more: found.some((response) => response.more),
-    count: found.reduce((sum, response) => sum + response.count, 0),
-    revision: revision ?? (await store.revision({ signal })),
-  };
-}
-
-function withoutHidden(batch: WatchBatch, guard: KeyGuard): WatchBatch {
-  if (batch.type !== "events") return batch;
-  const events = batch.events.filter((event) => !guard.isHidden(event.kv.key));
-  return events.length === 0
-    ? { type: "progress", revision: batch.revision }
-    : { type: "events", revision: batch.revision, events };
 }

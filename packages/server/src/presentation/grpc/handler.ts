@@ -5,7 +5,6 @@ import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
 import { StoreService } from "@gpve/contracts/gen/proto/gpve/agent/v1/store_pb.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { agentCorner } from "@gpve/domain/node/record.ts";
 import { peerValues, requirePeer, type ReadPeer } from "./peer.ts";
 import { createServerService, type ServerServiceDeps } from "./server-service.ts";
 
@@ -36,18 +35,4 @@ export function createServerGrpcHandler(deps: ServerGrpcDeps): Http2Handler {
     },
     contextValues: (request) => peerValues(request.socket, deps.readPeer),
   });
-}
-
-/** What the agent of a node may read and write in the cluster's store. */
-export function agentKeyRules(node: string): { read: string[]; hidden: string[]; write: string[] } {
-  const own = [`tasks/${node}/`, "guests/", "gone-guests/", `node-data/${node}/`];
-  return {
-    read: ["/gpve/"],
-    hidden: ["/gpve/secrets/", "/gpve/join-tokens/"],
-    // The records layer marks what it deletes, and which of its writes were done (ADR 6).
-    write: [
-      ...own.flatMap((prefix) => [`/gpve/${prefix}`, `/gpve/.deleted/${prefix}`]),
-      `/gpve/.commit/${agentCorner(node)}/`,
-    ],
-  };
 }

@@ -7,8 +7,12 @@ export interface KeyRules {
   readonly read: readonly string[];
   /** Prefixes cut out of `read`: they look empty. */
   readonly hidden: readonly string[];
+  /** Prefixes besides which everything in `read` looks empty; absent = none does. */
+  readonly only?: readonly string[];
   /** Prefixes whose keys may be written. */
   readonly write: readonly string[];
+  /** Keys that may be put, with nothing in them, and not deleted. */
+  readonly marks?: readonly string[];
 }
 
 export interface Interval {
@@ -23,11 +27,15 @@ export class KeyGuard {
   readonly #read: readonly Interval[];
   readonly #hidden: readonly { start: Bytes; end: Bytes }[];
   readonly #write: readonly Interval[];
+  readonly #marks: readonly Bytes[];
 
   constructor(rules: KeyRules) {
     this.#read = rules.read.map(prefix);
-    this.#hidden = rules.hidden.map(prefix).toSorted((a, b) => compare(a.start, b.start));
+    const closed =
+      rules.only === undefined ? [] : rules.read.flatMap((each) => gaps(prefix(each), rules.only ?? []));
+    this.#hidden = [...rules.hidden.map(prefix), ...closed].toSorted((a, b) => compare(a.start, b.start));
     this.#write = rules.write.map(prefix);
+    this.#marks = (rules.marks ?? []).map((mark) => text.encode(mark));
   }
 
   /** The parts of the interval that may be seen, in order. Throws when it reaches outside all read prefixes. */
@@ -40,7 +48,7 @@ export class KeyGuard {
     for (const hole of this.#hidden) {
       if (compare(hole.end, start) <= 0 || compare(hole.start, end) >= 0) continue;
       if (compare(start, hole.start) < 0) parts.push({ start, end: hole.start });
-      start = hole.end;
+      if (compare(start, hole.end) < 0) start = hole.end;
     }
     if (compare(start, end) < 0) parts.push({ start, end });
     return parts;
@@ -48,6 +56,10 @@ export class KeyGuard {
 
   isHidden(key: Bytes): boolean {
     return this.#hidden.some((hole) => inside({ start: key }, hole));
+  }
+
+  maySee(key: Bytes): boolean {
+    return !this.isHidden(key) && this.#read.some((allowed) => inside({ start: key }, allowed));
   }
 
   /** Throws unless every read and write of the transaction is allowed. Reads in it may not touch hidden keys. */
@@ -62,6 +74,7 @@ export class KeyGuard {
         this.#checkPlainRead(op.key, op.end);
         return;
       case "put":
+        if (op.value.length === 0 && this.#marks.some((mark) => compare(mark, op.key) === 0)) return;
         this.#checkWrite(op.key, undefined);
         return;
       case "delete":
@@ -102,6 +115,21 @@ function inside(interval: Interval, allowed: Interval): boolean {
   // A single 0 byte means "to the end of all keys": it sorts first and so must be named.
   if (interval.end.length === 1 && interval.end[0] === 0) return false;
   return compare(interval.end, allowed.end) <= 0;
+}
+
+/** What of `whole` lies below none of the prefixes. */
+function gaps(
+  whole: { start: Bytes; end: Bytes },
+  prefixes: readonly string[],
+): { start: Bytes; end: Bytes }[] {
+  const found: { start: Bytes; end: Bytes }[] = [];
+  let { start } = whole;
+  for (const open of prefixes.map(prefix).toSorted((a, b) => compare(a.start, b.start))) {
+    if (compare(start, open.start) < 0) found.push({ start, end: open.start });
+    if (compare(start, open.end) < 0) start = open.end;
+  }
+  if (compare(start, whole.end) < 0) found.push({ start, end: whole.end });
+  return found;
 }
 
 function prefix(value: string): { start: Bytes; end: Bytes } {

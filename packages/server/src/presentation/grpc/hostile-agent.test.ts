@@ -1,0 +1,197 @@
+// A node that was taken over, with its real certificate on the real port: what it tries on the others' keys, guests and
+// leases, and what it still may do with its own.
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { isAppError } from "@gpve/contracts/errors.ts";
+import { goneGuestCollection, guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import type { Channel } from "@gpve/kit/grpc/channel.ts";
+import { fromUtf8, prefixEnd, utf8 } from "@gpve/store/keys.ts";
+import type { Op, Store } from "@gpve/store/port.ts";
+import { openRecords } from "@gpve/store/records/records.ts";
+import { RemoteStore } from "@gpve/store/remote/remote-store.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { withGuestPermits } from "../../application/node/guest-permits.ts";
+import { openTestStore, quietLog, startAgentFace, type AgentFace } from "../../testing/agent-face.ts";
+
+let dir = "";
+let store: Store;
+let face: AgentFace;
+let channel: Channel;
+let evil: RemoteStore;
+
+const guest = (vmid: number, node: string): string =>
+  JSON.stringify({ vmid, type: "qemu", node, conf: `name: g${vmid}\n` });
+const put = (key: string, value = "", extra: object = {}): Op => ({
+  type: "put",
+  key: utf8(key),
+  value: utf8(value),
+  ...extra,
+});
+const gone = (key: string, end?: string): Op => ({
+  type: "delete",
+  key: utf8(key),
+  ...(end === undefined ? {} : { end: utf8(end) }),
+});
+const tried = (...success: Op[]): Promise<string> =>
+  evil.txn({ compare: [], success }).then(
+    () => "done",
+    (err: unknown) => (isAppError(err) ? err.code : String(err)),
+  );
+const seen = async (prefix: string): Promise<string[]> => {
+  const key = utf8(prefix);
+  return (await evil.range({ key, end: prefixEnd(key) })).kvs.map((kv) => fromUtf8(kv.key));
+};
+const stored = async (key: string): Promise<string | undefined> => {
+  const kv = (await store.range({ key: utf8(key) })).kvs[0];
+  return kv === undefined ? undefined : fromUtf8(kv.value);
+};
+/** As a server does before it tells a node to make a guest. */
+const permit = (vmid: number, node: string): Promise<unknown> =>
+  withGuestPermits(
+    { node, call: () => Promise.resolve({ data: null }), close: () => undefined },
+    { records: face.records, clock: systemClock },
+  ).call(
+    {
+      route: "POST /nodes/{node}/qemu",
+      params: { node, vmid },
+      actor: undefined,
+      requestId: "r",
+      clientAddress: "",
+    },
+    new AbortController().signal,
+  );
+
+beforeAll(async () => {
+  dir = await mkdtemp(join(tmpdir(), "gpve-hostile-"));
+  store = await openTestStore(dir);
+  face = await startAgentFace({ dir, store, masterKey: randomBytes(32) });
+  const identity = await face.joinAs("evil");
+  await face.joinAs("good");
+  channel = face.channelOf(identity);
+  evil = new RemoteStore({ transport: () => channel.transport, clock: systemClock });
+  const theirs = { "guests/100": guest(100, "good"), "guests/200": guest(200, "evil"), "tasks/good/t": "{}" };
+  for (const [key, value] of Object.entries(theirs)) {
+    await store.txn({ compare: [], success: [put(`/gpve/${key}`, value)] });
+  }
+});
+
+afterAll(async () => {
+  await evil.close();
+  channel.close();
+  await face.close();
+  await store.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+describe("a hostile agent", () => {
+  test("sees what agents need, and nothing else", async () => {
+    await store.txn({
+      compare: [],
+      success: [
+        "secrets/x",
+        "join-tokens/x",
+        "audit/x",
+        "idempotency/x",
+        "operations/a/x",
+        "node-data/good/x",
+      ].map((key) => put(`/gpve/${key}`, "secret")),
+    });
+    const keys = await seen("/gpve/");
+    expect(keys).toEqual(expect.arrayContaining(["/gpve/guests/100", "/gpve/guests/200"]));
+    expect(keys.filter((key) => !/^\/gpve\/(guests|access|storage|pools|cluster)\//.test(key))).toEqual([]);
+    for (const key of ["secrets/x", "tasks/good/t", "node-data/good/x", "nodes/good", "guest-permits/1"]) {
+      expect((await evil.range({ key: utf8(`/gpve/${key}`) })).kvs, key).toEqual([]);
+    }
+    await expect(evil.range({ key: utf8("/other/") })).rejects.toThrow(/may not read/);
+  });
+
+  test("changes and deletes no guest of another node, nor takes or gives one", async () => {
+    expect(await tried(put("/gpve/guests/100", guest(100, "good")))).toBe("access.denied");
+    expect(await tried(put("/gpve/guests/100", guest(100, "evil")))).toBe("access.denied");
+    expect(await tried(gone("/gpve/guests/100"))).toBe("access.denied");
+    expect(await tried(gone("/gpve/guests/", "/gpve/guests0"))).toBe("access.denied");
+    expect(await tried(put("/gpve/guests/200", guest(200, "good")))).toBe("access.denied");
+    expect(await tried(put("/gpve/guests/200", guest(100, "evil")))).toBe("access.denied");
+    expect(await tried(put("/gpve/guests/200", "nonsense"))).toBe("access.denied");
+    expect(await tried(put("/gpve/gone-guests/100", "{}"))).toBe("access.denied");
+    expect(await tried(gone("/gpve/gone-guests/100"))).toBe("access.denied");
+    const hidden: Op = { type: "txn", compare: [], success: [], failure: [gone("/gpve/guests/100")] };
+    expect(await tried(hidden)).toBe("access.denied");
+    expect(await stored("/gpve/guests/100")).toBe(guest(100, "good"));
+    expect(await stored("/gpve/guests/200")).toBe(guest(200, "evil"));
+  });
+
+  test("makes only guests that a server told it to make", async () => {
+    expect(await tried(put("/gpve/guests/300", guest(300, "evil")))).toBe("access.denied");
+    expect(await tried(put("/gpve/guest-permits/300", '{"node":"evil"}'))).toBe("access.denied");
+    await permit(300, "good");
+    expect(await tried(put("/gpve/guests/300", guest(300, "evil")))).toBe("access.denied");
+    await permit(300, "evil");
+    expect(await tried(put("/gpve/guests/300", guest(300, "good")))).toBe("access.denied");
+    expect(await tried(put("/gpve/guests/300", guest(300, "evil")))).toBe("done");
+  });
+
+  test("writes no keys of others, and no marks but those of deletions", async () => {
+    for (const key of [
+      "tasks/good/t",
+      "node-data/good/x",
+      ".commit/node-good/x",
+      ".leases/good/1",
+      ".leases/evil/1",
+      "nodes/good",
+      "nodes/evil",
+      "access/users/evil@pve",
+      "secrets/pki/agents",
+      "join-tokens/x",
+      "storage/local",
+      ".deleted/nodes/",
+    ]) {
+      expect(await tried(put(`/gpve/${key}`)), key).toBe("access.denied");
+      expect(await tried(gone(`/gpve/${key}`)), key).toBe("access.denied");
+    }
+    expect(await tried(gone("/gpve/.deleted/guests/"))).toBe("access.denied");
+    expect(await tried(put("/gpve/.deleted/guests/", "x"))).toBe("access.denied");
+  });
+
+  test("keeps, ends and uses no lease that another made", async () => {
+    const servers = await store.leaseGrant(60);
+    for (const call of [
+      evil.leaseKeepAlive(servers.id),
+      evil.leaseRevoke(servers.id),
+      evil.txn({ compare: [], success: [put("/gpve/tasks/evil/t", "{}", { lease: servers.id })] }),
+    ]) {
+      await expect(call).rejects.toMatchObject({ code: "object.not_found" });
+    }
+    expect((await evil.leaseStatus(servers.id)).ttlSeconds).toBe(-1);
+    expect((await store.leaseStatus(servers.id)).ttlSeconds).toBeGreaterThan(0);
+    const own = await evil.leaseGrant(60);
+    expect(await evil.leaseKeepAlive(own.id)).toBeGreaterThan(0);
+    expect(await tried(put("/gpve/tasks/evil/leased", "{}", { lease: own.id }))).toBe("done");
+    expect((await evil.leaseStatus(own.id)).keys.map(fromUtf8)).toEqual(["/gpve/tasks/evil/leased"]);
+    await evil.leaseRevoke(own.id);
+    expect(await stored("/gpve/tasks/evil/leased")).toBeUndefined();
+  });
+
+  test("an honest agent's records work as before: its guests, tasks and data", async () => {
+    const records = await openRecords(evil, { prefix: "/gpve/", corner: "node-evil", log: quietLog });
+    const own = guestRecord({ vmid: 400, type: "qemu", node: "evil", conf: "name: mine\n" });
+    await permit(400, "evil");
+    await records.transact((tx) => {
+      if (tx.get(guestCollection, "400") === undefined) tx.put(guestCollection, "400", own);
+    });
+    await records.transact((tx) => {
+      expect(tx.list(guestCollection).map(({ id }) => id)).toContain("400");
+      tx.put(guestCollection, "400", guestRecord({ ...own, conf: "name: renamed\n" }));
+    });
+    await records.transact((tx) => {
+      tx.delete(guestCollection, "400");
+      tx.put(goneGuestCollection, "400", { vmid: 400 });
+    });
+    expect(await stored("/gpve/guests/400")).toBeUndefined();
+    expect(await stored("/gpve/gone-guests/400")).toBe('{"vmid":400}');
+    await records.close();
+  });
+});

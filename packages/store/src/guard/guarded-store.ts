@@ -1,0 +1,153 @@
+// A Store as one peer sees it: only what it may read, only writes to what is its own, only its own leases. Any way to
+// offer a store to peers (gRPC of our own, etcd's) serves this and has no rules of its own.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { utf8 } from "../keys.ts";
+import type {
+  CallOptions,
+  LeaseStatus,
+  Op,
+  RangeRequest,
+  RangeResponse,
+  Store,
+  TxnRequest,
+  TxnResponse,
+  WatchBatch,
+  WatchRequest,
+} from "../port.ts";
+import { KeyGuard, type KeyRules } from "./key-guard.ts";
+import { ownedTxn, type OwnedRecords } from "./owned-records.ts";
+
+export interface PeerRules extends KeyRules {
+  /** Whose rules these are; what `owned` compares owners with. */
+  readonly peer: string;
+  readonly owned?: OwnedRecords;
+  /** Where it is noted whose a lease is, each note tied to its lease. The peer itself must not write there. */
+  readonly leases: string;
+}
+
+export class GuardedStore implements Store {
+  readonly #store: Store;
+  readonly #rules: PeerRules;
+  readonly #guard: KeyGuard;
+
+  constructor(store: Store, rules: PeerRules) {
+    this.#store = store;
+    this.#rules = rules;
+    this.#guard = new KeyGuard(rules);
+  }
+
+  /** Reads the visible parts of a range one after another, all at one revision. */
+  async range(request: RangeRequest, options?: CallOptions): Promise<RangeResponse> {
+    const parts = this.#guard.visible(request.key, request.end);
+    if (request.descending === true) parts.reverse();
+    const limit = request.limit ?? 0;
+    let { revision } = request;
+    const found: RangeResponse[] = [];
+    let taken = 0;
+    for (const part of parts) {
+      const full = limit > 0 && taken >= limit;
+      const response = await this.#store.range(
+        {
+          ...request,
+          key: part.start,
+          ...(part.end === undefined ? {} : { end: part.end }),
+          ...(limit > 0 && !full ? { limit: limit - taken } : {}),
+          ...(revision === undefined ? {} : { revision }),
+          ...(full ? { countOnly: true } : {}),
+        },
+        options,
+      );
+      revision ??= response.revision;
+      taken += response.kvs.length;
+      found.push(full && response.count > 0 ? { ...response, more: true } : response);
+    }
+    return {
+      kvs: found.flatMap((response) => response.kvs),
+      more: found.some((response) => response.more),
+      count: found.reduce((sum, response) => sum + response.count, 0),
+      revision: revision ?? (await this.#store.revision(options)),
+    };
+  }
+
+  async txn(request: TxnRequest, options?: CallOptions): Promise<TxnResponse> {
+    this.#guard.checkTxn(request);
+    for (const lease of leasesIn([...request.success, ...(request.failure ?? [])])) {
+      await this.#requireLease(lease);
+    }
+    const { owned, peer } = this.#rules;
+    return owned === undefined
+      ? this.#store.txn(request, options)
+      : ownedTxn(this.#store, owned, peer, request, options);
+  }
+
+  async *watch(request: WatchRequest): AsyncIterable<WatchBatch> {
+    this.#guard.visible(request.key, request.end);
+    for await (const batch of this.#store.watch(request)) {
+      if (batch.type !== "events") {
+        yield batch;
+        continue;
+      }
+      const events = batch.events.filter((event) => !this.#guard.isHidden(event.kv.key));
+      const { revision } = batch;
+      yield events.length === 0 ? { type: "progress", revision } : { type: "events", revision, events };
+    }
+  }
+
+  revision(options?: CallOptions): Promise<number> {
+    return this.#store.revision(options);
+  }
+
+  compact(): Promise<void> {
+    return Promise.reject(new AppError("access.denied", "only servers compact the store"));
+  }
+
+  async leaseGrant(ttlSeconds: number, id?: bigint): Promise<{ id: bigint; ttlSeconds: number }> {
+    const lease = await this.#store.leaseGrant(ttlSeconds, id);
+    const note: Op = { type: "put", key: this.#noteOf(lease.id), value: utf8(""), lease: lease.id };
+    await this.#store.txn({ compare: [], success: [note] });
+    return lease;
+  }
+
+  async leaseKeepAlive(id: bigint): Promise<number> {
+    await this.#requireLease(id);
+    return this.#store.leaseKeepAlive(id);
+  }
+
+  async leaseRevoke(id: bigint): Promise<void> {
+    await this.#requireLease(id);
+    await this.#store.leaseRevoke(id);
+  }
+
+  async leaseStatus(id: bigint): Promise<LeaseStatus> {
+    if (!(await this.#hasLease(id))) return { id, ttlSeconds: -1, grantedTtlSeconds: 0, keys: [] };
+    const status = await this.#store.leaseStatus(id);
+    return { ...status, keys: status.keys.filter((key) => this.#guard.maySee(key)) };
+  }
+
+  /** The store behind it is not this peer's to close. */
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  async #requireLease(id: bigint): Promise<void> {
+    if (await this.#hasLease(id)) return;
+    throw new AppError("object.not_found", `this peer has no lease ${id}`);
+  }
+
+  async #hasLease(id: bigint): Promise<boolean> {
+    return (await this.#store.range({ key: this.#noteOf(id), countOnly: true })).count === 1;
+  }
+
+  #noteOf(id: bigint): Uint8Array {
+    return utf8(`${this.#rules.leases}${id}`);
+  }
+}
+
+function leasesIn(ops: readonly Op[]): Set<bigint> {
+  const found = new Set<bigint>();
+  for (const op of ops) {
+    if (op.type === "txn") for (const id of leasesIn([...op.success, ...(op.failure ?? [])])) found.add(id);
+    if (op.type === "put" && op.lease !== undefined && op.lease !== 0n) found.add(op.lease);
+  }
+  return found;
+}
