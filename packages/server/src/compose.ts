@@ -68,6 +68,7 @@ import { createEntry } from "./presentation/http/entry.ts";
 import type { Credentials } from "./application/access/authenticator.ts";
 import { createPveApi } from "./presentation/http/pve/pve-api.ts";
 import { listen, type Listener } from "./presentation/listener/listener.ts";
+import { trustedProxies } from "./presentation/listener/trusted-proxies.ts";
 import { listenForSpice, type SpiceProxy } from "./presentation/listener/spice-proxy.ts";
 import { metricRoute } from "./presentation/metrics/metric-route.ts";
 import { nodeMetrics, vmStates } from "./presentation/metrics/node-metrics.ts";
@@ -83,6 +84,8 @@ export interface ServerSettings {
   readonly nodeName: string;
   /** undefined = one node, no cluster. */
   readonly clusterName: string | undefined;
+  /** Proxies whose X-Forwarded-For is honoured. */
+  readonly trustedProxies?: readonly string[];
   /** Names and addresses for the certificate. */
   readonly names: readonly string[];
   readonly log: Logger;
@@ -320,11 +323,13 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         serverVersion: PRODUCT_VERSION,
         clusterName: settings.clusterName ?? nodeName,
       });
+      const isProxy = trustedProxies(settings.trustedProxies ?? []);
       listener = await listen({
         host: settings.host,
         port: settings.port,
         certificate: { cert: tls.certPem, key: tls.keyPem },
-        onRequest: createEntry({ pve, v1, log }),
+        isProxy,
+        onRequest: createEntry({ pve, v1, log, isProxy }),
         onUpgrade: consoles.onUpgrade,
         ...agentFace.options,
       });

@@ -50,7 +50,7 @@ export async function server(args: readonly string[], io: Io): Promise<number> {
       observe: (operation, ok, seconds) => metrics.observeStore(operation, ok, seconds),
     });
     const stopCompaction = startCompaction(store, { clock, log });
-    const { address, port, spicePort, names } = config.server;
+    const { address, port, spicePort, names, trustedProxies } = config.server;
     const opened = await openServer({
       data,
       bootstrap: prepareCredentials(data, `server-${name}`),
@@ -61,6 +61,7 @@ export async function server(args: readonly string[], io: Io): Promise<number> {
       nodeName: name,
       clusterName: config.cluster.name,
       names: [...certificateNames(name, address), ...names],
+      trustedProxies,
       log,
       metrics,
       shared: storeConfig.type === "etcd",

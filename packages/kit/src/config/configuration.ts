@@ -57,6 +57,8 @@ const serverFields = record({
     tlsKeyFile: optional(text()),
     /** More host names and addresses for the certificate. */
     names: withDefault(list(text()), []),
+    /** Addresses and networks of proxies whose X-Forwarded-For is honoured. */
+    trustedProxies: withDefault(list(text()), []),
   }),
   cluster: record({
     name: withDefault(text(), "gpve"),

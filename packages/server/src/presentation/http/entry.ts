@@ -1,10 +1,10 @@
 // Every HTTP/1.1 request enters here and goes to one of the two faces.
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
-import { isIPv6 } from "node:net";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import { background } from "@gpve/kit/background.ts";
 import { withTraceparent } from "@gpve/kit/telemetry/traceparent.ts";
+import { clientAddressOf, plainAddress, type IsProxy } from "../listener/trusted-proxies.ts";
 import type { PveApi } from "./pve/pve-api.ts";
 import { respond } from "./respond.ts";
 
@@ -18,7 +18,12 @@ export interface EntryDeps {
   readonly pve: PveApi;
   readonly v1: ApiHandler;
   readonly log: RequestLogger;
+  /** Whose X-Forwarded-For is honoured. */
+  readonly isProxy: IsProxy;
 }
+
+/** Requests under way for one address behind a proxy; a proxy's connections are many people's. */
+const MAX_FORWARDED = 256;
 
 const LANDING = Buffer.from(
   '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>gpve</title></head><body><h1>gpve</h1>' +
@@ -29,9 +34,23 @@ const LANDING = Buffer.from(
 );
 
 export function createEntry(deps: EntryDeps): RequestListener {
+  const forwarded = new Map<string, number>();
   return (req, res) => {
-    const clientAddress = plainAddress(req.socket.remoteAddress ?? "");
+    const clientAddress = clientAddressOf(req, deps.isProxy);
     res.on("error", () => req.socket.destroy());
+    if (deps.isProxy(plainAddress(req.socket.remoteAddress ?? ""))) {
+      const count = (forwarded.get(clientAddress) ?? 0) + 1;
+      if (count > MAX_FORWARDED) {
+        req.socket.destroy();
+        return;
+      }
+      forwarded.set(clientAddress, count);
+      res.on("close", () => {
+        const left = (forwarded.get(clientAddress) ?? 1) - 1;
+        if (left === 0) forwarded.delete(clientAddress);
+        else forwarded.set(clientAddress, left);
+      });
+    }
     const parent = req.headers["traceparent"];
     const work = () => handle(deps, req, res, clientAddress);
     background(deps.log, "request", withTraceparent(typeof parent === "string" ? parent : undefined, work));
@@ -62,9 +81,4 @@ async function handle(
     if (res.headersSent) res.destroy();
     else await respond(req, res, { status: 500, reason: "internal error" });
   }
-}
-
-/** IPv4 clients on a dual-stack socket look like IPv4 clients. */
-export function plainAddress(address: string): string {
-  return address.startsWith("::ffff:") && isIPv6(address) ? address.slice(7) : address;
 }

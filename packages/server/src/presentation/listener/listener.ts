@@ -12,6 +12,8 @@ import { createServer as createTls, type TLSSocket } from "node:tls";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { peekConnection, wantsOnlyH2 } from "./client-hello.ts";
 import { redirectToTls } from "./plain-redirect.ts";
+import { Strangers, STRANGER_LIMITS, type StrangerLimits } from "./strangers.ts";
+import type { IsProxy } from "./trusted-proxies.ts";
 import { badRequestLine } from "./bad-request.ts";
 
 export interface Certificate {
@@ -32,6 +34,8 @@ export interface ListenerOptions {
   /** Whether the certificate that was shown is, at this moment, that of a node of the cluster. */
   readonly isAgent: (socket: TLSSocket) => boolean;
   readonly headersTimeoutMs?: number;
+  readonly strangers?: StrangerLimits;
+  readonly isProxy?: IsProxy;
 }
 
 export interface Listener {
@@ -51,6 +55,18 @@ const HELLO_TIMEOUT_MS = 15_000;
 /** For the head of a request, however it trickles in. */
 const HEADERS_TIMEOUT_MS = 20_000;
 const CHECK_EVERY_MS = 5_000;
+
+/** Against floods of frames, streams and resets by somebody who could do nothing but join. */
+const JOIN_SESSION = {
+  maxSessionMemory: 1,
+  maxHeaderListPairs: 64,
+  maxOutstandingPings: 1,
+  maxSettings: 32,
+  maxSessionInvalidFrames: 16,
+  maxSessionRejectedStreams: 8,
+  streamResetBurst: 8,
+  streamResetRate: 1,
+};
 
 export async function listen(options: ListenerOptions): Promise<Listener> {
   const sockets = new Set<Socket>();
@@ -91,9 +107,20 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   for (const server of [http, plain]) server.emit("listening");
 
   const http2 = createHttp2({ settings: { maxConcurrentStreams: 256 } }, options.onAgentRequest);
-  http2.on("sessionError", () => {
-    // The session is destroyed by node; the agent dials again.
-  });
+  // Whoever has no certificate can join, with one request.
+  const joining = createHttp2(
+    {
+      settings: { maxConcurrentStreams: 1, maxHeaderListSize: MAX_HEADER_BYTES, enablePush: false },
+      ...JOIN_SESSION,
+    },
+    options.onAgentRequest,
+  );
+  for (const server of [http2, joining]) {
+    server.on("sessionError", () => {
+      // The session is destroyed by node; the agent dials again.
+    });
+  }
+  const strangers = new Strangers(options.strangers ?? STRANGER_LIMITS, options.isProxy ?? (() => false));
 
   const publicTls = createTls(
     {
@@ -102,7 +129,10 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       minVersion: "TLSv1.2",
       handshakeTimeout: HELLO_TIMEOUT_MS,
     },
-    (socket) => http.emit("connection", socket),
+    (socket) => {
+      strangers.secured(socket);
+      http.emit("connection", socket);
+    },
   );
   const agentTls = createTls(
     {
@@ -119,8 +149,12 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       if (options.isAgent(socket)) {
         agents.add(socket);
         socket.on("close", () => agents.delete(socket));
+        strangers.proven(socket);
+        http2.emit("connection", socket);
+      } else {
+        strangers.joins(socket);
+        joining.emit("connection", socket);
       }
-      http2.emit("connection", socket);
     },
   );
   for (const server of [publicTls, agentTls]) {
@@ -128,6 +162,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   }
 
   const tcp = createTcp((socket) => {
+    if (!strangers.admit(socket)) return;
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => socket.destroy());
@@ -149,6 +184,8 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       http.close();
       plain.close();
       http2.close();
+      joining.close();
+      strangers.close();
       http.closeIdleConnections();
       for (const socket of sockets) socket.destroy();
       await closed;

@@ -13,6 +13,7 @@ import { Idempotency, idempotentRequest } from "../../application/v1/idempotency
 import type { IdempotentRequest } from "../../application/v1/idempotency.ts";
 import { notFound, ObjectService } from "../../application/v1/object-service.ts";
 import { Validator } from "../../application/v1/validation.ts";
+import { markKnown } from "../listener/known-peers.ts";
 import { audited, failure, send, withoutRouteSecrets } from "./answer.ts";
 import type { Answer, Progress } from "./answer.ts";
 import { fixedOperations } from "./fixed-operations.ts";
@@ -141,7 +142,10 @@ async function handle(
 
   const credentials = credentialsOf(req, method, path, progress.clientAddress);
   const anonymous = "allow" in route.permission && route.permission.allow === "anonymous";
-  if (!anonymous) progress.actor = await authenticate(deps, credentials);
+  if (!anonymous) {
+    progress.actor = await authenticate(deps, credentials);
+    markKnown(req.socket);
+  }
   const abort = new AbortController();
   res.on("close", () => abort.abort(new AppError("operation.cancelled", "the client closed the connection")));
   const ctx: RequestContext = {

@@ -192,7 +192,9 @@ describe("nodes", () => {
       capabilities: facts.capabilities,
     });
     expect((await v1.ask("GET", "/nodes?fieldSelector=status.health%3Doffline")).body.items).toEqual([]);
-    expect((await v1.ask("DELETE", "/nodes/n1")).status).toBe(405);
+    expect((await v1.ask("POST", "/nodes")).status).toBe(405);
+    expect((await v1.ask("DELETE", "/nodes/n1")).status).toBe(200);
+    expect((await v1.ask("GET", "/nodes/n1")).status).toBe(404);
   });
 });
 

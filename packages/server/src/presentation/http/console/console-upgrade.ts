@@ -10,7 +10,8 @@ import { findMethod, methodKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { background } from "@gpve/kit/background.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
-import { plainAddress } from "../entry.ts";
+import { markKnown } from "../../listener/known-peers.ts";
+import { plainAddress } from "../../listener/trusted-proxies.ts";
 import { toFailure } from "../pve/failure.ts";
 import { splitApiPath } from "../pve/path.ts";
 import type { Authenticated } from "../../../application/access/authenticator.ts";
@@ -184,6 +185,7 @@ async function check(
     csrfToken: undefined,
     clientAddress: plainAddress(req.socket.remoteAddress ?? ""),
   });
+  markKnown(req.socket);
   const { params } = collectParams(call.query, Buffer.alloc(0), "form");
   mergePathParams(params, call.pathParams);
   deps.decide(methodKey(call.method), params, { actor: auth.actor, access: deps.accessOf(auth.actor) });

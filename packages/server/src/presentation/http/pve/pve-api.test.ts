@@ -91,6 +91,7 @@ let port: number;
 
 beforeAll(async () => {
   const entry = createEntry({
+    isProxy: () => false,
     pve: createPveApi(fakeDeps),
     v1: async (_req, res) => void res.end("v1"),
     log: fakeDeps.log,

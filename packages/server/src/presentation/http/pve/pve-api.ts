@@ -7,7 +7,8 @@ import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import { findMethod } from "@gpve/domain/schema/method-table.ts";
 import { PveReply } from "@gpve/domain/request/handler.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
-import { readBody } from "../read-body.ts";
+import { markKnown } from "../../listener/known-peers.ts";
+import { readBody, STRANGERS_BODY } from "../read-body.ts";
 import { respond, type Answer } from "../respond.ts";
 import { auditOf } from "./audit-event.ts";
 import { execute } from "./execute.ts";
@@ -57,10 +58,11 @@ export function createPveApi(deps: PveApiDeps): PveApi {
     try {
       checkTransport(req, method, path);
       const auth = await authenticate(deps, req, method, path, clientAddress);
+      if (auth.actor !== undefined) markKnown(req.socket);
       const upload = await readUpload(deps, req, method, path, auth);
       const raw =
         upload === undefined
-          ? await readParams(req, method, path, query)
+          ? await readParams(req, method, path, query, auth)
           : { params: upload.params, source: "form" as const };
       // Only this server names files of the node: a client's own would be a file of somebody else.
       if (upload === undefined && uploadTarget(method, path.segments) !== undefined)
@@ -180,17 +182,20 @@ async function readParams(
   method: string,
   path: ApiPath,
   query: string,
+  auth: Authenticated,
 ): Promise<RawParams> {
   const length = Number(req.headers["content-length"] ?? 0);
+  const [most, timeoutMs] =
+    auth.actor === undefined ? [STRANGERS_BODY.bytes, STRANGERS_BODY.ms] : [MAX_BODY_BYTES, undefined];
   if (length > 0 && method !== "PUT" && method !== "POST") {
     throw new TransportError(501, `Unexpected content for method '${method}'`);
   }
-  if (length > MAX_BODY_BYTES) throw new TransportError(501, "for data too large");
+  if (length > most) throw new TransportError(501, "for data too large");
   const kind = bodyKind(req.headers["content-type"]);
   if (length > 0 && (kind === "other" || kind === "multipart")) {
     throw new TransportError(506, `upload 'Content-Type '${req.headers["content-type"]}' not implemented`);
   }
-  const read = await readBody(req, MAX_BODY_BYTES);
+  const read = await readBody(req, most, timeoutMs);
   if (!read.ok) throw new TransportError(501, "for data too large");
   if (!formatters.has(path.format ?? "")) {
     throw new TransportError(501, `no formatter for uri ${path.relative}, ${path.format}`);

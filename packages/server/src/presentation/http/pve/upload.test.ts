@@ -110,7 +110,7 @@ beforeAll(async () => {
     delay: async (ms) => void delays.push(ms),
   };
   const pve = createPveApi(deps);
-  server = createServer(createEntry({ pve, v1: async () => undefined, log }));
+  server = createServer(createEntry({ isProxy: () => false, pve, v1: async () => undefined, log }));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 });
 afterAll(() => {
