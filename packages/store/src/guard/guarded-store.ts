@@ -11,6 +11,7 @@ import type {
   Store,
   TxnRequest,
   TxnResponse,
+  Watching,
   WatchBatch,
   WatchRequest,
 } from "../port.ts";
@@ -80,9 +81,17 @@ export class GuardedStore implements Store {
       : ownedTxn(this.#store, owned, peer, request, options);
   }
 
-  async *watch(request: WatchRequest): AsyncIterable<WatchBatch> {
+  watch(request: WatchRequest): Watching {
     this.#guard.visible(request.key, request.end);
-    for await (const batch of this.#store.watch(request)) {
+    const watching = this.#store.watch(request);
+    return {
+      [Symbol.asyncIterator]: () => this.#visibleOf(watching),
+      requestProgress: () => watching.requestProgress(),
+    };
+  }
+
+  async *#visibleOf(batches: AsyncIterable<WatchBatch>): AsyncGenerator<WatchBatch> {
+    for await (const batch of batches) {
       if (batch.type !== "events") {
         yield batch;
         continue;
@@ -122,6 +131,10 @@ export class GuardedStore implements Store {
     if (!(await this.#hasLease(id))) return { id, ttlSeconds: -1, grantedTtlSeconds: 0, keys: [] };
     const status = await this.#store.leaseStatus(id);
     return { ...status, keys: status.keys.filter((key) => this.#guard.maySee(key)) };
+  }
+
+  leases(): Promise<readonly bigint[]> {
+    return Promise.reject(new AppError("access.denied", "only servers list the leases"));
   }
 
   /** The store behind it is not this peer's to close. */

@@ -42,7 +42,7 @@ export function withGuestPermits(
   return {
     node: agent.node,
     call: async (request, signal) => {
-      const vmid = String(request.params[MAKES_GUEST[request.route] ?? ""] ?? "");
+      const vmid = String(request.params[MAKES_GUEST[request.decision.route] ?? ""] ?? "");
       if (/^[1-9]\d{0,9}$/.test(vmid)) await permit(vmid);
       return agent.call(request, signal);
     },

@@ -12,6 +12,7 @@ import { fromUtf8, prefixEnd, utf8 } from "@gpve/store/keys.ts";
 import type { Op, Store } from "@gpve/store/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { RemoteStore } from "@gpve/store/remote/remote-store.ts";
+import { decided } from "@gpve/domain/access/testing/decided.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { withGuestPermits } from "../../application/node/guest-permits.ts";
 import { openTestStore, quietLog, startAgentFace, type AgentFace } from "../../testing/agent-face.ts";
@@ -55,9 +56,8 @@ const permit = (vmid: number, node: string): Promise<unknown> =>
     { records: face.records, clock: systemClock },
   ).call(
     {
-      route: "POST /nodes/{node}/qemu",
+      decision: decided("POST /nodes/{node}/qemu", { node, vmid }),
       params: { node, vmid },
-      actor: undefined,
       requestId: "r",
       clientAddress: "",
     },
