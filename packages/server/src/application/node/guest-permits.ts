@@ -42,8 +42,8 @@ export function withGuestPermits(
   return {
     node: agent.node,
     call: async (request, signal) => {
-      const vmid = String(request.params[MAKES_GUEST[request.decision.route] ?? ""] ?? "");
-      if (/^[1-9]\d{0,9}$/.test(vmid)) await permit(vmid);
+      const vmid = Number(request.params[MAKES_GUEST[request.decision.route] ?? ""]);
+      if (Number.isSafeInteger(vmid) && vmid > 0) await permit(String(vmid));
       return agent.call(request, signal);
     },
     ...(agent.tunnel === undefined ? {} : { tunnel: agent.tunnel.bind(agent) }),
