@@ -155,7 +155,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     audit: { list: async function* () {}, verify: async () => ({ ok: true }) },
     store: {},
   } as unknown as V1Parts);
-  const server = createServer(createEntry({ pve, v1, log: quiet }));
+  const server = createServer(createEntry({ isProxy: () => false, pve, v1, log: quiet }));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const reset = () => records.transact(putEverything);
