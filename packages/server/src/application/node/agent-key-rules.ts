@@ -3,7 +3,6 @@
 // its node, and a new one is made only for a VMID that a server told this node to use.
 import { guestCollection, goneGuestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { agentCorner } from "@gpve/domain/node/record.ts";
-import type { PeerRules } from "@gpve/store/guard/guarded-store.ts";
 import { permitCollection } from "./guest-permits.ts";
 
 /** What configurations, storages and permissions are judged by. */
@@ -18,7 +17,8 @@ const SHARED = [
   "cpu-models/",
 ];
 
-export function agentKeyRules(node: string): PeerRules {
+/** In the shape that the store's guard takes. */
+export function agentKeyRules(node: string) {
   const own = [`tasks/${node}/`, `node-data/${node}/`];
   const guests = ["guests/", "gone-guests/"];
   const below = (names: readonly string[], folder = ""): string[] =>
@@ -35,7 +35,7 @@ export function agentKeyRules(node: string): PeerRules {
     owned: {
       prefix: guestCollection.prefix,
       notes: [goneGuestCollection.prefix],
-      ownerOf: (value, id) => {
+      ownerOf: (value: Uint8Array, id: string): string | undefined => {
         const guest = parsed(value);
         return guest?.["vmid"] === Number(id) && typeof guest["node"] === "string"
           ? guest["node"]
@@ -43,7 +43,7 @@ export function agentKeyRules(node: string): PeerRules {
       },
       permits: {
         prefix: permitCollection.prefix,
-        allows: (value, peer) => parsed(value)?.["node"] === peer,
+        allows: (value: Uint8Array, peer: string) => parsed(value)?.["node"] === peer,
       },
     },
     leases: `/gpve/.leases/${node}/`,
