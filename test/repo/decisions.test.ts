@@ -32,6 +32,7 @@ test("servers reach agents through one class", () => {
     "packages/server/src/application/node/call-agent.ts",
     // Carry a call on that was decided before.
     "packages/server/src/application/node/server-tasks.ts",
+    "packages/server/src/application/node/guest-permits.ts",
     "packages/server/src/infrastructure/agent-client/local-agent.ts",
     "packages/server/src/infrastructure/agent-client/grpc-agent.ts",
   ]);
