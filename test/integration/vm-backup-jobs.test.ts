@@ -114,11 +114,14 @@ describe.skipIf(!hasQemu)("backup jobs", () => {
       [`/nodes/${node}/qemu/210/rrd`, "mem"],
       [`/nodes/${node}/storage/local/rrd`, "total,used"],
     ] as const;
+    const asPicture = apiOf(gpve.credentials, undefined, "/api2/png");
     for (const [path, ds] of pictures) {
-      const { filename } = (await ok("GET", path, { ds, timeframe: "hour" })) as { filename: string };
-      const png = readFileSync(filename);
-      expect(png.subarray(1, 4).toString(), filename).toBe("PNG");
-      expect([png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual([850, 220]);
+      const { image } = (await ok("GET", path, { ds, timeframe: "hour" })) as { image: string };
+      const png = Buffer.from(image, "latin1");
+      expect(png.subarray(1, 4).toString(), path).toBe("PNG");
+      expect([png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual([800, 200]);
+      const answer = await asPicture("GET", path, { ds, timeframe: "hour" });
+      expect([answer.status, answer.headers["content-type"]]).toEqual([200, "image/png"]);
     }
     const machines = (await vi.waitFor(
       async () => {

@@ -80,7 +80,7 @@ const backup = async (
   body: object = {},
 ): Promise<{ name: string; log: string; task: OperationView }> => {
   const before = dumps();
-  const upid = String(await extension({ vmid, backup: body, requestId: undefined }));
+  const upid = String(await extension({ vmid, storage: "local", backup: body, requestId: undefined }));
   const task = await engine.wait(upid);
   return {
     name: dumps().find((each) => !before.includes(each)) ?? "",
@@ -184,11 +184,15 @@ describe.skipIf(!hasTools)("incremental backups of stopped VMs (skipped without 
     await world.addWithDisk(100, { tags: "web;incremental-backup" });
     await backup(100);
     expect((await backup(100, { incremental: false })).name).toContain("gpvi");
-    await expect(extension({ vmid: 100 }, { "/vms/100": [] })).rejects.toThrow("Permission check failed");
-    await expect(extension({ vmid: 999 })).rejects.toThrow("there is no VM 999");
+    await expect(extension({ vmid: 100, storage: "local" }, { "/vms/100": [] })).rejects.toThrow(
+      "Permission check failed",
+    );
+    await expect(extension({ vmid: 999, storage: "local" })).rejects.toThrow("there is no VM 999");
     const more = { compress: "none", notes: "{{vmid}}", protected: true, mode: "stop" };
-    const upid = String(await extension({ vmid: 100, backup: more, requestId: "same" }));
-    expect(String(await extension({ vmid: 100, backup: more, requestId: "same" }))).toBe(upid);
+    const upid = String(await extension({ vmid: 100, storage: "local", backup: more, requestId: "same" }));
+    expect(String(await extension({ vmid: 100, storage: "local", backup: more, requestId: "same" }))).toBe(
+      upid,
+    );
     expect(await engine.wait(upid)).toMatchObject({ state: "done" });
   });
 
