@@ -1,8 +1,19 @@
 // Backups of real VMs, stopped and running, restored byte for byte.
 import { createHash, randomBytes } from "node:crypto";
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, truncateSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
 import { taskLog, waitTask } from "../support/tasks.ts";
@@ -112,7 +123,8 @@ describe.skipIf(!hasQemu)("backup and restore", () => {
     expect(await run("POST", `/nodes/${node}/qemu/200/status/start`)).toMatchObject({ exitstatus: "OK" });
     const before = dumps();
     // Its space is reserved in advance: blocks must be found below it all the same.
-    const fast = join(gpve.data, "fast");
+    const fast = mkdtempSync(join(tmpdir(), "gpve-fast-"));
+    onTestFinished(() => rmSync(fast, { recursive: true, force: true }));
     await api("POST", "/storage", {
       storage: "fast",
       type: "dir",

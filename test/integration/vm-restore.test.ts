@@ -1,6 +1,6 @@
 // A real Linux guest saved in every mode and brought back: frozen, stopped, replaced, out of space, cancelled.
-import { randomBytes } from "node:crypto";
-import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmdirSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
@@ -97,7 +97,10 @@ beforeAll(async () => {
 }, 240_000);
 afterAll(async () => {
   if (!hasQemu) return;
-  for (const path of mounts) await exec("umount", ["-l", path]);
+  for (const path of mounts) {
+    await exec("umount", ["-l", path]);
+    rmdirSync(path);
+  }
   // Guests outlive the agent: they are ended first.
   for (const { vmid } of (await ask("GET", "/qemu")) as { vmid: number }[]) await stop(vmid);
   await gpve.stop();
@@ -193,8 +196,7 @@ describe.skipIf(!hasQemu)("a Linux guest", () => {
     expect(await status(300)).toMatchObject({ qmpstatus: "running" });
     expect((await status(300)).lock).toBeUndefined();
 
-    const small = join(gpve.data, `small-${randomBytes(3).toString("hex")}`);
-    mkdirSync(small);
+    const small = mkdtempSync(join(tmpdir(), "gpve-small-"));
     await exec("mount", ["-t", "tmpfs", "-o", "size=3m", "tmpfs", small]);
     mounts.push(small);
     const made = await api("POST", "/storage", {
