@@ -339,6 +339,21 @@ describe("manifests", () => {
     expect(parseManifests("---\n---\n", "x.yaml")).toEqual([]);
   });
 
+  test("of a hundred thousand levels, however written, are refused with the reason", () => {
+    const head = "apiVersion: gpve.io/v1\nkind: Tenant\nspec:";
+    const deep = 100_000;
+    const texts = [
+      `${head} ${"[".repeat(deep)}${"]".repeat(deep)}`,
+      `${head} ${"{a: ".repeat(deep)}`,
+      `${head}\n ${"- ".repeat(deep)}x`,
+      `${head} ${"[".repeat(65)}${"]".repeat(65)}`,
+      `${head} &all [*all]`,
+    ];
+    for (const text of texts)
+      expect(() => parseManifests(text, "x.yaml")).toThrow(/^x\.yaml.*: nested deeper than 64 levels$/);
+    expect(parseManifests(`${head} ${"[".repeat(60)}${"]".repeat(60)}`, "x.yaml")).toHaveLength(1);
+  });
+
   test("missing files and empty input are refused", async () => {
     await using ctl = await Gpvectl.create();
     expect((await ctl.run(["apply"])).err).toContain("no file is named; give -f FILE");

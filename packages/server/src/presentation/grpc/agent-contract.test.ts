@@ -190,6 +190,14 @@ describe("joining", () => {
     expect(await fails(client.hello({ ...hello, protocol: { min: 7, max: 9 } }))).toBe("feature.unsupported");
     expect(await fails(client.hello(hello))).toBe("request.invalid");
     expect(await fails(client.report({ reportJson: "{" }))).toBe("request.invalid");
+    const usage = { cpu: 0, memory: { total: 1 } };
+    const report = { node: "honest", at: 0, usage, guests: [], storages: [], more: "[[]]" };
+    const reportJson = JSON.stringify(report);
+    expect(await fails(client.report({ reportJson }))).toBeUndefined();
+    const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+    expect(await fails(client.report({ reportJson: reportJson.replace('"[[]]"', deep) }))).toBe(
+      "request.invalid",
+    );
     await membership.remove("honest");
     expect(await fails(client.heartbeat(beat))).toBe("access.denied");
     await expect(membership.remove("honest")).rejects.toThrow(/no such node/);

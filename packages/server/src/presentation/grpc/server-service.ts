@@ -1,10 +1,11 @@
 // What agents call: join, hello, heartbeat, reports, certificate renewal.
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { AGENT_PROTOCOL, agreeProtocol } from "@gpve/contracts/agent/protocol.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
 import type { NodeReport } from "@gpve/domain/node/runtime.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
+import { parseBoundedJson } from "@gpve/kit/bounded-json.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { toConnectError } from "@gpve/kit/grpc/app-error.ts";
 import type { MemoryNodeBoard } from "../../application/node/board.ts";
@@ -106,8 +107,9 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
 export function parseReport(json: string): NodeReport {
   let value: unknown;
   try {
-    value = JSON.parse(json);
+    value = parseBoundedJson(json);
   } catch (cause) {
+    if (isAppError(cause)) throw cause;
     throw new AppError("request.invalid", "report is not JSON", { cause });
   }
   const report = value as Partial<NodeReport> | null;

@@ -353,6 +353,25 @@ describe("bad input", () => {
     expect((await v1.ask("GET", "/healthz")).status).toBe(200);
   });
 
+  it("of a hundred thousand levels are refused with 400, beyond the limit of a body with 413", async () => {
+    const deep = (levels: number): string => `${"[".repeat(levels)}${"]".repeat(levels)}`;
+    for (const [method, path] of [
+      ["POST", "/tenants"],
+      ["PUT", "/tenants/x"],
+      ["PATCH", "/tenants/x"],
+      ["POST", "/plan"],
+      ["POST", "/apply"],
+    ] as const) {
+      const refused = await v1.ask(method, path, {
+        raw: `{"spec":${deep(100_000)},"objects":${deep(100_000)}}`,
+      });
+      expect(refused).toMatchObject({ status: 400, body: { code: "request.invalid" } });
+      expect(refused.body["detail"]).toContain("nested deeper than 64 levels");
+    }
+    expect((await v1.ask("POST", "/tenants", { raw: deep(300_000) })).status).toBe(413);
+    expect((await v1.ask("GET", "/tenants")).status).toBe(200);
+  });
+
   it("knows the way and says so", async () => {
     expect((await v1.ask("GET", "/nothing")).status).toBe(404);
     expect((await v1.ask("GET", "/tenants/%ff")).status).toBe(400);
