@@ -26,7 +26,8 @@ truth is the OpenAPI 3.1 document at \`/api/v1/openapi.json\`; \`/api/v1/openapi
   known any more the answer is 410: list again. \`ERROR\` carries a problem and ends the stream, for example when the
   credentials end or the permission is taken away.
 - **Plan and apply**: \`POST /api/v1/plan\` with \`{"objects": [...]}\` says what would change, field by field;
-  \`POST /api/v1/apply\` makes it so as one task with a step per object, undone as a whole when a step fails. Labels and
+  \`POST /api/v1/apply\` makes it so as one task with a step per object, undone as a whole when a step fails. What
+  somebody else has changed meanwhile is then left as it is, and named in the task's log and exit status. Labels and
   annotations that an object does not mention stay; spec becomes exactly what is given.
 - **Virtual machines** are changed by their node, with the same checks and effects as under /api2: what a running guest
   cannot take waits for its next start. Applied again they stay as they are: \`local:8\` is the disk that was made of it,

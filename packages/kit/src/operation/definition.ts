@@ -24,6 +24,11 @@ export interface StepContext<Args = unknown, State extends object = Record<strin
   readonly checkpoint: () => Promise<void>;
 }
 
+/** Thrown by an undo that must not go on, such as over somebody else's change: not tried again, told in the result. */
+export class LeftAsItIs extends Error {
+  override readonly name = "LeftAsItIs";
+}
+
 export interface Step<Args = unknown, State extends object = Record<string, unknown>> {
   /** Unique in its operation; the journal knows a step by it. */
   readonly name: string;

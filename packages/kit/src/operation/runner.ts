@@ -7,6 +7,7 @@
 // The journal is written before a step begins (together with the end of the one before) and after the last one.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { Clock } from "../clock.ts";
+import { LeftAsItIs } from "./definition.ts";
 import type { AnyStep, StepContext } from "./definition.ts";
 import type { LiveOperation } from "./live-operation.ts";
 import type { CrashInjector, CrashPoint } from "./ports.ts";
@@ -169,6 +170,14 @@ class OperationRun {
       } catch (error) {
         this.#throwIfHalted();
         if (error instanceof Halted) throw error;
+        if (error instanceof LeftAsItIs) {
+          operation.mark(step.name, { state: "undoFailed", undoError: error.message });
+          operation.warn(error.message);
+          const { error: reason } = operation.record;
+          operation.update({ error: reason === undefined ? error.message : `${reason}; ${error.message}` });
+          await this.#deps.persist(operation);
+          return;
+        }
         const undoAttempts = (operation.markOf(step.name)?.undoAttempts ?? 0) + 1;
         const state = undoAttempts >= this.#deps.undoAttempts ? "undoFailed" : "started";
         operation.mark(step.name, { state, undoAttempts, undoError: messageOf(error) });

@@ -1,23 +1,18 @@
 // Steps of an apply whose objects are changed by work on a node, and how they are taken back.
-import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { Fields, V1Object } from "@gpve/contracts/v1/object.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { LeftAsItIs } from "@gpve/kit/operation/definition.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { cacheReader } from "./adapter.ts";
-import type { KindAdapter, Reader } from "./adapter.ts";
+import type { KindAdapter, RawObject, Reader } from "./adapter.ts";
+import { CHANGED, GONE, isOutsideOf, isTraceOf } from "./apply-traces.ts";
+import type { Before, Trace, Wanted } from "./apply-traces.ts";
 import { sameJson } from "./merge-patch.ts";
 import { actionsOf, putByAction } from "./object-actions.ts";
-import { metaCollection, metaId } from "./object-meta.ts";
-import type { MetaRecord } from "./object-meta.ts";
+import { metaCollection, metaId, projectObject, readMeta } from "./object-meta.ts";
 import type { CheckedObject } from "./validation.ts";
 import type { Outcome, Write } from "./write-object.ts";
-
-/** What an object was before its step; null = it did not exist. */
-export interface Before {
-  readonly spec: Fields;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly meta: MetaRecord | null;
-}
 
 /** What a first change gives up, such as a disk that becomes unused, a second one removes. */
 const CHANGES_TO_GO_BACK = 3;
@@ -50,32 +45,66 @@ export async function applyByAction(
   }
 }
 
-/** `before` null: the step made it. */
+/** `before` null: the step made it. Throws LeftAsItIs where somebody else has changed it since. */
 export async function restoreByAction(
   records: Records,
   adapter: KindAdapter,
   { name, ctx }: { readonly name: string; readonly ctx: RequestContext },
-  before: Before | null,
+  undo: {
+    readonly before: Before | null;
+    /** undefined = the step stopped halfway. */
+    readonly trace: Trace | undefined;
+    readonly wanted: Wanted;
+    /** An undo that has begun goes on: what it finds then is half its own. */
+    readonly hasBegun: boolean;
+    readonly begin: () => Promise<void>;
+  },
 ): Promise<void> {
   const act = actionsOf(adapter);
+  const { kind } = adapter.kind;
+  const { before, trace } = undo;
   const look = async () => {
     await records.fresh({ signal: ctx.signal });
     return adapter.get(cacheReader(records), name);
   };
   let raw = await look();
+  if (!undo.hasBegun) {
+    if (raw === undefined && before !== null) throw new LeftAsItIs(`${kind} ${name}: ${GONE}`);
+    const found = raw && projectObject(kind, raw, readMeta(cacheReader(records), kind, name));
+    if (raw !== undefined && found !== undefined && isForeign(undo, found, raw))
+      throw new LeftAsItIs(`${kind} ${name}: ${CHANGED}`);
+    await undo.begin();
+  }
   if (before === null) {
     if (raw !== undefined) await act.discard({ name, previous: raw, ctx });
   } else {
     for (let left = CHANGES_TO_GO_BACK; left > 0 && raw !== undefined; left--) {
-      if (sameJson(raw.spec, before.spec)) break;
-      await act.change({ name, spec: before.spec, previous: raw, ctx });
+      // Who starts or stops what the step left running or not, means it.
+      const keepsRunning = trace !== undefined && trace.running === before.spec["running"];
+      const spec = keepsRunning ? { ...before.spec, running: raw.spec["running"] } : before.spec;
+      if (sameJson(raw.spec, spec)) break;
+      await act.change({ name, spec, previous: raw, ctx });
       raw = await look();
     }
   }
-  const { kind } = adapter.kind;
   const meta = before?.meta ?? null;
   await records.transact((tx) => {
     if (meta === null) tx.delete(metaCollection, metaId(kind, name));
     else tx.put(metaCollection, metaId(kind, name), meta);
   });
+}
+
+function isForeign(
+  {
+    before,
+    trace,
+    wanted,
+  }: { readonly before: Before | null; readonly trace: Trace | undefined; readonly wanted: Wanted },
+  found: V1Object,
+  raw: RawObject,
+): boolean {
+  if (trace === undefined) return before !== null && isOutsideOf(wanted, before, found);
+  // Made by the step and started by somebody: in use.
+  const isInUse = before === null && raw.spec["running"] === true && trace.running !== true;
+  return isInUse || !isTraceOf(trace, found, raw);
 }

@@ -5,19 +5,23 @@ import { API_VERSION } from "@gpve/contracts/v1/object.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import type { AccessView, Actor, RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { LeftAsItIs } from "@gpve/kit/operation/definition.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { cacheReader } from "./adapter.ts";
 import type { KindAdapter, Reader } from "./adapter.ts";
 import { applyByAction, restoreByAction } from "./apply-actions.ts";
-import type { Before } from "./apply-actions.ts";
+import { beforeOf, CHANGED, GONE, isTraceOf, traceOf } from "./apply-traces.ts";
+import type { Before, Trace } from "./apply-traces.ts";
 import { sameJson } from "./merge-patch.ts";
-import { metaCollection, metaId, readMeta } from "./object-meta.ts";
+import { metaCollection, metaId, projectObject, readMeta } from "./object-meta.ts";
+import { OverlayTx } from "./overlay-tx.ts";
 import { planObjects } from "./plan-objects.ts";
 import type { PlanDeps } from "./plan-objects.ts";
 import type { CheckedObject } from "./validation.ts";
 import { removeObject, writeObject } from "./write-object.ts";
+import type { Outcome, Write } from "./write-object.ts";
 
 export const APPLY_OPERATION = "applyobjects";
 
@@ -39,6 +43,10 @@ export interface ApplyState {
   before: Record<string, Before | null>;
   /** Steps that had a node make an object: what is there under its name is theirs. */
   made?: Record<string, boolean>;
+  /** What steps left behind, or are about to. */
+  traces?: Record<string, Trace>;
+  /** Undos by work on a node that have begun. */
+  undoing?: Record<string, boolean>;
 }
 
 /** Starts the operation and answers with its UPID. The same request id gives the same operation. */
@@ -113,30 +121,16 @@ export function applyObjectsOperation(deps: {
     initialState: () => ({ before: {} }),
     plan: (args) =>
       args.items.map((item) => {
-        const key = `${item.kind} ${item.name}`;
+        const key = keyOf(item);
         return {
           name: key,
           run: async (step) => {
             const adapter = adapterOf(item.kind);
-            if (step.state.before[key] === undefined) {
-              step.state.before[key] = beforeOf(adapter, deps.records, item.name);
-              await step.checkpoint();
-            }
             const write = { adapter, object: objectOf(item), verb: "apply" as const, ctx: contextOf(step) };
             const outcome =
               adapter.act === undefined
-                ? await deps.records.transact(
-                    (tx) =>
-                      isApplied(tx, adapter, item) ? undefined : writeObject(tx, deps.clock.now(), write),
-                    { signal: step.signal },
-                  )
-                : await applyByAction(deps, write, {
-                    isApplied: (reader, spec) => isApplied(reader, adapter, { ...item, spec }),
-                    made: async (made) => {
-                      step.state.made = { ...step.state.made, [key]: made };
-                      await step.checkpoint();
-                    },
-                  });
+                ? await writeTraced(deps, step, item, write)
+                : await actTraced(deps, step, item, write);
             const what = outcome === undefined ? "unchanged" : outcome.created ? "created" : "updated";
             step.log(`${item.kind} ${item.name}: ${what}`);
           },
@@ -147,8 +141,29 @@ export function applyObjectsOperation(deps: {
             if (adapter.act !== undefined) {
               // What somebody else made under the name meanwhile is not ours to remove.
               if (before === null && step.state.made?.[key] !== true) return;
-              await restoreByAction(deps.records, adapter, { name: item.name, ctx }, before);
-            } else await restore(deps.records, adapter, item.name, before, ctx);
+              await restoreByAction(
+                deps.records,
+                adapter,
+                { name: item.name, ctx },
+                {
+                  before,
+                  trace: step.state.traces?.[key],
+                  wanted: item,
+                  hasBegun: step.state.undoing?.[key] === true,
+                  begin: async () => {
+                    step.state.undoing = { ...step.state.undoing, [key]: true };
+                    await step.checkpoint();
+                  },
+                },
+              );
+            } else
+              await restore(
+                deps.records,
+                adapter,
+                item.name,
+                { before, trace: step.state.traces?.[key] },
+                ctx,
+              );
             step.log(`${item.kind} ${item.name}: ${before === null ? "removed again" : "put back"}`);
           },
         };
@@ -181,12 +196,80 @@ const RESTORING: AccessView = {
   require: () => undefined,
 };
 
-function beforeOf(adapter: KindAdapter, records: Records, name: string): Before | null {
-  const reader = cacheReader(records);
-  const raw = adapter.get(reader, name);
-  if (raw === undefined) return null;
-  const meta = readMeta(reader, adapter.kind.kind, name)?.value;
-  return { spec: raw.spec, labels: raw.labels ?? meta?.labels ?? {}, meta: meta ?? null };
+type ApplyStep = StepContext<ApplyArgs, ApplyState>;
+type ItemWrite = Write & { readonly object: CheckedObject };
+
+function keyOf({ kind, name }: ApplyItem): string {
+  return `${kind} ${name}`;
+}
+
+/** What was there and what will be is in the journal before it is written. undefined = there is nothing to do. */
+async function writeTraced(
+  { records, clock }: { readonly records: Records; readonly clock: Clock },
+  { state, signal, checkpoint }: ApplyStep,
+  item: ApplyItem,
+  write: ItemWrite,
+): Promise<Outcome | undefined> {
+  const key = keyOf(item);
+  const { adapter } = write;
+  for (;;) {
+    await records.fresh({ signal });
+    const reader = cacheReader(records);
+    if (isApplied(reader, adapter, item)) return undefined;
+    const before = beforeOf(reader, adapter, item.name);
+    const { object } = writeObject(new OverlayTx(reader), clock.now(), write);
+    state.before[key] = before;
+    state.traces = { ...state.traces, [key]: traceOf(object) };
+    await checkpoint();
+    let isOurs = false;
+    const outcome = await records
+      .transact(
+        (tx) => {
+          isOurs = false;
+          if (!sameJson(beforeOf(tx, adapter, item.name), before)) return undefined;
+          const written = writeObject(tx, clock.now(), write);
+          isOurs = true;
+          return written;
+        },
+        { signal },
+      )
+      .finally(() => {
+        if (!isOurs) delete state.before[key];
+      });
+    if (outcome !== undefined) return outcome;
+    // Somebody else was quicker: what is there now is what an undo has to bring back.
+  }
+}
+
+async function actTraced(
+  deps: { readonly records: Records; readonly clock: Clock },
+  step: ApplyStep,
+  item: ApplyItem,
+  write: ItemWrite,
+): Promise<Outcome | undefined> {
+  const key = keyOf(item);
+  const { adapter } = write;
+  const isFirst = step.state.before[key] === undefined;
+  if (isFirst) {
+    await deps.records.fresh({ signal: step.signal });
+    step.state.before[key] = beforeOf(cacheReader(deps.records), adapter, item.name);
+    await step.checkpoint();
+  }
+  const outcome = await applyByAction(deps, write, {
+    isApplied: (reader, spec) => isApplied(reader, adapter, { ...item, spec }),
+    made: async (made) => {
+      step.state.made = { ...step.state.made, [key]: made };
+      await step.checkpoint();
+    },
+  });
+  if (outcome === undefined) {
+    // Nothing done, nothing to undo; a step that runs again finds its own work.
+    if (isFirst) delete step.state.before[key];
+  } else {
+    const raw = adapter.get(cacheReader(deps.records), item.name);
+    step.state.traces = { ...step.state.traces, [key]: traceOf(outcome.object, raw?.createRevision) };
+  }
+  return outcome;
 }
 
 function objectOf(item: ApplyItem): CheckedObject {
@@ -209,23 +292,28 @@ function isApplied(tx: Reader, adapter: KindAdapter, item: ApplyItem): boolean {
   return same(item.labels, raw.labels ?? meta?.labels) && same(item.annotations, meta?.annotations);
 }
 
+/** In one transaction, so that nothing comes between looking and writing. */
 async function restore(
   records: Records,
   adapter: KindAdapter,
   name: string,
-  before: Before | null,
+  { before, trace }: { readonly before: Before | null; readonly trace: Trace | undefined },
   ctx: RequestContext,
 ): Promise<void> {
   const { kind } = adapter.kind;
   await records.transact((tx) => {
     const raw = adapter.get(tx, name);
+    if (sameJson(beforeOf(tx, adapter, name), before)) return;
+    if (raw === undefined) throw new LeftAsItIs(`${kind} ${name}: ${GONE}`);
+    const found = projectObject(kind, raw, readMeta(tx, kind, name));
+    if (trace === undefined || !isTraceOf(trace, found, raw))
+      throw new LeftAsItIs(`${kind} ${name}: ${CHANGED}`);
     if (before === null) {
-      if (raw === undefined) return;
       removeObject(tx, { adapter, name, resourceVersion: undefined, ctx });
       return;
     }
-    const labels = raw?.labels ?? before.labels;
-    if (raw === undefined || !sameJson(raw.spec, before.spec) || !sameJson(labels, before.labels)) {
+    const labels = raw.labels ?? before.labels;
+    if (!sameJson(raw.spec, before.spec) || !sameJson(labels, before.labels)) {
       adapter.write?.put(tx, { name, spec: before.spec, labels: before.labels, previous: raw, ctx });
     }
     if (before.meta === null) tx.delete(metaCollection, metaId(kind, name));

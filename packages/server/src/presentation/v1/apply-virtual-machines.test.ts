@@ -5,6 +5,7 @@ import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { MemoryTaskLogs } from "@gpve/kit/testing/memory-task-logs.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { guestReported } from "../../application/node/guest-reported.ts";
 import { applyObjectsOperation, submitApplyTo } from "../../application/v1/apply-objects.ts";
@@ -16,6 +17,9 @@ let running: Set<number>;
 let calls: string[];
 /** Routes that fail, and with what. */
 let broken: Map<string, string>;
+/** What somebody else does while a route is at work. */
+let meanwhile: Map<string, () => Promise<unknown>>;
+let logs: MemoryTaskLogs;
 
 type Params = Readonly<Record<string, unknown>>;
 
@@ -42,6 +46,7 @@ const report = (): void => {
 
 async function node(route: string, params: Params): Promise<null> {
   calls.push(route.replace(/^(\w+) .*\/(?=[^/]+$)/, "$1 "));
+  await meanwhile.get(calls.at(-1) ?? "")?.();
   const failure = broken.get(calls.at(-1) ?? "");
   if (failure?.includes("already exists") === true) await put(params["vmid"] as number, { name: "theirs" });
   if (failure !== undefined) throw new AppError("operation.failed", failure);
@@ -66,8 +71,8 @@ async function node(route: string, params: Params): Promise<null> {
 }
 
 beforeEach(async () => {
-  [calls, running, broken] = [[], new Set(), new Map()];
-  engine = testEngine().engine;
+  [calls, running, broken, meanwhile] = [[], new Set(), new Map(), new Map()];
+  ({ engine, logs } = testEngine());
   v1 = await startV1({
     deps: { submitApply: submitApplyTo(engine) },
     vmActions: () => ({
@@ -213,6 +218,83 @@ describe("virtual machines that are applied", () => {
     expect(confOf(100)).toEqual({ cores: "4" });
     expect((await v1.ask("GET", "/virtualmachines/104")).status).toBe(404);
     expect((await v1.ask("GET", "/virtualmachines/103")).status).toBe(200);
+  });
+
+  it("and whatever else was applied stay as somebody else has changed them since, and the task says so", async () => {
+    for (const name of ["changed", "removed", "same"])
+      await v1.ask("POST", "/tenants", { body: object("Tenant", name, { comment: "before" }) });
+    for (const vmid of [100, 101, 102, 103]) await put(vmid, { cores: "4" });
+    running.add(101);
+    report();
+    broken.set("POST start", "no memory left");
+    meanwhile.set("POST start", async () => {
+      for (const name of ["changed", "new"])
+        await v1.ask("PATCH", `/tenants/${name}`, { body: { spec: { comment: "theirs" } } });
+      await v1.ask("PATCH", "/tenants/labelled", { body: { metadata: { labels: { their: "own" } } } });
+      await v1.ask("DELETE", "/tenants/removed");
+      await put(100, { ...confOf(100), memory: "1024" });
+      running.delete(101);
+      await put(104, { ...confOf(104), cores: "3" });
+      running.add(105);
+      report();
+    });
+    const tenant = (name: string) => object("Tenant", name, { comment: "after" });
+    const failed = await apply(
+      ...["changed", "removed", "same", "new", "labelled", "fresh"].map(tenant),
+      vm({ config: { cores: "8" } }, "100"),
+      vm({ config: { cores: "8" } }, "101"),
+      vm({ config: { cores: "8" } }, "102"),
+      vm({ config: { name: "made" } }, "104"),
+      vm({ config: { name: "used" } }, "105"),
+      vm({ config: { name: "gone" } }, "106"),
+      vm({ running: true, config: { cores: "4" } }, "103"),
+    );
+    const left = [
+      "Tenant changed",
+      "Tenant new",
+      "Tenant labelled",
+      "VirtualMachine 100",
+      "VirtualMachine 104",
+      "VirtualMachine 105",
+    ].map((what) => `${what}: somebody else has changed it since; it was left as it is`);
+    const log = [...logs.lines.values()].flat().join("\n");
+    for (const line of [
+      ...left,
+      "Tenant removed: somebody else has removed it since; it was not made again",
+    ]) {
+      expect(failed).toContain(line);
+      expect(log).toContain(line);
+    }
+    expect(failed).toMatch(/^no memory left; /);
+    const tenants = (await v1.ask("GET", "/tenants")).body.items as unknown as {
+      metadata: { name: string; labels: object };
+      spec: { comment: string };
+    }[];
+    expect(tenants.map(({ metadata, spec }) => [metadata.name, spec.comment, metadata.labels])).toEqual([
+      ["changed", "theirs", {}],
+      ["labelled", "after", { their: "own" }],
+      ["new", "theirs", {}],
+      ["same", "before", {}],
+    ]);
+    expect(confOf(100)).toEqual({ cores: "8", memory: "1024" });
+    expect(confOf(101)).toEqual({ cores: "4" });
+    // Stopped by somebody, and the apply had not said anything about that.
+    expect(running).toEqual(new Set([105]));
+    expect(confOf(102)).toEqual({ cores: "4" });
+    expect(confOf(104)).toMatchObject({ name: "made", cores: "3" });
+    expect(confOf(105)).toMatchObject({ name: "used" });
+    expect((await v1.ask("GET", "/virtualmachines/106")).status).toBe(404);
+  });
+
+  it("and fail halfway go back, unless somebody has changed what they did not", async () => {
+    await put(100, { cores: "4" });
+    broken.set("POST start", "no memory left");
+    const half = vm({ running: true, config: { cores: "8" } });
+    expect(await apply(half)).toBe("no memory left");
+    expect(confOf(100)).toEqual({ cores: "4" });
+    meanwhile.set("POST start", () => put(100, { ...confOf(100), memory: "1024" }));
+    expect(await apply(half)).toContain("VirtualMachine 100: somebody else has changed it since");
+    expect(confOf(100)).toEqual({ cores: "8", memory: "1024" });
   });
 
   it("that somebody else has made meanwhile are left alone", async () => {
