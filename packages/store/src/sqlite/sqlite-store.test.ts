@@ -225,7 +225,8 @@ describe("SQLite store", () => {
     const late = write(store, put("/a", "1"));
     await store.close();
     await late;
-    await expect(waiting).rejects.toMatchObject({ code: "store.unavailable" });
+    expect(await waiting).toMatchObject({ type: "events", revision: 2 });
+    await expect(watch.next()).rejects.toMatchObject({ code: "store.unavailable" });
     await expect(write(store, put("/a", "1"))).rejects.toMatchObject({ code: "store.unavailable" });
   });
 

@@ -1,10 +1,12 @@
 // The Store on SQLite: one file, one process, etcd's semantics.
 //
-// Writes that arrive in the same turn of the event loop share one SQLite transaction and so one fsync; each
-// stands on its own savepoint and gets its own revision. Reads run between batches and never see half of one.
+// Writes that arrive in the same turn of the event loop share one SQLite transaction, and those that are committed
+// while the disk is busy share one sync; each stands on its own savepoint and gets its own revision. Nothing is answered
+// or told to watchers before it is durable, reads of it neither. Reads run between batches and never see half of one.
 import type { DatabaseSync } from "node:sqlite";
 import { randomBytes } from "node:crypto";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import type {
   CallOptions,
@@ -23,10 +25,12 @@ import { checkTxn, readsOnly, requireKey } from "../txn-rules.ts";
 import { compacted, futureRevision, noLease, refusal, requireTtl } from "../refusals.ts";
 import { type ApplyContext, applyTxn, deleteKeys, readRange } from "./apply.ts";
 import { openDatabase, sizeOf } from "./database.ts";
+import { DurableOrder, type Waiting } from "./durable-order.ts";
 import { hashHistory } from "./history-hash.ts";
 import { LeaseClock } from "./lease-clock.ts";
 import { fromSqlite } from "./sqlite-errors.ts";
 import { Tables } from "./tables.ts";
+import { openWalSync, type WalSync } from "./wal-sync.ts";
 import { WatchHub, closedError } from "./watch-hub.ts";
 
 export interface SqliteOptions {
@@ -35,6 +39,8 @@ export interface SqliteOptions {
   readonly clock?: Clock;
   /** Refuse to grow beyond this, as a full disk would. */
   readonly maxBytes?: number;
+  /** Tests only: how the log is made durable. */
+  readonly walSync?: (database: string) => WalSync;
 }
 
 const MAX_BATCH = 64;
@@ -47,7 +53,8 @@ interface Write {
 }
 
 export function openSqliteStore(options: SqliteOptions): Store {
-  return new SqliteStore(openDatabase(options), options.path, options.clock ?? systemClock);
+  const { path, clock = systemClock, walSync = openWalSync } = options;
+  return new SqliteStore(openDatabase(options), path, clock, walSync(path));
 }
 
 class SqliteStore implements Store {
@@ -56,17 +63,25 @@ class SqliteStore implements Store {
   readonly #tables: Tables;
   readonly #hub: WatchHub;
   readonly #leases: LeaseClock;
+  readonly #wal: WalSync;
+  readonly #order: DurableOrder;
+  /** Durable, and so the one that is told. */
   #revision: number;
+  /** Committed. */
+  #written: number;
   #compacted: number;
   readonly #queue: Write[] = [];
   #scheduled = false;
-  #closed = false;
+  #closed: AppError | undefined;
 
-  constructor(db: DatabaseSync, path: string, clock: Clock) {
+  constructor(db: DatabaseSync, path: string, clock: Clock, wal: WalSync) {
     this.#db = db;
     this.#path = path;
+    this.#wal = wal;
+    this.#order = new DurableOrder(wal.sync, (err) => this.#giveUp(err));
     this.#tables = new Tables(db);
     this.#revision = this.#tables.meta("revision");
+    this.#written = this.#revision;
     this.#compacted = this.#tables.meta("compacted");
     this.#hub = new WatchHub(this.#tables, () => ({
       revision: this.#revision,
@@ -79,13 +94,13 @@ class SqliteStore implements Store {
   async range(request: RangeRequest, options?: CallOptions): Promise<RangeResponse> {
     this.#check(options);
     requireKey(request.key);
-    return this.#guard(() => readRange(this.#context([]), request));
+    return this.#read(() => readRange(this.#context([]), request));
   }
 
   async txn(request: TxnRequest, options?: CallOptions): Promise<TxnResponse> {
     this.#check(options);
     checkTxn(request);
-    if (readsOnly(request)) return this.#guard(() => applyTxn(this.#context([]), request));
+    if (readsOnly(request)) return this.#read(() => applyTxn(this.#context([]), request));
     return this.#write((ctx) => applyTxn(ctx, request));
   }
 
@@ -202,16 +217,33 @@ class SqliteStore implements Store {
   };
 
   async close(): Promise<void> {
-    if (this.#closed) return;
+    if (this.#closed !== undefined) return;
     while (this.#queue.length > 0) this.#flush();
-    this.#closed = true;
+    this.#closed = closedError(this.#path);
+    await this.#order.settled().catch((err: unknown) => ignore(err, "whoever waited was told"));
+    this.#end(this.#closed);
+  }
+
+  /** After a failed sync nobody knows what the disk has: the next start reads what is really there. */
+  #giveUp(cause: Error): AppError {
+    const text = `the store ${this.#path} could not be written to its disk and is closed: ${messageOf(cause)}; check the disk, then restart`;
+    const told = new AppError("store.unavailable", text, { cause });
+    const isNew = this.#closed === undefined;
+    this.#closed = told;
+    for (const write of this.#queue.splice(0)) write.fail(told);
+    if (isNew) this.#end(told);
+    return told;
+  }
+
+  #end(reason: AppError): void {
     this.#leases.stop();
-    this.#hub.close(closedError(this.#path));
+    this.#hub.close(reason);
+    this.#wal.close();
     this.#db.close();
   }
 
   #check(options?: CallOptions): void {
-    if (this.#closed) throw closedError(this.#path);
+    if (this.#closed !== undefined) throw this.#closed;
     if (options?.signal?.aborted === true) {
       throw new AppError("operation.cancelled", "the request was cancelled before it reached the store");
     }
@@ -225,7 +257,14 @@ class SqliteStore implements Store {
     }
   }
 
-  #context(events: StoreEvent[], revision = this.#revision): ApplyContext {
+  /** What is read may be newer than what is durable: the answer waits until it is that too. */
+  async #read<T>(work: () => T): Promise<T> {
+    const found = this.#guard(work);
+    if (this.#written > this.#revision) await this.#order.settled();
+    return found;
+  }
+
+  #context(events: StoreEvent[], revision = this.#written): ApplyContext {
     return {
       tables: this.#tables,
       revision,
@@ -261,8 +300,8 @@ class SqliteStore implements Store {
     // Not all at once: SQLite works on this thread, and others want it too.
     const batch = this.#queue.splice(0, MAX_BATCH);
     this.#schedule();
-    if (this.#closed) {
-      for (const write of batch) write.fail(closedError(this.#path));
+    if (this.#closed !== undefined) {
+      for (const write of batch) write.fail(this.#closed);
       return;
     }
     const failure = this.#commit(batch);
@@ -276,7 +315,7 @@ class SqliteStore implements Store {
 
   /** All or nothing for trouble with SQLite itself; a write that is refused by its own logic fails alone. */
   #commit(batch: readonly Write[]): AppError | undefined {
-    const done: (() => void)[] = [];
+    const done: Waiting[] = [];
     const revisions: StoreEvent[][] = [];
     try {
       this.#db.exec("BEGIN IMMEDIATE");
@@ -284,27 +323,30 @@ class SqliteStore implements Store {
         const events: StoreEvent[] = [];
         this.#db.exec("SAVEPOINT one");
         try {
-          const finish = write.run(this.#context(events, this.#revision + revisions.length));
-          done.push(finish);
+          const then = write.run(this.#context(events, this.#written + revisions.length));
+          done.push({ then, fail: write.fail });
           if (events.length > 0) revisions.push(events);
         } catch (err) {
           if (!(err instanceof AppError)) throw err;
           this.#db.exec("ROLLBACK TO one");
-          done.push(() => write.fail(err));
+          done.push({ then: () => write.fail(err), fail: write.fail });
         }
         this.#db.exec("RELEASE one");
       }
-      if (revisions.length > 0) this.#tables.setMeta("revision", this.#revision + revisions.length);
+      if (revisions.length > 0) this.#tables.setMeta("revision", this.#written + revisions.length);
       this.#db.exec("COMMIT");
     } catch (err) {
       if (this.#db.isTransaction) this.#db.exec("ROLLBACK");
       return fromSqlite(err, this.#path);
     }
-    for (const events of revisions) {
-      this.#revision += 1;
-      this.#hub.publish(this.#revision, events);
-    }
-    for (const finish of done) finish();
+    this.#written += revisions.length;
+    const tell = (): void => {
+      for (const events of revisions) {
+        this.#revision += 1;
+        this.#hub.publish(this.#revision, events);
+      }
+    };
+    this.#order.after([{ then: tell, fail: () => undefined }, ...done]);
     return undefined;
   }
 
@@ -318,7 +360,7 @@ class SqliteStore implements Store {
       () => this.#leases.remove(id),
       // A full disk must not make a lease immortal: it already counts as ended, its keys go when there is room.
       () => {
-        if (!this.#closed) clock.after(1_000, () => this.#expire(id, clock));
+        if (this.#closed === undefined) clock.after(1_000, () => this.#expire(id, clock));
       },
     );
   }

@@ -1,0 +1,56 @@
+// What waits for the disk: answers and events of committed writes, in the order of their commits. One sync at a time;
+// all that gathers while it runs goes with the next one.
+import type { AppError } from "@gpve/contracts/errors.ts";
+import type { Sync } from "./wal-sync.ts";
+
+export interface Waiting {
+  readonly then: () => void;
+  readonly fail: (err: AppError) => void;
+}
+
+export class DurableOrder {
+  readonly #sync: Sync;
+  readonly #onFailure: (err: Error) => AppError;
+  #gathered: Waiting[] = [];
+  #inFlight: Waiting[] | undefined;
+
+  /** `onFailure`: a disk that cannot sync may have lost anything; says what everybody is told from then on. */
+  constructor(sync: Sync, onFailure: (err: Error) => AppError) {
+    this.#sync = sync;
+    this.#onFailure = onFailure;
+  }
+
+  get isIdle(): boolean {
+    return this.#inFlight === undefined && this.#gathered.length === 0;
+  }
+
+  /** Once everything that is committed now is durable. */
+  after(waiting: readonly Waiting[]): void {
+    this.#gathered.push(...waiting);
+    if (this.#inFlight === undefined) this.#next();
+  }
+
+  /** Resolves when everything that is committed now is durable. */
+  settled(): Promise<void> {
+    if (this.isIdle) return Promise.resolve();
+    return new Promise((then, fail) => {
+      const last = this.#gathered.length > 0 ? this.#gathered : this.#inFlight;
+      last?.push({ then, fail });
+    });
+  }
+
+  #next(): void {
+    const group = this.#gathered;
+    this.#gathered = [];
+    this.#inFlight = group;
+    this.#sync((err) => {
+      if (err === null) for (const { then } of group) then();
+      else {
+        const told = this.#onFailure(err);
+        for (const { fail } of group) fail(told);
+      }
+      this.#inFlight = undefined;
+      if (this.#gathered.length > 0) this.#next();
+    });
+  }
+}
