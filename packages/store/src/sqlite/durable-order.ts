@@ -4,7 +4,7 @@ import type { AppError } from "@gpve/contracts/errors.ts";
 import type { Sync } from "./wal-sync.ts";
 
 export interface Waiting {
-  readonly then: () => void;
+  readonly succeed: () => void;
   readonly fail: (err: AppError) => void;
 }
 
@@ -33,9 +33,9 @@ export class DurableOrder {
   /** Resolves when everything that is committed now is durable. */
   settled(): Promise<void> {
     if (this.isIdle) return Promise.resolve();
-    return new Promise((then, fail) => {
+    return new Promise((succeed, fail) => {
       const last = this.#gathered.length > 0 ? this.#gathered : this.#inFlight;
-      last?.push({ then, fail });
+      last?.push({ succeed, fail });
     });
   }
 
@@ -44,7 +44,7 @@ export class DurableOrder {
     this.#gathered = [];
     this.#inFlight = group;
     this.#sync((err) => {
-      if (err === null) for (const { then } of group) then();
+      if (err === null) for (const { succeed } of group) succeed();
       else {
         const told = this.#onFailure(err);
         for (const { fail } of group) fail(told);

@@ -323,13 +323,13 @@ class SqliteStore implements Store {
         const events: StoreEvent[] = [];
         this.#db.exec("SAVEPOINT one");
         try {
-          const then = write.run(this.#context(events, this.#written + revisions.length));
-          done.push({ then, fail: write.fail });
+          const succeed = write.run(this.#context(events, this.#written + revisions.length));
+          done.push({ succeed, fail: write.fail });
           if (events.length > 0) revisions.push(events);
         } catch (err) {
           if (!(err instanceof AppError)) throw err;
           this.#db.exec("ROLLBACK TO one");
-          done.push({ then: () => write.fail(err), fail: write.fail });
+          done.push({ succeed: () => write.fail(err), fail: write.fail });
         }
         this.#db.exec("RELEASE one");
       }
@@ -346,7 +346,7 @@ class SqliteStore implements Store {
         this.#hub.publish(this.#revision, events);
       }
     };
-    this.#order.after([{ then: tell, fail: () => undefined }, ...done]);
+    this.#order.after([{ succeed: tell, fail: () => undefined }, ...done]);
     return undefined;
   }
 
