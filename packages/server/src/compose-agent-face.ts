@@ -5,7 +5,8 @@ import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { GuardedStore } from "@gpve/store/guard/guarded-store.ts";
-import { serveStore } from "@gpve/store/remote/serve.ts";
+import { memberOf } from "@gpve/store/etcd-server/member.ts";
+import { storeRoutes } from "@gpve/store/etcd-server/routes.ts";
 import { agentKeyRules } from "./application/node/agent-key-rules.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
@@ -50,8 +51,12 @@ export function composeAgentFace(parts: AgentFaceParts): AgentFace {
       onAgentRequest: createServerGrpcHandler({
         ...parts,
         readPeer,
-        storeService: (nodeOf) =>
-          serveStore((context) => new GuardedStore(store, agentKeyRules(nodeOf(context)))),
+        storeRoutes: (router, nodeOf) =>
+          storeRoutes(router, {
+            storeOf: (context) => new GuardedStore(store, agentKeyRules(nodeOf(context))),
+            member: memberOf(parts.clusterName, []),
+            clock,
+          }),
       }),
     },
     watch: (listener) => hangUpOnRemoved(parts.records.collection(nodeRecords), listener, clock),

@@ -25,9 +25,11 @@ import { acquireProcessLock } from "@gpve/kit/process-lock.ts";
 import { AccessDirectory } from "@gpve/server/application/access/access-directory.ts";
 import { taskRecords } from "@gpve/server/application/task/recent-tasks.ts";
 import { RecordsTaskPublisher } from "@gpve/server/infrastructure/task/records-task-publisher.ts";
+import { etcdStoreOver } from "@gpve/store/etcd/etcd-store.ts";
+import { linkOver } from "@gpve/store/etcd/link.ts";
+import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
-import { RemoteStore } from "@gpve/store/remote/remote-store.ts";
 import { readConfigFile } from "../config-file.ts";
 import type { Io } from "../io.ts";
 import { startObservability } from "../observability.ts";
@@ -173,7 +175,7 @@ class ClusterView implements TaskPublisher {
   readonly #node: string;
   readonly #links: () => readonly ServerLink[];
   readonly #log: Logger;
-  readonly #store: RemoteStore;
+  #store: Store | undefined;
   #records: Awaited<ReturnType<typeof openRecords>> | undefined;
   #access: AccessDirectory | undefined;
   #tasks: RecordsTaskPublisher | undefined;
@@ -182,10 +184,17 @@ class ClusterView implements TaskPublisher {
     this.#node = node;
     this.#links = links;
     this.#log = log;
-    this.#store = new RemoteStore({ clock: systemClock, transport: () => this.#link().transport() });
   }
 
   async open(): Promise<void> {
+    const links = this.#links().map((link) =>
+      linkOver(
+        link.endpoint,
+        () => link.transport(),
+        () => (link.connected() ? undefined : "no line to this server yet"),
+      ),
+    );
+    this.#store = etcdStoreOver(links);
     const records = await openRecords(this.#store, {
       prefix: "/gpve/",
       corner: agentCorner(this.#node),
@@ -233,18 +242,12 @@ class ClusterView implements TaskPublisher {
 
   async close(): Promise<void> {
     await this.#records?.close();
-    await this.#store.close();
+    await this.#store?.close();
   }
 
   #publisher(): RecordsTaskPublisher {
     if (this.#tasks === undefined)
       throw new AppError("store.unavailable", "this node has not reached a server yet");
     return this.#tasks;
-  }
-
-  #link(): ServerLink {
-    const link = this.#links().find((each) => each.connected()) ?? this.#links()[0];
-    if (link === undefined) throw new AppError("config.invalid", "no server endpoint is configured");
-    return link;
   }
 }

@@ -58,6 +58,15 @@ export function linkTo(url: string, tls: TlsFiles): Link {
   };
 }
 
+/** A line that somebody else keeps up; `down` says why it cannot be used now. */
+export function linkOver(
+  url: string,
+  transport: () => Transport,
+  down: () => string | undefined = () => undefined,
+): Link {
+  return { url, transport, connect: () => Promise.resolve(down()), close: () => undefined };
+}
+
 export function endpointOf(link: Link): Endpoint {
   let known: { readonly transport: Transport; readonly clients: Clients } | undefined;
   const now = (): Clients => {

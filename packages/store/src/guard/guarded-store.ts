@@ -1,7 +1,7 @@
 // A Store as one peer sees it: only what it may read, only writes to what is its own, only its own leases. Any way to
-// offer a store to peers (gRPC of our own, etcd's) serves this and has no rules of its own.
+// offer a store to peers (today etcd's gRPC) serves this and has no rules of its own.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { utf8 } from "../keys.ts";
+import { equalBytes, utf8 } from "../keys.ts";
 import type {
   CallOptions,
   LeaseStatus,
@@ -15,8 +15,12 @@ import type {
   WatchBatch,
   WatchRequest,
 } from "../port.ts";
+import { noLease } from "../refusals.ts";
 import { KeyGuard, type KeyRules } from "./key-guard.ts";
 import { ownedTxn, type OwnedRecords } from "./owned-records.ts";
+
+/** The smallest key of all, which nobody writes: who reads it asks for the revision alone. */
+const NOWHERE = Uint8Array.of(0);
 
 export interface PeerRules extends KeyRules {
   /** Whose rules these are; what `owned` compares owners with. */
@@ -39,10 +43,13 @@ export class GuardedStore implements Store {
 
   /** Reads the visible parts of a range one after another, all at one revision. */
   async range(request: RangeRequest, options?: CallOptions): Promise<RangeResponse> {
+    if (request.end === undefined && equalBytes(request.key, NOWHERE)) {
+      return { kvs: [], more: false, count: 0, revision: await this.#store.revision(options) };
+    }
     const parts = this.#guard.visible(request.key, request.end);
     if (request.descending === true) parts.reverse();
     const limit = request.limit ?? 0;
-    let { revision } = request;
+    let revision = request.revision === 0 ? undefined : request.revision;
     const found: RangeResponse[] = [];
     let taken = 0;
     for (const part of parts) {
@@ -66,7 +73,7 @@ export class GuardedStore implements Store {
       kvs: found.flatMap((response) => response.kvs),
       more: found.some((response) => response.more),
       count: found.reduce((sum, response) => sum + response.count, 0),
-      revision: revision ?? (await this.#store.revision(options)),
+      revision: found[0]?.revision ?? (await this.#store.revision(options)),
     };
   }
 
@@ -144,7 +151,7 @@ export class GuardedStore implements Store {
 
   async #requireLease(id: bigint): Promise<void> {
     if (await this.#hasLease(id)) return;
-    throw new AppError("object.not_found", `this peer has no lease ${id}`);
+    throw noLease(id);
   }
 
   async #hasLease(id: bigint): Promise<boolean> {

@@ -67,7 +67,11 @@ export class ServerLink {
     return this.#connected;
   }
 
-  /** For other services of the same server (the remote Store). */
+  get endpoint(): string {
+    return this.#deps.endpoint;
+  }
+
+  /** For other services of the same server (the Store). */
   transport(): Transport {
     this.#channel ??= this.#open();
     return this.#channel.transport;

@@ -123,6 +123,7 @@ beforeAll(async () => {
     serverVersion: "1",
     clusterName: "test",
     readPeer: peerReader({ agentCaPems: () => pki.agentCaPems(), now: () => systemClock.now() + ahead }),
+    storeRoutes: () => undefined,
     heartbeatIntervalMs: 50,
     reportIntervalMs: 50,
   });

@@ -1,17 +1,16 @@
 // The gRPC face of a server, to be hung behind its TLS listener for sessions that speak h2.
 import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
-import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
+import type { ConnectRouter, HandlerContext } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
-import { StoreService } from "@gpve/contracts/gen/proto/gpve/agent/v1/store_pb.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { peerValues, requirePeer, type ReadPeer } from "./peer.ts";
 import { createServerService, type ServerServiceDeps } from "./server-service.ts";
 
 export interface ServerGrpcDeps extends ServerServiceDeps {
   readonly readPeer: ReadPeer;
-  /** The Store for agents (store/remote/serve.ts); `nodeOf` names the calling node. Absent: not offered. */
-  readonly storeService?: (nodeOf: (context: HandlerContext) => string) => ServiceImpl<typeof StoreService>;
+  /** The Store for agents, over etcd's API; `nodeOf` names the calling node. */
+  readonly storeRoutes: (router: ConnectRouter, nodeOf: (context: HandlerContext) => string) => void;
 }
 
 export type Http2Handler = (request: Http2ServerRequest, response: Http2ServerResponse) => void;
@@ -31,7 +30,7 @@ export function createServerGrpcHandler(deps: ServerGrpcDeps): Http2Handler {
     readMaxBytes: 16 * 1024 * 1024,
     routes: (router) => {
       router.service(ServerService, createServerService(deps));
-      if (deps.storeService !== undefined) router.service(StoreService, deps.storeService(nodeOf));
+      deps.storeRoutes(router, nodeOf);
     },
     contextValues: (request) => peerValues(request.socket, deps.readPeer),
   });

@@ -11,8 +11,9 @@ import type { Channel } from "@gpve/kit/grpc/channel.ts";
 import { fromUtf8, prefixEnd, utf8 } from "@gpve/store/keys.ts";
 import type { Op, Store } from "@gpve/store/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
-import { RemoteStore } from "@gpve/store/remote/remote-store.ts";
 import { decided } from "@gpve/domain/access/testing/decided.ts";
+import { etcdStoreOver } from "@gpve/store/etcd/etcd-store.ts";
+import { linkOver } from "@gpve/store/etcd/link.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { withGuestPermits } from "../../application/node/guest-permits.ts";
 import { openTestStore, quietLog, startAgentFace, type AgentFace } from "../../testing/agent-face.ts";
@@ -21,7 +22,7 @@ let dir = "";
 let store: Store;
 let face: AgentFace;
 let channel: Channel;
-let evil: RemoteStore;
+let evil: Store;
 
 const guest = (vmid: number, node: string): string =>
   JSON.stringify({ vmid, type: "qemu", node, conf: `name: g${vmid}\n` });
@@ -71,7 +72,7 @@ beforeAll(async () => {
   const identity = await face.joinAs("evil");
   await face.joinAs("good");
   channel = face.channelOf(identity);
-  evil = new RemoteStore({ transport: () => channel.transport, clock: systemClock });
+  evil = etcdStoreOver([linkOver(face.endpoint, () => channel.transport)]);
   const theirs = { "guests/100": guest(100, "good"), "guests/200": guest(200, "evil"), "tasks/good/t": "{}" };
   for (const [key, value] of Object.entries(theirs)) {
     await store.txn({ compare: [], success: [put(`/gpve/${key}`, value)] });

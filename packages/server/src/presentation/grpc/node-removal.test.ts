@@ -4,15 +4,16 @@ import { mkdirSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createClient } from "@connectrpc/connect";
+import { createClient, type Transport } from "@connectrpc/connect";
 import { IdentityStore } from "@gpve/agent/infrastructure/server-link/identity.ts";
 import { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
-import { StoreService } from "@gpve/contracts/gen/proto/gpve/agent/v1/store_pb.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
 import { createChannel } from "@gpve/kit/grpc/channel.ts";
 import { readCertificate } from "@gpve/kit/pki/x509.ts";
+import { etcdStoreOver } from "@gpve/store/etcd/etcd-store.ts";
+import { linkOver } from "@gpve/store/etcd/link.ts";
 import type { Store } from "@gpve/store/port.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openTestStore, startAgentFace, type AgentFace } from "../../testing/agent-face.ts";
@@ -49,16 +50,18 @@ afterAll(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
+const storeOver = (transport: Transport): Store => etcdStoreOver([linkOver(one.endpoint, () => transport)]);
+
 describe("a node that was removed", () => {
   test("is refused by every server, also by one that starts later; its open streams end at once", async () => {
     const identity = await one.joinAs("n1");
     const channels = [one, two].map((face) => face.channelOf(identity));
     const ended = channels.map(async ({ transport }) => {
-      const watch = createClient(StoreService, transport).watch({
-        key: Buffer.from("/gpve/guests/"),
-        end: Buffer.from("/gpve/guests0"),
-      });
-      for await (const batch of watch) if (batch.batch.case === "events") return "told";
+      const { signal } = new AbortController();
+      const guests = { key: Buffer.from("/gpve/guests/"), end: Buffer.from("/gpve/guests0") };
+      for await (const batch of storeOver(transport).watch({ ...guests, signal })) {
+        if (batch.type === "events") return "told";
+      }
       return "ended";
     });
     const beat = { node: "n1", sentAtMs: 0n };
@@ -78,7 +81,7 @@ describe("a node that was removed", () => {
     for (const face of [one, two, later]) {
       const again = face.channelOf(identity);
       expect(await code(createClient(ServerService, again.transport).heartbeat(beat))).toBe("access.denied");
-      expect(await code(createClient(StoreService, again.transport).revision({}))).toBe("access.denied");
+      expect(await code(storeOver(again.transport).revision())).toBe("access.denied");
       again.close();
     }
     for (const channel of channels) channel.close();

@@ -1,17 +1,18 @@
-// The Store port over gRPC: a real SQLite store behind the service, a guard in between.
-import { createRouterTransport, type Transport } from "@connectrpc/connect";
-import { StoreService } from "@gpve/contracts/gen/proto/gpve/agent/v1/store_pb.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
+// A Store behind a guard as agents use it: over etcd's API, with our client, on a real SQLite store.
+import { Code, ConnectError, createRouterTransport, type Transport } from "@connectrpc/connect";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
-import { systemClock } from "@gpve/kit/clock.ts";
+import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { fromUtf8, prefixEnd, utf8 } from "../keys.ts";
 import type { Compare, Op, Store, WatchBatch } from "../port.ts";
 import { openRecords } from "../records/records.ts";
 import { openSqliteStore } from "../sqlite/sqlite-store.ts";
-import { GuardedStore, type PeerRules } from "../guard/guarded-store.ts";
-import { RemoteStore } from "./remote-store.ts";
-import { serveStore } from "./serve.ts";
+import { GuardedStore, type PeerRules } from "./guarded-store.ts";
+import { etcdStoreOver } from "../etcd/etcd-store.ts";
+import { linkOver } from "../etcd/link.ts";
+import { memberOf } from "../etcd-server/member.ts";
+import { storeRoutes } from "../etcd-server/routes.ts";
+import { Watch } from "../gen/proto/etcdserverpb/rpc_pb.ts";
 
 const peer = { peer: "p", leases: "/leases/p/" };
 const guard: PeerRules = { ...peer, read: ["/g/"], hidden: ["/g/secrets/"], write: ["/g/"] };
@@ -25,19 +26,22 @@ const put = (key: string, value = "v", extra: object = {}): Op => ({
 const all = { key: utf8("/g/"), end: prefixEnd(utf8("/g/")) };
 
 let backing: Store;
-let remote: RemoteStore;
+let remote: Store;
 const transportWith = (use: PeerRules): Transport =>
   createRouterTransport((router) =>
-    router.service(
-      StoreService,
-      serveStore(() => new GuardedStore(backing, use)),
-    ),
+    storeRoutes(router, {
+      storeOf: () => new GuardedStore(backing, use),
+      member: memberOf("guarded", []),
+      clock: systemClock,
+    }),
   );
+const storeOver = (transport: () => Transport, clock: Clock = systemClock): Store =>
+  etcdStoreOver([linkOver("https://server", transport)], { clock });
 
 beforeEach(async () => {
   backing = openSqliteStore({ path: ":memory:" });
   const transport = transportWith(guard);
-  remote = new RemoteStore({ transport: () => transport, clock: systemClock });
+  remote = storeOver(() => transport);
   for (const key of ["/g/a", "/g/b", "/g/secrets/x", "/g/t", "/g/u"]) {
     await backing.txn({ compare: [], success: [put(key)] });
   }
@@ -111,12 +115,13 @@ describe("a store reached over gRPC", () => {
     expect(await remote.revision()).toBe(await backing.revision());
     const refused = await remote.txn({ compare, success: [], failure: [{ type: "range", key }] });
     expect(refused.succeeded).toBe(false);
-    await expect(remote.compact()).rejects.toMatchObject({ code: "feature.unsupported" });
+    await expect(remote.compact(2)).rejects.toMatchObject({ code: "access.denied" });
+    await expect(remote.leases()).rejects.toMatchObject({ code: "access.denied" });
   });
 
   test("keeps a peer to its own keys", async () => {
     const transport = transportWith(narrow);
-    const other = new RemoteStore({ transport: () => transport, clock: systemClock });
+    const other = storeOver(() => transport);
     await other.txn({ compare: [], success: [put("/g/own/1")] });
     await expect(other.txn({ compare: [], success: [put("/g/a")] })).rejects.toMatchObject({
       code: "access.denied",
@@ -128,17 +133,17 @@ describe("a store reached over gRPC", () => {
     let broken = false;
     const transport = transportWith(guard);
     const dead = createRouterTransport((router) =>
-      router.service(StoreService, {
+      router.service(Watch, {
         // oxlint-disable-next-line require-yield -- the line breaks before anything comes
         async *watch() {
           broken = true;
-          throw await Promise.resolve(new AppError("store.unavailable", "line broke"));
+          throw await Promise.resolve(new ConnectError("line broke", Code.Unavailable));
         },
       }),
     );
     const clock = new FakeClock();
     let current = transport;
-    const store = new RemoteStore({ transport: () => current, clock });
+    const store = storeOver(() => current, clock);
     const stop = new AbortController();
     const batches: WatchBatch[] = [];
     const start = await backing.revision();
@@ -210,7 +215,7 @@ describe("a store reached over gRPC", () => {
       write: ["/g/own/", "/g/.deleted/own/", "/g/.commit/node-n1/"],
     };
     const transport = transportWith(mine);
-    const store = new RemoteStore({ transport: () => transport, clock: systemClock });
+    const store = storeOver(() => transport);
     const errors: string[] = [];
     const records = await openRecords(store, {
       prefix: "/g/",
@@ -231,11 +236,13 @@ describe("a store reached over gRPC", () => {
   });
 
   test("a line that is down is an unavailable store", async () => {
-    const store = new RemoteStore({
-      transport: () => createRouterTransport(() => undefined),
-      clock: systemClock,
-    });
-    await expect(store.range(all)).rejects.toMatchObject({ code: "store.unavailable" });
+    const link = linkOver(
+      "https://server",
+      () => createRouterTransport(() => undefined),
+      () => "no line to this server yet",
+    );
+    const store = etcdStoreOver([link], { deadlineMs: 300 });
+    await expect(store.range(all)).rejects.toThrow(/https:\/\/server \(no line to this server yet\)/);
     await store.close();
   });
 });
