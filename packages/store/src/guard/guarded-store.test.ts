@@ -188,6 +188,25 @@ describe("a store reached over gRPC", () => {
     expect(later.map((batch) => batch.type)).toEqual(["ready", "events"]);
   });
 
+  test("what is hidden is silence, and progress only for whoever wants to hear of it", async () => {
+    const told = async (progress: boolean): Promise<string[]> => {
+      const stop = new AbortController();
+      const watching = new GuardedStore(backing, guard).watch({ ...all, progress, signal: stop.signal });
+      const types: string[] = [];
+      for await (const batch of watching) {
+        types.push(batch.type);
+        if (batch.type === "events") stop.abort();
+        if (batch.type !== "ready") continue;
+        await backing.txn({ compare: [], success: [put("/g/secrets/x", "new")] });
+        // Later, so that both are no batch together.
+        setTimeout(() => void backing.txn({ compare: [], success: [put("/g/a", "new")] }), 20);
+      }
+      return types;
+    };
+    expect(await told(false)).toEqual(["ready", "events"]);
+    expect(await told(true)).toEqual(["ready", "progress", "events"]);
+  });
+
   test("a gap ends the watch, a refusal is told", async () => {
     const revision = (await backing.txn({ compare: [], success: [put("/g/a", "3")] })).revision;
     await backing.compact(revision);

@@ -88,16 +88,17 @@ export class GuardedStore implements Store {
       : ownedTxn(this.#store, owned, peer, request, options);
   }
 
+  /** Refuses at once. Hidden events pass as silence, or as progress for whoever wants to hear of it. */
   watch(request: WatchRequest): Watching {
     this.#guard.visible(request.key, request.end);
     const watching = this.#store.watch(request);
     return {
-      [Symbol.asyncIterator]: () => this.#visibleOf(watching),
+      [Symbol.asyncIterator]: () => this.#visibleOf(watching, request.progress === true),
       requestProgress: () => watching.requestProgress(),
     };
   }
 
-  async *#visibleOf(batches: AsyncIterable<WatchBatch>): AsyncGenerator<WatchBatch> {
+  async *#visibleOf(batches: AsyncIterable<WatchBatch>, progress: boolean): AsyncGenerator<WatchBatch> {
     for await (const batch of batches) {
       if (batch.type !== "events") {
         yield batch;
@@ -105,7 +106,8 @@ export class GuardedStore implements Store {
       }
       const events = batch.events.filter((event) => !this.#guard.isHidden(event.kv.key));
       const { revision } = batch;
-      yield events.length === 0 ? { type: "progress", revision } : { type: "events", revision, events };
+      if (events.length > 0) yield { type: "events", revision, events };
+      else if (progress) yield { type: "progress", revision };
     }
   }
 
