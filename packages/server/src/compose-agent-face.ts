@@ -56,6 +56,8 @@ export function composeAgentFace(parts: AgentFaceParts): AgentFace {
             storeOf: (context) => new GuardedStore(store, agentKeyRules(nodeOf(context))),
             member: memberOf(parts.clusterName, []),
             clock,
+            // As our client does it, so that what bounds streams bounds watches.
+            maxWatches: 1,
           }),
       }),
     },

@@ -22,6 +22,7 @@ const refusals: Readonly<Record<Refusal, readonly [Code, string]>> = {
 };
 
 export const PERMISSION_DENIED = "etcdserver: permission denied";
+export const TOO_MANY_REQUESTS = "etcdserver: too many requests";
 
 const kinds: Partial<Record<ErrorKind, Code>> = {
   unauthenticated: Code.Unauthenticated,

@@ -13,6 +13,8 @@ export interface EtcdServerDeps extends ServiceDeps {
   readonly clock: Clock;
   /** How often a quiet watch that wants it hears how far the store is; default 5 s. */
   readonly progressNotifyMs?: number;
+  /** How many watches one stream may have open; default any number, as with etcd. */
+  readonly maxWatches?: number;
 }
 
 /** A message may be this much larger than what it may carry; etcd's own number. */
@@ -20,7 +22,7 @@ const readMaxBytes = MAX_REQUEST_BYTES + 512 * 1024;
 
 /** What clients of a Store need: keys, watches, leases. */
 export function storeRoutes(router: ConnectRouter, deps: EtcdServerDeps): void {
-  const { storeOf, member, clock, progressNotifyMs = 5_000 } = deps;
+  const { storeOf, member, clock, progressNotifyMs = 5_000, maxWatches = Infinity } = deps;
   router.service(KV, kvService(deps), { readMaxBytes });
   router.service(Lease, leaseService(deps), { readMaxBytes });
   router.service(
@@ -28,7 +30,8 @@ export function storeRoutes(router: ConnectRouter, deps: EtcdServerDeps): void {
     {
       async *watch(requests, context) {
         try {
-          const stream = new WatchStream({ store: storeOf(context), member, clock, progressNotifyMs });
+          const store = storeOf(context);
+          const stream = new WatchStream({ store, member, clock, progressNotifyMs, maxWatches });
           yield* stream.answer(requests, context.signal);
         } catch (err) {
           throw toEtcd(err);

@@ -4,7 +4,7 @@ import { isAppError } from "@gpve/contracts/errors.ts";
 import { compareBytes, isToTheEnd } from "../keys.ts";
 import type { Bytes, Store, StoreEvent, Watching } from "../port.ts";
 import type { WatchCreateRequest, WatchRequest } from "../gen/proto/etcdserverpb/rpc_pb.ts";
-import { PERMISSION_DENIED, toEtcd } from "./etcd-texts.ts";
+import { PERMISSION_DENIED, TOO_MANY_REQUESTS, toEtcd } from "./etcd-texts.ts";
 import { type WatchAnswer, fragments } from "./fragments.ts";
 import { type EtcdMember, headerOf } from "./member.ts";
 import { Outbox } from "./outbox.ts";
@@ -17,6 +17,8 @@ export interface WatchStreamDeps {
   readonly clock: Clock;
   /** How often a quiet watch that wants it hears how far the store is. */
   readonly progressNotifyMs: number;
+  /** How many watches may be open at a time. */
+  readonly maxWatches: number;
 }
 
 interface OpenWatch {
@@ -75,11 +77,12 @@ export class WatchStream {
     }
   }
 
+  /** Waits until its answer has room, as does `#cancel`: who does not read is not read from. */
   async #create(request: WatchCreateRequest): Promise<void> {
     const { store } = this.#deps;
     const revision = await store.revision();
-    const refuse = (reason: string): void =>
-      this.#outbox.add({
+    const refuse = (reason: string): Promise<void> =>
+      this.#outbox.put({
         header: this.#header(revision),
         watchId: ALL_WATCHES,
         created: true,
@@ -89,13 +92,12 @@ export class WatchStream {
     const key = request.key.length === 0 ? FIRST_KEY : request.key;
     const { rangeEnd } = request;
     if (rangeEnd.length > 0 && !isToTheEnd(rangeEnd) && compareBytes(key, rangeEnd) >= 0) {
-      refuse("mvcc: watcher range is empty");
-      return;
+      return refuse("mvcc: watcher range is empty");
     }
     if (request.watchId !== 0n && this.#watches.has(request.watchId)) {
-      refuse("mvcc: duplicate watch ID provided on the WatchStream");
-      return;
+      return refuse("mvcc: duplicate watch ID provided on the WatchStream");
     }
+    if (this.#watches.size >= this.#deps.maxWatches) return refuse(TOO_MANY_REQUESTS);
     const stop = new AbortController();
     const startRevision = request.startRevision === 0n ? revision + 1 : Number(request.startRevision);
     let watching: Watching;
@@ -104,15 +106,15 @@ export class WatchStream {
       watching = store.watch({ key, ...endOf(rangeEnd), startRevision, prevKv, signal: stop.signal });
     } catch (err) {
       if (!isAppError(err, "access.denied")) throw err;
-      refuse(`rpc error: code = PermissionDenied desc = ${PERMISSION_DENIED}`);
-      return;
+      return refuse(`rpc error: code = PermissionDenied desc = ${PERMISSION_DENIED}`);
     }
     const id = request.watchId === 0n ? this.#freeId() : request.watchId;
     const watch = { id, startRevision, watching, stop, request, spoke: false, notify: false };
     this.#watches.set(id, watch);
-    this.#outbox.add({ header: this.#header(revision), watchId: id, created: true });
+    const told = this.#outbox.put({ header: this.#header(revision), watchId: id, created: true });
     if (request.progressNotify) this.#planNotify();
     void this.#pump(watch).catch((err: unknown) => this.#outbox.end(toEtcd(err)));
+    return told;
   }
 
   async #cancel(id: bigint): Promise<void> {
@@ -120,7 +122,7 @@ export class WatchStream {
     if (watch === undefined) return;
     this.#forget(watch);
     const revision = await this.#deps.store.revision();
-    this.#outbox.add({ header: this.#header(revision), watchId: id, canceled: true });
+    await this.#outbox.put({ header: this.#header(revision), watchId: id, canceled: true });
   }
 
   async #pump(watch: OpenWatch): Promise<void> {

@@ -1,9 +1,11 @@
 // A node that was taken over, with its real certificate on the real port: what it tries on the others' keys, guests and
 // leases, and what it still may do with its own.
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createClient } from "@connectrpc/connect";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import { goneGuestCollection, guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -14,6 +16,7 @@ import { openRecords } from "@gpve/store/records/records.ts";
 import { decided } from "@gpve/domain/access/testing/decided.ts";
 import { etcdStoreOver } from "@gpve/store/etcd/etcd-store.ts";
 import { linkOver } from "@gpve/store/etcd/link.ts";
+import { Watch } from "@gpve/store/gen/proto/etcdserverpb/rpc_pb.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { withGuestPermits } from "../../application/node/guest-permits.ts";
 import { openTestStore, quietLog, startAgentFace, type AgentFace } from "../../testing/agent-face.ts";
@@ -174,6 +177,27 @@ describe("a hostile agent", () => {
     expect((await evil.leaseStatus(own.id)).keys.map(fromUtf8)).toEqual(["/gpve/tasks/evil/leased"]);
     await evil.leaseRevoke(own.id);
     expect(await stored("/gpve/tasks/evil/leased")).toBeUndefined();
+  });
+
+  test("has one watch for each stream, however many it asks for", async () => {
+    const stop = new AbortController();
+    const key = utf8("/gpve/");
+    const createRequest = { key, rangeEnd: prefixEnd(key) };
+    async function* asks(): AsyncGenerator<{
+      requestUnion: { case: "createRequest"; value: typeof createRequest };
+    }> {
+      for (let i = 0; i < 3; i++) yield { requestUnion: { case: "createRequest", value: createRequest } };
+      await once(stop.signal, "abort");
+    }
+    const answers: boolean[] = [];
+    const watch = createClient(Watch, channel.transport).watch(asks(), { signal: stop.signal });
+    for await (const { canceled, cancelReason } of watch) {
+      answers.push(canceled);
+      if (canceled) expect(cancelReason).toBe("etcdserver: too many requests");
+      if (answers.length === 3) break;
+    }
+    stop.abort();
+    expect(answers).toEqual([false, true, true]);
   });
 
   test("an honest agent's records work as before: its guests, tasks and data", async () => {
