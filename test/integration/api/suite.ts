@@ -17,6 +17,8 @@ const differences = [
   /^\/cluster\/nextid: answer: string/,
   /^\/nodes\/\{node\}\/network: \[\d+\]\.(?:mtu|netmask6): string/,
   /^\/nodes\/\{node\}\/disks\/list: \[\d+\]\.(?:osdid-list: null|mounted: missing)/,
+  // true and false, where all others say 1 and 0.
+  /^\/nodes\/\{node\}\/capabilities\/qemu\/migration: has-dbus-vmstate: boolean/,
   // Only root may have it, and not by a token.
   /^\/cluster\/backup-info: 403/,
   // A lone node.
