@@ -33,7 +33,7 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
     if (options.listen !== undefined && running.url !== formatUrl(listen)) {
       io.err(`gpve: already running at ${running.url}; run ./gpve down first to listen elsewhere`);
     }
-    io.out(welcome(data, running));
+    io.out(welcome(data, running, io.isTerminal));
     return 0;
   }
   if (options.detach === true) return detach(data, args, io);
@@ -57,7 +57,7 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
     };
     writeRunState(data, state);
     const self = readRunState(data);
-    if (self !== undefined) io.out(welcome(data, self));
+    if (self !== undefined) io.out(welcome(data, self, io.isTerminal));
     const stopped = await untilSignalled(() => node.stop());
     clearRunState(data);
     return stopped;
@@ -80,7 +80,7 @@ async function detach(data: DataDir, args: readonly string[], io: Io): Promise<n
       `gpve did not start; the last lines of ${logFile}:\n${lastLines(logFile, 15)}`,
     );
   }
-  io.out(welcome(data, state));
+  io.out(welcome(data, state, io.isTerminal));
   return 0;
 }
 

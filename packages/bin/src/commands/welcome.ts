@@ -22,17 +22,18 @@ const NOT_ROOT: [string, string] = [
   "guests have user-mode networks (outward, SSH at a port of 127.0.0.1) and no limits; bridges, host devices and Debian images need root",
 ];
 
-export function welcome(data: DataDir, state: RunState): string {
+/** The password is shown to a person only: what is no terminal is a log, as that of a detached `up` or the journal. */
+export function welcome(data: DataDir, state: RunState, isTerminal: boolean): string {
   const credentials = readCredentials(data);
+  const secrets = data.file("credentials.json");
+  const known = credentials?.password ?? "";
+  const password = known === "" ? "(the password you know)" : isTerminal ? known : `(password in ${secrets})`;
   const flag = data.path === defaultDataDir() ? "" : ` --data ${data.path}`;
   const rows: [string, string][] = [
     ["URL", state.url],
     ["Fingerprint", credentials?.fingerprint ?? ""],
-    [
-      "Login",
-      `${credentials?.username ?? "root@pam"} / ${credentials?.password || "(the password you know)"}`,
-    ],
-    ["Token", `in ${data.file("credentials.json")}`],
+    ["Login", `${credentials?.username ?? "root@pam"} / ${password}`],
+    ["Token", `in ${secrets}`],
     ["Data", data.path],
     ...(process.getuid?.() === 0 ? [] : [NOT_ROOT]),
   ];
