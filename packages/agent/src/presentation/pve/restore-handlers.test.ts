@@ -194,6 +194,24 @@ describe.skipIf(!hasBackupTools)("restores (skipped without qemu-utils and lzop)
     expect(world.configs.microvm(101)).toEqual(microvm);
   });
 
+  test("boot no snippet of a storage that whoever restores them does not own", async () => {
+    await world.addFilled(100);
+    const microvm = { kernel: "local:iso/kernel.iso", initrd: "local:snippets/initrd" };
+    await world.configs.replace(100, world.configs.get(100), microvm);
+    const name = await archive(100);
+    const rights = {
+      "/vms/100": ["VM.Backup"],
+      "/vms/101": ["VM.Allocate"],
+      "/storage/local": ["Datastore.AllocateSpace", "Datastore.Audit"],
+    };
+    expect(await world.restore(101, name, {}, rights)).toMatchObject({
+      exitStatus: "missing privileges to access local:snippets/initrd",
+    });
+    expect(world.configs.find(101)).toBeUndefined();
+    rights["/storage/local"].push("Datastore.Allocate");
+    expect(await world.restore(101, name, {}, rights)).toMatchObject({ state: "done" });
+  });
+
   test("go to another storage, keep disks that were there, and release all when one cannot be made", async () => {
     const data = await world.addFilled(100);
     const name = await archive(100);
