@@ -1,10 +1,19 @@
 // Disks of a running and a stopped VM on real QEMU, through the API: clones, growing, moving.
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { expectClosedToStrangers } from "../support/strangers.ts";
 import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { uploadImage } from "../support/images.ts";
 import { taskLog, waitTask } from "../support/tasks.ts";
@@ -229,9 +238,24 @@ describe.skipIf(!hasQemu)("disks of a VM", () => {
     expect(await run("POST", `${vm(101)}/template`)).toBe("OK");
     expect(await run("POST", `${vm(101)}/clone`, { newid: 102, name: "linked" })).toBe("OK");
     expect((await config(102))["scsi0"]).toContain("base-101-disk-0.qcow2/102/vm-102-disk-0.qcow2");
+    const base = join(images(101), "base-101-disk-0.qcow2");
+    expect(statSync(base).mode & 0o777).toBe(0o440);
+    // As an earlier version left it.
+    chmodSync(base, 0o444);
+    const disc = join(gpve.data, "storage/local/template/iso/a.iso");
+    mkdirSync(dirname(disc), { recursive: true });
+    writeFileSync(disc, Buffer.alloc(65_536), { mode: 0o644 });
+    expect(await run("POST", `${vm(102)}/config`, { ide2: "local:iso/a.iso,media=cdrom" })).toBe("OK");
     expect(await run("POST", `${vm(102)}/status/start`)).toBe("OK");
     expect(await status(102)).toBe("running");
+    expect(await run("POST", `/nodes/${node}/vzdump`, { vmid: 102, storage: "local" })).toBe("OK");
     await run("POST", `${vm(102)}/status/stop`);
+    const dumps = join(gpve.data, "storage/local/dump");
+    const backups = readdirSync(dumps).filter((name) => /\.vma/.test(name));
+    expect(backups.length).toBeGreaterThan(0);
+    if (process.getuid?.() === 0)
+      for (const path of [base, disc, ...backups.map((name) => join(dumps, name))])
+        await expectClosedToStrangers(path);
     for (const vmid of [102, 101, 100]) expect(await run("DELETE", vm(vmid))).toBe("OK");
     expect(existsSync(images(101))).toBe(false);
   });

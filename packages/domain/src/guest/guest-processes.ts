@@ -7,9 +7,11 @@ export interface GuestFile {
   readonly access: "ro" | "rw";
   /**
    * The file belongs to this guest alone: it is given to the guest's uid. Default: true for "rw" and for disks of the
-   * host. A shared "ro" file (ISO image, base of linked clones) is made readable for everybody instead.
+   * host. A shared "ro" file (ISO image, base of linked clones) is made readable for all guests instead.
    */
   readonly owned?: boolean;
+  /** A storage has it: when it is shared, nobody but guests needs to read it. */
+  readonly ofStorage?: boolean;
   /** A file or device of the host that no storage has: it is given back as it was when the guest has gone. */
   readonly ofHost?: boolean;
 }

@@ -7,7 +7,7 @@ import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import { volumeOf, type VmHost } from "./vm-host.ts";
 
-/** Content that is not a guest's disk: a kernel is read by everybody who boots it. */
+/** Content that is not a guest's disk: a kernel is read by every guest that boots it. */
 const READABLE = ["iso", "snippets", "import"];
 
 export async function microvmFiles(
@@ -21,7 +21,10 @@ export async function microvmFiles(
     ...(cmdline === undefined ? {} : { cmdline }),
   };
   const paths = [boot.kernel, ...(boot.initrd === undefined ? [] : [boot.initrd])];
-  return { boot, files: paths.map((path): GuestFile => ({ path, access: "ro", owned: false })) };
+  return {
+    boot,
+    files: paths.map((path): GuestFile => ({ path, access: "ro", owned: false, ofStorage: true })),
+  };
 }
 
 async function pathOf(host: VmHost, volid: string): Promise<string> {

@@ -235,8 +235,8 @@ async function resolveVolume(
           }),
     },
     files: [
-      { path: block.filename, access, owned },
-      ...below.map(({ path }) => ({ path, access: "ro" as const, owned: false })),
+      { path: block.filename, access, owned, ofStorage: true },
+      ...below.map(({ path }) => ({ path, access: "ro" as const, owned: false, ofStorage: true })),
     ],
   };
 }

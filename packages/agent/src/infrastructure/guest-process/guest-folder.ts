@@ -14,6 +14,8 @@ export interface GuestCard {
   readonly monitors: boolean;
   readonly startedAt: number;
   readonly uid?: number;
+  /** It is in the group of guests; those that an earlier version started are not. */
+  readonly inGroup?: boolean;
   readonly confined: boolean;
   readonly note?: unknown;
 }

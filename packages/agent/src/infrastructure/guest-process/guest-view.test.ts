@@ -1,8 +1,21 @@
-import { chmodSync, mkdtempSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { withHeldFile } from "@gpve/kit/held-file.ts";
 import { guestView, kvmGroups, prepareFile, realPlace } from "./guest-view.ts";
+import { GUESTS_GROUP, shareWithGuests } from "./shared-files.ts";
+
+const isRoot = process.getuid?.() === 0;
 
 describe("what a guest sees", () => {
   let folder: string;
@@ -43,18 +56,78 @@ describe("what a guest sees", () => {
     expect(realPlace(file)).toBe(file.path);
   });
 
-  it("is made accessible: its own files by owner, shared ones for reading", async () => {
+  it("is made accessible: its own files by owner, folders and devices for reading", async () => {
     const file = join(folder, "f");
-    writeFileSync(file, "", { mode: 0o600 });
+    writeFileSync(file, "", { mode: 0o400 });
     const me = process.getuid?.() ?? 0;
-    await prepareFile({ path: file, access: "ro" }, me + 1);
-    expect(statSync(file).mode & 0o777).toBe(0o604);
-    chmodSync(file, 0o400);
     await prepareFile({ path: file, access: "rw" }, me);
     expect(statSync(file).mode & 0o777).toBe(0o600);
     await prepareFile({ path: file, access: "ro", owned: true }, me);
     await prepareFile({ path: folder, access: "ro" }, me + 1);
     expect(statSync(folder).mode & 0o005).toBe(0o005);
     await expect(prepareFile({ path: join(folder, "none"), access: "rw" }, me)).rejects.toThrow("none");
+  });
+
+  describe("together with other guests", () => {
+    const UID = 0x4000_0001;
+    const facts = (path: string): number[] => {
+      const { uid, gid, mode } = statSync(path);
+      return [uid, gid, mode & 0o777];
+    };
+    const made = (mode: number, gid = 0): string => {
+      const path = join(folder, "shared");
+      writeFileSync(path, "");
+      if (isRoot) chownSync(path, 0, gid);
+      chmodSync(path, mode);
+      return path;
+    };
+
+    it.skipIf(!isRoot)("is given by group, whoever could read it before (skipped without root)", async () => {
+      for (const [before, after] of [
+        [0o600, 0o640],
+        [0o640, 0o640],
+        // as earlier versions left bases and uploads
+        [0o444, 0o440],
+        [0o644, 0o640],
+        // writing was for the group it had
+        [0o664, 0o640],
+      ] as const) {
+        const path = made(before, 6);
+        await prepareFile({ path, access: "ro", owned: false, ofStorage: true }, UID);
+        await prepareFile({ path, access: "ro", owned: false, ofStorage: true }, UID + 1);
+        expect(facts(path)).toEqual([0, GUESTS_GROUP, after]);
+        rmSync(path);
+      }
+    });
+
+    it.skipIf(!isRoot)("stays the host's where it is (skipped without root)", async () => {
+      const path = made(0o644, 6);
+      await prepareFile({ path, access: "ro", owned: false }, UID);
+      expect(facts(path)).toEqual([0, 6, 0o644]);
+      // A storage's link leads to it.
+      symlinkSync(path, join(folder, "a.iso"));
+      const linked = { path: join(folder, "a.iso"), access: "ro", owned: false, ofStorage: true } as const;
+      await prepareFile(linked, UID);
+      expect(facts(path)).toEqual([0, 6, 0o644]);
+      chmodSync(path, 0o600);
+      await prepareFile(linked, UID);
+      expect(facts(path)).toEqual([0, GUESTS_GROUP, 0o640]);
+    });
+
+    it("is for everybody to read where a guest has no such group, or the file cannot have it", async () => {
+      const file = { path: made(0o600), access: "ro", owned: false, ofStorage: true } as const;
+      await prepareFile(file, UID, false);
+      expect(facts(file.path)[2]).toBe(0o604);
+      const modes: number[] = [];
+      for (const mode of [0o604, 0o640]) {
+        chmodSync(file.path, mode);
+        await withHeldFile(file.path, (held) => {
+          const chown = () => Promise.reject(new Error("EPERM: operation not permitted, chown"));
+          const chmod = (wanted: number) => Promise.resolve(void modes.push(wanted));
+          return shareWithGuests({ ...held, chown, chmod }, true);
+        });
+      }
+      expect(modes).toEqual([0o644]);
+    });
   });
 });

@@ -4,6 +4,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import { withHeldFile } from "@gpve/kit/held-file.ts";
 import type { SupervisorSpec } from "../supervisor/spec-file.ts";
+import { shareWithAll, shareWithGuests } from "./shared-files.ts";
 
 /** Only these folders of libraries and firmware; /usr/lib as a whole holds more than a guest needs. */
 const LIBRARY_FOLDERS = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"];
@@ -78,10 +79,11 @@ export function realPlace(file: GuestFile): string {
   return existsSync(path) ? realpathSync(path) : path;
 }
 
-/** Gives the guest's own files to its uid and makes shared ones readable. */
-export async function prepareFile(file: GuestFile, uid: number): Promise<void> {
+/** Gives the guest's own files to its uid and shared ones to the group of guests, which most guests are in. */
+export async function prepareFile(file: GuestFile, uid: number, inGroup = true): Promise<void> {
   try {
-    await withHeldFile(realPlace(file), async ({ facts, chown, chmod }) => {
+    await withHeldFile(realPlace(file), async (held) => {
+      const { facts, chown, chmod } = held;
       const mode = facts.mode & 0o777;
       if (file.owned ?? (file.access === "rw" || facts.isBlockDevice())) {
         if (facts.uid !== uid) await chown(uid, -1);
@@ -89,8 +91,9 @@ export async function prepareFile(file: GuestFile, uid: number): Promise<void> {
         if ((mode & wanted) !== wanted) await chmod(mode | wanted);
         return;
       }
-      const wanted = facts.isDirectory() ? 0o005 : 0o004;
-      if ((mode & wanted) !== wanted) await chmod(mode | wanted);
+      if (!inGroup || !facts.isFile()) return shareWithAll(held);
+      // What a link leads to is not the storage's.
+      await shareWithGuests(held, file.ofStorage === true && !lstatSync(file.path).isSymbolicLink());
     });
   } catch (cause) {
     throw new AppError(

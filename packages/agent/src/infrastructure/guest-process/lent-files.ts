@@ -13,11 +13,12 @@ export async function lendFile(
   folder: GuestFolder,
   file: GuestFile,
   uid: number,
+  inGroup = true,
 ): Promise<() => Promise<void>> {
   const isNew = file.ofHost === true && (await note(folder, file.path, uid));
   const takeBack = isNew ? () => giveBack(folder, uid, file.path) : () => Promise.resolve();
   try {
-    await prepareFile(file, uid);
+    await prepareFile(file, uid, inGroup);
   } catch (err) {
     await takeBack();
     throw err;

@@ -5,6 +5,7 @@ import type { SupervisorSpec } from "../supervisor/spec-file.ts";
 import type { GuestFolder } from "./guest-folder.ts";
 import { guestView, kvmGroups } from "./guest-view.ts";
 import { handOverSockets, withMonitors } from "./monitors.ts";
+import { GUESTS_GROUP } from "./shared-files.ts";
 
 export interface StartPlace {
   /** undefined = not root: the guest is who we are. */
@@ -50,7 +51,13 @@ export function specOf(start: GuestStart, folder: GuestFolder, place: StartPlace
           ownNetwork: start.hostNetwork !== true,
           ...(place.uid === undefined
             ? { userNamespace: true }
-            : { identity: { uid: place.uid, gid: place.uid, groups: kvm ? kvmGroups() : [] } }),
+            : {
+                identity: {
+                  uid: place.uid,
+                  gid: place.uid,
+                  groups: [GUESTS_GROUP, ...(kvm ? kvmGroups() : [])],
+                },
+              }),
           ...view,
           ...(start.asRoot === true ? { tmpfs: [...view.tmpfs, { path: "/proc", size: "64k" }] } : {}),
         }),

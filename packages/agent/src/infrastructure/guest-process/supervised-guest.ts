@@ -97,7 +97,8 @@ export class SupervisedGuest implements GuestProcess {
   async allowFile(file: GuestFile): Promise<void> {
     const { card, folder } = this.#parts;
     if (!card.confined) return;
-    const takeBack = card.uid === undefined ? undefined : await lendFile(folder, file, card.uid);
+    const { uid, inGroup = false } = card;
+    const takeBack = uid === undefined ? undefined : await lendFile(folder, file, uid, inGroup);
     await this.#ask(["bind", realPlace(file), file.path, file.access]).catch(async (err: unknown) => {
       await takeBack?.();
       throw err;

@@ -223,7 +223,7 @@ export class SupervisedGuests implements GuestProcesses {
       startedAt: this.#clock.now(),
       confined: this.confinement.level !== "none",
       ...(start.uuid === undefined ? {} : { uuid: start.uuid }),
-      ...(uid === undefined ? {} : { uid }),
+      ...(uid === undefined ? {} : { uid, inGroup: true }),
       ...(start.note === undefined ? {} : { note: start.note }),
     };
     folder.writeCard(card);

@@ -12,7 +12,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { CAN_CONFINE, confinedImageTools } from "../../testing/confined-image-tools.ts";
+import { prepareFile } from "../guest-process/guest-view.ts";
+import { GUESTS_GROUP } from "../guest-process/shared-files.ts";
 import type { ImageTools } from "./image-tools.ts";
+import { ReadableFiles, TOOL_GROUP } from "./readable-files.ts";
 
 const GUEST = 0x4000_1234;
 
@@ -69,6 +72,20 @@ describe.skipIf(!CAN_CONFINE)("a confined image tool (skipped: only root can con
     await run("truncate", ["-s", "9", at("mine")], [{ path: at("mine"), access: "rw" }]);
     expect(statSync(at("mine")).size).toBe(9);
     same();
+  });
+
+  it("reads what guests share, and takes nothing from a guest that got it meanwhile", async () => {
+    const path = at("base");
+    writeFileSync(path, "base");
+    chmodSync(path, 0o440);
+    const shared = { path, access: "ro", owned: false, ofStorage: true } as const;
+    const giveBack = await new ReadableFiles().lend(path, GUEST + 1);
+    expect(statSync(path).gid).toBe(TOOL_GROUP);
+    await prepareFile(shared, GUEST);
+    await giveBack();
+    expect(statSync(path)).toMatchObject({ uid: 0, gid: GUESTS_GROUP, mode: 0o100440 });
+    expect((await run("cat", [path], [{ path, access: "ro" }])).stdout).toBe("base");
+    expect(statSync(path)).toMatchObject({ uid: 0, gid: GUESTS_GROUP, mode: 0o100440 });
   });
 
   it("reaches no network, keeps to its limits and ends when its time is over", async () => {

@@ -10,6 +10,7 @@ import { MINIMAL_ENV, type Exec } from "@gpve/kit/exec.ts";
 import { withHeldFile } from "@gpve/kit/held-file.ts";
 import { FIRST_GUEST_UID } from "../guest-process/guest-uid.ts";
 import { programView } from "../guest-process/guest-view.ts";
+import { GUESTS_GROUP } from "../guest-process/shared-files.ts";
 import { renderSpec } from "../supervisor/spec-file.ts";
 import { politely, type ImageTools, type ToolFile, type ToolOptions } from "./image-tools.ts";
 import { ReadableFiles, TOOL_GROUP } from "./readable-files.ts";
@@ -67,7 +68,7 @@ function specOf(
     limits: Object.fromEntries(
       Object.entries({ ...LIMITS, ...limits }).map(([name, value]) => [name, String(value)]),
     ),
-    identity: { uid, gid: uid, groups: [TOOL_GROUP] },
+    identity: { uid, gid: uid, groups: [TOOL_GROUP, GUESTS_GROUP] },
     ownNetwork: true,
     root,
     ...(diesWithUs === true ? { parent: process.pid } : {}),

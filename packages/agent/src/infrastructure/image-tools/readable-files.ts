@@ -2,6 +2,7 @@
 // while somebody needs it. Should we die meanwhile, it keeps a group that nobody is in.
 import { ignore } from "@gpve/kit/background.ts";
 import { withHeldFile, type HeldFile } from "@gpve/kit/held-file.ts";
+import { GUESTS_GROUP } from "../guest-process/shared-files.ts";
 
 export const TOOL_GROUP = 0x3fff_ffff;
 const OTHERS_READ = 0o004;
@@ -51,7 +52,8 @@ export class ReadableFiles {
     if (before === undefined || --before.readers > 0) return;
     this.#lent.delete(key);
     await withHeldFile(path, async (file) => {
-      if (keyOf(file) !== key) return;
+      // A guest that got it meanwhile keeps it.
+      if (keyOf(file) !== key || file.facts.gid !== TOOL_GROUP) return;
       await file.chown(-1, before.gid);
       await file.chmod(before.mode);
     }).catch((err: unknown) => ignore(err, "the file was removed meanwhile"));
@@ -60,7 +62,8 @@ export class ReadableFiles {
 
 function isReadable({ facts }: HeldFile, uid: number): boolean {
   if (facts.uid === uid) return (facts.mode & 0o400) !== 0;
-  return (facts.mode & OTHERS_READ) !== 0 || (facts.gid === TOOL_GROUP && (facts.mode & GROUP_READ) !== 0);
+  if ((facts.mode & OTHERS_READ) !== 0) return true;
+  return (facts.mode & GROUP_READ) !== 0 && [TOOL_GROUP, GUESTS_GROUP].includes(facts.gid);
 }
 
 function keyOf({ facts }: HeldFile): string {

@@ -98,6 +98,7 @@ describe("a cloud-init drive", () => {
       path: expect.stringMatching(/vm-100-cloudinit\.qcow2$/),
       access: "ro",
       owned: true,
+      ofStorage: true,
     });
     await node.guests.get("100")?.kill();
     await node.storages.find("local").plugin.free("100/vm-100-cloudinit.qcow2");

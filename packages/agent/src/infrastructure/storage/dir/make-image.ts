@@ -8,6 +8,7 @@ import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts"
 import type { VolumeOwnership } from "@gpve/domain/storage/plugin.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { withHeldFile } from "@gpve/kit/held-file.ts";
+import { shareWithGuests } from "../../guest-process/shared-files.ts";
 import { namesIn } from "./dir-listing.ts";
 import { makeDirectory } from "./make-directory.ts";
 
@@ -47,10 +48,12 @@ export async function makeImage(
 
 /** For good: its guest could make a file of its own writable again. */
 export async function makeReadOnly(path: string): Promise<void> {
+  const isRoot = process.getuid?.() === 0;
   await withHeldFile(path, async (file) => {
-    if (process.getuid?.() === 0) await file.chown(0, 0);
-    await file.chmod(0o444);
+    if (isRoot) await file.chown(0, 0);
+    await file.chmod(0o440);
   });
+  if (isRoot) await withHeldFile(path, (file) => shareWithGuests(file, true));
 }
 
 export async function removeIfEmpty(directory: string): Promise<void> {

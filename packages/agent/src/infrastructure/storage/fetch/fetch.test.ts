@@ -171,7 +171,7 @@ describe("files of a storage", () => {
     writeFileSync(at("a"), "new");
     await files.install(at("a"), at("deep/er/b"), signal);
     expect(readFileSync(at("deep/er/b"), "utf8")).toBe("new");
-    expect(statSync(at("deep/er/b")).mode & 0o777).toBe(0o644);
+    expect(statSync(at("deep/er/b")).mode & 0o777).toBe(0o640);
     expect([await files.exists(at("a")), await files.size(at("deep/er/b"))]).toEqual([false, 3]);
   });
 

@@ -18,8 +18,8 @@ import { inspectOva } from "./ova.ts";
 
 export type HashName = "md5" | "sha1" | "sha224" | "sha256" | "sha384" | "sha512";
 
-/** As PVE leaves uploads: others may read templates and media. */
-const SHARED_FILE = 0o644;
+/** Guests get it by their group when they use it. */
+const SHARED_FILE = 0o640;
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
 const MAX_OVF_BYTES = 4 * 1024 * 1024;
 
