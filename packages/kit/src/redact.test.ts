@@ -176,3 +176,8 @@ test("command lines lose the values of secret options", () => {
   ]);
   expect(redactArgs(["--password", "--verbose"])).toEqual(["--password", "--verbose"]);
 });
+
+test("a bare key is a secret, public keys are not, and escaped names are read", () => {
+  expect(["key", "pass%77ord", "client-key"].map(isSecretName)).toEqual([true, true, true]);
+  expect(["sshkeys", "keyboard", "pubkey"].map(isSecretName)).toEqual([false, false, false]);
+});

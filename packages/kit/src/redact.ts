@@ -10,6 +10,7 @@ const EXACT = new Set([
   "pass",
   "passwd",
   "pwd",
+  "key",
   "token",
   "ticket",
   "secret",
@@ -46,7 +47,9 @@ const PARTS = [
 
 /** Whether a parameter, field or header of this name carries a secret. `tokenid` does not; `token` does. */
 export function isSecretName(name: string): boolean {
-  const plain = name.toLowerCase().replaceAll(/[^a-z]/g, "");
+  const plain = decoded(name)
+    .toLowerCase()
+    .replaceAll(/[^a-z]/g, "");
   if (EXACT.has(plain)) return true;
   return plain.endsWith("ticket") || plain.endsWith("token") || PARTS.some((part) => plain.includes(part));
 }
@@ -85,7 +88,7 @@ export function redactText(text: string): string {
     )
     .replace(QEMU_SECRET, (_all, before: string) => `${before}${REDACTED}`)
     .replaceAll(ASSIGNMENT, (all: string, name: string) =>
-      isSecretName(decoded(name)) ? `${name}=${REDACTED}` : all,
+      isSecretName(name) ? `${name}=${REDACTED}` : all,
     );
 }
 
