@@ -25,7 +25,7 @@ const secretNames = [
 
 describe("names", () => {
   test.each(secretNames)("%s is a secret", (name) => expect(isSecretName(name)).toBe(true));
-  test.each(["tokenid", "userid", "sshkeys", "comment", "key", "bypass", "tokens", "passthrough"])(
+  test.each(["tokenid", "userid", "sshkeys", "comment", "bypass", "tokens", "passthrough"])(
     "%s is not",
     (name) => expect(isSecretName(name)).toBe(false),
   );
