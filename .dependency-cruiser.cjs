@@ -48,6 +48,12 @@ module.exports = {
     ),
     only("client", own("client"), [own("client"), own("contracts")], "client: contracts"),
     only(
+      "talos",
+      own("talos"),
+      [own("talos"), own("client"), own("contracts"), own("kit")],
+      "talos reaches the platform by the public client alone",
+    ),
+    only(
       "cli",
       own("cli"),
       [own("cli"), own("client"), own("contracts"), own("domain"), own("store"), own("kit")],

@@ -1,6 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-const packages = ["contracts", "domain", "kit", "store", "server", "agent", "client", "cli"];
+const packages = ["contracts", "domain", "kit", "store", "server", "agent", "client", "cli", "talos"];
 
 export default defineConfig({
   test: {

@@ -57,6 +57,7 @@ const violations: readonly (readonly [string, string, string])[] = [
   ["kit/src/about.ts", 'import type { U } from "./round.ts"; export type V = U;', "no-circular"],
   ["store/src/domain.ts", 'import type { T } from "@gpve/domain/d.ts"; export type U = T;', "store"],
   ["cli/src/server.ts", 'export type { T } from "@gpve/server/application/a.ts";', "cli"],
+  ["talos/src/domain.ts", 'import type { T } from "@gpve/domain/d.ts"; export type U = T;', "talos"],
   ["client/src/kit.ts", 'import { t } from "@gpve/kit/k.ts"; export const u = t;', "client"],
   [
     "server/src/application/down.ts",
