@@ -1,0 +1,128 @@
+// kubeconfig of a cluster's administrator, made from the secrets bundle without asking the cluster.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { type Document, isMap, isSeq } from "yaml";
+import { writeConfig } from "../config/config-text.ts";
+import type { ConfigDocument } from "../config/document.ts";
+import { signClientCertificate } from "../secrets/authority.ts";
+import type { SecretsBundle } from "../secrets/bundle.ts";
+import { editableMap, freeName, toText } from "./editable-yaml.ts";
+
+const YEAR_HOURS = 8760;
+
+export interface KubernetesAccess {
+  readonly clusterName: string;
+  readonly server: string;
+  /** These are base64 of PEM. */
+  readonly ca: string;
+  readonly crt: string;
+  readonly key: string;
+}
+
+export interface KubernetesAccessRequest {
+  readonly clusterName: string;
+  readonly endpoint: string;
+  readonly lifetimeHours?: number;
+  readonly now: number;
+}
+
+/** Signs a certificate of Kubernetes' administrators' group; its key exists in the result only. */
+export async function createKubernetesAccess(
+  secrets: SecretsBundle,
+  request: KubernetesAccessRequest,
+): Promise<KubernetesAccess> {
+  const client = await signClientCertificate(
+    secrets.certs.k8s,
+    {
+      organizations: ["system:masters"],
+      commonName: "admin",
+      keyKind: "ecdsa",
+      lifetimeHours: request.lifetimeHours ?? YEAR_HOURS,
+      now: request.now,
+    },
+    "Kubernetes' authority",
+  );
+  return {
+    clusterName: request.clusterName,
+    server: request.endpoint,
+    ca: encode(secrets.certs.k8s.crt),
+    crt: encode(client.crt),
+    key: encode(client.key),
+  };
+}
+
+export function writeKubeconfig(access: KubernetesAccess): string {
+  const { clusters, users, contexts, currentContext } = entries(access, access.clusterName);
+  return writeConfig([
+    {
+      apiVersion: "v1",
+      kind: "Config",
+      clusters: [clusters],
+      users: [users],
+      contexts: [contexts],
+      "current-context": currentContext,
+    },
+  ]);
+}
+
+export interface MergedKubeconfig {
+  readonly text: string;
+  readonly contextName: string;
+}
+
+/**
+ * Puts a cluster into an existing file and selects it. Entries of the same cluster (same authority) are replaced in
+ * their place; those of another cluster with this name keep it, and ours gets a number.
+ */
+export function mergeKubeconfig(existing: string, access: KubernetesAccess): MergedKubeconfig {
+  const document = editableMap(existing, "the kubeconfig");
+  if (!document.has("apiVersion")) document.set("apiVersion", "v1");
+  if (!document.has("kind")) document.set("kind", "Config");
+  const name = freeName(access.clusterName, (candidate) => isOther(document, candidate, access.ca));
+  const { currentContext, ...lists } = entries(access, name);
+  for (const [list, entry] of Object.entries(lists)) putNamed(document, list, entry);
+  document.set("current-context", currentContext);
+  return { text: toText(document), contextName: currentContext };
+}
+
+function entries(access: KubernetesAccess, name: string) {
+  const user = `admin@${name}`;
+  return {
+    clusters: { name, cluster: { server: access.server, "certificate-authority-data": access.ca } },
+    users: {
+      name: user,
+      user: { "client-certificate-data": access.crt, "client-key-data": access.key },
+    },
+    contexts: { name: user, context: { cluster: name, namespace: "default", user } },
+    currentContext: user,
+  };
+}
+
+function isOther(document: Document, name: string, ca: string): boolean {
+  const cluster = positionOf(document, "clusters", name);
+  if (cluster >= 0) {
+    return document.getIn(["clusters", cluster, "cluster", "certificate-authority-data"]) !== ca;
+  }
+  const user = `admin@${name}`;
+  return positionOf(document, "users", user) >= 0 || positionOf(document, "contexts", user) >= 0;
+}
+
+function putNamed(document: Document, list: string, entry: ConfigDocument): void {
+  const index = positionOf(document, list, entry["name"]);
+  if (index >= 0) document.setIn([list, index], document.createNode(entry));
+  else if (isSeq(document.get(list))) document.addIn([list], document.createNode(entry));
+  else document.set(list, document.createNode([entry]));
+}
+
+/** -1 when there is none; a list that is missing or null is empty. */
+function positionOf(document: Document, list: string, name: unknown): number {
+  const items = document.get(list);
+  if (items === undefined || items === null) return -1;
+  if (!isSeq(items)) {
+    throw new AppError("config.invalid", `${list} of the kubeconfig is no list; it was left as it is`);
+  }
+  return items.items.findIndex((item) => isMap(item) && item.get("name") === name);
+}
+
+function encode(text: string): string {
+  return Buffer.from(text, "utf8").toString("base64");
+}
