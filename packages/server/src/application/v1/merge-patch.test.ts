@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { didYouMean } from "./did-you-mean.ts";
+import { didYouMean } from "@gpve/kit/did-you-mean.ts";
 import { diffFields, mergePatch, sameJson } from "./merge-patch.ts";
 import { secretFields, withoutSecrets } from "./secret-fields.ts";
 

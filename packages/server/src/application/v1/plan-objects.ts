@@ -9,7 +9,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { cacheReader, isAppliable } from "./adapter.ts";
 import type { KindActions, KindAdapter } from "./adapter.ts";
-import { didYouMean } from "./did-you-mean.ts";
+import { didYouMean } from "@gpve/kit/did-you-mean.ts";
 import { diffFields, isPlain } from "./merge-patch.ts";
 import { projectObject, readMeta } from "./object-meta.ts";
 import { OverlayTx } from "./overlay-tx.ts";

@@ -7,7 +7,7 @@ import { fillTemplate } from "@gpve/contracts/v1/field-path.ts";
 import type { KindDeclaration } from "@gpve/contracts/v1/kind.ts";
 import { API_VERSION, ObjectMetaInputSchema } from "@gpve/contracts/v1/object.ts";
 import type { Schema, V1ObjectInput } from "@gpve/contracts/v1/object.ts";
-import { didYouMean } from "./did-you-mean.ts";
+import { didYouMean } from "@gpve/kit/did-you-mean.ts";
 
 /** A checked object: its name is known, defaults are filled in. */
 export interface CheckedObject extends V1ObjectInput {

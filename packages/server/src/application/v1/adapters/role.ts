@@ -7,7 +7,7 @@ import { removeAclEntries } from "../../access/acl.ts";
 import { rolesDef } from "../../access/collections.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
-import { didYouMean } from "../did-you-mean.ts";
+import { didYouMean } from "@gpve/kit/did-you-mean.ts";
 
 /** Custom roles from the store, and those shipped with the product. */
 export function roleAdapter(knownPrivileges: Iterable<string>): KindAdapter {
