@@ -1,0 +1,67 @@
+// cluster.yaml as a schema: the validator, the type and what editors are given.
+import { type Static, Type } from "typebox";
+import { endpoint, image, network, placement, provider, vmids } from "./infrastructure-schema.ts";
+import { controlPlane, node, pool } from "./machine-schema.ts";
+import { addons, backup, protect, secrets, talos } from "./operations-schema.ts";
+import { label, list, section, stringMap, version } from "./schema-parts.ts";
+
+export const clusterSchema = section(
+  {
+    apiVersion: Type.Literal("gpve.io/v1"),
+    kind: Type.Literal("TalosCluster"),
+    metadata: section({ name: label(), labels: stringMap() }, "the cluster's name"),
+    versions: section(
+      {
+        talos: version(),
+        kubernetes: Type.Optional(version()),
+        contract: Type.Optional(
+          Type.String({ pattern: "^v\\d+\\.\\d+$", description: "a contract like v1.13" }),
+        ),
+      },
+      "what the cluster runs; the contract is pinned when it is created",
+    ),
+    image,
+    providers: Type.Array(provider, { minItems: 1 }),
+    placement,
+    network,
+    endpoint,
+    vmids,
+    controlPlane,
+    pools: list(pool),
+    nodes: Type.Record(Type.String(), node, { default: {} }),
+    talos,
+    addons,
+    backup,
+    secrets,
+    protect,
+  },
+  "a Talos cluster",
+);
+
+export type ClusterFile = Static<typeof clusterSchema>;
+
+/** The schema for editors: what has a default need not be written. */
+export function publishedClusterSchema(): Readonly<Record<string, unknown>> {
+  const schema = JSON.parse(JSON.stringify(clusterSchema)) as Record<string, unknown>;
+  return { $schema: "https://json-schema.org/draft/2020-12/schema", title: "TalosCluster", ...relax(schema) };
+}
+
+function relax(value: Record<string, unknown>): Record<string, unknown> {
+  const properties = value["properties"] as Record<string, Record<string, unknown>> | undefined;
+  const required = value["required"];
+  const entries = Object.entries(value).map(([key, inner]): [string, unknown] => {
+    if (key === "required" && Array.isArray(required)) {
+      return [key, required.filter((name: string) => properties?.[name]?.["default"] === undefined)];
+    }
+    if (key === "default" || typeof inner !== "object" || inner === null) return [key, inner];
+    if (Array.isArray(inner)) {
+      return [key, inner.map((item: unknown) => (isMap(item) ? relax(item) : item))];
+    }
+    return [key, relax(inner as Record<string, unknown>)];
+  });
+  return Object.fromEntries(entries);
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

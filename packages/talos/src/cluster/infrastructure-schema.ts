@@ -1,0 +1,119 @@
+// cluster.yaml: images, where machines are made, and the network they are in.
+import { Type } from "typebox";
+import {
+  address,
+  cidr,
+  count,
+  defaultSection,
+  flag,
+  idRange,
+  list,
+  oneOf,
+  orNull,
+  plainText,
+  section,
+} from "./schema-parts.ts";
+
+export const image = defaultSection(
+  {
+    factory: Type.String({ format: "uri", default: "https://factory.talos.dev" }),
+    mirrors: list(Type.String({ format: "uri" })),
+    offlineDir: orNull(plainText()),
+    platform: oneOf(["nocloud", "metal"], "nocloud"),
+    arch: oneOf(["amd64", "arm64"], "amd64"),
+    secureboot: flag(false),
+    extensions: list(plainText(), ["siderolabs/qemu-guest-agent"]),
+    kernelArgs: list(plainText()),
+    sha256: orNull(Type.String({ pattern: "^[0-9a-f]{64}$" })),
+  },
+  "the Talos image, from an Image Factory",
+);
+
+const tokenRef = Type.Object(
+  {
+    env: Type.Optional(plainText()),
+    file: Type.Optional(plainText()),
+    sops: Type.Optional(plainText()),
+    age: Type.Optional(plainText()),
+  },
+  { additionalProperties: false, minProperties: 1, maxProperties: 1, description: "where the token is read" },
+);
+
+export const provider = section(
+  {
+    name: plainText(),
+    type: Type.Enum(["pve-api", "qm", "gpve"]),
+    endpoint: Type.Optional(Type.String({ format: "uri" })),
+    tokenRef: Type.Optional(tokenRef),
+    tls: defaultSection(
+      { fingerprint: orNull(plainText()), caFile: orNull(plainText()), insecure: flag(false) },
+      "how the platform's certificate is judged",
+    ),
+    pool: orNull(plainText()),
+    nodes: Type.Array(plainText(), { minItems: 1 }),
+    storage: section(
+      { image: plainText(), vm: plainText(), efi: plainText(), cloudinit: plainText() },
+      "the storage of each kind of volume",
+    ),
+  },
+  "a platform that runs the machines",
+);
+
+export const placement = defaultSection(
+  {
+    spread: oneOf(["required", "preferred"], "preferred"),
+    key: oneOf(["host"], "host"),
+    reserveMemoryPercent: count(0, 90, 10),
+  },
+  "how machines are spread over nodes",
+);
+
+export const network = section(
+  {
+    nodeCIDR: cidr(),
+    nodeCIDR6: orNull(cidr()),
+    gateway: address(),
+    dns: list(address()),
+    ntp: list(plainText()),
+    search: list(plainText()),
+    bridge: Type.String({ minLength: 1, default: "vmbr0" }),
+    vlan: orNull(Type.Integer({ minimum: 1, maximum: 4094 })),
+    mtu: Type.Union([Type.Literal("auto"), Type.Integer({ minimum: 1280, maximum: 65_520 })], {
+      default: "auto",
+    }),
+    ipam: defaultSection(
+      {
+        controlPlaneOffset: count(1, 65_535, 10),
+        workerOffset: count(1, 65_535, 20),
+        reserve: list(address()),
+        probe: flag(true),
+      },
+      "which addresses machines get",
+    ),
+    podCIDRs: Type.Array(cidr(), { minItems: 1, maxItems: 2, default: ["10.244.0.0/16"] }),
+    serviceCIDRs: Type.Array(cidr(), { minItems: 1, maxItems: 2, default: ["10.96.0.0/12"] }),
+    dnsDomain: Type.String({ minLength: 1, default: "cluster.local" }),
+  },
+  "the network of machines, pods and services",
+);
+
+export const endpoint = section(
+  {
+    vip: Type.Optional(address()),
+    loadBalancer: Type.Optional(
+      section(
+        { address: plainText(), backendsManaged: oneOf(["haproxy", "none"], "none") },
+        "a load balancer before the API",
+      ),
+    ),
+    dns: Type.Optional(plainText()),
+    port: count(1, 65_535, 6443),
+    extraSANs: list(plainText()),
+  },
+  "where the Kubernetes API is reached",
+);
+
+export const vmids = defaultSection(
+  { template: idRange("9000-9099"), controlPlane: idRange("2000-2999"), worker: idRange("3000-3999") },
+  "VMIDs, apart for templates and roles",
+);

@@ -1,0 +1,186 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
+import { parse, stringify } from "yaml";
+import { describe, expect, test } from "vitest";
+import { publishedClusterSchema } from "./cluster-schema.ts";
+import { parseCluster } from "./parse-cluster.ts";
+
+const minimal = `apiVersion: gpve.io/v1
+kind: TalosCluster
+metadata: { name: prod }
+versions: { talos: v1.13.9 }
+providers:
+  - name: pve1
+    type: pve-api
+    endpoint: https://pve1:8006
+    tokenRef: { env: PVE_TOKEN }
+    nodes: [pve1]
+    storage: { image: local, vm: local-lvm, efi: local-lvm, cloudinit: local-lvm }
+network:
+  nodeCIDR: 10.0.0.0/24
+  gateway: 10.0.0.1
+endpoint:
+  vip: 10.0.0.9
+`;
+
+type Tree = { [key: string]: unknown };
+
+/** The minimal file with other values at some places ("network.mtu"); undefined takes a key out. */
+function withValues(values: Readonly<Record<string, unknown>>): string {
+  const tree = parse(minimal) as Tree;
+  for (const [path, value] of Object.entries(values)) {
+    const keys = path.split(".");
+    let at = tree;
+    for (const key of keys.slice(0, -1)) at = (at[key] ??= {}) as Tree;
+    const last = keys.at(-1) ?? "";
+    if (value === undefined) delete at[last];
+    else at[last] = value;
+  }
+  return stringify(tree);
+}
+
+const refused = (values: Readonly<Record<string, unknown>>): string => {
+  try {
+    parseCluster(withValues(values), "cluster.yaml");
+  } catch (err) {
+    return (err as Error).message;
+  }
+  return "accepted";
+};
+
+describe("a file that says only what it must", () => {
+  const cluster = parseCluster(minimal, "cluster.yaml");
+
+  test("gets the rest by default", () => {
+    expect(cluster.versions).toEqual({ talos: "v1.13.9", kubernetes: "v1.36.3", contract: "v1.13" });
+    expect(cluster.controlPlane).toMatchObject({
+      count: 3,
+      schedulable: false,
+      machine: { cores: 4, memoryMiB: 8192, bios: "ovmf" },
+    });
+    expect(cluster.network).toMatchObject({
+      bridge: "vmbr0",
+      mtu: "auto",
+      vlan: null,
+      podCIDRs: ["10.244.0.0/16"],
+      ipam: { controlPlaneOffset: 10, workerOffset: 20, probe: true },
+    });
+    expect(cluster.vmids).toEqual({ template: "9000-9099", controlPlane: "2000-2999", worker: "3000-3999" });
+    expect(cluster.addons.cni.type).toBe("cilium");
+    expect(cluster.protect).toEqual({ destroy: true, minWorkers: 1 });
+  });
+
+  test("gets no add-on that must be asked for, and no override", () => {
+    expect(cluster.addons.csi).toEqual({ default: null });
+    expect(cluster.addons.gitops).toEqual({});
+    const text = withValues({ "nodes.prod-cp-1": { machine: { memoryMiB: 32768 } } });
+    expect(parseCluster(text, "f").nodes["prod-cp-1"]?.machine).toEqual({ memoryMiB: 32768 });
+  });
+
+  test("is what the published schema takes as well", () => {
+    const ajv = new Ajv2020({ strict: false });
+    addFormats.default(ajv);
+    const validate = ajv.compile(publishedClusterSchema());
+    expect(validate(parse(minimal))).toBe(true);
+    expect(validate({ ...(parse(minimal) as Tree), kind: "Cluster" })).toBe(false);
+    expect(publishedClusterSchema()["required"]).toEqual([
+      "apiVersion",
+      "kind",
+      "metadata",
+      "versions",
+      "providers",
+      "network",
+      "endpoint",
+    ]);
+  });
+});
+
+test("problems are told all at once, each with its line", () => {
+  const text = minimal.replace("gateway: 10.0.0.1", "gatway: 10.0.0.1").replace("vip: 10.0.0.9", "vip: ten");
+  expect(() => parseCluster(text, "cluster.yaml")).toThrow(
+    [
+      "cluster.yaml:12: network.gateway is missing",
+      "cluster.yaml:14: network.gatway is not a key that is known here; did you mean gateway?",
+      "cluster.yaml:16: endpoint.vip must be an IP address",
+    ].join("\n"),
+  );
+});
+
+test.each<[Readonly<Record<string, unknown>>, string]>([
+  [{ kind: "Cluster" }, "kind must be TalosCluster"],
+  [{ "metadata.name": "My Cluster" }, "metadata.name must be lower-case letters, digits and dashes"],
+  [{ "versions.talos": "latest" }, "versions.talos must be a version like v1.13.9"],
+  [
+    { "versions.talos": "v1.10.2" },
+    "versions.talos cannot be used: no machine configuration can be made for Talos v1.10.2",
+  ],
+  [{ "versions.contract": "v1.14" }, "versions.contract is newer than Talos v1.13.9"],
+  [{ "versions.contract": "v1.9" }, "versions.contract cannot be used"],
+  [
+    { "versions.kubernetes": "v1.30.0" },
+    "versions.kubernetes cannot be used: Talos v1.13 runs Kubernetes 1.31 to 1.36",
+  ],
+  [{ "controlPlane.count": 2 }, "controlPlane.count is 2: an even number"],
+  [
+    { "controlPlane.machine": { memoryMiB: "8G" } },
+    "controlPlane.machine.memoryMiB must be a whole number in MiB and without a unit",
+  ],
+  [{ "controlPlane.machine": { bios: "efi" } }, "controlPlane.machine.bios must be one of ovmf, seabios"],
+  [{ "metadata.name": 5 }, "metadata.name must be text"],
+  [{ "network.dns": "10.0.0.1" }, "network.dns must be a list"],
+  [{ "image.secureboot": "yes" }, "image.secureboot must be true or false"],
+  [{ "network.vlan": "five" }, "network.vlan must be a whole number"],
+  [{ "network.vlan": 5000 }, "network.vlan must be <= 4094"],
+  [{ "network.gateway": "10.0.1.1" }, "network.gateway is outside the machines' network 10.0.0.0/24"],
+  [{ "network.nodeCIDR": "10.0.0.0" }, "network.nodeCIDR must be a network like 10.0.0.0/24"],
+  [{ "network.nodeCIDR": "10.0.0.0/40" }, "network.nodeCIDR is no network"],
+  [{ "network.podCIDRs": ["10.0.0.0/16"] }, "network.podCIDRs.0 overlaps network.nodeCIDR (10.0.0.0/24)"],
+  [{ "network.serviceCIDRs": ["10.244.7.0/24"] }, "network.serviceCIDRs.0 overlaps network.podCIDRs.0"],
+  [
+    { "network.nodeCIDR6": "fd00::/64", "network.podCIDRs": ["10.244.0.0/16", "fd00::/56"] },
+    "network.podCIDRs.1 overlaps network.nodeCIDR6",
+  ],
+  [{ "endpoint.vip": "10.0.1.9" }, "endpoint.vip is outside the machines' network"],
+  [{ "endpoint.vip": "10.0.0.1" }, "endpoint.vip is the gateway's address"],
+  [{ "endpoint.vip": undefined }, "endpoint needs exactly one of vip, loadBalancer and dns"],
+  [{ "endpoint.dns": "k8s.example.org" }, "endpoint needs exactly one of"],
+  [{ "vmids.worker": "2500-3500" }, "vmids.worker overlaps vmids.controlPlane"],
+  [{ "vmids.worker": "3999-3000" }, "vmids.worker ends before it begins"],
+  [{ pools: [{ name: "a" }, { name: "a" }] }, "pools.1.name a is there twice"],
+  [{ pools: [{ name: "cp" }] }, "pools.0.name cp is the name of the control planes"],
+  [{ "nodes.prod-cp-4": {} }, "nodes.prod-cp-4 is no machine of this cluster"],
+  [{ "nodes.prod-cp-1": { ip: "10.9.0.1" } }, "nodes.prod-cp-1.ip is outside"],
+  [{ "nodes.prod-cp-1": { machine: { ram: 1 } } }, "nodes.prod-cp-1.machine.ram is not a key"],
+  [
+    { "providers.0.endpoint": undefined },
+    "providers.0.endpoint is missing: pve-api is reached over the network",
+  ],
+  [{ "providers.0.tokenRef": undefined }, "providers.0.tokenRef is missing: pve-api asks for a token"],
+  [{ "providers.0.tokenRef": { env: "A", file: "b" } }, "providers.0.tokenRef must NOT have more than 1"],
+  [{ providers: [] }, "providers must NOT have fewer than 1"],
+  [{ "image.factory": "here" }, "image.factory must be a URL"],
+])("%j is refused", (values, message) => {
+  expect(refused(values)).toContain(message);
+});
+
+test("what is no file of ours is refused", () => {
+  expect(() => parseCluster("", "cluster.yaml")).toThrow(
+    "cluster.yaml:1: the file must be a map of keys and values",
+  );
+  expect(() => parseCluster("a: [", "cluster.yaml")).toThrow(/^cluster\.yaml:1: no YAML/);
+});
+
+test("other ways to reach the API and other platforms are taken", () => {
+  const accepted: readonly Readonly<Record<string, unknown>>[] = [
+    { "endpoint.vip": undefined, "endpoint.dns": "k8s.example.org" },
+    {
+      "endpoint.vip": undefined,
+      "endpoint.loadBalancer": { address: "10.0.0.5", backendsManaged: "haproxy" },
+    },
+    { "providers.0.type": "qm", "providers.0.endpoint": undefined, "providers.0.tokenRef": undefined },
+    { "versions.contract": "v1.12" },
+    { "controlPlane.count": 1, "network.mtu": 9000, "network.vlan": 5 },
+    { "nodes.prod-cp-3": { ip: "10.0.0.55", mac: null } },
+  ];
+  expect(accepted.map(refused)).toEqual(accepted.map(() => "accepted"));
+});

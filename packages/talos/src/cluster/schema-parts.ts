@@ -1,0 +1,51 @@
+// Building blocks of cluster.yaml's schema. A field with a default is there once the file has been read, so it is
+// required in the type; the schema that is published leaves it optional.
+import { type Static, type TProperties, type TSchema, Type } from "typebox";
+
+/** A map that knows all its keys: a typo is an error. */
+export const section = <P extends TProperties>(properties: P, description: string) =>
+  Type.Object(properties, { additionalProperties: false, description });
+
+/** As `section`, and there with its defaults when the file does not name it. */
+export const defaultSection = <P extends TProperties>(properties: P, description: string) =>
+  Type.Object(properties, { additionalProperties: false, default: {}, description });
+
+export const orNull = <T extends TSchema>(type: T) => Type.Union([type, Type.Null()], { default: null });
+
+export const oneOf = <const V extends readonly [string, ...string[]]>(values: V, fallback: V[number]) =>
+  Type.Enum(values, { default: fallback });
+
+export const list = <T extends TSchema>(type: T, fallback: readonly Static<T>[] = []) =>
+  Type.Array(type, { default: fallback });
+
+export const flag = (fallback: boolean) => Type.Boolean({ default: fallback });
+
+export const count = (minimum: number, maximum: number, fallback: number, unit?: string) =>
+  Type.Integer({
+    minimum,
+    maximum,
+    default: fallback,
+    ...(unit === undefined ? {} : { description: `in ${unit}` }),
+  });
+
+const text = (pattern: string, description: string) => Type.String({ pattern, description });
+
+/** DNS label: names of clusters, pools and machines end up as host names. */
+export const label = () =>
+  text("^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$", "lower-case letters, digits and dashes");
+export const version = () => text("^v?\\d+\\.\\d+\\.\\d+(-[0-9A-Za-z.-]+)?$", "a version like v1.13.9");
+export const address = () => Type.Union([Type.String({ format: "ipv4" }), Type.String({ format: "ipv6" })]);
+export const cidr = () => text("^[0-9A-Fa-f.:]+/\\d{1,3}$", "a network like 10.0.0.0/24");
+export const idRange = (fallback: string) =>
+  Type.String({
+    pattern: "^[1-9]\\d{2,8}-[1-9]\\d{2,8}$",
+    description: "a range like 2000-2999",
+    default: fallback,
+  });
+export const duration = (fallback: string) =>
+  Type.String({ pattern: "^(\\d+(h|m|s))+$", description: "a duration like 10m", default: fallback });
+export const plainText = () => Type.String({ minLength: 1 });
+export const stringMap = () => Type.Record(Type.String(), Type.String(), { default: {} });
+export const freeMap = () => Type.Record(Type.String(), Type.Unknown(), { default: {} });
+export const patches = () =>
+  list(section({ file: plainText() }, "a strategic-merge patch in a file of its own"));
