@@ -124,4 +124,18 @@ export const mutations: readonly Mutation[] = [
     replace: "mtu: net.mtu ?? bridge.mtu };\n}",
     tests: ["packages/agent/src/presentation/pve/vm-start-hardware.test.ts"],
   },
+  {
+    name: "the lease of a node passes on before its watchdog resets it",
+    file: "packages/domain/src/ha/model.ts",
+    find: "  lockS: 120,",
+    replace: "  lockS: 30,",
+    tests: ["packages/domain/src/ha/simulator/simulation.test.ts"],
+  },
+  {
+    name: "guests that ran without lease count as fenced",
+    file: "packages/domain/src/ha/node-states.ts",
+    find: "    if (this.#env.localStatus(node)?.guarded === false) {",
+    replace: "    if (this.#env.localStatus(node) === undefined) {",
+    tests: ["packages/domain/src/ha/simulator/simulation.test.ts"],
+  },
 ];

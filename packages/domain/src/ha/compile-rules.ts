@@ -1,0 +1,203 @@
+// Turns rules into what placement asks for. Rules that contradict each other are left out with the reason, both sides
+// of a contradiction alike: guessing which one was meant would surprise somebody.
+import type { NodeAffinityRule, ResourceAffinityRule, Rules } from "./rules.ts";
+
+export interface CompiledRules {
+  readonly nodeAffinity: ReadonlyMap<string, NodeAffinityRule>;
+  readonly together: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly apart: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly dropped: readonly { readonly id: string; readonly reason: string }[];
+}
+
+export function compileRules(rules: Rules, nodes: readonly string[]): CompiledRules {
+  const check = new Consistency(rules);
+  check.sharedResources();
+  check.tooFewResources();
+  check.moreResourcesThanNodes(nodes.length);
+  check.togetherAndApart();
+  check.severalPriorities();
+  check.severalHomes();
+  check.tooFewHomes();
+
+  const groups = connected(check.positive());
+  const nodeAffinity = new Map<string, NodeAffinityRule>();
+  for (const rule of check.nodeRules()) for (const sid of rule.resources) nodeAffinity.set(sid, rule);
+  const together = new Map<string, Set<string>>();
+  for (const group of groups) {
+    const home = [...group].map((sid) => nodeAffinity.get(sid)).find((rule) => rule !== undefined);
+    for (const sid of group) {
+      together.set(sid, new Set([...group].filter((other) => other !== sid)));
+      // Who must be with a service goes where that one belongs.
+      if (home !== undefined) nodeAffinity.set(sid, home);
+    }
+  }
+  return { nodeAffinity, together, apart: pairsApart(check.negative(), groups), dropped: check.dropped };
+}
+
+function pairsApart(negative: readonly ResourceAffinityRule[], groups: readonly ReadonlySet<string>[]) {
+  const apart = new Map<string, Set<string>>();
+  const groupOf = (sid: string) => groups.find((group) => group.has(sid)) ?? new Set([sid]);
+  const add = (a: string, b: string) => apart.set(a, (apart.get(a) ?? new Set()).add(b));
+  for (const rule of negative) {
+    for (const a of rule.resources) {
+      for (const b of rule.resources) {
+        if (a === b) continue;
+        // Whoever is tied to one of the two is kept from the other, too.
+        for (const tied of groupOf(a)) {
+          add(tied, b);
+          add(b, tied);
+        }
+      }
+    }
+  }
+  return apart;
+}
+
+/** Services tied by a chain of positive rules. */
+function connected(rules: readonly ResourceAffinityRule[]): readonly ReadonlySet<string>[] {
+  const groups: Set<string>[] = [];
+  for (const rule of rules) {
+    const touching = groups.filter((group) => rule.resources.some((sid) => group.has(sid)));
+    const merged = new Set([...touching.flatMap((group) => [...group]), ...rule.resources]);
+    groups.splice(0, groups.length, ...groups.filter((group) => !touching.includes(group)), merged);
+  }
+  return groups;
+}
+
+class Consistency {
+  readonly dropped: { id: string; reason: string }[] = [];
+  #rules: Rules;
+
+  constructor(rules: Rules) {
+    this.#rules = rules;
+  }
+
+  nodeRules(): readonly NodeAffinityRule[] {
+    return this.#rules.filter((rule) => rule.type === "node-affinity");
+  }
+
+  positive(): readonly ResourceAffinityRule[] {
+    return this.#affinity("positive");
+  }
+
+  negative(): readonly ResourceAffinityRule[] {
+    return this.#affinity("negative");
+  }
+
+  sharedResources(): void {
+    const reasons = new Map<string, string>();
+    for (const rule of this.nodeRules()) {
+      const others = this.nodeRules().filter((other) => other !== rule);
+      const shared = rule.resources.find((sid) => others.some((other) => other.resources.includes(sid)));
+      if (shared === undefined) continue;
+      reasons.set(rule.id, `resource '${shared}' is already used in another node affinity rule`);
+    }
+    this.#drop(reasons);
+  }
+
+  tooFewResources(): void {
+    this.#dropAll(
+      [...this.positive(), ...this.negative()].filter((rule) => rule.resources.length < 2),
+      "rule is ineffective as there are less than two resources",
+    );
+  }
+
+  moreResourcesThanNodes(nodes: number): void {
+    this.#dropAll(
+      this.negative().filter((rule) => rule.resources.length > nodes),
+      "rule defines more resources than available nodes",
+    );
+  }
+
+  togetherAndApart(): void {
+    const reasons = new Map<string, string>();
+    for (const group of connected(this.positive())) {
+      for (const rule of this.negative()) {
+        if (shares(rule, group) < 2) continue;
+        reasons.set(rule.id, "rule shares two or more resources with a positive resource affinity rule");
+        for (const tie of this.positive().filter((other) => shares(other, group) > 0)) {
+          reasons.set(tie.id, "rule shares two or more resources with a negative resource affinity rule");
+        }
+      }
+    }
+    this.#drop(reasons);
+  }
+
+  severalPriorities(): void {
+    const reasons = new Map<string, string>();
+    for (const home of this.nodeRules()) {
+      if (new Set(home.nodes.values()).size < 2) continue;
+      for (const rule of [...this.positive(), ...this.negative()]) {
+        if (shares(rule, new Set(home.resources)) === 0) continue;
+        reasons.set(rule.id, "resources are in node affinity rules with multiple priorities");
+        reasons.set(
+          home.id,
+          "resources are in a resource affinity rule and cannot be in a node affinity rule with multiple priorities",
+        );
+      }
+    }
+    this.#drop(reasons);
+  }
+
+  severalHomes(): void {
+    const reasons = new Map<string, string>();
+    for (const group of connected(this.positive())) {
+      const homes = this.nodeRules().filter((home) => shares(home, group) > 0);
+      if (homes.length < 2) continue;
+      for (const rule of this.positive().filter((tie) => shares(tie, group) > 0)) {
+        reasons.set(rule.id, "resources are in multiple node affinity rules");
+      }
+      for (const home of homes) {
+        reasons.set(
+          home.id,
+          "at least one resource is in a positive resource affinity rule and there are other resources in at least " +
+            "one other node affinity rule already",
+        );
+      }
+    }
+    this.#drop(reasons);
+  }
+
+  tooFewHomes(): void {
+    const reasons = new Map<string, string>();
+    for (const rule of this.negative()) {
+      const homes = this.nodeRules().filter(
+        (home) => home.strict && shares(home, new Set(rule.resources)) > 0,
+      );
+      const bound = rule.resources.filter((sid) => homes.some((home) => home.resources.includes(sid)));
+      const places = new Set(homes.flatMap((home) => [...home.nodes.keys()]));
+      if (places.size >= bound.length) continue;
+      reasons.set(
+        rule.id,
+        "two or more resources are restricted to less nodes than available to the resources",
+      );
+      for (const home of homes) {
+        reasons.set(
+          home.id,
+          "at least one resource is in a negative resource affinity rule and this rule would restrict these to less " +
+            "nodes than available to the resources",
+        );
+      }
+    }
+    this.#drop(reasons);
+  }
+
+  #affinity(kind: "positive" | "negative"): readonly ResourceAffinityRule[] {
+    return this.#rules
+      .filter((rule) => rule.type === "resource-affinity")
+      .filter((rule) => rule.affinity === kind);
+  }
+
+  #dropAll(rules: readonly ResourceAffinityRule[], reason: string): void {
+    this.#drop(new Map(rules.map((rule) => [rule.id, reason])));
+  }
+
+  #drop(reasons: ReadonlyMap<string, string>): void {
+    for (const [id, reason] of reasons) this.dropped.push({ id, reason });
+    this.#rules = this.#rules.filter((rule) => !reasons.has(rule.id));
+  }
+}
+
+function shares(rule: { readonly resources: readonly string[] }, group: ReadonlySet<string>): number {
+  return rule.resources.filter((sid) => group.has(sid)).length;
+}

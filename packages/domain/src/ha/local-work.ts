@@ -1,0 +1,136 @@
+// The orders of the manager for services on this node, and what came of each.
+import type { HaEnvironment } from "./environment.ts";
+import type { ExitCode, LocalStatus, ServiceStatus } from "./model.ts";
+
+export class LocalWork {
+  readonly #env: HaEnvironment;
+  readonly #startFailures = new Map<string, number>();
+  /** Errors are said once per order. */
+  readonly #said = new Set<string>();
+  #results: LocalStatus["results"] = {};
+
+  constructor(env: HaEnvironment) {
+    this.#env = env;
+  }
+
+  results(): LocalStatus["results"] {
+    return { ...this.#results };
+  }
+
+  carryOut(services: Readonly<Record<string, ServiceStatus>>): void {
+    const known = new Set(Object.values(services).map(({ uid }) => uid));
+    this.#results = Object.fromEntries(Object.entries(this.#results).filter(([uid]) => known.has(uid)));
+    for (const [sid, service] of Object.entries(services).toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+      if (service.node !== this.#env.node) continue;
+      const last = this.#results[service.uid]?.exit;
+      // What runs or stands still is looked after again and again; everything else is done once.
+      const kept = service.state === "stopped" || (service.state === "started" && last !== "error");
+      if (last !== undefined && (!kept || last === "wrongNode")) continue;
+      const exit = this.#do(sid, service);
+      if (exit !== undefined) this.#results[service.uid] = { sid, exit };
+    }
+  }
+
+  /** For a node that goes down: whatever runs under our care is stopped. */
+  stopAll(services: Readonly<Record<string, ServiceStatus>>): void {
+    for (const [sid, { node, state }] of Object.entries(services).toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+      if (node === this.#env.node && state !== "error" && this.#env.guests.isRunning(sid))
+        this.#stop(sid, undefined);
+    }
+  }
+
+  #do(sid: string, service: ServiceStatus): ExitCode | undefined {
+    switch (service.state) {
+      case "started":
+        return this.#keepRunning(sid);
+      case "request_stop":
+      case "stopped":
+        return this.#here(sid) ?? (this.#stop(sid, service.timeoutS) ? "success" : "error");
+      case "migrate":
+      case "relocate":
+      case "request_start_balance":
+        return service.target === undefined ? "error" : this.#move(sid, service.state, service.target);
+      case "error":
+        return this.#sayError(sid, service.uid);
+      case "request_start":
+      case "freeze":
+      case "fence":
+      case "recovery":
+        return undefined;
+    }
+  }
+
+  #here(sid: string): ExitCode | undefined {
+    if (this.#env.guests.isHere(sid)) return undefined;
+    this.#env.log("error", `service '${sid}' not on this node`);
+    return "wrongNode";
+  }
+
+  #keepRunning(sid: string): ExitCode {
+    const wrong = this.#here(sid);
+    if (wrong !== undefined) return wrong;
+    if (this.#env.guests.isRunning(sid)) return "success";
+    this.#env.log("info", `starting service ${sid}`);
+    if (this.#env.guests.start(sid)) {
+      this.#env.log("info", `service status ${sid} started`);
+      this.#startFailures.delete(sid);
+      return "success";
+    }
+    this.#env.log("warning", `unable to start service ${sid}`);
+    const limit = this.#env.services().get(sid)?.maxRestart ?? 0;
+    const failures = (this.#startFailures.get(sid) ?? 0) + 1;
+    if (failures <= limit) {
+      this.#startFailures.set(sid, failures);
+      this.#env.log("warning", `restart policy: retry number ${failures} for service '${sid}'`);
+      return "tryAgain";
+    }
+    this.#startFailures.delete(sid);
+    this.#env.log("error", `unable to start service ${sid} on local node after ${failures - 1} retries`);
+    return "error";
+  }
+
+  #stop(sid: string, timeoutS: number | undefined): boolean {
+    if (!this.#env.guests.isRunning(sid)) return true;
+    this.#env.log("info", `stopping service ${sid}${timeoutS === undefined ? "" : ` (timeout=${timeoutS})`}`);
+    return this.#stopped(sid, this.#env.guests.stop(sid, timeoutS));
+  }
+
+  #stopped(sid: string, stopped: boolean): boolean {
+    this.#env.log(
+      "info",
+      stopped ? `service status ${sid} stopped` : `unable to stop service ${sid} (still running)`,
+    );
+    return stopped;
+  }
+
+  #move(sid: string, kind: "migrate" | "relocate" | "request_start_balance", target: string): ExitCode {
+    const wrong = this.#here(sid);
+    if (wrong !== undefined) return wrong;
+    const verb = kind === "migrate" ? "migrate" : "relocate";
+    const { guests, log } = this.#env;
+    if (!guests.canMove(sid, target)) return this.#notMoved(sid);
+    log("info", `service ${sid} - start ${verb} to node '${target}'`);
+    if (verb === "relocate" && guests.isRunning(sid)) {
+      log("info", `stopping service ${sid} (relocate)`);
+      if (!this.#stopped(sid, guests.stop(sid, undefined))) return this.#notMoved(sid);
+    }
+    if (!guests.move(sid, target)) return this.#notMoved(sid);
+    log("info", `service ${sid} - end ${verb} to node '${target}'`);
+    return "success";
+  }
+
+  #notMoved(sid: string): ExitCode {
+    this.#env.log("error", `service ${sid} not moved (migration error)`);
+    return "error";
+  }
+
+  #sayError(sid: string, uid: string): undefined {
+    if (this.#said.has(uid)) return undefined;
+    this.#said.add(uid);
+    this.#env.log(
+      "error",
+      `service ${sid} is in an error state and needs manual intervention. Look up 'ERROR RECOVERY' in the documentation.`,
+    );
+    return undefined;
+  }
+}

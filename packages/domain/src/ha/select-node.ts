@@ -1,0 +1,89 @@
+// Where a service should be. Rules narrow the nodes down, its history and the load decide among what is left.
+import type { CompiledRules } from "./compile-rules.ts";
+import type { ServiceConfig, ServiceStatus } from "./model.ts";
+import { nodesUsedBy } from "./usage.ts";
+import type { Usage } from "./usage.ts";
+
+export interface Placement {
+  readonly rules: CompiledRules;
+  readonly usage: Usage;
+  readonly online: readonly string[];
+  readonly services: Readonly<Record<string, ServiceStatus>>;
+}
+
+/**
+ * `stay`: only where it must move; `recover`: it is nowhere, the old node is as good as any; `best`: the best node
+ * whatever it is on; `next`: one that has not failed yet.
+ */
+export type SelectMode = "stay" | "recover" | "best" | "next";
+
+export function selectNode(
+  placement: Placement,
+  sid: string,
+  service: ServiceStatus,
+  config: ServiceConfig,
+  mode: SelectMode,
+): string | undefined {
+  const allowed = allowedNodes(placement, sid);
+  const tried = mode === "next" ? (service.failedNodes ?? []) : [];
+  const untried = allowed.filter((node) => !tried.includes(node));
+  const preferred = preferredNodes(placement, sid, untried, mode === "recover");
+  if (preferred.length === 0) return undefined;
+
+  if (mode === "stay" || mode === "recover") {
+    const home = service.maintenanceNode;
+    if (home !== undefined && preferred.includes(home)) return home;
+    // Without failback a service stays wherever it may be at all.
+    if (preferred.includes(service.node) || (!config.failback && allowed.includes(service.node)))
+      return service.node;
+  }
+
+  const scores = placement.usage.scores(sid);
+  const ranked = preferred.toSorted(
+    (a, b) => (scores.get(a) ?? 0) - (scores.get(b) ?? 0) || (a < b ? -1 : 1),
+  );
+  return ranked[0];
+}
+
+/** Online nodes on which the rules let it be at all. */
+export function allowedNodes(placement: Placement, sid: string): readonly string[] {
+  const home = placement.rules.nodeAffinity.get(sid);
+  const enemies = placement.rules.apart.get(sid) ?? new Set();
+  const taken = new Set(
+    [...enemies].flatMap((other) => {
+      const service = placement.services[other];
+      return service === undefined ? [] : nodesUsedBy(service);
+    }),
+  );
+  return placement.online.filter(
+    (node) => !taken.has(node) && (home?.strict !== true || home.nodes.has(node)),
+  );
+}
+
+function preferredNodes(
+  placement: Placement,
+  sid: string,
+  allowed: readonly string[],
+  anyPriority: boolean,
+): readonly string[] {
+  const home = placement.rules.nodeAffinity.get(sid);
+  // Nodes a soft rule does not name are the last resort.
+  const priority = (node: string) => (home === undefined ? 0 : (home.nodes.get(node) ?? -Infinity));
+  const named = placement.online.filter((node) => home?.strict !== true || home.nodes.has(node));
+  // A running service waits for its place rather than go to a worse one; one that is down takes what it can get.
+  const highest = Math.max(...(anyPriority ? allowed : named).map(priority));
+  const top = allowed.filter((node) => priority(node) === highest);
+
+  const mates = new Map<string, number>();
+  for (const other of placement.rules.together.get(sid) ?? []) {
+    const service = placement.services[other];
+    const node = service === undefined ? undefined : nodesUsedBy(service).at(-1);
+    if (node !== undefined && top.includes(node)) mates.set(node, (mates.get(node) ?? 0) + 1);
+  }
+  if (mates.size === 0) return top;
+  const most = Math.max(...mates.values());
+  return [...mates.keys()]
+    .filter((node) => mates.get(node) === most)
+    .toSorted()
+    .slice(0, 1);
+}

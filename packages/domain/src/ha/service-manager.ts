@@ -1,0 +1,193 @@
+// The manager: one round reads what is wanted and what the local managers did, and moves every service one step on.
+import { compileRules } from "./compile-rules.ts";
+import { Disarming } from "./disarming.ts";
+import type { HaEnvironment } from "./environment.ts";
+import { readCommands } from "./manager-commands.ts";
+import type { ManagerStatus, ServiceCommand, ServiceConfig, ServiceState, ServiceStatus } from "./model.ts";
+import { NodeStates } from "./node-states.ts";
+import { Rebalancer } from "./rebalancer.ts";
+import type { Placement } from "./select-node.ts";
+import { advance } from "./service-states.ts";
+import type { StepContext } from "./step-context.ts";
+import { Usage, nodesUsedBy } from "./usage.ts";
+
+export class Manager {
+  readonly #env: HaEnvironment;
+  readonly #status: ManagerStatus;
+  readonly #nodes: NodeStates;
+  readonly #disarming: Disarming;
+  readonly #rebalancer = new Rebalancer();
+  #orders = 0;
+  #changed = false;
+  #saidDropped = "";
+
+  constructor(env: HaEnvironment) {
+    this.#env = env;
+    this.#status = structuredClone(env.managerStatus());
+    this.#nodes = new NodeStates(env, this.#status.nodes);
+    this.#disarming = new Disarming(env, this.#status);
+    const { scheduler } = env.settings();
+    if (scheduler !== "basic") env.log("info", `using scheduler mode '${scheduler}'`);
+  }
+
+  isEmpty(): boolean {
+    return Object.keys(this.#status.services).length === 0;
+  }
+
+  /** True when the whole stack is disarmed and no watchdog is needed. */
+  round(): boolean {
+    const env = this.#env;
+    this.#checkReadable();
+    this.#nodes.update(env.members());
+    const config = env.services();
+    this.#adopt(config);
+    const fenced = new Set<string>();
+    const commands = new Map<string, ServiceCommand>();
+    const context: StepContext = {
+      env,
+      nodes: this.#nodes,
+      config,
+      commands,
+      fenced,
+      placement: () => this.#placement(config),
+      change: (sid, state, details) => this.#change(sid, state, details),
+    };
+    readCommands(context, this.#status, this.#disarming, this.#rebalancer.round(context, this.#status));
+    this.#withdrawFences();
+    if (this.#disarming.holds((sid, state) => this.#setState(sid, state, {}))) {
+      this.#fenceUnderDisarm(context);
+    } else {
+      this.#advanceAll(context);
+    }
+    this.#disarming.finish(this.#nodes);
+    this.#status.masterNode = env.node;
+    this.#status.nodes = this.#nodes.toRecord();
+    env.saveManagerStatus(structuredClone(this.#status));
+    return this.#status.disarm?.state === "disarmed";
+  }
+
+  #checkReadable(): void {
+    try {
+      this.#env.managerStatus();
+    } catch (err) {
+      this.#env.log("error", `could not read manager status: ${(err as Error).message}`);
+      throw err;
+    }
+  }
+
+  #adopt(config: ReadonlyMap<string, ServiceConfig>): void {
+    const { services } = this.#status;
+    for (const [sid, { node, state }] of [...config].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+      if (state === "ignored" || services[sid] !== undefined) continue;
+      this.#env.log("info", `adding new service '${sid}' on node '${node}'`);
+      services[sid] = {
+        node,
+        state: state === "started" ? "request_start" : "request_stop",
+        uid: this.#nextUid(),
+      };
+    }
+    for (const sid of Object.keys(services).toSorted()) {
+      const wanted = config.get(sid);
+      if (wanted !== undefined && wanted.state !== "ignored") continue;
+      const why = wanted === undefined ? "no config" : "ignored state requested";
+      this.#env.log("info", `removing stale service '${sid}' (${why})`);
+      delete services[sid];
+    }
+  }
+
+  /** A node to fence none of whose services wait for it any more needs no fencing. */
+  #withdrawFences(): void {
+    for (const node of this.#nodes.withState("fence")) {
+      const waiting = Object.values(this.#status.services).some(
+        (service) => service.state === "fence" && service.node === node,
+      );
+      if (waiting) continue;
+      this.#env.log("notice", `node '${node}' in fence state but no services to-fence! admin interference?!`);
+      this.#nodes.fence(node);
+    }
+  }
+
+  #advanceAll(context: StepContext): void {
+    // Again as long as something changes, so that a recovery does not wait for the next round; bounded, for safety.
+    for (let pass = 0; pass < 8; pass++) {
+      this.#changed = false;
+      for (const sid of Object.keys(this.#status.services).toSorted()) {
+        const service = this.#status.services[sid];
+        if (service !== undefined) advance(context, sid, service);
+      }
+      this.#fence(context);
+      if (!this.#changed) return;
+    }
+  }
+
+  /** Services that wait for a fence cannot be frozen: their node must be proven dead first. */
+  #fenceUnderDisarm(context: StepContext): void {
+    if (this.#status.disarm?.state === "disarmed" || this.#nodes.withState("fence").length === 0) return;
+    this.#fence(context);
+    for (const sid of Object.keys(this.#status.services).toSorted()) {
+      for (const state of ["fence", "recovery"]) {
+        const service = this.#status.services[sid];
+        if (service?.state === state) advance(context, sid, service);
+      }
+    }
+  }
+
+  #fence(context: StepContext): void {
+    const waiting = Object.entries(this.#status.services).filter(([, { state }]) => state === "fence");
+    for (const node of [...new Set(waiting.map(([, service]) => service.node))].toSorted()) {
+      if (context.fenced.has(node) || !this.#nodes.fence(node)) continue;
+      context.fenced.add(node);
+      this.#changed = true;
+    }
+  }
+
+  #change(sid: string, state: ServiceState, details: Partial<ServiceStatus> = {}): void {
+    const service = this.#status.services[sid];
+    if (service === undefined) return;
+    const before = service.state;
+    this.#setState(sid, state, details);
+    const text = Object.entries(details)
+      .filter(([key, value]) => value !== undefined && ["node", "target", "timeoutS"].includes(key))
+      .map(([key, value]) => `${key === "timeoutS" ? "timeout" : key} = ${String(value)}`);
+    const after = text.length === 0 ? "" : `  (${text.join(", ")})`;
+    if (before !== state) {
+      this.#env.log("info", `service '${sid}': state changed from '${before}' to '${state}'${after}`);
+    }
+    this.#changed = true;
+  }
+
+  #setState(sid: string, state: ServiceState, details: Partial<ServiceStatus>): void {
+    const service = this.#status.services[sid];
+    if (service === undefined) return;
+    const { failedNodes, maintenanceNode } = service;
+    this.#status.services[sid] = {
+      node: service.node,
+      ...(failedNodes === undefined ? {} : { failedNodes }),
+      ...(maintenanceNode === undefined ? {} : { maintenanceNode }),
+      ...details,
+      state,
+      uid: this.#nextUid(),
+    };
+  }
+
+  /** Unique over masters: each names itself and the time it began the order. */
+  #nextUid(): string {
+    return `${this.#env.node}-${this.#env.now()}-${++this.#orders}`;
+  }
+
+  #placement(config: ReadonlyMap<string, ServiceConfig>): Placement {
+    const online = this.#nodes.online();
+    const usage = new Usage(this.#env, online);
+    for (const [sid, service] of Object.entries(this.#status.services)) usage.add(sid, nodesUsedBy(service));
+    const rules = compileRules(
+      this.#env
+        .rules()
+        .map((rule) => ({ ...rule, resources: rule.resources.filter((sid) => config.has(sid)) })),
+      [...this.#env.members().keys()],
+    );
+    const dropped = rules.dropped.map(({ id, reason }) => `ignoring rule '${id}', because ${reason}`);
+    if (dropped.join() !== this.#saidDropped) for (const text of dropped) this.#env.log("notice", text);
+    this.#saidDropped = dropped.join();
+    return { rules, usage, online, services: this.#status.services };
+  }
+}

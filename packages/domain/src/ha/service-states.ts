@@ -1,0 +1,160 @@
+// The states of a service as a table: for each, what may follow and why.
+import type { StepContext } from "./step-context.ts";
+import type { ExitCode, ServiceConfig, ServiceState, ServiceStatus } from "./model.ts";
+import { carryOutCommand, placeService } from "./service-moves.ts";
+import { selectNode } from "./select-node.ts";
+
+type Step = (context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig) => void;
+
+const steps: Record<ServiceState, Step> = {
+  request_start: requestStart,
+  request_start_balance: moving,
+  started,
+  request_stop: requestStop,
+  stopped,
+  migrate: moving,
+  relocate: moving,
+  freeze: frozen,
+  fence: fenced,
+  recovery,
+  error: failed,
+};
+
+export function advance(context: StepContext, sid: string, service: ServiceStatus): void {
+  const config = context.config.get(sid);
+  if (config === undefined) return;
+  if (freezes(context, service)) return context.change(sid, "freeze");
+  steps[service.state](context, sid, service, config);
+}
+
+/** The local manager there is restarted, or goes down under a policy that keeps services where they are. */
+function freezes(context: StepContext, service: ServiceStatus): boolean {
+  if (!["started", "stopped", "request_stop"].includes(service.state)) return false;
+  return context.nodes.isOnline(service.node) && context.env.localStatus(service.node)?.mode === "restart";
+}
+
+/** True when its node is away: then nothing else can be done but, in time, fence it. */
+function lost(context: StepContext, sid: string, service: ServiceStatus): boolean {
+  if (context.nodes.isLost(service.node)) {
+    context.change(sid, "fence");
+    return true;
+  }
+  return !context.nodes.isOperational(service.node);
+}
+
+function resultOf(context: StepContext, service: ServiceStatus): ExitCode | undefined {
+  return context.env.localStatus(service.node)?.results[service.uid]?.exit;
+}
+
+function afterMove(config: ServiceConfig): ServiceState {
+  return config.state === "started" ? "started" : "request_stop";
+}
+
+function requestStart(
+  context: StepContext,
+  sid: string,
+  service: ServiceStatus,
+  config: ServiceConfig,
+): void {
+  if (context.env.settings().rebalanceOnStart) {
+    const best = selectNode(context.placement(), sid, service, config, "best");
+    const text = `service ${sid}: re-balance selected`;
+    if (best !== undefined && best !== service.node) {
+      context.env.log("info", `${text} new node ${best} for startup`);
+      return context.change(sid, "request_start_balance", { node: service.node, target: best });
+    }
+    context.env.log("info", `${text} current node ${service.node} for startup`);
+  }
+  context.change(sid, "started", { node: service.node });
+}
+
+function started(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+  if (lost(context, sid, service)) return;
+  if (carryOutCommand(context, sid, service)) return;
+  if (config.state !== "started") return context.change(sid, "request_stop");
+  placeService(context, sid, service, config, resultOf(context, service));
+}
+
+function requestStop(context: StepContext, sid: string, service: ServiceStatus): void {
+  if (lost(context, sid, service)) return;
+  const exit = resultOf(context, service);
+  if (exit === undefined || exit === "tryAgain") return;
+  if (exit === "success") return context.change(sid, "stopped");
+  context.env.log("error", `service '${sid}' stop failed (exit code 1)`);
+  context.change(sid, "error");
+}
+
+function stopped(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+  if (config.state === "started" && !context.commands.has(sid)) {
+    return context.change(sid, "request_start", { node: service.node });
+  }
+  // Nobody wants a disabled one: it may stay on a dead node. Others are brought to a living one.
+  if (!context.nodes.isOperational(service.node)) {
+    if (config.state !== "disabled") lost(context, sid, service);
+    return;
+  }
+  carryOutCommand(context, sid, service);
+}
+
+function moving(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+  if (lost(context, sid, service)) return;
+  const exit = resultOf(context, service);
+  if (exit === undefined || exit === "tryAgain") return;
+  // A local manager that died after the move finds the service gone when it repeats the order: that is success, too.
+  const there = exit === "wrongNode" && config.node === service.target;
+  if ((exit === "success" || there) && service.target !== undefined) {
+    return context.change(sid, afterMove(config), { node: service.target });
+  }
+  if (exit === "wrongNode") {
+    context.env.log("error", `service '${sid}' - migration failed: service registered on wrong node!`);
+    return context.change(sid, "error");
+  }
+  context.env.log("error", `service '${sid}' - migration failed (exit code 1)`);
+  context.change(sid, afterMove(config), { node: service.node });
+}
+
+function frozen(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+  // A move may have ended while nobody looked: where its configuration is, there it is.
+  const { node } = config;
+  if (!context.nodes.isOnline(node)) return;
+  const mode = context.env.localStatus(node)?.mode;
+  if (mode === "restart" || mode === "shutdown") return;
+  context.change(sid, afterMove(config), node === service.node ? {} : { node });
+}
+
+function fenced(context: StepContext, sid: string, service: ServiceStatus): void {
+  if (context.fenced.has(service.node)) context.change(sid, "recovery");
+}
+
+function recovery(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+  const { env, nodes } = context;
+  const target = selectNode(context.placement(), sid, service, config, "recover");
+  if (target === undefined) {
+    const from = `from fenced node '${service.node}'`;
+    env.log("error", `recovering service '${sid}' ${from} failed, no recovery node found`);
+    // Nothing is left to wait for when nobody wants it.
+    if (config.state === "disabled") context.change(sid, "stopped");
+    return;
+  }
+  if (target === service.node) {
+    env.log("info", `recover service '${sid}' to previous failed and fenced node '${target}' again`);
+  } else {
+    env.log("info", `recover service '${sid}' from fenced node '${service.node}' to node '${target}'`);
+    env.takeOver(sid, service.node, target);
+  }
+  const lock = env.clearGuestLock(sid);
+  if (lock !== undefined) {
+    env.log("warning", `removed leftover lock '${lock}' from recovered service '${sid}' to allow its start.`);
+  }
+  const left = nodes.of(service.node) === "maintenance" ? service.node : undefined;
+  context.change(sid, afterMove(config), {
+    node: target,
+    ...(left === undefined ? {} : { maintenanceNode: left }),
+  });
+}
+
+function failed(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+  // Only the operator can say that it is safe: he does by disabling it.
+  if (config.state !== "disabled") return;
+  context.change(sid, "stopped", config.node === service.node ? {} : { node: config.node });
+}

@@ -1,0 +1,40 @@
+// What a simulation starts from: hardware, services, settings, and the script of events.
+import type { HaSettings, Load, ManagerStatus, ServiceConfig } from "../model.ts";
+import type { Rules } from "../rules.ts";
+
+export interface Scenario {
+  readonly hardware: ReadonlyMap<
+    string,
+    { readonly power: boolean; readonly network: boolean; readonly capacity: Load }
+  >;
+  readonly services: ReadonlyMap<string, ServiceConfig>;
+  readonly configured: ReadonlyMap<string, Load>;
+  readonly measured: ReadonlyMap<string, Load>;
+  readonly rules: Rules;
+  readonly settings: HaSettings;
+  readonly manager: ManagerStatus;
+  /** One list of commands after the other, a few rounds apart. */
+  readonly script: readonly (readonly string[])[];
+}
+
+export interface LogLine {
+  readonly level: string;
+  readonly atS: number;
+  readonly who: string;
+  readonly text: string;
+}
+
+export const defaultSettings: HaSettings = {
+  shutdownPolicy: "conditional",
+  scheduler: "basic",
+  rebalanceOnStart: false,
+  autoRebalance: undefined,
+};
+
+export const defaultService: Omit<ServiceConfig, "node"> = {
+  state: "started",
+  maxRestart: 1,
+  maxRelocate: 1,
+  failback: true,
+  autoRebalance: true,
+};

@@ -1,0 +1,188 @@
+// Runs a scenario in virtual time: every node's processes take a second each, a round of all takes 20 seconds at least,
+// and the next list of commands comes after five rounds.
+import { Coordinator } from "../coordinator.ts";
+import { LocalManager } from "../local-manager.ts";
+import { executeServiceCommand } from "./service-command.ts";
+import { FailingGuests } from "./failing-guest.ts";
+import { nodeEnvironment } from "./node-environment.ts";
+import type { Scenario } from "./scenario.ts";
+import { World } from "./world.ts";
+
+const roundS = 20;
+const roundsPerCommands = 5;
+const quietS = 500;
+const limitS = 100_000;
+
+interface Processes {
+  crm?: Coordinator | undefined;
+  lrm?: LocalManager | undefined;
+  ending?: "shutdown" | "reboot" | "restart" | undefined;
+}
+
+export class Simulation {
+  readonly world: World;
+  readonly #faults = new FailingGuests();
+  readonly #processes = new Map<string, Processes>();
+  #skipCrmRounds = 0;
+
+  constructor(scenario: Scenario) {
+    this.world = new World(scenario);
+  }
+
+  /** Plays the whole script and lets things settle. */
+  run(): World {
+    const { world } = this;
+    world.say("info", "hardware", "starting simulation");
+    const script = [...world.scenario.script];
+    let rounds = 0;
+    let delayUntilS = 0;
+    let lastCommandS = 0;
+    // The first list comes one round after the start.
+    this.round();
+    while (world.nowS < limitS) {
+      if (world.nowS >= delayUntilS) {
+        if (rounds % roundsPerCommands === 0) {
+          const commands = script.shift();
+          if (commands === undefined && world.nowS - lastCommandS > quietS) break;
+          for (const command of commands ?? []) {
+            lastCommandS = world.nowS;
+            const delay = /^delay\s+(\d+)$/.exec(command);
+            if (delay === null) this.execute(command, "cmdlist");
+            else {
+              world.say("info", "cmdlist", `execute ${command}`);
+              delayUntilS = world.nowS + Number(delay[1]);
+            }
+          }
+        }
+        rounds++;
+      }
+      this.round();
+    }
+    world.say("info", "hardware", "exit simulation - done");
+    return world;
+  }
+
+  round(): void {
+    const { world } = this;
+    const end = world.nowS + roundS;
+    const skipCrm = this.#skipCrmRounds > 0;
+    if (skipCrm) {
+      this.#skipCrmRounds--;
+      world.say("info", "run-loop", "skipping CRM round");
+    }
+    for (const node of world.names()) {
+      const processes = this.#of(node);
+      if (processes.crm !== undefined && !skipCrm) {
+        const goesOn = processes.crm.round();
+        world.nowS++;
+        if (!goesOn) this.#crmEnded(node);
+      }
+      const lrm = this.#of(node).lrm;
+      if (lrm !== undefined) {
+        const goesOn = lrm.round();
+        world.nowS++;
+        if (!goesOn) this.#lrmEnded(node);
+      }
+      if (world.watchdogBites(node)) {
+        world.say("info", "watchdog", `execute power ${node} off`);
+        this.#powerOff(node);
+        world.say("info", "hardware", `server '${node}' stopped by poweroff (watchdog)`);
+      }
+    }
+    world.nowS = Math.max(end, world.nowS);
+  }
+
+  execute(command: string, by: string): void {
+    const { world } = this;
+    world.say("info", by, `execute ${command}`);
+    const [verb = "", subject = "", first = "", second = ""] = command.split(/\s+/);
+    if (verb === "service") return executeServiceCommand(world, command);
+    if (verb === "skip-round") {
+      this.#skipCrmRounds = Number(first);
+      return;
+    }
+    const node = world.nodes.get(subject);
+    if (node === undefined) throw new Error(`simulation: no such node in command '${command}'`);
+    switch (verb) {
+      case "power":
+        return first === "on" ? this.#powerOn(subject) : this.#powerOff(subject);
+      case "network":
+        node.network = first === "on";
+        return;
+      case "cfs":
+        if (first === "rw") node.storeFails = second === "fail";
+        else node.storeStale = second === "fail";
+        return;
+      case "shutdown":
+      case "reboot":
+        return this.#shutDown(subject, verb);
+      case "restart-lrm":
+        return this.#shutDown(subject, "restart");
+      case "crm":
+        return this.#crmCommand(subject, first, second);
+      default:
+        throw new Error(`simulation: unknown command '${command}'`);
+    }
+  }
+
+  #crmCommand(node: string, first: string, second: string): void {
+    if (first === "stop") return this.#of(node).crm?.requestShutdown();
+    const argument = first.endsWith("-node-maintenance") ? node : second;
+    this.world.commands.push(`${first} ${argument}`.trim());
+  }
+
+  #of(node: string): Processes {
+    const processes = this.#processes.get(node) ?? {};
+    this.#processes.set(node, processes);
+    return processes;
+  }
+
+  #powerOn(node: string): void {
+    const hardware = this.world.nodes.get(node);
+    if (hardware === undefined || hardware.power) return;
+    hardware.power = true;
+    hardware.network = true;
+    this.#processes.set(node, {
+      crm: new Coordinator(nodeEnvironment(this.world, this.#faults, node, "crm")),
+      lrm: this.#newLrm(node),
+    });
+  }
+
+  #newLrm(node: string): LocalManager {
+    return new LocalManager(nodeEnvironment(this.world, this.#faults, node, "lrm"));
+  }
+
+  #powerOff(node: string): void {
+    const processes = this.#of(node);
+    if (processes.crm !== undefined) this.world.say("info", `${node}/crm`, "killed by poweroff");
+    if (processes.lrm !== undefined) this.world.say("info", `${node}/lrm`, "killed by poweroff");
+    this.#processes.delete(node);
+    this.world.cutPower(node);
+  }
+
+  #shutDown(node: string, how: "shutdown" | "reboot" | "restart"): void {
+    const processes = this.#of(node);
+    processes.ending = how;
+    processes.lrm?.requestShutdown(how);
+  }
+
+  #lrmEnded(node: string): void {
+    const processes = this.#of(node);
+    processes.lrm = undefined;
+    this.world.say("info", `${node}/lrm`, "exit (loop end)");
+    if (processes.ending === "restart") {
+      processes.ending = undefined;
+      processes.lrm = this.#newLrm(node);
+    } else if (processes.ending !== undefined) this.execute(`crm ${node} stop`, processes.ending);
+  }
+
+  #crmEnded(node: string): void {
+    const processes = this.#of(node);
+    processes.crm = undefined;
+    this.world.say("info", `${node}/crm`, "exit (loop end)");
+    const { ending } = processes;
+    if (ending === undefined || ending === "restart") return;
+    this.execute(`power ${node} off`, ending);
+    if (ending === "reboot") this.execute(`power ${node} on`, ending);
+  }
+}
