@@ -8,7 +8,7 @@ import { generateConfig } from "../../packages/talos/src/config/generate-config.
 import { configInputs, type ConfigInputs } from "../../packages/talos/src/config/inputs.ts";
 import { contractOf } from "../../packages/talos/src/contract/contracts.ts";
 import { applyPatches } from "../../packages/talos/src/patch/apply-patches.ts";
-import { parseBundle } from "../../packages/talos/src/secrets/bundle-file.ts";
+import { parseBundle, writeBundle } from "../../packages/talos/src/secrets/bundle-file.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const suite = join(process.env["GPVE_SUITES"] ?? resolve(root, "../shared/suites"), "talos-config");
@@ -37,6 +37,11 @@ const overrides: Partial<ConfigInputs> = {
   cni: { type: "custom", url: "https://example.com/cni.yaml" },
   registryMirrors: { "ghcr.io": [`https://${standInHost}`] },
 };
+
+test.skipIf(!present)("Talos' own secrets bundle is written as it was read", () => {
+  const text = read("secrets.yaml");
+  expect(writeBundle(parseBundle(text))).toBe(text.replace(/^#.*\n/gm, ""));
+});
 
 describe.skipIf(!present)("Talos' own machine configurations", () => {
   let same = 0;

@@ -1,0 +1,58 @@
+// From cluster.yaml to what a machine configuration is made from.
+import { isIPv6 } from "node:net";
+import { type ConfigInputs, configInputs } from "../config/inputs.ts";
+import { contracts } from "../contract/contracts.ts";
+import { schematicId } from "../image/schematic.ts";
+import type { SecretsBundle } from "../secrets/bundle.ts";
+import type { Cluster } from "./parse-cluster.ts";
+
+/** `extensions` are those of the machine's pool beside the cluster's own. */
+export function clusterInputs(
+  cluster: Cluster,
+  secrets: SecretsBundle,
+  extensions: readonly string[] = [],
+): ConfigInputs {
+  const { network, endpoint, talos, addons } = cluster;
+  const workers = cluster.pools.reduce((sum, pool) => sum + pool.count, 0);
+  const host = endpointAddress(cluster);
+  return configInputs({
+    contract: contracts[cluster.versions.contract],
+    secrets,
+    clusterName: cluster.metadata.name,
+    endpoint: `https://${isIPv6(host) ? `[${host}]` : host}:${endpoint.port}`,
+    kubernetesVersion: cluster.versions.kubernetes,
+    dnsDomain: network.dnsDomain,
+    podSubnets: network.podCIDRs,
+    serviceSubnets: network.serviceCIDRs,
+    // The host of the endpoint is no name of the machines' own API by itself.
+    extraSans: [...new Set([host, ...endpoint.extraSANs])],
+    // Without workers nothing could run anywhere else.
+    allowSchedulingOnControlPlanes: cluster.controlPlane.schedulable || workers === 0,
+    installImage: installerImage(cluster, extensions),
+    // Cilium comes as an add-on and does kube-proxy's work.
+    cni: addons.cni.type === "flannel" ? { type: "flannel" } : { type: "none" },
+    kubeProxy: addons.cni.type !== "cilium",
+    registryMirrors: talos.registries.mirrors,
+    discovery: talos.discovery.enabled,
+    kubeSpan: talos.kubespan ? true : undefined,
+  });
+}
+
+/** What upgrades install: of the platform, or the machine would lose its addresses with it. */
+export function installerImage(
+  { image, versions }: Pick<Cluster, "image" | "versions">,
+  extensions: readonly string[] = [],
+): string {
+  const id = schematicId({
+    extensions: [...image.extensions, ...extensions],
+    kernelArgs: image.kernelArgs,
+  });
+  const host = new URL(image.factory).host;
+  const version = versions.talos.replace(/^v?/, "v");
+  return `${host}/${image.platform}-installer${image.secureboot ? "-secureboot" : ""}/${id}:${version}`;
+}
+
+/** One of the three is there: cluster-rules.ts has seen to it. */
+function endpointAddress({ endpoint }: Pick<Cluster, "endpoint">): string {
+  return endpoint.vip ?? endpoint.loadBalancer?.address ?? endpoint.dns ?? "";
+}
