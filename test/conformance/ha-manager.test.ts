@@ -3,6 +3,7 @@
 // ever run twice. And their rule files, which must compile to the same and drop the same rules.
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { afterAll, describe, expect, test } from "vitest";
 import { compileRules } from "@gpve/domain/ha/compile-rules.ts";
 import { parseRules } from "@gpve/domain/ha/rules.ts";
@@ -20,13 +21,19 @@ if (!present) {
 }
 const folders = present ? readdirSync(suite).toSorted() : [];
 
-/** Where we end otherwise on purpose: what the log expected says there, and the reason. */
+/** Where we end otherwise on purpose: what their log or ours says there, and the reason. */
 const deliberate: readonly { readonly says: string; readonly reason: string }[] = [
   {
     says: "migration failed: service registered on wrong node!",
     reason:
       "a move that had ended when its result was lost counts as done, since the configuration is at the target: " +
       "the service runs there instead of waiting in error for the operator",
+  },
+  {
+    says: "they cannot be proven stopped",
+    reason:
+      "guests that ran without lease and watchdog on a node that was then cut off may still run: they are not started " +
+      "elsewhere before that node is back",
   },
 ];
 
@@ -62,13 +69,19 @@ describe.skipIf(!present)("PVE's own HA scenarios", () => {
       // Our own log tells the truth about our own cluster.
       for (const [sid, { runsOn }] of Object.entries(end.services))
         expect([sid, runsOn]).toEqual([sid, world.runsOn(sid) ?? ""]);
-      const purpose = deliberate.find(({ says }) => expected.some(({ text }) => text.includes(says)));
-      if (purpose !== undefined) different.push([name, purpose.reason]);
-      if (purpose !== undefined || notYet.includes(name)) {
-        expect(end).not.toEqual(endOf(scenario, expected));
+      const wantedEnd = endOf(scenario, expected);
+      const purpose = deliberate.find(({ says }) =>
+        [...expected, ...world.log].some(({ text }) => text.includes(says)),
+      );
+      if (purpose !== undefined && !isDeepStrictEqual(end, wantedEnd)) {
+        different.push([name, purpose.reason]);
         return;
       }
-      expect(end).toEqual(endOf(scenario, expected));
+      if (notYet.includes(name)) {
+        expect(end).not.toEqual(wantedEnd);
+        return;
+      }
+      expect(end).toEqual(wantedEnd);
       passed.push(name);
       if (JSON.stringify(world.log.map(line)) !== JSON.stringify(expected.map(line))) otherWords.push(name);
     });

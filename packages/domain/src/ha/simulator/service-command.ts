@@ -36,7 +36,10 @@ export function executeServiceCommand(world: World, command: string): void {
       world.services.delete(sid);
       return;
     case "lock":
-      world.guestLocks.set(sid, "backup");
+      world.guestLocks.set(sid, rest[0] ?? "backup");
+      return;
+    case "unlock":
+      world.guestLocks.delete(sid);
       return;
     case "manual-migrate": {
       const ran = world.runsOn(sid) !== undefined;

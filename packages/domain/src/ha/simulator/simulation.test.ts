@@ -105,6 +105,18 @@ describe("a lost node", () => {
 });
 
 describe("operators", () => {
+  test("stop and start the coordinator of a node: another is the master meanwhile", () => {
+    const script = [
+      ["crm node1 stop"],
+      ["crm node1 start", "service vm:101 lock"],
+      ["power node1 off"],
+      ["service vm:101 unlock"],
+    ];
+    const world = play({ services: { "vm:101": { node: "node3" } }, script });
+    expect(world.manager.masterNode).toBe("node2");
+    expect(where(world)).toEqual({ "vm:101": "started node3 node3" });
+  });
+
   test("move, stop, disable, ignore and delete services", () => {
     const services = Object.fromEntries(
       ["vm:101", "vm:102", "vm:103", "vm:104", "vm:105"].map((sid) => [sid, { node: "node1" }]),

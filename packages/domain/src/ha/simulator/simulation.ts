@@ -126,7 +126,12 @@ export class Simulation {
   }
 
   #crmCommand(node: string, first: string, second: string): void {
-    if (first === "stop") return this.#of(node).crm?.requestShutdown();
+    const processes = this.#of(node);
+    if (first === "stop") return processes.crm?.requestShutdown();
+    if (first === "start") {
+      if (this.world.nodes.get(node)?.power === true) processes.crm ??= this.#newCrm(node);
+      return;
+    }
     const argument = first.endsWith("-node-maintenance") ? node : second;
     this.world.commands.push(`${first} ${argument}`.trim());
   }
@@ -143,9 +148,13 @@ export class Simulation {
     hardware.power = true;
     hardware.network = true;
     this.#processes.set(node, {
-      crm: new Coordinator(nodeEnvironment(this.world, this.#faults, node, "crm")),
+      crm: this.#newCrm(node),
       lrm: this.#newLrm(node),
     });
+  }
+
+  #newCrm(node: string): Coordinator {
+    return new Coordinator(nodeEnvironment(this.world, this.#faults, node, "crm"));
   }
 
   #newLrm(node: string): LocalManager {
