@@ -216,6 +216,40 @@ describe("$patch: delete", () => {
     ).toMatchObject([{ machine: { network: { nameservers: ["c"] } } }]);
   });
 
+  test("leaves out lists and free maps that it empties, but not sections", () => {
+    const emptied = `machine:
+  network: {hostname: a}
+  nodeLabels: {x: ""}
+  files: [{path: /a}]
+`;
+    const patch = `machine:
+  network: {hostname: {$patch: delete}}
+  nodeLabels: {x: {$patch: delete}}
+  files: [{path: /a, $patch: delete}]
+`;
+    expect(result(emptied, patch)).toEqual([{ machine: { network: {} } }]);
+  });
+
+  test("makes room for an item of the same name", () => {
+    expect(
+      result(
+        "machine: {network: {interfaces: [{interface: eth0, dhcp: true}, {interface: eth1}]}}",
+        "machine: {network: {interfaces: [{interface: eth0, $patch: delete}, {interface: eth1, mtu: 9}, {interface: eth0, dummy: true}]}}",
+      ),
+    ).toEqual([
+      {
+        machine: {
+          network: {
+            interfaces: [
+              { interface: "eth1", mtu: 9 },
+              { interface: "eth0", dummy: true },
+            ],
+          },
+        },
+      },
+    ]);
+  });
+
   test("of what is not there is an error that names the place", () => {
     expect(() => result(config, "machine: {network: {kubespan: {$patch: delete}}}")).toThrow(
       "patch 1 deletes v1alpha1 machine network kubespan, which is not there",

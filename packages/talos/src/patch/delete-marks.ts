@@ -79,16 +79,51 @@ function refuseInnerMarks(node: Traced, path: readonly string[]): void {
   for (const child of children) refuseInnerMarks(child, path);
 }
 
+/**
+ * Fields that hold names of the user's choice. Talos leaves them out once they are empty; a section of fixed fields
+ * stays, as `{}`.
+ */
+const freeMaps: ReadonlySet<string> = new Set([
+  "annotations",
+  "env",
+  "extraArgs",
+  "labels",
+  "mirrors",
+  "nodeAnnotations",
+  "nodeLabels",
+  "nodeTaints",
+  "params",
+  "sysctls",
+  "sysfs",
+  "taints",
+]);
+
 /** False when there is nothing at that place. */
 export function deleteFrom(document: TracedMap, { path, item }: Deletion): boolean {
-  const parentPath = item === undefined ? path.slice(0, -1) : path;
-  let node: Traced | undefined = document;
-  for (const key of parentPath) node = node === undefined ? undefined : childOf(node, key);
-  if (item !== undefined) {
-    if (node?.kind !== "list") return false;
-    const index = node.items.findIndex((candidate) => textOf(childOf(candidate, item.key)) === item.value);
-    if (index >= 0) node.items.splice(index, 1);
-    return index >= 0;
+  const containerPath = item === undefined ? path.slice(0, -1) : path;
+  const container = nodeAt(document, containerPath);
+  if (item === undefined) {
+    if (container?.kind !== "map" || !container.entries.delete(path.at(-1) ?? "")) return false;
+    if (freeMaps.has(containerPath.at(-1) ?? "")) dropIfEmpty(document, containerPath);
+    return true;
   }
-  return node?.kind === "map" && node.entries.delete(path.at(-1) ?? "");
+  if (container?.kind !== "list") return false;
+  const index = container.items.findIndex((candidate) => textOf(childOf(candidate, item.key)) === item.value);
+  if (index < 0) return false;
+  container.items.splice(index, 1);
+  dropIfEmpty(document, containerPath);
+  return true;
+}
+
+function dropIfEmpty(document: TracedMap, path: readonly string[]): void {
+  const node = nodeAt(document, path);
+  const size = node?.kind === "list" ? node.items.length : node?.kind === "map" ? node.entries.size : 1;
+  const parent = nodeAt(document, path.slice(0, -1));
+  if (size === 0 && parent?.kind === "map") parent.entries.delete(path.at(-1) ?? "");
+}
+
+function nodeAt(document: TracedMap, path: readonly string[]): Traced | undefined {
+  let node: Traced | undefined = document;
+  for (const key of path) node = node === undefined ? undefined : childOf(node, key);
+  return node;
 }
