@@ -96,9 +96,12 @@ describe("what is not on the disk yet", () => {
     const written = write(store, "/a");
     await turns();
     const read = store.range({ key: utf8("/a") });
-    const behind = write(store, "/b");
+    const gathered = write(store, "/b");
+    await turns();
+    const queued = write(store, "/c");
     syncs.shift()?.(new Error("EIO: i/o error"));
-    for (const promise of [written, read, behind, seen, store.revision(), write(store, "/c")])
+    expect(syncs).toEqual([]);
+    for (const promise of [written, read, gathered, queued, seen, store.revision(), write(store, "/d")])
       await expect(promise).rejects.toMatchObject({
         code: "store.unavailable",
         message: expect.stringContaining("EIO") as string,

@@ -221,25 +221,29 @@ class SqliteStore implements Store {
     while (this.#queue.length > 0) this.#flush();
     this.#closed = closedError(this.#path);
     await this.#order.settled().catch((err: unknown) => ignore(err, "whoever waited was told"));
-    this.#end(this.#closed);
+    if (this.#closed.cause === undefined) {
+      this.#end(this.#closed);
+      this.#wal.close();
+      this.#db.close();
+    }
   }
 
-  /** After a failed sync nobody knows what the disk has: the next start reads what is really there. */
+  /**
+   * After a failed sync nobody knows what the disk has: the next start reads what is really there. The database stays
+   * open until the process ends, because closing it would copy pages of the log that may be lost.
+   */
   #giveUp(cause: Error): AppError {
     const text = `the store ${this.#path} could not be written to its disk and is closed: ${messageOf(cause)}; check the disk, then restart`;
     const told = new AppError("store.unavailable", text, { cause });
-    const isNew = this.#closed === undefined;
     this.#closed = told;
     for (const write of this.#queue.splice(0)) write.fail(told);
-    if (isNew) this.#end(told);
+    this.#end(told);
     return told;
   }
 
   #end(reason: AppError): void {
     this.#leases.stop();
     this.#hub.close(reason);
-    this.#wal.close();
-    this.#db.close();
   }
 
   #check(options?: CallOptions): void {
