@@ -91,10 +91,10 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "the permission of a method is not asked for",
-    file: "packages/server/src/presentation/http/pve/execute.ts",
-    find: "  deps.authorize(method.permissions, request.params, auth.actor, access);\n",
-    replace: "",
-    tests: ["packages/server/src/presentation/http/pve"],
+    file: "packages/domain/src/access/decision.ts",
+    find: "  checkPermission(permission, params, subject);\n",
+    replace: "  void permission;\n",
+    tests: ["packages/domain/src/access/decision.test.ts"],
   },
   {
     name: "a call leaves no audit record",

@@ -29,7 +29,8 @@ describe.skipIf(missing !== undefined)("the supervisor", () => {
   });
   afterAll(() => {
     for (const pid of children) process.kill(pid, "SIGKILL");
-    rmSync(folder, { recursive: true, force: true });
+    // Those that were killed may still be at it for a moment.
+    rmSync(folder, { recursive: true, force: true, maxRetries: 20 });
   });
 
   /** The first line it says about a spec. */
