@@ -1,7 +1,12 @@
 // What the agent of a node may see and change in the cluster's store. Everything that is not named here is not there
 // for it. Which guests are a node's own is said by the guest's record and by servers, never by the agent: a record keeps
 // its node, and a new one is made only for a VMID that a server told this node to use.
-import { guestCollection, goneGuestCollection } from "@gpve/domain/guest/guest-record.ts";
+import {
+  decodeGuest,
+  guestCollection,
+  goneGuestCollection,
+  type GuestRecord,
+} from "@gpve/domain/guest/guest-record.ts";
 import { agentCorner } from "@gpve/domain/node/record.ts";
 import { permitCollection } from "./guest-permits.ts";
 
@@ -36,10 +41,8 @@ export function agentKeyRules(node: string) {
       prefix: guestCollection.prefix,
       notes: [goneGuestCollection.prefix],
       ownerOf: (value: Uint8Array, id: string): string | undefined => {
-        const guest = parsed(value);
-        return guest?.["vmid"] === Number(id) && typeof guest["node"] === "string"
-          ? guest["node"]
-          : undefined;
+        const guest = guestOf(value);
+        return guest?.vmid === Number(id) ? guest.node : undefined;
       },
       permits: {
         prefix: permitCollection.prefix,
@@ -48,6 +51,15 @@ export function agentKeyRules(node: string) {
     },
     leases: `/gpve/.leases/${node}/`,
   };
+}
+
+/** One that nobody can read is nobody's: stored once, it would stand in the way of every list of guests. */
+function guestOf(value: Uint8Array): GuestRecord | undefined {
+  try {
+    return decodeGuest(parsed(value));
+  } catch {
+    return undefined;
+  }
 }
 
 function parsed(value: Uint8Array): Readonly<Record<string, unknown>> | undefined {
