@@ -23,7 +23,7 @@ export const STRANGER_LIMITS: StrangerLimits = {
 
 const CHECK_EVERY_MS = 250;
 /** In its grace time an address may have this many times its number. */
-const BURST = 4;
+const BURST = 2;
 
 interface Stranger {
   readonly socket: Socket;
