@@ -195,6 +195,31 @@ describe.skipIf(missing !== undefined)("a confined guest", () => {
 
   it("changes its share of the host while it runs", () => {
     guest.setLimits({ cpuUnits: 200, cpuLimit: 0.5, memoryMaxBytes: 512 * 1024 * 1024 });
+    expect(limitsOf(guest.pid)).toEqual({ share: "200", quota: "50000", memory: 512 * 1024 * 1024 });
     guest.setLimits({ cpuLimit: 0, memoryMaxBytes: 0 });
+    expect(limitsOf(guest.pid)).toMatchObject({
+      share: "200",
+      quota: expect.stringMatching(/^(max|-1)$/) as string,
+    });
+    expect(limitsOf(guest.pid).memory).toBeGreaterThan(2 ** 60);
   });
 });
+
+/** As the kernel has them, on either version of cgroups. */
+function limitsOf(pid: number): { share: string; quota: string; memory: number } {
+  const groups = readFileSync(`/proc/${pid}/cgroup`, "utf8");
+  const read = (controller: string, one: string, two: string): string => {
+    const first = new RegExp(`^\\d+:(?:[^:]*,)?${controller}(?:,[^:]*)?:(.*)$`, "m").exec(groups)?.[1];
+    const file =
+      first === undefined
+        ? join("/sys/fs/cgroup", /^0::(.*)$/m.exec(groups)?.[1] ?? "", two)
+        : join("/sys/fs/cgroup", controller, first, one);
+    return readFileSync(file, "utf8").trim();
+  };
+  const memory = read("memory", "memory.limit_in_bytes", "memory.max");
+  return {
+    share: read("cpu", "cpu.shares", "cpu.weight"),
+    quota: read("cpu", "cpu.cfs_quota_us", "cpu.max").split(" ")[0] ?? "",
+    memory: memory === "max" ? Number.POSITIVE_INFINITY : Number(memory),
+  };
+}
