@@ -209,7 +209,7 @@ describe("changes", () => {
   test("folding them into the changelog groups them by kind below Unreleased", () => {
     const changes = [
       parseChange("kind: fixed\n\nA thing\nworks.\n"),
-      parseChange("added: Another thing."),
+      parseChange("kind: added\n\nAnother thing."),
       parseChange("kind: fixed\n\nMore."),
     ];
     const section = releaseSection("1.2.0", "2026-01-02", changes);
@@ -225,10 +225,14 @@ describe("changes", () => {
     expect(() => foldInto("# Changelog\n", section)).toThrow("Unreleased");
   });
 
-  test.each(["", "kind: nice\n\nA.", "kind: fixed\n\nA.\n\nB.", "kind: fixed\n\nno end", "just text."])(
-    "refuses %j",
-    (source) => expect(() => parseChange(source)).toThrow(),
-  );
+  test.each([
+    "",
+    "kind: nice\n\nA.",
+    "kind: fixed\n\nA.\n\nB.",
+    "kind: fixed\n\nno end",
+    "just text.",
+    "added: In one line.",
+  ])("refuses %j", (source) => expect(() => parseChange(source)).toThrow());
 
   test("the changelog has a place for them", () =>
     expect(read("CHANGELOG.md")).toContain("\n## [Unreleased]\n"));

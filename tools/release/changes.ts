@@ -1,6 +1,6 @@
 // One user-visible change per file in changes/: its kind and a sentence a user understands.
 //
-//   kind: added            or in one line:   added: A sentence.
+//   kind: added
 //
 //   A sentence.
 
@@ -14,11 +14,11 @@ export interface Change {
 
 /** Throws with the reason when the file is not as described above. */
 export function parseChange(source: string): Change {
-  const match = /^(?:kind: (\w+)\n\n|(\w+): )([\s\S]+)$/.exec(source.trim());
+  const match = /^kind: (\w+)\n\n([\s\S]+)$/.exec(source.trim());
   if (match === null) throw new Error('must begin with "kind: added" and an empty line');
-  const kind = CHANGE_KINDS.find((known) => known === (match[1] ?? match[2]));
+  const kind = CHANGE_KINDS.find((known) => known === match[1]);
   if (kind === undefined) throw new Error(`kind must be one of ${CHANGE_KINDS.join(", ")}`);
-  const text = (match[3] ?? "").trim();
+  const text = (match[2] ?? "").trim();
   if (/\n\s*\n/.test(text)) throw new Error("must be one paragraph");
   if (!/[.!]$/.test(text)) throw new Error("must end as a sentence does");
   return { kind, text: text.replaceAll(/\s*\n\s*/g, " ") };
