@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { parseOvf } from "@gpve/domain/storage/ovf.ts";
-import { vmKeySchema } from "@gpve/domain/vm/keys.ts";
+import { vmKeySchema } from "@gpve/domain/vm/config/keys.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const suite = join(process.env["GPVE_SUITES"] ?? resolve(root, "../shared/suites"), "storage/ovf_manifests");

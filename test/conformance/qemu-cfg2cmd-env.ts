@@ -7,8 +7,8 @@ import type {
   VolumeLookup,
 } from "@gpve/domain/vm/argv/command-input.ts";
 import { firmwareTable, type HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
-import { refuse } from "@gpve/domain/vm/argv/option-text.ts";
-import { featuresOf } from "@gpve/domain/vm/argv/qemu-features.ts";
+import { refuse } from "@gpve/domain/vm/argv/text/option-text.ts";
+import { featuresOf } from "@gpve/domain/vm/argv/machine/qemu-features.ts";
 
 export interface SuiteEnvironment {
   readonly vmid: number;

@@ -5,11 +5,11 @@ import { join, resolve } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { Dialect, QemuCommand } from "@gpve/domain/vm/argv/command-input.ts";
-import { PVE_REVISIONS } from "@gpve/domain/vm/argv/versions.ts";
+import { PVE_REVISIONS } from "@gpve/domain/vm/argv/machine/versions.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
-import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
-import { planDescriptors } from "@gpve/domain/vm/argv/net-descriptors.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import { planDescriptors } from "@gpve/domain/vm/argv/device/net-descriptors.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { isBeforeBlockdev, normalise, optionLines } from "./qemu-cfg2cmd-normalise.ts";
 import {
   hostOf,

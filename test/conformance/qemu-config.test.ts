@@ -4,9 +4,9 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { messageOf } from "@gpve/contracts/errors.ts";
-import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
-import { readBackupMap, restoreConfigText } from "@gpve/domain/vm/restore-config.ts";
-import { writeVmConfig } from "@gpve/domain/vm/write-config.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import { readBackupMap, restoreConfigText } from "@gpve/domain/vm/change/restore-config.ts";
+import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const suite = join(process.env["GPVE_SUITES"] ?? resolve(root, "../shared/suites"), "qemu-server-config");

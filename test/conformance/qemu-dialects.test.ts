@@ -5,9 +5,9 @@ import { messageOf } from "@gpve/contracts/errors.ts";
 import type { Dialect, VolumeLookup } from "@gpve/domain/vm/argv/command-input.ts";
 import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
-import { planDescriptors } from "@gpve/domain/vm/argv/net-descriptors.ts";
+import { planDescriptors } from "@gpve/domain/vm/argv/device/net-descriptors.ts";
 import { sampleHost, sampleInput } from "@gpve/domain/vm/argv/testing/sample-host.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { isBeforeBlockdev, normalise, optionLines } from "./qemu-cfg2cmd-normalise.ts";
 
 const MAC = "AA:BB:CC:DD:EE:FF";

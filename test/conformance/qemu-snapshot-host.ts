@@ -1,17 +1,17 @@
 // A host of snapshots whose storage can do what a volume's number says, and that fails as a case wants.
 import { messageOf } from "@gpve/contracts/errors.ts";
-import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
-import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import {
   createSnapshot,
   deleteSnapshot,
   prepare,
   rollbackSnapshot,
   type SnapshotHost,
-} from "@gpve/domain/vm/snapshot-run.ts";
-import { commitSnapshot, type SavedState } from "@gpve/domain/vm/snapshot.ts";
-import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
-import { writeVmConfig } from "@gpve/domain/vm/write-config.ts";
+} from "@gpve/domain/vm/snapshot/snapshot-run.ts";
+import { commitSnapshot, type SavedState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
+import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 
 export const PHASES = ["prepare", "commit", "create", "delete", "rollback"] as const;
 export type Phase = (typeof PHASES)[number];

@@ -1,8 +1,8 @@
 // What a snapshot case probably asks, read off its two files: the difference between them names the snapshot, shows
 // a saved RAM, and tells a request that was carried out from one that failed.
-import { listDisks } from "@gpve/domain/vm/drive.ts";
-import type { SavedState } from "@gpve/domain/vm/snapshot.ts";
-import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { listDisks } from "@gpve/domain/vm/config/drive.ts";
+import type { SavedState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readConfig, runCase, TROUBLES, type Asked, type Outcome, type Phase } from "./qemu-snapshot-host.ts";
 
 export interface CaseFiles {

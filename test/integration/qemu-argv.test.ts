@@ -27,14 +27,14 @@ import {
   plugMemory,
   plugNic,
   type QmpCommand,
-} from "@gpve/domain/vm/argv/hotplug-arguments.ts";
-import { memoryModules } from "@gpve/domain/vm/argv/memory.ts";
+} from "@gpve/domain/vm/argv/device/hotplug-arguments.ts";
+import { memoryModules } from "@gpve/domain/vm/argv/processor/memory.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
-import { featuresOf } from "@gpve/domain/vm/argv/qemu-features.ts";
+import { featuresOf } from "@gpve/domain/vm/argv/machine/qemu-features.ts";
 import { sampleHost, samplePaths } from "@gpve/domain/vm/argv/testing/sample-host.ts";
-import { requireDrive } from "@gpve/domain/vm/drive.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { requireDrive } from "@gpve/domain/vm/config/drive.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { type Child, startChild } from "@gpve/kit/testing/child.ts";
 

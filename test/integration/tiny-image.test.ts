@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, it, vi } from "vitest";
 import { isoImage } from "@gpve/agent/infrastructure/cloudinit/iso-image.ts";
 import { cloudinitDrive } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { type BareQemu, bareQemu, QEMU } from "../support/bare-qemu.ts";
 import { tinyImage } from "../support/images.ts";
 

@@ -14,8 +14,8 @@ export interface Mutation {
   readonly always?: boolean;
 }
 
-const RUN = "packages/domain/src/vm/snapshot-run.ts";
-const SNAPSHOT = "packages/domain/src/vm/snapshot.ts";
+const RUN = "packages/domain/src/vm/snapshot/snapshot-run.ts";
+const SNAPSHOT = "packages/domain/src/vm/snapshot/snapshot.ts";
 const snapshots = {
   tests: ["test/conformance/qemu-snapshot-own.test.ts"],
   config: "integration",

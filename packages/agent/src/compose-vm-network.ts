@@ -1,7 +1,7 @@
 // Wires the filters of network cards to the guests that have them.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import { listNets } from "@gpve/domain/vm/vm-network.ts";
+import { listNets } from "@gpve/domain/vm/config/vm-network.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { VmConfigs } from "./application/vm/vm-configs.ts";
 import type { VmBridges } from "./infrastructure/net/vm-bridges.ts";

@@ -5,7 +5,7 @@ import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
-import { cpuModelCollection } from "@gpve/domain/vm/custom-cpu-model.ts";
+import { cpuModelCollection } from "@gpve/domain/vm/host/custom-cpu-model.ts";
 import { parseVzdumpConf } from "@gpve/domain/backup/vzdump-defaults.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
 import { spawnHolding } from "@gpve/kit/spawn.ts";
@@ -29,8 +29,8 @@ import {
   type Mapping,
   type NodeMappings,
 } from "@gpve/domain/mapping/mapping.ts";
-import type { HostDevices } from "@gpve/domain/vm/host-devices.ts";
-import type { HostMemory } from "@gpve/domain/vm/host-memory.ts";
+import type { HostDevices } from "@gpve/domain/vm/host/host-devices.ts";
+import type { HostMemory } from "@gpve/domain/vm/host/host-memory.ts";
 import { runHook } from "./application/vm/hookscript.ts";
 import { PciReservations } from "./application/vm/pci-reservations.ts";
 import { removeMadeDevices } from "./application/vm/take-devices.ts";

@@ -1,6 +1,6 @@
 // Memory of a host that has as many huge pages as a test says.
-import type { HugepageNeed } from "@gpve/domain/vm/argv/hugepage-needs.ts";
-import { hugepageFolder, sharedMemoryPath, type HostMemory } from "@gpve/domain/vm/host-memory.ts";
+import type { HugepageNeed } from "@gpve/domain/vm/argv/processor/hugepage-needs.ts";
+import { hugepageFolder, sharedMemoryPath, type HostMemory } from "@gpve/domain/vm/host/host-memory.ts";
 
 export class FakeHostMemory implements HostMemory {
   readonly shared = new Set<string>();

@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
+import type { GuestAgent } from "@gpve/domain/vm/running/guest-agent.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { VmHost } from "../application/vm/vm-host.ts";
 

@@ -1,6 +1,6 @@
 // Backup jobs: what they hold, how a change is merged, what they answer, which guests they take.
 import type { GuestRecord } from "../guest/guest-record.ts";
-import { parseCalendarEvent, type CalendarEvent } from "../schedule/calendar-event.ts";
+import { parseCalendarEvent, type CalendarEvent } from "../calendar/calendar-event.ts";
 import { parsePropertyString } from "../schema/check.ts";
 import { splitList } from "../schema/list.ts";
 import { methodByKey } from "../schema/method-table.ts";

@@ -1,6 +1,6 @@
 // Which volumes of a VM a backup takes, and why.
-import { isCdrom, listDrives } from "../vm/drive.ts";
-import type { VmValues } from "../vm/vm-config.ts";
+import { isCdrom, listDrives } from "../vm/config/drive.ts";
+import type { VmValues } from "../vm/config/vm-config.ts";
 
 export interface BackupVolume {
   readonly key: string;

@@ -1,8 +1,8 @@
 // The most that a guest's processes may take of the host: enough for every honest QEMU, and an end for one that a guest
 // has got hold of.
-import { listDrives } from "../vm/drive.ts";
-import type { VmValues } from "../vm/vm-config.ts";
-import { memoryMiB, readVmProperty } from "../vm/vm-properties.ts";
+import { listDrives } from "../vm/config/drive.ts";
+import type { VmValues } from "../vm/config/vm-config.ts";
+import { memoryMiB, readVmProperty } from "../vm/config/vm-properties.ts";
 import type { GuestBounds } from "./guest-processes.ts";
 
 const MIB = 1024 * 1024;

@@ -1,5 +1,5 @@
 // In which order guests start and stop: by `startup` order, those without one last, then by VMID.
-import { readStartup } from "../vm/vm-properties.ts";
+import { readStartup } from "../vm/config/vm-properties.ts";
 
 export interface StartableGuest {
   readonly vmid: number;

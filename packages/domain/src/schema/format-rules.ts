@@ -12,7 +12,7 @@ import {
   isIpv4Mask,
   isIpv6,
 } from "./address.ts";
-import { parseCalendarEvent } from "../schedule/calendar-event.ts";
+import { parseCalendarEvent } from "../calendar/calendar-event.ts";
 import { firewallRules } from "./format-rules-firewall.ts";
 import { splitList } from "./list.ts";
 import { compilePattern } from "./pattern.ts";

@@ -6,7 +6,7 @@ import { verbsOf } from "@gpve/contracts/v1/kind.ts";
 import { fixedRoutes } from "@gpve/contracts/v1/routes.ts";
 import { PRIVILEGES } from "@gpve/domain/access/builtin-roles.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
-import { vmKeySchemas } from "@gpve/domain/vm/keys.ts";
+import { vmKeySchemas } from "@gpve/domain/vm/config/keys.ts";
 import { equivalents, isRefused, type Request, type Scenario } from "../testing/permission-scenarios.ts";
 import { openTwoFaces, type TwoFaces } from "../testing/two-faces.ts";
 

@@ -6,9 +6,9 @@ import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { formatSize } from "@gpve/domain/schema/size.ts";
 import type { ImageLayer } from "@gpve/domain/storage/plugin.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { listDisks } from "@gpve/domain/vm/drive.ts";
-import { emptyVmConfig, type VmConfig } from "@gpve/domain/vm/vm-config.ts";
-import { writeVmConfig } from "@gpve/domain/vm/write-config.ts";
+import { listDisks } from "@gpve/domain/vm/config/drive.ts";
+import { emptyVmConfig, type VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
+import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 import { volumeOf, type VmHost } from "../vm/vm-host.ts";
 
 export interface BackupDisk {

@@ -5,8 +5,8 @@ import { archiveSizeText, clockText, momentText } from "@gpve/domain/backup/back
 import { expandNotes } from "@gpve/domain/backup/notes-template.ts";
 import { backupBaseName, NOTES_SUFFIX, PROTECTED_SUFFIX } from "@gpve/domain/storage/backup-name.ts";
 import type { KeepOptions } from "@gpve/domain/storage/prune.ts";
-import { setLock } from "@gpve/domain/vm/lock.ts";
-import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import { setLock } from "@gpve/domain/vm/config/lock.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { runningVm, type VmHost } from "../vm/vm-host.ts";
 import { archivedConfig, backupDisks, type BackupDisk } from "./backup-disks.ts";
 import type { RunHook } from "./backup-hooks.ts";

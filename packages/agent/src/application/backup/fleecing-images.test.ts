@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { BackupWorld, hasBackupTools } from "../../testing/backup-world.ts";
 import { Refused } from "../../testing/fake-guests.ts";
 import { destroyVmOperation } from "../vm/destroy-vm.ts";

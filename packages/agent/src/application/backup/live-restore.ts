@@ -5,9 +5,9 @@ import type { ArchiveReader, ArchiveServer, BackupTools } from "@gpve/domain/bac
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
-import { printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
-import { readBackupMap } from "@gpve/domain/vm/restore-config.ts";
-import { emptyVmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
+import { readBackupMap } from "@gpve/domain/vm/change/restore-config.ts";
+import { emptyVmConfig, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { freeVolume } from "../vm/free-volumes.ts";
 import { mirrorDisk, mirrorJob } from "../vm/disk/mirror-disk.ts";

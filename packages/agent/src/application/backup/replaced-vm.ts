@@ -1,8 +1,8 @@
 // The VM that a restore replaces: kept as it was until the new one is there, then what nobody needs of it is freed.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { addUnused, isCloudinitVolume, listDrives } from "@gpve/domain/vm/drive.ts";
-import { checkLock } from "@gpve/domain/vm/lock.ts";
-import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { addUnused, isCloudinitVolume, listDrives } from "@gpve/domain/vm/config/drive.ts";
+import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { freeVolume, isOwned, ownedVolumes } from "../vm/free-volumes.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm/vm-host.ts";
 import { restoreRefused, type RestoreWork } from "./restore-request.ts";

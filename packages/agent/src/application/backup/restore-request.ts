@@ -1,6 +1,6 @@
 // What a restore is asked to do, and what it must remember while it does it.
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
-import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 
 export interface RestoreArgs {
   readonly vmid: number;

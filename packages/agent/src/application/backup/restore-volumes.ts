@@ -4,9 +4,9 @@ import type { ArchiveReader, BackupTools, DiskAccess } from "@gpve/domain/backup
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { isCloudinitVolume, listDrives } from "@gpve/domain/vm/drive.ts";
-import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
-import { readBackupMap } from "@gpve/domain/vm/restore-config.ts";
+import { isCloudinitVolume, listDrives } from "@gpve/domain/vm/config/drive.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import { readBackupMap } from "@gpve/domain/vm/change/restore-config.ts";
 import { allocateCloudinit } from "../vm/cloudinit-drive.ts";
 import { volumeOf, type VmHost } from "../vm/vm-host.ts";
 import { Pace } from "./pace.ts";

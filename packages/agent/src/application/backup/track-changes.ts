@@ -14,7 +14,7 @@ import {
 } from "@gpve/domain/backup/backup-chain.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
+import { nodeName } from "@gpve/domain/vm/argv/block/block-node.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 

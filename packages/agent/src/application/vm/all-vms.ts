@@ -2,7 +2,7 @@
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { startOrder, stopGroups, stopOrder, type StartableGuest } from "@gpve/domain/guest/startup-order.ts";
-import { isTemplate } from "@gpve/domain/vm/lock.ts";
+import { isTemplate } from "@gpve/domain/vm/config/lock.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 
 export interface AllArgs {

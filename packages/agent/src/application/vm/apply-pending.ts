@@ -1,7 +1,7 @@
 // What waited for a VM's next start takes effect: when it starts, and as soon as it was stopped.
 import { messageOf } from "@gpve/contracts/errors.ts";
-import { applyAllPending } from "@gpve/domain/vm/pending.ts";
-import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import { applyAllPending } from "@gpve/domain/vm/change/pending.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { freeDropped, withoutLent } from "./free-volumes.ts";
 import type { VmHost } from "./vm-host.ts";
 

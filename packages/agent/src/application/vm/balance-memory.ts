@@ -1,7 +1,7 @@
 // Balloons of running guests follow the memory of the host, every few seconds.
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
-import { balloonTargets, type BalloonedGuest } from "@gpve/domain/vm/auto-balloon.ts";
+import { balloonTargets, type BalloonedGuest } from "@gpve/domain/vm/running/auto-balloon.ts";
 import { ignore } from "@gpve/kit/background.ts";
 
 export interface MemoryBalanceDeps {

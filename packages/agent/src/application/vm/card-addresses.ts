@@ -1,9 +1,9 @@
 // Cards whose configuration names no MAC address, as those that another tool wrote: without one QEMU gives all of them
 // the same. What a card gets once is kept, and is the same again where an old configuration comes back.
-import { withMac } from "@gpve/domain/vm/new-vm.ts";
-import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { listNets } from "@gpve/domain/vm/vm-network.ts";
-import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { withMac } from "@gpve/domain/vm/change/new-vm.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { listNets } from "@gpve/domain/vm/config/vm-network.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import type { VmHost } from "./vm-host.ts";
 
 export async function keepAddresses(

@@ -2,7 +2,7 @@
 // names, another version of a TPM.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
-import type { ConfigUpdate } from "@gpve/domain/vm/config-update.ts";
+import type { ConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
 import {
   addUnused,
   driveFile,
@@ -10,10 +10,10 @@ import {
   isCloudinitVolume,
   listDrives,
   parseDrive,
-} from "@gpve/domain/vm/drive.ts";
+} from "@gpve/domain/vm/config/drive.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { isDriveKey } from "@gpve/domain/vm/keys.ts";
-import { without, type VmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
+import { without, type VmConfig, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { hasClones, isOwned } from "./free-volumes.ts";
 import type { VmHost } from "./vm-host.ts";
 

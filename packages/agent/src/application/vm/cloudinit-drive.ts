@@ -3,11 +3,11 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { CLOUDINIT_DRIVE_BYTES } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
-import { clearCloudinitState } from "@gpve/domain/vm/cloudinit-state.ts";
-import { findCloudinitDrive, isCloudinitVolume, listDrives } from "@gpve/domain/vm/drive.ts";
-import { checkLock } from "@gpve/domain/vm/lock.ts";
-import type { Drive } from "@gpve/domain/vm/property-types.ts";
-import { without, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { clearCloudinitState } from "@gpve/domain/vm/cloudinit/cloudinit-state.ts";
+import { findCloudinitDrive, isCloudinitVolume, listDrives } from "@gpve/domain/vm/config/drive.ts";
+import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
+import { without, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { changeMedia } from "./live/live-drives.ts";
 import { runningVm, volumeOf, type VmHost } from "./vm-host.ts";
 

@@ -1,6 +1,6 @@
 // Changing a configuration as a task. What it allocates and no configuration names is nobody's: an undo frees it.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
-import { notSet, updateText, type ConfigUpdate } from "@gpve/domain/vm/config-update.ts";
+import { notSet, updateText, type ConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { listVolumes, ownedVolumes } from "./free-volumes.ts";
 import { isNewDisk, storagesFor } from "./new-disks.ts";

@@ -2,9 +2,9 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import type { VgaOptions } from "@gpve/domain/vm/property-types.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import type { VgaOptions } from "@gpve/domain/vm/config/property-types.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { refused, type ConsoleOffer, type ConsoleSessions, type Session } from "./console-sessions.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";

@@ -1,13 +1,13 @@
 // Creating a VM: its id is taken first, then its disks are made, then it is there. A crash in between leaves nothing.
-import { guestArch } from "@gpve/domain/vm/argv/guest-arch.ts";
-import { defaultBootDevices } from "@gpve/domain/vm/boot-order.ts";
-import { requireDrive } from "@gpve/domain/vm/drive.ts";
+import { guestArch } from "@gpve/domain/vm/argv/processor/guest-arch.ts";
+import { defaultBootDevices } from "@gpve/domain/vm/config/boot-order.ts";
+import { requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
-import { isDriveKey } from "@gpve/domain/vm/keys.ts";
-import { newVmValues } from "@gpve/domain/vm/new-vm.ts";
-import { printBootDevices } from "@gpve/domain/vm/vm-properties.ts";
-import { emptyVmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
+import { newVmValues } from "@gpve/domain/vm/change/new-vm.ts";
+import { printBootDevices } from "@gpve/domain/vm/config/vm-properties.ts";
+import { emptyVmConfig, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { refuseSecondCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
 import { listVolumes } from "./free-volumes.ts";

@@ -1,5 +1,5 @@
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { fleecingImages, freeVolume, hasClones, listVolumes, ownedVolumes } from "./free-volumes.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";

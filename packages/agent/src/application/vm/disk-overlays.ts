@@ -5,8 +5,8 @@ import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import { emptyQcow2 } from "@gpve/domain/image/empty-qcow2.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
-import { listDisks } from "@gpve/domain/vm/drive.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { listDisks } from "@gpve/domain/vm/config/drive.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { processId, volumeOf, type VmHost } from "./vm-host.ts";
 
 type IoFiles = NonNullable<GuestStart["ioFiles"]>;

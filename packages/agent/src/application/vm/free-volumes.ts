@@ -1,7 +1,7 @@
 import { splitStorageList } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { addUnused, listDrives } from "@gpve/domain/vm/drive.ts";
-import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { addUnused, listDrives } from "@gpve/domain/vm/config/drive.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { volumeOf, type VmHost } from "./vm-host.ts";
 
 /** Volumes of a VM on the given storages, by name: what an undo may compare with later. */

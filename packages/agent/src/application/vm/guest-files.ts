@@ -1,5 +1,5 @@
 // Programs and files inside a guest, through its agent.
-import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
+import type { GuestAgent } from "@gpve/domain/vm/running/guest-agent.ts";
 
 const CHUNK_BYTES = 1024 * 1024;
 export const MAX_READ_BYTES = 16 * 1024 * 1024;

@@ -1,6 +1,6 @@
 // A VM's hook script: run with the VMID and the phase. Only a failing pre-start stops what is going on.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { requireSnippet } from "./snippet-volume.ts";
 import type { VmHost } from "./vm-host.ts";
 

@@ -14,19 +14,19 @@ import type {
   QemuCommand,
   ResolvedVolume,
 } from "@gpve/domain/vm/argv/command-input.ts";
-import { factsFor, guestArch, qemuBinaryFor } from "@gpve/domain/vm/argv/guest-arch.ts";
-import { firmwareImage } from "@gpve/domain/vm/argv/firmware.ts";
-import { planDescriptors, tapQueues } from "@gpve/domain/vm/argv/net-descriptors.ts";
+import { factsFor, guestArch, qemuBinaryFor } from "@gpve/domain/vm/argv/processor/guest-arch.ts";
+import { firmwareImage } from "@gpve/domain/vm/argv/machine/firmware.ts";
+import { planDescriptors, tapQueues } from "@gpve/domain/vm/argv/device/net-descriptors.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
-import { isCdrom, listDrives } from "@gpve/domain/vm/drive.ts";
-import type { Drive, NetDevice, Smbios1 } from "@gpve/domain/vm/property-types.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { isCdrom, listDrives } from "@gpve/domain/vm/config/drive.ts";
+import type { Drive, NetDevice, Smbios1 } from "@gpve/domain/vm/config/property-types.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
-import { hostNetworkReason } from "@gpve/domain/vm/host-network.ts";
-import { hugepageFolder, sharedMemoryPath } from "@gpve/domain/vm/host-memory.ts";
+import { hostNetworkReason } from "@gpve/domain/vm/host/host-network.ts";
+import { hugepageFolder, sharedMemoryPath } from "@gpve/domain/vm/host/host-memory.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { DIRECT_BYTES } from "@gpve/domain/vm/argv/block-node.ts";
+import { DIRECT_BYTES } from "@gpve/domain/vm/argv/block/block-node.ts";
 import { withOverlays } from "./disk-overlays.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { portPaths } from "./take-devices.ts";
@@ -34,7 +34,7 @@ import { isUserNetwork, userNetworkSocket } from "./user-network.ts";
 import { tpmProcessId } from "./tpm.ts";
 import { fileServerId } from "./virtiofs.ts";
 import { processId, volumeOf, type VmHost } from "./vm-host.ts";
-import { listNets, type HostBridge } from "@gpve/domain/vm/vm-network.ts";
+import { listNets, type HostBridge } from "@gpve/domain/vm/config/vm-network.ts";
 
 export interface StartPlan {
   readonly start: GuestStart;

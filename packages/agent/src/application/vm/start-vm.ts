@@ -1,13 +1,13 @@
 // Starting a VM: pending changes take effect, then QEMU runs.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/lock.ts";
+import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
 import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
-import { hugepageNeeds } from "@gpve/domain/vm/argv/hugepage-needs.ts";
-import type { StartFromState } from "@gpve/domain/vm/snapshot.ts";
-import { endSuspend, suspendedState } from "@gpve/domain/vm/suspend.ts";
+import { hugepageNeeds } from "@gpve/domain/vm/argv/processor/hugepage-needs.ts";
+import type { StartFromState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import { endSuspend, suspendedState } from "@gpve/domain/vm/snapshot/suspend.ts";
 import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import type { OperationDefinition, Step } from "@gpve/kit/operation/definition.ts";
 import type { GuestFile, GuestProcess, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import { applyCloudinit } from "./cloudinit-drive.ts";
@@ -26,7 +26,7 @@ import { microvmFiles } from "./microvm-files.ts";
 import { withPrefix } from "./pve-words.ts";
 import { planStart } from "./start-plan.ts";
 import { requireMappedHardware, takeDevices, type TakenDevices } from "./take-devices.ts";
-import { listNets } from "@gpve/domain/vm/vm-network.ts";
+import { listNets } from "@gpve/domain/vm/config/vm-network.ts";
 import { requireRunning, runningVm, volumeOf, type VmHost } from "./vm-host.ts";
 
 export interface StartArgs {

@@ -1,8 +1,8 @@
 // Ending, resetting and pausing a VM.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/lock.ts";
-import { readStartup } from "@gpve/domain/vm/vm-properties.ts";
+import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { readStartup } from "@gpve/domain/vm/config/vm-properties.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { settleStopped } from "./apply-pending.ts";

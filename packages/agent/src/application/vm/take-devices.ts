@@ -1,12 +1,12 @@
 // Devices of the host for a guest that is about to start: reserved, taken from the host, reachable for QEMU.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
-import { mdevUuid } from "@gpve/domain/vm/argv/host-pci.ts";
-import { isSpiceUsb } from "@gpve/domain/vm/argv/hotplug-arguments.ts";
-import { hostAddress } from "@gpve/domain/vm/argv/usb.ts";
-import type { UsbDevice } from "@gpve/domain/vm/property-types.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { mdevUuid } from "@gpve/domain/vm/argv/device/host-pci.ts";
+import { isSpiceUsb } from "@gpve/domain/vm/argv/device/hotplug-arguments.ts";
+import { hostAddress } from "@gpve/domain/vm/argv/device/usb.ts";
+import type { UsbDevice } from "@gpve/domain/vm/config/property-types.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { processId, type VmHost } from "./vm-host.ts";
 
 export interface TakenDevices {

@@ -2,8 +2,8 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { TPM_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
 import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import { requireDrive } from "@gpve/domain/vm/drive.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { requireDrive } from "@gpve/domain/vm/config/drive.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { volumeOf, type VmHost } from "./vm-host.ts";
 
 const PROGRAM = "/usr/bin/swtpm";

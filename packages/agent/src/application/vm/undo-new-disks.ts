@@ -1,4 +1,4 @@
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { dropImports } from "./disk/import-disk.ts";
 import { freeVolume, listVolumes } from "./free-volumes.ts";
 import { storagesFor } from "./new-disks.ts";

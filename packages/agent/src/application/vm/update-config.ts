@@ -8,25 +8,25 @@ import { isNewDisk, makeDrive, type DiskWork } from "./new-disks.ts";
 import { freeDropped, freeVolume, ownedVolumes, withoutLent } from "./free-volumes.ts";
 import { limitsOf } from "./start-plan.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
-import { appendToBootOrder, checkBootOrder, dropFromBootOrder } from "@gpve/domain/vm/boot-order.ts";
+import { appendToBootOrder, checkBootOrder, dropFromBootOrder } from "@gpve/domain/vm/config/boot-order.ts";
 import {
   checkDigest,
   stageUpdate,
   withDiscardedState,
   type ConfigUpdate,
-} from "@gpve/domain/vm/config-update.ts";
-import { recordCloudinitChange } from "@gpve/domain/vm/cloudinit-state.ts";
+} from "@gpve/domain/vm/change/config-update.ts";
+import { recordCloudinitChange } from "@gpve/domain/vm/cloudinit/cloudinit-state.ts";
 import {
   findCloudinitDrive,
   isCdrom,
   isCloudinitVolume,
   listDrives,
   requireDrive,
-} from "@gpve/domain/vm/drive.ts";
-import { isDriveKey } from "@gpve/domain/vm/keys.ts";
-import { checkLock } from "@gpve/domain/vm/lock.ts";
-import { pinnedMachine } from "@gpve/domain/vm/new-machine.ts";
-import { withMac } from "@gpve/domain/vm/new-vm.ts";
+} from "@gpve/domain/vm/config/drive.ts";
+import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
+import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import { pinnedMachine } from "@gpve/domain/vm/change/new-machine.ts";
+import { withMac } from "@gpve/domain/vm/change/new-vm.ts";
 import {
   applyAllPending,
   applyPending,
@@ -35,9 +35,9 @@ import {
   pendingDeletes,
   stageDelete,
   stageValue,
-} from "@gpve/domain/vm/pending.ts";
-import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readBootDevices, readHotplug } from "@gpve/domain/vm/vm-properties.ts";
+} from "@gpve/domain/vm/change/pending.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readBootDevices, readHotplug } from "@gpve/domain/vm/config/vm-properties.ts";
 
 export async function updateVmConfig(
   host: VmHost,

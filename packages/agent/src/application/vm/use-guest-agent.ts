@@ -1,10 +1,10 @@
 // The agent inside a VM, with the checks PVE makes before it speaks to it.
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { AgentCommand } from "@gpve/domain/vm/agent-commands.ts";
-import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
-import type { AgentOptions } from "@gpve/domain/vm/property-types.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import type { AgentCommand } from "@gpve/domain/vm/running/agent-commands.ts";
+import type { GuestAgent } from "@gpve/domain/vm/running/guest-agent.ts";
+import type { AgentOptions } from "@gpve/domain/vm/config/property-types.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { runningVm, type VmHost } from "./vm-host.ts";
 
 const FREEZE_MS = 60 * 60_000;

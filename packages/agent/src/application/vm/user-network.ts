@@ -4,10 +4,10 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { USER_NETWORK_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
 import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { listNets, readNet } from "@gpve/domain/vm/vm-network.ts";
-import { escapeComma } from "@gpve/domain/vm/argv/option-text.ts";
+import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { listNets, readNet } from "@gpve/domain/vm/config/vm-network.ts";
+import { escapeComma } from "@gpve/domain/vm/argv/text/option-text.ts";
 import type { VmHost } from "./vm-host.ts";
 
 const SOCKET_PATIENCE_MS = 10_000;

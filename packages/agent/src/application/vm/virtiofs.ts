@@ -3,9 +3,9 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { fileServerBounds } from "@gpve/domain/guest/guest-bounds.ts";
 import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import type { VirtioFs } from "@gpve/domain/vm/property-types.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import type { VirtioFs } from "@gpve/domain/vm/config/property-types.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { mappedDirectory } from "./take-devices.ts";
 import type { VmHost } from "./vm-host.ts";
 

@@ -1,5 +1,5 @@
 // VM configurations of this node, kept in the cluster's store. Every change is compare-and-swap on the stored text.
-import { cpuModelCollection } from "@gpve/domain/vm/custom-cpu-model.ts";
+import { cpuModelCollection } from "@gpve/domain/vm/host/custom-cpu-model.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import {
   goneGuestCollection,
@@ -8,9 +8,9 @@ import {
   type GuestRecord,
   type Microvm,
 } from "@gpve/domain/guest/guest-record.ts";
-import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
-import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
-import { writeVmConfig } from "@gpve/domain/vm/write-config.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
+import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { CollectionDef, Records, Tx } from "@gpve/store/records/port.ts";
 

@@ -6,15 +6,15 @@ import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { CloudinitDrives } from "@gpve/domain/vm/cloudinit/cloudinit-drives.ts";
-import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
-import type { HostDevices } from "@gpve/domain/vm/host-devices.ts";
-import type { HostMemory } from "@gpve/domain/vm/host-memory.ts";
+import type { GuestAgent } from "@gpve/domain/vm/running/guest-agent.ts";
+import type { HostDevices } from "@gpve/domain/vm/host/host-devices.ts";
+import type { HostMemory } from "@gpve/domain/vm/host/host-memory.ts";
 import type { HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { PciReservations } from "./pci-reservations.ts";
 import type { VmConfigs } from "./vm-configs.ts";
-import type { RamStreams } from "@gpve/domain/vm/ram-streams.ts";
-import type { VmNetwork } from "@gpve/domain/vm/vm-network.ts";
+import type { RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
+import type { VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
 
 export interface VmStorages {
   /** Throws `storage 'x' does not exist`, or why it cannot be used on this node. */

@@ -15,7 +15,7 @@ import {
 } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
 import type { CloudinitDrives } from "@gpve/domain/vm/cloudinit/cloudinit-drives.ts";
 import type { CloudinitFacts } from "@gpve/domain/vm/cloudinit/cloudinit-source.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import type { ImageTools } from "../image-tools/image-tools.ts";
 import { isoImage } from "./iso-image.ts";
 import { hashCloudinitPassword } from "./sha-crypt.ts";

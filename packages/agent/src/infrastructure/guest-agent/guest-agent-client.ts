@@ -4,7 +4,7 @@
 import { randomInt } from "node:crypto";
 import type { Socket } from "node:net";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
-import type { GuestAgent, GuestAgentCall } from "@gpve/domain/vm/guest-agent.ts";
+import type { GuestAgent, GuestAgentCall } from "@gpve/domain/vm/running/guest-agent.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import { LineFraming } from "../qmp/line-framing.ts";

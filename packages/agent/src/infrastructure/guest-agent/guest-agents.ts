@@ -1,5 +1,5 @@
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import type { GuestAgent } from "@gpve/domain/vm/guest-agent.ts";
+import type { GuestAgent } from "@gpve/domain/vm/running/guest-agent.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { GuestAgentClient } from "./guest-agent-client.ts";
 

@@ -3,8 +3,8 @@ import { constants, existsSync } from "node:fs";
 import { mkdir, open, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { HugepageNeed } from "@gpve/domain/vm/argv/hugepage-needs.ts";
-import { hugepageFolder, sharedMemoryPath, type HostMemory } from "@gpve/domain/vm/host-memory.ts";
+import type { HugepageNeed } from "@gpve/domain/vm/argv/processor/hugepage-needs.ts";
+import { hugepageFolder, sharedMemoryPath, type HostMemory } from "@gpve/domain/vm/host/host-memory.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from "n
 import { writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { HostDevices } from "@gpve/domain/vm/host-devices.ts";
+import type { HostDevices } from "@gpve/domain/vm/host/host-devices.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { mdevFolder } from "./mdev-types.ts";

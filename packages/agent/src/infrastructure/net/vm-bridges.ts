@@ -1,10 +1,10 @@
 // Bridges and taps of VMs on this host.
 import { existsSync } from "node:fs";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
+import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
-import type { FilterOutcome, HostBridge, KeyedNet, VmNetwork } from "@gpve/domain/vm/vm-network.ts";
+import type { FilterOutcome, HostBridge, KeyedNet, VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
 import { listInterfaces } from "./interfaces.ts";
 import { kernelBridge } from "./nat-network.ts";

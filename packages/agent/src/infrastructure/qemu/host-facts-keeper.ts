@@ -1,7 +1,7 @@
 // The facts behind command lines, kept: what QEMU knows for as long as the binary stays the same, the rest for some
 // seconds.
 import { dirname, join } from "node:path";
-import { NO_QEMU } from "@gpve/domain/vm/argv/machine.ts";
+import { NO_QEMU } from "@gpve/domain/vm/argv/machine/machine.ts";
 import type { GuestArch, HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";

@@ -2,7 +2,7 @@
 import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { featuresOf } from "@gpve/domain/vm/argv/qemu-features.ts";
+import { featuresOf } from "@gpve/domain/vm/argv/machine/qemu-features.ts";
 import {
   firmwareTable,
   type ForeignQemu,

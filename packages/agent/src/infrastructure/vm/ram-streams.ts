@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import type { RamReceiver, RamStreams } from "@gpve/domain/vm/ram-streams.ts";
+import type { RamReceiver, RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { openPlainFile } from "@gpve/kit/held-file.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { bitmapOf, isChain } from "@gpve/domain/backup/backup-chain.ts";
 import type { BackupTools, TrackedDisk } from "@gpve/domain/backup/backup-ports.ts";
-import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
+import { nodeName } from "@gpve/domain/vm/argv/block/block-node.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";

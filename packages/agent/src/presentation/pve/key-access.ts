@@ -1,11 +1,11 @@
 // Who may set which key of a VM's configuration.
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
-import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change-privileges.ts";
-import { keyKind } from "@gpve/domain/vm/keys.ts";
-import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change/change-privileges.ts";
+import { keyKind } from "@gpve/domain/vm/config/keys.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
-import { requireTagAccess, storedTags, type TagRules } from "@gpve/domain/vm/tags.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { requireTagAccess, storedTags, type TagRules } from "@gpve/domain/vm/config/tags.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";
 
 /** Every key has its own privilege; the first that is missing is named. */

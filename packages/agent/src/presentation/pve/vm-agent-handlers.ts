@@ -1,7 +1,7 @@
 // The /agent family of a VM. Nothing here waits in the VM's queue: a guest answers, or it does not.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { agentCommand, agentCommands, agentSpecialCommands } from "@gpve/domain/vm/agent-commands.ts";
+import { agentCommand, agentCommands, agentSpecialCommands } from "@gpve/domain/vm/running/agent-commands.ts";
 import {
   MAX_READ_BYTES,
   programStatus,

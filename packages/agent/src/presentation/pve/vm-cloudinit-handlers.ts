@@ -1,10 +1,10 @@
 // What a VM's cloud-init drive holds, beside what its configuration says.
 import type { HostDns } from "@gpve/domain/node/host-ports.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { apiValue } from "@gpve/domain/vm/api-config.ts";
+import { apiValue } from "@gpve/domain/vm/config/api-config.ts";
 import { dumpCloudinit } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
-import { cloudinitRows } from "@gpve/domain/vm/cloudinit-state.ts";
-import { MASKED } from "@gpve/domain/vm/pending.ts";
+import { cloudinitRows } from "@gpve/domain/vm/cloudinit/cloudinit-state.ts";
+import { MASKED } from "@gpve/domain/vm/change/pending.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { regenerateCloudinit } from "../../application/vm/cloudinit-drive.ts";
 import type { VmHost } from "../../application/vm/vm-host.ts";

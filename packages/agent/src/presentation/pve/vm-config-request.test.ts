@@ -1,6 +1,6 @@
 import type { CollectionDef } from "@gpve/store/records/port.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { cpuModelCollection } from "@gpve/domain/vm/custom-cpu-model.ts";
+import { cpuModelCollection } from "@gpve/domain/vm/host/custom-cpu-model.ts";
 import { VmNode } from "../../testing/vm-world.ts";
 
 const QEMU = "/nodes/{node}/qemu" as const;

@@ -9,9 +9,9 @@ import {
   readConfigUpdate,
   withDiscardedState,
   type ConfigUpdate,
-} from "@gpve/domain/vm/config-update.ts";
-import { checkLock } from "@gpve/domain/vm/lock.ts";
-import { effectiveValues } from "@gpve/domain/vm/pending.ts";
+} from "@gpve/domain/vm/change/config-update.ts";
+import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import { effectiveValues } from "@gpve/domain/vm/change/pending.ts";
 import { doomedVolumes } from "../../application/vm/check-update.ts";
 import { checkStorages } from "../../application/vm/new-disks.ts";
 import { volumeOf, type VmHost } from "../../application/vm/vm-host.ts";

@@ -7,7 +7,7 @@ import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
-import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
+import { readConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { ExtensionHandler } from "../../application/agent.ts";
 import { microvmFiles } from "../../application/vm/microvm-files.ts";

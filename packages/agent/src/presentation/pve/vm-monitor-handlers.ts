@@ -2,8 +2,8 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { monitorRight } from "@gpve/domain/vm/monitor-commands.ts";
-import { parseKeys } from "@gpve/domain/vm/send-keys.ts";
+import { monitorRight } from "@gpve/domain/vm/running/monitor-commands.ts";
+import { parseKeys } from "@gpve/domain/vm/running/send-keys.ts";
 import { requireRunning, runningVm, type VmHost } from "../../application/vm/vm-host.ts";
 import { requireRootFor } from "./vm-tasks.ts";
 

@@ -2,8 +2,8 @@
 // there is such a VM at all is mostly the task's to say.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { hasLock } from "@gpve/domain/vm/lock.ts";
-import { checkSuspendable } from "@gpve/domain/vm/suspend.ts";
+import { hasLock } from "@gpve/domain/vm/config/lock.ts";
+import { checkSuspendable } from "@gpve/domain/vm/snapshot/suspend.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { stateStorage } from "../../application/vm/snapshot/ram-volume.ts";
 import { isPaused, statusOf } from "../../application/vm/stop-vm.ts";

@@ -1,10 +1,10 @@
 // PVE's methods for snapshots of a VM.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { apiConfig } from "@gpve/domain/vm/api-config.ts";
-import { checkLock } from "@gpve/domain/vm/lock.ts";
-import { checkStateSavable, requireSnapshot, snapshotRows } from "@gpve/domain/vm/snapshot.ts";
-import { without, withSnapshot } from "@gpve/domain/vm/vm-config.ts";
+import { apiConfig } from "@gpve/domain/vm/config/api-config.ts";
+import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import { checkStateSavable, requireSnapshot, snapshotRows } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import { without, withSnapshot } from "@gpve/domain/vm/config/vm-config.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { runningVm, type VmHost } from "../../application/vm/vm-host.ts";
 import { submitVmTask, vmKey, vmLock } from "./vm-tasks.ts";

@@ -1,16 +1,16 @@
 // The state of one command line while it is put together. `cmd` holds what comes before the devices.
-import { readHotplug } from "../vm-properties.ts";
-import { bootIndexes } from "../boot-order.ts";
-import { driveKeys } from "../keys.ts";
-import type { VmValues } from "../vm-config.ts";
+import { readHotplug } from "../config/vm-properties.ts";
+import { bootIndexes } from "../config/boot-order.ts";
+import { driveKeys } from "../config/keys.ts";
+import type { VmValues } from "../config/vm-config.ts";
 import type { CommandInput, CommandOptions, Dialect } from "./command-input.ts";
-import { guestArch } from "./guest-arch.ts";
+import { guestArch } from "./processor/guest-arch.ts";
 import type { GuestArch, HostFacts } from "./host-facts.ts";
-import { chooseMachine, type MachineChoice } from "./machine.ts";
-import { deviceText, refuse, type DeviceOptions } from "./option-text.ts";
-import { PciBuses } from "./pci-address.ts";
-import type { QemuFeature } from "./qemu-features.ts";
-import { atLeast, isReleaseCandidate, PVE_REVISIONS, windowsVersion } from "./versions.ts";
+import { chooseMachine, type MachineChoice } from "./machine/machine.ts";
+import { deviceText, refuse, type DeviceOptions } from "./text/option-text.ts";
+import { PciBuses } from "./device/pci-address.ts";
+import type { QemuFeature } from "./machine/qemu-features.ts";
+import { atLeast, isReleaseCandidate, PVE_REVISIONS, windowsVersion } from "./machine/versions.ts";
 
 export class Build {
   readonly input: CommandInput;

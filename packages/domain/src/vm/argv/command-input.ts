@@ -1,8 +1,8 @@
 // Input of the command line: configuration, host, volumes, paths and what this start is for.
-import type { VmValues } from "../vm-config.ts";
-import type { Drive } from "../property-types.ts";
+import type { VmValues } from "../config/vm-config.ts";
+import type { Drive } from "../config/property-types.ts";
 import type { HostFacts } from "./host-facts.ts";
-import type { JsonObject } from "./option-text.ts";
+import type { JsonObject } from "./text/option-text.ts";
 
 /**
  * `stock`: what runs on our hosts, for any QEMU from 7.2 on. `pve`: the exact line PVE would run on its patched QEMU;

@@ -1,6 +1,6 @@
 // What the command line depends on besides the configuration: the host's QEMU, CPU, firmware and devices. Found by
 // the agent, passed in as data, so that the command line stays a pure function.
-import type { QemuFeature } from "./qemu-features.ts";
+import type { QemuFeature } from "./machine/qemu-features.ts";
 
 export type GuestArch = "x86_64" | "aarch64";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { acceleratorTable } from "./accelerator.ts";
+import { acceleratorTable } from "./processor/accelerator.ts";
 import { sampleCommand } from "./testing/sample-host.ts";
 
 const pve = { dialect: "pve" } as const;

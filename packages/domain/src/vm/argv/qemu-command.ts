@@ -1,19 +1,19 @@
 // Configuration and host facts -> the command line of QEMU, as one pure function.
 import { Build } from "./build.ts";
 import type { CommandInput, QemuCommand } from "./command-input.ts";
-import { addConfidential, confidentialKind } from "./confidential.ts";
-import { cpuDevice, cpuOption } from "./cpu.ts";
-import { addDisplay, addSpice, chooseDisplay, isSerialDisplay, type Display } from "./display.ts";
-import { addDrives } from "./drives.ts";
-import { addFirmware } from "./firmware.ts";
-import { addAccelerator, addFrame, guestUuid } from "./frame.ts";
-import { addHostPci, type HostPciResult } from "./host-pci.ts";
-import { legacyPath } from "./legacy-drive.ts";
-import { addMemory } from "./memory.ts";
-import { addMicrovm } from "./microvm.ts";
-import { addNets } from "./network.ts";
-import { device, deviceText, refuse } from "./option-text.ts";
-import { addressProperties } from "./pci-address.ts";
+import { addConfidential, confidentialKind } from "./processor/confidential.ts";
+import { cpuDevice, cpuOption } from "./processor/cpu.ts";
+import { addDisplay, addSpice, chooseDisplay, isSerialDisplay, type Display } from "./device/display.ts";
+import { addDrives } from "./block/drives.ts";
+import { addFirmware } from "./machine/firmware.ts";
+import { addAccelerator, addFrame, guestUuid } from "./machine/frame.ts";
+import { addHostPci, type HostPciResult } from "./device/host-pci.ts";
+import { legacyPath } from "./block/legacy-drive.ts";
+import { addMemory } from "./processor/memory.ts";
+import { addMicrovm } from "./machine/microvm.ts";
+import { addNets } from "./device/network.ts";
+import { device, deviceText, refuse } from "./text/option-text.ts";
+import { addressProperties } from "./device/pci-address.ts";
 import {
   addAgent,
   addAudio,
@@ -27,13 +27,13 @@ import {
   addVirtiofs,
   addWatchdog,
   hasVirtiofs,
-} from "./peripherals.ts";
-import { q35Devices } from "./q35-devices.ts";
-import { splitArguments } from "./split-arguments.ts";
-import { addTimers } from "./timer.ts";
-import { addUsbControllers, addUsbDevices } from "./usb.ts";
-import { atLeast, parseVersion } from "./versions.ts";
-import { readVmProperty } from "../vm-properties.ts";
+} from "./device/peripherals.ts";
+import { q35Devices } from "./device/q35-devices.ts";
+import { splitArguments } from "./text/split-arguments.ts";
+import { addTimers } from "./machine/timer.ts";
+import { addUsbControllers, addUsbDevices } from "./device/usb.ts";
+import { atLeast, parseVersion } from "./machine/versions.ts";
+import { readVmProperty } from "../config/vm-properties.ts";
 
 export function qemuCommand(input: CommandInput): QemuCommand {
   const build = new Build(input);

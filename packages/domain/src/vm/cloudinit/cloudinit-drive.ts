@@ -1,8 +1,8 @@
 // The files of a VM's cloud-init drive, and what `GET cloudinit/dump` shows of them.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { CloudinitFiles } from "../property-types.ts";
-import type { VmValues } from "../vm-config.ts";
-import { readVmProperty } from "../vm-properties.ts";
+import type { CloudinitFiles } from "../config/property-types.ts";
+import type { VmValues } from "../config/vm-config.ts";
+import { readVmProperty } from "../config/vm-properties.ts";
 import { type CloudinitFacts, cloudinitType, isWindows } from "./cloudinit-source.ts";
 import {
   cloudbaseMetaData,

@@ -1,5 +1,5 @@
 // Passwords are stored hashed; one that already is a hash is kept. cloudbase-init on Windows needs the plain text.
-import type { VmValues } from "../vm-config.ts";
+import type { VmValues } from "../config/vm-config.ts";
 import { isWindows } from "./cloudinit-source.ts";
 
 /** `values`: the configuration the password will belong to, for its `ostype`. */

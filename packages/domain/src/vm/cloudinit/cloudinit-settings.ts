@@ -1,6 +1,6 @@
 // What a client sets for cloud-init, checked and made fit to be stored.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { VmValues } from "../vm-config.ts";
+import type { VmValues } from "../config/vm-config.ts";
 import { cloudinitPasswordNeedsHash } from "./cloudinit-password.ts";
 import { sshKeys } from "./cloudinit-source.ts";
 

@@ -1,9 +1,9 @@
 // What the files of a cloud-init drive are made from, read out of a VM's configuration.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { DnsSettings } from "../../node/host-ports.ts";
-import type { NetDevice } from "../property-types.ts";
-import type { VmValues } from "../vm-config.ts";
-import { readVmProperty } from "../vm-properties.ts";
+import type { NetDevice } from "../config/property-types.ts";
+import type { VmValues } from "../config/vm-config.ts";
+import { readVmProperty } from "../config/vm-properties.ts";
 
 export type CloudinitType = "nocloud" | "configdrive2" | "opennebula";
 

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
-import type { VmValues } from "../vm-config.ts";
+import type { VmValues } from "../config/vm-config.ts";
 import { cloudinitDrive, type CloudinitDriveFacts, dumpCloudinit } from "./cloudinit-drive.ts";
 import { cloudinitPasswordNeedsHash } from "./cloudinit-password.ts";
 import { networkConfigV2 } from "./network-config.ts";

@@ -1,5 +1,5 @@
 // What OpenStack's config drive and OpenNebula's context disk hold: /etc/network/interfaces, JSON, shell variables.
-import type { VmValues } from "../vm-config.ts";
+import type { VmValues } from "../config/vm-config.ts";
 import {
   type CloudinitFacts,
   type CloudinitInterface,

@@ -1,5 +1,5 @@
 // network-config of NoCloud drives. Version 1 is what PVE writes; version 2 is netplan's, for those who ask for it.
-import type { VmValues } from "../vm-config.ts";
+import type { VmValues } from "../config/vm-config.ts";
 import {
   type CloudinitFacts,
   type CloudinitInterface,

@@ -1,5 +1,5 @@
 // user-data: who may log in, and the machine's name.
-import type { VmValues } from "../vm-config.ts";
+import type { VmValues } from "../config/vm-config.ts";
 import { type CloudinitFacts, hostNames, sshKeys } from "./cloudinit-source.ts";
 import { yamlScalar } from "./yaml-scalar.ts";
 

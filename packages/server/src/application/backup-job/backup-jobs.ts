@@ -13,11 +13,11 @@ import {
 import { backupVolumes } from "@gpve/domain/backup/backup-volumes.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
-import { nextEvent } from "@gpve/domain/schedule/next-event.ts";
-import type { ZoneOffset } from "@gpve/domain/schedule/time-zone.ts";
+import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
+import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { readPropertyString } from "@gpve/domain/schema/property-string.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { alreadyThere, missing, refused } from "../access/failures.ts";

@@ -11,8 +11,8 @@ import {
 } from "@gpve/domain/backup/backup-job.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
-import { nextEvent } from "@gpve/domain/schedule/next-event.ts";
-import type { ZoneOffset } from "@gpve/domain/schedule/time-zone.ts";
+import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
+import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";

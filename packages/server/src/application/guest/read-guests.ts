@@ -4,10 +4,10 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestRecord, GuestType } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
-import { apiConfig, apiValue } from "@gpve/domain/vm/api-config.ts";
-import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
-import { effectiveValues, pendingRows } from "@gpve/domain/vm/pending.ts";
-import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import { apiConfig, apiValue } from "@gpve/domain/vm/config/api-config.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import { effectiveValues, pendingRows } from "@gpve/domain/vm/change/pending.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import type { Collection, Entry } from "@gpve/store/records/port.ts";
 import { Kept } from "../kept.ts";
 

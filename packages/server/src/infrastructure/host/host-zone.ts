@@ -1,6 +1,6 @@
 // The time zone of this host as it is now: it may be changed while the server runs.
 import { readlinkSync } from "node:fs";
-import { zoneOffset, type ZoneOffset } from "@gpve/domain/schedule/time-zone.ts";
+import { zoneOffset, type ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 
 export interface HostZoneSource {
   /** The TZ of the environment, which goes before the host's own. */

@@ -9,15 +9,15 @@ import {
   isTpmState,
   listDrives,
   printDrive,
-} from "@gpve/domain/vm/drive.ts";
+} from "@gpve/domain/vm/config/drive.ts";
 import { CLOUDINIT_DRIVE_BYTES } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
-import { cloneValues } from "@gpve/domain/vm/new-vm.ts";
-import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
-import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import { cloneValues } from "@gpve/domain/vm/change/new-vm.ts";
+import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
+import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import type { JobWait } from "@gpve/domain/vm/qmp/qmp-waits.ts";
-import { requireSnapshot } from "@gpve/domain/vm/snapshot.ts";
-import { emptyVmConfig, type VmConfig, type VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { printVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { requireSnapshot } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import { emptyVmConfig, type VmConfig, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { printVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { allocateCloudinit } from "../cloudinit-drive.ts";
 import { freeVolume, listVolumes } from "../free-volumes.ts";

@@ -4,9 +4,15 @@ import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { isCloudinitVolume, isInQemu, isTpmState, listDrives, parseDrive } from "@gpve/domain/vm/drive.ts";
-import { isDriveKey } from "@gpve/domain/vm/keys.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import {
+  isCloudinitVolume,
+  isInQemu,
+  isTpmState,
+  listDrives,
+  parseDrive,
+} from "@gpve/domain/vm/config/drive.ts";
+import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { withPrefix } from "../pve-words.ts";
 import { withFrozenFilesystems } from "../use-guest-agent.ts";

@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { StepContext } from "@gpve/kit/operation/definition.ts";
 import { testSaga } from "@gpve/kit/testing/saga-harness.ts";
-import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { nodeName } from "@gpve/domain/vm/argv/block/block-node.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { Refused, type FakeGuest } from "../../../testing/fake-guests.ts";
 import { FakeMirror } from "../../../testing/fake-mirror.ts";
 import { VmNode, VmWorld } from "../../../testing/vm-world.ts";

@@ -1,10 +1,10 @@
 // A VM becomes a template: its disks become images that clones build upon and nobody writes to any more.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { isCdrom, listDisks, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
-import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
-import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
-import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import { isCdrom, listDisks, printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
+import { checkLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 

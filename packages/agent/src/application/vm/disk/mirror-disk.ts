@@ -1,10 +1,10 @@
 // A running VM's disk is copied while it is written to; in the end the guest goes on with the copy.
 import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import { copyNodes, type CopyNodes } from "@gpve/domain/vm/argv/copy-nodes.ts";
-import { printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
+import { copyNodes, type CopyNodes } from "@gpve/domain/vm/argv/block/copy-nodes.ts";
+import { printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import { isQmpRefusal } from "@gpve/domain/vm/qmp/qmp-errors.ts";
 import { waitForJob, type JobWait } from "@gpve/domain/vm/qmp/qmp-waits.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { runningInput, type LiveWork } from "../live/guest-devices.ts";
 import { resolveVolumes } from "../start-plan.ts";

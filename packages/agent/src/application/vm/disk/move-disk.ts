@@ -5,7 +5,7 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { nodeName } from "@gpve/domain/vm/argv/block-node.ts";
+import { nodeName } from "@gpve/domain/vm/argv/block/block-node.ts";
 import {
   addUnused,
   isCdrom,
@@ -15,11 +15,11 @@ import {
   listDrives,
   printDrive,
   requireDrive,
-} from "@gpve/domain/vm/drive.ts";
-import { isDriveKey } from "@gpve/domain/vm/keys.ts";
-import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
-import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
-import type { Drive } from "@gpve/domain/vm/property-types.ts";
+} from "@gpve/domain/vm/config/drive.ts";
+import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
+import { checkLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
+import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
 import { allocateCloudinit, writeCloudinit } from "../cloudinit-drive.ts";

@@ -1,13 +1,13 @@
 // Giving a disk of one VM to another: its volume gets a name of the other VM, then both configurations say so.
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { dropFromBootOrder } from "@gpve/domain/vm/boot-order.ts";
-import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
-import { isCdrom, listDrives, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
-import { isDriveKey } from "@gpve/domain/vm/keys.ts";
-import { checkLock, isTemplate } from "@gpve/domain/vm/lock.ts";
-import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
-import { without } from "@gpve/domain/vm/vm-config.ts";
+import { dropFromBootOrder } from "@gpve/domain/vm/config/boot-order.ts";
+import { readConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
+import { isCdrom, listDrives, printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
+import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
+import { checkLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
+import { without } from "@gpve/domain/vm/config/vm-config.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { listVolumes } from "../free-volumes.ts";
 import { updateVmConfig } from "../update-config.ts";

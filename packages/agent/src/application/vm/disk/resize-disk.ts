@@ -1,9 +1,9 @@
 // Growing a disk, also while the guest uses it.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { checkDigest } from "@gpve/domain/vm/config-update.ts";
-import { isCdrom, isInQemu, printDrive, requireDrive } from "@gpve/domain/vm/drive.ts";
-import { checkLock } from "@gpve/domain/vm/lock.ts";
-import { keepNumberText } from "@gpve/domain/vm/number-text.ts";
+import { checkDigest } from "@gpve/domain/vm/change/config-update.ts";
+import { isCdrom, isInQemu, printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
+import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 import { presentTop } from "./top-node.ts";

@@ -1,7 +1,7 @@
 // The topmost block node of a running guest's drive. It has another name once a copy has taken the drive's place, so
 // QEMU is asked.
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import { isTopNodeOf, topNodeName } from "@gpve/domain/vm/argv/block-node.ts";
+import { isTopNodeOf, topNodeName } from "@gpve/domain/vm/argv/block/block-node.ts";
 
 /** The one the guest's device is on. */
 export async function presentTop(process: GuestProcess, key: string): Promise<string> {

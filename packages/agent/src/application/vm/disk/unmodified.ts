@@ -1,5 +1,5 @@
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 
 /** Where disks are moved, PVE says this in the words of its other configurations. */
 export function requireUnmodified(config: VmConfig, digest: string | undefined, prefix = ""): void {

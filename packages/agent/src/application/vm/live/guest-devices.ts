@@ -2,8 +2,8 @@
 import { ignore } from "@gpve/kit/background.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { CommandInput } from "@gpve/domain/vm/argv/command-input.ts";
-import type { PlugPlan, QmpCommand } from "@gpve/domain/vm/argv/hotplug-arguments.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { PlugPlan, QmpCommand } from "@gpve/domain/vm/argv/device/hotplug-arguments.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { commandInput, type ResolvedVolumes } from "../start-plan.ts";
 import type { VmHost } from "../vm-host.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { GuestBounds, GuestProcess, GuestTap } from "@gpve/domain/guest/guest-processes.ts";
 import { sampleHost } from "@gpve/domain/vm/argv/testing/sample-host.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { VmHost } from "../vm-host.ts";
 import { changeLive } from "./live-change.ts";

@@ -1,18 +1,18 @@
 // A changed key reaches the running guest, or waits for its next start.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { guestBounds } from "@gpve/domain/guest/guest-bounds.ts";
-import { parseDrive } from "@gpve/domain/vm/drive.ts";
-import { driveChange, hotplugClass, netChange } from "@gpve/domain/vm/hotplug.ts";
-import { isDriveKey } from "@gpve/domain/vm/keys.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readHotplug, readVmProperty, type HotplugFeature } from "@gpve/domain/vm/vm-properties.ts";
-import { readNet } from "@gpve/domain/vm/vm-network.ts";
+import { parseDrive } from "@gpve/domain/vm/config/drive.ts";
+import { driveChange, hotplugClass, netChange } from "@gpve/domain/vm/change/hotplug.ts";
+import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readHotplug, readVmProperty, type HotplugFeature } from "@gpve/domain/vm/config/vm-properties.ts";
+import { readNet } from "@gpve/domain/vm/config/vm-network.ts";
 import type { LiveWork } from "./guest-devices.ts";
 import { changeMedia, plugLiveDrive, setThrottle, unplugLiveDrive } from "./live-drives.ts";
 import { changeNet, plugLiveNet, unplugLiveNet } from "./live-nets.ts";
 import { changeUsb, setTablet } from "./live-usb.ts";
 import { setBalloon, setCpus, setMemory } from "./live-size.ts";
-import { without } from "@gpve/domain/vm/vm-config.ts";
+import { without } from "@gpve/domain/vm/config/vm-config.ts";
 
 export type Outcome = "applied" | "pending";
 

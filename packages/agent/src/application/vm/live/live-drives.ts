@@ -1,11 +1,15 @@
 // Disks and CD drives of a running guest: plugged, unplugged, their media and limits changed.
-import { driveNodeArguments, plugDrive, type PlugPlan } from "@gpve/domain/vm/argv/hotplug-arguments.ts";
-import { throttleGroupId, throttleLimits, topNodeName } from "@gpve/domain/vm/argv/block-node.ts";
-import { iothreadId, scsiController, splitDriveKey } from "@gpve/domain/vm/argv/drive-device.ts";
-import { requireDrive } from "@gpve/domain/vm/drive.ts";
-import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import {
+  driveNodeArguments,
+  plugDrive,
+  type PlugPlan,
+} from "@gpve/domain/vm/argv/device/hotplug-arguments.ts";
+import { throttleGroupId, throttleLimits, topNodeName } from "@gpve/domain/vm/argv/block/block-node.ts";
+import { iothreadId, scsiController, splitDriveKey } from "@gpve/domain/vm/argv/block/drive-device.ts";
+import { requireDrive } from "@gpve/domain/vm/config/drive.ts";
+import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { deviceIds, unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
-import { without, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { without, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { topNodes } from "../disk/top-node.ts";

@@ -1,9 +1,9 @@
 // NICs of a running guest.
-import { plugNic } from "@gpve/domain/vm/argv/hotplug-arguments.ts";
-import { usesVhost } from "@gpve/domain/vm/argv/net-descriptors.ts";
-import type { NetDevice } from "@gpve/domain/vm/property-types.ts";
+import { plugNic } from "@gpve/domain/vm/argv/device/hotplug-arguments.ts";
+import { usesVhost } from "@gpve/domain/vm/argv/device/net-descriptors.ts";
+import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
 import { unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { guestTap } from "../start-plan.ts";
 import {
   isUserNetwork,
@@ -13,7 +13,7 @@ import {
   userNetworkRemarks,
   userNetworkSocket,
 } from "../user-network.ts";
-import { readNet } from "@gpve/domain/vm/vm-network.ts";
+import { readNet } from "@gpve/domain/vm/config/vm-network.ts";
 import { attempt, runningInput, runPlan, UNPLUG_TIMEOUT_MS, type LiveWork } from "./guest-devices.ts";
 
 export async function plugLiveNet(

@@ -1,9 +1,9 @@
 // CPUs and memory of a running guest.
-import { plugCpu, plugMemory } from "@gpve/domain/vm/argv/hotplug-arguments.ts";
-import { memoryModules } from "@gpve/domain/vm/argv/memory.ts";
+import { plugCpu, plugMemory } from "@gpve/domain/vm/argv/device/hotplug-arguments.ts";
+import { memoryModules } from "@gpve/domain/vm/argv/processor/memory.ts";
 import { unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { memoryMiB } from "@gpve/domain/vm/vm-properties.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { memoryMiB } from "@gpve/domain/vm/config/vm-properties.ts";
 import { attempt, runningInput, runPlan, UNPLUG_TIMEOUT_MS, type LiveWork } from "./guest-devices.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 

@@ -5,10 +5,10 @@ import {
   plugTablet,
   plugUsb,
   usbDeviceId,
-} from "@gpve/domain/vm/argv/hotplug-arguments.ts";
+} from "@gpve/domain/vm/argv/device/hotplug-arguments.ts";
 import { deviceIds, unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { usbNodes } from "../take-devices.ts";
 import { runningInput, runPlan, UNPLUG_TIMEOUT_MS, type LiveWork } from "./guest-devices.ts";

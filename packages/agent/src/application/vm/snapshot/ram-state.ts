@@ -4,7 +4,7 @@
 //   load:  -incoming defer -> migrate-incoming -> the file is sent -> completed -> cont
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import type { RamReceiver } from "@gpve/domain/vm/ram-streams.ts";
+import type { RamReceiver } from "@gpve/domain/vm/snapshot/ram-streams.ts";
 import type { Qmp } from "@gpve/domain/vm/qmp/qmp.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { VmHost } from "../vm-host.ts";

@@ -3,10 +3,10 @@ import { isAppError } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { isShared } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { listDisks } from "@gpve/domain/vm/drive.ts";
-import type { SavedState } from "@gpve/domain/vm/snapshot.ts";
-import type { VmValues } from "@gpve/domain/vm/vm-config.ts";
-import { memoryMiB, readVmProperty } from "@gpve/domain/vm/vm-properties.ts";
+import { listDisks } from "@gpve/domain/vm/config/drive.ts";
+import type { SavedState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { memoryMiB, readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { requireRunning, type VmHost, type VmStorages } from "../vm-host.ts";
 
 const MIB = 1024 * 1024;

@@ -1,8 +1,8 @@
 // Snapshots as operations. The lock in the configuration says what a crash cut off.
-import { snapshotOf, without, type VmConfig } from "@gpve/domain/vm/vm-config.ts";
-import { hasLock, type VmLock } from "@gpve/domain/vm/lock.ts";
-import { listDisks } from "@gpve/domain/vm/drive.ts";
-import { createSnapshot, deleteSnapshot, rollbackSnapshot } from "@gpve/domain/vm/snapshot-run.ts";
+import { snapshotOf, without, type VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
+import { hasLock, type VmLock } from "@gpve/domain/vm/config/lock.ts";
+import { listDisks } from "@gpve/domain/vm/config/drive.ts";
+import { createSnapshot, deleteSnapshot, rollbackSnapshot } from "@gpve/domain/vm/snapshot/snapshot-run.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { freeVolume } from "../free-volumes.ts";
 import { startVm } from "../start-vm.ts";

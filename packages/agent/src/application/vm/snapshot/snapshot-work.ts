@@ -1,12 +1,12 @@
 // Snapshots on this node: what snapshot-run.ts needs done to volumes and to the running guest.
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import type { Drive } from "@gpve/domain/vm/property-types.ts";
+import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { isCdrom, isInQemu, listDrives } from "@gpve/domain/vm/drive.ts";
-import type { SavedState, StartFromState } from "@gpve/domain/vm/snapshot.ts";
-import type { SnapshotHost } from "@gpve/domain/vm/snapshot-run.ts";
-import type { VmConfig, VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { isCdrom, isInQemu, listDrives } from "@gpve/domain/vm/config/drive.ts";
+import type { SavedState, StartFromState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import type { SnapshotHost } from "@gpve/domain/vm/snapshot/snapshot-run.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { presentTop } from "../disk/top-node.ts";
 import { freeVolume } from "../free-volumes.ts";

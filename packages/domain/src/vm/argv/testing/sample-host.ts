@@ -1,9 +1,9 @@
 // A host for tests: newest QEMU, every firmware, everything works. Override what a test is about.
-import type { VmValues } from "../../vm-config.ts";
+import type { VmValues } from "../../config/vm-config.ts";
 import type { CommandInput, CommandOptions, QemuCommand, VolumeLookup } from "../command-input.ts";
 import { firmwareTable, type HostFacts } from "../host-facts.ts";
 import { qemuCommand } from "../qemu-command.ts";
-import { featuresOf } from "../qemu-features.ts";
+import { featuresOf } from "../machine/qemu-features.ts";
 
 export function sampleHost(overrides: Partial<HostFacts> = {}): HostFacts {
   const qemuVersion = overrides.qemuVersion ?? "11.0.0";

@@ -6,9 +6,9 @@ import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-reco
 import { NEW_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import { parseVmConfig } from "@gpve/domain/vm/parse-config.ts";
-import { effectiveValues, pendingRows } from "@gpve/domain/vm/pending.ts";
-import type { VmConfig } from "@gpve/domain/vm/vm-config.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import { effectiveValues, pendingRows } from "@gpve/domain/vm/change/pending.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import type { ReportedGuest } from "../../node/guest-reported.ts";
 import { byName } from "../adapter.ts";

@@ -3,11 +3,11 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { validateParams } from "@gpve/domain/schema/validate-params.ts";
 import { cloudinitPasswordNeedsHash } from "@gpve/domain/vm/cloudinit/cloudinit-password.ts";
-import { vmKeySchema } from "@gpve/domain/vm/keys.ts";
-import { readConfigUpdate } from "@gpve/domain/vm/config-update.ts";
-import { MASKED } from "@gpve/domain/vm/pending.ts";
-import { settledConfig } from "@gpve/domain/vm/settled-config.ts";
-import { without, type VmValues } from "@gpve/domain/vm/vm-config.ts";
+import { vmKeySchema } from "@gpve/domain/vm/config/keys.ts";
+import { readConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
+import { MASKED } from "@gpve/domain/vm/change/pending.ts";
+import { settledConfig } from "@gpve/domain/vm/config/settled-config.ts";
+import { without, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 
 export interface VmSpec {
   readonly node: string;

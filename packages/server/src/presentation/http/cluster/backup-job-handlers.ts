@@ -1,7 +1,7 @@
 import type { JobOptions } from "@gpve/domain/backup/backup-job.ts";
-import { parseCalendarEvent } from "@gpve/domain/schedule/calendar-event.ts";
-import { nextEvent } from "@gpve/domain/schedule/next-event.ts";
-import type { ZoneOffset } from "@gpve/domain/schedule/time-zone.ts";
+import { parseCalendarEvent } from "@gpve/domain/calendar/calendar-event.ts";
+import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
+import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Clock } from "@gpve/kit/clock.ts";

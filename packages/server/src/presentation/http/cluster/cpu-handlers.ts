@@ -3,8 +3,8 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
-import { builtinCpuTypes, cpuModelsOf } from "@gpve/domain/vm/argv/cpu-models.ts";
-import { cpuFlagRows } from "@gpve/domain/vm/cpu-flags.ts";
+import { builtinCpuTypes, cpuModelsOf } from "@gpve/domain/vm/argv/processor/cpu-models.ts";
+import { cpuFlagRows } from "@gpve/domain/vm/host/cpu-flags.ts";
 import type { CpuModelOptions, CpuModels } from "../../../application/cluster/cpu-models.ts";
 
 export interface CpuHandlerDeps {
