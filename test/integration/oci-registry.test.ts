@@ -9,7 +9,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { pullOciOperation } from "@gpve/agent/application/storage/pull-oci.ts";
 import { SkopeoRegistry } from "@gpve/agent/infrastructure/storage/fetch/skopeo-registry.ts";
-import { createOciHandlers } from "@gpve/agent/presentation/pve/oci-handlers.ts";
+import { createOciHandlers } from "@gpve/agent/presentation/pve/storage/oci-handlers.ts";
 import { StorageNode } from "@gpve/agent/testing/storage-world.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { createAuthority, createKeyPair, issue, SERVER_ROLE } from "@gpve/kit/pki/x509.ts";

@@ -119,10 +119,10 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: "taps take the MTU of their card",
-    file: "packages/agent/src/application/vm/start-plan.ts",
+    file: "packages/agent/src/application/qemu/start/start-plan.ts",
     find: "mtu: bridge.mtu };\n}",
     replace: "mtu: net.mtu ?? bridge.mtu };\n}",
-    tests: ["packages/agent/src/presentation/pve/vm-start-hardware.test.ts"],
+    tests: ["packages/agent/src/presentation/pve/vm/vm-start-hardware.test.ts"],
   },
   {
     name: "the lease of a node passes on before its watchdog resets it",

@@ -3,10 +3,10 @@ import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-reco
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { balanceMemory } from "./application/vm/balance-memory.ts";
-import { runningVm, type VmHost } from "./application/vm/vm-host.ts";
-import { VmSampler } from "./application/vm/vm-sampler.ts";
-import { watchGuests } from "./application/vm/watch-guests.ts";
+import { balanceMemory } from "./application/qemu/figures/balance-memory.ts";
+import { runningVm, type VmHost } from "./application/qemu/vm-host.ts";
+import { VmSampler } from "./application/qemu/figures/vm-sampler.ts";
+import { watchGuests } from "./application/guest/watch-guests.ts";
 import { GuestStatisticsFiles } from "./infrastructure/rrd/guest-statistics.ts";
 import { SAMPLE_EVERY_MS } from "./infrastructure/rrd/node-statistics.ts";
 import type { RrdConsolidation, RrdRow, RrdTimeframe } from "./infrastructure/rrd/rrd-file.ts";

@@ -12,8 +12,8 @@ import { forAMoment } from "./infrastructure/host/for-a-moment.ts";
 import { HostLog } from "./infrastructure/host/host-log.ts";
 import { HostServices } from "./infrastructure/host/host-services.ts";
 import { DebianHost } from "./infrastructure/packages/debian-host.ts";
-import { createDiskHandlers } from "./presentation/pve/disk-handlers.ts";
-import { createHostStateHandlers } from "./presentation/pve/host-state-handlers.ts";
+import { createDiskHandlers } from "./presentation/pve/node/disk-handlers.ts";
+import { createHostStateHandlers } from "./presentation/pve/node/host-state-handlers.ts";
 
 const KEPT_MS = 3_000;
 

@@ -30,8 +30,8 @@ import { DirPlugin } from "./infrastructure/storage/dir/dir-plugin.ts";
 import { HttpFetcher } from "./infrastructure/storage/fetch/http-fetcher.ts";
 import { SkopeoRegistry } from "./infrastructure/storage/fetch/skopeo-registry.ts";
 import { HostStorageFiles } from "./infrastructure/storage/fetch/storage-files.ts";
-import { createOciHandlers } from "./presentation/pve/oci-handlers.ts";
-import { createStorageHandlers } from "./presentation/pve/storage-handlers.ts";
+import { createOciHandlers } from "./presentation/pve/storage/oci-handlers.ts";
+import { createStorageHandlers } from "./presentation/pve/storage/storage-handlers.ts";
 
 export interface StorageSettings {
   readonly data: DataDir;

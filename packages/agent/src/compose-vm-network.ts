@@ -3,7 +3,7 @@ import { messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { listNets } from "@gpve/domain/vm/config/vm-network.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import type { VmConfigs } from "./application/vm/vm-configs.ts";
+import type { VmConfigs } from "./application/qemu/config/vm-configs.ts";
 import type { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 
 /** Guests that ran before this agent did have their filters again, whatever became of those of the last agent. */

@@ -1,6 +1,6 @@
 // Wires one agent. The only file here that constructs adapters. Whether servers reach it in memory or over gRPC is the
 // business of whoever composes the process.
-import { withUploads } from "./presentation/pve/upload-tunnel.ts";
+import { withUploads } from "./presentation/pve/storage/upload-tunnel.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
@@ -28,7 +28,7 @@ import { composeHost } from "./compose-host.ts";
 import { composeImageTools } from "./compose-image-tools.ts";
 import { composeImages } from "./compose-images.ts";
 import { createStorageChecks } from "./application/storage/check-storage.ts";
-import { datacenterCollection } from "./application/vm/vm-configs.ts";
+import { datacenterCollection } from "./application/qemu/config/vm-configs.ts";
 import { PathGuard } from "./infrastructure/host/path-guard.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeVms } from "./compose-vm.ts";
@@ -56,10 +56,10 @@ import { LinuxHostMemory } from "./infrastructure/host/host-memory.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { SysfsDevices } from "./infrastructure/host/sysfs-devices.ts";
 import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
-import { createGraphHandlers } from "./presentation/pve/graph-handlers.ts";
-import { createHostHandlers } from "./presentation/pve/host-handlers.ts";
-import { createNodeHandlers } from "./presentation/pve/node-handlers.ts";
-import { createTaskHandlers } from "./presentation/pve/task-handlers.ts";
+import { createGraphHandlers } from "./presentation/pve/node/graph-handlers.ts";
+import { createHostHandlers } from "./presentation/pve/node/host-handlers.ts";
+import { createNodeHandlers } from "./presentation/pve/node/node-handlers.ts";
+import { createTaskHandlers } from "./presentation/pve/node/task-handlers.ts";
 
 export interface AgentSettings {
   readonly data: DataDir;

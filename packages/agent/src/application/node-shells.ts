@@ -3,7 +3,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { ConsoleOffer, ConsoleSessions } from "./vm/console-sessions.ts";
+import type { ConsoleOffer, ConsoleSessions } from "./guest/console-sessions.ts";
 
 export interface NodeShellsDeps {
   readonly node: string;

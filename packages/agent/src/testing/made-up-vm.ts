@@ -4,7 +4,7 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { GuestAgent } from "@gpve/domain/vm/running/guest-agent.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
-import type { VmHost } from "../application/vm/vm-host.ts";
+import type { VmHost } from "../application/qemu/vm-host.ts";
 
 export interface MadeUpVm {
   values: Record<string, string>;

@@ -18,7 +18,7 @@ import { pruneBackupsOperation, removeVolumeOperation } from "../application/sto
 import { DirPlugin } from "../infrastructure/storage/dir/dir-plugin.ts";
 import { HttpFetcher } from "../infrastructure/storage/fetch/http-fetcher.ts";
 import { HostStorageFiles } from "../infrastructure/storage/fetch/storage-files.ts";
-import { createStorageHandlers } from "../presentation/pve/storage-handlers.ts";
+import { createStorageHandlers } from "../presentation/pve/storage/storage-handlers.ts";
 
 export const ALL_CONTENT = "images,rootdir,vztmpl,iso,backup,snippets,import";
 export type Rights = Readonly<Record<string, readonly string[]>>;

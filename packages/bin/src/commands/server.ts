@@ -1,6 +1,6 @@
 // `gpve server --config FILE`: a server alone, for clusters.
 import { createAgent } from "@gpve/agent/application/agent.ts";
-import { createTaskHandlers } from "@gpve/agent/presentation/pve/task-handlers.ts";
+import { createTaskHandlers } from "@gpve/agent/presentation/pve/node/task-handlers.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";

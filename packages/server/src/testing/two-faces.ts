@@ -3,11 +3,11 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createAgent, type ExtensionHandler } from "@gpve/agent/application/agent.ts";
-import { createBackupExtensions } from "@gpve/agent/presentation/pve/backup-extensions.ts";
-import { createBackupHandlers } from "@gpve/agent/presentation/pve/backup-handlers.ts";
-import { createTaskHandlers } from "@gpve/agent/presentation/pve/task-handlers.ts";
-import { createVmExtensions } from "@gpve/agent/presentation/pve/vm-create.ts";
-import { createVmHandlers } from "@gpve/agent/presentation/pve/vm-handlers.ts";
+import { createBackupExtensions } from "@gpve/agent/presentation/pve/backup/backup-extensions.ts";
+import { createBackupHandlers } from "@gpve/agent/presentation/pve/backup/backup-handlers.ts";
+import { createTaskHandlers } from "@gpve/agent/presentation/pve/node/task-handlers.ts";
+import { createVmExtensions } from "@gpve/agent/presentation/pve/vm/vm-create.ts";
+import { createVmHandlers } from "@gpve/agent/presentation/pve/vm/vm-handlers.ts";
 import { VmWorld } from "@gpve/agent/testing/vm-world.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";

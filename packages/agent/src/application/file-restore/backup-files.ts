@@ -12,7 +12,7 @@ import type {
 } from "@gpve/domain/backup/file-tree.ts";
 import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
-import { openChain, openLink } from "../backup/archive-chain.ts";
+import { openChain, openLink } from "../qemu/chain/archive-chain.ts";
 
 export interface BackupFilesDeps {
   readonly tools: BackupTools;

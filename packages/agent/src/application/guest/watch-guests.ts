@@ -1,0 +1,39 @@
+// The look at all guests of a node, every few seconds: figures for graphs, and memory for who needs it.
+import { messageOf } from "@gpve/contracts/errors.ts";
+import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { VmSampler } from "../qemu/figures/vm-sampler.ts";
+
+export interface GuestWatch {
+  readonly sampler: Pick<VmSampler, "askGuests" | "sample">;
+  /** VMs of this node, running or not. */
+  readonly guests: () => readonly GuestRecord[];
+  readonly keep: (rows: readonly GuestRuntime[], guests: readonly GuestRecord[]) => void;
+  readonly balance: (guests: readonly GuestRecord[]) => Promise<void>;
+  /** Told how long each look at all running guests took. */
+  readonly observe: (seconds: number) => void;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly everyMs: number;
+}
+
+/** Until the signal fires. */
+export async function watchGuests(watch: GuestWatch, signal: AbortSignal): Promise<void> {
+  const { clock, log } = watch;
+  while (!signal.aborted) {
+    try {
+      const begun = clock.monotonic();
+      await watch.sampler.askGuests();
+      const rows = watch.sampler.sample();
+      watch.observe((clock.monotonic() - begun) / 1000);
+      const guests = watch.guests();
+      watch.keep(rows, guests);
+      await watch.balance(guests);
+    } catch (err) {
+      log.error({ err: messageOf(err) }, "statistics of guests failed");
+    }
+    await clock.sleep(watch.everyMs, signal).catch(() => undefined);
+  }
+}

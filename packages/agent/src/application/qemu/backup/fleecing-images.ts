@@ -1,0 +1,102 @@
+// Volumes that hold what a guest overwrites while its backup runs, on the storage that the backup names for them. The
+// configuration lists them from before they are made until after they are gone, so that whoever comes next finds them.
+import { messageOf } from "@gpve/contracts/errors.ts";
+import { storageExists } from "@gpve/domain/storage/failures.ts";
+import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { fleecingImages } from "../config/free-volumes.ts";
+import { volumeOf, type VmHost } from "../vm-host.ts";
+import type { BackupDisk } from "./backup-disks.ts";
+import type { BackupWork, HeldGuest } from "../../guest/backup/backup-request.ts";
+
+export type Fleeced = HeldGuest["fleeced"][number];
+
+const SECTION = "fleecing";
+const IMAGES = "fleecing-images";
+
+/** Firmware's variables are too small to be worth it. */
+export function isWorthFleecing(key: string): boolean {
+  return !/^(?:tpmstate|efidisk)\d$/.test(key);
+}
+
+/** The volumes that the disks of a backup would have on a storage. */
+export function fleecingVolumes(
+  host: VmHost,
+  vmid: number,
+  disks: readonly BackupDisk[],
+  storage: string,
+): Fleeced[] {
+  return disks
+    .filter(({ key }) => isWorthFleecing(key))
+    .map(({ key }, number) => {
+      const volname = `${vmid}/vm-${vmid}-fleece-${number}.qcow2`;
+      const scratch = host.storages.plugin(storage).path(volname);
+      return { key, scratch, volid: formatVolumeId({ storage, volname }) };
+    });
+}
+
+/** Whatever happens, `dropFleecingImages` puts things right afterwards. */
+export async function makeFleecingImages(
+  host: VmHost,
+  vmid: number,
+  fleeced: readonly Fleeced[],
+  disks: readonly BackupDisk[],
+  work: BackupWork,
+): Promise<void> {
+  const wanted = fleeced.filter((each): each is Fleeced & { volid: string } => each.volid !== undefined);
+  if (wanted.length === 0) return;
+  for (const { volid, scratch } of wanted) await requireFree(host, volid, scratch);
+  await record(
+    host,
+    vmid,
+    wanted.map(({ volid }) => volid),
+  );
+  for (const { key, volid } of wanted) {
+    const { plugin, volname } = volumeOf(host, volid);
+    const size = disks.find((disk) => disk.key === key)?.size ?? 0;
+    const name = volname.slice(volname.indexOf("/") + 1);
+    await plugin.alloc({ vmid, format: "qcow2", name, size }, { signal: work.signal });
+    work.log(`INFO: drive-${key}: attaching fleecing image ${volid} to QEMU`);
+  }
+}
+
+/** Frees all that the configuration lists; what cannot be freed stays listed. */
+export async function dropFleecingImages(
+  host: VmHost,
+  vmid: number,
+  work: Pick<BackupWork, "log" | "warn">,
+): Promise<void> {
+  const config = host.configs.find(vmid);
+  const volids = config === undefined ? [] : fleecingImages(host, vmid, config);
+  if (volids.length === 0) return;
+  const failed: string[] = [];
+  for (const volid of volids) {
+    work.log(`INFO: removing (old) fleecing image '${volid}'`);
+    try {
+      const { plugin, volname } = volumeOf(host, volid);
+      await plugin.activate();
+      await plugin.free(volname);
+    } catch (err) {
+      work.warn(`error removing fleecing image '${volid}' - ${messageOf(err)}`);
+      failed.push(volid);
+    }
+  }
+  await record(host, vmid, failed);
+}
+
+/** A volume of that name that no backup of ours made is somebody's own. */
+async function requireFree(host: VmHost, volid: string, path: string): Promise<void> {
+  const { plugin, volname } = volumeOf(host, volid);
+  await plugin.activate();
+  const { vmid } = plugin.parse(volname);
+  const there = await plugin.list({ content: ["images"], ...(vmid === undefined ? {} : { vmid }) });
+  if (there.some((each) => each.volname === volname))
+    throw storageExists(`disk image '${path}' already exists`);
+}
+
+async function record(host: VmHost, vmid: number, volids: readonly string[]): Promise<void> {
+  await host.configs.change(vmid, (config) => {
+    const { [SECTION]: _old, ...rest } = config.special;
+    const special = volids.length === 0 ? rest : { ...rest, [SECTION]: { [IMAGES]: volids.join(",") } };
+    return { ...config, special };
+  });
+}

@@ -1,0 +1,110 @@
+// The guest whose backup runs: what is done to it, and how it gets back to what it was.
+import { messageOf } from "@gpve/contracts/errors.ts";
+import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { hasLock } from "@gpve/domain/vm/config/lock.ts";
+import { without } from "@gpve/domain/vm/config/vm-config.ts";
+import { startVm } from "../start/start-vm.ts";
+import {
+  agentOptions,
+  answeringAgent,
+  freezeFilesystems,
+  thawFilesystems,
+} from "../agent/use-guest-agent.ts";
+import { runningVm, type VmHost } from "../vm-host.ts";
+import type { BackupWork, HeldGuest } from "../../guest/backup/backup-request.ts";
+import { endFleece } from "./fleece.ts";
+import { dropFleecingImages } from "./fleecing-images.ts";
+
+/** Idempotent: after a backup, however it ended, and after a crash in the midst of one. */
+export async function releaseGuest(
+  host: VmHost,
+  tools: BackupTools,
+  held: HeldGuest,
+  work: BackupWork,
+): Promise<void> {
+  const process = runningVm(host, held.vmid);
+  if (process !== undefined) {
+    if (held.isFrozen) await thaw(host, held, work);
+    await endFleece(process, held.fleeced, tools);
+  }
+  const files = held.fleeced.flatMap(({ scratch, volid }) => (volid === undefined ? [scratch] : []));
+  for (const path of [...held.leftovers, ...files]) await tools.removeFile(path);
+  await dropFleecingImages(host, held.vmid, work);
+  try {
+    if (held.wasRunning) await runAgain(host, held, work);
+  } finally {
+    await unlock(host, held.vmid);
+  }
+}
+
+/** File systems stand still while `work` runs, where the guest can do that; afterwards they go on in any case. */
+export async function whileFrozen<T>(
+  host: VmHost,
+  held: HeldGuest,
+  work: BackupWork & { readonly checkpoint: () => Promise<void> },
+  begin: () => Promise<T>,
+): Promise<T> {
+  const agent = agentOptions(host.configs.get(held.vmid).values);
+  if (!agent.enabled) return begin();
+  if (agent["freeze-fs"] === false) {
+    work.log("INFO: skipping guest-agent 'fs-freeze', disabled in VM options");
+    return begin();
+  }
+  if ((await answeringAgent(host, held.vmid, work.signal)) === undefined) {
+    work.log("INFO: skipping guest-agent 'fs-freeze', agent configured but not running?");
+    return begin();
+  }
+  work.log("INFO: issuing guest-agent 'fs-freeze' command");
+  held.isFrozen = true;
+  await work.checkpoint();
+  try {
+    await freezeFilesystems(host, held.vmid, work.signal).catch((err: unknown) => {
+      work.signal.throwIfAborted();
+      work.log(`ERROR: ${messageOf(err)}`);
+    });
+    return await begin();
+  } finally {
+    await thaw(host, held, work);
+  }
+}
+
+async function thaw(host: VmHost, held: HeldGuest, work: BackupWork): Promise<void> {
+  work.log("INFO: issuing guest-agent 'fs-thaw' command");
+  await thawFilesystems(host, held.vmid).catch((err: unknown) => work.log(`ERROR: ${messageOf(err)}`));
+  held.isFrozen = false;
+}
+
+export async function isPaused(process: GuestProcess): Promise<boolean> {
+  const { status } = await process.qmp.execute("query-status");
+  return status === "paused" || status === "prelaunch";
+}
+
+async function runAgain(host: VmHost, held: HeldGuest, work: BackupWork): Promise<void> {
+  const process = runningVm(host, held.vmid);
+  if (process !== undefined) {
+    try {
+      if (await isPaused(process)) {
+        work.log("INFO: resume vm");
+        await process.qmp.execute("cont");
+      }
+    } catch (err) {
+      // One that has just ended has nothing to be resumed.
+      if (!process.hasExited) throw err;
+      ignore(err, "the guest switched itself off");
+    }
+    return;
+  }
+  // One that switched itself off while it was read stays off.
+  if (!held.isStopped) return;
+  work.log("INFO: restarting vm");
+  await startVm(host, { vmid: held.vmid, skiplock: true }, { ...work, signal: new AbortController().signal });
+}
+
+async function unlock(host: VmHost, vmid: number): Promise<void> {
+  if (!host.configs.has(vmid)) return;
+  await host.configs.change(vmid, (config) =>
+    hasLock(config, "backup") ? { ...config, values: without(config.values, "lock") } : config,
+  );
+}

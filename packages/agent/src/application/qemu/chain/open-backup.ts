@@ -1,0 +1,39 @@
+// An archive by its name, full or incremental.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { ArchiveReader, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
+import { volumeOf, type VmHost } from "../vm-host.ts";
+import { openChain, openLink } from "./archive-chain.ts";
+
+/** `archive`: a volume id, or a path of this node. */
+export async function openBackup(
+  host: VmHost,
+  tools: BackupTools,
+  archive: string,
+  signal: AbortSignal,
+): Promise<ArchiveReader> {
+  if (archive.startsWith("/")) return tools.openArchive(archive);
+  const { plugin, volname } = volumeOf(host, archive);
+  await plugin.activate();
+  const { name } = plugin.parse(volname);
+  return parseBackupName(name)?.container === "gpvi"
+    ? openChain(tools, plugin, name, signal)
+    : tools.openArchive(plugin.path(volname));
+}
+
+/** The configuration inside an archive, for GET extractconfig. */
+export async function archivedConfigText(host: VmHost, tools: BackupTools, archive: string): Promise<string> {
+  const { plugin, volname } = volumeOf(host, archive);
+  await plugin.activate();
+  const { name } = plugin.parse(volname);
+  const link = await openLink(tools, plugin, name);
+  await link.close();
+  return configOf(link.configs);
+}
+
+export function configOf(configs: ReadonlyMap<string, Uint8Array>): string {
+  const conf = configs.get("qemu-server.conf");
+  if (conf === undefined)
+    throw new AppError("request.invalid", "the backup archive holds no VM configuration", { pveStatus: 500 });
+  return Buffer.from(conf).toString("utf8");
+}

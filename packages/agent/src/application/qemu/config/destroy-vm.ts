@@ -1,0 +1,90 @@
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
+import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { fleecingImages, freeVolume, hasClones, listVolumes, ownedVolumes } from "./free-volumes.ts";
+import { runningVm, type VmHost } from "../vm-host.ts";
+
+export interface DestroyArgs {
+  readonly vmid: number;
+  readonly destroyUnreferenced: boolean;
+  readonly skiplock: boolean;
+  /** Backup jobs forget it as well. */
+  readonly purge?: boolean;
+  /** Storages to search for disks that no configuration names. */
+  readonly storages: readonly string[];
+}
+
+/** What PVE finds before it forks. */
+export function checkDestroyable(host: VmHost, vmid: number): VmConfig {
+  const config = host.configs.get(vmid);
+  if (config.values["protection"] === "1") {
+    throw new AppError("object.conflict", `can't remove VM ${vmid} - protection mode enabled`, {
+      pveStatus: 500,
+    });
+  }
+  requireStopped(host, vmid);
+  return config;
+}
+
+interface DestroyState {
+  /** The configuration was there when it began: that it is gone is then its own doing. */
+  begun?: boolean;
+}
+
+export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArgs, DestroyState> {
+  return {
+    type: "qmdestroy",
+    // Once a disk is gone there is no way back: a crash goes on where it was.
+    onCrash: "resume",
+    steps: [
+      {
+        name: "destroy",
+        run: async ({ args, state, log, warn, clock, signal, checkpoint }) => {
+          const { vmid } = args;
+          const config = state.begun === true ? host.configs.find(vmid) : host.configs.get(vmid);
+          if (config === undefined) return;
+          const lock = config.values["lock"];
+          if (lock !== undefined && lock !== "destroyed" && lock !== "suspended" && !args.skiplock) {
+            throw new AppError("resource.busy", `VM is locked (${lock})`, { pveStatus: 500 });
+          }
+          requireStopped(host, vmid);
+          if (config.values["template"] === "1")
+            await requireNoClones(host, ownedVolumes(host, vmid, config));
+          state.begun = true;
+          await checkpoint();
+          await host.configs.change(vmid, (current) => ({
+            ...current,
+            values: { ...current.values, lock: "destroyed" },
+          }));
+          const referenced = [...ownedVolumes(host, vmid, config), ...fleecingImages(host, vmid, config)];
+          const more = args.destroyUnreferenced ? await listVolumes(host, vmid, args.storages) : [];
+          for (const volid of new Set([...referenced, ...more])) await freeVolume(host, volid, log);
+          await host.processes.forget(String(vmid));
+          await host.chains.forget(vmid);
+          const purge = args.purge === true;
+          if (purge) log(`purging VM ${vmid} from related configurations..`);
+          await host.configs.remove(vmid, purge);
+          if (purge && !(await host.configs.waitForPurge(vmid, clock, signal)))
+            warn(`VM ${vmid} is not yet out of the backup jobs`);
+        },
+      },
+    ],
+  };
+}
+
+/** A template whose clones still read from it stays whole: looked at before anything is locked or removed. */
+async function requireNoClones(host: VmHost, volids: readonly string[]): Promise<void> {
+  for (const volid of volids) {
+    if (await hasClones(host, volid)) {
+      throw new AppError("object.conflict", `base volume '${volid}' is still in use by linked cloned`, {
+        pveStatus: 500,
+      });
+    }
+  }
+}
+
+function requireStopped(host: VmHost, vmid: number): void {
+  if (runningVm(host, vmid) !== undefined) {
+    throw new AppError("object.conflict", `VM ${vmid} is running - destroy failed`, { pveStatus: 500 });
+  }
+}

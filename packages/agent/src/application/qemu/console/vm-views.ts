@@ -1,0 +1,51 @@
+// What can be looked at of a VM besides its console: its screen as a picture, and what its QEMU has said.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { ExtensionHandler } from "../../agent.ts";
+import { refused } from "../../guest/console-sessions.ts";
+import { runningVm, type VmHost } from "../vm-host.ts";
+
+export interface VmViewsDeps {
+  readonly host: VmHost;
+  /** A file that a guest has written, which is removed. Refuses what that guest did not write itself. */
+  readonly takeFile: (path: string, ownerUid: number | undefined) => Promise<Uint8Array>;
+  /** The end of what the VM's QEMU printed, also after it has ended. */
+  readonly lastWords: (vmid: number) => string;
+}
+
+const VM = "/gpve/nodes/{node}/vms/{vmid}";
+
+export function vmViewRoutes(deps: VmViewsDeps): Readonly<Record<string, ExtensionHandler>> {
+  const { host, takeFile, lastWords } = deps;
+  return {
+    [`GET ${VM}/screenshot`]: async (params, ctx) => {
+      const vmid = vmidOf(params);
+      ctx.access.require(`/vms/${vmid}`, ["VM.Console"]);
+      host.configs.get(vmid);
+      const process = runningVm(host, vmid);
+      if (process === undefined) throw refused(`VM ${vmid} not running`);
+      const filename = `${process.ioFolder}/screen-${host.newUuid()}.png`;
+      try {
+        await process.qmp.execute("screendump", { filename, format: "png" }, { signal: ctx.signal });
+      } catch (err) {
+        throw new AppError("feature.unsupported", `VM ${vmid} has no screen to take a picture of`, {
+          cause: err,
+        });
+      }
+      return { png: Buffer.from(await takeFile(filename, process.uid)).toString("base64") };
+    },
+
+    [`GET ${VM}/log`]: (params, ctx) => {
+      const vmid = vmidOf(params);
+      ctx.access.require(`/vms/${vmid}`, ["VM.Audit"]);
+      host.configs.get(vmid);
+      const text = lastWords(vmid);
+      return { lines: text === "" ? [] : text.split("\n") };
+    },
+  };
+}
+
+function vmidOf(params: Readonly<Record<string, unknown>>): number {
+  const vmid = Number(params["vmid"]);
+  if (!Number.isSafeInteger(vmid)) throw new AppError("object.not_found", "no such VM");
+  return vmid;
+}

@@ -1,0 +1,167 @@
+// Live figures of the VMs that run here, taken a few times a minute and kept in memory.
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { driveStatistics, guestMemory } from "./guest-statistics.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+import { summarise } from "@gpve/domain/guest/guest-record.ts";
+
+export interface VmSamplerDeps {
+  readonly processes: { list(): readonly GuestProcess[] };
+  readonly configs: VmConfigs;
+  readonly clock: Clock;
+  /** Bytes in and out of a NIC's tap; undefined = no such device. */
+  readonly traffic: (
+    vmid: number,
+    key: string,
+  ) => { readonly received: number; readonly sent: number } | undefined;
+}
+
+interface Sample {
+  readonly at: number;
+  readonly cpuNs: number;
+  readonly cpu: number;
+}
+
+interface BlockTraffic {
+  readonly read: number;
+  readonly written: number;
+}
+
+type DriveTraffic = Readonly<Record<string, BlockTraffic>>;
+
+const ASK_AT_ONCE = 16;
+const ASK_TIMEOUT_MS = 2_000;
+export const BALLOON_PATH = "/machine/peripheral/balloon0";
+/** As often as PVE has guests report their memory. */
+const BALLOON_POLL_SECONDS = 2;
+
+function driveTraffic(rows: unknown): DriveTraffic {
+  return Object.fromEntries(
+    Object.entries(driveStatistics(rows)).map(([drive, stats]) => [
+      drive,
+      { read: stats["rd_bytes"] ?? 0, written: stats["wr_bytes"] ?? 0 },
+    ]),
+  );
+}
+
+export class VmSampler {
+  readonly #deps: VmSamplerDeps;
+  readonly #last = new Map<string, Sample>();
+  readonly #blocks = new Map<string, DriveTraffic>();
+  /** The process whose balloon was told to report, by guest. */
+  readonly #reporting = new Map<string, number>();
+  /** Bytes as guests see it. */
+  readonly #memory = new Map<string, { readonly used: number; readonly free: number }>();
+
+  constructor(deps: VmSamplerDeps) {
+    this.#deps = deps;
+  }
+
+  /** One row per running VM; the server fills in the stopped ones from their configuration. */
+  sample(): readonly GuestRuntime[] {
+    const running = this.#running();
+    for (const id of this.#last.keys())
+      if (!running.some((process) => process.id === id)) {
+        this.#last.delete(id);
+        this.#blocks.delete(id);
+        this.#reporting.delete(id);
+        this.#memory.delete(id);
+      }
+    return running.map((process) => this.#row(process));
+  }
+
+  /** Which VMs run, in which processes. */
+  running(): string {
+    return this.#running()
+      .map(({ id, pid }) => `${id}:${pid}`)
+      .toSorted()
+      .join();
+  }
+
+  /** Asks every QEMU for its guest, a few at a time. One that does not answer keeps its last figures. */
+  async askGuests(): Promise<void> {
+    const waiting = this.#running();
+    const ask = async (): Promise<void> => {
+      for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+        try {
+          const rows = await next.qmp.raw("query-blockstats", {}, { timeoutMs: ASK_TIMEOUT_MS });
+          this.#blocks.set(next.id, driveTraffic(rows));
+          await this.#askForMemory(next);
+        } catch (err) {
+          ignore(err, "it may be ending, or has no balloon");
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: ASK_AT_ONCE }, ask));
+  }
+
+  /** Bytes that a guest does not use; undefined = it does not say. */
+  freeMemory(vmid: number): number | undefined {
+    return this.#memory.get(String(vmid))?.free;
+  }
+
+  /** Fails for a VM without a balloon. */
+  async #askForMemory({ id, pid, qmp }: GuestProcess): Promise<void> {
+    const options = { timeoutMs: ASK_TIMEOUT_MS };
+    const balloon = { path: BALLOON_PATH };
+    if (this.#reporting.get(id) !== pid) {
+      // Once: from then on its balloon driver reports by itself.
+      const every = { property: "guest-stats-polling-interval", value: BALLOON_POLL_SECONDS };
+      await qmp.raw("qom-set", { ...balloon, ...every }, options);
+      this.#reporting.set(id, pid);
+    }
+    const stats = await qmp
+      .raw("qom-get", { ...balloon, property: "guest-stats" }, options)
+      .catch((err: unknown) => ignore(err, "the guest has no driver for it yet"));
+    const memory = guestMemory(stats);
+    if (memory === undefined) this.#memory.delete(id);
+    else this.#memory.set(id, memory);
+  }
+
+  #running(): GuestProcess[] {
+    return this.#deps.processes.list().filter(({ id, hasExited }) => /^\d+$/.test(id) && !hasExited);
+  }
+
+  #row(process: GuestProcess): GuestRuntime {
+    const vmid = Number(process.id);
+    const { cpuNs, memoryAnonBytes, memoryBytes } = process.usage();
+    const values = this.#deps.configs.find(vmid)?.values ?? {};
+    const { cpus, maxmem } = summarise(vmid, "qemu", new Map(Object.entries(values)));
+    const nics = Object.keys(values).filter((key) => /^net\d+$/.test(key));
+    // What the host sends into the tap is what the guest receives.
+    const traffic = nics.flatMap((key) => {
+      const counted = this.#deps.traffic(vmid, key);
+      if (counted === undefined) return [];
+      return [[`tap${vmid}i${key.slice(3)}`, { netin: counted.sent, netout: counted.received }] as const];
+    });
+    const drives = this.#blocks.get(process.id) ?? {};
+    return {
+      vmid,
+      type: "qemu",
+      status: "running",
+      uptimeSeconds: Math.max(0, Math.floor((this.#deps.clock.now() - process.startedAt) / 1000)),
+      cpu: this.#cpu(process.id, cpuNs, cpus),
+      mem: this.#memory.get(process.id)?.used ?? Math.min(memoryAnonBytes, maxmem),
+      memhost: memoryBytes,
+      diskread: Object.values(drives).reduce((sum, { read }) => sum + read, 0),
+      diskwrite: Object.values(drives).reduce((sum, { written }) => sum + written, 0),
+      netin: traffic.reduce((sum, [, { netin }]) => sum + netin, 0),
+      netout: traffic.reduce((sum, [, { netout }]) => sum + netout, 0),
+      drives,
+      nics: Object.fromEntries(traffic),
+      extra: { pid: process.pid },
+    };
+  }
+
+  /** Share of the VM's own CPUs used since the last sample. */
+  #cpu(id: string, cpuNs: number, cpus: number): number {
+    const at = this.#deps.clock.monotonic();
+    const last = this.#last.get(id);
+    if (last !== undefined && at - last.at < 500) return last.cpu;
+    const cpu = last === undefined ? 0 : Math.max(0, (cpuNs - last.cpuNs) / ((at - last.at) * 1e6) / cpus);
+    this.#last.set(id, { at, cpuNs, cpu });
+    return cpu;
+  }
+}

@@ -1,0 +1,85 @@
+// A VM's TPM: swtpm as a process of its own, with its state on the volume of tpmstate0. QEMU connects to it.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { TPM_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
+import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { requireDrive } from "@gpve/domain/vm/config/drive.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { volumeOf, type VmHost } from "../vm-host.ts";
+
+const PROGRAM = "/usr/bin/swtpm";
+const SOCKET_PATIENCE_MS = 5_000;
+const LOOK_EVERY_MS = 20;
+
+export function tpmProcessId(vmid: number): string {
+  return `${vmid}-tpm`;
+}
+
+export interface RunningTpm {
+  readonly process: GuestProcess;
+  /** What QEMU must be able to open. */
+  readonly socket: GuestFile;
+}
+
+/** undefined = the VM has none. */
+export async function startTpm(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  signal: AbortSignal,
+): Promise<RunningTpm | undefined> {
+  const text = values["tpmstate0"];
+  if (text === undefined) return undefined;
+  await stopTpm(host, vmid);
+  const drive = requireDrive("tpmstate0", text);
+  const { plugin, volname } = volumeOf(host, drive.file);
+  await plugin.activate();
+  const { filename, format } = plugin.block(volname);
+  if (format !== "raw")
+    throw new AppError("request.invalid", "tpmstate0: the state of a TPM must be a raw volume", {
+      pveStatus: 500,
+    });
+  const id = tpmProcessId(vmid);
+  const path = `${host.ioFolder(id)}/swtpm`;
+  const process = await host.processes.start(
+    {
+      id,
+      label: `TPM of VM ${vmid}`,
+      program: PROGRAM,
+      args: [
+        "socket",
+        ...(drive.version === "v2.0" ? ["--tpm2"] : []),
+        "--tpmstate",
+        `backend-uri=file://${filename},mode=0600`,
+        "--ctrl",
+        `type=unixio,path=${path},mode=0600`,
+        // It ends when QEMU hangs up.
+        "--terminate",
+      ],
+      monitors: false,
+      bounds: TPM_BOUNDS,
+      files: [{ path: filename, access: "rw", owned: true }],
+      note: { vmid },
+    },
+    { signal },
+  );
+  await untilListening(host, process, path);
+  return { process, socket: { path, access: "rw", owned: true } };
+}
+
+export async function stopTpm(host: VmHost, vmid: number): Promise<void> {
+  const process = host.processes.get(tpmProcessId(vmid));
+  if (process !== undefined && !process.hasExited) await process.stop();
+}
+
+async function untilListening(host: VmHost, process: GuestProcess, path: string): Promise<void> {
+  for (let waited = 0; waited < SOCKET_PATIENCE_MS; waited += LOOK_EVERY_MS) {
+    if (host.fileExists(path)) return;
+    if (process.hasExited) break;
+    await host.clock.sleep(LOOK_EVERY_MS);
+  }
+  const words = process.hasExited ? (await process.exited).lastWords : "it did not open its socket";
+  await process.kill();
+  throw new AppError("guest.start_failed", `failed to start the ${process.label}: ${words.trim()}`, {
+    pveStatus: 500,
+  });
+}

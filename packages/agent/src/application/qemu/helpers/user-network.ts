@@ -1,0 +1,175 @@
+// A network card without a tap: a small QEMU of its own speaks for the guest on the host's network (slirp), and the
+// guest's QEMU, which has an empty network namespace, reaches it by a unix socket. The guest gets an address, names and
+// the way out; from the host its SSH port is reached at a port of 127.0.0.1.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { USER_NETWORK_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
+import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { listNets, readNet } from "@gpve/domain/vm/config/vm-network.ts";
+import { escapeComma } from "@gpve/domain/vm/argv/text/option-text.ts";
+import type { VmHost } from "../vm-host.ts";
+
+const SOCKET_PATIENCE_MS = 10_000;
+const LOOK_EVERY_MS = 20;
+/** The guest's SSH is at FIRST_PORT + VMID where that is free. */
+const FIRST_PORT = 20_000;
+const PORTS = 10_000;
+const PORT_TRIES = 64;
+/** Where the host's name servers are. */
+const NAME_SERVERS = "/etc/resolv.conf";
+
+interface UserNetworkNote {
+  readonly vmid: number;
+  readonly key: string;
+  readonly sshPort?: number;
+}
+
+/** On no bridge by its configuration, or on a host that gives us no taps. */
+export function isUserNetwork(host: VmHost, net: NetDevice): boolean {
+  return net.bridge === undefined || host.network.tapsMissing !== undefined;
+}
+
+export function userNetworkId(vmid: number, key: string): string {
+  return `${vmid}-${key}`;
+}
+
+export function userNetworkSocket(host: VmHost, vmid: number, key: string): string {
+  return `${host.ioFolder(userNetworkId(vmid, key))}/net`;
+}
+
+/** What QEMU must be able to open. Nothing runs when it throws. */
+export async function startUserNetworks(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  signal: AbortSignal,
+): Promise<readonly GuestFile[]> {
+  const sockets: GuestFile[] = [];
+  try {
+    for (const { key, net } of listNets(values))
+      if (isUserNetwork(host, net)) sockets.push(await startUserNetwork(host, vmid, key, values, signal));
+    return sockets;
+  } catch (err) {
+    await stopUserNetworks(host, vmid);
+    throw err;
+  }
+}
+
+export async function startUserNetwork(
+  host: VmHost,
+  vmid: number,
+  key: string,
+  values: VmValues,
+  signal?: AbortSignal,
+): Promise<GuestFile> {
+  await stopUserNetwork(host, vmid, key);
+  const path = userNetworkSocket(host, vmid, key);
+  // One way in is enough: only the first such card of a VM has it.
+  const isFirst = listNets(values).find(({ net }) => isUserNetwork(host, net))?.key === key;
+  const ports = isFirst ? await freePorts(host, vmid) : [undefined];
+  for (const [index, sshPort] of ports.entries()) {
+    const note: UserNetworkNote = { vmid, key, ...(sshPort === undefined ? {} : { sshPort }) };
+    const process = await host.processes.start(
+      {
+        id: userNetworkId(vmid, key),
+        label: `user-mode network of VM ${vmid} ${key}`,
+        program: host.qemuBinary,
+        args: switchArguments(path, values["name"] ?? `vm${vmid}`, sshPort),
+        monitors: false,
+        bounds: USER_NETWORK_BOUNDS,
+        hostNetwork: true,
+        files: host.fileExists(NAME_SERVERS) ? [{ path: NAME_SERVERS, access: "ro", owned: false }] : [],
+        note,
+      },
+      signal === undefined ? {} : { signal },
+    );
+    const failure = await untilListening(host, process, path);
+    if (failure === undefined) return { path, access: "rw", owned: true };
+    // Somebody was quicker: the next port.
+    if (/host forwarding rule/.test(failure) && index + 1 < ports.length) continue;
+    throw new AppError("guest.start_failed", `failed to start the ${process.label}: ${failure}`, {
+      pveStatus: 500,
+    });
+  }
+  throw new AppError("capacity.exceeded", `no free port of 127.0.0.1 for the SSH of VM ${vmid}`, {
+    pveStatus: 500,
+  });
+}
+
+export async function stopUserNetwork(host: VmHost, vmid: number, key: string): Promise<void> {
+  const process = host.processes.get(userNetworkId(vmid, key));
+  if (process !== undefined && !process.hasExited) await process.stop();
+}
+
+export async function stopUserNetworks(host: VmHost, vmid: number): Promise<void> {
+  for (const { note, hasExited } of host.processes.list()) {
+    const of = note as Partial<UserNetworkNote> | undefined;
+    if (!hasExited && of?.vmid === vmid && of.key !== undefined) await stopUserNetwork(host, vmid, of.key);
+  }
+}
+
+/** For the task's log and for whoever asks what the guest runs with. */
+export function userNetworkRemarks(host: VmHost, vmid: number, values: VmValues): string[] {
+  return listNets(values).flatMap(({ key }) => {
+    const process = host.processes.get(userNetworkId(vmid, key));
+    if (process === undefined || process.hasExited) return [];
+    const { sshPort } = process.note as UserNetworkNote;
+    const net = readNet(key, values[key] ?? "");
+    const missing = net.bridge === undefined ? undefined : host.network.tapsMissing;
+    const why =
+      missing === undefined ? "" : `, because ${missing}; other guests on ${net.bridge} are not reached`;
+    const user = values["ciuser"] ?? "USER";
+    const ssh = sshPort === undefined ? "" : `. Reach it with: ssh -p ${sshPort} ${user}@127.0.0.1`;
+    return [`${key} has a user-mode network (outward only)${why}${ssh}`];
+  });
+}
+
+function switchArguments(path: string, hostname: string, sshPort: number | undefined): string[] {
+  const forward = sshPort === undefined ? "" : `,hostfwd=tcp:127.0.0.1:${sshPort}-:22`;
+  const port = (id: string, netdev: string): string[] => [
+    "-netdev",
+    `hubport,id=${id},hubid=0,netdev=${netdev}`,
+  ];
+  return [
+    "-nodefaults",
+    "-no-user-config",
+    "-machine",
+    "none",
+    "-display",
+    "none",
+    "-sandbox",
+    "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+    "-netdev",
+    `user,id=outside,hostname=${escapeComma(hostname)}${forward}`,
+    "-netdev",
+    `stream,id=guest,server=on,addr.type=unix,addr.path=${escapeComma(path)}`,
+    ...port("one", "outside"),
+    ...port("two", "guest"),
+  ];
+}
+
+/** The same port again at the next start, where it is free. */
+async function freePorts(host: VmHost, vmid: number): Promise<number[]> {
+  const free: number[] = [];
+  for (let step = 0; step < PORT_TRIES && free.length < 4; step++) {
+    const port = FIRST_PORT + ((vmid + step) % PORTS);
+    if (await host.network.isPortFree(port)) free.push(port);
+  }
+  return free;
+}
+
+/** What it said instead of listening. */
+async function untilListening(
+  host: VmHost,
+  process: GuestProcess,
+  path: string,
+): Promise<string | undefined> {
+  for (let waited = 0; waited < SOCKET_PATIENCE_MS; waited += LOOK_EVERY_MS) {
+    if (process.hasExited) return (await process.exited).lastWords.trim();
+    if (host.fileExists(path)) return undefined;
+    await host.clock.sleep(LOOK_EVERY_MS);
+  }
+  await process.kill();
+  return "it did not open its socket";
+}

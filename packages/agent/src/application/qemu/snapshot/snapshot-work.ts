@@ -1,0 +1,234 @@
+// Snapshots on this node: what snapshot-run.ts needs done to volumes and to the running guest.
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { isCdrom, isInQemu, listDrives } from "@gpve/domain/vm/config/drive.ts";
+import type { SavedState, StartFromState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import type { SnapshotHost } from "@gpve/domain/vm/snapshot/snapshot-run.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { presentTop } from "../disk/top-node.ts";
+import { freeVolume } from "../config/free-volumes.ts";
+import { startVm } from "../start/start-vm.ts";
+import { freezeFilesystems, thawFilesystems, wantsFreeze } from "../agent/use-guest-agent.ts";
+import { requireRunning, runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { letGo } from "./hold-guest.ts";
+import { cancelMigration, continueFromRam, loadRam, RamSave } from "./ram-state.ts";
+import { allocateRamVolume, stateStorage } from "./ram-volume.ts";
+
+export interface SnapshotTask {
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  readonly warn: (line: string) => void;
+  /** Called before the first change of anything. */
+  readonly begun: (what: { readonly vmstate?: string; readonly resumes?: boolean }) => Promise<void>;
+}
+
+export class SnapshotWork implements SnapshotHost {
+  readonly vmid: number;
+  readonly #host: VmHost;
+  readonly #task: SnapshotTask;
+  #save: RamSave | undefined;
+  #resumes = false;
+
+  constructor(host: VmHost, vmid: number, task: SnapshotTask) {
+    this.#host = host;
+    this.vmid = vmid;
+    this.#task = task;
+  }
+
+  async load(): Promise<VmConfig> {
+    return this.#host.configs.get(this.vmid);
+  }
+
+  async update(change: (config: VmConfig) => VmConfig): Promise<VmConfig> {
+    // A refusal must come before anything is noted as begun.
+    change(this.#host.configs.get(this.vmid));
+    await this.#task.begun({});
+    return this.#host.configs.change(this.vmid, change);
+  }
+
+  now(): number {
+    return Math.floor(this.#host.clock.now() / 1000);
+  }
+
+  newUuid(): string {
+    return this.#host.newUuid();
+  }
+
+  warn(message: string): void {
+    this.#task.warn(message);
+  }
+
+  async isRunning(): Promise<boolean> {
+    return runningVm(this.#host, this.vmid) !== undefined;
+  }
+
+  async hasSnapshotFeature(config: VmConfig): Promise<boolean> {
+    return hasFeatureOnAll(this.#host, config.values, "snapshot");
+  }
+
+  async activateStorages(storages: readonly string[]): Promise<void> {
+    for (const storage of storages) await this.#host.storages.plugin(storage).activate();
+  }
+
+  allocateState(config: VmConfig, name: string): Promise<SavedState> {
+    const { values } = config;
+    return allocateRamVolume(
+      this.#host,
+      values,
+      { vmid: this.vmid, storage: stateStorage(this.#host.storages, values), name },
+      { signal: this.#task.signal, begun: (vmstate) => this.#task.begun({ vmstate }) },
+    );
+  }
+
+  async freeVolume(volid: string): Promise<void> {
+    await freeVolume(this.#host, volid, this.#task.log);
+  }
+
+  wantsFreeze(): Promise<boolean> {
+    return wantsFreeze(this.#host, this.vmid, this.#task.signal);
+  }
+
+  async freeze(): Promise<void> {
+    await freezeFilesystems(this.#host, this.vmid, this.#task.signal);
+  }
+
+  async thaw(): Promise<void> {
+    await thawFilesystems(this.#host, this.vmid);
+  }
+
+  async beginState(snapshot: VmValues): Promise<void> {
+    const process = requireRunning(this.#host, this.vmid);
+    const { status } = await process.qmp.execute("query-status");
+    this.#resumes = status === "running";
+    await this.#task.begun({ resumes: this.#resumes });
+    const vmstate = snapshot["vmstate"];
+    if (vmstate === undefined) {
+      if (this.#resumes) await process.qmp.execute("stop");
+      return;
+    }
+    this.#task.log(`saving VM state to '${vmstate}'`);
+    const { plugin, volname } = volumeOf(this.#host, vmstate);
+    this.#save = await RamSave.begin(this.#host, process, plugin.path(volname), this.#task.signal);
+  }
+
+  async finishState(): Promise<void> {
+    await this.#save?.finish();
+    this.#save = undefined;
+  }
+
+  async endState(): Promise<void> {
+    await this.#save?.cancel();
+    this.#save = undefined;
+    const process = runningVm(this.#host, this.vmid);
+    if (process !== undefined) await letGo(process, this.#resumes);
+  }
+
+  async snapshotVolume(key: string, drive: Drive, name: string): Promise<void> {
+    this.#task.log(`snapshotting '${key}' (${drive.file})`);
+    const process = this.#userOf(key);
+    if (process !== undefined) {
+      const device = await presentTop(process, key);
+      await process.qmp.execute("blockdev-snapshot-internal-sync", { device, name });
+      return;
+    }
+    const { plugin, volname } = volumeOf(this.#host, drive.file);
+    await plugin.snapshot(volname, name, this.#task);
+  }
+
+  /** One that is not there is no error: the work may be a second try. */
+  async deleteVolumeSnapshot(_key: string, drive: Drive, name: string): Promise<void> {
+    const present = attachedKey(this.#host, this.vmid, drive.file);
+    const process = present === undefined ? undefined : this.#userOf(present);
+    if (process !== undefined && present !== undefined) {
+      try {
+        await process.qmp.execute("blockdev-snapshot-delete-internal-sync", {
+          device: await presentTop(process, present),
+          name,
+        });
+      } catch (err) {
+        if (!isAppError(err, "qmp.failed") || !/does not exist/.test(messageOf(err))) throw err;
+      }
+      return;
+    }
+    const { plugin, volname } = volumeOf(this.#host, drive.file);
+    const known = await plugin.snapshots(volname);
+    if (known.some((each) => each.name === name)) await plugin.deleteSnapshot(volname, name, this.#task);
+  }
+
+  async checkVolumeRollback(_key: string, drive: Drive, name: string): Promise<void> {
+    const { plugin, volname } = volumeOf(this.#host, drive.file);
+    const known = await plugin.snapshots(volname);
+    if (known.some((each) => each.name === name)) return;
+    throw new AppError("object.not_found", `volume '${drive.file}' has no snapshot '${name}'`, {
+      pveStatus: 500,
+    });
+  }
+
+  async rollbackVolume(_key: string, drive: Drive, name: string): Promise<void> {
+    const { plugin, volname } = volumeOf(this.#host, drive.file);
+    this.#task.log(`rolling back '${drive.file}'`);
+    await plugin.rollback(volname, name, this.#task);
+  }
+
+  async stop(): Promise<void> {
+    await runningVm(this.#host, this.vmid)?.stop({ signal: this.#task.signal });
+  }
+
+  async start(state: StartFromState): Promise<void> {
+    const { plugin, volname } = volumeOf(this.#host, state.vmstate);
+    await plugin.activate();
+    await startVm(this.#host, { vmid: this.vmid, from: state }, this.#task);
+    const process = requireRunning(this.#host, this.vmid);
+    try {
+      await loadRam(this.#host, process, plugin.path(volname), this.#task.signal);
+      await continueFromRam(process, this.#task.signal);
+    } catch (err) {
+      await process.kill();
+      throw err;
+    }
+  }
+
+  /** The guest, where its QEMU has this drive open. */
+  #userOf(key: string): GuestProcess | undefined {
+    const { values } = this.#host.configs.get(this.vmid);
+    return isInQemu(values, key) ? runningVm(this.#host, this.vmid) : undefined;
+  }
+}
+
+/** A guest that a crash of ours left standing still, or its file systems frozen, goes on as it was. */
+export async function continueGuest(
+  host: VmHost,
+  vmid: number,
+  resumes: boolean,
+  signal: AbortSignal,
+): Promise<void> {
+  const process = runningVm(host, vmid);
+  if (process === undefined) return;
+  await cancelMigration(host, process);
+  await letGo(process, resumes);
+  if (await wantsFreeze(host, vmid, signal))
+    await thawFilesystems(host, vmid).catch((err: unknown) => ignore(err, "it may never have been frozen"));
+}
+
+export function hasFeatureOnAll(
+  host: VmHost,
+  values: VmValues,
+  feature: "snapshot" | "clone" | "copy",
+  snapshot?: string,
+): boolean {
+  return listDrives(values)
+    .filter(({ drive }) => !isCdrom(drive))
+    .every(({ drive }) => {
+      if (parseVolumeId(drive.file) === undefined) return false;
+      const { plugin, volname } = volumeOf(host, drive.file);
+      return plugin.has(feature, volname, snapshot === undefined ? {} : { snapshot });
+    });
+}
+
+/** The key under which the present configuration has this volume. */
+function attachedKey(host: VmHost, vmid: number, volid: string): string | undefined {
+  return listDrives(host.configs.get(vmid).values).find(({ drive }) => drive.file === volid)?.key;
+}

@@ -1,0 +1,38 @@
+// Disks with `snapshot=1`: what the guest writes goes with the run. QEMU writes to an empty image of the same size above
+// the volume, which lies in the guest's own folder and is removed with it.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import { emptyQcow2 } from "@gpve/domain/image/empty-qcow2.ts";
+import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
+import { listDisks } from "@gpve/domain/vm/config/drive.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { processId, volumeOf, type VmHost } from "../vm-host.ts";
+
+type IoFiles = NonNullable<GuestStart["ioFiles"]>;
+
+export async function withOverlays<Volumes extends { resolved: ReadonlyMap<string, ResolvedVolume> }>(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  volumes: Volumes,
+): Promise<Volumes & { readonly ioFiles: IoFiles }> {
+  const resolved = new Map(volumes.resolved);
+  const ioFiles: IoFiles[number][] = [];
+  for (const { key, drive } of listDisks(values)) {
+    const volume = resolved.get(drive.file);
+    if (drive.snapshot !== true || volume === undefined) continue;
+    if (parseVolumeId(drive.file) === undefined)
+      throw new AppError(
+        "request.invalid",
+        `${key}: snapshot=1 needs the volume of a storage, '${drive.file}' is a path of the host: import it first`,
+        { pveStatus: 500 },
+      );
+    const { plugin, volname } = volumeOf(host, drive.file);
+    const name = `${key}.overlay`;
+    ioFiles.push({ name, content: emptyQcow2((await plugin.info(volname)).size) });
+    const filename = `${host.ioFolder(processId(vmid))}/${name}`;
+    resolved.set(drive.file, { ...volume, overlay: { driver: "file", filename } });
+  }
+  return { ...volumes, resolved, ioFiles };
+}

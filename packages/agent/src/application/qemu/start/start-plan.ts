@@ -1,0 +1,341 @@
+// From a configuration to everything a start needs: QEMU's command line, the files it may open, its network devices.
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import {
+  FREE_DESCRIPTORS,
+  type GuestFile,
+  type GuestStart,
+  type GuestTap,
+} from "@gpve/domain/guest/guest-processes.ts";
+import { guestBounds } from "@gpve/domain/guest/guest-bounds.ts";
+import type {
+  CommandInput,
+  CommandOptions,
+  NetDescriptors,
+  QemuCommand,
+  ResolvedVolume,
+} from "@gpve/domain/vm/argv/command-input.ts";
+import { factsFor, guestArch, qemuBinaryFor } from "@gpve/domain/vm/argv/processor/guest-arch.ts";
+import { firmwareImage } from "@gpve/domain/vm/argv/machine/firmware.ts";
+import { planDescriptors, tapQueues } from "@gpve/domain/vm/argv/device/net-descriptors.ts";
+import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
+import { isCdrom, listDrives } from "@gpve/domain/vm/config/drive.ts";
+import type { Drive, NetDevice, Smbios1 } from "@gpve/domain/vm/config/property-types.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
+import { contentOf } from "@gpve/domain/storage/definition.ts";
+import { hostNetworkReason } from "@gpve/domain/vm/host/host-network.ts";
+import { hugepageFolder, sharedMemoryPath } from "@gpve/domain/vm/host/host-memory.ts";
+import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import { DIRECT_BYTES } from "@gpve/domain/vm/argv/block/block-node.ts";
+import { withOverlays } from "./disk-overlays.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { portPaths } from "./take-devices.ts";
+import { isUserNetwork, userNetworkSocket } from "../helpers/user-network.ts";
+import { tpmProcessId } from "../helpers/tpm.ts";
+import { fileServerId } from "../helpers/virtiofs.ts";
+import { processId, volumeOf, type VmHost } from "../vm-host.ts";
+import { listNets, type HostBridge } from "@gpve/domain/vm/config/vm-network.ts";
+
+export interface StartPlan {
+  readonly start: GuestStart;
+  readonly command: QemuCommand;
+}
+
+export async function planStart(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  options: CommandOptions = {},
+  extraFiles: readonly GuestFile[] = [],
+  below: ReadonlyMap<string, NonNullable<ResolvedVolume["backing"]>> = new Map(),
+): Promise<StartPlan> {
+  const found = await withOverlays(host, vmid, values, await resolveVolumes(host, values));
+  const resolved = new Map(
+    [...found.resolved].map(([file, volume]) => {
+      const backing = below.get(file);
+      return [file, backing === undefined ? volume : { ...volume, backing }];
+    }),
+  );
+  const volumes = withEfiVars(host, vmid, values, { ...found, resolved });
+  const network = await planNetwork(host, vmid, values);
+  const input = commandInput(host, vmid, values, volumes, {
+    ...options,
+    vncPassword: true,
+    netDescriptors: network.descriptors,
+    netSockets: network.sockets,
+  });
+  const command = qemuCommand({ ...input, host: { ...input.host, bridgeMtu: network.bridgeMtu } });
+  const uuid = readUuid(values);
+  return {
+    command,
+    start: {
+      id: processId(vmid),
+      label: `VM ${vmid}`,
+      program: input.paths.binary,
+      args: withoutMonitors(command.argv.slice(1)),
+      monitors: true,
+      ...(uuid === undefined ? {} : { uuid }),
+      files: [...volumes.files, ...extraFiles],
+      ioFiles: [
+        ...found.ioFiles,
+        ...(volumes.efiVars === undefined ? [] : [{ name: "efivars", copyOf: volumes.efiVars }]),
+      ],
+      taps: network.taps,
+      ...(network.vhost === undefined ? {} : { vhost: network.vhost }),
+      hostNetwork:
+        hostNetworkReason(
+          values,
+          [...volumes.resolved.values()].map(({ node }) => node),
+        ) !== undefined,
+      needsKvm: command.accelerator === "kvm",
+      limits: limitsOf(values),
+      bounds: guestBounds(values),
+      ...(values["affinity"] === undefined ? {} : { affinity: values["affinity"] }),
+      note: {
+        machine: command.machine,
+        cpu: command.cpu,
+        accelerator: command.accelerator,
+        notes: command.notes,
+        ...(values["startup"] === undefined ? {} : { startup: values["startup"] }),
+      },
+    },
+  };
+}
+
+/** A guest with UEFI and no EFI disk gets a variable store for this run only. */
+function withEfiVars(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  volumes: ResolvedVolumes,
+): ResolvedVolumes & { readonly efiVars?: string } {
+  if (values["bios"] !== "ovmf" || values["efidisk0"] !== undefined) return volumes;
+  const facts = host.facts();
+  const { vars } = firmwareImage(facts, guestArch(values, facts), undefined, false);
+  if (vars === undefined) return volumes;
+  const filename = `${host.ioFolder(processId(vmid))}/efivars`;
+  const resolved = new Map(volumes.resolved).set(filename, {
+    node: { driver: "file", filename },
+    format: "raw",
+    contentType: "other",
+  });
+  return { ...volumes, resolved, efiVars: vars };
+}
+
+/** What the command line, and every device plugged later, is made of. */
+export function commandInput(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  volumes: Pick<ResolvedVolumes, "resolved">,
+  options: CommandOptions,
+): CommandInput {
+  const io = host.ioFolder(processId(vmid));
+  const place = host.processes.placeOf(processId(vmid));
+  return {
+    vmid,
+    config: values,
+    host: {
+      ...factsFor(values, host.facts()),
+      pciInUse: host.pci.inUse(vmid),
+      characterDevices: new Set(portPaths(values).filter((path) => host.devices.isCharacterDevice(path))),
+    },
+    sha256Hex: host.sha256Hex,
+    volumes: (file) => {
+      const found = volumes.resolved.get(file);
+      if (found === undefined) throw new AppError("internal.error", `volume '${file}' was not looked up`);
+      return found;
+    },
+    paths: {
+      binary: qemuBinaryFor(values, host.facts(), host.qemuBinary),
+      qmp: "",
+      qmpEvents: "",
+      qmpDescriptors: "",
+      spice: `${io}/spice`,
+      agent: place.socketPath("qga"),
+      vnc: `${io}/vnc`,
+      swtpm: `${host.ioFolder(tpmProcessId(vmid))}/swtpm`,
+      efiVars: `${io}/efivars`,
+      serial: (index) => place.socketPath(`serial${index}`),
+      virtiofs: (index) => `${host.ioFolder(fileServerId(vmid, index))}/virtiofs`,
+      sharedMemory: sharedMemoryPath,
+      hugepages: (sizeMiB) => hugepageFolder(sizeMiB, processId(vmid)),
+    },
+    options,
+  };
+}
+
+/** Monitors come as listening descriptors from whoever starts the process; by path QEMU could replace them. */
+function withoutMonitors(args: readonly string[]): string[] {
+  const kept: string[] = [];
+  for (let at = 0; at < args.length; at++) {
+    const value = args[at + 1] ?? "";
+    const isMonitor =
+      (args[at] === "-chardev" && /^socket,id=qmp(?:-\w+)?,/.test(value)) ||
+      (args[at] === "-mon" && value.startsWith("chardev=qmp"));
+    if (isMonitor) at++;
+    else kept.push(args[at] ?? "");
+  }
+  return kept;
+}
+
+export interface ResolvedVolumes {
+  readonly resolved: ReadonlyMap<string, ResolvedVolume>;
+  readonly files: readonly GuestFile[];
+}
+
+export async function resolveVolumes(host: VmHost, values: VmValues): Promise<ResolvedVolumes> {
+  const resolved = new Map<string, ResolvedVolume>();
+  const files = new Map<string, GuestFile>();
+  for (const { drive } of listDrives(values)) {
+    if (drive.file === "none" || resolved.has(drive.file)) continue;
+    const volume = await resolveVolume(host, drive);
+    resolved.set(drive.file, volume.resolved);
+    for (const file of volume.files) files.set(file.path, file);
+  }
+  return { resolved, files: [...files.values()] };
+}
+
+async function resolveVolume(
+  host: VmHost,
+  drive: Drive,
+): Promise<{ resolved: ResolvedVolume; files: GuestFile[] }> {
+  const access = isCdrom(drive) || drive.ro === true || drive.snapshot === true ? "ro" : "rw";
+  if (drive.file === "cdrom") return physicalCdrom(host);
+  if (parseVolumeId(drive.file) === undefined) return pathOnHost(host, drive, access);
+  const { plugin, volname, storage } = volumeOf(host, drive.file);
+  await plugin.activate();
+  const block = plugin.block(volname);
+  const definition = host.storages.definition(storage);
+  const parsed = plugin.parse(volname);
+  // Throws when the image names other files than our records do.
+  const image = await plugin.source(volname).catch((err: unknown) => {
+    if (!isAppError(err, "object.not_found")) throw err;
+    ignore(err, "told by who opens it");
+    return undefined;
+  });
+  const below = image?.backing ?? [];
+  // Disks, and discs of cloud-init with a password's hash, are read by their guest and by nobody else.
+  const owned = access === "rw" || (parsed.type === "images" && !parsed.isBase);
+  const bytes = block.driver === "file" ? (host.fileBytes(block.filename) ?? 0) : 0;
+  return {
+    resolved: {
+      node: { driver: block.driver, filename: block.filename },
+      format: block.format,
+      contentType: parsed.type === "iso" ? "iso" : parsed.type === "import" ? "import" : "images",
+      storage: { id: storage, type: definition.type, content: [...contentOf(definition)] },
+      ...(bytes % DIRECT_BYTES === 0 ? {} : { unaligned: true }),
+      ...(image === undefined
+        ? {}
+        : {
+            backing: below.map(({ path, format }) => ({
+              node: { driver: "file", filename: path },
+              format,
+            })),
+          }),
+    },
+    files: [
+      { path: block.filename, access, owned, ofStorage: true },
+      ...below.map(({ path }) => ({ path, access: "ro" as const, owned: false, ofStorage: true })),
+    ],
+  };
+}
+
+/** A disk of the host, or an image outside every storage. Only discs are for everybody to read. */
+function pathOnHost(
+  host: VmHost,
+  drive: Drive,
+  access: GuestFile["access"],
+): { resolved: ResolvedVolume; files: GuestFile[] } {
+  const path = drive.file;
+  const cdrom = isCdrom(drive);
+  const device = cdrom ? "host_cdrom" : "host_device";
+  const node = { driver: path.startsWith("/dev/") ? device : "file", filename: path };
+  const scsi = cdrom ? undefined : host.devices.scsiKind(path);
+  return {
+    resolved: {
+      node,
+      format: drive.format ?? "raw",
+      contentType: "other",
+      ...(scsi === undefined ? {} : { scsi }),
+    },
+    files: [{ path, access, ofHost: true, ...(cdrom ? {} : { owned: true }) }],
+  };
+}
+
+const CDROM_DEVICES = ["/dev/cdrom", "/dev/cdrom1", "/dev/cdrom2"];
+
+/** The drive built into this machine. */
+function physicalCdrom(host: VmHost): { resolved: ResolvedVolume; files: GuestFile[] } {
+  const path = CDROM_DEVICES.find((device) => host.fileExists(device));
+  if (path === undefined)
+    throw new AppError(
+      "object.not_found",
+      `node '${host.node}' has no CD drive (no ${CDROM_DEVICES.join(", ")}): choose an image or none`,
+      { pveStatus: 500 },
+    );
+  return {
+    resolved: { node: { driver: "host_cdrom", filename: path }, format: "raw", contentType: "other" },
+    files: [{ path, access: "ro", owned: false }],
+  };
+}
+
+interface Network {
+  readonly descriptors: Readonly<Record<string, NetDescriptors>>;
+  readonly sockets: Readonly<Record<string, string>>;
+  readonly taps: readonly (GuestTap & { firstFd: number })[];
+  readonly vhost: { count: number; firstFd: number } | undefined;
+  /** By the configuration's names. */
+  readonly bridgeMtu: Readonly<Record<string, number>>;
+}
+
+async function planNetwork(host: VmHost, vmid: number, values: VmValues): Promise<Network> {
+  const sockets = listNets(values)
+    .filter(({ net }) => isUserNetwork(host, net))
+    .map(({ key }) => [key, userNetworkSocket(host, vmid, key)]);
+  const { cards, vhost, descriptors, end } = planDescriptors(
+    values,
+    host.facts(),
+    FREE_DESCRIPTORS.first,
+    (net) => !isUserNetwork(host, net),
+  );
+  const taps: (GuestTap & { firstFd: number })[] = [];
+  const bridgeMtu: Record<string, number> = {};
+  for (const { key, net, firstFd } of cards) {
+    const bridge = await host.network.bridge(key, net);
+    bridgeMtu[net.bridge ?? ""] = bridge.mtu;
+    taps.push({ ...guestTap(host.network.newTap(vmid, key), net, bridge), firstFd });
+  }
+  if (end > FREE_DESCRIPTORS.end) {
+    const [needed, most] = [end - FREE_DESCRIPTORS.first, FREE_DESCRIPTORS.end - FREE_DESCRIPTORS.first];
+    throw new AppError(
+      "capacity.exceeded",
+      `the network cards of VM ${vmid} need ${needed} descriptors, of ${most} at most: give them fewer queues`,
+      { pveStatus: 500 },
+    );
+  }
+  return {
+    descriptors,
+    sockets: Object.fromEntries(sockets) as Record<string, string>,
+    taps,
+    vhost,
+    bridgeMtu,
+  };
+}
+
+/** A bridge takes the lowest MTU of its ports, so a tap has the bridge's; a card's own is told to the guest alone. */
+export function guestTap(name: string, net: NetDevice, bridge: HostBridge): GuestTap & { queues: number } {
+  return { name, bridge: bridge.device, queues: tapQueues(net), mtu: bridge.mtu };
+}
+
+function readUuid(values: VmValues): string | undefined {
+  const text = values["smbios1"];
+  return text === undefined ? undefined : (readVmProperty("smbios1", text, "smbios1") as Smbios1).uuid;
+}
+
+export function limitsOf(values: VmValues): NonNullable<GuestStart["limits"]> {
+  return {
+    ...(values["cpuunits"] === undefined ? {} : { cpuUnits: Number(values["cpuunits"]) }),
+    ...(values["cpulimit"] === undefined ? {} : { cpuLimit: Number(values["cpulimit"]) }),
+  };
+}

@@ -1,0 +1,318 @@
+// Starting a VM: pending changes take effect, then QEMU runs.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
+import { hugepageNeeds } from "@gpve/domain/vm/argv/processor/hugepage-needs.ts";
+import type { StartFromState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import { endSuspend, suspendedState } from "@gpve/domain/vm/snapshot/suspend.ts";
+import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
+import type { OperationDefinition, Step } from "@gpve/kit/operation/definition.ts";
+import type { GuestFile, GuestProcess, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import { applyCloudinit } from "../config/cloudinit-drive.ts";
+import { dropInconsistentBitmaps } from "../chain/track-changes.ts";
+import { startTpm, stopTpm } from "../helpers/tpm.ts";
+import {
+  startUserNetworks,
+  stopUserNetworks,
+  isUserNetwork,
+  userNetworkRemarks,
+} from "../helpers/user-network.ts";
+import { startFileServers, stopFileServers } from "../helpers/virtiofs.ts";
+import { applyPendingChanges } from "../config/apply-pending.ts";
+import { keepAddresses } from "./card-addresses.ts";
+import { freeVolume } from "../config/free-volumes.ts";
+import { runHook } from "../../guest/hookscript.ts";
+import { letGo } from "../snapshot/hold-guest.ts";
+import { continueFromRam, loadRam } from "../snapshot/ram-state.ts";
+import { continueGuest } from "../power/continue-guest.ts";
+import { microvmFiles } from "./microvm-files.ts";
+import { withPrefix } from "../pve-words.ts";
+import { planStart } from "./start-plan.ts";
+import { requireMappedHardware, takeDevices, type TakenDevices } from "./take-devices.ts";
+import { listNets } from "@gpve/domain/vm/config/vm-network.ts";
+import { requireRunning, runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+
+export interface StartArgs {
+  readonly vmid: number;
+  readonly skiplock?: boolean;
+  readonly paused?: boolean;
+  /** For this start alone: another machine type, another `-cpu` value. */
+  readonly machine?: string;
+  readonly cpu?: string;
+  /** RAM is loaded after the start: the guest gets the machine it had and waits. */
+  readonly from?: StartFromState;
+  /** Drives that are others, for now, than the configuration says, and what else QEMU must be able to open. */
+  readonly instead?: {
+    readonly drives: VmValues;
+    readonly files: readonly GuestFile[];
+    /** What lies below the volumes of these drives for now. */
+    readonly below: ReadonlyMap<string, NonNullable<ResolvedVolume["backing"]>>;
+  };
+}
+
+const MIB = 1024 * 1024;
+
+interface StartWork {
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  readonly warn: (line: string) => void;
+}
+
+interface StartState {
+  /** Everything was checked and QEMU is about to be started: from here on an undo has something to end. */
+  begun?: boolean;
+  /** The RAM that a suspended guest is started from. */
+  suspended?: string;
+}
+
+export function startVmOperation(host: VmHost): OperationDefinition<StartArgs, StartState> {
+  return {
+    type: "qmstart",
+    steps: [startStep(host)],
+  };
+}
+
+/** Starts a VM; a suspended one goes on where it was. */
+export function startStep<Args extends StartArgs>(host: VmHost): Step<Args, StartState> {
+  return {
+    name: "start",
+    run: async (ctx) =>
+      startVm(host, ctx.args, ctx, async (suspended) => {
+        ctx.state.begun = true;
+        if (suspended !== undefined) ctx.state.suspended = suspended;
+        await ctx.checkpoint();
+      }),
+    undo: async ({ args, state, log }) => {
+      const { vmid } = args;
+      const { suspended } = state;
+      if (suspended !== undefined && host.configs.get(vmid).values["vmstate"] !== suspended) {
+        // It has left the saved RAM behind and may have written to its disks: there is no way back.
+        const process = runningVm(host, vmid);
+        if (process !== undefined) await letGo(process, true);
+        await freeVolume(host, suspended, log);
+        return;
+      }
+      // A VM that ran before this operation came is none of its business.
+      if (state.begun === true) await runningVm(host, vmid)?.kill();
+      if (runningVm(host, vmid) === undefined) await stopHelpers(host, vmid);
+    },
+  };
+}
+
+export async function startVm(
+  host: VmHost,
+  args: StartArgs,
+  work: StartWork,
+  beforeStart: (suspended?: string) => Promise<void> = async () => undefined,
+): Promise<void> {
+  const { vmid } = args;
+  const before = host.configs.get(vmid);
+  if (isTemplate(before)) throw refused("you can't start a vm if it's a template");
+  const running = runningVm(host, vmid);
+  // A backup has started it, paused, to read its disks: it goes on in the QEMU that is there.
+  if (running !== undefined && hasLock(before, "backup")) return continueGuest(running, work.signal);
+  if (args.skiplock !== true && !hasLock(before, "suspended")) checkLock(before);
+  if (running !== undefined) throw refused(`VM ${vmid} already running`);
+  await host.mayStart();
+  const suspended = args.from === undefined ? suspendedState(before) : undefined;
+  // The devices of saved RAM are those of its time: changes wait for the start after this one.
+  const applied = suspended === undefined ? await applyPendingChanges(host, vmid, work.log) : before;
+  const config = await keepAddresses(host, vmid, applied, work.log);
+  await applyCloudinit(host, vmid, work.log);
+  await runHook(host, vmid, config.values, "pre-start", work);
+  const tpm = await startTpm(host, vmid, config.values, work.signal);
+  try {
+    const shares = await startFileServers(host, vmid, config.values, work.signal);
+    const networks = await startUserNetworks(host, vmid, config.values, work.signal);
+    const files = [...shares, ...networks, ...(tpm === undefined ? [] : [tpm.socket])];
+    const begin = (): Promise<void> => beforeStart(suspended?.vmstate);
+    if (suspended === undefined) await startQemu(host, args, config.values, files, work, begin);
+    else await resumeFromDisk(host, { ...args, from: suspended }, config.values, files, work, begin);
+  } catch (err) {
+    await stopHelpers(host, vmid);
+    throw err;
+  }
+  await runHook(host, vmid, config.values, "post-start", work);
+}
+
+/** Most end when QEMU hangs up; those that do not are ended. */
+export async function stopHelpers(host: VmHost, vmid: number): Promise<void> {
+  await stopTpm(host, vmid);
+  await stopFileServers(host, vmid);
+  await stopUserNetworks(host, vmid);
+}
+
+/** The guest stands still until nothing in the configuration names the saved RAM any more: it is never loaded twice. */
+async function resumeFromDisk(
+  host: VmHost,
+  args: StartArgs & { readonly from: StartFromState },
+  values: VmValues,
+  files: readonly GuestFile[],
+  work: StartWork,
+  beforeStart: () => Promise<void>,
+): Promise<void> {
+  const { vmid } = args;
+  const { vmstate } = args.from;
+  work.log("Resuming suspended VM");
+  const { plugin, volname } = volumeOf(host, vmstate);
+  await plugin.activate();
+  work.log(`activating and using '${vmstate}' as vmstate`);
+  await startQemu(host, { ...args, paused: true }, values, files, work, beforeStart);
+  const process = requireRunning(host, vmid);
+  try {
+    await loadRam(host, process, plugin.path(volname), work.signal);
+    await host.configs.change(vmid, endSuspend);
+  } catch (err) {
+    await process.kill();
+    throw err;
+  }
+  await continueFromRam(process, work.signal);
+  work.log("Resumed VM, removing state");
+  await freeVolume(host, vmstate, work.log);
+}
+
+async function startQemu(
+  host: VmHost,
+  args: StartArgs,
+  values: VmValues,
+  files: readonly GuestFile[],
+  work: StartWork,
+  beforeStart: () => Promise<void>,
+): Promise<void> {
+  const { vmid } = args;
+  requireMappedHardware(host, values);
+  const machineVersion = pinnedVersion(values);
+  const machine = host.configs.microvm(vmid);
+  const microvm = machine === undefined ? undefined : await microvmFiles(host, machine);
+  const options = {
+    ...(microvm === undefined ? {} : { microvm: microvm.boot }),
+    paused: args.paused ?? false,
+    ...(machineVersion === undefined ? {} : { machineVersion }),
+    ...(args.machine === undefined ? {} : { machine: args.machine }),
+    ...(args.cpu === undefined ? {} : { cpu: args.cpu }),
+    ...(args.from === undefined ? {} : fromState(args.from)),
+  };
+  const drives = args.instead?.drives ?? {};
+  const reachable = [...files, ...(args.instead?.files ?? []), ...(microvm?.files ?? [])];
+  const shown = { ...values, ...drives };
+  const below = args.instead?.below;
+  const { start, command } = await planStart(host, vmid, shown, options, reachable, below);
+  for (const line of [...command.warnings, ...droppedLimits(host, values)]) work.warn(line);
+  for (const line of [...command.notes, ...userNetworkRemarks(host, vmid, values)]) work.log(line);
+  await beforeStart();
+  await filterCards(host, vmid, values, work);
+  const taken = await takeDevices(host, vmid, values, command.pciDevices);
+  try {
+    const process = await withPrefix(
+      "start failed: ",
+      () =>
+        host.memory.withHugepages(
+          start.id,
+          hugepageNeeds(values, host.facts()),
+          values["keephugepages"] === "1",
+          (folders) => host.processes.start(withDevices(start, taken, folders), { signal: work.signal }),
+        ),
+      `start of ${start.label} failed: `,
+    );
+    await dropInconsistentBitmaps(host.chains, vmid, process).catch((err: unknown) =>
+      work.warn(`dirty bitmaps of VM ${vmid}: ${messageOf(err)}`),
+    );
+    await finishNetwork(host, vmid, values, process, work);
+    // Without shares nobody but its owner sizes a guest: it begins with what is left to it.
+    if (args.from === undefined && values["shares"] === "0" && Number(values["balloon"] ?? 0) > 0)
+      await process.qmp.execute(
+        "balloon",
+        { value: Number(values["balloon"]) * MIB },
+        { signal: work.signal },
+      );
+  } catch (err) {
+    if (runningVm(host, vmid) === undefined) {
+      await taken.giveBack();
+      await host.network.unfilter(vmid);
+    }
+    throw err;
+  } finally {
+    taken.release();
+  }
+}
+
+/** Limits of the CPU are the cgroup's, which only a guest of a confined agent has. */
+function droppedLimits(host: VmHost, values: VmValues): string[] {
+  const { level, detail } = host.processes.confinement;
+  if (level === "full") return [];
+  return ["cpulimit", "cpuunits"]
+    .filter((key) => values[key] !== undefined && values[key] !== "0")
+    .map((key) => `${key} ${values[key] ?? ""} is not kept: ${detail}`);
+}
+
+function withDevices(
+  start: GuestStart,
+  { files, pci, writeMemory }: TakenDevices,
+  folders: readonly string[],
+): GuestStart {
+  const pages = folders.map((path): GuestFile => ({ path, access: "rw" }));
+  return {
+    ...start,
+    files: [...start.files, ...files, ...pages],
+    ...(pci.length === 0 ? {} : { note: { ...(start.note as object), pci } }),
+    ...(writeMemory ? { memlock: "unlimited" } : {}),
+  };
+}
+
+/** Before the guest can send anything. */
+async function filterCards(host: VmHost, vmid: number, values: VmValues, work: StartWork): Promise<void> {
+  for (const { key, net } of listNets(values)) {
+    if (isUserNetwork(host, net)) continue;
+    const { remark, missing } = await host.network.filter(vmid, host.network.newTap(vmid, key), net);
+    if (remark !== undefined) work.log(`${key}: ${remark}`);
+    if (missing !== undefined) work.warn(`${key}: ${missing}`);
+  }
+}
+
+/** What a NIC has besides its tap: VLANs, rate, a link that is down. */
+async function finishNetwork(
+  host: VmHost,
+  vmid: number,
+  values: VmValues,
+  process: GuestProcess,
+  work: StartWork,
+): Promise<void> {
+  for (const { key, net } of listNets(values)) {
+    if (net.link_down === true)
+      await process.qmp.execute("set_link", { name: key, up: false }, { signal: work.signal });
+    if (
+      isUserNetwork(host, net) ||
+      (net.rate === undefined && net.tag === undefined && net.trunks === undefined)
+    )
+      continue;
+    // A log line, no warning: clients take the exit status `WARNINGS` for a failed start.
+    for (const line of await host.network.configure(host.network.tapOf(vmid, key), net))
+      work.log(`${key}: ${line}`);
+  }
+}
+
+function fromState({ machine, cpu, netsHostMtu }: StartFromState): CommandOptions {
+  const mtus = [...(netsHostMtu ?? "").matchAll(/\b(net\d+)=(\d+)/g)];
+  return {
+    incoming: true,
+    machine,
+    ...(cpu === undefined ? {} : { cpu }),
+    ...(mtus.length === 0
+      ? {}
+      : { netHostMtu: Object.fromEntries(mtus.map(([, key = "", mtu]) => [key, Number(mtu)])) }),
+  };
+}
+
+/** A VM keeps the machine of the QEMU that made it: an upgrade of QEMU changes no guest's hardware. */
+export function pinnedVersion(values: VmValues): string | undefined {
+  const text = values["meta"];
+  if (text === undefined) return undefined;
+  const made = readVmProperty("meta", text, "meta")["creation-qemu"];
+  return typeof made === "string" ? /^\d+\.\d+/.exec(made)?.[0] : undefined;
+}
+
+function refused(message: string): AppError {
+  return new AppError("object.conflict", message, { pveStatus: 500 });
+}

@@ -1,0 +1,50 @@
+import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import { configureVmOperation } from "./config/configure-vm.ts";
+import { createVmOperation } from "./config/create-vm.ts";
+import { cloneVmOperation } from "./disk/clone-vm.ts";
+import { makeTemplateOperation } from "./disk/make-template.ts";
+import { moveDiskOperation } from "./disk/move-disk.ts";
+import { resizeDiskOperation } from "./disk/resize-disk.ts";
+import { destroyVmOperation } from "./config/destroy-vm.ts";
+import {
+  createSnapshotOperation,
+  deleteSnapshotOperation,
+  rollbackOperation,
+} from "./snapshot/snapshot-operations.ts";
+import { startVmOperation } from "./start/start-vm.ts";
+import {
+  pauseVmOperation,
+  rebootVmOperation,
+  resetVmOperation,
+  resumeVmOperation,
+  shutdownVmOperation,
+  stopVmOperation,
+} from "./power/stop-vm.ts";
+import { suspendVmOperation } from "./power/suspend-vm.ts";
+import type { VmHost } from "./vm-host.ts";
+
+export interface OperationRegistrar {
+  register<Args, State extends object>(definition: OperationDefinition<Args, State>): void;
+}
+
+/** Everything that can happen to a VM, known to the engine before it recovers what a crash left. */
+export function registerVmOperations(engine: OperationRegistrar, host: VmHost): void {
+  engine.register(createVmOperation(host));
+  engine.register(destroyVmOperation(host));
+  engine.register(startVmOperation(host));
+  engine.register(stopVmOperation(host));
+  engine.register(shutdownVmOperation(host));
+  engine.register(rebootVmOperation(host));
+  engine.register(resetVmOperation(host));
+  engine.register(pauseVmOperation(host));
+  engine.register(resumeVmOperation(host));
+  engine.register(suspendVmOperation(host));
+  engine.register(configureVmOperation(host));
+  engine.register(createSnapshotOperation(host));
+  engine.register(deleteSnapshotOperation(host));
+  engine.register(rollbackOperation(host));
+  engine.register(cloneVmOperation(host));
+  engine.register(makeTemplateOperation(host));
+  engine.register(resizeDiskOperation(host));
+  engine.register(moveDiskOperation(host));
+}

@@ -1,0 +1,58 @@
+// Backups as /api/v1 asks for them: with what PVE's vzdump has no parameter for.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { ExtensionHandler } from "../../../application/agent.ts";
+import { BACKUP_QUEUE } from "../../../application/guest/backup/backup-operation.ts";
+import type { VmHost } from "../../../application/qemu/vm-host.ts";
+import { backupArgs, type VzdumpParams } from "./vzdump-request.ts";
+
+/** Checked against the route's schema before it comes here. */
+interface BackupBody {
+  readonly mode?: "snapshot" | "suspend" | "stop";
+  readonly compress?: "none" | "zstd" | "gzip" | "lzo";
+  readonly notes?: string;
+  readonly protected?: boolean;
+  readonly incremental?: boolean;
+}
+
+export function createBackupExtensions(deps: {
+  readonly host: VmHost;
+  readonly engine: Pick<OperationEngine, "submit">;
+}): Readonly<Record<string, ExtensionHandler>> {
+  const { host, engine } = deps;
+  return {
+    "POST /gpve/nodes/{node}/vms/{vmid}/backup": async (params, ctx) => {
+      const vmid = Number(params["vmid"]);
+      const body = (params["backup"] ?? {}) as BackupBody;
+      ctx.access.require(`/vms/${vmid}`, ["VM.Backup"]);
+      if (!Number.isSafeInteger(vmid) || !host.configs.has(vmid))
+        throw new AppError(
+          "object.not_found",
+          `there is no VM ${String(params["vmid"])} on node ${host.node}`,
+        );
+      const storage = String(params["storage"]);
+      ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
+      const asked: VzdumpParams = {
+        vmid: String(vmid),
+        storage,
+        mode: body.mode ?? "snapshot",
+        compress: body.compress === "none" ? "0" : (body.compress ?? "zstd"),
+        ...(body.notes === undefined ? {} : { "notes-template": body.notes }),
+        ...(body.protected === undefined ? {} : { protected: body.protected }),
+      };
+      const { requestId } = params;
+      // A request that is made again must be the same to the last byte.
+      const { submittedAt: _now, ...args } = backupArgs(host, asked, { vmids: [vmid], skipped: [] }, ctx);
+      const { upid } = await engine.submit({
+        type: "vzdump",
+        resources: [BACKUP_QUEUE],
+        args: { ...args, incremental: body.incremental ?? true },
+        actor: ctx.actor?.authid ?? "",
+        subject: String(vmid),
+        ...(typeof requestId === "string" ? { requestId } : {}),
+        ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+      });
+      return upid;
+    },
+  };
+}

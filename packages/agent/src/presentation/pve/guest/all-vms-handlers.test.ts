@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import type { SubmitRequest } from "@gpve/kit/operation/engine.ts";
+import { contextOf } from "../../../testing/storage-world.ts";
+import { createAllVmsHandlers } from "./all-vms-handlers.ts";
+
+const submitted: SubmitRequest[] = [];
+const handlers = createAllVmsHandlers({
+  engine: {
+    submit: async (request) => {
+      submitted.push(request);
+      return { upid: `UPID:${request.type}` } as never;
+    },
+  },
+  statistics: (vmid, timeframe, cf) => [
+    { vmid, minutes: timeframe === "hour" ? 60 : 0, max: cf === "MAX" ? 1 : 0 },
+  ],
+});
+const ctx = contextOf(undefined);
+
+test("starts, stops and suspends all VMs of a node, or those that are named", async () => {
+  expect(await handlers["POST /nodes/{node}/startall"]?.({ node: "n1" }, ctx)).toBe("UPID:startall");
+  expect(submitted.at(-1)).toMatchObject({ resources: ["node/n1/all"], args: { force: false } });
+  await handlers["POST /nodes/{node}/startall"]?.(
+    { node: "n1", vms: "100,101", force: true },
+    { ...ctx, traceparent: "00-1" },
+  );
+  expect(submitted.at(-1)).toMatchObject({ args: { force: true, vmids: [100, 101] }, traceparent: "00-1" });
+  await handlers["POST /nodes/{node}/stopall"]?.({ node: "n1", timeout: 7, "force-stop": false }, ctx);
+  expect(submitted.at(-1)?.args).toEqual({ forceStop: false, timeoutSeconds: 7 });
+  await handlers["POST /nodes/{node}/stopall"]?.({ node: "n1" }, ctx);
+  expect(submitted.at(-1)?.args).toEqual({ forceStop: true });
+  const { actor: _actor, ...anonymous } = ctx;
+  await handlers["POST /nodes/{node}/suspendall"]?.({ node: "n1" }, { ...anonymous, actor: undefined });
+  expect(submitted.at(-1)).toMatchObject({ type: "suspendall", actor: "" });
+});
+
+test("needs the right to power each of them", async () => {
+  const denied = contextOf({ "/": [], "/vms/100": ["VM.PowerMgmt"] });
+  await expect(handlers["POST /nodes/{node}/startall"]?.({ node: "n1" }, denied)).rejects.toThrow(
+    "Permission check failed",
+  );
+  expect(await handlers["POST /nodes/{node}/startall"]?.({ node: "n1", vms: "100" }, denied)).toBe(
+    "UPID:startall",
+  );
+});
+
+test("shows the statistics of one VM", () => {
+  const show = handlers["GET /nodes/{node}/qemu/{vmid}/rrddata"];
+  expect(show?.({ node: "n1", vmid: 100, timeframe: "hour" }, ctx)).toEqual([
+    { vmid: 100, minutes: 60, max: 0 },
+  ]);
+  expect(show?.({ node: "n1", vmid: 100, timeframe: "day", cf: "MAX" }, ctx)).toEqual([
+    { vmid: 100, minutes: 0, max: 1 },
+  ]);
+});

@@ -1,0 +1,76 @@
+// What the storage methods share: their dependencies, and how a request becomes a volume or a task.
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { badStorageParameter } from "@gpve/domain/storage/failures.ts";
+import type { VolumeFacts } from "@gpve/domain/storage/volume-access.ts";
+import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { OperationEngine, SubmitRequest } from "@gpve/kit/operation/engine.ts";
+import type { NodeStorages, OpenVolume } from "../../../application/storage/node-storages.ts";
+import type { StorageFiles, UrlFetcher } from "../../../application/storage/ports.ts";
+
+export interface StorageStatistics {
+  rows(
+    storage: string,
+    timeframe: "hour" | "day" | "week" | "month" | "year",
+    consolidation: "AVERAGE" | "MAX",
+    nowMs: number,
+  ): readonly Readonly<Record<string, number>>[];
+}
+
+export interface StorageHandlerDeps {
+  readonly storages: NodeStorages;
+  readonly files: StorageFiles;
+  readonly fetcher: UrlFetcher;
+  readonly engine: OperationEngine;
+  readonly clock: Clock;
+  readonly statistics: StorageStatistics;
+  /** Bodies of uploads lie here, and nowhere else. */
+  readonly uploads: string;
+  /** Whether a guest is a container, whose disks are shown as `rootdir`. */
+  readonly isContainer?: (vmid: number) => boolean;
+}
+
+/** A volume as a path names it: with its storage, or without where the path has one. */
+export function volumeOf(
+  deps: StorageHandlerDeps,
+  storage: string | undefined,
+  volume: string,
+): OpenVolume & { facts: VolumeFacts } {
+  const found = deps.storages.volume(realVolumeId(storage, volume));
+  const { volid, name, plugin } = found;
+  const facts = {
+    storage: plugin.storage,
+    volid,
+    type: name.type,
+    ...(name.vmid === undefined ? {} : { vmid: name.vmid }),
+  };
+  return { ...found, facts };
+}
+
+function realVolumeId(storage: string | undefined, volume: string): string {
+  if (!volume.includes(":")) {
+    if (storage === undefined) {
+      throw badStorageParameter("volume", "no storage specified - incomplete volume ID");
+    }
+    return `${storage}:${volume}`;
+  }
+  const parsed = parseVolumeId(volume);
+  if (parsed === undefined) throw badStorageParameter("volume", `unable to parse volume ID '${volume}'\n`);
+  if (storage !== undefined && parsed.storage !== storage) {
+    throw badStorageParameter("volume", `storage ID mismatch (${parsed.storage} != ${storage})\n`);
+  }
+  return volume;
+}
+
+export async function submit(
+  deps: Pick<StorageHandlerDeps, "engine">,
+  ctx: RequestContext,
+  request: Omit<SubmitRequest, "actor">,
+): Promise<string> {
+  const { upid } = await deps.engine.submit({
+    ...request,
+    actor: ctx.actor?.authid ?? "",
+    ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+  });
+  return upid;
+}

@@ -1,0 +1,67 @@
+// Keys and monitor commands for a running VM.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { monitorRight } from "@gpve/domain/vm/running/monitor-commands.ts";
+import { parseKeys } from "@gpve/domain/vm/running/send-keys.ts";
+import { requireRunning, runningVm, type VmHost } from "../../../application/qemu/vm-host.ts";
+import { requireRootFor } from "./vm-tasks.ts";
+
+const TIMEOUT_MS = 25_000;
+
+export function createVmMonitorHandlers(host: VmHost): PveHandlers {
+  return {
+    "PUT /nodes/{node}/qemu/{vmid}/sendkey": async ({ vmid, key, skiplock }, ctx) => {
+      requireRootFor({ skiplock }, ctx);
+      host.configs.get(vmid);
+      await requireRunning(host, vmid).qmp.execute("send-key", { keys: parseKeys(key) }, ctx);
+      return null;
+    },
+
+    "POST /nodes/{node}/qemu/{vmid}/dbus-vmstate": ({ vmid, action }) => {
+      host.configs.get(vmid);
+      if (runningVm(host, vmid) === undefined)
+        throw new AppError("request.invalid", `VM ${vmid} must be running locally\n`, { pveStatus: 500 });
+      // Nothing was ever started, so there is nothing to stop.
+      if (action === "stop") return null;
+      throw new AppError(
+        "feature.unsupported",
+        `cannot start a dbus-vmstate helper for VM ${vmid}: it carries the host's connection tracking along with a live migration, and this node offers none (has-dbus-vmstate is false in capabilities/qemu/migration)`,
+      );
+    },
+
+    "POST /nodes/{node}/qemu/{vmid}/monitor": async ({ vmid, command }, ctx) => {
+      requireMayRun(command, ctx);
+      host.configs.get(vmid);
+      try {
+        const { qmp } = requireRunning(host, vmid);
+        const args = { "command-line": command };
+        return await qmp.execute("human-monitor-command", args, {
+          signal: ctx.signal,
+          timeoutMs: TIMEOUT_MS,
+        });
+      } catch (err) {
+        return `ERROR: ${messageOf(err)}\n`;
+      }
+    },
+  };
+}
+
+function requireMayRun(command: string, ctx: RequestContext): void {
+  const name = /^\s*(\S+)/.exec(command)?.[1];
+  if (name === undefined)
+    throw refused(command === "" ? "no command specified" : `unexpected command '${command}'`);
+  const right = monitorRight(name);
+  if (right === "everybody") return;
+  if (right === "Sys.Modify") return ctx.access.require("/", ["Sys.Modify"]);
+  if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
+  throw refused(
+    right === "root"
+      ? `root-only command '${name}'`
+      : `command '${name}' non-existent or not assigned a required permission yet, limiting to root user`,
+  );
+}
+
+function refused(message: string): AppError {
+  return new AppError("access.denied", message, { pveStatus: 500 });
+}

@@ -1,0 +1,69 @@
+// PVE's methods for snapshots of a VM.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { apiConfig } from "@gpve/domain/vm/config/api-config.ts";
+import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import { checkStateSavable, requireSnapshot, snapshotRows } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import { without, withSnapshot } from "@gpve/domain/vm/config/vm-config.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { runningVm, type VmHost } from "../../../application/qemu/vm-host.ts";
+import { submitVmTask, vmKey, vmLock } from "./vm-tasks.ts";
+
+export interface SnapshotHandlerDeps {
+  readonly host: VmHost;
+  readonly engine: OperationEngine;
+}
+
+export function createSnapshotHandlers({ host, engine }: SnapshotHandlerDeps): PveHandlers {
+  return {
+    "GET /nodes/{node}/qemu/{vmid}/snapshot": ({ vmid }) =>
+      snapshotRows(host.configs.get(vmid), runningVm(host, vmid) !== undefined),
+
+    "POST /nodes/{node}/qemu/{vmid}/snapshot": ({ vmid, snapname, description, vmstate }, ctx) => {
+      if (snapname === "current") throw reservedName("current");
+      if (snapname.toLowerCase() === "pending") throw reservedName("pending");
+      const { values } = host.configs.get(vmid);
+      if (vmstate === true) checkStateSavable(values);
+      const args = {
+        name: snapname,
+        withState: vmstate ?? false,
+        ...(description === undefined ? {} : { description }),
+      };
+      return submitVmTask(engine, "qmsnapshot", vmid, args, ctx);
+    },
+
+    "DELETE /nodes/{node}/qemu/{vmid}/snapshot/{snapname}": ({ vmid, snapname, force }, ctx) =>
+      submitVmTask(engine, "qmdelsnapshot", vmid, { name: snapname, force: force ?? false }, ctx),
+
+    "GET /nodes/{node}/qemu/{vmid}/snapshot/{snapname}/config": ({ vmid, snapname }) =>
+      apiConfig(requireSnapshot(host.configs.get(vmid), snapname)),
+
+    "PUT /nodes/{node}/qemu/{vmid}/snapshot/{snapname}/config": async (
+      { vmid, snapname, description },
+      ctx,
+    ) => {
+      if (description === undefined) return null;
+      await engine.withResource(vmKey(vmid), vmLock(vmid, ctx.signal), () =>
+        host.configs.change(vmid, (config) => {
+          checkLock(config);
+          const snapshot = requireSnapshot(config, snapname);
+          const values = description === "" ? without(snapshot, "description") : { ...snapshot, description };
+          return withSnapshot(config, snapname, values);
+        }),
+      );
+      return null;
+    },
+
+    "POST /nodes/{node}/qemu/{vmid}/snapshot/{snapname}/rollback": ({ vmid, snapname, start }, ctx) => {
+      // Else the right to roll back would be one to switch on as well.
+      if (start === true) ctx.access.require(`/vms/${vmid}`, ["VM.PowerMgmt"]);
+      return submitVmTask(engine, "qmrollback", vmid, { name: snapname, start: start ?? false }, ctx);
+    },
+  };
+}
+
+function reservedName(name: string): AppError {
+  return new AppError("request.invalid", `unable to use snapshot name '${name}' (reserved name)`, {
+    pveStatus: 500,
+  });
+}
