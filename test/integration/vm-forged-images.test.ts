@@ -1,8 +1,18 @@
 // A guest that took over its QEMU writes another name into the header of its own disk. Through the API, with the real
 // tools and a real QEMU: nothing that reads disks follows it, each says why, and the disk is as usable as before when the
 // header is mended.
-import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { apiOf, startGpve, type Api, type Gpve } from "../support/gpve.ts";
@@ -130,5 +140,80 @@ describe.skipIf(!hasQemu)("a disk whose header was forged", () => {
     expect(await run("POST", `${vm(102)}/status/start`)).toBe("OK");
     expect(await run("POST", `${vm(102)}/status/stop`)).toBe("OK");
     expect(await run("POST", `${vm(102)}/clone`, { newid: 103, full: 1 })).toBe("OK");
+  });
+});
+
+describe.skipIf(!hasQemu)("a volume that is a link to a file of the host", () => {
+  const BACKUP = "vzdump-qemu-110-2024_01_02-03_04_05.vma";
+  const links = [
+    "template/iso/a.iso",
+    "import/a.raw",
+    "import/a.ovf",
+    "snippets/a.yml",
+    "template/cache/a.tar.gz",
+    `dump/${BACKUP}`,
+    `dump/${BACKUP}.notes`,
+  ];
+  const content = (volume: string): string =>
+    `/nodes/${node}/storage/local/content/${encodeURIComponent(`local:${volume}`)}`;
+
+  const uses: readonly [string, () => Promise<string | undefined>][] = [
+    ["attached disc", () => run("POST", `${vm(110)}/config`, { ide2: "local:iso/a.iso,media=cdrom" })],
+    [
+      "disc that became a link",
+      async () => {
+        const path = join(gpve.data, "storage/local/template/iso/later.iso");
+        writeFileSync(path, "disc");
+        const set = await run("POST", `${vm(110)}/config`, { ide2: "local:iso/later.iso,media=cdrom" });
+        expect(set).toBe("OK");
+        rmSync(path);
+        symlinkSync(secret, path);
+        const started = await run("POST", `${vm(110)}/status/start`);
+        await api("PUT", `${vm(110)}/config`, { delete: "ide2" });
+        return started;
+      },
+    ],
+    [
+      "import-from",
+      () =>
+        run("POST", `/nodes/${node}/qemu`, { vmid: 111, scsi0: "local:0,import-from=local:import/a.raw" }),
+    ],
+    ["import-metadata", () => run("GET", `/nodes/${node}/storage/local/import-metadata?volume=import/a.ovf`)],
+    ["facts", () => run("GET", content("iso/a.iso"))],
+    [
+      "cicustom",
+      async () => {
+        const custom = { cicustom: "user=local:snippets/a.yml", scsi1: "local:cloudinit" };
+        const set = await run("POST", `${vm(110)}/config`, custom);
+        const started = set === "OK" ? await run("POST", `${vm(110)}/status/start`) : set;
+        await api("PUT", `${vm(110)}/config`, { delete: "cicustom,scsi1" });
+        return started;
+      },
+    ],
+    ["restore", () => run("POST", `/nodes/${node}/qemu`, { vmid: 112, archive: `local:backup/${BACKUP}` })],
+    [
+      "configuration of a backup",
+      () => run("GET", `/nodes/${node}/vzdump/extractconfig?volume=local:backup/${BACKUP}`),
+    ],
+  ];
+
+  test("is refused wherever a volume is read, is not listed, and the file keeps its owner and mode", async () => {
+    const all = { content: "images,iso,import,snippets,vztmpl,backup" };
+    expect((await api("PUT", "/storage/local", all)).status).toBe(200);
+    expect(await run("POST", `/nodes/${node}/qemu`, { vmid: 110, memory: 32 })).toBe("OK");
+    for (const name of links) {
+      const path = join(gpve.data, "storage/local", name);
+      mkdirSync(dirname(path), { recursive: true });
+      symlinkSync(secret, path);
+    }
+    const before = statSync(secret);
+    for (const [use, read] of uses) expect(await read(), use).toMatch(/is a link/);
+    const listed = (await api("GET", `/nodes/${node}/storage/local/content`)).data as { volid: string }[];
+    expect(listed.map(({ volid }) => volid).filter((volid) => /\/(?:a|later)\.|-110-/.test(volid))).toEqual(
+      [],
+    );
+    const { uid, gid, mode } = statSync(secret);
+    expect({ uid, gid, mode }).toEqual({ uid: before.uid, gid: before.gid, mode: before.mode });
+    expect(leaks()).toEqual([]);
   });
 });

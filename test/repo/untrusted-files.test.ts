@@ -1,4 +1,5 @@
 // Rules for files that guests and strangers can write. Each exception is here with its reason.
+import { basename } from "node:path";
 import { describe, expect, test } from "vitest";
 import { isTest, read, sources } from "./source-tree.ts";
 
@@ -26,6 +27,52 @@ describe("images", () => {
     const makes = read("packages/agent/src/infrastructure/storage/dir/qemu-img.ts");
     expect(makes.match(/#exec\(/g)).toHaveLength(1);
     expect(makes.match(/this\.#make\(\["(\w+)"/g)).toEqual(['this.#make(["create"', 'this.#make(["create"']);
+  });
+});
+
+describe("volumes", () => {
+  // A volume is read by StoragePlugin.file or source, which follow no link out of the storage. These want a name only.
+  const namers = [
+    // where backups are written
+    "backup-operation",
+    // a volume to be made
+    "fleecing-images",
+    // taken away from a guest's view
+    "live-restore",
+    // an image to be put there
+    "image-operations",
+    // files to be put there
+    "pull-oci",
+    "receive-file",
+    // a line of a log
+    "remove-volume",
+    // taken away from a guest's view
+    "clone-vm",
+    "import-disk",
+    // whether it is there
+    "hookscript",
+    // RAM, by a descriptor that follows no link
+    "snapshot-work",
+    "start-vm",
+    "suspend-vm",
+    // snippets, in the same way
+    "snippets",
+    // names to be shown
+    "backup-handlers",
+    "import-metadata",
+    "storage-content-handlers",
+    // whether it is there
+    "oci-handlers",
+    "restore-request",
+    "vm-config-request",
+  ];
+
+  test("are read where a link leads nowhere else", () => {
+    expect(
+      using(/\b(?:plugin(?:\([^)]*\))?|storage|target|source)\s*\.path\(/)
+        .map((path) => basename(path, ".ts"))
+        .toSorted(),
+    ).toEqual(namers.toSorted());
   });
 });
 

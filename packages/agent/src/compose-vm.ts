@@ -47,7 +47,7 @@ import { vmViewRoutes } from "./application/qemu/console/vm-views.ts";
 import { registerVmOperations } from "./application/qemu/vm-operations.ts";
 import { CloudinitVolumes } from "./infrastructure/cloudinit/cloudinit-volume.ts";
 import { requireSnippet } from "./application/guest/snippet-volume.ts";
-import { fileInFolder, readSnippet } from "./infrastructure/cloudinit/snippets.ts";
+import { readSnippet } from "./infrastructure/cloudinit/snippets.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { keepGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
@@ -205,7 +205,6 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     fileExists: existsSync,
     fileBytes: (path) => statSync(path, { throwIfNoEntry: false })?.size,
     isExecutable,
-    fileInFolder,
     runScript: async (path, args, { log: said, signal }) =>
       (
         await parts.exec(path, args, {

@@ -48,6 +48,11 @@ export async function openPlainFile(path: string): Promise<FileHandle> {
   }
 }
 
+/** Makes a file that was not there, to be written by the descriptor: whatever takes its name meanwhile is not written to. */
+export function createPlainFile(path: string, mode: number): Promise<FileHandle> {
+  return open(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, mode);
+}
+
 function linkRefused(path: string): AppError {
   return new AppError("request.invalid", `${path} is a link where a file should be: it is not followed`, {
     pveStatus: 500,

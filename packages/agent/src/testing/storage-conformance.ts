@@ -80,6 +80,22 @@ export function storageConformance(name: string, open: () => Promise<StorageTarg
       expect(await volumesOf(vmid)).toEqual([volname]);
     });
 
+    it("gives the names of base images to what createBase makes, and to nothing else", async () => {
+      const vmid = newVmid();
+      const format = target.formats[0] ?? "raw";
+      const volname = await plugin.alloc({ vmid, format, size: MIB });
+      for (const name of [`base-${vmid}-disk-7.${format}`, `Base-${vmid}-disk-7.${format}`]) {
+        const refused = `illegal name '${name}' - should be 'vm-${vmid}-*'`;
+        await expect(plugin.alloc({ vmid, format, size: MIB, name })).rejects.toThrow(refused);
+        await expect(plugin.rename(volname, vmid, name)).rejects.toThrow(refused);
+        const source = await plugin.source(volname);
+        await expect(plugin.importFrom(source, { vmid, format, name })).rejects.toThrow(refused);
+        const stream = { format, size: 0, body: (async function* nothing() {})() };
+        await expect(plugin.importStream(stream, { vmid, name })).rejects.toThrow(refused);
+      }
+      expect(await volumesOf(vmid)).toEqual([volname]);
+    });
+
     it("frees a volume once, and does not mind twice", async () => {
       const vmid = newVmid();
       const volname = await plugin.alloc({ vmid, format: target.formats[0] ?? "raw", size: MIB });

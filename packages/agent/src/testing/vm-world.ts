@@ -128,7 +128,6 @@ export class VmWorld extends StorageWorld {
       fileExists: () => true,
       fileBytes: (path) => statSync(path, { throwIfNoEntry: false })?.size,
       isExecutable: (path) => path.endsWith(".sh"),
-      fileInFolder: async (path) => path,
       runScript: async () => 0,
       sha256Hex: hash("sha256"),
       newUuid: randomUUID,

@@ -41,6 +41,14 @@ export function parseImageName(name: string): ImageName | undefined {
   return { name, format: match[3] as ImageFormat, isBase: name.startsWith("base-") };
 }
 
+/**
+ * Whose name says base image is trusted as one: it was looked at when it became read-only. So nobody chooses such a name,
+ * whatever the case of its letters, which some file systems do not tell apart.
+ */
+export function refuseBaseName(name: string, vmid: number): void {
+  if (/^base-/i.test(name)) throw storageRefused(`illegal name '${name}' - should be 'vm-${vmid}-*'`);
+}
+
 const LINKED = /^([1-9]\d*)\/(\S+)\/([1-9]\d*)\/(\S+)$/;
 const SINGLE = /^([1-9]\d*)\/(\S+)$/;
 

@@ -108,8 +108,10 @@ export interface StoragePlugin {
 
   /** Throws on names this backend cannot have. */
   parse(volname: string): VolumeName;
-  /** Path on this node; the file need not exist. */
+  /** Path on this node; the file need not exist. What is read is asked for by `file`. */
   path(volname: string): string;
+  /** The file to read; throws when it is a link that leads out of the storage, or is not there. */
+  file(volname: string): Promise<string>;
   block(volname: string): BlockDescription;
   /**
    * An image to read: a volume with all that it builds on, or a member of an OVA. Throws when the image names other files

@@ -132,7 +132,7 @@ async function openDisk(deps: BackupFilesDeps, archive: Archive, drive: string):
     const isChain = parseBackupName(name)?.container === "gpvi";
     const reader = isChain
       ? await openChain(tools, plugin, name, signal)
-      : await tools.openArchive(plugin.path(`backup/${name}`));
+      : await tools.openArchive(await plugin.file(`backup/${name}`));
     for await (const { device: from, offset, data, isZero, overwrites } of reader.clusters()) {
       signal.throwIfAborted();
       if (from.name === drive && (!isZero || overwrites === true)) await write(offset, data);

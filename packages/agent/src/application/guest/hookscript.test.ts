@@ -9,13 +9,13 @@ const host = {
     plugin: () => ({
       activate: async () => undefined,
       path: (volname: string) => `/store/${volname}`,
+      file: async (volname: string) => `/store/${volname}`,
       parse: (volname: string) => ({ type: volname.split("/")[0] }),
     }),
     definition: () => ({ options: { content: "snippets,iso" } }),
   },
   fileExists: () => exists,
   isExecutable: () => executable,
-  fileInFolder: async (path: string) => path,
   runScript: async (path: string, args: readonly string[], { log }: { log: (line: string) => void }) => {
     runs.push([path, ...args].join(" "));
     log("hello");

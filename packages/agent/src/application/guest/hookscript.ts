@@ -19,7 +19,7 @@ export async function runHook(
     const { plugin, volname } = requireSnippet(host, volid);
     await plugin.activate();
     if (!host.fileExists(plugin.path(volname))) throw new Error(`script '${volid}' does not exist`);
-    const path = await host.fileInFolder(plugin.path(volname));
+    const path = await plugin.file(volname);
     if (!host.isExecutable(path)) throw new Error(`script '${volid}' is not executable`);
     const args = [String(vmid), phase];
     const code = await host.runScript(path, args, work);

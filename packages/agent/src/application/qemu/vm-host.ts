@@ -56,8 +56,6 @@ export interface VmHost {
   /** undefined when there is none. */
   readonly fileBytes: (path: string) => number | undefined;
   readonly isExecutable: (path: string) => boolean;
-  /** The file itself; throws when a link leads it out of its folder. */
-  readonly fileInFolder: (path: string) => Promise<string>;
   /** Runs a program and gives what it printed. */
   /** Resolves with the exit code; what the script says is logged as it says it. */
   readonly runScript: (

@@ -100,7 +100,7 @@ function copyStep({ storages, files }: ReceiveDeps): Step<UploadArgs | CopyArgs,
           work,
         );
       } else {
-        await files.copy(source.plugin.path(source.volname), path, work);
+        await files.copy(await source.plugin.file(source.volname), path, work);
       }
       ctx.log(`finished copying to '${args.target}'`);
     },

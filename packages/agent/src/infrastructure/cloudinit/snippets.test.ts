@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, expect, it } from "vitest";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import { exec } from "@gpve/kit/exec.ts";
-import { fileInFolder, readSnippet } from "./snippets.ts";
+import { readSnippet } from "./snippets.ts";
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), "gpve-snippets-")));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -31,9 +31,4 @@ it("waits for no pipe, and reads no more than a snippet may have", async () => {
   await expect(read("large")).rejects.toThrow("too long");
   writeFileSync(at("full"), Buffer.alloc(1024 * 1024, "x"));
   expect(await read("full")).toHaveLength(1024 * 1024);
-});
-
-it("finds a script in its folder, also by a link in it, and none elsewhere", async () => {
-  expect(await fileInFolder(at("in"))).toBe(at("plain"));
-  await expect(fileInFolder(at("out"))).rejects.toThrow("lies outside of its folder");
 });

@@ -2,7 +2,6 @@
 // are reached by descriptors alone: no link is followed below the folder of snippets, and no more is read than a snippet
 // may have.
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
-import { realpath } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
@@ -16,14 +15,6 @@ export async function readSnippet(
   const { plugin, volname } = snippetOf(volid);
   await plugin.activate();
   return readFile(plugin.path(volname), volid);
-}
-
-/** Where a script of a storage really is; one that a link leads out of its folder is refused. */
-export async function fileInFolder(path: string): Promise<string> {
-  const folder = await realpath(dirname(path));
-  const real = await realpath(path);
-  if (real.startsWith(`${folder}/`)) return real;
-  throw refused(`${path} is a link to ${real}, which lies outside of its folder: put a copy there`);
 }
 
 function readFile(path: string, volid: string): string {

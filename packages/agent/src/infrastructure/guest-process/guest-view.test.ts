@@ -104,14 +104,18 @@ describe("what a guest sees", () => {
       const path = made(0o644, 6);
       await prepareFile({ path, access: "ro", owned: false }, UID);
       expect(facts(path)).toEqual([0, 6, 0o644]);
-      // A storage's link leads to it.
+    });
+
+    it("is not given by a link that a storage has in its place", async () => {
+      const path = made(0o600);
+      const before = facts(path);
       symlinkSync(path, join(folder, "a.iso"));
-      const linked = { path: join(folder, "a.iso"), access: "ro", owned: false, ofStorage: true } as const;
-      await prepareFile(linked, UID);
-      expect(facts(path)).toEqual([0, 6, 0o644]);
-      chmodSync(path, 0o600);
-      await prepareFile(linked, UID);
-      expect(facts(path)).toEqual([0, GUESTS_GROUP, 0o640]);
+      for (const access of ["ro", "rw"] as const) {
+        const linked = { path: join(folder, "a.iso"), access, owned: access === "rw", ofStorage: true };
+        expect(realPlace(linked)).toBe(linked.path);
+        await expect(prepareFile(linked, UID)).rejects.toThrow("is a link where a file should be");
+        expect(facts(path)).toEqual(before);
+      }
     });
 
     it("is for everybody to read where a guest has no such group, or the file cannot have it", async () => {

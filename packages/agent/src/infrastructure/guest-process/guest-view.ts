@@ -70,12 +70,13 @@ export function kvmGroups(): number[] {
 }
 
 /**
- * Where a file really is. Links are followed where root or an administrator put them; what is to be the guest's own may
- * lie in a folder that it or its helpers write to, and a link there would give it any file of the host.
+ * Where a file really is. Links of the host are followed, as root put them there. What is to be the guest's own may lie in
+ * a folder that it or its helpers write to, and a storage has said already which of its files a link means: one that
+ * is found there now would give the guest any file of the host.
  */
 export function realPlace(file: GuestFile): string {
   const { path, access, owned = access === "rw" } = file;
-  if (owned && file.ofHost !== true) return path;
+  if (file.ofStorage === true || (owned && file.ofHost !== true)) return path;
   return existsSync(path) ? realpathSync(path) : path;
 }
 
@@ -92,8 +93,7 @@ export async function prepareFile(file: GuestFile, uid: number, inGroup = true):
         return;
       }
       if (!inGroup || !facts.isFile()) return shareWithAll(held);
-      // What a link leads to is not the storage's.
-      await shareWithGuests(held, file.ofStorage === true && !lstatSync(file.path).isSymbolicLink());
+      await shareWithGuests(held, file.ofStorage === true);
     });
   } catch (cause) {
     throw new AppError(

@@ -36,9 +36,7 @@ interface Part {
 const ZERO_BYTES = 1024 * 1024;
 
 export async function openLink(tools: BackupTools, plugin: StoragePlugin, name: string): Promise<ChainLink> {
-  const volname = `backup/${name}`;
-  await plugin.info(volname);
-  const path = plugin.path(volname);
+  const path = await plugin.file(`backup/${name}`);
   if (parseBackupName(name)?.container === "gpvi")
     return incrementalLink(name, await tools.openIncremental(path));
   const reader = await tools.openArchive(path);

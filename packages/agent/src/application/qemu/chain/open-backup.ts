@@ -18,7 +18,7 @@ export async function openBackup(
   const { name } = plugin.parse(volname);
   return parseBackupName(name)?.container === "gpvi"
     ? openChain(tools, plugin, name, signal)
-    : tools.openArchive(plugin.path(volname));
+    : tools.openArchive(await plugin.file(volname));
 }
 
 /** The configuration inside an archive, for GET extractconfig. */

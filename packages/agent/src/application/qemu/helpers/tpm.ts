@@ -33,11 +33,12 @@ export async function startTpm(
   const drive = requireDrive("tpmstate0", text);
   const { plugin, volname } = volumeOf(host, drive.file);
   await plugin.activate();
-  const { filename, format } = plugin.block(volname);
+  const { format } = plugin.block(volname);
   if (format !== "raw")
     throw new AppError("request.invalid", "tpmstate0: the state of a TPM must be a raw volume", {
       pveStatus: 500,
     });
+  const filename = await plugin.file(volname);
   const id = tpmProcessId(vmid);
   const path = `${host.ioFolder(id)}/swtpm`;
   const process = await host.processes.start(

@@ -38,5 +38,5 @@ async function pathOf(host: VmHost, volid: string): Promise<string> {
   if (!contentOf(host.storages.definition(storage)).has(type))
     throw storageRefused(`storage '${storage}' does not support content-type '${type}'`);
   await plugin.activate();
-  return plugin.path(volname);
+  return plugin.file(volname);
 }

@@ -215,12 +215,13 @@ async function resolveVolume(
     return undefined;
   });
   const below = image?.backing ?? [];
+  const filename = image?.path ?? block.filename;
   // Disks, and discs of cloud-init with a password's hash, are read by their guest and by nobody else.
   const owned = access === "rw" || (parsed.type === "images" && !parsed.isBase);
-  const bytes = block.driver === "file" ? (host.fileBytes(block.filename) ?? 0) : 0;
+  const bytes = block.driver === "file" ? (host.fileBytes(filename) ?? 0) : 0;
   return {
     resolved: {
-      node: { driver: block.driver, filename: block.filename },
+      node: { driver: block.driver, filename },
       format: block.format,
       contentType: parsed.type === "iso" ? "iso" : parsed.type === "import" ? "import" : "images",
       storage: { id: storage, type: definition.type, content: [...contentOf(definition)] },
@@ -235,7 +236,7 @@ async function resolveVolume(
           }),
     },
     files: [
-      { path: block.filename, access, owned, ofStorage: true },
+      { path: filename, access, owned, ofStorage: true },
       ...below.map(({ path }) => ({ path, access: "ro" as const, owned: false, ofStorage: true })),
     ],
   };

@@ -1,5 +1,5 @@
 // Notes and protection of a backup are small files beside its archive.
-import { open, readFile, rename, rm, stat, unlink } from "node:fs/promises";
+import { lstat, rename, rm, unlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import {
   logNameOf,
@@ -8,10 +8,12 @@ import {
   PROTECTED_SUFFIX,
 } from "@gpve/domain/storage/backup-name.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import { createPlainFile } from "@gpve/kit/held-file.ts";
 import { PRIVATE_FILE_MODE } from "./make-image.ts";
+import { readSideFile } from "./side-file.ts";
 
 export function readNotes(archive: string): Promise<string> {
-  return readFile(archive + NOTES_SUFFIX, "utf8").catch(() => "");
+  return readSideFile(archive + NOTES_SUFFIX);
 }
 
 export async function writeNotes(archive: string, notes: string): Promise<void> {
@@ -21,7 +23,9 @@ export async function writeNotes(archive: string, notes: string): Promise<void> 
     return;
   }
   const temporary = `${path}.new`;
-  const handle = await open(temporary, "w", PRIVATE_FILE_MODE);
+  // What a crash left there, or a link.
+  await rm(temporary, { force: true });
+  const handle = await createPlainFile(temporary, PRIVATE_FILE_MODE);
   try {
     await handle.writeFile(notes);
     await handle.sync();
@@ -32,13 +36,14 @@ export async function writeNotes(archive: string, notes: string): Promise<void> 
 }
 
 export async function isMarkedProtected(archive: string): Promise<boolean> {
-  return (await stat(archive + PROTECTED_SUFFIX).catch(() => undefined)) !== undefined;
+  return (await lstat(archive + PROTECTED_SUFFIX).catch(() => undefined)) !== undefined;
 }
 
 export async function markProtected(archive: string, on: boolean): Promise<void> {
   const path = archive + PROTECTED_SUFFIX;
-  if (on) await (await open(path, "a", PRIVATE_FILE_MODE)).close();
-  else await rm(path, { force: true });
+  if (!on) await rm(path, { force: true });
+  else if (!(await isMarkedProtected(archive)))
+    await (await createPlainFile(path, PRIVATE_FILE_MODE)).close();
 }
 
 /** What belongs to an archive goes with it; its protection was lifted before. */

@@ -1,5 +1,6 @@
 // Reads what lies in a directory storage, as rows. Headers are read, no process is started, except for VMDKs.
-import { readdir, readFile, stat } from "node:fs/promises";
+import type { Stats } from "node:fs";
+import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import {
   namesGuest,
@@ -18,21 +19,51 @@ import {
   type VolumeType,
 } from "@gpve/domain/storage/content.ts";
 import { parseImageName } from "@gpve/domain/storage/dir-volume.ts";
+import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { VolumeInfo, VolumeSize } from "@gpve/domain/storage/plugin.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import { incrementalParent } from "../../backup/gpvi/incremental-parent.ts";
 import { head } from "./inspect-image.ts";
 import { parseQcow2Header } from "./qcow2-header.ts";
+import { readSideFile } from "./side-file.ts";
 import { judgeVmdk, looksLikeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
+import { volumeFile } from "./volume-file.ts";
 
 /** Enough for the header of every image our tools write; longer ones are read again. */
 const SHORT_HEAD = 4_096;
+
+export interface ListedStorage {
+  readonly definition: StorageDefinition;
+  readonly directory: (type: VolumeType) => string;
+  readonly backupTime: ((name: string) => number | undefined) | undefined;
+}
+
+export async function listVolumes(
+  { definition, directory, backupTime }: ListedStorage,
+  { content, vmid }: { readonly content?: readonly ContentType[]; readonly vmid?: number },
+): Promise<VolumeInfo[]> {
+  const rows: VolumeInfo[] = [];
+  for (const type of contentOf(definition)) {
+    if (content !== undefined && !content.includes(type)) continue;
+    // Containers' disks are images too; both types share one directory, so it is read once.
+    if (type === "rootdir" && wantsImages(content, definition)) continue;
+    const images = type === "images" || type === "rootdir";
+    rows.push(
+      ...(images
+        ? await listImages(directory("images"), vmid)
+        : await listFiles(directory(type), type, vmid, (name) => backupTime?.(name))),
+    );
+  }
+  return rows;
+}
 
 /** Size of an image by its header. Throws when the file is not there or not what its name says. */
 export async function imageSize(
   path: string,
   format: string,
 ): Promise<VolumeSize & { readonly ctime: number }> {
-  const facts = await stat(path);
+  const facts = await lstat(path);
+  if (facts.isSymbolicLink()) throw storageRefused(`${path} is a link where a file should be`);
   const common = { used: facts.blocks * 512, ctime: Math.floor(facts.ctimeMs / 1000), format };
   if (format === "subvol") return { ...common, size: 0, used: 0 };
   if (format === "qcow2") {
@@ -58,7 +89,10 @@ export async function listImages(directory: string, vmid: number | undefined): P
   const rows: VolumeInfo[] = [];
   for (const owner of owners) {
     if (vmid !== undefined && Number(owner) !== vmid) continue;
-    for (const name of await namesIn(join(directory, owner))) {
+    const folder = join(directory, owner);
+    // One that is a link is no guest's.
+    if ((await lstat(folder).catch(() => undefined))?.isDirectory() !== true) continue;
+    for (const name of await namesIn(folder)) {
       const row = await imageRow(directory, Number(owner), name);
       if (row !== undefined) rows.push(row);
     }
@@ -96,7 +130,7 @@ async function imageFacts(
   }
 }
 
-export async function listFiles(
+async function listFiles(
   directory: string,
   type: Exclude<VolumeType, "images" | "rootdir">,
   vmid: number | undefined,
@@ -108,8 +142,8 @@ export async function listFiles(
   for (const name of names) {
     const format = formatOf(type, name);
     if (format === undefined) continue;
-    const facts = await stat(join(directory, name)).catch(() => undefined);
-    if (facts === undefined || facts.isDirectory()) continue;
+    const facts = await fileFacts(directory, type, name);
+    if (facts?.isFile() !== true) continue;
     const row: VolumeInfo = {
       volname: `${type}/${name}`,
       content: type,
@@ -128,6 +162,18 @@ export async function listFiles(
     rows.push(vmid === undefined ? backup : { ...backup, vmid });
   }
   return rows;
+}
+
+/** What cannot be used because it leads elsewhere is not shown. */
+async function fileFacts(folder: string, type: VolumeType, name: string): Promise<Stats | undefined> {
+  try {
+    const path = join(folder, name);
+    const facts = await lstat(path);
+    return facts.isSymbolicLink() ? await lstat(await volumeFile({ type, folder, path })) : facts;
+  } catch (err) {
+    ignore(err, "it went away, or is a link that is not followed");
+    return undefined;
+  }
 }
 
 async function backupRow(
@@ -188,17 +234,14 @@ export async function namesIn(directory: string): Promise<string[]> {
 
 /** The first line of notes; an empty file has none. */
 async function noted(path: string): Promise<string | undefined> {
-  const text = await readFile(path, "utf8").catch(() => "");
+  const text = await readSideFile(path);
   return text === "" ? undefined : text.split("\n", 1)[0];
 }
 
 async function firstLine(path: string): Promise<string> {
-  return (await readFile(path, "utf8").catch(() => "")).split("\n", 1)[0] ?? "";
+  return (await readSideFile(path)).split("\n", 1)[0] ?? "";
 }
 
-export function wantsImages(
-  asked: readonly ContentType[] | undefined,
-  definition: StorageDefinition,
-): boolean {
+function wantsImages(asked: readonly ContentType[] | undefined, definition: StorageDefinition): boolean {
   return contentOf(definition).has("images") && (asked === undefined || asked.includes("images"));
 }

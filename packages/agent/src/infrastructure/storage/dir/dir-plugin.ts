@@ -1,14 +1,15 @@
 // Storage type `dir`: volumes are files below one directory.
-import { realpath, rename, rm, stat } from "node:fs/promises";
+import { lstat, realpath, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { ContentType, ImageFormat, VolumeType } from "@gpve/domain/storage/content.ts";
-import { contentDirs, contentOf, storagePath } from "@gpve/domain/storage/definition.ts";
+import { contentDirs, storagePath } from "@gpve/domain/storage/definition.ts";
 import {
   contentDirectories,
   formatDirVolume,
   freeDiskName,
   parseImageName,
+  refuseBaseName,
   relativePathOf,
   requireDirVolume,
   type DirVolume,
@@ -41,13 +42,14 @@ import { ovaMember } from "../fetch/ova.ts";
 import { requireNoChild, requireUnusedBase } from "./dir-dependents.ts";
 import { dirHas } from "./dir-features.ts";
 import type { DirPluginDeps } from "./dir-plugin-deps.ts";
-import { imageSize, listFiles, listImages, namesIn, wantsImages } from "./dir-listing.ts";
+import { imageSize, listVolumes, namesIn } from "./dir-listing.ts";
 import { baseReference, imagesBelow } from "./image-chain.ts";
 import { fillFromStream, readImageStream } from "./image-stream.ts";
 import { inspectImage } from "./inspect-image.ts";
 import { makeDirectory } from "./make-directory.ts";
 import { DIRECTORY_MODE, makeImage, makeReadOnly, removeIfEmpty } from "./make-image.ts";
 import { isDiskFormat, QemuImg, type Preallocation } from "./qemu-img.ts";
+import { volumeFile } from "./volume-file.ts";
 
 const SNAPSHOT_NAME = /^[a-zA-Z][a-zA-Z0-9_-]*$/;
 
@@ -97,6 +99,18 @@ export class DirPlugin implements StoragePlugin {
     return join(this.#root, relativePathOf(this.parse(volname), this.#directories));
   }
 
+  async file(volname: string): Promise<string> {
+    const { type } = this.parse(volname);
+    // Others' folders are judged when the storage is activated; that of media may have been led elsewhere since.
+    if (type !== "images") await this.#deps.guard?.(this.#deps.definition);
+    try {
+      return await volumeFile({ type, folder: this.directory(type), path: this.path(volname) });
+    } catch (err) {
+      if ((err as NodeJS.ErrnoException).code !== "ENOENT") throw err;
+      throw storageMissing(`volume '${this.storage}:${volname}' does not exist`);
+    }
+  }
+
   block(volname: string): BlockDescription {
     const volume = this.parse(volname);
     const { format } = volume;
@@ -111,7 +125,7 @@ export class DirPlugin implements StoragePlugin {
     { snapshot }: { readonly snapshot?: string | undefined } = {},
   ): Promise<ImageSource> {
     const volume = this.parse(volname);
-    if (volume.format.startsWith("ova+")) return ovaMember(this.path(volname), volume.name);
+    if (volume.format.startsWith("ova+")) return ovaMember(await this.file(volname), volume.name);
     const image = await this.#openable(volname);
     const fromOutside = volume.type !== "images";
     return { ...image, fromOutside, ...(snapshot === undefined ? {} : { snapshot }) };
@@ -139,7 +153,7 @@ export class DirPlugin implements StoragePlugin {
     }
     if (volume.isBase) await requireUnusedBase(this.directory("images"), volume);
     if (volume.type === "backup") await requireNoChild(this.directory("backup"), volume.name);
-    const facts = await stat(path).catch(() => undefined);
+    const facts = await lstat(path).catch(() => undefined);
     if (facts?.isDirectory() === true) await rm(path, { recursive: true, force: true });
     else await rm(path, { force: true });
     if (volume.type === "backup") await removeSideFiles(path);
@@ -147,38 +161,23 @@ export class DirPlugin implements StoragePlugin {
     return facts !== undefined;
   }
 
-  async list(
+  list(
     filter: { readonly content?: readonly ContentType[]; readonly vmid?: number } = {},
   ): Promise<VolumeInfo[]> {
-    const rows: VolumeInfo[] = [];
-    for (const type of contentOf(this.#deps.definition)) {
-      if (filter.content !== undefined && !filter.content.includes(type)) continue;
-      // Containers' disks are images too; both types share one directory, so it is read once.
-      if (type === "rootdir" && wantsImages(filter.content, this.#deps.definition)) continue;
-      const images = type === "images" || type === "rootdir";
-      rows.push(
-        ...(images
-          ? await listImages(this.directory("images"), filter.vmid)
-          : await listFiles(this.directory(type), type, filter.vmid, (name) =>
-              this.#deps.backupTime?.(name),
-            )),
-      );
-    }
-    return rows;
+    const { definition, backupTime } = this.#deps;
+    const directory = (type: VolumeType): string => this.directory(type);
+    return listVolumes({ definition, directory, backupTime }, filter);
   }
 
   async info(volname: string): Promise<VolumeSize> {
     const volume = this.parse(volname);
-    const path = this.path(volname);
+    const path = await this.file(volname);
     try {
       // What is no disk image is a row of bytes to everybody who asks for its size.
       const format = isDiskFormat(volume.format) || volume.format === "subvol" ? volume.format : "raw";
       const { ctime: _ctime, ...size } = await imageSize(path, format);
       return size;
     } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code === "ENOENT") {
-        throw storageMissing(`volume '${this.storage}:${volname}' does not exist`);
-      }
       const why = messageOf(cause);
       throw storageRefused(`volume_size_info on '${this.storage}:${volname}' failed: ${why}`, cause);
     }
@@ -257,6 +256,7 @@ export class DirPlugin implements StoragePlugin {
     const volume = this.parse(volname);
     if (volume.type !== "images") throw storageRefused(`rename_volume on wrong vtype '${volume.type}'`);
     if (volume.isBase) throw storageRefused("renaming a base image is not supported");
+    if (name !== undefined) refuseBaseName(name, vmid);
     await this.info(volname);
     const directory = join(this.directory("images"), String(vmid));
     await makeDirectory(directory, DIRECTORY_MODE);
@@ -365,12 +365,10 @@ export class DirPlugin implements StoragePlugin {
 
   /** An image that names no file it should not, with all that it builds on. */
   async #openable(volname: string): Promise<Omit<LayeredImage, "region">> {
-    const volume = this.parse(volname);
-    const { filename, format } = this.block(volname);
-    await this.info(volname);
-    // Images are ours alone; among media and images to import an administrator may have put links.
-    const path = volume.type === "images" ? filename : await realpath(filename);
-    const backing = await imagesBelow(this.directory("images"), { path, format }, volume.base);
+    const { base } = this.parse(volname);
+    const { format } = this.block(volname);
+    const path = await this.file(volname);
+    const backing = await imagesBelow(this.directory("images"), { path, format }, base);
     return { path, format, ...(backing.length === 0 ? {} : { backing }) };
   }
 

@@ -6,6 +6,7 @@ import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { ImageLayer } from "@gpve/domain/storage/plugin.ts";
 import { refuseReferences } from "./inspect-image.ts";
 import { isDiskFormat } from "./qemu-img.ts";
+import { volumeFile } from "./volume-file.ts";
 
 const MAX_LAYERS = 64;
 /** As a base image names the one below it: base images lie beside each other. */
@@ -30,6 +31,7 @@ export async function imagesBelow(
   while (named !== undefined) {
     if (layers.length >= MAX_LAYERS) throw storageRefused(`${image.path} builds on too many images`);
     const below = layerOf(folder, named);
+    await volumeFile({ type: "images", folder, path: below.path });
     layers.push(below);
     named = await refuseReferences(below.path, below.format, { isExpected: (file) => BASE_NAME.test(file) });
   }

@@ -3,7 +3,7 @@
 import { mkdir, open, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
-import { freeDiskName, parseImageName } from "@gpve/domain/storage/dir-volume.ts";
+import { freeDiskName, parseImageName, refuseBaseName } from "@gpve/domain/storage/dir-volume.ts";
 import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { VolumeOwnership } from "@gpve/domain/storage/plugin.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -64,7 +64,10 @@ async function reserve(
   directory: string,
   { storage, vmid, format, name: given }: Omit<NewImage, "ownership">,
 ): Promise<string> {
-  if (given !== undefined) requireFitting(given, format);
+  if (given !== undefined) {
+    refuseBaseName(given, vmid);
+    requireFitting(given, format);
+  }
   for (;;) {
     const prefix = format === "subvol" ? "subvol" : "vm";
     const name = given ?? freeDiskName(vmid, await namesIn(directory), `.${format}`, prefix, storage);

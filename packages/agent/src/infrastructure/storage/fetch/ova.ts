@@ -1,8 +1,9 @@
 // An OVA is a tar archive. Before it is kept, its table of contents is read: plain files with plain names only.
-import { open, type FileHandle } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { SAFE_NAME } from "@gpve/domain/storage/content.ts";
 import { storageMissing, storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
+import { openPlainFile } from "@gpve/kit/held-file.ts";
 
 export interface OvaMember {
   readonly name: string;
@@ -20,7 +21,7 @@ const MAX_MEMBERS = 1_000;
 const MAX_EXTRA = 64 * 1024;
 
 export async function inspectOva(path: string): Promise<OvaMember[]> {
-  const handle = await open(path, "r");
+  const handle = await openPlainFile(path);
   try {
     const { size: total } = await handle.stat();
     const members: OvaMember[] = [];

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
@@ -215,6 +215,9 @@ describe("content of a storage", () => {
     );
     expect(await post({ ...subvol, format: "subvol" })).toBe("local:100/subvol-100-disk-0.subvol");
     await expect(post({ filename: "vm-100-disk-0" })).rejects.toThrow("unable to parse volume filename");
+    await expect(post({ filename: "base-100-disk-0.raw" })).rejects.toThrow(
+      "illegal name 'base-100-disk-0.raw' - should be 'vm-100-*'",
+    );
     await expect(node.call(`GET ${VOLUME}`, { volume: "iso/a.iso" })).rejects.toMatchObject({
       errors: { volume: "no storage specified - incomplete volume ID" },
     });
@@ -283,6 +286,10 @@ describe("content of a storage", () => {
     node.put("template/iso/a.iso", "iso");
     expect(await wait(await copy("iso/b.iso", "iso/a.iso"))).toBe("OK");
     expect(readFileSync(join(node.root, "local/template/iso/b.iso"), "utf8")).toBe("iso");
+    expect(await wait(await copy("2/base-2-b.raw"))).toContain("illegal name 'base-2-b.raw'");
+    symlinkSync("/etc/passwd", join(node.root, "local/template/iso/link.iso"));
+    expect(await wait(await copy("iso/c.iso", "iso/link.iso"))).toContain("is a link to /etc/passwd");
+    expect(existsSync(join(node.root, "local/template/iso/c.iso"))).toBe(false);
     await expect(copy("2/x.raw", undefined, { target_node: "n2" })).rejects.toThrow("another node ('n2')");
   });
 });

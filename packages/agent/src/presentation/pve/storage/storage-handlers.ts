@@ -85,8 +85,7 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
       requireVolumeAccess(ctx.access, facts);
       if (name.type !== "import") throw storageRefused(`invalid content type '${name.type}'`);
       if (name.format !== "ova" && name.format !== "ovf") throw storageRefused("invalid format");
-      await plugin.info(volname);
-      const machine = parseOvf(await deps.files.ovfText(plugin.path(volname), name.name));
+      const machine = parseOvf(await deps.files.ovfText(await plugin.file(volname), name.name));
       const isArchive = name.format === "ova";
       const disks = isArchive ? machine.disks : await withFileSizes(plugin, machine.disks);
       return importMetadata({ ...machine, disks }, { storage, volname, isArchive });
