@@ -111,9 +111,7 @@ export class Membership {
   /** The node a certificate stands for. Removed nodes and replaced certificates are not members. */
   member(node: string, fingerprint: string): NodeRecord | undefined {
     const record = this.#deps.records.collection(nodeRecords).get(node)?.value;
-    if (record === undefined) return undefined;
-    const known = fingerprint === record.certFingerprint || fingerprint === record.previousFingerprint;
-    return known ? record : undefined;
+    return record !== undefined && isOwn(record, fingerprint) ? record : undefined;
   }
 
   isMember(peer: { readonly node: string; readonly fingerprint: string } | undefined): boolean {
@@ -145,14 +143,11 @@ export class Membership {
 
   async renew(node: string, fingerprint: string, csrPem: string): Promise<IssuedIdentity> {
     const { records, issuer } = this.#deps;
-    const record = this.member(node, fingerprint);
-    if (record === undefined)
-      throw new AppError("access.denied", `node ${node} is not a member of this cluster`);
+    // Judge before signing; judge again where it counts: it may be removed, or joined anew, in between.
+    requireOwn(records.collection(nodeRecords).get(node)?.value, node, fingerprint);
     const issued = await issuer.issueAgent(csrPem, node);
     await records.transact((tx) => {
-      const current = tx.get(nodeRecords, node)?.value;
-      if (current === undefined)
-        throw new AppError("access.denied", `node ${node} was removed from this cluster`);
+      const current = requireOwn(tx.get(nodeRecords, node)?.value, node, fingerprint);
       tx.put(nodeRecords, node, {
         ...current,
         certFingerprint: issued.fingerprint,
@@ -222,6 +217,18 @@ export class Membership {
     }
     return { record, existing };
   }
+}
+
+function isOwn(record: NodeRecord, fingerprint: string): boolean {
+  return fingerprint === record.certFingerprint || fingerprint === record.previousFingerprint;
+}
+
+function requireOwn(record: NodeRecord | undefined, node: string, fingerprint: string): NodeRecord {
+  if (record !== undefined && isOwn(record, fingerprint)) return record;
+  throw new AppError(
+    "access.denied",
+    `node ${node} is not a member of this cluster, or has a newer certificate: join it again`,
+  );
 }
 
 function nextNodeId(tx: Tx): number {

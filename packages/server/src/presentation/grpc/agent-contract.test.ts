@@ -165,6 +165,25 @@ describe("joining", () => {
     await expect(fetchAuthority("https://127.0.0.1:1", "")).rejects.toThrow(/cannot reach/);
   });
 
+  test("a request of more than 64 KiB is refused unread, while a report may be larger", async () => {
+    const identity = await joinAs("large", await invite());
+    const channel = createChannel({ url: endpoint, tls: identity, clock: systemClock });
+    const client = createClient(ServerService, channel.transport);
+    const padding = "x".repeat(64 * 1024);
+    const text = (work: Promise<unknown>): Promise<string> =>
+      work.then(
+        () => "taken",
+        (err: unknown) => String(err),
+      );
+    expect(await text(client.join({ token: "t", node: "large", csrPem: padding }))).toMatch(
+      /resource_exhausted/,
+    );
+    expect(await text(client.report({ reportJson: JSON.stringify({ node: "large", padding }) }))).toMatch(
+      /report lacks/,
+    );
+    channel.close();
+  });
+
   test("a token for exactly one node lets it take its own place", async () => {
     await joinAs("phoenix", await invite());
     await joinAs("phoenix", await invite("phoenix"), "phoenix-2");

@@ -13,6 +13,10 @@ export interface ServerGrpcDeps extends ServerServiceDeps {
   readonly storeRoutes: (router: ConnectRouter, nodeOf: (context: HandlerContext) => string) => void;
 }
 
+/** Most calls are small, and one of them (join) is everybody's to make. */
+const MAX_BYTES = 64 * 1024;
+const MAX_REPORT_BYTES = 16 * 1024 * 1024;
+
 export type Http2Handler = (request: Http2ServerRequest, response: Http2ServerResponse) => void;
 
 export function createServerGrpcHandler(deps: ServerGrpcDeps): Http2Handler {
@@ -27,9 +31,12 @@ export function createServerGrpcHandler(deps: ServerGrpcDeps): Http2Handler {
     grpc: true,
     grpcWeb: false,
     connect: false,
-    readMaxBytes: 16 * 1024 * 1024,
+    readMaxBytes: MAX_BYTES,
     routes: (router) => {
-      router.service(ServerService, createServerService(deps));
+      const service = createServerService(deps);
+      router.service(ServerService, service);
+      // In place of the one above: it grows with the guests of a node, and only members get to send it.
+      router.rpc(ServerService.method.report, service.report, { readMaxBytes: MAX_REPORT_BYTES });
       deps.storeRoutes(router, nodeOf);
     },
     contextValues: (request) => peerValues(request.socket, deps.readPeer),
