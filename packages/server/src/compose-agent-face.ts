@@ -53,7 +53,11 @@ export function composeAgentFace(parts: AgentFaceParts): AgentFace {
         readPeer,
         storeRoutes: (router, nodeOf) =>
           storeRoutes(router, {
-            storeOf: (context) => new GuardedStore(store, agentKeyRules(nodeOf(context))),
+            storeOf: (context) =>
+              new GuardedStore(
+                store,
+                agentKeyRules(nodeOf(context), () => clock.now()),
+              ),
             member: memberOf(parts.clusterName, []),
             clock,
             // As our client does it, so that what bounds streams bounds watches.

@@ -8,6 +8,10 @@ export interface GuestRecord {
   readonly type: GuestType;
   /** The node that owns it. */
   readonly node: string;
+  /** Rises whenever another node becomes its owner: who writes a record must know the number it has. */
+  readonly fence: number;
+  /** The request that had it made: tells it from another guest that has its id later. */
+  readonly madeBy?: string;
   /** The whole configuration file, sections included. */
   readonly conf: string;
   /** The pool it was created for and is not in yet; servers put it there and take this away. */
@@ -46,14 +50,22 @@ export function guestRecord(input: {
   type: GuestType;
   node: string;
   conf: string;
+  fence?: number;
+  madeBy?: string;
   wantedPool?: string;
   microvm?: Microvm;
 }): GuestRecord {
-  return { ...input, summary: summarise(input.vmid, input.type, currentSection(input.conf)) };
+  const summary = summarise(input.vmid, input.type, currentSection(input.conf));
+  return { ...input, fence: input.fence ?? 0, summary };
+}
+
+/** The record as another node has it. Whatever its former owner still writes is refused from then on. */
+export function withOwner(guest: GuestRecord, node: string): GuestRecord {
+  return { ...guest, node, fence: guest.fence + 1 };
 }
 
 export function decodeGuest(json: unknown): GuestRecord {
-  const { vmid, type, node, conf, wantedPool, microvm } = json as Partial<GuestRecord>;
+  const { vmid, type, node, conf, fence, madeBy, wantedPool, microvm } = json as Partial<GuestRecord>;
   if (
     typeof vmid !== "number" ||
     (type !== "qemu" && type !== "lxc") ||
@@ -70,6 +82,8 @@ export function decodeGuest(json: unknown): GuestRecord {
     type,
     node,
     conf,
+    ...(typeof fence === "number" ? { fence } : {}),
+    ...(typeof madeBy === "string" ? { madeBy } : {}),
     ...(typeof wantedPool === "string" ? { wantedPool } : {}),
     ...(typeof microvm === "object" ? { microvm } : {}),
   });

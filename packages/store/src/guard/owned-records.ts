@@ -1,7 +1,7 @@
 // Records that belong to a peer, whoever may write their collection: what a transaction does to them is judged on what
 // is stored, and done only if that is still so.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { fromUtf8, utf8 } from "../keys.ts";
+import { equalBytes, fromUtf8, utf8 } from "../keys.ts";
 import type { Bytes, CallOptions, Compare, Op, Store, TxnRequest, TxnResponse } from "../port.ts";
 
 export interface OwnedRecords {
@@ -9,8 +9,15 @@ export interface OwnedRecords {
   readonly prefix: string;
   /** Whose a stored or new value is; undefined when it is none that may be written under this id. */
   readonly ownerOf: (value: Bytes, id: string) => string | undefined;
-  /** Where a server notes who may make a record that is not there. */
-  readonly permits: { readonly prefix: string; readonly allows: (value: Bytes, peer: string) => boolean };
+  readonly permits: {
+    /** Where a server notes that a peer may write what it could not otherwise, such as a new record: once. */
+    readonly prefix: string;
+    /** The note that `after` needs, below the prefix; undefined = none. `before` undefined: it is a new record. */
+    readonly needed: (id: string, before: Bytes | undefined, after: Bytes) => string | undefined;
+    readonly allows: (permit: Bytes, after: Bytes, peer: string) => boolean;
+  };
+  /** What else a peer may make of its record; it keeps its owner and has its note. */
+  readonly mayBecome: (before: Bytes | undefined, after: Bytes) => boolean;
   /** Notes on records below these prefixes, under the same id, may be put by whoever owns the record. */
   readonly notes: readonly string[];
 }
@@ -22,6 +29,15 @@ interface Touched {
   /** Values put as the record itself. */
   readonly values: Bytes[];
   noted: boolean;
+  deleted: boolean;
+  /** In a branch that need not be taken. */
+  perhaps: boolean;
+}
+
+interface Judged {
+  readonly unchanged: Compare[];
+  /** Notes that are used up. */
+  readonly used: Bytes[];
 }
 
 /** Does the transaction for `peer` if all it does to owned records is its to do. */
@@ -34,24 +50,19 @@ export async function ownedTxn(
 ): Promise<TxnResponse> {
   const touched = touchedRecords(rules, request);
   if (touched.length === 0) return store.txn(request, options);
+  for (const { id, deleted } of touched) if (deleted) requireMeant(rules, id, request);
   for (let attempt = 0; attempt < MAX_TRIES; attempt++) {
-    const unchanged: Compare[] = [];
-    for (const one of touched) {
-      const key = utf8(rules.prefix + one.id);
-      const stored = (await store.range({ key }, options)).kvs[0];
-      if (stored === undefined) await requirePermit(store, rules, peer, one, options);
-      else if (rules.ownerOf(stored.value, one.id) !== peer) throw notYours(rules, one.id);
-      if (one.values.some((value) => rules.ownerOf(value, one.id) !== peer)) throw notYours(rules, one.id);
-      const modRevision = stored?.modRevision ?? 0;
-      unchanged.push({ key, target: "modRevision", modRevision, result: "equal" });
-    }
-    const answer = await store.txn(
-      { compare: unchanged, success: [{ type: "txn", ...request }], failure: [] },
-      options,
-    );
-    const [inner] = answer.responses;
-    if (answer.succeeded && inner?.type === "txn") {
-      return { succeeded: inner.succeeded, responses: inner.responses, revision: answer.revision };
+    const judged: Judged = { unchanged: [], used: [] };
+    for (const one of touched) await judge(store, rules, peer, one, judged, options);
+    const { unchanged, used } = judged;
+    const spent = used.map((key) => ({ type: "delete" as const, key }));
+    const inner = { ...request, type: "txn" as const, success: [...request.success, ...spent] };
+    const answer = await store.txn({ compare: unchanged, success: [inner], failure: [] }, options);
+    const [done] = answer.responses;
+    if (answer.succeeded && done?.type === "txn") {
+      const { succeeded, responses } = done;
+      const own = succeeded ? responses.slice(0, request.success.length) : responses;
+      return { succeeded, responses: own, revision: answer.revision };
     }
   }
   throw new AppError(
@@ -60,31 +71,62 @@ export async function ownedTxn(
   );
 }
 
-async function requirePermit(
+async function judge(
   store: Store,
-  { prefix, permits, notes }: OwnedRecords,
+  rules: OwnedRecords,
   peer: string,
-  { id, values, noted }: Touched,
+  one: Touched,
+  { unchanged, used }: Judged,
   options: CallOptions | undefined,
 ): Promise<void> {
-  // Deleting what is not there changes nothing.
-  if (values.length === 0 && !noted) return;
-  const permit = (await store.range({ key: utf8(permits.prefix + id) }, options)).kvs[0];
-  if (!noted && permit !== undefined && permits.allows(permit.value, peer)) return;
-  const what = noted ? `write ${notes.join(", ")} of ${id}` : `make ${prefix}${id}: no server asked for it`;
-  throw new AppError("access.denied", `this peer may not ${what}`);
+  const { id, values } = one;
+  const key = utf8(rules.prefix + id);
+  const stored = (await store.range({ key }, options)).kvs[0];
+  const before = stored?.value;
+  unchanged.push(same(key, stored?.modRevision));
+  if (before !== undefined && rules.ownerOf(before, id) !== peer) throw notYours(rules, id);
+  if (before === undefined && one.noted) {
+    throw new AppError("access.denied", `this peer may not write ${rules.notes.join(", ")} of ${id}`);
+  }
+  for (const after of values) {
+    if (rules.ownerOf(after, id) !== peer) throw notYours(rules, id);
+    const needed = rules.permits.needed(id, before, after);
+    if (needed !== undefined) {
+      const permitKey = utf8(rules.permits.prefix + needed);
+      const permit = (await store.range({ key: permitKey }, options)).kvs[0];
+      const allowed = permit !== undefined && rules.permits.allows(permit.value, after, peer);
+      // What is not surely written could not surely use it up.
+      if (!allowed || one.perhaps) throw notAsked(rules, id);
+      unchanged.push(same(permitKey, permit.modRevision));
+      used.push(permitKey);
+    }
+    if (!rules.mayBecome(before, after)) throw stale(rules, id);
+  }
+}
+
+/** A deletion carries nothing that could be judged: it has to say which state of the record it is about. */
+function requireMeant(rules: OwnedRecords, id: string, { compare }: TxnRequest): void {
+  const key = utf8(rules.prefix + id);
+  const isMeant = compare.some(
+    (item) =>
+      item.target === "modRevision" &&
+      item.result === "equal" &&
+      item.end === undefined &&
+      equalBytes(item.key, key),
+  );
+  if (!isMeant) throw stale(rules, id);
 }
 
 function touchedRecords(rules: OwnedRecords, request: TxnRequest): Touched[] {
   const found = new Map<string, Touched>();
   const note = (id: string): Touched => {
-    const known = found.get(id) ?? { id, values: [], noted: false };
+    const known = found.get(id) ?? { id, values: [], noted: false, deleted: false, perhaps: false };
     found.set(id, known);
     return known;
   };
-  const visit = (op: Op): void => {
+  const visit = (op: Op, perhaps: boolean): void => {
     if (op.type === "txn") {
-      for (const each of [...op.success, ...(op.failure ?? [])]) visit(each);
+      for (const each of [...op.success, ...(op.failure ?? [])]) visit(each, true);
     } else if (op.type !== "range") {
       const key = fromUtf8(op.key);
       const home = [rules.prefix, ...rules.notes].find((prefix) => key.startsWith(prefix));
@@ -94,14 +136,33 @@ function touchedRecords(rules: OwnedRecords, request: TxnRequest): Touched[] {
       if (op.type === "delete" && (op.end !== undefined || !own)) throw notYours(rules, key);
       const touched = note(key.slice(home.length));
       if (!own) touched.noted = true;
+      if (op.type === "delete") touched.deleted = true;
       if (op.type === "put" && own) touched.values.push(op.value);
+      touched.perhaps ||= perhaps;
     }
   };
-  for (const op of [...request.success, ...(request.failure ?? [])]) visit(op);
+  for (const op of request.success) visit(op, false);
+  for (const op of request.failure ?? []) visit(op, true);
   return [...found.values()];
+}
+
+function same(key: Bytes, modRevision = 0): Compare {
+  return { key, target: "modRevision", modRevision, result: "equal" };
 }
 
 function notYours({ prefix }: OwnedRecords, id: string): AppError {
   const key = id.startsWith(prefix) ? id : `${prefix}${id}`;
   return new AppError("access.denied", `this peer may not write ${key}: it belongs to another`);
+}
+
+function notAsked({ prefix }: OwnedRecords, id: string): AppError {
+  const text = `this peer may not make ${prefix}${id}: no server asked it for that, or it was done, or too long ago`;
+  return new AppError("access.denied", text);
+}
+
+function stale({ prefix }: OwnedRecords, id: string): AppError {
+  return new AppError(
+    "access.denied",
+    `this peer may not write ${prefix}${id} from what it knows of it: read it again`,
+  );
 }

@@ -1,6 +1,6 @@
 // What the agent of a node may see and change in the cluster's store. Everything that is not named here is not there
 // for it. Which guests are a node's own is said by the guest's record and by servers, never by the agent: a record keeps
-// its node, and a new one is made only for a VMID that a server told this node to use.
+// its node, its fence, its origin and the pool it goes to, and a new one is made only as a server told this node to.
 import {
   decodeGuest,
   guestCollection,
@@ -8,7 +8,7 @@ import {
   type GuestRecord,
 } from "@gpve/domain/guest/guest-record.ts";
 import { agentCorner } from "@gpve/domain/node/record.ts";
-import { permitCollection } from "./guest-permits.ts";
+import { permitCollection, permitId, permits, type GuestPermit } from "./guest-permits.ts";
 
 /** What configurations, storages and permissions are judged by. */
 const SHARED = [
@@ -23,7 +23,7 @@ const SHARED = [
 ];
 
 /** In the shape that the store's guard takes. */
-export function agentKeyRules(node: string) {
+export function agentKeyRules(node: string, now: () => number) {
   const own = [`tasks/${node}/`, `node-data/${node}/`];
   const guests = ["guests/", "gone-guests/"];
   const below = (names: readonly string[], folder = ""): string[] =>
@@ -42,11 +42,26 @@ export function agentKeyRules(node: string) {
       notes: [goneGuestCollection.prefix],
       ownerOf: (value: Uint8Array, id: string): string | undefined => {
         const guest = guestOf(value);
-        return guest?.vmid === Number(id) ? guest.node : undefined;
+        return guest !== undefined && String(guest.vmid) === id ? guest.node : undefined;
       },
       permits: {
         prefix: permitCollection.prefix,
-        allows: (value: Uint8Array, peer: string) => parsed(value)?.["node"] === peer,
+        needed: (id: string, before: Uint8Array | undefined, after: Uint8Array): string | undefined => {
+          const madeBy = guestOf(after)?.madeBy ?? "";
+          const isKept = before !== undefined && (guestOf(before)?.madeBy ?? "") === madeBy;
+          return isKept ? undefined : permitId(id, madeBy);
+        },
+        allows: (value: Uint8Array, after: Uint8Array): boolean => {
+          const [permit, guest] = [parsed(value), guestOf(after)];
+          return guest !== undefined && permits(permit as unknown as GuestPermit, guest, now());
+        },
+      },
+      mayBecome: (before: Uint8Array | undefined, after: Uint8Array): boolean => {
+        const is = guestOf(after);
+        if (before === undefined) return is?.fence === 0;
+        const was = guestOf(before);
+        const keepsPool = was?.madeBy !== is?.madeBy || was?.wantedPool === is?.wantedPool;
+        return keepsPool && was?.fence === is?.fence && was?.type === is?.type;
       },
     },
     leases: `/gpve/.leases/${node}/`,

@@ -7,7 +7,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
 import { isAppError } from "@gpve/contracts/errors.ts";
-import { goneGuestCollection, guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import {
+  goneGuestCollection,
+  guestCollection,
+  guestRecord,
+  withOwner,
+} from "@gpve/domain/guest/guest-record.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { Channel } from "@gpve/kit/grpc/channel.ts";
 import { fromUtf8, prefixEnd, utf8 } from "@gpve/store/keys.ts";
@@ -27,8 +32,8 @@ let face: AgentFace;
 let channel: Channel;
 let evil: Store;
 
-const guest = (vmid: number, node: string): string =>
-  JSON.stringify({ vmid, type: "qemu", node, conf: `name: g${vmid}\n` });
+const guest = (vmid: number, node: string, more: object = {}): string =>
+  JSON.stringify({ vmid, type: "qemu", node, conf: `name: g${vmid}\n`, madeBy: "r", ...more });
 const put = (key: string, value = "", extra: object = {}): Op => ({
   type: "put",
   key: utf8(key),
@@ -53,15 +58,28 @@ const stored = async (key: string): Promise<string | undefined> => {
   const kv = (await store.range({ key: utf8(key) })).kvs[0];
   return kv === undefined ? undefined : fromUtf8(kv.value);
 };
+/** Deletes a record in the state it has now. */
+const goneNow = async (key: string): Promise<string> => {
+  const modRevision = (await store.range({ key: utf8(key) })).kvs[0]?.modRevision ?? 0;
+  return evil
+    .txn({
+      compare: [{ key: utf8(key), target: "modRevision", modRevision, result: "equal" }],
+      success: [gone(key)],
+    })
+    .then(
+      ({ succeeded }) => (succeeded ? "done" : "not so"),
+      (err: unknown) => (isAppError(err) ? err.code : String(err)),
+    );
+};
 /** As a server does before it tells a node to make a guest. */
-const permit = (vmid: number, node: string): Promise<unknown> =>
+const permit = (vmid: number, node: string, more: object = {}): Promise<unknown> =>
   withGuestPermits(
     { node, call: () => Promise.resolve({ data: null }), close: () => undefined },
     { records: face.records, clock: systemClock },
   ).call(
     {
       decision: decided("POST /nodes/{node}/qemu", { node, vmid }),
-      params: { node, vmid },
+      params: { node, vmid, ...more },
       requestId: "r",
       clientAddress: "",
     },
@@ -141,7 +159,85 @@ describe("a hostile agent", () => {
     expect(await tried(put("/gpve/guests/300", guest(300, "evil")))).toBe("access.denied");
     await permit(300, "evil");
     expect(await tried(put("/gpve/guests/300", guest(300, "good")))).toBe("access.denied");
+    expect(await tried(put("/gpve/guests/300", guest(300, "evil", { madeBy: "other" })))).toBe(
+      "access.denied",
+    );
+    expect(await tried(put("/gpve/guests/300", guest(300, "evil", { fence: 7 })))).toBe("access.denied");
+    const perhaps: Op = { type: "txn", compare: [], success: [put("/gpve/guests/300", guest(300, "evil"))] };
+    expect(await tried(perhaps)).toBe("access.denied");
     expect(await tried(put("/gpve/guests/300", guest(300, "evil")))).toBe("done");
+  });
+
+  test("makes a guest once for each time it was told to, and not a day later", async () => {
+    const key = "/gpve/guests/310";
+    await permit(310, "evil");
+    // A transaction that does nothing uses nothing up.
+    const missed = await evil.txn({
+      compare: [{ key: utf8(key), target: "version", version: 9, result: "equal" }],
+      success: [put(key, guest(310, "evil"))],
+    });
+    expect(missed).toMatchObject({ succeeded: false, responses: [] });
+    expect((await evil.txn({ compare: [], success: [put(key, guest(310, "evil"))] })).responses).toHaveLength(
+      1,
+    );
+    expect(await stored("/gpve/guest-permits/310.r")).toBeUndefined();
+    expect(await goneNow(key)).toBe("done");
+    expect(await tried(put(key, guest(310, "evil")))).toBe("access.denied");
+    const at = systemClock.now() - 86_400_000;
+    const old = put("/gpve/guest-permits/310.r", JSON.stringify({ node: "evil", at }));
+    await store.txn({ compare: [], success: [old] });
+    expect(await tried(put(key, guest(310, "evil")))).toBe("access.denied");
+    // The next permit sweeps it away.
+    await permit(311, "evil");
+    expect(await stored("/gpve/guest-permits/310.r")).toBeUndefined();
+  });
+
+  test("names no pool for its guests but the one that was asked for", async () => {
+    const [plain, pooled] = ["/gpve/guests/320", "/gpve/guests/321"];
+    const wants = (wantedPool: string): object => ({ wantedPool });
+    await permit(320, "evil");
+    expect(await tried(put(plain, guest(320, "evil", wants("theirs"))))).toBe("access.denied");
+    expect(await tried(put(plain, guest(320, "evil")))).toBe("done");
+    expect(await tried(put(plain, guest(320, "evil", wants("theirs"))))).toBe("access.denied");
+    await permit(321, "evil", { pool: "ours" });
+    expect(await tried(put(pooled, guest(321, "evil", wants("theirs"))))).toBe("access.denied");
+    expect(await tried(put(pooled, guest(321, "evil")))).toBe("access.denied");
+    expect(await tried(put(pooled, guest(321, "evil", wants("ours"))))).toBe("done");
+    expect(await tried(put(pooled, guest(321, "evil", { ...wants("ours"), conf: "name: x\n" })))).toBe(
+      "done",
+    );
+    // Restored over, it is another guest under its id, which somebody else may have asked for.
+    const restored = { ...wants("other"), madeBy: "restore" };
+    expect(await tried(put(plain, guest(320, "evil", restored)))).toBe("access.denied");
+    const asked = put(
+      "/gpve/guest-permits/320.restore",
+      JSON.stringify({ node: "evil", at: systemClock.now(), pool: "other" }),
+    );
+    await store.txn({ compare: [], success: [asked] });
+    expect(await tried(put(plain, guest(320, "evil", restored)))).toBe("done");
+  });
+
+  test("writes no guest by what it knew before the guest had another owner", async () => {
+    const key = "/gpve/guests/330";
+    await permit(330, "evil");
+    expect(await tried(put(key, guest(330, "evil")))).toBe("done");
+    const give = (node: string): Promise<void> =>
+      face.records.transact((tx) => {
+        const entry = tx.get(guestCollection, "330");
+        if (entry !== undefined) tx.put(guestCollection, "330", withOwner(entry.value, node));
+      });
+    await face.records.fresh();
+    await give("good");
+    expect(await tried(put(key, guest(330, "evil")))).toBe("access.denied");
+    expect(await tried(put(key, guest(330, "evil", { fence: 1 })))).toBe("access.denied");
+    expect(await goneNow(key)).toBe("access.denied");
+    await give("evil");
+    for (const fence of [0, 1, 3]) {
+      expect(await tried(put(key, guest(330, "evil", { fence }))), String(fence)).toBe("access.denied");
+    }
+    expect(await tried(gone(key)), "a deletion that says nothing of what it deletes").toBe("access.denied");
+    expect(await tried(put(key, guest(330, "evil", { fence: 2, conf: "name: back\n" })))).toBe("done");
+    expect(await goneNow(key)).toBe("done");
   });
 
   test("writes no keys of others, and no marks but those of deletions", async () => {
@@ -208,7 +304,7 @@ describe("a hostile agent", () => {
 
   test("an honest agent's records work as before: its guests, tasks and data", async () => {
     const records = await openRecords(evil, { prefix: "/gpve/", corner: "node-evil", log: quietLog });
-    const own = guestRecord({ vmid: 400, type: "qemu", node: "evil", conf: "name: mine\n" });
+    const own = guestRecord({ vmid: 400, type: "qemu", node: "evil", conf: "name: mine\n", madeBy: "r" });
     await permit(400, "evil");
     await records.transact((tx) => {
       if (tx.get(guestCollection, "400") === undefined) tx.put(guestCollection, "400", own);
@@ -218,6 +314,7 @@ describe("a hostile agent", () => {
       tx.put(guestCollection, "400", guestRecord({ ...own, conf: "name: renamed\n" }));
     });
     await records.transact((tx) => {
+      expect(tx.get(guestCollection, "400")?.value.conf).toBe("name: renamed\n");
       tx.delete(guestCollection, "400");
       tx.put(goneGuestCollection, "400", { vmid: 400 });
     });

@@ -22,6 +22,8 @@ export interface CreateArgs {
   readonly values: VmValues;
   readonly start: boolean;
   readonly pool?: string;
+  /** The request that asked for it. */
+  readonly madeBy?: string;
   readonly microvm?: Microvm;
   /** It was asked for as a resource of high availability. */
   readonly haManaged?: boolean;
@@ -50,7 +52,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
           }
           if (!host.configs.has(args.vmid)) {
             const reserved = { ...emptyVmConfig, values: { lock: "create" } };
-            await host.configs.create(args.vmid, reserved, args.pool, args.microvm);
+            await host.configs.create(args.vmid, reserved, args);
           }
         },
         undo: async ({ args, state }) => {

@@ -35,6 +35,22 @@ export interface VmConfigsDeps {
   readonly sha1Hex: (text: string) => string;
 }
 
+/** What a VM has besides its configuration. */
+export interface MadeVm {
+  /** Servers put it there; see `waitForPool`. */
+  readonly pool?: string | undefined;
+  readonly microvm?: Microvm | undefined;
+  /** The request that asked for it. Servers let a node make only what they have asked it for. */
+  readonly madeBy?: string | undefined;
+}
+
+function originOf({ pool, madeBy }: MadeVm): Pick<GuestRecord, "wantedPool" | "madeBy"> {
+  return {
+    ...(pool === undefined ? {} : { wantedPool: pool }),
+    ...(madeBy === undefined ? {} : { madeBy }),
+  };
+}
+
 export class VmConfigs {
   readonly #deps: VmConfigsDeps;
 
@@ -126,8 +142,7 @@ export class VmConfigs {
       .map(({ value }) => ({ vmid: value.vmid, node: value.node }));
   }
 
-  /** `pool`: servers put the guest there; see `waitForPool`. */
-  async create(vmid: number, config: VmConfig, pool?: string, microvm?: Microvm): Promise<void> {
+  async create(vmid: number, config: VmConfig, made: MadeVm = {}): Promise<void> {
     const { node, records } = this.#deps;
     await records().transact((tx) => {
       const taken = tx.get(guestCollection, String(vmid))?.value;
@@ -140,18 +155,10 @@ export class VmConfigs {
           type: "qemu",
           node,
           conf: writeVmConfig(config),
-          ...(pool === undefined ? {} : { wantedPool: pool }),
-          ...(microvm === undefined ? {} : { microvm }),
+          ...originOf(made),
+          ...(made.microvm === undefined ? {} : { microvm: made.microvm }),
         }),
       );
-    });
-  }
-
-  /** A guest that is there gets into a pool; servers put it there. */
-  async putIntoPool(vmid: number, pool: string): Promise<void> {
-    await this.#deps.records().transact((tx) => {
-      const record = tx.get(guestCollection, String(vmid))?.value;
-      if (record !== undefined) tx.put(guestCollection, String(vmid), { ...record, wantedPool: pool });
     });
   }
 
@@ -161,8 +168,8 @@ export class VmConfigs {
   }
 
   /** The VM becomes another one under its id, of another machine perhaps. */
-  async replace(vmid: number, config: VmConfig, microvm: Microvm | undefined): Promise<void> {
-    await this.#deps.records().transact((tx) => this.#changeIn(tx, vmid, () => config, { microvm }));
+  async replace(vmid: number, config: VmConfig, made: MadeVm): Promise<void> {
+    await this.#deps.records().transact((tx) => this.#changeIn(tx, vmid, () => config, made));
   }
 
   /** No error when it is gone already: deleting may run again after a crash. */
@@ -187,19 +194,15 @@ export class VmConfigs {
     return patiently(() => guests.get(String(vmid))?.value.wantedPool === undefined, clock, signal);
   }
 
-  #changeIn(
-    tx: Tx,
-    vmid: number,
-    change: (config: VmConfig) => VmConfig,
-    machine?: { readonly microvm: Microvm | undefined },
-  ): VmConfig {
+  #changeIn(tx: Tx, vmid: number, change: (config: VmConfig) => VmConfig, made?: MadeVm): VmConfig {
     const record = tx.get(guestCollection, String(vmid))?.value;
     const before = this.#parse(vmid, record);
     const conf = writeVmConfig(change(before));
-    if (conf !== record?.conf || machine !== undefined) {
+    if (conf !== record?.conf || made !== undefined) {
       const { summary: _old, microvm: own, ...kept } = record ?? {};
-      const microvm = machine === undefined ? own : machine.microvm;
-      const next = { ...kept, vmid, type: "qemu" as const, node: this.#deps.node, conf };
+      const microvm = made === undefined ? own : made.microvm;
+      const origin = originOf(made ?? {});
+      const next = { ...kept, ...origin, vmid, type: "qemu" as const, node: this.#deps.node, conf };
       tx.put(
         guestCollection,
         String(vmid),

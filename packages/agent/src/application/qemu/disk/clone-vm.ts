@@ -37,6 +37,8 @@ export interface CloneArgs {
   readonly description?: string;
   readonly storage?: string;
   readonly pool?: string;
+  /** The request that asked for it. */
+  readonly madeBy?: string;
   readonly format?: "raw" | "qcow2" | "vmdk";
   /** KiB/s by the storage that is read. */
   readonly limits?: Readonly<Record<string, number>>;
@@ -102,8 +104,7 @@ export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, C
             await host.configs.create(
               args.newid,
               { ...emptyVmConfig, values: { lock: "clone" } },
-              args.pool,
-              host.configs.microvm(args.vmid),
+              { pool: args.pool, madeBy: args.madeBy, microvm: host.configs.microvm(args.vmid) },
             );
         },
         undo: async ({ args, state }) => {

@@ -62,7 +62,7 @@ export async function liveRestore(
       // Made anew: one whose clusters are allocated in advance would hide what is below.
       else await tools.createScratch(pathOf(host, disk.overlay), disk.size);
     const unfinished = { ...emptyVmConfig, values: { ...restored.values, lock: "create" } };
-    await host.configs.replace(vmid, unfinished, restored.microvm);
+    await host.configs.replace(vmid, unfinished, { microvm: restored.microvm });
     state.isLive = true;
     await work.checkpoint();
     work.log("starting VM for live-restore");

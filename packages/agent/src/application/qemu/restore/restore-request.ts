@@ -15,6 +15,8 @@ export interface RestoreArgs {
   /** The guest starts at once; what it has not got yet comes while it runs. */
   readonly live?: boolean;
   readonly pool?: string;
+  /** The request that asked for it. */
+  readonly madeBy?: string;
   /** KiB/s; 0 = no limit. */
   readonly bwlimit?: number;
   /** Take the place of what the archive says. */

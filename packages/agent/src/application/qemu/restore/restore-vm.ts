@@ -41,7 +41,7 @@ export function restoreVmOperation(
           if (state.existing === undefined || isThere(host, args.vmid, state)) return;
           const { old } = state;
           if (old === undefined) await host.configs.remove(args.vmid);
-          else await host.configs.replace(args.vmid, old, state.oldMicrovm);
+          else await host.configs.replace(args.vmid, old, { microvm: state.oldMicrovm });
         },
       },
       {
@@ -91,7 +91,11 @@ async function reserve(host: VmHost, { args, state, checkpoint }: Context): Prom
   }
   if (state.old === undefined) {
     if (!host.configs.has(vmid))
-      await host.configs.create(vmid, { ...emptyVmConfig, values: { lock: "create" } }, args.pool);
+      await host.configs.create(
+        vmid,
+        { ...emptyVmConfig, values: { lock: "create" } },
+        { pool: args.pool, madeBy: args.madeBy },
+      );
     return;
   }
   await host.configs.change(vmid, (config) =>
@@ -130,9 +134,10 @@ async function restore(host: VmHost, tools: BackupTools, ctx: Context): Promise<
   else await fillVolumes(host, tools, reader, conf, state.volumes, { ...ctx, bwlimit: args.bwlimit ?? 0 });
   state.isRestored = true;
   await ctx.checkpoint();
-  await host.configs.replace(args.vmid, { ...emptyVmConfig, values }, microvm);
+  // One that takes another's place has an origin of its own now; a new one has had it since it was reserved.
+  const origin = state.old === undefined ? {} : { pool: args.pool, madeBy: args.madeBy };
+  await host.configs.replace(args.vmid, { ...emptyVmConfig, values }, { microvm, ...origin });
   if (args.pool !== undefined) {
-    if (state.old !== undefined) await host.configs.putIntoPool(args.vmid, args.pool);
     if (!(await host.configs.waitForPool(args.vmid, ctx.clock, ctx.signal)))
       warn(`VM ${args.vmid} is not yet in pool '${args.pool}'`);
   }

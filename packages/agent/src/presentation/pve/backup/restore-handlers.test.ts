@@ -176,7 +176,7 @@ describe.skipIf(!hasBackupTools)("restores (skipped without qemu-utils and lzop)
     await world.addFilled(100);
     const plain = await archive(100);
     const microvm = { kernel: "local:snippets/kernel", cmdline: "quiet panic=1" };
-    await world.configs.replace(100, world.configs.get(100), microvm);
+    await world.configs.replace(100, world.configs.get(100), { microvm });
     await change(100, { name: "small" });
     const name = await archive(100);
     expect(name).not.toBe(plain);
@@ -197,7 +197,7 @@ describe.skipIf(!hasBackupTools)("restores (skipped without qemu-utils and lzop)
   test("boot no snippet of a storage that whoever restores them does not own", async () => {
     await world.addFilled(100);
     const microvm = { kernel: "local:iso/kernel.iso", initrd: "local:snippets/initrd" };
-    await world.configs.replace(100, world.configs.get(100), microvm);
+    await world.configs.replace(100, world.configs.get(100), { microvm });
     const name = await archive(100);
     const rights = {
       "/vms/100": ["VM.Backup"],

@@ -91,6 +91,7 @@ export function restoreArgs(
   return {
     vmid,
     archive,
+    madeBy: ctx.requestId,
     ...(storage === undefined ? {} : { storage }),
     unique: params.unique ?? false,
     force: params.force ?? false,

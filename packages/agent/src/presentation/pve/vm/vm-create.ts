@@ -68,6 +68,7 @@ export function submitNewVm({ host, engine }: VmMakerDeps, vm: NewVm, ctx: Reque
   const args = {
     values,
     start,
+    madeBy: ctx.requestId,
     ...(pool === undefined ? {} : { pool }),
     ...(microvm === undefined ? {} : { microvm }),
     ...(vm.params["ha-managed"] === true ? { haManaged: true } : {}),

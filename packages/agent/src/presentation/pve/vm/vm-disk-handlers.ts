@@ -44,6 +44,7 @@ export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerD
       const args = {
         vmid,
         newid,
+        madeBy: ctx.requestId,
         full: full ?? !isTemplate(config),
         ...(snapname === undefined ? {} : { snapname }),
         ...(name === undefined ? {} : { name }),
