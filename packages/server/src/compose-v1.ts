@@ -19,6 +19,7 @@ import type { RecordEvent } from "./application/v1/events.ts";
 import { objectsFromHistory } from "./application/v1/history.ts";
 import { taskEnd } from "./application/task/task-end.ts";
 import { createKindAdapters } from "./application/v1/kind-adapters.ts";
+import { withdrawPermit } from "./application/node/guest-permits.ts";
 import { guestReported } from "./application/node/guest-reported.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import type { Membership } from "./application/node/membership.ts";
@@ -59,6 +60,7 @@ export function registerV1Operations(
     ownNode: () => parts.membership.ownNode(),
     vmActions: {
       callNode: async (node, route, params, ctx) => (await parts.calls.call(node, route, params, ctx)).data,
+      withdraw: (vmid, requestId) => withdrawPermit(parts.records, vmid, requestId),
       taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
       reported: (guest, signal) => guestReported(parts, guest, signal),
     },

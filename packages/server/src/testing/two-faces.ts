@@ -95,6 +95,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     tasks: taskRecords,
     vmActions: {
       callNode: async (node, route, params, ctx) => (await calls.call(node, route, params, ctx)).data,
+      withdraw: async () => undefined,
       taskEnd: async () => undefined,
       reported: async () => undefined,
     },

@@ -23,6 +23,8 @@ export interface RawObject {
   readonly createdAt?: number;
   /** For objects made of several records: what else must be equal for the version to be. */
   readonly versionSuffix?: string;
+  /** The request that had it made, where the records know it. */
+  readonly madeBy?: string;
   /** Where the records themselves keep the labels. */
   readonly labels?: Readonly<Record<string, string>>;
 }
@@ -75,6 +77,8 @@ export interface KindActions {
   create(command: ActCommand): Promise<void>;
   change(command: ActCommand & { readonly previous: RawObject }): Promise<void>;
   remove(command: Omit<ActCommand, "spec"> & { readonly previous: RawObject }): Promise<void>;
+  /** What `create` was asked for by this very request (its id) and is not there yet will not come any more. */
+  forestall(command: Omit<ActCommand, "spec">): Promise<void>;
   /** Removes what `create` made, whatever has become of it since. */
   discard(command: Omit<ActCommand, "spec"> & { readonly previous: RawObject }): Promise<void>;
 }

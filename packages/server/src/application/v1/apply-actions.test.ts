@@ -30,7 +30,7 @@ const args: ApplyArgs = {
 
 /** A node that does at once what it is asked to. */
 const nodeOf = (records: Records): VmActionDeps => ({
-  callNode: async (_node, route, { vmid, config, delete: _gone, ...set }) => {
+  callNode: async (_node, route, { vmid, config, delete: _gone, ...set }, { requestId }) => {
     await records.transact((tx) => {
       const values = route.endsWith("/virtual-machines") ? (config as object) : set;
       const conf = Object.entries(values)
@@ -41,12 +41,13 @@ const nodeOf = (records: Records): VmActionDeps => ({
         tx.put(
           guestCollection,
           String(vmid),
-          guestRecord({ vmid: Number(vmid), type: "qemu", node: "n1", conf }),
+          guestRecord({ vmid: Number(vmid), type: "qemu", node: "n1", conf, madeBy: requestId }),
         );
     });
     return null;
   },
   taskEnd: async () => undefined,
+  withdraw: async () => undefined,
   reported: async () => undefined,
 });
 
@@ -100,3 +101,57 @@ it(
     expect(report.runs).toBeGreaterThan(5);
   },
 );
+
+it("takes back only what it had made itself, after a crash while a node was making it", async () => {
+  const store = openSqliteStore({ path: ":memory:" });
+  const records = await openRecords(store, { prefix: "/gpve/", log: silent });
+  const withdrawn: string[] = [];
+  const directory = new AccessDirectory({ records, clock: systemClock });
+  const vmActions: VmActionDeps = {
+    ...nodeOf(records),
+    withdraw: async (vmid, requestId) => void withdrawn.push(`${vmid} ${requestId}`),
+  };
+  const operation = applyObjectsOperation({
+    records,
+    clock: systemClock,
+    adapters: createKindAdapters({ board, ownNode: () => undefined, vmActions }),
+    accessOf: () => directory.view({ userid: "root@pam", authid: "root@pam" }),
+    log: silent,
+  });
+  const [step] = operation.plan?.({ items: args.items.slice(1) }) ?? [];
+  /** As the journal has it when the process dies before the node has answered. */
+  const undo = (): Promise<void> | void =>
+    step?.undo?.({
+      args,
+      state: { before: { "VirtualMachine 101": null } },
+      signal: new AbortController().signal,
+      id: "UPID:mine",
+      resources: [],
+      actor: "root@pam",
+      traceparent: undefined,
+      clock: systemClock,
+      log: () => undefined,
+      warn: () => undefined,
+      progress: () => undefined,
+      checkpoint: async () => undefined,
+    });
+  const made = (madeBy: string | undefined): Promise<void> =>
+    records.transact((tx) => {
+      const guest = { vmid: 101, type: "qemu", node: "n1", conf: "name: new\n" } as const;
+      tx.put(guestCollection, "101", guestRecord(madeBy === undefined ? guest : { ...guest, madeBy }));
+    });
+  const isThere = (): boolean => records.collection(guestCollection).get("101") !== undefined;
+  for (const madeBy of ["UPID:another", undefined]) {
+    await made(madeBy);
+    await expect(undo()).rejects.toThrow(/left as it is/);
+    expect(isThere()).toBe(true);
+  }
+  await made("UPID:mine");
+  await undo();
+  expect(isThere()).toBe(false);
+  // Nothing there yet: nor may it come later.
+  await undo();
+  expect(withdrawn.at(-1)).toBe("101 UPID:mine");
+  await records.close();
+  await store.close();
+});

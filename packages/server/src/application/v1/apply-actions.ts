@@ -6,7 +6,7 @@ import { LeftAsItIs } from "@gpve/kit/operation/definition.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { cacheReader } from "./adapter.ts";
 import type { KindAdapter, RawObject, Reader } from "./adapter.ts";
-import { CHANGED, GONE, isOutsideOf, isTraceOf } from "./apply-traces.ts";
+import { CHANGED, GONE, isOutsideOf, isTraceOf, NOT_OURS } from "./apply-traces.ts";
 import type { Before, Trace, Wanted } from "./apply-traces.ts";
 import { sameJson } from "./merge-patch.ts";
 import { actionsOf, putByAction } from "./object-actions.ts";
@@ -23,8 +23,6 @@ export async function applyByAction(
   write: Write & { readonly object: CheckedObject },
   step: {
     readonly isApplied: (reader: Reader, spec: Fields) => boolean;
-    /** Remembers, durably, whether what is there under the name comes from this step. */
-    readonly made: (made: boolean) => Promise<void>;
   },
 ): Promise<Outcome | undefined> {
   const { adapter, object, ctx } = write;
@@ -35,17 +33,10 @@ export async function applyByAction(
     const settled = actionsOf(adapter).settle(reader, { name, spec: object.spec, ctx });
     return step.isApplied(reader, settled) ? undefined : putByAction(deps, write);
   }
-  await step.made(true);
-  try {
-    return await putByAction(deps, write);
-  } catch (err) {
-    // The node takes back what it could not finish. One that is still at work has not failed: its VM must go.
-    if (!ctx.signal.aborted) await step.made(false);
-    throw err;
-  }
+  return putByAction(deps, write);
 }
 
-/** `before` null: the step made it. Throws LeftAsItIs where somebody else has changed it since. */
+/** `before` null: it was not there. What is there then is the step's if its request made it. Throws LeftAsItIs where somebody else has changed it since. */
 export async function restoreByAction(
   records: Records,
   adapter: KindAdapter,
@@ -67,7 +58,10 @@ export async function restoreByAction(
     await records.fresh({ signal: ctx.signal });
     return adapter.get(cacheReader(records), name);
   };
+  if (before === null) await act.forestall({ name, ctx });
   let raw = await look();
+  if (before === null && raw !== undefined && raw.madeBy !== ctx.requestId)
+    throw new LeftAsItIs(`${kind} ${name}: ${NOT_OURS}`);
   if (!undo.hasBegun) {
     if (raw === undefined && before !== null) throw new LeftAsItIs(`${kind} ${name}: ${GONE}`);
     const found = raw && projectObject(kind, raw, readMeta(cacheReader(records), kind, name));

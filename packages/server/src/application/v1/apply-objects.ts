@@ -41,8 +41,6 @@ export interface ApplyArgs {
 export interface ApplyState {
   /** By the step's name. */
   before: Record<string, Before | null>;
-  /** Steps that had a node make an object: what is there under its name is theirs. */
-  made?: Record<string, boolean>;
   /** What steps left behind, or are about to. */
   traces?: Record<string, Trace>;
   /** Undos by work on a node that have begun. */
@@ -139,8 +137,6 @@ export function applyObjectsOperation(deps: {
             if (before === undefined) return;
             const [adapter, ctx] = [adapterOf(item.kind), contextOf(step, true)];
             if (adapter.act !== undefined) {
-              // What somebody else made under the name meanwhile is not ours to remove.
-              if (before === null && step.state.made?.[key] !== true) return;
               await restoreByAction(
                 deps.records,
                 adapter,
@@ -257,10 +253,6 @@ async function actTraced(
   }
   const outcome = await applyByAction(deps, write, {
     isApplied: (reader, spec) => isApplied(reader, adapter, { ...item, spec }),
-    made: async (made) => {
-      step.state.made = { ...step.state.made, [key]: made };
-      await step.checkpoint();
-    },
   });
   if (outcome === undefined) {
     // Nothing done, nothing to undo; a step that runs again finds its own work.

@@ -30,6 +30,7 @@ export interface Wanted {
 }
 
 export const CHANGED = "somebody else has changed it since; it was left as it is";
+export const NOT_OURS = "it is none that this apply made; it was left as it is";
 export const GONE = "somebody else has removed it since; it was not made again";
 
 /** null = it does not exist. */

@@ -32,19 +32,21 @@ const confOf = (vmid: number): Record<string, string> => {
       .map((line) => line.split(": ") as [string, string]),
   );
 };
-const put = (vmid: number, values: Record<string, string>) =>
+const put = (vmid: number, values: Record<string, string>, made?: { readonly madeBy: string }) =>
   v1.records.transact((tx) => {
+    const { madeBy } = made ?? tx.get(guestCollection, String(vmid))?.value ?? {};
     const conf = Object.entries(values)
       .map(([key, text]) => `${key}: ${text}\n`)
       .join("");
-    tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node: "n1", conf }));
+    const guest = { vmid, type: "qemu", node: "n1", conf } as const;
+    tx.put(guestCollection, String(vmid), guestRecord(madeBy === undefined ? guest : { ...guest, madeBy }));
   });
 const report = (): void => {
   const guests = [...running].map((vmid) => ({ vmid, status: "running", uptimeSeconds: 1, cpu: 0, mem: 0 }));
   v1.views.set("n1", { node: "n1", health: "online", report: { guests } } as unknown as NodeView);
 };
 
-async function node(route: string, params: Params): Promise<null> {
+async function node(route: string, params: Params, madeBy: string): Promise<null> {
   calls.push(route.replace(/^(\w+) .*\/(?=[^/]+$)/, "$1 "));
   await meanwhile.get(calls.at(-1) ?? "")?.();
   const failure = broken.get(calls.at(-1) ?? "");
@@ -57,7 +59,7 @@ async function node(route: string, params: Params): Promise<null> {
     const config = { ...(params["config"] as Record<string, string>) };
     delete config["pool"];
     if (config["scsi0"] !== undefined) config["scsi0"] = `local:${vmid}/vm-${vmid}-disk-0.qcow2,size=1G`;
-    await put(vmid, { ...config, boot: "order=scsi0", meta: "creation-qemu=7.2.0" });
+    await put(vmid, { ...config, boot: "order=scsi0", meta: "creation-qemu=7.2.0" }, { madeBy });
     if (params["running"] === true) running.add(vmid);
   } else if (route.endsWith("/config")) {
     const { vmid: _vmid, delete: gone = "", ...set } = params as Record<string, string>;
@@ -76,7 +78,8 @@ beforeEach(async () => {
   v1 = await startV1({
     deps: { submitApply: submitApplyTo(engine) },
     vmActions: () => ({
-      callNode: (_node, route, params) => node(route, params),
+      callNode: (_node, route, params, { requestId }) => node(route, params, requestId),
+      withdraw: async () => undefined,
       taskEnd: async () => undefined,
       reported: async () => undefined,
     }),

@@ -28,6 +28,7 @@ beforeEach(async () => {
         calls.push({ route, params });
         return answer(route, params);
       },
+      withdraw: async () => undefined,
       taskEnd: (upid, signal) => taskEnd(records, upid, signal),
       reported: async () => undefined,
     }),

@@ -32,6 +32,8 @@ export interface VmActionDeps {
   ) => Promise<unknown>;
   /** Resolves when a task has ended well; throws what it ended with. */
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
+  /** From then on no node makes the VM that a request asked for and that is not there yet. */
+  readonly withdraw: (vmid: string, requestId: string) => Promise<void>;
   /** Resolves when the node has told that a VM runs, or does not; or when it has had long enough. */
   readonly reported: (guest: ReportedGuest, signal: AbortSignal) => Promise<void>;
 }
@@ -69,7 +71,7 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
     return index.get(vmid);
   };
   const raw = (entry: Entry<GuestRecord>): RawObject => {
-    const { vmid, node, microvm } = entry.value;
+    const { vmid, node, microvm, madeBy } = entry.value;
     const runtime = runtimeOf(deps.board.get(node)?.report?.guests ?? NO_GUESTS, vmid);
     const config = configOf(entry);
     return {
@@ -84,6 +86,7 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
       revision: entry.revision,
       createRevision: entry.createRevision,
       generation: entry.version,
+      ...(madeBy === undefined ? {} : { madeBy }),
     };
   };
   return {
@@ -101,7 +104,7 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
 
 function actions(
   board: NodeBoard,
-  { callNode, taskEnd, reported }: VmActionDeps,
+  { callNode, taskEnd, reported, withdraw }: VmActionDeps,
   configOf: (entry: Entry<GuestRecord>) => VmConfig,
 ): KindActions {
   const work = async (
@@ -172,6 +175,7 @@ function actions(
       const { node } = read(previous.spec);
       await work(node, "DELETE /nodes/{node}/qemu/{vmid}", { vmid: Number(name) }, ctx);
     },
+    forestall: ({ name, ctx }) => withdraw(name, ctx.requestId),
     async discard({ name, previous, ctx }) {
       const [vmid, { node }] = [Number(name), read(previous.spec)];
       await work(node, "POST /nodes/{node}/qemu/{vmid}/status/stop", { vmid }, ctx);
