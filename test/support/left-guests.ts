@@ -5,17 +5,23 @@ import { readJsonFile } from "@gpve/kit/atomic-file.ts";
 
 /** Ends every guest of a data directory, whether or not anything else of it still runs, and removes its cgroups. */
 export function endGuestsOf(data: string): void {
+  const { instanceId } = (readJsonFile(join(data, "instance.json")) ?? {}) as { instanceId?: string };
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {
-      const argv = readFileSync(`/proc/${pid}/cmdline`, "utf8");
-      if (argv.startsWith("qemu-system") && argv.includes(`${data}/run/guests/`))
-        process.kill(Number(pid), "SIGKILL");
+      if (!readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("qemu-system")) continue;
+      if (isOf(pid, data, instanceId)) process.kill(Number(pid), "SIGKILL");
     } catch {
       // It ended while we looked.
     }
   }
-  const { instanceId } = (readJsonFile(join(data, "instance.json")) ?? {}) as { instanceId?: string };
   if (instanceId !== undefined) removeCgroups(`gpve-${instanceId}`);
+}
+
+/** By its group; where guests have none, by the files it has. Its sockets are descriptors, which its arguments do not tell. */
+function isOf(pid: string, data: string, instanceId: string | undefined): boolean {
+  const read = (file: string): string => readFileSync(`/proc/${pid}/${file}`, "utf8");
+  if (instanceId !== undefined && read("cgroup").includes(`/gpve-${instanceId}/guest-`)) return true;
+  return read("cmdline").includes(`${data}/`);
 }
 
 const CGROUPS = "/sys/fs/cgroup";
