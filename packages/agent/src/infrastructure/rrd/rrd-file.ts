@@ -154,15 +154,17 @@ export class RrdFile {
     const average = new Float64Array(columns).fill(Number.NaN);
     const max = new Float64Array(columns).fill(Number.NaN);
     for (let column = 0; column < columns; column++) {
-      const pick = (from: (row: Row) => Float64Array): number[] =>
-        rows.flatMap((row) => {
-          const value = row === undefined ? undefined : from(row)[column];
-          return value === undefined || Number.isNaN(value) ? [] : [value];
-        });
-      const averages = pick((row) => row.average);
-      if (averages.length === 0) continue;
-      average[column] = averages.reduce((sum, value) => sum + value, 0) / averages.length;
-      max[column] = Math.max(...pick((row) => row.max));
+      let [sum, known, highest] = [0, 0, Number.NEGATIVE_INFINITY];
+      for (const row of rows) {
+        const value = row?.average[column] ?? Number.NaN;
+        if (Number.isNaN(value)) continue;
+        sum += value;
+        known++;
+        highest = Math.max(highest, row?.max[column] ?? Number.NEGATIVE_INFINITY);
+      }
+      if (known === 0) continue;
+      average[column] = sum / known;
+      max[column] = highest;
     }
     this.#writeRow(level, { time: start, average, max });
   }
@@ -172,24 +174,35 @@ export class RrdFile {
     writeSync(this.#fd, new Uint8Array(bytes.buffer), 0, bytes.byteLength, this.#offset(level, row.time));
   }
 
-  /** Slots in order; undefined where nothing was written for that time. */
+  /** Slots in order; undefined where nothing was written for that time. Only these are read: a level is much longer. */
   #readRows(level: number, start: number, count: number): (Row | undefined)[] {
-    const { stepSeconds, rows } = levelAt(level);
-    const width = 1 + 2 * this.#sources.length;
-    const whole = new Float64Array(rows * width);
-    const view = new Uint8Array(whole.buffer);
-    readSync(this.#fd, view, 0, view.byteLength, HEADER_BYTES + levelStart(level, this.#sources.length));
+    const { stepSeconds } = levelAt(level);
+    const columns = this.#sources.length;
+    const width = 1 + 2 * columns;
+    const found = this.#readSlots(level, slotOf(level, start), count);
     return Array.from({ length: count }, (_, index) => {
       const time = start + index * stepSeconds;
-      const at = slotOf(level, time) * width;
-      if (whole[at] !== time || time <= 0) return undefined;
-      const columns = this.#sources.length;
+      const at = index * width;
+      if (found[at] !== time || time <= 0) return undefined;
       return {
         time,
-        average: whole.subarray(at + 1, at + 1 + columns),
-        max: whole.subarray(at + 1 + columns, at + width),
+        average: found.subarray(at + 1, at + 1 + columns),
+        max: found.subarray(at + 1 + columns, at + width),
       };
     });
+  }
+
+  /** From a slot on, round the end of the level. */
+  #readSlots(level: number, first: number, count: number): Float64Array {
+    const width = 1 + 2 * this.#sources.length;
+    const { rows } = levelAt(level);
+    const found = new Float64Array(count * width);
+    const bytes = new Uint8Array(found.buffer);
+    const begin = HEADER_BYTES + levelStart(level, this.#sources.length);
+    const beforeEnd = Math.min(count, rows - first) * width * 8;
+    readSync(this.#fd, bytes, 0, beforeEnd, begin + first * width * 8);
+    if (beforeEnd < bytes.length) readSync(this.#fd, bytes, beforeEnd, bytes.length - beforeEnd, begin);
+    return found;
   }
 
   #copyFrom(old: RrdFile): void {
@@ -212,9 +225,7 @@ export class RrdFile {
   #times(level: number): Float64Array {
     const width = 1 + 2 * this.#sources.length;
     const { rows } = levelAt(level);
-    const whole = new Float64Array(rows * width);
-    const view = new Uint8Array(whole.buffer);
-    readSync(this.#fd, view, 0, view.byteLength, HEADER_BYTES + levelStart(level, this.#sources.length));
+    const whole = this.#readSlots(level, 0, rows);
     return Float64Array.from({ length: rows }, (_, row) => whole[row * width] ?? 0);
   }
 
@@ -232,7 +243,7 @@ function levelAt(level: number): Level {
 
 function slotOf(level: number, time: number): number {
   const { stepSeconds, rows } = levelAt(level);
-  return (time / stepSeconds) % rows;
+  return (((time / stepSeconds) % rows) + rows) % rows;
 }
 
 function levelStart(level: number, columns: number): number {
