@@ -3,7 +3,7 @@
 // following links, checked, and the connection goes through that very file. It also frees us from the 107 bytes a
 // socket path may have.
 import { closeSync, constants, fstatSync, openSync } from "node:fs";
-import { createConnection, type Socket } from "node:net";
+import { createConnection, type Socket, type SocketConstructorOpts } from "node:net";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "./clock.ts";
 
@@ -13,9 +13,16 @@ export interface UnixConnectOptions {
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
   readonly clock?: Clock;
+  /**
+   * Takes what is read instead of "data" events, out of one buffer for all connections: it must be used up or copied
+   * before it returns. For many connections that say little, whose own buffers would add up.
+   */
+  readonly onData?: (bytes: Uint8Array) => void;
 }
 
 const O_PATH = 0x20_0000;
+const SHARED_BUFFER_BYTES = 64 * 1024;
+let sharedBuffer: Uint8Array | undefined;
 
 /** Rejects with the system's error (ENOENT, ECONNREFUSED) as cause when nobody listens. */
 export function connectUnixSocket(path: string, options: UnixConnectOptions = {}): Promise<Socket> {
@@ -32,7 +39,7 @@ export function connectUnixSocket(path: string, options: UnixConnectOptions = {}
       reject(err instanceof AppError ? err : unreachable(path, err));
       return;
     }
-    const socket = createConnection(`/proc/self/fd/${file}`);
+    const socket = createConnection({ path: `/proc/self/fd/${file}`, ...reading(options.onData) });
     const finish = (): void => {
       closeSync(file);
       stopTimer();
@@ -59,6 +66,16 @@ export function connectUnixSocket(path: string, options: UnixConnectOptions = {}
     socket.once("error", onError);
     signal?.addEventListener("abort", onAbort, { once: true });
   });
+}
+
+function reading(onData: UnixConnectOptions["onData"]): Pick<SocketConstructorOpts, "onread"> {
+  if (onData === undefined) return {};
+  sharedBuffer ??= new Uint8Array(SHARED_BUFFER_BYTES);
+  const callback = (length: number, buffer: Uint8Array): boolean => {
+    onData(buffer.subarray(0, length));
+    return true;
+  };
+  return { onread: { buffer: sharedBuffer, callback } };
 }
 
 /** True when nobody listens there any more (or yet): the file is gone or refuses. */

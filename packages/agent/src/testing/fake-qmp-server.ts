@@ -28,6 +28,8 @@ export class FakeRefusal {
 export class FakeQmpServer {
   readonly path: string;
   readonly received: FakeCommand[] = [];
+  /** How often something arrived. */
+  chunks = 0;
   greets = true;
   readonly #folder: string;
   readonly #answers = new Map<string, FakeAnswer>();
@@ -99,6 +101,7 @@ export class FakeQmpServer {
       );
     let text = "";
     socket.on("data", (chunk: Buffer) => {
+      this.chunks++;
       const lines = (text + chunk.toString("utf8")).split("\n");
       text = lines.pop() ?? "";
       for (const line of lines) this.#run(socket, line);

@@ -16,7 +16,10 @@ describe("line framing", () => {
         let turn = 0;
         while (at < bytes.length) {
           const size = cuts[turn++ % Math.max(cuts.length, 1)] ?? bytes.length;
-          seen.push(...framing.push(bytes.subarray(at, at + size)));
+          // One buffer for all that is read, as sockets have it.
+          const chunk = Buffer.from(bytes.subarray(at, at + size));
+          seen.push(...framing.push(chunk));
+          chunk.fill(0x0a);
           at += size;
         }
         expect(seen).toEqual(lines);

@@ -15,7 +15,10 @@ export class LineFraming {
     this.#maxBytes = maxBytes;
   }
 
-  /** Complete lines that end in this chunk, without their line ends; empty lines are left out. */
+  /**
+   * Complete lines that end in this chunk, without their line ends; empty lines are left out. The chunk may be used
+   * for other bytes afterwards.
+   */
   push(chunk: Uint8Array): string[] {
     const lines: string[] = [];
     let from = 0;
@@ -27,7 +30,7 @@ export class LineFraming {
       if (line !== "") lines.push(line);
       from = end + 1;
     }
-    if (from < chunk.length) this.#keep(chunk.subarray(from));
+    if (from < chunk.length) this.#keep(new Uint8Array(chunk.subarray(from)));
     return lines;
   }
 

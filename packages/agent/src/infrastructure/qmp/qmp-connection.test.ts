@@ -47,6 +47,17 @@ describe("a QMP connection", () => {
     expect(server.received[1]?.arguments).toEqual({ n: 1 });
   });
 
+  it("sends commands of one moment together, and those of another one at once", async () => {
+    server = await FakeQmpServer.start();
+    for (const name of ["a", "b", "c"]) server.answer(name, () => name);
+    const connection = await connect();
+    const before = server.chunks;
+    expect(await Promise.all([connection.execute("a"), connection.execute("b")])).toEqual(["a", "b"]);
+    expect(server.chunks - before).toBe(1);
+    expect(await connection.execute("c")).toBe("c");
+    expect(server.chunks - before).toBe(2);
+  });
+
   it("gives QEMU's class and text when it refuses", async () => {
     server = await FakeQmpServer.start();
     server.answer("device_del", () => new FakeRefusal("Device 'x' not found", "DeviceNotFound"));

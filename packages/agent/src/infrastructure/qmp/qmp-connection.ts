@@ -55,13 +55,18 @@ export class QmpConnection {
         resolve(this.#end?.reason);
       });
     });
-    socket.on("data", (chunk: Buffer) => this.#read(chunk));
   }
 
   static async open(options: QmpConnectOptions): Promise<QmpConnection> {
     const timeoutMs = options.connectTimeoutMs ?? 5_000;
-    const socket = await connectUnixSocket(options.path, { ...options, timeoutMs });
+    // QEMU speaks first, perhaps before the connection is known here.
+    const early: Uint8Array[] = [];
+    let take = (bytes: Uint8Array): void => void early.push(new Uint8Array(bytes));
+    const onData = (bytes: Uint8Array): void => take(bytes);
+    const socket = await connectUnixSocket(options.path, { ...options, timeoutMs, onData });
     const connection = new QmpConnection(socket, options);
+    take = (bytes) => connection.#read(bytes);
+    for (const bytes of early) take(bytes);
     try {
       await connection.#greeted(timeoutMs);
       await connection.execute("qmp_capabilities", undefined, { timeoutMs });
@@ -111,10 +116,18 @@ export class QmpConnection {
       );
       signal?.addEventListener("abort", onAbort, { once: true });
       this.#waiting.set(id, { command, settle });
+      this.#corkForNow();
       this.#socket.write(
         `${JSON.stringify({ execute: command, ...(args === undefined ? {} : { arguments: args }), id })}\n`,
       );
     });
+  }
+
+  /** Commands of one moment leave in one write, and wake QEMU once. */
+  #corkForNow(): void {
+    if (this.#socket.writableCorked > 0) return;
+    this.#socket.cork();
+    process.nextTick(() => this.#socket.uncork());
   }
 
   close(): void {
@@ -140,7 +153,7 @@ export class QmpConnection {
     });
   }
 
-  #read(chunk: Buffer): void {
+  #read(chunk: Uint8Array): void {
     try {
       for (const line of this.#framing.push(chunk)) this.#take(line);
     } catch (err) {
