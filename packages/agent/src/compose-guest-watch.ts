@@ -23,12 +23,13 @@ export interface GuestWatchParts {
 }
 
 export interface ComposedGuestWatch {
-  sample(): readonly GuestRuntime[];
+  /** Who runs now, with figures that are a few seconds old at most. */
+  rows(): readonly GuestRuntime[];
   /** Which guests run, as a text that changes with them. */
   running(): string;
   /** Of the last sample. */
   sampled(vmid: number): GuestRuntime | undefined;
-  rows(vmid: number, timeframe: RrdTimeframe, consolidation: RrdConsolidation): RrdRow[];
+  history(vmid: number, timeframe: RrdTimeframe, consolidation: RrdConsolidation): RrdRow[];
   run(signal: AbortSignal): Promise<void>;
   close(): void;
 }
@@ -44,7 +45,7 @@ export function composeGuestWatch(parts: GuestWatchParts): ComposedGuestWatch {
   });
   const statistics = new GuestStatisticsFiles(parts.folder);
   let sampled: readonly GuestRuntime[] = [];
-  const sample = (): readonly GuestRuntime[] => (sampled = sampler.sample());
+  const kept = (rows: readonly GuestRuntime[]): readonly GuestRuntime[] => (sampled = rows);
   const guests = (): readonly GuestRecord[] =>
     records()
       .collection(guestCollection)
@@ -56,14 +57,14 @@ export function composeGuestWatch(parts: GuestWatchParts): ComposedGuestWatch {
     hostMemory: parts.memoryUse,
   };
   return {
-    sample,
+    rows: () => kept(sampler.rows()),
     running: () => sampler.running(),
     sampled: (vmid) => sampled.find((row) => row.vmid === vmid),
-    rows: (vmid, timeframe, consolidation) => statistics.rows(vmid, timeframe, consolidation, clock.now()),
+    history: (vmid, timeframe, consolidation) => statistics.rows(vmid, timeframe, consolidation, clock.now()),
     run: (signal) =>
       watchGuests(
         {
-          sampler: { askGuests: () => sampler.askGuests(), sample },
+          sampler: { askGuests: () => sampler.askGuests(), sample: () => kept(sampler.sample()) },
           guests,
           keep: (rows, known) => {
             statistics.sample(clock.now(), rows, known);

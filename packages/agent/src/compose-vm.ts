@@ -126,8 +126,8 @@ export interface ComposedVms {
   readonly openTunnel: NonNullable<AgentConnection["tunnel"]>;
   /** Addresses of a PCI mapping on this node; undefined = no such mapping. */
   readonly mappedPci: (id: string) => readonly string[] | undefined;
-  /** Live figures for reports. */
-  readonly sample: () => readonly GuestRuntime[];
+  /** Who runs now, and what it uses. */
+  readonly rows: () => readonly GuestRuntime[];
   /** Which of them run, as a text that changes with them. */
   readonly running: () => string;
   /** Finds what runs already; before operations recover. */
@@ -306,7 +306,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         engine: parts.engine,
         statistics: (vmid, timeframe, cf) => {
           configs.get(vmid);
-          return watch.rows(vmid, timeframe, cf);
+          return watch.history(vmid, timeframe, cf);
         },
       }),
       ...createVmHandlers({
@@ -332,7 +332,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       const all = mappings().pciMappings;
       return Object.hasOwn(all, id) ? all[id]?.paths : undefined;
     },
-    sample: () => watch.sample(),
+    rows: () => watch.rows(),
     running: () => watch.running(),
     onGuestEnd: (listener) => void processes.onExit(listener),
     async adopt() {

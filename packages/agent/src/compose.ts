@@ -231,7 +231,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         node: nodeName,
         exec: runExec,
         kernel: () => known().kernel,
-        guests: () => vms.sample(),
+        guests: () => vms.rows(),
         withServer: settings.serverTasks !== undefined,
       }),
       createGraphHandlers({
@@ -283,7 +283,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     usage: () => sampler.sample(),
     facts: () => facts.facts(),
     storages: () => storage.storages.runtimes(),
-    guests: () => vms.sample(),
+    guests: () => vms.rows(),
     running: () => vms.running(),
   });
   engine.observe(({ kind }) => {

@@ -159,6 +159,10 @@ export class FakeGuest implements GuestProcess {
     // A fake has no network.
   }
 
+  pressure(): Readonly<Record<string, number>> {
+    return {};
+  }
+
   usage(): GuestUsage {
     return { cpuNs: 0, memoryBytes: 0, memoryAnonBytes: 0 };
   }

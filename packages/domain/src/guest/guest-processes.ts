@@ -55,8 +55,6 @@ export interface GuestUsage {
   readonly memoryBytes: number;
   /** Without. */
   readonly memoryAnonBytes: number;
-  /** Percent of the last ten seconds spent waiting: `cpusome`, `iofull`, ... */
-  readonly pressure?: Readonly<Record<string, number>>;
 }
 
 /** Numbers for taps, vhost and sockets of a guest: below are its monitors, above those found in its arguments. */
@@ -162,6 +160,8 @@ export interface GuestProcess {
   /** Makes a tap and gives it to QEMU as netdev `netdevId`. */
   plugTap(netdevId: string, tap: GuestTap & { readonly vhost: boolean }): Promise<void>;
   usage(): GuestUsage;
+  /** Percent of the last ten seconds spent waiting: `cpusome`, `iofull`, ...; empty where nobody counts it. */
+  pressure(): Readonly<Record<string, number>>;
   setLimits(limits: GuestLimits): void;
   /** Makes room for what it is about to get; never takes any away. Without effect where a guest has no cgroup. */
   raiseBounds(bounds: GuestBounds): void;

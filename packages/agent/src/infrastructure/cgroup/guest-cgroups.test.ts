@@ -81,7 +81,7 @@ describe("a guest's cgroup", () => {
       "cpu.pressure": "some avg10=1.50 avg60=0.00\nfull avg10=0.25 avg60=0.00\n",
       "memory.pressure": "some avg10=0.00 avg60=0.00\n",
     });
-    expect(groups.usage("100").pressure).toEqual({ cpusome: 1.5, cpufull: 0.25, memorysome: 0 });
+    expect(groups.pressure("100")).toEqual({ cpusome: 1.5, cpufull: 0.25, memorysome: 0 });
     expect(groups.oomKills("100")).toBe(2);
   });
 

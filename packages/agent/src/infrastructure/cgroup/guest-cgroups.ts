@@ -101,27 +101,23 @@ export class GuestCgroups {
 
   usage(id: string): GuestUsage {
     const two = this.version === 2;
-    const memory = parsePairs(this.#read(id, "memory.stat", "memory"));
+    const memory = this.#read(id, "memory.stat", "memory");
     const cpuNs = two
-      ? (parsePairs(this.#read(id, "cpu.stat", "cpu")).get("usage_usec") ?? 0) * 1_000
+      ? (pairIn(this.#read(id, "cpu.stat", "cpu"), "usage_usec") ?? 0) * 1_000
       : Number(this.#read(id, "cpuacct.usage", "cpuacct").trim() || 0);
     const current = Number(
       this.#read(id, two ? "memory.current" : "memory.usage_in_bytes", "memory").trim() || 0,
     );
     const anonymous = two
-      ? (memory.get("anon") ?? 0) + (memory.get("shmem") ?? 0)
-      : (memory.get("total_rss") ?? memory.get("rss") ?? 0) + (memory.get("total_shmem") ?? 0);
-    const pressure = two ? this.#pressure(id) : {};
-    return {
-      cpuNs,
-      memoryBytes: current,
-      memoryAnonBytes: anonymous,
-      ...(Object.keys(pressure).length === 0 ? {} : { pressure }),
-    };
+      ? (pairIn(memory, "anon") ?? 0) + (pairIn(memory, "shmem") ?? 0)
+      : (pairIn(memory, "total_rss") ?? pairIn(memory, "rss") ?? 0) + (pairIn(memory, "total_shmem") ?? 0);
+    return { cpuNs, memoryBytes: current, memoryAnonBytes: anonymous };
   }
 
-  #pressure(id: string): Record<string, number> {
+  /** Percent of the last ten seconds spent waiting; empty where the kernel does not count it by cgroup. */
+  pressure(id: string): Record<string, number> {
     const found: Record<string, number> = {};
+    if (this.version === 1) return found;
     for (const what of ["cpu", "io", "memory"] as const) {
       const text = this.#read(id, `${what}.pressure`, what);
       for (const kind of ["some", "full"] as const) {
@@ -138,7 +134,7 @@ export class GuestCgroups {
       this.version === 2
         ? this.#read(id, "memory.events", "memory")
         : this.#read(id, "memory.oom_control", "memory");
-    return parsePairs(text).get("oom_kill") ?? 0;
+    return pairIn(text, "oom_kill") ?? 0;
   }
 
   /** Whatever is left of a start that failed half-way, or of what an ended guest had started. */
@@ -246,13 +242,13 @@ function removeFolder(folder: string): boolean {
   }
 }
 
-function parsePairs(text: string): Map<string, number> {
-  const pairs = new Map<string, number>();
-  for (const line of text.split("\n")) {
-    const [name, value] = line.split(" ");
-    if (name !== undefined && value !== undefined) pairs.set(name, Number(value));
-  }
-  return pairs;
+/** The value of one `name value` line; undefined = there is none. Statistics have dozens, and few are asked for. */
+function pairIn(text: string, name: string): number | undefined {
+  const start = `${name} `;
+  const at = text.startsWith(start) ? 0 : text.indexOf(`\n${start}`) + 1;
+  if (at === 0 && !text.startsWith(start)) return undefined;
+  const end = text.indexOf("\n", at);
+  return Number(text.slice(at + start.length, end < 0 ? undefined : end));
 }
 
 function clamp(value: number, least: number, most: number): number {

@@ -145,6 +145,10 @@ export class SupervisedGuest implements GuestProcess {
     return this.#parts.cgroups?.usage(this.id) ?? processUsage(this.pid);
   }
 
+  pressure(): Readonly<Record<string, number>> {
+    return this.#parts.cgroups?.pressure(this.id) ?? {};
+  }
+
   setLimits(limits: GuestLimits): void {
     if (this.#parts.cgroups === undefined)
       throw new AppError("feature.unsupported", "without root a guest's share of the host cannot be set");

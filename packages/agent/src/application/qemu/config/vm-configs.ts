@@ -53,6 +53,8 @@ function originOf({ pool, madeBy }: MadeVm): Pick<GuestRecord, "wantedPool" | "m
 
 export class VmConfigs {
   readonly #deps: VmConfigsDeps;
+  /** By stored record: a changed guest is another record, so nobody reads an old configuration here. */
+  readonly #parsed = new WeakMap<GuestRecord, VmConfig>();
 
   constructor(deps: VmConfigsDeps) {
     this.#deps = deps;
@@ -217,12 +219,25 @@ export class VmConfigs {
       const file = `nodes/${this.#deps.node}/qemu-server/${vmid}.conf`;
       throw new AppError("object.not_found", `Configuration file '${file}' does not exist`);
     }
-    return parseVmConfig(record.conf, { vmid, digestOf: this.#deps.sha1Hex });
+    let config = this.#parsed.get(record);
+    if (config === undefined) {
+      config = frozen(parseVmConfig(record.conf, { vmid, digestOf: this.#deps.sha1Hex }));
+      this.#parsed.set(record, config);
+    }
+    return config;
   }
 
   #isOurs(record: GuestRecord | undefined): boolean {
     return record?.type === "qemu" && record.node === this.#deps.node;
   }
+}
+
+/** It is shared by all who read it. */
+function frozen(config: VmConfig): VmConfig {
+  for (const section of [config.values, config.pending, config.special, config.snapshots])
+    Object.freeze(section);
+  for (const sections of [config.special, config.snapshots]) Object.values(sections).forEach(Object.freeze);
+  return Object.freeze(config);
 }
 
 /** Servers see what agents write, and do their part of it a moment later. */

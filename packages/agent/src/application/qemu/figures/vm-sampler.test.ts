@@ -85,3 +85,45 @@ it("takes a guest's word for the memory it uses", async () => {
   expect(await mem()).toEqual([700, 1]);
   expect(sets()).toBe(2);
 });
+
+it("reports at once who runs, with the figures of the last look at those that have run for a while", async () => {
+  await world.add(100, {});
+  await world.add(101, {});
+  await world.run(100);
+  let now = 60_000;
+  const sampler = new VmSampler({
+    processes: world.guests,
+    configs: world.configs,
+    clock: { ...world.host.clock, monotonic: () => now, now: () => started + now },
+    traffic: () => undefined,
+  });
+  const old = world.guests.get("100");
+  if (old === undefined) throw new Error("not running");
+  const started = old.startedAt;
+  let measured = 0;
+  const measure = (): { cpuNs: number; memoryBytes: number; memoryAnonBytes: number } => {
+    measured++;
+    return { cpuNs: 0, memoryBytes: measured, memoryAnonBytes: measured };
+  };
+  old.usage = measure;
+  sampler.sample();
+  now += 5_000;
+  expect(sampler.rows()).toMatchObject([{ vmid: 100, uptimeSeconds: 65, memhost: 1 }]);
+  await world.run(101);
+  Object.assign(world.guests.get("101") ?? {}, { startedAt: started + now });
+  expect(sampler.rows().map(({ vmid, uptimeSeconds }) => [vmid, uptimeSeconds])).toEqual([
+    [100, 65],
+    [101, 0],
+  ]);
+  expect(measured).toBe(1);
+  // Started anew: nothing that was known of it holds.
+  Object.assign(old, { pid: 4343 });
+  sampler.rows();
+  expect(measured).toBe(2);
+  // Nobody looked at all guests for a while.
+  now += 15_000;
+  sampler.rows();
+  expect(measured).toBe(3);
+  await old.stop();
+  expect(sampler.rows().map(({ vmid }) => vmid)).toEqual([101]);
+});

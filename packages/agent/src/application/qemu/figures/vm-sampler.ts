@@ -1,4 +1,5 @@
-// Live figures of the VMs that run here, taken a few times a minute and kept in memory.
+// Live figures of the VMs that run here, taken a few times a minute and kept in memory. Reports go out more often than
+// that: they tell at once who runs, with the figures of the last look.
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -31,11 +32,21 @@ interface BlockTraffic {
 
 type DriveTraffic = Readonly<Record<string, BlockTraffic>>;
 
+interface Figures {
+  readonly at: number;
+  readonly pid: number;
+  readonly row: GuestRuntime;
+}
+
 const ASK_AT_ONCE = 16;
 const ASK_TIMEOUT_MS = 2_000;
 export const BALLOON_PATH = "/machine/peripheral/balloon0";
 /** As often as PVE has guests report their memory. */
 const BALLOON_POLL_SECONDS = 2;
+/** Figures of a guest older than this are taken anew even where nobody looks at all guests. */
+const FIGURES_LAST_MS = 15_000;
+/** A guest that has just started changes fast, and somebody may be waiting to see it. */
+const YOUNG_SECONDS = 30;
 
 function driveTraffic(rows: unknown): DriveTraffic {
   return Object.fromEntries(
@@ -54,22 +65,31 @@ export class VmSampler {
   readonly #reporting = new Map<string, number>();
   /** Bytes as guests see it. */
   readonly #memory = new Map<string, { readonly used: number; readonly free: number }>();
+  readonly #figures = new Map<string, Figures>();
 
   constructor(deps: VmSamplerDeps) {
     this.#deps = deps;
   }
 
-  /** One row per running VM; the server fills in the stopped ones from their configuration. */
+  /** One row per running VM, measured now; the server fills in the stopped ones from their configuration. */
   sample(): readonly GuestRuntime[] {
     const running = this.#running();
-    for (const id of this.#last.keys())
-      if (!running.some((process) => process.id === id)) {
-        this.#last.delete(id);
-        this.#blocks.delete(id);
-        this.#reporting.delete(id);
-        this.#memory.delete(id);
-      }
-    return running.map((process) => this.#row(process));
+    this.#forgetAllBut(running);
+    return running.map((process) => this.#measure(process));
+  }
+
+  /** One row per VM that runs now, with the figures of the last look where they still hold. */
+  rows(): readonly GuestRuntime[] {
+    const running = this.#running();
+    this.#forgetAllBut(running);
+    const now = this.#deps.clock.monotonic();
+    return running.map((process) => {
+      const known = this.#figures.get(process.id);
+      const uptimeSeconds = this.#uptime(process);
+      if (known === undefined || known.pid !== process.pid) return this.#measure(process);
+      if (uptimeSeconds < YOUNG_SECONDS || now - known.at >= FIGURES_LAST_MS) return this.#measure(process);
+      return { ...known.row, uptimeSeconds };
+    });
   }
 
   /** Which VMs run, in which processes. */
@@ -85,13 +105,9 @@ export class VmSampler {
     const waiting = this.#running();
     const ask = async (): Promise<void> => {
       for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-        try {
-          const rows = await next.qmp.raw("query-blockstats", {}, { timeoutMs: ASK_TIMEOUT_MS });
-          this.#blocks.set(next.id, driveTraffic(rows));
-          await this.#askForMemory(next);
-        } catch (err) {
-          ignore(err, "it may be ending, or has no balloon");
-        }
+        const about = [this.#askForDrives(next), this.#askForMemory(next)];
+        for (const { status, reason } of (await Promise.allSettled(about)) as PromiseRejectedResult[])
+          if (status === "rejected") ignore(reason, "it may be ending, or has no balloon");
       }
     };
     await Promise.all(Array.from({ length: ASK_AT_ONCE }, ask));
@@ -100,6 +116,11 @@ export class VmSampler {
   /** Bytes that a guest does not use; undefined = it does not say. */
   freeMemory(vmid: number): number | undefined {
     return this.#memory.get(String(vmid))?.free;
+  }
+
+  async #askForDrives({ id, qmp }: GuestProcess): Promise<void> {
+    const rows = await qmp.raw("query-blockstats", {}, { timeoutMs: ASK_TIMEOUT_MS });
+    this.#blocks.set(id, driveTraffic(rows));
   }
 
   /** Fails for a VM without a balloon. */
@@ -124,6 +145,22 @@ export class VmSampler {
     return this.#deps.processes.list().filter(({ id, hasExited }) => /^\d+$/.test(id) && !hasExited);
   }
 
+  #forgetAllBut(running: readonly GuestProcess[]): void {
+    const ids = new Set(running.map(({ id }) => id));
+    for (const known of [this.#last, this.#blocks, this.#reporting, this.#memory, this.#figures])
+      for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
+  }
+
+  #measure(process: GuestProcess): GuestRuntime {
+    const row = this.#row(process);
+    this.#figures.set(process.id, { at: this.#deps.clock.monotonic(), pid: process.pid, row });
+    return row;
+  }
+
+  #uptime({ startedAt }: GuestProcess): number {
+    return Math.max(0, Math.floor((this.#deps.clock.now() - startedAt) / 1000));
+  }
+
   #row(process: GuestProcess): GuestRuntime {
     const vmid = Number(process.id);
     const { cpuNs, memoryAnonBytes, memoryBytes } = process.usage();
@@ -141,7 +178,7 @@ export class VmSampler {
       vmid,
       type: "qemu",
       status: "running",
-      uptimeSeconds: Math.max(0, Math.floor((this.#deps.clock.now() - process.startedAt) / 1000)),
+      uptimeSeconds: this.#uptime(process),
       cpu: this.#cpu(process.id, cpuNs, cpus),
       mem: this.#memory.get(process.id)?.used ?? Math.min(memoryAnonBytes, maxmem),
       memhost: memoryBytes,

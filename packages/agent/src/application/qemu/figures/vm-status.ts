@@ -164,8 +164,9 @@ async function balloonOf(process: GuestProcess, maxmem: number): Promise<Record<
 
 /** Shares of the last ten seconds in which the guest waited; known where the kernel counts them by cgroup. */
 function pressureOf(process: GuestProcess): Record<string, number> {
-  const { pressure = {} } = process.usage();
-  return Object.fromEntries(Object.entries(pressure).map(([name, value]) => [`pressure${name}`, value]));
+  return Object.fromEntries(
+    Object.entries(process.pressure()).map(([name, value]) => [`pressure${name}`, value]),
+  );
 }
 
 function sum(statistics: DriveStatistics, field: string): number {
