@@ -6,6 +6,7 @@ import { apiOf, loginHeaders, startGpve, type Api, type Gpve } from "../support/
 import { uploadImage } from "../support/images.ts";
 import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { waitTask } from "../support/tasks.ts";
+import { ownTable } from "../support/nft-owner.ts";
 import { testBridge, type TestBridge } from "../support/test-bridge.ts";
 import { processesOf } from "./guests/guest-world.ts";
 
@@ -59,6 +60,10 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     const state = readFileSync(`${gpve.data}/run/guests/${id}/state`, "utf8");
     return (JSON.parse(state) as { pid: number }).pid;
   };
+  const nft = async (...args: string[]): Promise<string> =>
+    (await exec("nft", args, { okCodes: [0, 1] })).stdout;
+  const filterTable = (): string =>
+    `gpve_${(JSON.parse(readFileSync(`${gpve.data}/instance.json`, "utf8")) as { instanceId: string }).instanceId}`;
   const linksOf = async (pid: number): Promise<{ ifname: string; flags: string[] }[]> => {
     const { stdout } = await exec("nsenter", ["--target", String(pid), "--net", "ip", "-j", "link"]);
     return JSON.parse(stdout) as { ifname: string; flags: string[] }[];
@@ -147,11 +152,30 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     await run(`${vm(101)}/status/stop`);
   });
 
+  test("does not start, and gets no new card, where the kernel takes no filter for firewall=1", async () => {
+    const card = (last: number): string => `virtio=BC:24:11:00:08:0${last},bridge=${bridge.name}`;
+    await create(105, { net0: card(1) });
+    const letGo = ownTable("bridge", filterTable());
+    await expect.poll(() => nft("list", "tables", "bridge")).toContain(filterTable());
+    const plugged = await api("PUT", `${vm(105)}/config`, { net1: `${card(2)},firewall=1` });
+    expect(existsSync("/sys/class/net/tap105i1"), plugged.text).toBe(false);
+    await run(`${vm(105)}/status/stop`);
+    expect((await api("PUT", `${vm(105)}/config`, { net0: `${card(1)},firewall=1` })).status).toBe(200);
+    const refused = await api("POST", `${vm(105)}/status/start`);
+    const { exitstatus } = await waitTask(api, refused.data as string);
+    expect(exitstatus).toMatch(/^net0: firewall=1 cannot be kept.*or set firewall=0$/s);
+    expect(await current(105)).toMatchObject({ status: "stopped" });
+    await letGo();
+    await expect.poll(() => nft("list", "tables", "bridge")).not.toContain(filterTable());
+    await run(`${vm(105)}/status/start`);
+    expect(await nft("list", "table", "bridge", filterTable())).toContain('"tap105i0" . bc:24:11:00:08:01');
+    await run(`${vm(105)}/status/stop`);
+    await expect.poll(() => nft("list", "tables", "bridge")).not.toContain(filterTable());
+  });
+
   test("sends with its card's own MAC address only, where the card has firewall=1", async () => {
     const address = `10.${200 + (process.pid % 50)}.7`;
-    const table = `gpve_${(JSON.parse(readFileSync(`${gpve.data}/instance.json`, "utf8")) as { instanceId: string }).instanceId}`;
-    const nft = async (...args: string[]): Promise<string> =>
-      (await exec("nft", args, { okCodes: [0, 1] })).stdout;
+    const table = filterTable();
     await exec("ip", ["addr", "add", `${address}.1/24`, "dev", bridge.name]);
     const card = `virtio=BC:24:11:00:07:01,bridge=${bridge.name}`;
     await create(103, {

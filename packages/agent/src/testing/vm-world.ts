@@ -76,7 +76,7 @@ export class VmWorld extends StorageWorld {
       },
       network: {
         isPortFree: async () => true,
-        filter: async () => ({}),
+        filter: async () => undefined,
         unfilter: async () => undefined,
         filterRemarks: () => [],
         bridge: async (_key, net) => ({ device: net.bridge ?? "", mtu: 1500 }),

@@ -17,6 +17,24 @@ afterEach(() => node.close());
 const start = async (vmid: number) => (await node.task(`POST ${VM}/status/start`, { vmid })).exitStatus;
 const identity = (vmid: number) => ({ smbios1: `uuid=00000000-0000-0000-0000-000000000${vmid}` });
 
+describe("network cards", () => {
+  it("keep their guest from starting where firewall=1 cannot be kept", async () => {
+    const filtered = new Set<string>();
+    Object.assign(node.host.network, {
+      filter: async (_vmid: number, tap: string) => {
+        if (tap === "tap100i1") throw new Error("firewall=1 cannot be kept: nft is broken");
+        filtered.add(tap);
+      },
+      unfilter: async () => filtered.clear(),
+    });
+    const card = "virtio=BC:24:11:00:00:01,bridge=vmbr0";
+    await node.add(100, { net0: card, net1: `${card},firewall=1`, ...identity(100) });
+    expect(await start(100)).toContain("net1: firewall=1 cannot be kept: nft is broken");
+    expect(node.guests.starts).toEqual([]);
+    expect(filtered.size).toBe(0);
+  });
+});
+
 describe("PCI devices of the host", () => {
   it("belong to one running VM at a time", async () => {
     await node.add(100, { hostpci0: "0000:01:00", ...identity(100) });

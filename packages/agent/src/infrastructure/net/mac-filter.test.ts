@@ -58,18 +58,60 @@ describe("the MAC addresses that guests may use", () => {
     expect(Math.max(...commands.map(({ length }) => length))).toBeLessThan(200);
   });
 
-  it("are told to be any where the kernel cannot filter", async () => {
+  it("are all there again after nft has failed, those of guests that ran before too", async () => {
+    const nft = kernel();
+    const filter = new MacFilter({ exec: nft.exec, table: "t" });
+    await filter.add(one);
+    nft.broken(true);
+    // Neither a card that is set again nor one that cannot be added takes another's filter away.
+    await expect(filter.add(one)).rejects.toThrow("Operation not supported");
+    await expect(filter.add(two)).rejects.toThrow("Operation not supported");
+    const three = { vmid: 102, tap: "tap102i0", mac: "BC:24:11:00:00:03" };
+    await expect(filter.adopt([two, three])).rejects.toThrow("Operation not supported");
+    expect(filter.has(two.tap)).toBe(false);
+    nft.broken(false);
+    nft.flush();
+    expect(await filter.isWhole()).toBe(false);
+    await filter.add({ vmid: 103, tap: "tap103i0", mac: "BC:24:11:00:00:04" });
+    for (const tap of ["tap100i0", "tap101i0", "tap102i0", "tap103i0"]) {
+      expect(nft.text()).toContain(`"${tap}" . bc:24:11`);
+      expect(filter.has(tap)).toBe(true);
+    }
+    expect(await filter.isWhole()).toBe(true);
+  });
+
+  it("stay as they were when a change of them fails, and go when a removal failed once", async () => {
+    const nft = kernel();
+    const filter = new MacFilter({ exec: nft.exec, table: "t" });
+    await filter.add(one);
+    nft.broken(true);
+    await expect(filter.add({ ...one, mac: two.mac })).rejects.toThrow("Operation not supported");
+    await expect(filter.remove(({ vmid }) => vmid === 999)).resolves.toBeUndefined();
+    nft.broken(false);
+    await filter.add(two);
+    expect(nft.text()).toContain('{ "tap100i0" . bc:24:11:00:00:01 }');
+    nft.broken(true);
+    await expect(filter.remove(() => true)).rejects.toThrow("Operation not supported");
+    nft.broken(false);
+    expect(await filter.isWhole()).toBe(false);
+    await filter.ensure();
+    expect(nft.text()).toBe("");
+    expect(await filter.isWhole()).toBe(true);
+  });
+
+  it("are refused, and the card with them, where the kernel cannot filter", async () => {
     const nft = kernel();
     nft.broken(true);
     const network = new VmBridges({ instanceId: "abcdef", exec: nft.exec, exists: () => true });
     const net = { model: "virtio", macaddr: one.mac, bridge: "vmbr0", firewall: true } as const;
-    const { missing, remark } = await network.filter(100, one.tap, net);
-    expect(remark).toBeUndefined();
-    expect(missing).toMatch(/^firewall=1 is not kept.*Operation not supported$/);
+    await expect(network.filter(100, one.tap, net)).rejects.toThrow(
+      /^firewall=1 cannot be kept.*Operation not supported.*or set firewall=0$/,
+    );
     expect(network.macFilter.has(one.tap)).toBe(false);
-    expect((await network.filter(100, one.tap, { ...net, firewall: false })).missing).toBeUndefined();
+    expect(await network.filter(100, one.tap, { ...net, firewall: false })).toBeUndefined();
     nft.broken(false);
     const { macaddr: _none, ...without } = net;
-    expect((await network.filter(100, one.tap, without)).missing).toContain("no MAC address");
+    await expect(network.filter(100, one.tap, without)).rejects.toThrow("no MAC address");
+    expect(await network.filter(100, one.tap, net)).toContain("its own MAC address");
   });
 });

@@ -22,22 +22,35 @@ const CHAINS = { forwarded: "prerouting", local: "input" } as const;
 
 export class MacFilter {
   readonly #options: MacFilterOptions;
+  /** What must hold. */
   readonly #cards = new Map<string, FilteredCard>();
+  /** What the kernel took last; undefined = it refused, and nobody knows. */
+  #kept: ReadonlySet<FilteredCard> | undefined = new Set();
   #writing: Promise<void> = Promise.resolve();
 
   constructor(options: MacFilterOptions) {
     this.#options = options;
   }
 
-  /** Resolves when the kernel has them; what is there of other cards stays. */
-  async add(...cards: readonly FilteredCard[]): Promise<void> {
-    for (const card of cards) this.#cards.set(card.tap, card);
+  /** Resolves when the kernel has it. When it refuses, the card is as before: it has not come, or is filtered as it was. */
+  async add(card: FilteredCard): Promise<void> {
+    const before = this.#cards.get(card.tap);
+    this.#cards.set(card.tap, card);
     try {
-      if (cards.length > 0) await this.ensure();
+      await this.ensure();
     } catch (err) {
-      for (const { tap } of cards) this.#cards.delete(tap);
+      if (this.#cards.get(card.tap) === card) {
+        if (before === undefined) this.#cards.delete(card.tap);
+        else this.#cards.set(card.tap, before);
+      }
       throw err;
     }
+  }
+
+  /** Cards that send already: what the kernel refuses now is written with the next change, or by who keeps the filter whole. */
+  async adopt(cards: readonly FilteredCard[]): Promise<void> {
+    for (const card of cards) this.#cards.set(card.tap, card);
+    if (cards.length > 0) await this.ensure();
   }
 
   async remove(wanted: (card: FilteredCard) => boolean): Promise<void> {
@@ -51,8 +64,10 @@ export class MacFilter {
     if (this.#cards.size === 0) await removeMacFilter(this.#options);
   }
 
+  /** Whether the kernel filters it, as far as we know. */
   has(tap: string): boolean {
-    return this.#cards.has(tap);
+    const card = this.#cards.get(tap);
+    return card !== undefined && this.#kept?.has(card) === true;
   }
 
   /** Makes the kernel have what we have; one after the other, each with everything. */
@@ -64,6 +79,7 @@ export class MacFilter {
 
   /** Whether the kernel has all of it; others may have loaded a firewall of their own. */
   async isWhole(): Promise<boolean> {
+    if (this.#kept === undefined) return false;
     if (this.#cards.size === 0) return true;
     try {
       const { stdout } = await this.#options.exec("nft", ["list", "table", "bridge", this.#options.table]);
@@ -77,8 +93,15 @@ export class MacFilter {
 
   async #write(): Promise<void> {
     const { exec, table } = this.#options;
-    if (this.#cards.size === 0) return removeMacFilter(this.#options);
-    await exec("nft", macFilterCommands(table, [...this.#cards.values()]));
+    const cards = [...this.#cards.values()];
+    try {
+      if (cards.length === 0) await removeMacFilter(this.#options);
+      else await exec("nft", macFilterCommands(table, cards));
+      this.#kept = new Set(cards);
+    } catch (err) {
+      this.#kept = undefined;
+      throw err;
+    }
   }
 }
 

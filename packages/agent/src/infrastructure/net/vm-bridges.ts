@@ -4,7 +4,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
-import type { FilterOutcome, HostBridge, KeyedNet, VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
+import type { HostBridge, KeyedNet, VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
 import { listInterfaces } from "./interfaces.ts";
 import { kernelBridge } from "./nat-network.ts";
@@ -84,19 +84,22 @@ export class VmBridges implements VmNetwork {
     await this.#options.exec("ip", ["link", "set", "dev", tap, "mtu", String(mtu), "master", device]);
   }
 
-  async filter(vmid: number, tap: string, net: NetDevice): Promise<FilterOutcome> {
+  async filter(vmid: number, tap: string, net: NetDevice): Promise<string | undefined> {
     const { macaddr: mac } = net;
     if (net.firewall !== true) {
       await this.unfilter(vmid, tap);
-      return {};
+      return undefined;
     }
     try {
       if (mac === undefined) throw new AppError("request.invalid", "the card has no MAC address");
       await this.macFilter.add({ vmid, tap, mac });
-      return { remark: FILTERED };
-    } catch (err) {
-      const missing = `firewall=1 is not kept, the card may send with any MAC address: ${messageOf(err)}`;
-      return { missing };
+      return FILTERED;
+    } catch (cause) {
+      throw new AppError(
+        "feature.unsupported",
+        `firewall=1 cannot be kept, the card could send with any MAC address: ${messageOf(cause)}. Install nftables and a kernel with its bridge family (\`gpvectl node capabilities\`: nft-bridge), or set firewall=0`,
+        { cause, pveStatus: 500 },
+      );
     }
   }
 
@@ -109,7 +112,7 @@ export class VmBridges implements VmNetwork {
       if (net.firewall !== true || net.bridge === undefined || this.tapsMissing !== undefined) return [];
       const filtered = this.macFilter.has(this.tapOf(vmid, key));
       return [
-        `${key}: ${filtered ? FILTERED : "firewall=1 is not kept: the card may send with any MAC address"}`,
+        `${key}: ${filtered ? FILTERED : "firewall=1 is not kept now: the card may send with any MAC address; it is tried again"}`,
       ];
     });
   }
@@ -125,7 +128,7 @@ export class VmBridges implements VmNetwork {
         return [{ vmid, tap, mac: net.macaddr }];
       }),
     );
-    await this.macFilter.add(...cards);
+    await this.macFilter.adopt(cards);
     if (cards.length === 0) await this.macFilter.sweep();
   }
 

@@ -14,12 +14,6 @@ export interface KeyedNet {
   readonly net: NetDevice;
 }
 
-export interface FilterOutcome {
-  readonly remark?: string;
-  /** Why frames with a foreign address pass all the same. */
-  readonly missing?: string;
-}
-
 export interface VmNetwork {
   /** Why this host gives us no taps, in words; undefined = it does. */
   readonly tapsMissing?: string | undefined;
@@ -37,9 +31,9 @@ export interface VmNetwork {
   attach(tap: string, bridge: HostBridge): Promise<void>;
   /**
    * Lets the card send with its own MAC address only, or, without `firewall`, with any. Before the tap is there, so that
-   * nothing is sent before. Returns what holds and what does not, in words.
+   * nothing is sent before. Returns what holds, in words; rejects where that cannot be had, and then the card must not come.
    */
-  filter(vmid: number, tap: string, net: NetDevice): Promise<FilterOutcome>;
+  filter(vmid: number, tap: string, net: NetDevice): Promise<string | undefined>;
   /** One card has gone, or all of a guest. */
   unfilter(vmid: number, tap?: string): Promise<void>;
   /** How the cards of a running guest are filtered, in words. */

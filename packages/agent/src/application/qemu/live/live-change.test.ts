@@ -72,9 +72,9 @@ function world(script: Script = {}) {
     network: {
       isPortFree: async () => true,
       filter: async (_vmid: number, tap: string, net: { firewall?: boolean }) => {
-        if (net.firewall !== true) return {};
+        if (net.firewall !== true) return undefined;
         calls.push(`filter ${tap}`);
-        return { remark: "filtered" };
+        return "filtered";
       },
       unfilter: async (_vmid: number, tap: string) => void calls.push(`unfilter ${tap}`),
       bridge: async (_key: string, net: { bridge?: string }) => ({

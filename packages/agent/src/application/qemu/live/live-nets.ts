@@ -71,8 +71,8 @@ async function filterCard(
   tap: string,
   net: NetDevice,
 ): Promise<void> {
-  const { remark, missing } = await host.network.filter(vmid, tap, net);
-  for (const line of [remark, missing]) if (line !== undefined) log(`${key}: ${line}`);
+  const remark = await host.network.filter(vmid, tap, net);
+  if (remark !== undefined) log(`${key}: ${remark}`);
 }
 
 async function addCard(

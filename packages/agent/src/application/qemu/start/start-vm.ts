@@ -1,6 +1,7 @@
 // Starting a VM: pending changes take effect, then QEMU runs.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
 import { hugepageNeeds } from "@gpve/domain/vm/argv/processor/hugepage-needs.ts";
 import type { StartFromState } from "@gpve/domain/vm/snapshot/snapshot.ts";
@@ -230,7 +231,7 @@ async function startQemu(
   } catch (err) {
     if (runningVm(host, vmid) === undefined) {
       await taken.giveBack();
-      await host.network.unfilter(vmid);
+      await unfilter(host, vmid);
     }
     throw err;
   } finally {
@@ -265,10 +266,19 @@ function withDevices(
 async function filterCards(host: VmHost, vmid: number, values: VmValues, work: StartWork): Promise<void> {
   for (const { key, net } of listNets(values)) {
     if (isUserNetwork(host, net)) continue;
-    const { remark, missing } = await host.network.filter(vmid, host.network.newTap(vmid, key), net);
+    const filter = (): Promise<string | undefined> =>
+      host.network.filter(vmid, host.network.newTap(vmid, key), net);
+    const remark = await withPrefix(`${key}: `, filter).catch(async (err: unknown) => {
+      await unfilter(host, vmid);
+      throw err;
+    });
     if (remark !== undefined) work.log(`${key}: ${remark}`);
-    if (missing !== undefined) work.warn(`${key}: ${missing}`);
   }
+}
+
+/** Of cards that have not come: a filter that stays names no card, and goes with the next change. */
+async function unfilter(host: VmHost, vmid: number): Promise<void> {
+  await host.network.unfilter(vmid).catch((err: unknown) => ignore(err, "why it did not start is what counts"));
 }
 
 /** What a NIC has besides its tap: VLANs, rate, a link that is down. */
