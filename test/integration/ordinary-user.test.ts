@@ -149,6 +149,7 @@ describe.skipIf(missing.length > 0)("an ordinary user", { timeout: 10 * MINUTES 
     if (stdout === "") return console.warn("SKIPPED: this kernel gives users no namespaces");
     const seen = (path: string): string => join("/proc", String(guestPid), "root", path);
     expect(readlinkSync(`/proc/${guestPid}/ns/net`)).not.toBe(readlinkSync("/proc/self/ns/net"));
+    expect(readlinkSync(`/proc/${guestPid}/ns/pid`)).not.toBe(readlinkSync("/proc/self/ns/pid"));
     expect(existsSync(seen("etc/passwd"))).toBe(false);
     expect(existsSync(seen("usr/share/seabios"))).toBe(true);
     // A disk that comes later is mounted into its view, and works.

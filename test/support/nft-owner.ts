@@ -1,14 +1,11 @@
 // Somebody else who owns an nft table: whatever anybody wants of it is refused by the kernel, until he goes.
-import { spawn } from "node:child_process";
-import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import { spawnPiped } from "@gpve/kit/spawn.ts";
 
 export function ownTable(family: string, table: string): () => Promise<void> {
-  const child = spawn("nft", ["-i"], { env: { ...MINIMAL_ENV }, stdio: ["pipe", "ignore", "ignore"] });
-  child.stdin.write(`add table ${family} ${table} { flags owner; }\n`);
-  const ended = new Promise((resolve) => child.on("close", resolve));
+  const { input, ended } = spawnPiped("nft", ["-i"]);
+  input.write(`add table ${family} ${table} { flags owner; }\n`);
   return async () => {
-    child.stdin.end();
-    child.kill("SIGKILL");
+    input.end();
     await ended;
   };
 }

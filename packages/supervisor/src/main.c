@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
   if (argc > 2 && strcmp(argv[1], "terminal") == 0) return terminal_main(argv + 2);
   if (argc == 2 && strcmp(argv[1], "hold") == 0) return hold_main();
   if (argc == 2 && strcmp(argv[1], "tool") == 0) return tool_main();
-  const char *spec_path = NULL;
+  char *spec_path = NULL;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--spec") == 0) spec_path = argv[i + 1];
     else if (strcmp(argv[i], "--data") != 0) return quit("usage: gpve-supervisor --data DIR --spec FILE");
@@ -125,8 +125,12 @@ int main(int argc, char **argv) {
   int report[2];
   if (signals < 0 || pipe2(report, O_CLOEXEC) != 0) return quit("cannot make a pipe");
 
-  pid_t child = fork();
-  if (child < 0) return quit("cannot fork");
+  pid_t first = 0;
+  pid_t child = spec.own_pids ? pid_space_fork(&spec, spec_path, &first) : fork();
+  if (child < 0) {
+    fail_errno("cannot fork");
+    return quit(failure());
+  }
   if (child == 0) {
     close(report[0]);
     child_main(report[1], log);
@@ -169,5 +173,7 @@ int main(int argc, char **argv) {
   waitpid(child, &status, 0);
   record_exit(child, started, status);
   if (spec.control != NULL) unlink(spec.control);
+  // It ends by itself, when everything in the guest's space has.
+  for (int tries = 0; first > 0 && waitpid(first, NULL, WNOHANG) == 0 && tries < 20; tries++) usleep(50000);
   return 0;
 }

@@ -55,6 +55,7 @@ static bool apply(struct spec *spec, const char *name, char **values) {
   if (strcmp(name, "oom") == 0) { spec->has_oom = true; return int_in(values[0], -1000, 1000, "an OOM score", &spec->oom); }
   if (strcmp(name, "cgroup") == 0) return ROOM(spec->cgroup_count, spec->cgroups) && (spec->cgroups[spec->cgroup_count++] = values[0], true);
   if (strcmp(name, "network") == 0) return (spec->own_network = strcmp(values[0], "own") == 0) || fail("unknown network \"%s\"", values[0]);
+  if (strcmp(name, "pids") == 0) return (spec->own_pids = strcmp(values[0], "own") == 0) || fail("unknown process space \"%s\"", values[0]);
   if (strcmp(name, "userns") == 0) return (spec->user_namespace = strcmp(values[0], "own") == 0) || fail("unknown user namespace \"%s\"", values[0]);
   if (strcmp(name, "parent") == 0) return int_in(values[0], 1, 4194304, "a process", &spec->parent);
   if (strcmp(name, "hold") == 0) return ROOM(spec->hold_count, spec->holds) && (spec->holds[spec->hold_count++] = values[0], true);

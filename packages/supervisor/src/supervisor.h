@@ -62,7 +62,7 @@ struct spec {
   int arg_count, env_count, cgroup_count, bind_count, tmpfs_count, link_count, limit_count, tap_count, file_count, group_count, hold_count, socket_count;
   uid_t uid;
   gid_t gid;
-  bool has_uid, has_gid, has_oom, own_network, user_namespace;
+  bool has_uid, has_gid, has_oom, own_network, own_pids, user_namespace;
   int oom;
   int parent; // of a tool: it ends with that process
 };
@@ -96,6 +96,10 @@ void descriptors_close(void);
 
 // A user namespace in which we, without being root, may mount; before anything else is opened.
 bool user_namespace_enter(void);
+
+// pid-space.c: fork, with the child in a process space of its own. `named` is the word of our command line by which
+// supervisors are found: the first process of the space is none.
+pid_t pid_space_fork(const struct spec *spec, char *named, pid_t *first);
 
 // In the child, after fork, before exec.
 bool sandbox_enter(const struct spec *spec);

@@ -48,6 +48,7 @@ export function specOf(start: GuestStart, folder: GuestFolder, place: StartPlace
       ? { tmpfs: [], binds: [], links: [] }
       : {
           root: folder.root,
+          ownPids: true,
           ownNetwork: start.hostNetwork !== true,
           ...(place.uid === undefined
             ? { userNamespace: true }

@@ -389,10 +389,7 @@ export class SupervisedGuests implements GuestProcesses {
   }
 
   #uidOf(id: string): number {
-    const owner = id.split("-")[0];
-    const taken = new Set(
-      [...this.#uids].filter(([other]) => other.split("-")[0] !== owner).map(([, uid]) => uid),
-    );
+    const taken = new Set([...this.#uids].filter(([other]) => other !== id).map(([, uid]) => uid));
     const uid = guestUid(this.#options.instanceId, id, taken);
     this.#uids.set(id, uid);
     return uid;

@@ -15,6 +15,8 @@ export interface ProgramSpec {
   readonly identity?: { readonly uid: number; readonly gid: number; readonly groups: readonly number[] };
   /** Without root: a user namespace in which the supervisor may mount for its guest. */
   readonly userNamespace?: boolean;
+  /** A process namespace: it can name no process but those that it starts. */
+  readonly ownPids?: boolean;
   /** A network namespace with nothing in it. */
   readonly ownNetwork?: boolean;
   /** An empty folder that becomes `/`. */
@@ -73,6 +75,7 @@ export function renderSpec(spec: ProgramSpec & Partial<SupervisorSpec>): string 
     for (const group of spec.identity.groups) words.push("group", group);
   }
   if (spec.userNamespace === true) words.push("userns", "own");
+  if (spec.ownPids === true) words.push("pids", "own");
   if (spec.ownNetwork === true) words.push("network", "own");
   if (spec.root !== undefined) words.push("root", spec.root);
   for (const { path, size } of spec.tmpfs) words.push("tmpfs", path, size);

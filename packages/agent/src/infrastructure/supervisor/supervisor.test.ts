@@ -44,6 +44,7 @@ describe("the supervisor's spec", () => {
       affinity: "0-1",
       oomScoreAdj: -500,
       identity: { uid: 1, gid: 2, groups: [3] },
+      ownPids: true,
       ownNetwork: true,
       root: "/r",
       tmpfs: [{ path: "/tmp", size: "1m" }],
@@ -55,7 +56,7 @@ describe("the supervisor's spec", () => {
       openFiles: [{ path: "/f", access: "rw", fd: 60 }],
     });
     expect(text.split("\0").slice(16, -1).join(" ")).toBe(
-      "hold /h cgroup /g limit core 0 affinity 0-1 oom -500 uid 1 gid 2 group 3 network own root /r tmpfs /tmp 1m " +
+      "hold /h cgroup /g limit core 0 affinity 0-1 oom -500 uid 1 gid 2 group 3 pids own network own root /r tmpfs /tmp 1m " +
         "bind /a /b ro symlink usr/lib /lib tap tap1 br 0 2 32 vhost 1 50 listen /q 10 open /f rw 60",
     );
   });

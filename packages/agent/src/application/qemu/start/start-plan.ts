@@ -187,11 +187,12 @@ export interface ResolvedVolumes {
 export async function resolveVolumes(host: VmHost, values: VmValues): Promise<ResolvedVolumes> {
   const resolved = new Map<string, ResolvedVolume>();
   const files = new Map<string, GuestFile>();
-  for (const { drive } of listDrives(values)) {
+  for (const { key, drive } of listDrives(values)) {
     if (drive.file === "none" || resolved.has(drive.file)) continue;
     const volume = await resolveVolume(host, drive);
     resolved.set(drive.file, volume.resolved);
-    for (const file of volume.files) files.set(file.path, file);
+    // The state of a TPM is its process's own, and none of QEMU's.
+    if (key !== "tpmstate0") for (const file of volume.files) files.set(file.path, file);
   }
   return { resolved, files: [...files.values()] };
 }

@@ -278,7 +278,9 @@ async function filterCards(host: VmHost, vmid: number, values: VmValues, work: S
 
 /** Of cards that have not come: a filter that stays names no card, and goes with the next change. */
 async function unfilter(host: VmHost, vmid: number): Promise<void> {
-  await host.network.unfilter(vmid).catch((err: unknown) => ignore(err, "why it did not start is what counts"));
+  await host.network
+    .unfilter(vmid)
+    .catch((err: unknown) => ignore(err, "why it did not start is what counts"));
 }
 
 /** What a NIC has besides its tap: VLANs, rate, a link that is down. */

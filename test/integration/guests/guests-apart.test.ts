@@ -1,0 +1,73 @@
+// A QEMU that was taken over does not get at the processes beside it: the guest's own helpers, which have a network or
+// other files, tools that work on its image, and other guests.
+import { readlinkSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { NO_REACH, reachOf } from "../../support/intruder.ts";
+import { bootable, type GuestWorld, guestWorld, missingForGuests } from "./guest-world.ts";
+
+const missing = missingForGuests();
+if (missing !== undefined) console.warn(`SKIPPED processes of guests apart: ${missing}`);
+
+describe.skipIf(missing !== undefined)("a guest that was taken over", () => {
+  let world: GuestWorld;
+  let guest: GuestProcess;
+  let other: GuestProcess;
+  const helpers: GuestProcess[] = [];
+
+  beforeAll(async () => {
+    world = await guestWorld();
+    const guests = world.guests();
+    guest = await guests.start(bootable("100", world.disk("100.raw", "halt")));
+    other = await guests.start(bootable("101", world.disk("101.raw", "halt")));
+    for (const id of ["100-tpm", "100-net0", "100-fs0"])
+      helpers.push(
+        await guests.start({
+          id,
+          label: id,
+          program: "/usr/bin/sleep",
+          args: ["600"],
+          monitors: false,
+          files: [],
+          hostNetwork: id === "100-net0",
+          asRoot: id === "100-fs0",
+        }),
+      );
+  });
+
+  afterAll(async () => {
+    await world?.clean();
+  });
+
+  it("traces, signals and reads no process but its own", async () => {
+    // So that the attempts are known to be worth something.
+    expect(await reachOf(guest.pid, guest.pid, { inside: false })).toEqual({
+      traces: true,
+      signals: true,
+      readsMemory: true,
+    });
+    for (const target of [...helpers, other])
+      for (const inside of [true, false])
+        expect(
+          await reachOf(guest.pid, target.pid, { inside }),
+          `${target.label} from ${inside ? "inside" : "outside"}`,
+        ).toEqual(NO_REACH);
+  });
+
+  it("is not reached by its helpers either", async () => {
+    for (const helper of helpers.filter(({ uid }) => uid !== 0))
+      for (const inside of [true, false])
+        expect(await reachOf(helper.pid, guest.pid, { inside }), helper.label).toEqual(NO_REACH);
+  });
+
+  it("can name no process of the host, not even of its own user", async () => {
+    for (const { pid } of [guest, ...helpers]) {
+      expect(readlinkSync(`/proc/${pid}/ns/pid`)).not.toBe(readlinkSync("/proc/self/ns/pid"));
+      expect(await reachOf(pid, pid, { inside: true })).toMatchObject({ traces: false, signals: false });
+    }
+    expect(
+      new Set([guest, other, ...helpers].map(({ pid }) => readlinkSync(`/proc/${pid}/ns/pid`))).size,
+    ).toBe(5);
+    expect(new Set([guest, other, ...helpers].map(({ uid }) => uid)).size).toBe(5);
+  });
+});
