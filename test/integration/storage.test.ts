@@ -242,6 +242,19 @@ test("a storage is not defined, and not used, where it would overlap what is not
     api("POST", "/cluster/mapping/dir", { id: "over", map: `node=${node},path=${to}` });
   expect((await map("/etc")).reason).toContain("it is /etc");
   expect((await map(path)).reason).toContain("the data directory of gpve");
+  // What a guest has is no storage's, nor the other way round.
+  rmSync(path);
+  mkdirSync(join(path, "share"), { recursive: true });
+  expect((await map(join(path, "share"))).reason).toBe("OK");
+  symlinkSync(join(path, "share"), join(path, "link"));
+  for (const inside of ["share/new", "link", "link/new"])
+    expect((await define(join(path, inside))).reason).toContain(
+      "which guests have as directory mapping 'over'",
+    );
+  expect((await api("DELETE", "/cluster/mapping/dir/over")).status).toBe(200);
+  expect((await define(join(path, "share/new"))).status).toBe(200);
+  expect((await map(join(path, "share"))).reason).toContain("where storage 'over' keeps its volumes");
+  expect((await api("DELETE", "/storage/over")).status).toBe(200);
 });
 
 test("gpvectl uploads and lists", async () => {

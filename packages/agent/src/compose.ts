@@ -51,6 +51,7 @@ import { confinementCapability } from "./infrastructure/guest-process/confinemen
 import { keepGuestNetwork, makeGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { interfaceRows } from "./infrastructure/net/interface-rows.ts";
 import { createMappingChecks } from "./application/devices/check-mappings.ts";
+import { keepMappedDirectories } from "./application/devices/mapped-directories.ts";
 import { listMdevTypes } from "./infrastructure/host/mdev-types.ts";
 import { LinuxHostMemory } from "./infrastructure/host/host-memory.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
@@ -143,7 +144,12 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     const set = settings.records().collection(datacenterCollection).get("options")?.value["http_proxy"];
     return typeof set === "string" ? set : undefined;
   };
-  const guard = new PathGuard({ node: nodeName, dataDir: data.path, storages: settings.storages });
+  const guard = new PathGuard({
+    node: nodeName,
+    dataDir: data.path,
+    storages: settings.storages,
+    mapped: keepMappedDirectories(settings.records, nodeName),
+  });
   const imageTools = composeImageTools({ data, exec: runExec, supervisor: settings.supervisor });
   const storage = composeStorage({
     imageTools,

@@ -84,12 +84,16 @@ export function readEntry(type: MappingType, text: string): MappingEntry {
   return readPropertyString(entryFormat(type), text, "map") as unknown as MappingEntry;
 }
 
-/** What a mapping means on one node; entries that cannot be read mean nothing. */
-export function entriesOn({ type, map }: Mapping, node: string): MappingEntry[] {
+/** What a mapping means on one node. */
+export function entriesOn(mapping: Mapping, node: string): MappingEntry[] {
+  return entriesOf(mapping).filter((entry) => entry.node === node);
+}
+
+/** Of all nodes; entries that cannot be read mean nothing. */
+export function entriesOf({ type, map }: Mapping): MappingEntry[] {
   return map.flatMap((text) => {
     try {
-      const entry = readEntry(type, text);
-      return entry.node === node ? [entry] : [];
+      return [readEntry(type, text)];
     } catch {
       return []; // written by a version that knew more keys
     }

@@ -85,13 +85,20 @@ export function refuseClaimedStorage(
   definition: StorageDefinition,
   dataDir: string,
   all: readonly StorageDefinition[],
+  /** Directories of its nodes that guests have, and could put links into. */
+  mapped: readonly ClaimedPath[] = [],
 ): void {
   const root = storagePath(definition);
   if (root === undefined) return;
   const subject = `storage '${definition.storage}'`;
+  refuseClaimed(
+    subject,
+    root,
+    mapped.filter(({ path }) => overlapOf(root, path) !== "holds"),
+  );
   if (!ownStorageFolders(dataDir).includes(root)) refuseClaimed(subject, root, hostPaths(dataDir));
   const folders = storageFolders(definition);
-  const others = besides(definition, all).flatMap(claimedBy);
+  const others = [...besides(definition, all).flatMap(claimedBy), ...mapped];
   for (const { path } of folders) refuseClaimed(subject, path, others);
   for (const [at, { type, path }] of folders.entries()) {
     const inside = folders.slice(at + 1).find((other) => overlapOf(path, other.path) !== undefined);
@@ -124,6 +131,10 @@ export function claimedError(
 }
 
 function joined(root: string, folder: string): string {
-  const parts = `${root}/${folder}`.split("/").filter((part) => part !== "" && part !== ".");
+  return plainPath(`${root}/${folder}`);
+}
+
+export function plainPath(path: string): string {
+  const parts = path.split("/").filter((part) => part !== "" && part !== ".");
   return `/${parts.join("/")}`;
 }

@@ -1,5 +1,5 @@
-// Refuses directories that are, hold or lie in what is not to be had: the system's folders, the data directory, and where
-// storages keep their volumes. Asked when a directory is defined and again at every use, because a link or a mount can
+// Refuses directories that are, hold or lie in what is not to be had: the system's folders, the data directory, where
+// storages keep their volumes, and for storages what guests have as mapped directories. Asked when a directory is defined and again at every use, because a link or a mount can
 // have come meanwhile.
 import { readFile } from "node:fs/promises";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
@@ -17,12 +17,22 @@ import {
   storageFolders,
   type ClaimedPath,
 } from "@gpve/domain/storage/protected-paths.ts";
-import { parseMounts, placeOf, placesOverlap, type Mount, type Place } from "./real-place.ts";
+import {
+  parseMounts,
+  placeOf,
+  placesOverlap,
+  spotsOverlap,
+  type Mount,
+  type Place,
+  type Spot,
+} from "./real-place.ts";
 
 export interface PathGuardDeps {
   readonly node: string;
   readonly dataDir: string;
   readonly storages: () => readonly StorageDefinition[];
+  /** Directories of this node that guests have. */
+  readonly mapped?: () => readonly ClaimedPath[];
   /** The text of /proc/self/mountinfo. */
   readonly mounts?: () => Promise<string>;
 }
@@ -67,23 +77,30 @@ export class PathGuard {
     const root = storagePath(definition);
     if (root === undefined) return;
     const others = storages().filter((each) => servesNode(each, node));
-    refuseClaimedStorage(definition, dataDir, others);
+    const mapped = this.#deps.mapped?.() ?? [];
+    refuseClaimedStorage(definition, dataDir, others, mapped);
     const { mounts, claimed } = await this.#hostPlaces();
     const subject = `storage '${definition.storage}'`;
     const place = await placeOf(root, mounts);
     const isOwn = await this.#isOwnStorage(place.path);
     if (!isOwn) refusePlace(subject, root, place, claimed);
-    const taken = await Promise.all(
-      besides(definition, others)
-        .flatMap(claimedBy)
-        .map(async (each) => ({ ...each, place: await placeOf(each.path, mounts) })),
+    const shared = await placed(mapped, mounts);
+    // A directory beside the storage's folders does it no harm, one that it lies in does.
+    refusePlace(
+      subject,
+      root,
+      place,
+      shared.filter((each) => placesOverlap(place, each.place) !== "holds"),
     );
+    const taken = await placed(besides(definition, others).flatMap(claimedBy), mounts);
     for (const folder of storageFolders(definition)) {
       const real = await placeOf(folder.path, mounts);
-      // What lies in the storage's own directory was judged with it.
-      if (!isBelow(real.path, place.path) || real.spots[0]?.device !== place.spots[0]?.device)
+      // What lies in the storage's own directory was judged with it; gpve's own storages are judged by mounts alone.
+      if (real.path !== place.path && !isBelow(real.path, place.path))
         refusePlace(subject, folder.path, real, claimed);
-      const isPlain = real.path === folder.path && when === "used";
+      else if (isOwn) refuseMounted(subject, folder.path, place, real, claimed);
+      refusePlace(subject, folder.path, real, shared);
+      const isPlain = when === "used" && real.path === folder.path && foreignSpots(real, place).length === 0;
       refusePlace(
         subject,
         folder.path,
@@ -98,8 +115,14 @@ export class PathGuard {
     const { mounts, claimed } = await this.#hostPlaces();
     const place = await placeOf(path, mounts);
     refusePlace(subject, path, place, claimed);
-    for (const each of this.#deps.storages().flatMap(claimedBy))
-      refusePlace(subject, path, place, [{ ...each, place: await placeOf(each.path, mounts) }]);
+    const { storages, node } = this.#deps;
+    const here = storages().filter((each) => servesNode(each, node));
+    refusePlace(subject, path, place, await placed(here.flatMap(claimedBy), mounts));
+    // Inside a storage's directory, beside its folders, is room for others; around it is not.
+    const roots = (await placed(here.flatMap(rootOf), mounts)).filter(
+      (each) => placesOverlap(place, each.place) !== "lies in",
+    );
+    refusePlace(subject, path, place, roots);
   }
 
   async #isOwnStorage(real: string): Promise<boolean> {
@@ -114,24 +137,56 @@ export class PathGuard {
     const text = await read();
     const mounts = parseMounts(text);
     if (this.#host?.mounts !== text) {
-      const places = await Promise.all(
-        hostPaths(this.#deps.dataDir).map(async (each) => ({
-          ...each,
-          place: await placeOf(each.path, mounts),
-        })),
-      );
+      const places = await placed(hostPaths(this.#deps.dataDir), mounts);
       this.#host = { mounts: text, places };
     }
     return { mounts, claimed: this.#host.places };
   }
 }
 
+function placed(claims: readonly ClaimedPath[], mounts: readonly Mount[]): Promise<ClaimedPlace[]> {
+  return Promise.all(claims.map(async (each) => ({ ...each, place: await placeOf(each.path, mounts) })));
+}
+
+function rootOf(definition: StorageDefinition): readonly ClaimedPath[] {
+  const path = storagePath(definition);
+  return path === undefined ? [] : [{ path, owner: `the directory of storage '${definition.storage}'` }];
+}
+
+/** What is mounted in a storage's directory, and so is not a part of it, may be of another disk but nothing claimed. */
+function refuseMounted(
+  subject: string,
+  path: string,
+  root: Place,
+  folder: Place,
+  claimed: readonly ClaimedPlace[],
+): void {
+  refuseKernel(subject, path, folder.fsType);
+  const foreign = foreignSpots(folder, root);
+  for (const each of claimed) {
+    const [at] = each.place.spots;
+    const overlap = at === undefined ? undefined : spotsOverlap(foreign, at);
+    if (overlap !== undefined) throw claimedError(subject, path, overlap, each);
+  }
+}
+
+/** Those of a folder that are no part of the directory it lies in, but mounted there. */
+function foreignSpots({ spots }: Place, { spots: [own] }: Place): readonly Spot[] {
+  const isPart = ({ device, path }: Spot): boolean =>
+    own?.device === device && (path === own.path || isBelow(path, own.path));
+  return spots.filter((spot) => !isPart(spot));
+}
+
+function refuseKernel(subject: string, named: string, fsType: string): void {
+  if (!KERNEL_FILE_SYSTEMS.has(fsType)) return;
+  throw storageRefused(
+    `${subject} cannot use ${named}: it lies on a file system of the kernel (${fsType}); choose a directory of a disk`,
+  );
+}
+
 function refusePlace(subject: string, path: string, place: Place, claimed: readonly ClaimedPlace[]): void {
   const named = place.path === path ? path : `${path} (which really is ${place.path})`;
-  if (KERNEL_FILE_SYSTEMS.has(place.fsType))
-    throw storageRefused(
-      `${subject} cannot use ${named}: it lies on a file system of the kernel (${place.fsType}); choose a directory of a disk`,
-    );
+  refuseKernel(subject, named, place.fsType);
   for (const each of claimed) {
     const overlap = placesOverlap(place, each.place);
     if (overlap !== undefined) throw claimedError(subject, named, overlap, each);

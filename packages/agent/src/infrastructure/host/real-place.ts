@@ -1,4 +1,5 @@
 // Where a path really leads: links followed, and bind mounts seen through by the file system that lies behind them.
+import { statSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { isBelow, overlapOf, type Overlap } from "@gpve/domain/storage/protected-paths.ts";
@@ -17,7 +18,14 @@ export interface Place {
   readonly path: string;
   readonly fsType: string;
   /** The same place as its file system names it, and what is mounted below it. */
-  readonly spots: readonly { readonly device: string; readonly path: string }[];
+  readonly spots: readonly Spot[];
+}
+
+export interface Spot {
+  readonly device: string;
+  readonly path: string;
+  /** Where it is mounted; not of the place itself. */
+  readonly point?: string;
 }
 
 /** The text of /proc/self/mountinfo. */
@@ -45,7 +53,7 @@ export async function placeOf(path: string, mounts: readonly Mount[]): Promise<P
     fsType: own?.fsType ?? "",
     spots: [
       ...(own === undefined ? [] : [{ device: own.device, path: inside(own, real) }]),
-      ...below.map(({ device, root }) => ({ device, path: root })),
+      ...below.map(({ device, root, point }) => ({ device, path: root, point })),
     ],
   };
 }
@@ -54,14 +62,29 @@ export async function placeOf(path: string, mounts: readonly Mount[]): Promise<P
 export function placesOverlap(place: Place, other: Place): Overlap | undefined {
   const byName = overlapOf(place.path, other.path);
   if (byName !== undefined) return byName;
-  const [at] = other.spots;
-  if (at === undefined) return undefined;
-  for (const [index, spot] of place.spots.entries()) {
-    if (spot.device !== at.device) continue;
-    const overlap = overlapOf(spot.path, at.path);
-    if (overlap !== undefined) return index === 0 ? overlap : "holds";
+  for (const at of other.spots) {
+    const overlap = spotsOverlap(place.spots, at);
+    if (overlap === undefined) continue;
+    if (at.point === undefined) return overlap;
+    // Only a part of the other place is here: what is mounted inside it.
+    if (overlap !== "holds") return "lies in";
+    if (!isSingleFile(at.point)) return overlap;
   }
   return undefined;
+}
+
+/** How some of a place's spots overlap another spot. */
+export function spotsOverlap(spots: readonly Spot[], at: Spot): Overlap | undefined {
+  for (const { device, path, point } of spots) {
+    const overlap = device === at.device ? overlapOf(path, at.path) : undefined;
+    if (overlap !== undefined) return point === undefined ? overlap : "holds";
+  }
+  return undefined;
+}
+
+/** Container runtimes mount single files of a disk into /etc: the disk is no part of /etc by that. */
+function isSingleFile(point: string): boolean {
+  return statSync(point, { throwIfNoEntry: false })?.isDirectory() === false;
 }
 
 /** What is not there yet lies where its parent does. */

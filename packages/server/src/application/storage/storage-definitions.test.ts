@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import type { AclEntry } from "@gpve/domain/access/types.ts";
+import { mappingCollection, mappingKey, newMapping } from "@gpve/domain/mapping/mapping.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { createStorageHandlers } from "../../presentation/http/storage/storage-handlers.ts";
 import { MemoryRecords } from "../../testing/memory-records.ts";
@@ -45,6 +46,23 @@ describe("storage definitions of a cluster", () => {
     );
     await storages.remove("d1");
     expect(() => storages.get("d1")).toThrow("storage 'd1' does not exist");
+  });
+
+  it("are in no directory that guests of their nodes have", async () => {
+    const share = newMapping("dir", "share", { map: ["node=n1,path=/srv/share/"] });
+    await records.transact((tx) => tx.put(mappingCollection, mappingKey("dir", "share"), share));
+    const owner = "which guests have as directory mapping 'share'";
+    for (const options of [
+      { path: "/srv/share" },
+      { path: "/srv/share/inside" },
+      { path: "/srv", content: "iso", "content-dirs": "iso=share" },
+    ])
+      await expect(storages.create("d1", "dir", options)).rejects.toThrow(owner);
+    await storages.create("d1", "dir", { path: "/srv/share/inside", nodes: "n2" });
+    await expect(
+      storages.update("d1", { set: { nodes: "n1,n2" }, delete: undefined, digest: undefined }),
+    ).rejects.toThrow(owner);
+    await storages.create("d2", "dir", { path: "/srv", content: "iso" });
   });
 
   it("speak PVE's words when refused", async () => {

@@ -1,5 +1,7 @@
 // The cluster's storage definitions: create, change, remove, show.
 import { createHash } from "node:crypto";
+import { mappedDirectories } from "@gpve/domain/mapping/mapped-directories.ts";
+import { mappingCollection, type Mapping } from "@gpve/domain/mapping/mapping.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import {
   changedStorageDefinition,
@@ -9,6 +11,7 @@ import {
   isDisabled,
   isShared,
   newStorageDefinition,
+  servesNode,
   splitStorageList,
   storageCollection,
   type StorageDefinition,
@@ -75,11 +78,11 @@ export class StorageDefinitions {
     const definition = newStorageDefinition(storage, type, given(options));
     return prefixed("create storage failed", async () => {
       requireUndefined(storage, this.#records.collection(storageCollection).get(storage));
-      refuseClaimedStorage(definition, this.#dataDir, this.definitions());
+      this.#refuseClaimed(definition, this.definitions(), this.#records.collection(mappingCollection).list());
       await attempt(definition);
       return this.#records.transact((tx) => {
         requireUndefined(storage, tx.get(storageCollection, storage));
-        refuseClaimedStorage(definition, this.#dataDir, tx.list(storageCollection).map(valueOf));
+        this.#refuseClaimed(definition, tx.list(storageCollection).map(valueOf), tx.list(mappingCollection));
         tx.put(storageCollection, storage, definition);
         return { storage, type };
       });
@@ -110,11 +113,24 @@ export class StorageDefinitions {
         if (before === undefined) throw noSuchStorage(storage);
         const after = changed(before);
         // What was there before may be worse, and must still be possible to switch off.
-        if (isElsewhere(before, after)) refuseClaimedStorage(after, this.#dataDir, entries.map(valueOf));
+        if (isElsewhere(before, after))
+          this.#refuseClaimed(after, entries.map(valueOf), tx.list(mappingCollection));
         tx.put(storageCollection, storage, after);
         return { storage, type: before.type };
       });
     });
+  }
+
+  #refuseClaimed(
+    definition: StorageDefinition,
+    storages: readonly StorageDefinition[],
+    mappings: readonly { readonly value: Mapping }[],
+  ): void {
+    const mapped = mappedDirectories(
+      mappings.map(({ value }) => value),
+      (node) => servesNode(definition, node),
+    );
+    refuseClaimedStorage(definition, this.#dataDir, storages, mapped);
   }
 
   /** The files stay; only the definition and the rights on it go. */
