@@ -4,6 +4,7 @@ import { type ConfigInputs, configInputs } from "../config/inputs.ts";
 import { contracts } from "../contract/contracts.ts";
 import { schematicId } from "../image/schematic.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
+import { type Machine, machinesOf } from "./machines.ts";
 import type { Cluster } from "./parse-cluster.ts";
 
 /** `extensions` are those of the machine's pool beside the cluster's own. */
@@ -11,23 +12,22 @@ export function clusterInputs(
   cluster: Cluster,
   secrets: SecretsBundle,
   extensions: readonly string[] = [],
+  machines: readonly Machine[] = machinesOf(cluster),
 ): ConfigInputs {
   const { network, endpoint, talos, addons } = cluster;
-  const workers = cluster.pools.reduce((sum, pool) => sum + pool.count, 0);
-  const host = endpointAddress(cluster);
+  const host = endpointAddress(cluster, machines);
   return configInputs({
     contract: contracts[cluster.versions.contract],
     secrets,
     clusterName: cluster.metadata.name,
-    endpoint: `https://${isIPv6(host) ? `[${host}]` : host}:${endpoint.port}`,
+    endpoint: endpointUrl(cluster, machines),
     kubernetesVersion: cluster.versions.kubernetes,
     dnsDomain: network.dnsDomain,
     podSubnets: network.podCIDRs,
     serviceSubnets: network.serviceCIDRs,
     // The host of the endpoint is no name of the machines' own API by itself.
     extraSans: [...new Set([host, ...endpoint.extraSANs])],
-    // Without workers nothing could run anywhere else.
-    allowSchedulingOnControlPlanes: cluster.controlPlane.schedulable || workers === 0,
+    allowSchedulingOnControlPlanes: schedulesOnControlPlanes(cluster),
     installImage: installerImage(cluster, extensions),
     // Cilium comes as an add-on and does kube-proxy's work.
     cni: addons.cni.type === "flannel" ? { type: "flannel" } : { type: "none" },
@@ -52,7 +52,17 @@ export function installerImage(
   return `${host}/${image.platform}-installer${image.secureboot ? "-secureboot" : ""}/${id}:${version}`;
 }
 
-/** One of the three is there: cluster-rules.ts has seen to it. */
-function endpointAddress({ endpoint }: Pick<Cluster, "endpoint">): string {
-  return endpoint.vip ?? endpoint.loadBalancer?.address ?? endpoint.dns ?? "";
+/** Without workers nothing could run anywhere else. */
+export function schedulesOnControlPlanes({ controlPlane, pools }: Cluster): boolean {
+  return controlPlane.schedulable || pools.every(({ count }) => count === 0);
+}
+
+export function endpointUrl(cluster: Cluster, machines: readonly Machine[]): string {
+  const host = endpointAddress(cluster, machines);
+  return `https://${isIPv6(host) ? `[${host}]` : host}:${cluster.endpoint.port}`;
+}
+
+/** Without any of the three there is a single control plane: cluster-rules.ts has seen to it. */
+function endpointAddress({ endpoint }: Pick<Cluster, "endpoint">, machines: readonly Machine[]): string {
+  return endpoint.vip ?? endpoint.loadBalancer?.address ?? endpoint.dns ?? machines[0]?.addresses[0] ?? "";
 }

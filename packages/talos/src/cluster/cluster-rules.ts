@@ -1,8 +1,9 @@
 // What a schema cannot say: values that do not go together.
 import { contractOf } from "../contract/contracts.ts";
 import { checkKubernetesVersion } from "../contract/kubernetes-versions.ts";
+import type { FindingId } from "../findings/catalogue.ts";
 import type { ClusterFile } from "./cluster-schema.ts";
-import { contains, isNetwork, overlap } from "./networks.ts";
+import { canonicalAddress, contains, isNetwork, overlap } from "./networks.ts";
 import type { Problem } from "./problem.ts";
 
 type Rule = (cluster: ClusterFile) => readonly Problem[];
@@ -11,30 +12,48 @@ export function clusterProblems(cluster: ClusterFile): readonly Problem[] {
   return rules.flatMap((rule) => rule(cluster));
 }
 
-const problem = (message: string, ...path: readonly (string | number)[]): Problem => ({ path, message });
-const attempt = (action: () => unknown, ...path: readonly string[]): readonly Problem[] => {
+const problem = (id: FindingId, message: string, ...path: readonly (string | number)[]): Problem => ({
+  id,
+  path,
+  message,
+});
+const attempt = (id: FindingId, action: () => unknown, ...path: readonly string[]): readonly Problem[] => {
   try {
     action();
     return [];
   } catch (err) {
-    return [problem(`cannot be used: ${(err as Error).message}`, ...path)];
+    return [problem(id, `cannot be used: ${(err as Error).message}`, ...path)];
   }
 };
 
 const versions: Rule = ({ versions: { talos, kubernetes, contract } }) => {
   const unknown = [
-    ...attempt(() => contractOf(talos), "versions", "talos"),
-    ...(contract === undefined ? [] : attempt(() => contractOf(contract), "versions", "contract")),
+    ...attempt("talos-version", () => contractOf(talos), "versions", "talos"),
+    ...(contract === undefined
+      ? []
+      : attempt("talos-version", () => contractOf(contract), "versions", "contract")),
   ];
   if (unknown.length > 0) return unknown;
   const newest = contractOf(talos).name;
   // Older contracts stay valid on newer machines; the names sort as the versions do.
   if (contract !== undefined && contract > newest) {
-    return [problem(`is newer than Talos ${talos}, which knows ${newest}`, "versions", "contract")];
+    return [
+      problem(
+        "contract-newer",
+        `is newer than Talos ${talos}, which knows ${newest}`,
+        "versions",
+        "contract",
+      ),
+    ];
   }
   return kubernetes === undefined
     ? []
-    : attempt(() => checkKubernetesVersion(newest, kubernetes), "versions", "kubernetes");
+    : attempt(
+        "kubernetes-version",
+        () => checkKubernetesVersion(newest, kubernetes),
+        "versions",
+        "kubernetes",
+      );
 };
 
 const quorum: Rule = ({ controlPlane: { count } }) =>
@@ -42,31 +61,90 @@ const quorum: Rule = ({ controlPlane: { count } }) =>
     ? []
     : [
         problem(
+          "control-planes-even",
           `is ${count}: an even number of etcd members is lost as easily as one less; use 1, 3 or 5`,
           "controlPlane",
           "count",
         ),
       ];
 
-const oneEndpoint: Rule = ({ endpoint }) => {
+const oneEndpoint: Rule = ({ endpoint, controlPlane }) => {
   const given = (["vip", "loadBalancer", "dns"] as const).filter((key) => endpoint[key] !== undefined);
-  return given.length === 1 ? [] : [problem("needs exactly one of vip, loadBalancer and dns", "endpoint")];
+  // A single control plane is reached by its own address.
+  if (given.length === 1 || (given.length === 0 && controlPlane.count === 1)) return [];
+  return [problem("endpoint-ambiguous", "needs exactly one of vip, loadBalancer and dns", "endpoint")];
 };
 
 const addresses: Rule = ({ network, endpoint, nodes }) => {
   const nodeNetworks = [network.nodeCIDR, ...(network.nodeCIDR6 === null ? [] : [network.nodeCIDR6])];
   const isInside = (address: string): boolean => nodeNetworks.some((cidr) => contains(cidr, address));
   const where = nodeNetworks.join(" or ");
-  const inside = (address: string | undefined, ...path: readonly string[]): readonly Problem[] =>
+  const inside = (
+    id: FindingId,
+    address: string | undefined,
+    ...path: readonly string[]
+  ): readonly Problem[] =>
     address === undefined || isInside(address)
       ? []
-      : [problem(`is outside the machines' network ${where}`, ...path)];
+      : [problem(id, `is outside the machines' network ${where}`, ...path)];
   return [
-    ...inside(network.gateway, "network", "gateway"),
-    ...inside(endpoint.vip, "endpoint", "vip"),
-    ...Object.entries(nodes).flatMap(([name, { ip }]) => inside(ip, "nodes", name, "ip")),
-    ...(endpoint.vip !== undefined && endpoint.vip === network.gateway
-      ? [problem("is the gateway's address", "endpoint", "vip")]
+    ...inside("address-outside-network", network.gateway, "network", "gateway"),
+    ...inside("vip-outside-network", endpoint.vip, "endpoint", "vip"),
+    ...Object.entries(nodes).flatMap(([name, { ip }]) =>
+      inside("address-outside-network", ip, "nodes", name, "ip"),
+    ),
+  ];
+};
+
+const addressesOnce: Rule = ({ network, endpoint, nodes }) => {
+  const owners = new Map([[canonicalAddress(network.gateway), "the gateway's"]]);
+  const problems: Problem[] = [];
+  const claim = (address: string | undefined, owner: string, ...path: readonly string[]): void => {
+    if (address === undefined) return;
+    const other = owners.get(canonicalAddress(address));
+    if (other === undefined) owners.set(canonicalAddress(address), owner);
+    else problems.push(problem("address-twice", `is ${other} address`, ...path));
+  };
+  claim(endpoint.vip, "the VIP's", "endpoint", "vip");
+  for (const [name, { ip }] of Object.entries(nodes)) claim(ip, `${name}'s`, "nodes", name, "ip");
+  return problems;
+};
+
+const idsOnce: Rule = ({ nodes }) => {
+  const owners = new Map<number, string>();
+  return Object.entries(nodes).flatMap(([name, { vmid }]) => {
+    if (vmid === undefined) return [];
+    const other = owners.get(vmid);
+    owners.set(vmid, name);
+    return other === undefined ? [] : [problem("vmid-twice", `is ${other}'s`, "nodes", name, "vmid")];
+  });
+};
+
+const hosts: Rule = ({ providers, nodes, placement, controlPlane }) => {
+  const known = providers.flatMap((provider) => provider.nodes);
+  return [
+    ...Object.entries(nodes).flatMap(([name, { host }]) =>
+      host === undefined || known.includes(host)
+        ? []
+        : [
+            problem(
+              "host-unknown",
+              `is no node of a provider; they list ${known.join(", ")}`,
+              "nodes",
+              name,
+              "host",
+            ),
+          ],
+    ),
+    ...(placement.spread === "required" && controlPlane.count > known.length
+      ? [
+          problem(
+            "spread-impossible",
+            `is required, but ${controlPlane.count} control planes have ${known.length} nodes`,
+            "placement",
+            "spread",
+          ),
+        ]
       : []),
   ];
 };
@@ -78,10 +156,12 @@ const networks: Rule = ({ network }) => {
     ...network.podCIDRs.map((cidr, index) => ({ path: ["network", "podCIDRs", index], cidr })),
     ...network.serviceCIDRs.map((cidr, index) => ({ path: ["network", "serviceCIDRs", index], cidr })),
   ];
-  return all.flatMap(({ path, cidr }, index) => {
-    if (!isNetwork(cidr)) return [{ path, message: "is no network" }];
+  return all.flatMap(({ path, cidr }, index): readonly Problem[] => {
+    if (!isNetwork(cidr)) return [{ id: "network-invalid", path, message: "is no network" }];
     const other = all.slice(0, index).find((earlier) => overlap(earlier.cidr, cidr));
-    return other === undefined ? [] : [{ path, message: `overlaps ${other.path.join(".")} (${other.cidr})` }];
+    return other === undefined
+      ? []
+      : [{ id: "networks-overlap", path, message: `overlaps ${other.path.join(".")} (${other.cidr})` }];
   });
 };
 
@@ -91,9 +171,9 @@ const vmidRanges: Rule = ({ vmids }) => {
     return { key, from, to };
   });
   return ranges.flatMap(({ key, from, to }, index) => {
-    if (from > to) return [problem("ends before it begins", "vmids", key)];
+    if (from > to) return [problem("vmid-ranges", "ends before it begins", "vmids", key)];
     const other = ranges.slice(0, index).find((earlier) => earlier.from <= to && from <= earlier.to);
-    return other === undefined ? [] : [problem(`overlaps vmids.${other.key}`, "vmids", key)];
+    return other === undefined ? [] : [problem("vmid-ranges", `overlaps vmids.${other.key}`, "vmids", key)];
   });
 };
 
@@ -101,7 +181,7 @@ const names: Rule = ({ metadata, controlPlane, pools, providers, nodes }) => {
   const twice = (list: readonly { readonly name: string }[], key: string): readonly Problem[] =>
     list.flatMap(({ name }, index) =>
       list.findIndex((other) => other.name === name) < index
-        ? [problem(`${name} is there twice`, key, index, "name")]
+        ? [problem("names-clash", `${name} is there twice`, key, index, "name")]
         : [],
     );
   const counts = [{ name: "cp", count: controlPlane.count }, ...pools];
@@ -116,12 +196,15 @@ const names: Rule = ({ metadata, controlPlane, pools, providers, nodes }) => {
     ...twice(pools, "pools"),
     ...twice(providers, "providers"),
     ...pools.flatMap(({ name }, index) =>
-      name === "cp" ? [problem("cp is the name of the control planes", "pools", index, "name")] : [],
+      name === "cp"
+        ? [problem("names-clash", "cp is the name of the control planes", "pools", index, "name")]
+        : [],
     ),
     ...Object.keys(nodes)
       .filter((name) => !isMachine(name))
       .map((name) =>
         problem(
+          "node-unknown",
           `is no machine of this cluster; they are called ${metadata.name}-cp-1 and the like`,
           "nodes",
           name,
@@ -136,10 +219,26 @@ const providerAccess: Rule = ({ providers }) =>
       ? []
       : [
           ...(endpoint === undefined
-            ? [problem(`is missing: ${type} is reached over the network`, "providers", index, "endpoint")]
+            ? [
+                problem(
+                  "provider-incomplete",
+                  `is missing: ${type} is reached over the network`,
+                  "providers",
+                  index,
+                  "endpoint",
+                ),
+              ]
             : []),
           ...(tokenRef === undefined
-            ? [problem(`is missing: ${type} asks for a token`, "providers", index, "tokenRef")]
+            ? [
+                problem(
+                  "provider-incomplete",
+                  `is missing: ${type} asks for a token`,
+                  "providers",
+                  index,
+                  "tokenRef",
+                ),
+              ]
             : []),
         ],
   );
@@ -149,6 +248,9 @@ const rules: readonly Rule[] = [
   quorum,
   oneEndpoint,
   addresses,
+  addressesOnce,
+  idsOnce,
+  hosts,
   networks,
   vmidRanges,
   names,

@@ -1,9 +1,9 @@
 // cluster.yaml as a schema: the validator, the type and what editors are given.
 import { type Static, Type } from "typebox";
-import { endpoint, image, network, placement, provider, vmids } from "./infrastructure-schema.ts";
+import { endpoint, image, network, placement, provider, templates, vmids } from "./infrastructure-schema.ts";
 import { controlPlane, node, pool } from "./machine-schema.ts";
 import { addons, backup, protect, secrets, talos } from "./operations-schema.ts";
-import { label, list, section, stringMap, version } from "./schema-parts.ts";
+import { label, list, section, stringMap, tags, version } from "./schema-parts.ts";
 
 export const clusterSchema = section(
   {
@@ -26,6 +26,8 @@ export const clusterSchema = section(
     network,
     endpoint,
     vmids,
+    templates,
+    tags: tags(),
     controlPlane,
     pools: list(pool),
     nodes: Type.Record(Type.String(), node, { default: {} }),

@@ -12,6 +12,7 @@ import {
   orNull,
   plainText,
   section,
+  tags,
 } from "./schema-parts.ts";
 
 export const image = defaultSection(
@@ -116,4 +117,14 @@ export const endpoint = section(
 export const vmids = defaultSection(
   { template: idRange("9000-9099"), controlPlane: idRange("2000-2999"), worker: idRange("3000-3999") },
   "VMIDs, apart for templates and roles",
+);
+
+export const templates = defaultSection(
+  {
+    controlPlane: orNull(Type.Integer({ minimum: 100, maximum: 999_999_999 })),
+    worker: orNull(Type.Integer({ minimum: 100, maximum: 999_999_999 })),
+    nodes: list(plainText()),
+    tags: tags(),
+  },
+  "where templates lie and under which VMIDs; without, the first free ones of vmids.template",
 );

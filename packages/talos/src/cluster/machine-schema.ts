@@ -14,6 +14,7 @@ import {
   plainText,
   section,
   stringMap,
+  tags,
 } from "./schema-parts.ts";
 
 const machineKeys = (cores: number, memoryMiB: number, diskGiB: number) => ({
@@ -49,6 +50,7 @@ export const pool = section(
     machine: machine(4, 8192, 80),
     labels: stringMap(),
     taints: stringMap(),
+    tags: tags(),
     arch: orNull(Type.Enum(["amd64", "arm64"])),
     extensions: list(plainText()),
     patches: patches(),
@@ -82,6 +84,7 @@ export const node = section(
   {
     host: Type.Optional(plainText()),
     ip: Type.Optional(address()),
+    vmid: Type.Optional(Type.Integer({ minimum: 100, maximum: 999_999_999 })),
     mac: orNull(Type.String({ pattern: "^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$" })),
     machine: Type.Optional(overridesOf(machineKeys(1, 1024, 6))),
     patches: patches(),

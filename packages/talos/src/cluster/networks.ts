@@ -1,4 +1,4 @@
-// Addresses and networks, as far as checks need them.
+// Addresses and networks, as far as checks and plans need them.
 import { BlockList, isIP } from "node:net";
 
 /** False for text that is no network. */
@@ -19,4 +19,53 @@ export function contains(cidr: string, address: string): boolean {
 
 export function overlap(a: string, b: string): boolean {
   return contains(a, b.split("/")[0] ?? "") || contains(b, a.split("/")[0] ?? "");
+}
+
+/** The number behind "/". */
+export function prefixLength(cidr: string): number {
+  return Number(cidr.split("/")[1]);
+}
+
+/** The address at this distance from the network's first; undefined when a machine cannot have it. */
+export function addressAt(cidr: string, offset: number): string | undefined {
+  const [base = ""] = cidr.split("/");
+  const isV4 = isIP(base) === 4;
+  const hostBits = BigInt((isV4 ? 32 : 128) - prefixLength(cidr));
+  const size = 1n << hostBits;
+  // The last address of an IPv4 network reaches all of it.
+  const usable = isV4 && hostBits > 1n ? size - 1n : size;
+  if (offset < 1 || BigInt(offset) >= usable) return undefined;
+  const start = (numberOf(base) >> hostBits) << hostBits;
+  return isV4 ? textOfV4(start + BigInt(offset)) : textOfV6(start + BigInt(offset));
+}
+
+/** One spelling of an address, to compare by. */
+export function canonicalAddress(address: string): string {
+  return isIP(address) === 6 ? textOfV6(numberOf(address)) : address;
+}
+
+function numberOf(address: string): bigint {
+  if (isIP(address) === 4) {
+    return address.split(".").reduce((sum, part) => sum * 256n + BigInt(part), 0n);
+  }
+  // The URL parser writes IPv6 in its shortest form, without an IPv4 tail.
+  const short = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const [head = "", tail] = short.split("::");
+  const groups = (text: string): string[] => (text === "" ? [] : text.split(":"));
+  const before = groups(head);
+  const after = tail === undefined ? [] : groups(tail);
+  const zeros = Array.from({ length: 8 - before.length - after.length }, () => "0");
+  return [...before, ...zeros, ...after].reduce(
+    (sum, group) => sum * 65_536n + BigInt(Number.parseInt(group, 16)),
+    0n,
+  );
+}
+
+function textOfV4(value: bigint): string {
+  return [24n, 16n, 8n, 0n].map((shift) => String((value >> shift) & 255n)).join(".");
+}
+
+function textOfV6(value: bigint): string {
+  const groups = Array.from({ length: 8 }, (_, at) => (value >> BigInt(112 - 16 * at)) & 65_535n);
+  return new URL(`http://[${groups.map((group) => group.toString(16)).join(":")}]`).hostname.slice(1, -1);
 }

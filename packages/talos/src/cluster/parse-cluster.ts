@@ -1,10 +1,13 @@
 // cluster.yaml from text to a checked value with defaults. All problems are told at once, each with its line.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { type Document, isMap, isNode, isSeq, LineCounter, parseDocument } from "yaml";
 import { contractOf, type ContractName } from "../contract/contracts.ts";
 import { kubernetesRanges } from "../contract/kubernetes-versions.ts";
+import type { FindingId } from "../findings/catalogue.ts";
 import { clusterProblems } from "./cluster-rules.ts";
 import type { ClusterFile } from "./cluster-schema.ts";
+import { type Environment, fillEnvironment } from "./environment.ts";
+import { machinesOf } from "./machines.ts";
 import type { Problem } from "./problem.ts";
 import { schemaProblems } from "./schema-problems.ts";
 
@@ -12,28 +15,87 @@ export interface Cluster extends ClusterFile {
   readonly versions: { readonly talos: string; readonly kubernetes: string; readonly contract: ContractName };
 }
 
-/** `file` names the text in errors. */
-export function parseCluster(text: string, file: string): Cluster {
+export interface PlacedProblem {
+  readonly id: FindingId;
+  readonly line: number;
+  /** "network.gateway"; "the file" for the whole of it. */
+  readonly key: string;
+  readonly message: string;
+}
+
+export type ReadCluster =
+  | { readonly cluster: Cluster }
+  | { readonly cluster: undefined; readonly problems: readonly PlacedProblem[] };
+
+/** As `readCluster`; `file` names the text in the error. */
+export function parseCluster(text: string, file: string, env: Environment = {}): Cluster {
+  const read = readCluster(text, env);
+  if (read.cluster !== undefined) return read.cluster;
+  const { problems } = read;
+  throw new AppError("config.invalid", problems.map((problem) => problemText(problem, file)).join("\n"), {
+    errors: Object.fromEntries(problems.map(({ key, message }) => [key, message])),
+    data: { problems },
+  });
+}
+
+export function problemText({ line, key, message }: PlacedProblem, file: string): string {
+  return key === "" ? `${file}:${line}: ${message}` : `${file}:${line}: ${key} ${message}`;
+}
+
+export function readCluster(text: string, env: Environment = {}): ReadCluster {
   const lines = new LineCounter();
-  const document = parseDocument(text, { prettyErrors: false, logLevel: "silent", lineCounter: lines });
-  const at = (offset: number): string => `${file}:${lines.linePos(offset).line}`;
+  const document: Document = parseDocument(text, {
+    prettyErrors: false,
+    logLevel: "silent",
+    lineCounter: lines,
+  });
+  const lineOf = (offset: number): number => lines.linePos(offset).line;
   const [broken] = document.errors;
   if (broken !== undefined) {
-    throw new AppError("config.invalid", `${at(broken.pos[0])}: no YAML: ${broken.message}`);
+    const message = `no YAML: ${broken.message}`;
+    return {
+      cluster: undefined,
+      problems: [{ id: "yaml-broken", line: lineOf(broken.pos[0]), key: "", message }],
+    };
   }
+  const fromEnvironment = fillEnvironment(document, env);
   const value: unknown = document.toJS({ maxAliasCount: 100 });
-  const fromSchema = schemaProblems(value);
-  const problems = fromSchema.length > 0 ? fromSchema : clusterProblems(value as ClusterFile);
-  if (problems.length > 0) {
-    const texts = problems.map(({ path, message }) => {
-      const name = path.length === 0 ? "the file" : path.join(".");
-      return { name, message, text: `${at(offsetOf(document, path))}: ${name} ${message}` };
-    });
-    throw new AppError("config.invalid", texts.map(({ text: line }) => line).join("\n"), {
-      errors: Object.fromEntries(texts.map(({ name, message }) => [name, message])),
-    });
+  const found = firstOf(
+    () => fromEnvironment,
+    () => schemaProblems(value),
+    () => clusterProblems(value as ClusterFile),
+    () => allocationProblems(withVersions(value as ClusterFile)),
+  );
+  if (found.length === 0) return { cluster: withVersions(value as ClusterFile) };
+  const problems = found.map(({ id, path, message }) => ({
+    id,
+    line: lineOf(offsetOf(document, path)),
+    key: path.length === 0 ? "the file" : path.join("."),
+    message,
+  }));
+  return { cluster: undefined, problems };
+}
+
+/** Later checks rely on what earlier ones have seen to. */
+function firstOf(...checks: readonly (() => readonly Problem[])[]): readonly Problem[] {
+  for (const check of checks) {
+    const problems = check();
+    if (problems.length > 0) return problems;
   }
-  return withVersions(value as ClusterFile);
+  return [];
+}
+
+function allocationProblems(cluster: Cluster): readonly Problem[] {
+  try {
+    machinesOf(cluster);
+    return [];
+  } catch (err) {
+    if (!isAppError(err, "config.invalid")) throw err;
+    const id = err.data["finding"] as FindingId;
+    return [
+      { id, path: [id === "vmids-exhausted" ? "vmids" : "network"], message: `is too small: ${err.message}` },
+    ];
+  }
 }
 
 function withVersions(cluster: ClusterFile): Cluster {

@@ -42,6 +42,9 @@ export const idRange = (fallback: string) =>
     description: "a range like 2000-2999",
     default: fallback,
   });
+/** As the platform spells them. */
+export const tags = () =>
+  list(text("^[a-z0-9_][a-z0-9_+.-]*$", "a tag of lower-case letters, digits and _ + . -"));
 export const duration = (fallback: string) =>
   Type.String({ pattern: "^(\\d+(h|m|s))+$", description: "a duration like 10m", default: fallback });
 export const plainText = () => Type.String({ minLength: 1 });

@@ -14,6 +14,8 @@ const typeNames: Readonly<Record<string, string>> = {
   boolean: "true or false",
 };
 
+const wrong = "value-wrong";
+
 let compiled: ValidateFunction<ClusterFile> | undefined;
 
 /** Fills defaults into `value`. No problems: it is a ClusterFile. */
@@ -52,28 +54,42 @@ function toProblem(error: ErrorObject): Problem {
       const key = String(params["additionalProperty"]);
       const near = didYouMean(key, Object.keys(schema?.properties ?? {}));
       const hint = near === undefined ? "" : `; did you mean ${near}?`;
-      return { path: [...path, key], message: `is not a key that is known here${hint}` };
+      return { id: "key-unknown", path: [...path, key], message: `is not a key that is known here${hint}` };
     }
     case "required":
-      return { path: [...path, String(params["missingProperty"])], message: "is missing" };
+      return { id: "key-missing", path: [...path, String(params["missingProperty"])], message: "is missing" };
     case "enum":
-      return { path, message: `must be one of ${(params["allowedValues"] as string[]).join(", ")}` };
+      return {
+        id: wrong,
+        path,
+        message: `must be one of ${(params["allowedValues"] as string[]).join(", ")}`,
+      };
     case "const":
-      return { path, message: `must be ${String(params["allowedValue"])}` };
+      return { id: wrong, path, message: `must be ${String(params["allowedValue"])}` };
     case "pattern":
-      return { path, message: `must be ${schema?.description ?? `written as ${String(params["pattern"])}`}` };
+      return {
+        id: wrong,
+        path,
+        message: `must be ${schema?.description ?? `written as ${String(params["pattern"])}`}`,
+      };
     case "type": {
       const unit = /^in \w+$/.test(schema?.description ?? "")
         ? ` ${schema?.description} and without a unit`
         : "";
-      return { path, message: `must be ${typeNames[String(params["type"])] ?? "of another type"}${unit}` };
+      const id = unit !== "" && /^\d+ *[A-Za-z]+$/.test(String(error.data)) ? "unit-in-number" : wrong;
+      return {
+        id,
+        path,
+        message: `must be ${typeNames[String(params["type"])] ?? "of another type"}${unit}`,
+      };
     }
     case "format":
       return {
+        id: wrong,
         path,
         message: String(params["format"]).startsWith("ip") ? "must be an IP address" : "must be a URL",
       };
     default:
-      return { path, message: error.message ?? "is wrong" };
+      return { id: wrong, path, message: error.message ?? "is wrong" };
   }
 }

@@ -1,0 +1,69 @@
+// Addresses of machines: offsets into the network, around what is reserved.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { isIPv6 } from "node:net";
+import type { Machine, Pinned } from "./machines.ts";
+import { addressAt, canonicalAddress } from "./networks.ts";
+import type { Cluster } from "./parse-cluster.ts";
+
+export function takeAddresses(
+  cluster: Pick<Cluster, "network" | "endpoint" | "nodes">,
+  members: readonly Pick<Machine, "name" | "role">[],
+  pinned: Readonly<Record<string, Pinned>>,
+): ReadonlyMap<string, readonly string[]> {
+  const { network } = cluster;
+  const networks = [network.nodeCIDR, ...(network.nodeCIDR6 === null ? [] : [network.nodeCIDR6])];
+  const found = new Map<string, string[]>(members.map(({ name }) => [name, []]));
+  for (const cidr of networks) {
+    const chosen = ofNetwork(cluster, members, pinned, cidr);
+    for (const [name, address] of chosen) found.get(name)?.push(address);
+  }
+  return found;
+}
+
+function ofNetwork(
+  { network, endpoint, nodes }: Pick<Cluster, "network" | "endpoint" | "nodes">,
+  members: readonly Pick<Machine, "name" | "role">[],
+  pinned: Readonly<Record<string, Pinned>>,
+  cidr: string,
+): ReadonlyMap<string, string> {
+  const isV6 = cidr.includes(":");
+  const ofFamily = (address: string | undefined): boolean =>
+    address !== undefined && isIPv6(address) === isV6;
+  const fixed = new Map<string, string>();
+  for (const { name } of members) {
+    const own = nodes[name]?.ip;
+    const address = ofFamily(own) ? own : pinned[name]?.addresses.find(ofFamily);
+    if (address !== undefined) fixed.set(name, address);
+  }
+  const taken = new Set(
+    [
+      network.gateway,
+      endpoint.vip,
+      endpoint.loadBalancer?.address,
+      ...network.ipam.reserve,
+      ...fixed.values(),
+    ]
+      .filter((address): address is string => address !== undefined)
+      .map(canonicalAddress),
+  );
+  return new Map(
+    members.map(({ name, role }): [string, string] => {
+      const known = fixed.get(name);
+      if (known !== undefined) return [name, known];
+      const { controlPlaneOffset, workerOffset } = network.ipam;
+      for (let offset = role === "controlplane" ? controlPlaneOffset : workerOffset; ; offset += 1) {
+        const address = addressAt(cidr, offset);
+        if (address === undefined) {
+          throw new AppError(
+            "config.invalid",
+            `no address is left for ${name} in ${cidr}; use a larger network or smaller offsets in network.ipam`,
+            { data: { finding: "addresses-exhausted" } },
+          );
+        }
+        if (taken.has(canonicalAddress(address))) continue;
+        taken.add(canonicalAddress(address));
+        return [name, address];
+      }
+    }),
+  );
+}

@@ -1,0 +1,97 @@
+// The machines of a cluster, each with everything that is decided about it before anything is made: the same file
+// gives the same machines wherever it is read.
+import type { Static } from "typebox";
+import { machineMac, machineUuid } from "../machine/identity.ts";
+import { takeAddresses } from "./machine-addresses.ts";
+import { placeMachines } from "./machine-places.ts";
+import { takeIds } from "./machine-ids.ts";
+import type { pool } from "./machine-schema.ts";
+import type { Cluster } from "./parse-cluster.ts";
+
+export type MachineSize = Static<typeof pool>["machine"];
+
+export interface Machine {
+  readonly name: string;
+  readonly role: "controlplane" | "worker";
+  /** "cp" for control planes. */
+  readonly pool: string;
+  /** From 1 on, within its pool. */
+  readonly number: number;
+  readonly provider: string;
+  /** The platform's node. */
+  readonly host: string;
+  readonly vmid: number;
+  /** Without the network's length; the first is the one it is reached by. */
+  readonly addresses: readonly string[];
+  readonly mac: string;
+  readonly uuid: string;
+  readonly size: MachineSize;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly taints: Readonly<Record<string, string>>;
+  readonly tags: readonly string[];
+  readonly arch: string;
+  /** Those of its pool beside the cluster's own. */
+  readonly extensions: readonly string[];
+  /** Of its role or pool, then its own. */
+  readonly patchFiles: readonly string[];
+}
+
+/** What an earlier run decided about a machine, and what stays. */
+export interface Pinned {
+  readonly provider: string;
+  readonly host: string;
+  readonly vmid: number;
+  readonly addresses: readonly string[];
+}
+
+type Member = Pick<Machine, "name" | "role" | "pool" | "number" | "size">;
+
+/** Refuses (config.invalid) when there is no address or VMID left to give. */
+export function machinesOf(
+  cluster: Cluster,
+  pinned: Readonly<Record<string, Pinned>> = {},
+): readonly Machine[] {
+  const members = membersOf(cluster);
+  const places = placeMachines(cluster, members, pinned);
+  const ids = takeIds(cluster, members, pinned);
+  const addresses = takeAddresses(cluster, members, pinned);
+  return members.map((member) => {
+    const own = cluster.nodes[member.name];
+    const group = cluster.pools.find(({ name }) => name === member.pool);
+    const place = places.get(member.name);
+    return {
+      ...member,
+      provider: place?.provider ?? "",
+      host: place?.host ?? "",
+      vmid: ids.get(member.name) ?? 0,
+      addresses: addresses.get(member.name) ?? [],
+      mac: (own?.mac ?? machineMac(cluster.metadata.name, member.name, 0)).toUpperCase(),
+      uuid: machineUuid(cluster.metadata.name, member.name),
+      labels: group?.labels ?? {},
+      taints: group?.taints ?? {},
+      tags: [...new Set([`talos-${cluster.metadata.name}`, ...cluster.tags, ...(group?.tags ?? [])])],
+      arch: group?.arch ?? cluster.image.arch,
+      extensions: group?.extensions ?? [],
+      patchFiles: [...(group ?? cluster.controlPlane).patches, ...(own?.patches ?? [])].map(
+        ({ file }) => file,
+      ),
+    };
+  });
+}
+
+function membersOf(cluster: Cluster): readonly Member[] {
+  const group = (
+    role: Machine["role"],
+    pool: string,
+    { count, machine }: { count: number; machine: MachineSize },
+  ): Member[] =>
+    Array.from({ length: count }, (_, index) => {
+      const name = `${cluster.metadata.name}-${pool}-${index + 1}`;
+      const own = cluster.nodes[name]?.machine as Partial<MachineSize> | undefined;
+      return { name, role, pool, number: index + 1, size: { ...machine, ...own } };
+    });
+  return [
+    ...group("controlplane", "cp", cluster.controlPlane),
+    ...cluster.pools.flatMap((each) => group("worker", each.name, each)),
+  ];
+}

@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import { minimalFile } from "../testing/test-cluster.ts";
+import { editCluster, parseEdit } from "./edit-cluster.ts";
+
+const commented = `# Ours.\n${minimalFile.replace("pools: [{ name: worker, count: 2 }]", "pools:\n  # Web.\n  - name: worker\n    count: 2 # for now\n")}`;
+const edit = (...changes: readonly string[]) =>
+  editCluster(commented, changes.map(parseEdit), "cluster.yaml", {});
+
+test("a value is changed in its place, everything else stays as it was", () => {
+  expect(edit("pools.worker.count=4", "versions.talos=v1.13.8")).toBe(
+    commented.replace("count: 2 #", "count: 4 #").replace("v1.13.9", "v1.13.8"),
+  );
+  expect(edit("pools.0.count=3")).toContain("    count: 3 # for now");
+});
+
+test("keys are added and taken out, comments stay", () => {
+  const text = edit("network.dns=[10.0.0.1]", "endpoint.vip-", "endpoint.dns=k8s.example.org");
+  expect(text).toContain("# Ours.");
+  expect(text).toContain("# Web.");
+  expect(text).toContain("dns: [ 10.0.0.1 ]");
+  expect(text).not.toContain("vip");
+});
+
+test("text that would read as something else is quoted", () => {
+  expect(edit("pools.worker.labels={tier: web}", 'metadata.name="123"')).toContain('name: "123"');
+});
+
+test.each([
+  ["controlPlane.count=2", "controlPlane.count is 2: an even number"],
+  ["pools.other.count=2", 'pools has no "other"'],
+  ["pools.worker.cont=2", "did you mean count?"],
+  ["controlPlane.count", "write KEY=VALUE"],
+  ["network.dns=[", "the value of network.dns is no YAML"],
+])("%s is refused", (change, message) => {
+  expect(() => edit(change)).toThrow(message);
+});

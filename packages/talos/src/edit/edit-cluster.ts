@@ -1,0 +1,70 @@
+// Changes to cluster.yaml by key, as a person would make them: everything else stays, comments too.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { type Document, isMap, isScalar, isSeq, parse, parseDocument, stringify } from "yaml";
+import { parseCluster } from "../cluster/parse-cluster.ts";
+import type { Environment } from "../cluster/environment.ts";
+
+export interface Edit {
+  /** "controlPlane.count", "pools.worker.count" or "pools.0.count" */
+  readonly key: string;
+  /** YAML; undefined takes the key out. */
+  readonly value: string | undefined;
+}
+
+/** "KEY=VALUE", or "KEY-" to take it out. */
+export function parseEdit(text: string): Edit {
+  const [, key, value] = /^([^=]+)=(.*)$/s.exec(text) ?? [];
+  if (key !== undefined) return { key, value };
+  const [, removed] = /^([^=]+)-$/.exec(text) ?? [];
+  if (removed !== undefined) return { key: removed, value: undefined };
+  throw new AppError("request.invalid", `"${text}" is no change; write KEY=VALUE, or KEY- to take it out`);
+}
+
+/** The new text, which is a valid file: what would make it another is refused. */
+export function editCluster(text: string, edits: readonly Edit[], file: string, env: Environment): string {
+  const changed = edits.reduce((current, edit) => applyEdit(current, edit, file, env), text);
+  parseCluster(changed, file, env);
+  return changed;
+}
+
+function applyEdit(text: string, { key, value }: Edit, file: string, env: Environment): string {
+  const document: Document = parseDocument(text, { prettyErrors: false, logLevel: "silent" });
+  if (document.errors.length > 0) parseCluster(text, file, env);
+  const path = pathOf(document, key);
+  if (value === undefined) {
+    document.deleteIn(path);
+    return document.toString({ lineWidth: 0 });
+  }
+  const parsed = parseValue(key, value);
+  const node = document.getIn(path, true);
+  const isSingle = typeof parsed !== "object" && !value.includes("\n");
+  if (isScalar(node) && node.range && isSingle) {
+    // In its place, character by character: the rest of the file stays as the person laid it out.
+    const [from, to] = node.range;
+    return `${text.slice(0, from)}${stringify(parsed, { lineWidth: 0 }).trimEnd()}${text.slice(to)}`;
+  }
+  document.setIn(path, document.createNode(parsed));
+  return document.toString({ lineWidth: 0 });
+}
+
+function parseValue(key: string, text: string): unknown {
+  try {
+    return parse(text, { prettyErrors: false, logLevel: "error" }) as unknown;
+  } catch (cause) {
+    throw new AppError("request.invalid", `the value of ${key} is no YAML`, { cause });
+  }
+}
+
+/** Items of lists are found by their name. */
+function pathOf(document: Document, key: string): readonly (string | number)[] {
+  const path: (string | number)[] = [];
+  for (const part of key.split(".")) {
+    const at = document.getIn(path, true);
+    if (isSeq(at) && !/^\d+$/.test(part)) {
+      const named = at.items.findIndex((item) => isMap(item) && item.get("name") === part);
+      if (named < 0) throw new AppError("object.not_found", `${path.join(".")} has no "${part}"`);
+      path.push(named);
+    } else path.push(/^\d+$/.test(part) ? Number(part) : part);
+  }
+  return path;
+}

@@ -1,0 +1,194 @@
+// Findings about cluster.yaml itself: none of them needs the platform.
+import type { FindingKind } from "./finding.ts";
+
+export const fileFindings = {
+  "yaml-broken": {
+    area: "file",
+    title: "cluster.yaml is no YAML",
+    evidence: "the line and what the parser says of it",
+    cause:
+      "An indentation, a quote or a bracket is not what YAML expects; often a tab or a colon in plain text.",
+    fix: "Look at the line named and the one before it; put text with a colon or # into quotes.",
+  },
+  "key-unknown": {
+    area: "file",
+    title: "A key is not known",
+    evidence: "the key, its line, and the known key that is spelled most alike",
+    cause:
+      "A typo, or a key of another tool. Keys that are not known would be ignored silently, so they are refused.",
+    fix: "Correct the spelling. `gpvectl talos schema` prints every key for your editor.",
+  },
+  "key-missing": {
+    area: "file",
+    title: "A key is missing",
+    evidence: "the key and the line where it belongs",
+    cause: "Nothing can be assumed in its place.",
+    fix: "Add it. `gpvectl talos init` writes a file in which every needed key has a comment.",
+  },
+  "value-wrong": {
+    area: "file",
+    title: "A value is of the wrong kind",
+    evidence: "the key, its line and what it must be",
+    cause: "The value has another type, is outside its limits or is none of the choices.",
+    fix: "Write it as the message says.",
+  },
+  "unit-in-number": {
+    area: "file",
+    title: "A size was written with a unit",
+    evidence: "the key and its line",
+    cause: "Units are part of the key's name: memoryMiB and diskGiB take plain numbers.",
+    fix: "Write 8192 for 8 GiB of memory (MiB), and 80 for a disk of 80 GiB.",
+  },
+  "environment-missing": {
+    area: "file",
+    title: "An environment variable is not set",
+    evidence: "the variable's name and the line that uses it",
+    cause: "The file says ${NAME}, and the environment has no NAME.",
+    fix: "Set it, or write ${NAME:-value} to say what holds without it. $${NAME} is the text itself.",
+  },
+  "talos-version": {
+    area: "file",
+    title: "This Talos version cannot be used",
+    evidence: "the version, and the nearest one that can",
+    cause: "Machine configurations are made for Talos 1.11 to 1.14; older ones are out of support upstream.",
+    fix: "Use the version named. A cluster on an older Talos is upgraded minor by minor first.",
+  },
+  "contract-newer": {
+    area: "file",
+    title: "The contract is newer than Talos",
+    evidence: "versions.contract and versions.talos",
+    cause: "A machine does not read documents that only a later Talos knows.",
+    fix: "Leave versions.contract out, or set it to the minor of versions.talos or an older one.",
+  },
+  "kubernetes-version": {
+    area: "file",
+    title: "This Talos does not run this Kubernetes",
+    evidence: "the range that it runs",
+    cause: "Each Talos minor supports six Kubernetes minors.",
+    fix: "Choose a version of the range, or leave versions.kubernetes out for the recommended one.",
+  },
+  "control-planes-even": {
+    area: "file",
+    title: "An even number of control planes",
+    evidence: "controlPlane.count",
+    cause:
+      "etcd needs more than half of its members: two survive as few failures as one, four as few as three.",
+    fix: "Use 1, 3 or 5.",
+  },
+  "endpoint-ambiguous": {
+    area: "file",
+    title: "Where the Kubernetes API is reached is not clear",
+    evidence: "which of vip, loadBalancer and dns are given",
+    cause: "The address is part of every certificate and kubeconfig, so there must be exactly one.",
+    fix: "Give exactly one of them. Only with a single control plane may all be left out: its own address is used.",
+  },
+  "vip-outside-network": {
+    area: "network",
+    title: "The VIP is outside the machines' network",
+    evidence: "endpoint.vip and network.nodeCIDR",
+    cause: "Control planes answer for the VIP by ARP in their own network; elsewhere nobody would hear them.",
+    fix: "Choose a free address of network.nodeCIDR that no DHCP server gives out, or use a load balancer.",
+  },
+  "address-outside-network": {
+    area: "network",
+    title: "An address is outside the machines' network",
+    evidence: "the address, its key and network.nodeCIDR",
+    cause: "A machine or gateway outside the network cannot be reached without a route that nobody made.",
+    fix: "Correct the address, or network.nodeCIDR.",
+  },
+  "address-twice": {
+    area: "network",
+    title: "An address is used twice",
+    evidence: "the address and both users",
+    cause:
+      "Two machines, or a machine and the gateway, the VIP or a reserved address, would answer for one address.",
+    fix: "Give each its own address, or leave nodes.*.ip out.",
+  },
+  "network-invalid": {
+    area: "network",
+    title: "A network is written wrongly",
+    evidence: "the key and its line",
+    cause: "The base is no address, or the length does not fit its family.",
+    fix: "Write it as 10.0.0.0/24 or fd00:1::/64.",
+  },
+  "networks-overlap": {
+    area: "network",
+    title: "Networks overlap",
+    evidence: "both networks with their keys",
+    cause:
+      "Machines, pods and services would claim the same addresses; packets would go to whichever route is more exact.",
+    fix: "Give network.nodeCIDR, podCIDRs and serviceCIDRs ranges of their own.",
+  },
+  "vmid-ranges": {
+    area: "file",
+    title: "Ranges of VMIDs do not work out",
+    evidence: "the ranges",
+    cause: "A range ends before it begins, or two ranges share VMIDs.",
+    fix: "Give templates, control planes and workers ranges of their own.",
+  },
+  "vmid-twice": {
+    area: "file",
+    title: "A VMID is used twice",
+    evidence: "the VMID and both machines",
+    cause: "Two entries below nodes name the same VMID.",
+    fix: "Give each its own, or leave nodes.*.vmid out.",
+  },
+  "vmids-exhausted": {
+    area: "file",
+    title: "A range of VMIDs is full",
+    evidence: "the range and the machine that got none",
+    cause: "There are more machines than VMIDs in the range.",
+    fix: "Widen the range below vmids; machines that exist keep their VMIDs.",
+  },
+  "addresses-exhausted": {
+    area: "network",
+    title: "The network has no address left",
+    evidence: "the network and the machine that got none",
+    cause: "Offset, reservations and the number of machines do not fit into network.nodeCIDR.",
+    fix: "Use a larger network or smaller offsets in network.ipam.",
+  },
+  "names-clash": {
+    area: "file",
+    title: "Names clash",
+    evidence: "the name and its line",
+    cause: "Two pools or providers have one name, or a pool is called cp as the control planes are.",
+    fix: "Rename one of them.",
+  },
+  "node-unknown": {
+    area: "file",
+    title: "nodes names a machine that the cluster does not have",
+    evidence: "the name and how machines are called",
+    cause:
+      "Machines are called CLUSTER-cp-1 and CLUSTER-POOL-1; the number is past the count, or the name is another one.",
+    fix: "Correct the name, or raise the count.",
+  },
+  "host-unknown": {
+    area: "file",
+    title: "A machine is put on a node that no provider lists",
+    evidence: "the node and the nodes that are listed",
+    cause: "nodes.*.host is none of providers.*.nodes.",
+    fix: "Add it to the provider's nodes, or choose another.",
+  },
+  "spread-impossible": {
+    area: "platform",
+    title: "Control planes cannot be spread",
+    evidence: "the number of control planes and of nodes",
+    cause: "placement.spread is required, and there are fewer nodes than control planes.",
+    fix: "Add nodes to the providers, or use placement.spread: preferred.",
+  },
+  "provider-incomplete": {
+    area: "file",
+    title: "A provider cannot be reached with what is given",
+    evidence: "the key that is missing",
+    cause: "gpve and pve-api are reached over the network and need an endpoint and a token.",
+    fix: "Add endpoint and tokenRef; on a Proxmox host itself, type: qm needs neither.",
+  },
+  "patch-unreadable": {
+    area: "file",
+    title: "A patch cannot be used",
+    evidence: "the file and what is wrong with it",
+    cause:
+      "The file is not there (its path is relative to cluster.yaml), is no YAML, or deletes what does not exist.",
+    fix: "Correct the path or the patch. Nothing was changed.",
+  },
+} as const satisfies Record<string, FindingKind>;

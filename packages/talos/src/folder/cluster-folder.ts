@@ -1,0 +1,66 @@
+// A cluster's file and what lies beside it: patches, secrets, the record of what was decided and applied.
+import { dirname, isAbsolute, join, resolve } from "node:path";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { readTextFile } from "@gpve/kit/atomic-file.ts";
+import { type Machine, machinesOf } from "../cluster/machines.ts";
+import { type Cluster, parseCluster } from "../cluster/parse-cluster.ts";
+import type { PatchTexts } from "../render/machine-config.ts";
+import { type ClusterLock, readLock } from "./lock-file.ts";
+
+export interface Surroundings {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly homeDir: string;
+  readonly cwd: string;
+  readonly now: number;
+}
+
+export interface ClusterFolder {
+  /** As the person named it. */
+  readonly file: string;
+  readonly folder: string;
+  readonly text: string;
+  readonly cluster: Cluster;
+  readonly lock: ClusterLock;
+  readonly machines: readonly Machine[];
+  readonly patches: PatchTexts;
+}
+
+export function readClusterText(file: string, { cwd }: Pick<Surroundings, "cwd">): string {
+  const text = readTextFile(resolve(cwd, file));
+  if (text !== undefined) return text;
+  throw new AppError("object.not_found", `there is no file ${file}`, {
+    data: { next: `Write one with: gpvectl talos init ${file}` },
+  });
+}
+
+export function openClusterFolder(file: string, around: Surroundings): ClusterFolder {
+  const text = readClusterText(file, around);
+  const cluster = parseCluster(text, file, around.env);
+  const folder = dirname(resolve(around.cwd, file));
+  const lock = readLock(folder, cluster.metadata.name);
+  return {
+    file,
+    folder,
+    text,
+    cluster,
+    lock,
+    machines: machinesOf(cluster, lock.machines),
+    patches: readPatches(cluster, folder),
+  };
+}
+
+/** Files are named relative to cluster.yaml; those that are not there are told where they are used. */
+function readPatches(cluster: Cluster, folder: string): PatchTexts {
+  const named = [
+    ...cluster.talos.patches,
+    ...cluster.controlPlane.patches,
+    ...cluster.pools.flatMap(({ patches }) => patches),
+    ...Object.values(cluster.nodes).flatMap(({ patches }) => patches),
+  ];
+  return new Map(
+    named.flatMap(({ file }) => {
+      const text = readTextFile(isAbsolute(file) ? file : join(folder, file));
+      return text === undefined ? [] : [[file, text] as const];
+    }),
+  );
+}

@@ -1,0 +1,110 @@
+// The whole configuration of one machine, and of each value where it comes from.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { clusterInputs } from "../cluster/cluster-inputs.ts";
+import type { Machine } from "../cluster/machines.ts";
+import { prefixLength } from "../cluster/networks.ts";
+import type { Cluster } from "../cluster/parse-cluster.ts";
+import { clusterDocuments } from "../config/cluster-documents.ts";
+import { writeConfig } from "../config/config-text.ts";
+import type { ConfigDocument } from "../config/document.ts";
+import { generateConfig } from "../config/generate-config.ts";
+import type { MachineRole } from "../config/inputs.ts";
+import { nodeDocuments } from "../config/node-documents.ts";
+import { contracts } from "../contract/contracts.ts";
+import { applyPatches, type Patch, type PatchedConfig } from "../patch/apply-patches.ts";
+import type { SecretsBundle } from "../secrets/bundle.ts";
+
+/** Texts of the patch files that cluster.yaml names, by their names there. */
+export type PatchTexts = ReadonlyMap<string, string>;
+
+export interface RenderSource {
+  readonly cluster: Cluster;
+  readonly secrets: SecretsBundle;
+  readonly machines: readonly Machine[];
+  readonly patches: PatchTexts;
+}
+
+/** Patches come in this order: the file's settings, talos.patches, the pool's or role's, the machine's own. */
+export function machineConfig(source: RenderSource, machine: Machine): PatchedConfig {
+  const { cluster } = source;
+  const own = nodeDocuments(contracts[cluster.versions.contract], nodeSettings(cluster, machine));
+  return patched(source, machine.role, machine.extensions, [
+    ...settingsPatch(source, cluster.talos.diskEncryption, machine.name),
+    { source: `cluster.yaml, machine ${machine.name}`, text: writeConfig(own) },
+    ...files(source, [...cluster.talos.patches.map(({ file }) => file), ...machine.patchFiles]),
+  ]);
+}
+
+/** What all machines of a role share: what `talosctl gen config` calls controlplane.yaml and worker.yaml. */
+export function roleConfig(source: RenderSource, role: MachineRole): PatchedConfig {
+  const { talos, controlPlane } = source.cluster;
+  const named = [...talos.patches, ...(role === "controlplane" ? controlPlane.patches : [])];
+  // A passphrase of its own is what each machine has.
+  const encryption = talos.diskEncryption === "static" ? "none" : talos.diskEncryption;
+  const texts = files(
+    source,
+    named.map(({ file }) => file),
+  );
+  return patched(source, role, [], [...settingsPatch(source, encryption, role), ...texts]);
+}
+
+function settingsPatch(
+  { cluster, secrets }: RenderSource,
+  diskEncryption: string,
+  machine: string,
+): readonly Patch[] {
+  const settings = { discoveryEndpoint: cluster.talos.discovery.endpoint ?? undefined, diskEncryption };
+  const documents = clusterDocuments(contracts[cluster.versions.contract], settings, secrets, machine);
+  return documents.length === 0 ? [] : [{ source: "cluster.yaml", text: writeConfig(documents) }];
+}
+
+function patched(
+  { cluster, secrets, machines }: RenderSource,
+  role: MachineRole,
+  extensions: readonly string[],
+  patches: readonly Patch[],
+): PatchedConfig {
+  const base: readonly ConfigDocument[] = generateConfig(
+    role,
+    clusterInputs(cluster, secrets, extensions, machines),
+  );
+  try {
+    return applyPatches(base, patches, `Talos ${cluster.versions.contract}`);
+  } catch (err) {
+    throw unreadable(messageOf(err), err);
+  }
+}
+
+function files({ patches }: RenderSource, names: readonly string[]): readonly Patch[] {
+  return names.map((name) => {
+    const text = patches.get(name);
+    if (text === undefined) throw unreadable(`the patch ${name} is not there`);
+    return { source: name, text };
+  });
+}
+
+function unreadable(message: string, cause?: unknown): AppError {
+  return new AppError("config.invalid", message, { cause, data: { finding: "patch-unreadable" } });
+}
+
+function nodeSettings(cluster: Cluster, machine: Machine) {
+  const { network, endpoint } = cluster;
+  const networks = [network.nodeCIDR, ...(network.nodeCIDR6 === null ? [] : [network.nodeCIDR6])];
+  return {
+    hostname: machine.name,
+    isControlPlane: machine.role === "controlplane",
+    mac: machine.mac,
+    addresses: machine.addresses.map(
+      (address, at) => `${address}/${prefixLength(networks[at] ?? network.nodeCIDR)}`,
+    ),
+    gateway: network.gateway,
+    vip: endpoint.vip,
+    mtu: typeof network.mtu === "number" ? network.mtu : undefined,
+    nameservers: network.dns,
+    searchDomains: network.search,
+    timeServers: network.ntp,
+    nodeNetworks: networks,
+    labels: machine.labels,
+    taints: machine.taints,
+  };
+}

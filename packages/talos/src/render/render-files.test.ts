@@ -1,0 +1,241 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { machinesOf } from "../cluster/machines.ts";
+import { parseCluster } from "../cluster/parse-cluster.ts";
+import { parseConfig, writeConfig } from "../config/config-text.ts";
+import type { SecretsBundle } from "../secrets/bundle.ts";
+import { testBundle } from "../testing/test-bundle.ts";
+import { testCluster } from "../testing/test-cluster.ts";
+import { checkPatches } from "./check-patches.ts";
+import { machineConfig } from "./machine-config.ts";
+import { renderFiles } from "./render-files.ts";
+
+let secrets: SecretsBundle;
+beforeAll(async () => {
+  secrets = await testBundle();
+});
+
+function source(
+  more: Readonly<Record<string, unknown>> = {},
+  patches: Readonly<Record<string, string>> = {},
+) {
+  const cluster = testCluster(more);
+  return { cluster, secrets, machines: machinesOf(cluster), patches: new Map(Object.entries(patches)) };
+}
+
+function configOf(name: string, given: ReturnType<typeof source>) {
+  const machine = given.machines.find((each) => each.name === name);
+  if (machine === undefined) throw new Error(`no ${name}`);
+  return machineConfig(given, machine);
+}
+
+const network = {
+  nodeCIDR: "10.0.0.0/24",
+  nodeCIDR6: "fd00:1::/64",
+  gateway: "10.0.0.1",
+  dns: ["10.0.0.1"],
+  ntp: ["time.example.org"],
+  search: ["example.org"],
+  mtu: 9000,
+};
+const pools = [{ name: "worker", labels: { tier: "web" }, taints: { dedicated: "web:NoSchedule" } }];
+
+test("up to v1.11 a machine's own settings are in the v1alpha1 document", () => {
+  const given = source({ versions: { talos: "v1.11.0" }, network, pools });
+  const [document, ...others] = configOf("prod-cp-1", given).documents;
+  expect(others).toEqual([]);
+  expect(document).toMatchObject({
+    machine: {
+      network: {
+        hostname: "prod-cp-1",
+        interfaces: [
+          {
+            deviceSelector: { hardwareAddr: given.machines[0]?.mac.toLowerCase() },
+            addresses: ["10.0.0.10/24", "fd00:1::a/64"],
+            routes: [{ network: "0.0.0.0/0", gateway: "10.0.0.1" }],
+            mtu: 9000,
+            dhcp: false,
+            vip: { ip: "10.0.0.9" },
+          },
+        ],
+        nameservers: ["10.0.0.1"],
+        searchDomains: ["example.org"],
+      },
+      time: { servers: ["time.example.org"] },
+      kubelet: { nodeIP: { validSubnets: ["10.0.0.0/24", "fd00:1::/64"] } },
+    },
+    cluster: { etcd: { advertisedSubnets: ["10.0.0.0/24", "fd00:1::/64"] } },
+  });
+});
+
+describe.each(["v1.12.0", "v1.13.9", "v1.14.0"])("from v1.12 on (%s)", (talos) => {
+  const given = () => source({ versions: { talos }, network, pools });
+
+  test("the network is in documents of its own, the card found by its MAC", () => {
+    const documents = configOf("prod-cp-1", given()).documents;
+    const of = (kind: string) => documents.filter((document) => document["kind"] === kind);
+    expect(of("HostnameConfig")).toEqual([
+      { apiVersion: "v1alpha1", kind: "HostnameConfig", auto: "off", hostname: "prod-cp-1" },
+    ]);
+    expect(of("LinkAliasConfig")[0]).toMatchObject({
+      selector: { match: `mac(link.permanent_addr) == "${given().machines[0]?.mac.toLowerCase()}"` },
+    });
+    expect(of("LinkConfig")[0]).toMatchObject({
+      name: "net0",
+      mtu: 9000,
+      addresses: [{ address: "10.0.0.10/24" }, { address: "fd00:1::a/64" }],
+      routes: [{ gateway: "10.0.0.1" }],
+    });
+    expect(of("Layer2VIPConfig")[0]).toMatchObject({ name: "10.0.0.9", link: "net0" });
+    expect(of("ResolverConfig")).toHaveLength(1);
+    expect(of("ResolverConfig")[0]).toMatchObject({ nameservers: [{ address: "10.0.0.1" }] });
+    expect(of("TimeSyncConfig")[0]).toMatchObject({ ntp: { servers: ["time.example.org"] } });
+  });
+
+  test("a worker has its pool's labels, no VIP and nothing of etcd", () => {
+    const { documents } = configOf("prod-worker-1", given());
+    const text = writeConfig(documents);
+    expect(text).not.toContain("Layer2VIPConfig");
+    expect(text).not.toContain("etcd");
+    const settings =
+      talos === "v1.14.0"
+        ? documents.find(({ kind }) => kind === "KubeNodeConfig")
+        : (documents[0]?.["machine"] as object);
+    expect(settings).toMatchObject(
+      talos === "v1.14.0"
+        ? { labels: { tier: "web" }, taints: { dedicated: "web:NoSchedule" } }
+        : { nodeLabels: { tier: "web" }, nodeTaints: { dedicated: "web:NoSchedule" } },
+    );
+  });
+});
+
+test("patches come in order, and of each value it is known where it comes from", () => {
+  const given = source(
+    {
+      talos: { patches: [{ file: "all.yaml" }] },
+      controlPlane: { patches: [{ file: "cp.yaml" }] },
+      nodes: { "prod-cp-2": { patches: [{ file: "own.yaml" }] } },
+    },
+    {
+      "all.yaml": "machine: { sysctls: { a: all, b: all, c: all } }",
+      "cp.yaml": "machine: { sysctls: { b: cp, c: cp } }",
+      "own.yaml": "machine: { sysctls: { c: own } }",
+    },
+  );
+  const config = configOf("prod-cp-2", given);
+  expect(config.documents[0]).toMatchObject({ machine: { sysctls: { a: "all", b: "cp", c: "own" } } });
+  const origin = (...path: readonly string[]) => config.originOf("v1alpha1", path);
+  expect(origin("machine", "sysctls", "a")).toBe("all.yaml");
+  expect(origin("machine", "sysctls", "c")).toBe("own.yaml");
+  expect(origin("machine", "type")).toBe("Talos v1.13");
+  expect(config.originOf("HostnameConfig", ["hostname"])).toBe("cluster.yaml, machine prod-cp-2");
+  expect(configOf("prod-worker-1", given).documents[0]).toMatchObject({ machine: { sysctls: { c: "all" } } });
+});
+
+test("a patch that is not there or does not fit is a finding, before anything is made", () => {
+  const patches = { talos: { patches: [{ file: "all.yaml" }] } };
+  expect(() => checkPatches(source(patches))).toThrow("the patch all.yaml is not there");
+  for (const text of ["a: [", "kind: VolumeConfig", "machine: { nothing: { $patch: delete } }"]) {
+    expect(() => checkPatches(source(patches, { "all.yaml": text }))).toThrow("all.yaml");
+  }
+  checkPatches(source(patches, { "all.yaml": "machine: { sysctls: { a: b } }" }));
+});
+
+test("disks are encrypted with a key of each machine, or the TPM's", () => {
+  const keysOf = (kind: string, name: string) =>
+    configOf(name, source({ talos: { diskEncryption: kind } }))
+      .documents.filter((document) => document["kind"] === "VolumeConfig")
+      .map((document) => (document["encryption"] as { keys: unknown[] }).keys[0]);
+  expect(keysOf("tpm", "prod-cp-1")).toEqual([
+    { slot: 0, tpm: {} },
+    { slot: 0, tpm: {} },
+  ]);
+  expect(keysOf("static", "prod-cp-1")).toEqual(keysOf("static", "prod-cp-1"));
+  expect(keysOf("static", "prod-cp-1")).not.toEqual(keysOf("static", "prod-cp-2"));
+  const endpoint = "https://discovery.example.org/";
+  const text = (talos: string) =>
+    writeConfig(
+      configOf("prod-cp-1", source({ versions: { talos }, talos: { discovery: { endpoint } } })).documents,
+    );
+  expect(text("v1.13.9")).toContain(`endpoint: ${endpoint}`);
+  expect(text("v1.14.0")).toContain(`name: default\nendpoint: ${endpoint}`);
+});
+
+test("all files are written, those of workers without a control plane's secrets", async () => {
+  const files = new Map((await renderFiles({ ...source(), now: 0 })).map(({ path, text }) => [path, text]));
+  expect([...files.keys()]).toEqual([
+    "controlplane.yaml",
+    "worker.yaml",
+    ...["prod-cp-1", "prod-cp-2", "prod-cp-3", "prod-worker-1", "prod-worker-2"].map(
+      (n) => `nodes/${n}.yaml`,
+    ),
+    "talosconfig",
+    "kubeconfig",
+    "talconfig.yaml",
+  ]);
+  for (const path of ["worker.yaml", "nodes/prod-worker-1.yaml"]) {
+    expect(files.get(path)).not.toContain(Buffer.from(secrets.certs.os.key).toString("base64"));
+  }
+  expect(parse(files.get("talosconfig") ?? "")).toMatchObject({
+    context: "prod",
+    contexts: { prod: { endpoints: ["10.0.0.10", "10.0.0.11", "10.0.0.12"] } },
+  });
+  expect(parse(files.get("kubeconfig") ?? "")).toMatchObject({
+    clusters: [{ cluster: { server: "https://10.0.0.9:6443" } }],
+  });
+  expect(files.get("talconfig.yaml")).not.toContain(secrets.cluster.secret);
+});
+
+test("talhelper's file says the same of every machine", async () => {
+  const given = source(
+    { network, pools, controlPlane: { patches: [{ file: "cp.yaml" }] } },
+    { "cp.yaml": "{}" },
+  );
+  const files = await renderFiles({ ...given, now: 0 });
+  const file = parse(files.at(-1)?.text ?? "") as { nodes: unknown[] };
+  expect(file).toMatchObject({
+    clusterName: "prod",
+    endpoint: "https://10.0.0.9:6443",
+    cniConfig: { name: "none" },
+    controlPlane: { patches: ["@cp.yaml"] },
+  });
+  expect(file.nodes[0]).toMatchObject({
+    hostname: "prod-cp-1",
+    ipAddress: "10.0.0.10,fd00:1::a",
+    controlPlane: true,
+    networkInterfaces: [{ addresses: ["10.0.0.10/24", "fd00:1::a/64"], vip: { ip: "10.0.0.9" } }],
+  });
+  expect(file.nodes[0]).not.toHaveProperty("patches");
+  expect(file.nodes.at(-1)).toMatchObject({ controlPlane: false, nodeLabels: { tier: "web" } });
+});
+
+const examples = resolve(import.meta.dirname, "../../../../examples/talos");
+test.each(readdirSync(examples))("the example %s is valid and renders", async (file) => {
+  const cluster = parseCluster(readFileSync(`${examples}/${file}`, "utf8"), file);
+  const machines = machinesOf(cluster);
+  const files = await renderFiles({ cluster, secrets, machines, patches: new Map(), now: 0 });
+  expect(files).toHaveLength(machines.length + 5);
+  for (const { path, text } of files) expect(parseConfig(text, path).length).toBeGreaterThan(0);
+});
+
+test("the examples have the addresses and VMIDs they speak of", () => {
+  const of = (file: string) =>
+    machinesOf(parseCluster(readFileSync(`${examples}/${file}`, "utf8"), file)).map(
+      ({ name, vmid, addresses }) => `${name} ${vmid} ${addresses[0]}`,
+    );
+  expect(of("on-the-host.yaml")).toEqual([
+    "talos-cp-1 101 192.168.1.101",
+    "talos-cp-2 102 192.168.1.102",
+    "talos-cp-3 103 192.168.1.103",
+    "talos-worker-1 201 192.168.1.201",
+    "talos-worker-2 202 192.168.1.202",
+  ]);
+  expect(of("three-machines.yaml")).toEqual([
+    "talos-cp-1 2000 192.168.1.101",
+    "talos-w-1 3000 192.168.1.102",
+    "talos-w-2 3001 192.168.1.103",
+  ]);
+  expect(of("spread.yaml")[3]).toBe("prod-worker-1 3000 10.0.0.20");
+});

@@ -1,0 +1,79 @@
+// talconfig.yaml: the same cluster as a file of talhelper, for those who go on with it.
+import { stringify } from "yaml";
+import { endpointUrl, schedulesOnControlPlanes } from "../cluster/cluster-inputs.ts";
+import type { Machine } from "../cluster/machines.ts";
+import { prefixLength } from "../cluster/networks.ts";
+import type { Cluster } from "../cluster/parse-cluster.ts";
+
+/** Holds no secrets: talhelper keeps those in talsecret.yaml, which is `secrets export`'s format. */
+export function talconfig(cluster: Cluster, machines: readonly Machine[]): string {
+  const { versions, network, endpoint, addons, talos, controlPlane } = cluster;
+  const version = (text: string): string => text.replace(/^v?/, "v");
+  return stringify(
+    {
+      clusterName: cluster.metadata.name,
+      talosVersion: version(versions.talos),
+      kubernetesVersion: version(versions.kubernetes),
+      endpoint: endpointUrl(cluster, machines),
+      domain: network.dnsDomain,
+      allowSchedulingOnControlPlanes: schedulesOnControlPlanes(cluster),
+      ...(endpoint.extraSANs.length === 0
+        ? {}
+        : { additionalApiServerCertSans: endpoint.extraSANs, additionalMachineCertSans: endpoint.extraSANs }),
+      clusterPodNets: network.podCIDRs,
+      clusterSvcNets: network.serviceCIDRs,
+      cniConfig: { name: addons.cni.type === "flannel" ? "flannel" : "none" },
+      ...patchList(talos.patches.map(({ file }) => file)),
+      nodes: machines.map((machine) => nodeEntry(cluster, machine)),
+      controlPlane: {
+        ...patchList(controlPlane.patches.map(({ file }) => file)),
+        schematic: schematicOf(cluster, []),
+      },
+      worker: { schematic: schematicOf(cluster, []) },
+    },
+    { lineWidth: 0 },
+  );
+}
+
+function nodeEntry(cluster: Cluster, machine: Machine) {
+  const { network, endpoint } = cluster;
+  const isControlPlane = machine.role === "controlplane";
+  const lengths = [network.nodeCIDR, network.nodeCIDR6 ?? network.nodeCIDR].map(prefixLength);
+  const ofControlPlane = new Set(isControlPlane ? cluster.controlPlane.patches.map(({ file }) => file) : []);
+  return {
+    hostname: machine.name,
+    ipAddress: machine.addresses.join(","),
+    controlPlane: isControlPlane,
+    // A disk image is installed already; the name matters for upgrades alone.
+    installDisk: "/dev/sda",
+    ...(network.dns.length === 0 ? {} : { nameservers: network.dns }),
+    networkInterfaces: [
+      {
+        deviceSelector: { hardwareAddr: machine.mac.toLowerCase() },
+        dhcp: false,
+        ...(typeof network.mtu === "number" ? { mtu: network.mtu } : {}),
+        addresses: machine.addresses.map((address, at) => `${address}/${lengths[at]}`),
+        routes: [{ network: network.gateway.includes(":") ? "::/0" : "0.0.0.0/0", gateway: network.gateway }],
+        ...(isControlPlane && endpoint.vip !== undefined ? { vip: { ip: endpoint.vip } } : {}),
+      },
+    ],
+    ...(Object.keys(machine.labels).length === 0 ? {} : { nodeLabels: machine.labels }),
+    ...(Object.keys(machine.taints).length === 0 ? {} : { nodeTaints: machine.taints }),
+    ...patchList(machine.patchFiles.filter((file) => !ofControlPlane.has(file))),
+    ...(machine.extensions.length === 0 ? {} : { schematic: schematicOf(cluster, machine.extensions) }),
+  };
+}
+
+function schematicOf({ image }: Cluster, extensions: readonly string[]) {
+  const officialExtensions = [...new Set([...image.extensions, ...extensions])].toSorted();
+  return {
+    customization: {
+      ...(image.kernelArgs.length === 0 ? {} : { extraKernelArgs: image.kernelArgs }),
+      ...(officialExtensions.length === 0 ? {} : { systemExtensions: { officialExtensions } }),
+    },
+  };
+}
+
+function patchList(files: readonly string[]): { patches?: readonly string[] } {
+  return files.length === 0 ? {} : { patches: files.map((file) => `@${file}`) };
+}
