@@ -56,7 +56,7 @@ module.exports = {
     only(
       "cli",
       own("cli"),
-      [own("cli"), own("client"), own("contracts"), own("domain"), own("store"), own("kit")],
+      [own("cli"), own("client"), own("contracts"), own("domain"), own("store"), own("kit"), own("talos")],
       "cli imports nothing of server or agent",
     ),
     {

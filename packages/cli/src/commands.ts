@@ -55,6 +55,14 @@ import { storeBackup } from "./commands/store/backup.ts";
 import { storeMigrate } from "./commands/store/migrate.ts";
 import { storeRestore } from "./commands/store/restore.ts";
 import { storeVerify } from "./commands/store/verify.ts";
+import { talosExplain } from "./commands/talos/explain.ts";
+import { talosInit } from "./commands/talos/init.ts";
+import { talosOutput } from "./commands/talos/output.ts";
+import { talosRender } from "./commands/talos/render.ts";
+import { talosSchema } from "./commands/talos/schema.ts";
+import { talosSecretsExport, talosSecretsImport } from "./commands/talos/secrets.ts";
+import { talosSet } from "./commands/talos/set.ts";
+import { talosValidate } from "./commands/talos/validate.ts";
 import { taskCancel } from "./commands/task/cancel.ts";
 import { taskFollow } from "./commands/task/follow.ts";
 import { taskList } from "./commands/task/list.ts";
@@ -148,6 +156,15 @@ export const allCommands: readonly CommandSpec[] = [
   storeRestore,
   storeVerify,
   storeMigrate,
+  talosInit,
+  talosValidate,
+  talosSet,
+  talosRender,
+  talosOutput,
+  talosSchema,
+  talosExplain,
+  talosSecretsImport,
+  talosSecretsExport,
   taskList,
   taskShow,
   taskFollow,

@@ -33,6 +33,8 @@ export const nouns: Readonly<Record<string, string>> = {
   realm: "where users come from",
   role: "named sets of privileges",
   store: "the data of a stopped or running gpve",
+  talos: "Talos Kubernetes clusters from one file",
+  "talos secrets": "a Talos cluster's secrets bundle",
   task: "running and finished work",
   token: "API tokens",
   user: "users",

@@ -71,7 +71,7 @@ async function parse(argv: readonly string[], io: CliIo): Promise<Chosen | numbe
     chosen = found;
   });
   try {
-    await program.parseAsync([...argv], { from: "user" });
+    await program.parseAsync(familiarSpelling(argv), { from: "user" });
   } catch (err) {
     if (!(err instanceof CommanderError)) throw err;
     // Help that was asked for is success; help that was not is a mistake in the command line.
@@ -79,6 +79,12 @@ async function parse(argv: readonly string[], io: CliIo): Promise<Chosen | numbe
   }
   if (chosen === undefined) throw new AppError("internal.error", "no command was chosen");
   return chosen;
+}
+
+/** People who come from Terraform write `output -raw NAME`. */
+function familiarSpelling(argv: readonly string[]): string[] {
+  const isOutput = argv[0] === "talos" && argv[1] === "output";
+  return argv.map((word) => (isOutput && (word === "-raw" || word === "-json") ? `-${word}` : word));
 }
 
 function report(io: CliIo, line: string, global: Chosen["global"]): void {

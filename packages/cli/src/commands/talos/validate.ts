@@ -1,0 +1,47 @@
+import { errorKinds } from "@gpve/contracts/errors.ts";
+import type { CommandSpec } from "../../command.ts";
+import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
+
+export const talosValidate: CommandSpec = {
+  name: "talos validate",
+  summary: "check a cluster's file without touching anything",
+  details: "All problems are told at once, each with its line and an id for `gpvectl talos explain`.",
+  options: [fileOption],
+  examples: ["talos validate", "talos validate -f prod.yaml --output json"],
+  doing: (input) => `validate ${fileOf(input)}`,
+  run: (cli, input) =>
+    explaining(cli, async () => {
+      const [{ readClusterText }, { readCluster }] = await Promise.all([
+        import("@gpve/talos/folder/cluster-folder.ts"),
+        import("@gpve/talos/cluster/parse-cluster.ts"),
+      ]);
+      const file = fileOf(input);
+      const read = readCluster(readClusterText(file, around(cli)), cli.io.env);
+      if (read.cluster === undefined) {
+        const rows = read.problems.map((problem) => ({ ...problem, where: `${file}:${problem.line}` }));
+        if (!cli.out.forPeople) cli.out.data({ file, valid: false, problems: read.problems });
+        else {
+          cli.out.text(
+            cli.out.table(rows, [
+              { header: "WHERE", field: "where" },
+              { header: "KEY", field: "key" },
+              { header: "PROBLEM", field: "message" },
+              { header: "ID", field: "id" },
+            ]),
+          );
+          cli.out.note("What an id means: gpvectl talos explain ID");
+        }
+        return errorKinds.invalid.exit;
+      }
+      const { machines, cluster, patches } = await openFolder(cli, input);
+      const { checkPatches } = await import("@gpve/talos/render/check-patches.ts");
+      checkPatches({ cluster, machines, patches });
+      if (cli.out.forPeople) {
+        const workers = machines.filter(({ role }) => role === "worker").length;
+        cli.out.done(
+          `${file} is valid: ${cluster.metadata.name}, ${machines.length - workers} control planes and ${workers} workers, Talos ${cluster.versions.talos}, Kubernetes ${cluster.versions.kubernetes}.`,
+        );
+      } else cli.out.data({ file, valid: true, problems: [] });
+      return 0;
+    }),
+};
