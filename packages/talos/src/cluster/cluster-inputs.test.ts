@@ -4,7 +4,8 @@ import { writeConfig } from "../config/config-text.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { clusterInputs, installerImage } from "./cluster-inputs.ts";
-import { type Cluster, parseCluster } from "./parse-cluster.ts";
+import type { Cluster } from "./cluster.ts";
+import { parseCluster } from "./parse-cluster.ts";
 
 const AGENT = "ce4c980550dd2ab1b17bbf2b08801c7eb59418eafe8f279833297925d67c7515";
 let secrets: SecretsBundle;

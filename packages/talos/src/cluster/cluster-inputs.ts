@@ -4,8 +4,9 @@ import { type ConfigInputs, configInputs } from "../config/inputs.ts";
 import { contracts } from "../contract/contracts.ts";
 import { schematicId } from "../image/schematic.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
-import { type Machine, machinesOf } from "./machines.ts";
-import type { Cluster } from "./parse-cluster.ts";
+import type { Machine } from "./machine.ts";
+import { machinesOf } from "./machines.ts";
+import type { Cluster } from "./cluster.ts";
 
 /** `extensions` are those of the machine's pool beside the cluster's own. */
 export function clusterInputs(

@@ -1,9 +1,9 @@
 // Addresses of machines: offsets into the network, around what is reserved.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { isIPv6 } from "node:net";
-import type { Machine, Pinned } from "./machines.ts";
+import type { Machine, Pinned } from "./machine.ts";
 import { addressAt, canonicalAddress } from "./networks.ts";
-import type { Cluster } from "./parse-cluster.ts";
+import type { Cluster } from "./cluster.ts";
 
 export function takeAddresses(
   cluster: Pick<Cluster, "network" | "endpoint" | "nodes">,

@@ -1,7 +1,7 @@
 // VMIDs out of the file's ranges. What an earlier run gave out stays, so that a pool that grows moves nobody.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { Machine, Pinned } from "./machines.ts";
-import type { Cluster } from "./parse-cluster.ts";
+import type { Machine, Pinned } from "./machine.ts";
+import type { Cluster } from "./cluster.ts";
 
 export function takeIds(
   cluster: Pick<Cluster, "vmids" | "nodes">,

@@ -1,6 +1,6 @@
 // Which node of the platform runs which machine: those of one group apart, memory balanced over all.
-import type { Machine, Pinned } from "./machines.ts";
-import type { Cluster } from "./parse-cluster.ts";
+import type { Machine, Pinned } from "./machine.ts";
+import type { Cluster } from "./cluster.ts";
 
 export interface Place {
   readonly provider: string;

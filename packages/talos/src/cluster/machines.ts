@@ -1,48 +1,11 @@
 // The machines of a cluster, each with everything that is decided about it before anything is made: the same file
 // gives the same machines wherever it is read.
-import type { Static } from "typebox";
 import { machineMac, machineUuid } from "../machine/identity.ts";
+import type { Machine, MachineSize, Pinned } from "./machine.ts";
 import { takeAddresses } from "./machine-addresses.ts";
 import { placeMachines } from "./machine-places.ts";
 import { takeIds } from "./machine-ids.ts";
-import type { pool } from "./machine-schema.ts";
-import type { Cluster } from "./parse-cluster.ts";
-
-export type MachineSize = Static<typeof pool>["machine"];
-
-export interface Machine {
-  readonly name: string;
-  readonly role: "controlplane" | "worker";
-  /** "cp" for control planes. */
-  readonly pool: string;
-  /** From 1 on, within its pool. */
-  readonly number: number;
-  readonly provider: string;
-  /** The platform's node. */
-  readonly host: string;
-  readonly vmid: number;
-  /** Without the network's length; the first is the one it is reached by. */
-  readonly addresses: readonly string[];
-  readonly mac: string;
-  readonly uuid: string;
-  readonly size: MachineSize;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly taints: Readonly<Record<string, string>>;
-  readonly tags: readonly string[];
-  readonly arch: string;
-  /** Those of its pool beside the cluster's own. */
-  readonly extensions: readonly string[];
-  /** Of its role or pool, then its own. */
-  readonly patchFiles: readonly string[];
-}
-
-/** What an earlier run decided about a machine, and what stays. */
-export interface Pinned {
-  readonly provider: string;
-  readonly host: string;
-  readonly vmid: number;
-  readonly addresses: readonly string[];
-}
+import type { Cluster } from "./cluster.ts";
 
 type Member = Pick<Machine, "name" | "role" | "pool" | "number" | "size">;
 

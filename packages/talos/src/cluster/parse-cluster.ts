@@ -1,19 +1,16 @@
 // cluster.yaml from text to a checked value with defaults. All problems are told at once, each with its line.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { type Document, isMap, isNode, isSeq, LineCounter, parseDocument } from "yaml";
-import { contractOf, type ContractName } from "../contract/contracts.ts";
+import { contractOf } from "../contract/contracts.ts";
 import { kubernetesRanges } from "../contract/kubernetes-versions.ts";
 import type { FindingId } from "../findings/catalogue.ts";
 import { clusterProblems } from "./cluster-rules.ts";
+import type { Cluster } from "./cluster.ts";
 import type { ClusterFile } from "./cluster-schema.ts";
 import { type Environment, fillEnvironment } from "./environment.ts";
 import { machinesOf } from "./machines.ts";
 import type { Problem } from "./problem.ts";
 import { schemaProblems } from "./schema-problems.ts";
-
-export interface Cluster extends ClusterFile {
-  readonly versions: { readonly talos: string; readonly kubernetes: string; readonly contract: ContractName };
-}
 
 export interface PlacedProblem {
   readonly id: FindingId;

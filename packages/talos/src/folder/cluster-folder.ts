@@ -2,8 +2,10 @@
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
-import { type Machine, machinesOf } from "../cluster/machines.ts";
-import { type Cluster, parseCluster } from "../cluster/parse-cluster.ts";
+import type { Machine } from "../cluster/machine.ts";
+import { machinesOf } from "../cluster/machines.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { parseCluster } from "../cluster/parse-cluster.ts";
 import type { PatchTexts } from "../render/machine-config.ts";
 import { type ClusterLock, readLock } from "./lock-file.ts";
 

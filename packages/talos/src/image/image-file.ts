@@ -1,5 +1,5 @@
 // The file of an image as an Image Factory serves it.
-import type { Cluster } from "../cluster/parse-cluster.ts";
+import type { Cluster } from "../cluster/cluster.ts";
 import { schematicId } from "./schematic.ts";
 
 export interface ImageFile {

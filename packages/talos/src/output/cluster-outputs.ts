@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { didYouMean } from "@gpve/kit/did-you-mean.ts";
 import { endpointUrl, installerImage } from "../cluster/cluster-inputs.ts";
-import type { Machine } from "../cluster/machines.ts";
+import type { Machine } from "../cluster/machine.ts";
 import type { ClusterFolder } from "../folder/cluster-folder.ts";
 import { imageFile } from "../image/image-file.ts";
 

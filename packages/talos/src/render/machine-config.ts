@@ -1,9 +1,9 @@
 // The whole configuration of one machine, and of each value where it comes from.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { clusterInputs } from "../cluster/cluster-inputs.ts";
-import type { Machine } from "../cluster/machines.ts";
+import type { Machine } from "../cluster/machine.ts";
 import { prefixLength } from "../cluster/networks.ts";
-import type { Cluster } from "../cluster/parse-cluster.ts";
+import type { Cluster } from "../cluster/cluster.ts";
 import { clusterDocuments } from "../config/cluster-documents.ts";
 import { writeConfig } from "../config/config-text.ts";
 import type { ConfigDocument } from "../config/document.ts";

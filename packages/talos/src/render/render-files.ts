@@ -2,7 +2,7 @@
 import { createKubernetesAccess, writeKubeconfig } from "../access/kubeconfig.ts";
 import { createTalosContext, writeTalosconfig } from "../access/talosconfig.ts";
 import { endpointUrl } from "../cluster/cluster-inputs.ts";
-import type { Machine } from "../cluster/machines.ts";
+import type { Machine } from "../cluster/machine.ts";
 import { writeConfig } from "../config/config-text.ts";
 import { machineConfig, type RenderSource, roleConfig } from "./machine-config.ts";
 import { talconfig } from "./talconfig.ts";

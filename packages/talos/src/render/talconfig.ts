@@ -1,9 +1,9 @@
 // talconfig.yaml: the same cluster as a file of talhelper, for those who go on with it.
 import { stringify } from "yaml";
 import { endpointUrl, schedulesOnControlPlanes } from "../cluster/cluster-inputs.ts";
-import type { Machine } from "../cluster/machines.ts";
+import type { Machine } from "../cluster/machine.ts";
 import { prefixLength } from "../cluster/networks.ts";
-import type { Cluster } from "../cluster/parse-cluster.ts";
+import type { Cluster } from "../cluster/cluster.ts";
 
 /** Holds no secrets: talhelper keeps those in talsecret.yaml, which is `secrets export`'s format. */
 export function talconfig(cluster: Cluster, machines: readonly Machine[]): string {

@@ -1,6 +1,7 @@
 // A cluster for tests: the least a file must say, and more of it where a test asks.
 import { parse, stringify } from "yaml";
-import { type Cluster, parseCluster } from "../cluster/parse-cluster.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { parseCluster } from "../cluster/parse-cluster.ts";
 
 export const minimalFile = `apiVersion: gpve.io/v1
 kind: TalosCluster

@@ -1,0 +1,39 @@
+// One machine of a cluster, with everything that is decided about it.
+import type { Static } from "typebox";
+import type { pool } from "./machine-schema.ts";
+
+export type MachineSize = Static<typeof pool>["machine"];
+
+export interface Machine {
+  readonly name: string;
+  readonly role: "controlplane" | "worker";
+  /** "cp" for control planes. */
+  readonly pool: string;
+  /** From 1 on, within its pool. */
+  readonly number: number;
+  readonly provider: string;
+  /** The platform's node. */
+  readonly host: string;
+  readonly vmid: number;
+  /** Without the network's length; the first is the one it is reached by. */
+  readonly addresses: readonly string[];
+  readonly mac: string;
+  readonly uuid: string;
+  readonly size: MachineSize;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly taints: Readonly<Record<string, string>>;
+  readonly tags: readonly string[];
+  readonly arch: string;
+  /** Those of its pool beside the cluster's own. */
+  readonly extensions: readonly string[];
+  /** Of its role or pool, then its own. */
+  readonly patchFiles: readonly string[];
+}
+
+/** What an earlier run decided about a machine, and what stays. */
+export interface Pinned {
+  readonly provider: string;
+  readonly host: string;
+  readonly vmid: number;
+  readonly addresses: readonly string[];
+}
