@@ -98,8 +98,6 @@ describe("folders that a guest's user can write", () => {
     "packages/agent/src/infrastructure/guest-process/guest-view.ts",
     // fills a new folder before it is given to the guest
     "packages/agent/src/infrastructure/guest-process/supervised-guests.ts",
-    // wires
-    "packages/agent/src/compose-vm.ts",
   ];
 
   test("see no files opened by path", () => {

@@ -1,10 +1,14 @@
 // Wires the look at the guests of a node: what they use, what is kept of it, and who gives memory back.
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { balanceMemory } from "./application/qemu/figures/balance-memory.ts";
-import { runningVm, type VmHost } from "./application/qemu/vm-host.ts";
+import { runningVm } from "./application/qemu/running-vm.ts";
+import type { VmConfigs } from "./application/qemu/config/vm-configs.ts";
 import { VmSampler } from "./application/qemu/figures/vm-sampler.ts";
 import { watchGuests } from "./application/guest/watch-guests.ts";
 import { GuestStatisticsFiles } from "./infrastructure/rrd/guest-statistics.ts";
@@ -13,7 +17,10 @@ import type { RrdConsolidation, RrdRow, RrdTimeframe } from "./infrastructure/rr
 import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
 
 export interface GuestWatchParts {
-  readonly host: VmHost;
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+  readonly network: VmNetwork;
+  readonly clock: Clock;
   readonly records: () => Records;
   /** Of the archives. */
   readonly folder: string;
@@ -35,13 +42,12 @@ export interface ComposedGuestWatch {
 }
 
 export function composeGuestWatch(parts: GuestWatchParts): ComposedGuestWatch {
-  const { host, records } = parts;
-  const { clock, node } = host;
+  const { records, clock, configs, processes } = parts;
   const sampler = new VmSampler({
-    processes: host.processes,
-    configs: host.configs,
+    processes,
+    configs,
     clock,
-    traffic: (vmid, key) => tapTraffic(host.network.tapOf(vmid, key)),
+    traffic: (vmid, key) => tapTraffic(parts.network.tapOf(vmid, key)),
   });
   const statistics = new GuestStatisticsFiles(parts.folder);
   let sampled: readonly GuestRuntime[] = [];
@@ -50,9 +56,9 @@ export function composeGuestWatch(parts: GuestWatchParts): ComposedGuestWatch {
     records()
       .collection(guestCollection)
       .list()
-      .flatMap(({ value }) => (value.node === node ? [value] : []));
+      .flatMap(({ value }) => (value.node === configs.node ? [value] : []));
   const balance = {
-    process: (vmid: number) => runningVm(host, vmid),
+    process: (vmid: number) => runningVm(parts, vmid),
     freeMemory: (vmid: number) => sampler.freeMemory(vmid),
     hostMemory: parts.memoryUse,
   };

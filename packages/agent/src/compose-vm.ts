@@ -1,6 +1,5 @@
 // Wires virtual machines into an agent: processes, storages, operations, methods.
-import { createHash, randomBytes, randomUUID } from "node:crypto";
-import { existsSync, statSync } from "node:fs";
+import { createHash, randomBytes } from "node:crypto";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -23,23 +22,21 @@ import { allVmsOperations } from "./application/qemu/all-vms.ts";
 import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
 import { createAllVmsHandlers } from "./presentation/pve/guest/all-vms-handlers.ts";
 import { background, ignore } from "@gpve/kit/background.ts";
-import {
-  mappingCollection,
-  mappingsOn,
-  type Mapping,
-  type NodeMappings,
-} from "@gpve/domain/mapping/mapping.ts";
 import type { HostDevices } from "@gpve/domain/vm/host/host-devices.ts";
 import type { HostMemory } from "@gpve/domain/vm/host/host-memory.ts";
 import { runHook } from "./application/guest/hookscript.ts";
 import { PciReservations } from "./application/qemu/start/pci-reservations.ts";
 import { removeMadeDevices } from "./application/qemu/start/take-devices.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
-import { stopHelpers } from "./application/qemu/start/start-vm.ts";
+import { vmStarter } from "./application/qemu/start/start-vm.ts";
+import { NodeMappings } from "./application/devices/node-mappings.ts";
+import { hostFileFacts } from "./infrastructure/host/file-facts.ts";
+import { hostScripts } from "./infrastructure/host/run-script.ts";
+import { randomIds } from "./infrastructure/host/random-ids.ts";
 import { poolCollection, VmConfigs } from "./application/qemu/config/vm-configs.ts";
 import type { ExtensionHandler } from "./application/agent.ts";
 import { Consoles } from "./application/qemu/console/consoles.ts";
-import type { VmHost, VmStorages } from "./application/qemu/vm-host.ts";
+import type { GuestStorages } from "./application/guest/guest-storages.ts";
 import { NodeShells } from "./application/node-shells.ts";
 import { ConsoleSessions } from "./application/guest/console-sessions.ts";
 import { SpiceConsoles } from "./application/qemu/console/spice-consoles.ts";
@@ -61,12 +58,8 @@ import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
 import { connectConsole } from "./infrastructure/vm/console-socket.ts";
 import { HostFactsKeeper } from "./infrastructure/qemu/host-facts-keeper.ts";
 import { takeGuestFile } from "./infrastructure/vm/guest-written-file.ts";
-import { isExecutable } from "./infrastructure/host/executable.ts";
 import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
-import { newMac } from "./infrastructure/vm/new-mac.ts";
 import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
-import type { MappingHost } from "@gpve/domain/mapping/check-mapping.ts";
-import { changedHardware } from "./application/devices/check-mappings.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
 import { findSupervisor, type SupervisorParts } from "./compose-supervisor.ts";
@@ -93,7 +86,7 @@ export interface VmParts {
   readonly facts: () => NodeFacts;
   /** Resolves when it is known whether guests run under KVM. */
   readonly guestsTried: () => Promise<void>;
-  readonly storages: VmStorages & { imageStorages(): readonly string[] };
+  readonly storages: GuestStorages & { imageStorages(): readonly string[] };
   readonly engine: OperationEngine;
   readonly exec: Exec;
   readonly imageTools: ImageTools;
@@ -108,16 +101,6 @@ export interface VmParts {
   /** Told how long each look at all running guests took. */
   readonly observeMonitoring: (seconds: number) => void;
 }
-
-const MAPPING_HOST: MappingHost = {
-  pciDevices: () => listPciDevices(),
-  usbDevices: () => listUsbDevices(),
-  kindOf: pathKind,
-};
-
-/** A hook may copy things about. */
-const HOOK_TIMEOUT_MS = 600_000;
-const EVERY_EXIT_CODE = Array.from({ length: 256 }, (_, code) => code);
 
 export interface ComposedVms {
   readonly handlers: PveHandlers;
@@ -155,7 +138,12 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   const configs = new VmConfigs({ node, records, sha1Hex: (text) => hash("sha1", text) });
   const agents = new GuestAgents({ clock });
   const network = new VmBridges({ instanceId: data.instanceId, exec: parts.exec });
-  const mappings = (): NodeMappings => mappingsOn(allMappings(records()), node);
+  const mappings = new NodeMappings({
+    node,
+    records,
+    host: { pciDevices: () => listPciDevices(), usbDevices: () => listUsbDevices(), kindOf: pathKind },
+    requireDirectory: (subject, path) => parts.guard.requireDirectory(subject, path),
+  });
   const hostFacts = new HostFactsKeeper({
     node,
     files: hostFiles,
@@ -166,15 +154,14 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     qemuBinary: parts.qemuBinary,
     kvmUsable: () => parts.facts().accelerator === "kvm",
     cluster: () => {
-      const { pciMappings, usbMappings, directories } = mappings();
+      const { pciMappings, usbMappings, directories } = mappings.here();
       const directoryMappings = new Set(directories.keys());
       const models = records().collection(cpuModelCollection).list();
       const customCpuModels = Object.fromEntries(models.map(({ id, value }) => [id, value]));
       return { pciMappings, usbMappings, directoryMappings, customCpuModels };
     },
   });
-  const host: VmHost = {
-    node,
+  const ports = {
     configs,
     chains: storedChains({ node, records }),
     processes,
@@ -186,38 +173,26 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       snippet: (volid) => readSnippet((named) => requireSnippet(parts, named), volid),
     }),
     ram: new UnixRamStreams(data.file("run", "ram")),
-    facts: () => hostFacts.facts(),
+    qemu: {
+      binary: parts.qemuBinary,
+      facts: () => hostFacts.facts(),
+      known: () => hostFacts.fresh(),
+      mayStart: async () => {
+        await supervisor.missing;
+        await Promise.all([parts.guestsTried(), hostFacts.fresh()]);
+      },
+    },
     devices: parts.devices,
     memory: parts.memory,
     pci: new PciReservations(processes),
-    directories: () => mappings().directories,
-    requireDirectory: (subject, path) => parts.guard.requireDirectory(subject, path),
-    hostKnown: () => hostFacts.fresh(),
-    mayStart: async () => {
-      await supervisor.missing;
-      await Promise.all([parts.guestsTried(), hostFacts.fresh()]);
-    },
-    qemuBinary: parts.qemuBinary,
-    changedHardware: (type, id) => changedHardware(allMappings(records()), node, { type, id }, MAPPING_HOST),
-    ioFolder: (id) => data.file("run", "guests", id, "io"),
-    guestAgent: (process) => agents.of(process),
+    mappings,
+    agents,
     clock,
-    fileExists: existsSync,
-    fileBytes: (path) => statSync(path, { throwIfNoEntry: false })?.size,
-    isExecutable,
-    runScript: async (path, args, { log: said, signal }) =>
-      (
-        await parts.exec(path, args, {
-          timeoutMs: HOOK_TIMEOUT_MS,
-          okCodes: EVERY_EXIT_CODE,
-          onLine: said,
-          ...(signal === undefined ? {} : { signal }),
-        })
-      ).code,
-    sha256Hex: (text) => hash("sha256", text),
-    newUuid: randomUUID,
-    newMac: () => newMac(configs.datacenterOption("mac_prefix")),
+    files: hostFileFacts,
+    scripts: hostScripts(parts.exec),
+    ids: randomIds(() => configs.datacenterOption("mac_prefix")),
   };
+  const host = { ...ports, starter: vmStarter(ports) };
   registerVmOperations(parts.engine, host);
   for (const operation of allVmsOperations(host, parts.engine)) parts.engine.register(operation);
   const sessions = new ConsoleSessions({ clock, engine: parts.engine });
@@ -242,7 +217,10 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   });
   const consoleParts = { node, sessions, consoles, spice, shells };
   const watch = composeGuestWatch({
-    host,
+    configs,
+    processes,
+    network,
+    clock,
     records,
     folder: data.file("agent"),
     log,
@@ -265,7 +243,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   processes.onExit(({ id }) => {
     if (!/^\d+$/.test(id)) return;
     const vmid = Number(id);
-    background(log, "ending a guest's helpers", stopHelpers(host, vmid));
+    background(log, "ending a guest's helpers", host.starter.stopHelpers(vmid));
     const said = (line: string): void => log.info({ resource: `qemu/${id}` }, line);
     const values = configs.find(vmid)?.values ?? {};
     background(log, "removing what a guest was lent", removeMadeDevices(host, vmid, values));
@@ -328,10 +306,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       ...createVmExtensions({ host, engine: parts.engine }),
     },
     openTunnel: consoleTunnel(consoleParts),
-    mappedPci: (id) => {
-      const all = mappings().pciMappings;
-      return Object.hasOwn(all, id) ? all[id]?.paths : undefined;
-    },
+    mappedPci: (id) => mappings.pciPaths(id),
     rows: () => watch.rows(),
     running: () => watch.running(),
     onGuestEnd: (listener) => void processes.onExit(listener),
@@ -383,13 +358,6 @@ async function forgetEnded(processes: SupervisedGuests, id: string): Promise<voi
     if (!isAppError(err, "object.conflict")) throw err;
     ignore(err, "it is being started again");
   }
-}
-
-function allMappings(records: Records): readonly Mapping[] {
-  return records
-    .collection(mappingCollection)
-    .list()
-    .map(({ value }) => value);
 }
 
 function hash(algorithm: string, text: string): string {

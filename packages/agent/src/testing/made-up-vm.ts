@@ -4,7 +4,7 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { GuestAgent } from "@gpve/domain/vm/running/guest-agent.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
-import type { VmHost } from "../application/qemu/vm-host.ts";
+import type { WorldPorts } from "./vm-world.ts";
 
 export interface MadeUpVm {
   values: Record<string, string>;
@@ -12,7 +12,7 @@ export interface MadeUpVm {
   agent?: GuestAgent;
 }
 
-export function madeUpVmHost(vms: Record<number, MadeUpVm>, more: Partial<VmHost> = {}): VmHost {
+export function madeUpVmHost(vms: Record<number, MadeUpVm>, more: Partial<WorldPorts> = {}): WorldPorts {
   const find = (vmid: number): MadeUpVm => {
     const vm = vms[vmid];
     if (vm === undefined)
@@ -20,17 +20,17 @@ export function madeUpVmHost(vms: Record<number, MadeUpVm>, more: Partial<VmHost
     return vm;
   };
   const host = {
-    node: "n1",
     configs: {
+      node: "n1",
       has: (vmid: number) => vms[vmid] !== undefined,
       get: (vmid: number) => ({ values: find(vmid).values, pending: {}, special: {} }),
     },
     processes: { get: (id: string) => vms[Number(id)]?.process },
-    guestAgent: (process: GuestProcess) => find(Number(process.id)).agent,
+    agents: { of: (process: GuestProcess) => find(Number(process.id)).agent },
     clock: systemClock,
     ...more,
   };
-  return host as unknown as VmHost;
+  return host as unknown as WorldPorts;
 }
 
 export function madeUpRequest(more: Partial<RequestContext> = {}): RequestContext {

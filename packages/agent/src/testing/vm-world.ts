@@ -25,7 +25,8 @@ import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { storedChains } from "../application/qemu/chain/backup-chains.ts";
 import { PciReservations } from "../application/qemu/start/pci-reservations.ts";
 import { VmConfigs } from "../application/qemu/config/vm-configs.ts";
-import { volumeOf, type VmHost } from "../application/qemu/vm-host.ts";
+import { volumeOf } from "../application/guest/guest-storages.ts";
+import { vmStarter, type StartVmPorts } from "../application/qemu/start/start-vm.ts";
 import { registerVmOperations } from "../application/qemu/vm-operations.ts";
 import { CloudinitVolumes } from "../infrastructure/cloudinit/cloudinit-volume.ts";
 import { requireSnippet } from "../application/guest/snippet-volume.ts";
@@ -38,11 +39,15 @@ import { contextOf, StorageWorld, type Rights } from "./storage-world.ts";
 
 const VARS_BYTES = 540_672;
 
+type OperationPorts = Parameters<typeof registerVmOperations>[1];
+/** What every use case of VMs can be given. */
+export interface WorldPorts extends StartVmPorts, OperationPorts {}
+
 export class VmWorld extends StorageWorld {
   readonly guests = new FakeGuests();
   readonly records: Records;
   readonly configs: VmConfigs;
-  readonly host: VmHost;
+  readonly host: WorldPorts;
   /** Files of RAM that were sent to guests. */
   readonly sent: string[] = [];
   agentAnswers = false;
@@ -65,8 +70,7 @@ export class VmWorld extends StorageWorld {
     this.configs = new VmConfigs({ node: "n1", records: () => records, sha1Hex: hash("sha1") });
     writeFileSync(join(this.root, "OVMF_VARS_4M.fd"), Buffer.alloc(VARS_BYTES));
     let macs = 0;
-    this.host = {
-      node: "n1",
+    const ports: StartVmPorts & Omit<WorldPorts, "starter"> = {
       configs: this.configs,
       chains: storedChains({ node: "n1", records: () => records }),
       processes: this.guests,
@@ -91,12 +95,17 @@ export class VmWorld extends StorageWorld {
         snippet: (volid) => readSnippet((named) => requireSnippet(this.host, named), volid),
       }),
       ram: this.#ram(),
-      facts: () =>
-        sampleHost({
-          firmware: firmwareTable(this.root, () => VARS_BYTES),
-          directoryMappings: new Set(this.directories.keys()),
-          ...this.hostFacts,
-        }),
+      qemu: {
+        binary: "/usr/bin/qemu-system-x86_64",
+        facts: () =>
+          sampleHost({
+            firmware: firmwareTable(this.root, () => VARS_BYTES),
+            directoryMappings: new Set(this.directories.keys()),
+            ...this.hostFacts,
+          }),
+        known: async () => undefined,
+        mayStart: () => this.mayStart,
+      },
       devices: {
         takePci: async (addresses) => addresses.map((address) => `/dev/vfio/${address}`),
         makeMdev: async (_parents, uuid) => {
@@ -110,29 +119,34 @@ export class VmWorld extends StorageWorld {
       },
       memory: this.memory,
       pci: new PciReservations(this.guests),
-      directories: () => this.directories,
-      requireDirectory: async () => undefined,
-      hostKnown: async () => undefined,
-      mayStart: () => this.mayStart,
-      qemuBinary: "/usr/bin/qemu-system-x86_64",
-      changedHardware: (type, id) => this.changed.get(`${type}/${id}`),
-      ioFolder: (id) => `/nowhere/${id}`,
-      guestAgent: () => ({
-        isRunning: async () => this.agentAnswers,
-        execute: async (command) => {
-          this.agentCommands.push(command);
-          return 1;
-        },
-      }),
+      mappings: {
+        directories: () => this.directories,
+        requireDirectory: async () => undefined,
+        changedHardware: (type, id) => this.changed.get(`${type}/${id}`),
+      },
+      agents: {
+        of: () => ({
+          isRunning: async () => this.agentAnswers,
+          execute: async (command) => {
+            this.agentCommands.push(command);
+            return 1;
+          },
+        }),
+      },
       clock: systemClock,
-      fileExists: () => true,
-      fileBytes: (path) => statSync(path, { throwIfNoEntry: false })?.size,
-      isExecutable: (path) => path.endsWith(".sh"),
-      runScript: async () => 0,
-      sha256Hex: hash("sha256"),
-      newUuid: randomUUID,
-      newMac: () => `BC:24:11:00:00:${(++macs).toString(16).padStart(2, "0").toUpperCase()}`,
+      files: {
+        exists: () => true,
+        bytes: (path) => statSync(path, { throwIfNoEntry: false })?.size,
+        isExecutable: (path) => path.endsWith(".sh"),
+      },
+      scripts: { run: async () => 0 },
+      ids: {
+        sha256Hex: hash("sha256"),
+        newUuid: randomUUID,
+        newMac: () => `BC:24:11:00:00:${(++macs).toString(16).padStart(2, "0").toUpperCase()}`,
+      },
     };
+    this.host = Object.assign(ports, { starter: vmStarter(ports) });
     this.guests.answers.set("blockdev-snapshot-internal-sync", (args) => this.#inQemu(args, "snapshot"));
     this.guests.answers.set("blockdev-snapshot-delete-internal-sync", (args) =>
       this.#inQemu(args, "deleteSnapshot"),

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import type { VmHost } from "../qemu/vm-host.ts";
-import { runHook } from "./hookscript.ts";
+import { runHook, type HookscriptPorts } from "./hookscript.ts";
 
 const runs: string[] = [];
 let [code, exists, executable] = [0, true, true];
@@ -14,14 +13,18 @@ const host = {
     }),
     definition: () => ({ options: { content: "snippets,iso" } }),
   },
-  fileExists: () => exists,
-  isExecutable: () => executable,
-  runScript: async (path: string, args: readonly string[], { log }: { log: (line: string) => void }) => {
-    runs.push([path, ...args].join(" "));
-    log("hello");
-    return code;
+  files: {
+    exists: () => exists,
+    isExecutable: () => executable,
   },
-} as unknown as VmHost;
+  scripts: {
+    run: async (path: string, args: readonly string[], { log }: { log: (line: string) => void }) => {
+      runs.push([path, ...args].join(" "));
+      log("hello");
+      return code;
+    },
+  },
+} as unknown as HookscriptPorts;
 
 test("a hook script gets the VMID and the phase, and is heard", async () => {
   const lines: string[] = [];

@@ -2,12 +2,20 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { requireSnippet } from "./snippet-volume.ts";
-import type { VmHost } from "../qemu/vm-host.ts";
+import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
+import type { Scripts } from "@gpve/domain/guest/scripts.ts";
+import type { GuestStorages } from "./guest-storages.ts";
+
+export interface HookscriptPorts {
+  readonly files: FileFacts;
+  readonly scripts: Scripts;
+  readonly storages: GuestStorages;
+}
 
 export type HookPhase = "pre-start" | "post-start" | "pre-stop" | "post-stop";
 
 export async function runHook(
-  host: VmHost,
+  host: HookscriptPorts,
   vmid: number,
   values: VmValues,
   phase: HookPhase,
@@ -18,11 +26,11 @@ export async function runHook(
   try {
     const { plugin, volname } = requireSnippet(host, volid);
     await plugin.activate();
-    if (!host.fileExists(plugin.path(volname))) throw new Error(`script '${volid}' does not exist`);
+    if (!host.files.exists(plugin.path(volname))) throw new Error(`script '${volid}' does not exist`);
     const path = await plugin.file(volname);
-    if (!host.isExecutable(path)) throw new Error(`script '${volid}' is not executable`);
+    if (!host.files.isExecutable(path)) throw new Error(`script '${volid}' is not executable`);
     const args = [String(vmid), phase];
-    const code = await host.runScript(path, args, work);
+    const code = await host.scripts.run(path, args, work);
     if (code !== 0) throw new Error(`command '${[path, ...args].join(" ")}' failed: exit code ${code}`);
   } catch (cause) {
     const text = `hookscript error for ${vmid} on ${phase}: ${messageOf(cause)}`;

@@ -2,11 +2,15 @@
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
-import { volumeOf, type VmHost } from "../qemu/vm-host.ts";
+import { volumeOf, type GuestStorages } from "./guest-storages.ts";
+
+export interface SnippetVolumePorts {
+  readonly storages: GuestStorages;
+}
 
 /** A volume of type snippets, on a storage of this node that has such content; whatever else it names is refused. */
 export function requireSnippet(
-  host: Pick<VmHost, "storages">,
+  host: SnippetVolumePorts,
   volid: string,
 ): { readonly plugin: StoragePlugin; readonly volname: string } {
   const { plugin, storage, volname } = volumeOf(host, volid);

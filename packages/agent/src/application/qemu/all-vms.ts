@@ -3,7 +3,14 @@ import type { OperationDefinition, StepContext } from "@gpve/kit/operation/defin
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { startOrder, stopGroups, stopOrder, type StartableGuest } from "@gpve/domain/guest/startup-order.ts";
 import { isTemplate } from "@gpve/domain/vm/config/lock.ts";
-import { runningVm, type VmHost } from "./vm-host.ts";
+import { runningVm } from "./running-vm.ts";
+import type { VmConfigs } from "./config/vm-configs.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+
+export interface AllVmsPorts {
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+}
 
 export interface AllArgs {
   /** undefined = all of the node. */
@@ -17,7 +24,7 @@ export interface AllArgs {
 const STOP_SECONDS = 180;
 
 export function allVmsOperations(
-  host: VmHost,
+  host: AllVmsPorts,
   engine: OperationEngine,
 ): readonly OperationDefinition<AllArgs>[] {
   const operation = (
@@ -83,7 +90,7 @@ async function runOne(
   if (ended.state !== "done") ctx.warn(`VM ${vmid}: ${ended.error ?? ended.state}`);
 }
 
-function chosen(host: VmHost, { vmids }: AllArgs): StartableGuest[] {
+function chosen(host: AllVmsPorts, { vmids }: AllArgs): StartableGuest[] {
   return host.configs
     .list()
     .filter((vmid) => vmids === undefined || vmids.includes(vmid))
@@ -95,6 +102,6 @@ function chosen(host: VmHost, { vmids }: AllArgs): StartableGuest[] {
     });
 }
 
-function runningOnes(host: VmHost, args: AllArgs): StartableGuest[] {
+function runningOnes(host: AllVmsPorts, args: AllArgs): StartableGuest[] {
   return chosen(host, args).filter(({ vmid }) => runningVm(host, vmid) !== undefined);
 }

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Refused } from "../../testing/fake-guests.ts";
 import { VmNode } from "../../testing/vm-world.ts";
-import { stopHelpers } from "./start/start-vm.ts";
 import { startFileServers } from "./helpers/virtiofs.ts";
 import { PciReservations } from "./start/pci-reservations.ts";
 import { mappedDirectory, removeMadeDevices } from "./start/take-devices.ts";
@@ -223,7 +222,7 @@ describe("directories of the host", () => {
     expect(qemu?.args.join(" ")).toContain("path=/nowhere/100-fs0/virtiofs");
     await node.guests.get("100")?.stop();
     expect(await start(100)).toBe("OK");
-    await stopHelpers(node.host, 100);
+    await node.host.starter.stopHelpers(100);
     expect(node.guests.get("100-fs0")).toBeUndefined();
   });
 
@@ -238,7 +237,10 @@ describe("directories of the host", () => {
 
   it("that are gone, or a server that does not come up, are told", async () => {
     const files = new Set<string>();
-    const host = { ...node.host, fileExists: (path: string) => files.has(path) };
+    const host = {
+      ...node.host,
+      files: { ...node.host.files, exists: (path: string) => files.has(path) },
+    };
     const signal = new AbortController().signal;
     const begin = () => startFileServers(host, 100, node.values(100), signal);
     await expect(begin()).rejects.toThrow("Path /srv/share does not exist");
@@ -306,7 +308,7 @@ describe("ports, generators and memory of the host", () => {
     await node.add(100, { parallel0: "/dev/parport9", ...identity(100) });
     expect(await start(100)).toBe("no such parallel device");
     await node.add(101, { rng0: "source=/dev/hwrng", ...identity(101) });
-    Object.assign(node.host, { fileExists: () => false });
+    Object.assign(node.host.files, { exists: () => false });
     expect(await start(101)).toBe("cannot create VirtIO RNG device: source file '/dev/hwrng' doesn't exist");
   });
 

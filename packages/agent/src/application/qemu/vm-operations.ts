@@ -1,6 +1,6 @@
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { configureVmOperation } from "./config/configure-vm.ts";
-import { createVmOperation } from "./config/create-vm.ts";
+import { createVmOperation, type CreateVmPorts } from "./config/create-vm.ts";
 import { cloneVmOperation } from "./disk/clone-vm.ts";
 import { makeTemplateOperation } from "./disk/make-template.ts";
 import { moveDiskOperation } from "./disk/move-disk.ts";
@@ -10,8 +10,9 @@ import {
   createSnapshotOperation,
   deleteSnapshotOperation,
   rollbackOperation,
+  type SnapshotOperationsPorts,
 } from "./snapshot/snapshot-operations.ts";
-import { startVmOperation } from "./start/start-vm.ts";
+import { startVmOperation } from "./start/start-operation.ts";
 import {
   pauseVmOperation,
   rebootVmOperation,
@@ -19,16 +20,20 @@ import {
   resumeVmOperation,
   shutdownVmOperation,
   stopVmOperation,
+  type StopVmPorts,
 } from "./power/stop-vm.ts";
 import { suspendVmOperation } from "./power/suspend-vm.ts";
-import type { VmHost } from "./vm-host.ts";
+import type { UpdateConfigPorts } from "./config/update-config.ts";
+
+export interface VmOperationsPorts
+  extends CreateVmPorts, StopVmPorts, UpdateConfigPorts, SnapshotOperationsPorts {}
 
 export interface OperationRegistrar {
   register<Args, State extends object>(definition: OperationDefinition<Args, State>): void;
 }
 
 /** Everything that can happen to a VM, known to the engine before it recovers what a crash left. */
-export function registerVmOperations(engine: OperationRegistrar, host: VmHost): void {
+export function registerVmOperations(engine: OperationRegistrar, host: VmOperationsPorts): void {
   engine.register(createVmOperation(host));
   engine.register(destroyVmOperation(host));
   engine.register(startVmOperation(host));

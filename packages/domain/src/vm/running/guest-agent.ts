@@ -1,4 +1,5 @@
 // The agent inside a guest, as use cases see it.
+import type { GuestProcess } from "../../guest/guest-processes.ts";
 
 export interface GuestAgentCall {
   readonly timeoutMs?: number;
@@ -19,4 +20,9 @@ export interface GuestAgent {
   ): Promise<unknown>;
   /** Does it answer now? */
   isRunning(options?: GuestAgentCall): Promise<boolean>;
+}
+
+export interface GuestAgents {
+  /** The agent inside a running VM; one conversation for all its users. */
+  of(process: GuestProcess): GuestAgent;
 }

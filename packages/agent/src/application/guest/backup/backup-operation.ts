@@ -3,10 +3,9 @@ import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { parseKeepOptions, type KeepOptions } from "@gpve/domain/storage/prune.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
-import type { VmHost } from "../../qemu/vm-host.ts";
 import { hookRunner } from "./backup-hooks.ts";
 import type { BackupArgs, BackupState } from "./backup-request.ts";
-import { backupVm, type BackupJob } from "../../qemu/backup/backup-vm.ts";
+import { backupVm, type BackupJob, type BackupVmPorts } from "../../qemu/backup/backup-vm.ts";
 import { releaseGuest } from "../../qemu/backup/held-guest.ts";
 import type { BackupTarget } from "./prune-old-backups.ts";
 
@@ -20,7 +19,7 @@ type Context = StepContext<BackupArgs, BackupState>;
 
 /** One task for all guests asked for, as PVE does: one that fails does not keep the others from being saved. */
 export function backupOperation(
-  host: VmHost,
+  host: BackupVmPorts,
   tools: BackupTools,
   whileFree: BackupJob["whileFree"],
 ): OperationDefinition<BackupArgs, BackupState> {
@@ -42,7 +41,7 @@ export function backupOperation(
 }
 
 async function runJob(
-  host: VmHost,
+  host: BackupVmPorts,
   tools: BackupTools,
   whileFree: BackupJob["whileFree"],
   ctx: Context,
@@ -80,7 +79,7 @@ async function runJob(
   if (failed > 0) throw new AppError("operation.failed", "job errors", { pveStatus: 500 });
 }
 
-function checkWait(host: VmHost, args: BackupArgs, log: (line: string) => void): void {
+function checkWait(host: BackupVmPorts, args: BackupArgs, log: (line: string) => void): void {
   const waited = host.clock.now() - (args.submittedAt ?? host.clock.now());
   if (waited < WAITED_MS) return;
   if (waited > Math.max(1, args.lockwaitMinutes) * 60_000)
@@ -90,7 +89,7 @@ function checkWait(host: VmHost, args: BackupArgs, log: (line: string) => void):
   log("INFO: got global lock");
 }
 
-async function targetOf(host: VmHost, tools: BackupTools, args: BackupArgs): Promise<BackupTarget> {
+async function targetOf(host: BackupVmPorts, tools: BackupTools, args: BackupArgs): Promise<BackupTarget> {
   if (args.tmpdir !== undefined && !(await tools.isFolder(args.tmpdir)))
     throw refused(`tmpdir '${args.tmpdir}' does not exist`);
   if (args.storage === undefined) {
@@ -115,7 +114,7 @@ async function targetOf(host: VmHost, tools: BackupTools, args: BackupArgs): Pro
   return { storage, plugin, folder: plugin.path(`backup/${probe}`).slice(0, -probe.length - 1) };
 }
 
-function storageRules(host: VmHost, { storage }: BackupArgs): KeepOptions | undefined {
+function storageRules(host: BackupVmPorts, { storage }: BackupArgs): KeepOptions | undefined {
   if (storage === undefined) return undefined;
   const text = host.storages.definition(storage).options["prune-backups"];
   return typeof text === "string" ? parseKeepOptions(text) : undefined;

@@ -1,11 +1,19 @@
 // The agent inside a VM, with the checks PVE makes before it speaks to it.
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { AgentCommand } from "@gpve/domain/vm/running/agent-commands.ts";
-import type { GuestAgent } from "@gpve/domain/vm/running/guest-agent.ts";
+import type { GuestAgent, GuestAgents } from "@gpve/domain/vm/running/guest-agent.ts";
 import type { AgentOptions } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
-import { runningVm, type VmHost } from "../vm-host.ts";
+import { runningVm } from "../running-vm.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+
+export interface UseGuestAgentPorts {
+  readonly configs: VmConfigs;
+  readonly agents: GuestAgents;
+  readonly processes: GuestProcesses;
+}
 
 const FREEZE_MS = 60 * 60_000;
 const THAW_MS = 3 * 60_000;
@@ -17,15 +25,15 @@ export function agentOptions(values: VmValues): AgentOptions {
 }
 
 /** Throws PVE's text when there is nobody to speak to; whether it answers shows with the first command. */
-export function requireGuestAgent(host: VmHost, vmid: number): GuestAgent {
+export function requireGuestAgent(host: UseGuestAgentPorts, vmid: number): GuestAgent {
   if (!agentOptions(host.configs.get(vmid).values).enabled) throw refused("No QEMU guest agent configured");
   const process = runningVm(host, vmid);
   if (process === undefined) throw refused(`VM ${vmid} is not running`);
-  return host.guestAgent(process);
+  return host.agents.of(process);
 }
 
 export async function runAgentCommand(
-  host: VmHost,
+  host: UseGuestAgentPorts,
   vmid: number,
   command: AgentCommand,
   signal: AbortSignal,
@@ -40,13 +48,13 @@ export async function runAgentCommand(
 
 /** The VM's agent when it is configured and answers now. */
 export async function answeringAgent(
-  host: VmHost,
+  host: UseGuestAgentPorts,
   vmid: number,
   signal: AbortSignal,
 ): Promise<GuestAgent | undefined> {
   const process = runningVm(host, vmid);
   if (process === undefined || !agentOptions(host.configs.get(vmid).values).enabled) return undefined;
-  const agent = host.guestAgent(process);
+  const agent = host.agents.of(process);
   try {
     return (await agent.isRunning({ timeoutMs: PRESENT_MS, signal })) ? agent : undefined;
   } catch (err) {
@@ -57,25 +65,33 @@ export async function answeringAgent(
 }
 
 /** Whether a snapshot or backup of this VM is to freeze the guest's file systems. */
-export async function wantsFreeze(host: VmHost, vmid: number, signal: AbortSignal): Promise<boolean> {
+export async function wantsFreeze(
+  host: UseGuestAgentPorts,
+  vmid: number,
+  signal: AbortSignal,
+): Promise<boolean> {
   if (agentOptions(host.configs.get(vmid).values)["freeze-fs"] === false) return false;
   return (await answeringAgent(host, vmid, signal)) !== undefined;
 }
 
-export async function freezeFilesystems(host: VmHost, vmid: number, signal: AbortSignal): Promise<number> {
+export async function freezeFilesystems(
+  host: UseGuestAgentPorts,
+  vmid: number,
+  signal: AbortSignal,
+): Promise<number> {
   const agent = requireGuestAgent(host, vmid);
   return Number(await agent.execute("guest-fsfreeze-freeze", undefined, { timeoutMs: FREEZE_MS, signal }));
 }
 
 /** Without a signal: what was frozen is thawed whatever happens. */
-export async function thawFilesystems(host: VmHost, vmid: number): Promise<number> {
+export async function thawFilesystems(host: UseGuestAgentPorts, vmid: number): Promise<number> {
   const agent = requireGuestAgent(host, vmid);
   return Number(await agent.execute("guest-fsfreeze-thaw", undefined, { timeoutMs: THAW_MS }));
 }
 
 /** Runs `work` while the guest's file systems stand still, where the guest can do that; it is thawed in any case. */
 export async function withFrozenFilesystems<T>(
-  host: VmHost,
+  host: UseGuestAgentPorts,
   vmid: number,
   ctx: {
     readonly signal: AbortSignal;

@@ -9,7 +9,11 @@ import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
 import { emptyVmConfig, type VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
-import { volumeOf, type VmHost } from "../vm-host.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+
+export interface BackupDisksPorts {
+  readonly storages: GuestStorages;
+}
 
 export interface BackupDisk {
   /** "scsi0" */
@@ -30,7 +34,7 @@ export interface BackupDisk {
 }
 
 export async function backupDisks(
-  host: VmHost,
+  host: BackupDisksPorts,
   config: VmConfig,
   log: (line: string) => void,
 ): Promise<BackupDisk[]> {
@@ -52,7 +56,12 @@ export async function backupDisks(
   return disks;
 }
 
-async function diskOf(host: VmHost, key: string, file: string, device: number): Promise<BackupDisk> {
+async function diskOf(
+  host: BackupDisksPorts,
+  key: string,
+  file: string,
+  device: number,
+): Promise<BackupDisk> {
   if (parseVolumeId(file) === undefined)
     throw new AppError("feature.unsupported", `disk '${key}' is no volume and cannot be backed up`, {
       pveStatus: 500,

@@ -7,19 +7,22 @@ import { backupBaseName, NOTES_SUFFIX, PROTECTED_SUFFIX } from "@gpve/domain/sto
 import type { KeepOptions } from "@gpve/domain/storage/prune.ts";
 import { setLock } from "@gpve/domain/vm/config/lock.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
-import { runningVm, type VmHost } from "../vm-host.ts";
 import { archivedConfig, backupDisks, type BackupDisk } from "./backup-disks.ts";
 import type { RunHook } from "../../guest/backup/backup-hooks.ts";
 import type { BackupArgs, BackupMode, BackupState, BackupWork } from "../../guest/backup/backup-request.ts";
 import { createTarget, extensionOf } from "../chain/archive-target.ts";
-import { planStep } from "../chain/chain-step.ts";
+import { planStep, type ChainStepPorts } from "../chain/chain-step.ts";
 import { copyRunning, copyStopped, endReading, haltGuest } from "./copy-guest.ts";
 import { dropFleecingImages, fleecingVolumes, makeFleecingImages, type Fleeced } from "./fleecing-images.ts";
 import { isPaused, releaseGuest } from "./held-guest.ts";
 import { countBackups, pruneOldBackups, type BackupTarget } from "../../guest/backup/prune-old-backups.ts";
+import { runningVm } from "../running-vm.ts";
+import type { StopVmPorts } from "../power/stop-vm.ts";
+
+export interface BackupVmPorts extends ChainStepPorts, StopVmPorts {}
 
 export interface BackupJob {
-  readonly host: VmHost;
+  readonly host: BackupVmPorts;
   readonly tools: BackupTools;
   readonly args: BackupArgs;
   readonly target: BackupTarget;
@@ -215,7 +218,7 @@ function scratchFiles(
 ): Fleeced[] {
   const storage = values["template"] === "1" ? undefined : args.fleecingStorage;
   const volumes = storage === undefined ? [] : fleecingVolumes(host, vmid, disks, storage);
-  const folder = args.tmpdir ?? host.ioFolder(String(vmid)).replace(/\/io$/, "");
+  const folder = args.tmpdir ?? host.processes.placeOf(String(vmid)).ioFolder.replace(/\/io$/, "");
   return disks
     .filter(({ key }) => key !== "tpmstate0")
     .map(
@@ -261,7 +264,7 @@ async function keepArchive(
     const facts = {
       cluster: args.cluster ?? "",
       guestname: name,
-      node: host.node,
+      node: host.configs.node,
       vmid: String(plan.vmid),
     };
     try {
@@ -289,7 +292,7 @@ async function keepLog(
     .catch((err: unknown) => work.warn(`the log could not be kept: ${messageOf(err)}`));
 }
 
-function nameOf(host: VmHost, vmid: number): string {
+function nameOf(host: BackupVmPorts, vmid: number): string {
   return host.configs.find(vmid)?.values["name"] ?? `VM ${vmid}`;
 }
 

@@ -1,9 +1,7 @@
 // From the disks of one VM into its archive: through its own QEMU while it runs, through qemu-nbd while it does not.
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { bytesText } from "@gpve/domain/backup/backup-texts.ts";
-import { shutDown } from "../power/stop-vm.ts";
-import { startVm } from "../start/start-vm.ts";
-import { requireRunning, runningVm, type VmHost } from "../vm-host.ts";
+import { shutDown, type StopVmPorts } from "../power/stop-vm.ts";
 import type { ArchiveTarget, DiskSource } from "../chain/archive-target.ts";
 import type { BackupDisk } from "./backup-disks.ts";
 import { BackupProgress } from "./backup-progress.ts";
@@ -11,9 +9,10 @@ import type { BackupArgs, BackupMode, BackupWork, HeldGuest } from "../../guest/
 import type { ChainStep } from "../chain/chain-step.ts";
 import { beginFleece, endFleece } from "./fleece.ts";
 import { whileFrozen } from "./held-guest.ts";
+import { requireRunning, runningVm } from "../running-vm.ts";
 
 export interface GuestCopy {
-  readonly host: VmHost;
+  readonly host: StopVmPorts;
   readonly tools: BackupTools;
   readonly args: BackupArgs;
   readonly held: HeldGuest;
@@ -60,7 +59,7 @@ export async function copyRunning(
   const { vmid } = held;
   if (mode === "stop") {
     work.log("INFO: starting kvm to execute backup task");
-    await startVm(host, { vmid, skiplock: true, paused: true }, work);
+    await host.starter.start({ vmid, skiplock: true, paused: true }, work);
   }
   const process = requireRunning(host, vmid);
   // A guest that switches itself off meanwhile keeps its QEMU until all is read.
@@ -159,6 +158,6 @@ function progressOf({ host, args, disks, work }: GuestCopy): BackupProgress {
   return new BackupProgress(total, args.bwlimit, host.clock, work);
 }
 
-function secondsSince(host: VmHost, at: number): number {
+function secondsSince(host: StopVmPorts, at: number): number {
   return Math.round((host.clock.now() - at) / 1000);
 }

@@ -4,9 +4,15 @@ import { messageOf } from "@gpve/contracts/errors.ts";
 import { storageExists } from "@gpve/domain/storage/failures.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { fleecingImages } from "../config/free-volumes.ts";
-import { volumeOf, type VmHost } from "../vm-host.ts";
 import type { BackupDisk } from "./backup-disks.ts";
 import type { BackupWork, HeldGuest } from "../../guest/backup/backup-request.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+
+export interface FleecingImagesPorts {
+  readonly storages: GuestStorages;
+  readonly configs: VmConfigs;
+}
 
 export type Fleeced = HeldGuest["fleeced"][number];
 
@@ -20,7 +26,7 @@ export function isWorthFleecing(key: string): boolean {
 
 /** The volumes that the disks of a backup would have on a storage. */
 export function fleecingVolumes(
-  host: VmHost,
+  host: FleecingImagesPorts,
   vmid: number,
   disks: readonly BackupDisk[],
   storage: string,
@@ -36,7 +42,7 @@ export function fleecingVolumes(
 
 /** Whatever happens, `dropFleecingImages` puts things right afterwards. */
 export async function makeFleecingImages(
-  host: VmHost,
+  host: FleecingImagesPorts,
   vmid: number,
   fleeced: readonly Fleeced[],
   disks: readonly BackupDisk[],
@@ -61,7 +67,7 @@ export async function makeFleecingImages(
 
 /** Frees all that the configuration lists; what cannot be freed stays listed. */
 export async function dropFleecingImages(
-  host: VmHost,
+  host: FleecingImagesPorts,
   vmid: number,
   work: Pick<BackupWork, "log" | "warn">,
 ): Promise<void> {
@@ -84,7 +90,7 @@ export async function dropFleecingImages(
 }
 
 /** A volume of that name that no backup of ours made is somebody's own. */
-async function requireFree(host: VmHost, volid: string, path: string): Promise<void> {
+async function requireFree(host: FleecingImagesPorts, volid: string, path: string): Promise<void> {
   const { plugin, volname } = volumeOf(host, volid);
   await plugin.activate();
   const { vmid } = plugin.parse(volname);
@@ -93,7 +99,7 @@ async function requireFree(host: VmHost, volid: string, path: string): Promise<v
     throw storageExists(`disk image '${path}' already exists`);
 }
 
-async function record(host: VmHost, vmid: number, volids: readonly string[]): Promise<void> {
+async function record(host: FleecingImagesPorts, vmid: number, volids: readonly string[]): Promise<void> {
   await host.configs.change(vmid, (config) => {
     const { [SECTION]: _old, ...rest } = config.special;
     const special = volids.length === 0 ? rest : { ...rest, [SECTION]: { [IMAGES]: volids.join(",") } };

@@ -5,21 +5,28 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { hasLock } from "@gpve/domain/vm/config/lock.ts";
 import { without } from "@gpve/domain/vm/config/vm-config.ts";
-import { startVm } from "../start/start-vm.ts";
 import {
   agentOptions,
   answeringAgent,
   freezeFilesystems,
   thawFilesystems,
+  type UseGuestAgentPorts,
 } from "../agent/use-guest-agent.ts";
-import { runningVm, type VmHost } from "../vm-host.ts";
 import type { BackupWork, HeldGuest } from "../../guest/backup/backup-request.ts";
 import { endFleece } from "./fleece.ts";
 import { dropFleecingImages } from "./fleecing-images.ts";
+import { runningVm } from "../running-vm.ts";
+import type { VmStarter } from "../start/vm-starter.ts";
+import type { GuestStorages } from "../../guest/guest-storages.ts";
+
+export interface HeldGuestPorts extends UseGuestAgentPorts {
+  readonly starter: VmStarter;
+  readonly storages: GuestStorages;
+}
 
 /** Idempotent: after a backup, however it ended, and after a crash in the midst of one. */
 export async function releaseGuest(
-  host: VmHost,
+  host: HeldGuestPorts,
   tools: BackupTools,
   held: HeldGuest,
   work: BackupWork,
@@ -41,7 +48,7 @@ export async function releaseGuest(
 
 /** File systems stand still while `work` runs, where the guest can do that; afterwards they go on in any case. */
 export async function whileFrozen<T>(
-  host: VmHost,
+  host: HeldGuestPorts,
   held: HeldGuest,
   work: BackupWork & { readonly checkpoint: () => Promise<void> },
   begin: () => Promise<T>,
@@ -70,7 +77,7 @@ export async function whileFrozen<T>(
   }
 }
 
-async function thaw(host: VmHost, held: HeldGuest, work: BackupWork): Promise<void> {
+async function thaw(host: HeldGuestPorts, held: HeldGuest, work: BackupWork): Promise<void> {
   work.log("INFO: issuing guest-agent 'fs-thaw' command");
   await thawFilesystems(host, held.vmid).catch((err: unknown) => work.log(`ERROR: ${messageOf(err)}`));
   held.isFrozen = false;
@@ -81,7 +88,7 @@ export async function isPaused(process: GuestProcess): Promise<boolean> {
   return status === "paused" || status === "prelaunch";
 }
 
-async function runAgain(host: VmHost, held: HeldGuest, work: BackupWork): Promise<void> {
+async function runAgain(host: HeldGuestPorts, held: HeldGuest, work: BackupWork): Promise<void> {
   const process = runningVm(host, held.vmid);
   if (process !== undefined) {
     try {
@@ -99,10 +106,13 @@ async function runAgain(host: VmHost, held: HeldGuest, work: BackupWork): Promis
   // One that switched itself off while it was read stays off.
   if (!held.isStopped) return;
   work.log("INFO: restarting vm");
-  await startVm(host, { vmid: held.vmid, skiplock: true }, { ...work, signal: new AbortController().signal });
+  await host.starter.start(
+    { vmid: held.vmid, skiplock: true },
+    { ...work, signal: new AbortController().signal },
+  );
 }
 
-async function unlock(host: VmHost, vmid: number): Promise<void> {
+async function unlock(host: HeldGuestPorts, vmid: number): Promise<void> {
   if (!host.configs.has(vmid)) return;
   await host.configs.change(vmid, (config) =>
     hasLock(config, "backup") ? { ...config, values: without(config.values, "lock") } : config,

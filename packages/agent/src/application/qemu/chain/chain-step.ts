@@ -8,12 +8,12 @@ import {
   type BackupChain,
   type BackupPlan,
   type ChainDisk,
+  type BackupChains,
 } from "@gpve/domain/backup/backup-chain.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { PARENT_SUFFIX } from "@gpve/domain/storage/backup-name.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
-import { runningVm, type VmHost } from "../vm-host.ts";
 import { openLink } from "./archive-chain.ts";
 import type { BackupTarget } from "../../guest/backup/prune-old-backups.ts";
 import {
@@ -25,6 +25,17 @@ import {
   type DiskBitmaps,
   type SavedDisk,
 } from "./track-changes.ts";
+import { runningVm } from "../running-vm.ts";
+import type { Ids } from "@gpve/domain/guest/ids.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+
+export interface ChainStepPorts {
+  readonly ids: Ids;
+  readonly chains: BackupChains;
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+}
 
 export interface ChainStep {
   readonly plan: BackupPlan;
@@ -39,7 +50,7 @@ export interface ChainStep {
 }
 
 export interface StepRequest {
-  readonly host: VmHost;
+  readonly host: ChainStepPorts;
   readonly tools: BackupTools;
   readonly args: { readonly incremental?: boolean };
   readonly target: BackupTarget;
@@ -52,7 +63,7 @@ export interface StepRequest {
 /** Decides what the next backup is, and says why. */
 export async function planStep(request: StepRequest, log: (line: string) => void): Promise<ChainStep> {
   const { host, target } = request;
-  const uuid = host.newUuid().replaceAll("-", "");
+  const uuid = host.ids.newUuid().replaceAll("-", "");
   const { plugin, storage } = target;
   // Outside of storages nobody looks after chains.
   if (plugin === undefined || storage === undefined) {
@@ -151,7 +162,7 @@ class StoredStep implements ChainStep {
 /** Of the QEMU that runs now, or of the images: a backup may end and start QEMU. */
 function bitmapsOf({ host, tools, vmid }: StepRequest): DiskBitmaps {
   const process = runningVm(host, vmid);
-  return process === undefined ? imageFileBitmaps(tools) : runningBitmaps(process, host.sha256Hex);
+  return process === undefined ? imageFileBitmaps(tools) : runningBitmaps(process, host.ids.sha256Hex);
 }
 
 async function choosePlan(

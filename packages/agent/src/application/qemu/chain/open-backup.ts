@@ -2,12 +2,16 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ArchiveReader, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
-import { volumeOf, type VmHost } from "../vm-host.ts";
 import { openChain, openLink } from "./archive-chain.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+
+export interface OpenBackupPorts {
+  readonly storages: GuestStorages;
+}
 
 /** `archive`: a volume id, or a path of this node. */
 export async function openBackup(
-  host: VmHost,
+  host: OpenBackupPorts,
   tools: BackupTools,
   archive: string,
   signal: AbortSignal,
@@ -22,7 +26,11 @@ export async function openBackup(
 }
 
 /** The configuration inside an archive, for GET extractconfig. */
-export async function archivedConfigText(host: VmHost, tools: BackupTools, archive: string): Promise<string> {
+export async function archivedConfigText(
+  host: OpenBackupPorts,
+  tools: BackupTools,
+  archive: string,
+): Promise<string> {
   const { plugin, volname } = volumeOf(host, archive);
   await plugin.activate();
   const { name } = plugin.parse(volname);

@@ -3,10 +3,16 @@ import { messageOf } from "@gpve/contracts/errors.ts";
 import { applyAllPending } from "@gpve/domain/vm/change/pending.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { freeDropped, withoutLent } from "./free-volumes.ts";
-import type { VmHost } from "../vm-host.ts";
+import type { VmConfigs } from "./vm-configs.ts";
+import type { GuestStorages } from "../../guest/guest-storages.ts";
+
+export interface ApplyPendingPorts {
+  readonly configs: VmConfigs;
+  readonly storages: GuestStorages;
+}
 
 export async function applyPendingChanges(
-  host: VmHost,
+  host: ApplyPendingPorts,
   vmid: number,
   log: (line: string) => void,
 ): Promise<VmConfig> {
@@ -19,7 +25,11 @@ export async function applyPendingChanges(
 }
 
 /** The VM is stopped whatever becomes of this; its next start tries again. */
-export async function settleStopped(host: VmHost, vmid: number, log: (line: string) => void): Promise<void> {
+export async function settleStopped(
+  host: ApplyPendingPorts,
+  vmid: number,
+  log: (line: string) => void,
+): Promise<void> {
   const config = host.configs.find(vmid);
   if (config === undefined || Object.keys(config.pending).length === 0) return;
   try {

@@ -15,13 +15,19 @@ import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
 import { without, type VmConfig, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { hasClones, isOwned } from "./free-volumes.ts";
-import type { VmHost } from "../vm-host.ts";
+import type { GuestStorages } from "../../guest/guest-storages.ts";
+import type { VmConfigs } from "./vm-configs.ts";
+
+export interface CheckUpdatePorts {
+  readonly storages: GuestStorages;
+  readonly configs: VmConfigs;
+}
 
 const UNUSED = /^unused\d+$/;
 
 /** Volumes that the removal of keys destroys, by key. */
 export function doomedVolumes(
-  host: VmHost,
+  host: CheckUpdatePorts,
   vmid: number,
   config: VmConfig,
   { delete: removed, force }: Pick<ConfigUpdate, "delete" | "force">,
@@ -40,7 +46,7 @@ export function doomedVolumes(
 }
 
 export function checkAgainstConfig(
-  host: VmHost,
+  host: CheckUpdatePorts,
   vmid: number,
   config: VmConfig,
   update: Pick<ConfigUpdate, "set" | "delete" | "force">,
@@ -55,7 +61,7 @@ export function checkAgainstConfig(
 
 /** Clones of a template go on reading from its disks: those stay, and so does what names them. */
 export async function refuseClonedDisks(
-  host: VmHost,
+  host: CheckUpdatePorts,
   vmid: number,
   config: VmConfig,
   update: Pick<ConfigUpdate, "delete" | "force">,
@@ -71,7 +77,7 @@ export async function refuseClonedDisks(
  * own unused key gets another.
  */
 export function keepReplaced(
-  host: VmHost,
+  host: CheckUpdatePorts,
   vmid: number,
   config: VmConfig,
   update: Pick<ConfigUpdate, "set" | "delete" | "revert" | "force">,

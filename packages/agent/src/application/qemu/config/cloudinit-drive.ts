@@ -5,11 +5,19 @@ import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts
 import { CLOUDINIT_DRIVE_BYTES } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
 import { clearCloudinitState } from "@gpve/domain/vm/cloudinit/cloudinit-state.ts";
 import { findCloudinitDrive, isCloudinitVolume, listDrives } from "@gpve/domain/vm/config/drive.ts";
-import { checkLock } from "@gpve/domain/vm/config/lock.ts";
 import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { without, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import { changeMedia } from "../live/live-drives.ts";
-import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import type { CloudinitDrives } from "@gpve/domain/vm/cloudinit/cloudinit-drives.ts";
+import type { VmConfigs } from "./vm-configs.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+
+export interface CloudinitDrivePorts {
+  readonly storages: GuestStorages;
+  readonly cloudinit: CloudinitDrives;
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+}
 
 type Format = "raw" | "qcow2" | "vmdk";
 type Log = (line: string) => void;
@@ -32,7 +40,7 @@ export function refuseSecondCloudinit(key: string, drive: Drive, sections: reado
 }
 
 export async function allocateCloudinit(
-  host: VmHost,
+  host: CloudinitDrivePorts,
   vmid: number,
   storage: string,
   wanted: Format | undefined,
@@ -47,7 +55,12 @@ export async function allocateCloudinit(
 }
 
 /** Makes the drive anew from these values; one whose volume is gone gets a new one. */
-export async function writeCloudinit(host: VmHost, vmid: number, values: VmValues, log: Log): Promise<void> {
+export async function writeCloudinit(
+  host: CloudinitDrivePorts,
+  vmid: number,
+  values: VmValues,
+  log: Log,
+): Promise<void> {
   for (const { drive } of listDrives(values)) {
     if (!isCloudinitVolume(drive.file) || !drive.file.includes(`vm-${vmid}-cloudinit`)) continue;
     const { plugin, volname, storage } = volumeOf(host, drive.file);
@@ -61,20 +74,9 @@ export async function writeCloudinit(host: VmHost, vmid: number, values: VmValue
 }
 
 /** The drive says what the configuration says, and that is written down. */
-export async function applyCloudinit(host: VmHost, vmid: number, log: Log): Promise<void> {
+export async function applyCloudinit(host: CloudinitDrivePorts, vmid: number, log: Log): Promise<void> {
   const config = host.configs.get(vmid);
   if (findCloudinitDrive(config.values) === undefined) return;
   await writeCloudinit(host, vmid, config.values, log);
   if (config.special["cloudinit"] !== undefined) await host.configs.change(vmid, clearCloudinitState);
-}
-
-/** The same, and a running guest gets the new disc in its drive. */
-export async function regenerateCloudinit(host: VmHost, vmid: number, log: Log): Promise<void> {
-  checkLock(host.configs.get(vmid));
-  const { values } = host.configs.get(vmid);
-  const key = findCloudinitDrive(values);
-  if (key === undefined) return;
-  await applyCloudinit(host, vmid, log);
-  const process = runningVm(host, vmid);
-  if (process !== undefined) await changeMedia({ host, vmid, process, log }, values, key, values[key] ?? "");
 }

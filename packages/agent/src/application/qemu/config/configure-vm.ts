@@ -5,8 +5,7 @@ import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { listVolumes, ownedVolumes } from "./free-volumes.ts";
 import { isNewDisk, storagesFor } from "./new-disks.ts";
 import { undoNewDisks } from "./undo-new-disks.ts";
-import { updateVmConfig } from "./update-config.ts";
-import type { VmHost } from "../vm-host.ts";
+import { updateVmConfig, type UpdateConfigPorts } from "./update-config.ts";
 
 interface ConfigureArgs {
   readonly vmid: number;
@@ -20,7 +19,9 @@ interface ConfigureState {
   isChanged?: true;
 }
 
-export function configureVmOperation(host: VmHost): OperationDefinition<ConfigureArgs, ConfigureState> {
+export function configureVmOperation(
+  host: UpdateConfigPorts,
+): OperationDefinition<ConfigureArgs, ConfigureState> {
   const newDisks = ({ set }: ConfigUpdate): Record<string, string> =>
     Object.fromEntries(Object.entries(set).filter(([key, text]) => isNewDisk(key, text)));
   return {

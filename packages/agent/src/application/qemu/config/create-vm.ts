@@ -11,11 +11,17 @@ import { emptyVmConfig, type VmValues } from "@gpve/domain/vm/config/vm-config.t
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { refuseSecondCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
 import { listVolumes } from "./free-volumes.ts";
-import { makeDrive, storagesFor } from "./new-disks.ts";
+import { makeDrive, storagesFor, type NewDisksPorts } from "./new-disks.ts";
 import { withPrefix } from "../pve-words.ts";
-import { startVm } from "../start/start-vm.ts";
 import { undoNewDisks } from "./undo-new-disks.ts";
-import { runningVm, type VmHost } from "../vm-host.ts";
+import { runningVm } from "../running-vm.ts";
+import type { Ids } from "@gpve/domain/guest/ids.ts";
+import type { VmStarter } from "../start/vm-starter.ts";
+
+export interface CreateVmPorts extends NewDisksPorts {
+  readonly ids: Ids;
+  readonly starter: VmStarter;
+}
 
 export interface CreateArgs {
   readonly vmid: number;
@@ -35,7 +41,7 @@ interface CreateState {
   drives: Record<string, string>;
 }
 
-export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs, CreateState> {
+export function createVmOperation(host: CreateVmPorts): OperationDefinition<CreateArgs, CreateState> {
   return {
     type: "qmcreate",
     lock: "create",
@@ -88,15 +94,15 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
       {
         name: "configuration",
         run: async ({ args, state, clock, signal, log, warn }) => {
-          await host.hostKnown();
+          await host.qemu.known();
           const values = await withPrefix(`unable to create VM ${args.vmid} - `, async () => {
             const made = newVmValues(
               { ...args.values, ...state.drives },
               {
-                newUuid: host.newUuid,
-                newMac: host.newMac,
-                qemuVersion: host.facts().qemuVersion,
-                arch: guestArch(args.values, host.facts()),
+                newUuid: host.ids.newUuid,
+                newMac: host.ids.newMac,
+                qemuVersion: host.qemu.facts().qemuVersion,
+                arch: guestArch(args.values, host.qemu.facts()),
                 now: Math.floor(clock.now() / 1000),
               },
             );
@@ -122,7 +128,7 @@ export function createVmOperation(host: VmHost): OperationDefinition<CreateArgs,
                 if (runningVm(host, ctx.args.vmid) !== undefined) return;
                 ctx.log("Execute autostart");
                 try {
-                  await startVm(host, ctx.args, ctx);
+                  await host.starter.start(ctx.args, ctx);
                 } catch (err) {
                   if (ctx.signal.aborted) throw err;
                   ctx.warn(messageOf(err));

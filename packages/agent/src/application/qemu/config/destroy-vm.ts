@@ -2,7 +2,18 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { fleecingImages, freeVolume, hasClones, listVolumes, ownedVolumes } from "./free-volumes.ts";
-import { runningVm, type VmHost } from "../vm-host.ts";
+import { runningVm } from "../running-vm.ts";
+import type { VmConfigs } from "./vm-configs.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { BackupChains } from "@gpve/domain/backup/backup-chain.ts";
+import type { GuestStorages } from "../../guest/guest-storages.ts";
+
+export interface DestroyVmPorts {
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+  readonly chains: BackupChains;
+  readonly storages: GuestStorages;
+}
 
 export interface DestroyArgs {
   readonly vmid: number;
@@ -15,7 +26,7 @@ export interface DestroyArgs {
 }
 
 /** What PVE finds before it forks. */
-export function checkDestroyable(host: VmHost, vmid: number): VmConfig {
+export function checkDestroyable(host: DestroyVmPorts, vmid: number): VmConfig {
   const config = host.configs.get(vmid);
   if (config.values["protection"] === "1") {
     throw new AppError("object.conflict", `can't remove VM ${vmid} - protection mode enabled`, {
@@ -31,7 +42,7 @@ interface DestroyState {
   begun?: boolean;
 }
 
-export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArgs, DestroyState> {
+export function destroyVmOperation(host: DestroyVmPorts): OperationDefinition<DestroyArgs, DestroyState> {
   return {
     type: "qmdestroy",
     // Once a disk is gone there is no way back: a crash goes on where it was.
@@ -73,7 +84,7 @@ export function destroyVmOperation(host: VmHost): OperationDefinition<DestroyArg
 }
 
 /** A template whose clones still read from it stays whole: looked at before anything is locked or removed. */
-async function requireNoClones(host: VmHost, volids: readonly string[]): Promise<void> {
+async function requireNoClones(host: DestroyVmPorts, volids: readonly string[]): Promise<void> {
   for (const volid of volids) {
     if (await hasClones(host, volid)) {
       throw new AppError("object.conflict", `base volume '${volid}' is still in use by linked cloned`, {
@@ -83,7 +94,7 @@ async function requireNoClones(host: VmHost, volids: readonly string[]): Promise
   }
 }
 
-function requireStopped(host: VmHost, vmid: number): void {
+function requireStopped(host: DestroyVmPorts, vmid: number): void {
   if (runningVm(host, vmid) !== undefined) {
     throw new AppError("object.conflict", `VM ${vmid} is running - destroy failed`, { pveStatus: 500 });
   }

@@ -2,11 +2,17 @@ import { splitStorageList } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { addUnused, listDrives } from "@gpve/domain/vm/config/drive.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import { volumeOf, type VmHost } from "../vm-host.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import type { VmConfigs } from "./vm-configs.ts";
+
+export interface FreeVolumesPorts {
+  readonly storages: GuestStorages;
+  readonly configs: VmConfigs;
+}
 
 /** Volumes of a VM on the given storages, by name: what an undo may compare with later. */
 export async function listVolumes(
-  host: VmHost,
+  host: FreeVolumesPorts,
   vmid: number,
   storages: readonly string[],
 ): Promise<string[]> {
@@ -20,14 +26,18 @@ export async function listVolumes(
   return found;
 }
 
-export async function freeVolume(host: VmHost, volid: string, log: (line: string) => void): Promise<void> {
+export async function freeVolume(
+  host: FreeVolumesPorts,
+  volid: string,
+  log: (line: string) => void,
+): Promise<void> {
   const { plugin, volname } = volumeOf(host, volid);
   await plugin.activate();
   if (await plugin.free(volname)) log(`removed volume '${volid}'`);
 }
 
 /** Volumes named for this VM: its disks, unused ones and saved RAM, in every section. */
-export function ownedVolumes(host: VmHost, vmid: number, config: VmConfig): string[] {
+export function ownedVolumes(host: FreeVolumesPorts, vmid: number, config: VmConfig): string[] {
   const sections = [config.values, config.pending, ...Object.values(config.snapshots)];
   const all = sections.flatMap((values) => [
     ...listDrives(values).map(({ drive }) => drive.file),
@@ -38,7 +48,7 @@ export function ownedVolumes(host: VmHost, vmid: number, config: VmConfig): stri
 }
 
 /** Whether linked clones read from a volume. */
-export async function hasClones(host: VmHost, volid: string): Promise<boolean> {
+export async function hasClones(host: FreeVolumesPorts, volid: string): Promise<boolean> {
   const { plugin, volname } = volumeOf(host, volid);
   if (!plugin.parse(volname).isBase) return false;
   await plugin.activate();
@@ -49,12 +59,12 @@ export async function hasClones(host: VmHost, volid: string): Promise<boolean> {
 }
 
 /** Left over by a backup that did not end as it should. */
-export function fleecingImages(host: VmHost, vmid: number, { special }: VmConfig): string[] {
+export function fleecingImages(host: FreeVolumesPorts, vmid: number, { special }: VmConfig): string[] {
   const listed = splitStorageList(special["fleecing"]?.["fleecing-images"]);
   return listed.filter((volid) => isOwned(host, vmid, volid));
 }
 
-export function isOwned(host: VmHost, vmid: number, volid: string): boolean {
+export function isOwned(host: FreeVolumesPorts, vmid: number, volid: string): boolean {
   if (parseVolumeId(volid) === undefined) return false;
   const { plugin, volname } = volumeOf(host, volid);
   const parsed = plugin.parse(volname);
@@ -62,7 +72,12 @@ export function isOwned(host: VmHost, vmid: number, volid: string): boolean {
 }
 
 /** A detached disk is kept as unused only by its owner: volumes of others, lent to this VM, are just let go. */
-export function withoutLent(host: VmHost, vmid: number, before: VmConfig, after: VmConfig): VmConfig {
+export function withoutLent(
+  host: FreeVolumesPorts,
+  vmid: number,
+  before: VmConfig,
+  after: VmConfig,
+): VmConfig {
   const detached = new Set(listDrives(before.values).map(({ drive }) => drive.file));
   const isLent = ([key, value]: [string, string]): boolean =>
     /^unused\d+$/.test(key) &&
@@ -79,7 +94,7 @@ function unusedVolumes(values: VmValues): string[] {
 
 /** Volumes of this VM that no section names any more: deleted unused disks, disks removed by force, cloud-init drives. */
 export async function freeDropped(
-  host: VmHost,
+  host: FreeVolumesPorts,
   vmid: number,
   before: VmConfig,
   after: VmConfig,

@@ -9,9 +9,14 @@ import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
 import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
 import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import { allocateCloudinit, isNewCloudinit } from "./cloudinit-drive.ts";
-import { importDisk } from "../disk/import-disk.ts";
-import { volumeOf, type VmHost } from "../vm-host.ts";
+import { allocateCloudinit, isNewCloudinit, type CloudinitDrivePorts } from "./cloudinit-drive.ts";
+import { importDisk, type ImportDiskPorts } from "../disk/import-disk.ts";
+import { volumeOf } from "../../guest/guest-storages.ts";
+import type { QemuHost } from "@gpve/domain/vm/host/qemu-host.ts";
+
+export interface NewDisksPorts extends CloudinitDrivePorts, ImportDiskPorts {
+  readonly qemu: QemuHost;
+}
 
 type DiskFormat = "raw" | "qcow2" | "vmdk";
 
@@ -53,7 +58,7 @@ export function storagesFor(values: Readonly<Record<string, string>>): string[] 
 }
 
 /** What PVE looks at before it forks: storages must be there, and take disks where one is to be made. */
-export function checkStorages(host: VmHost, values: Readonly<Record<string, string>>): void {
+export function checkStorages(host: NewDisksPorts, values: Readonly<Record<string, string>>): void {
   for (const [key, text] of Object.entries(values)) {
     if (!isDriveKey(key)) continue;
     for (const storage of storagesFor({ [key]: text })) {
@@ -69,7 +74,7 @@ export function checkStorages(host: VmHost, values: Readonly<Record<string, stri
 
 /** The drive as it is stored: a real volume and its size. */
 export async function makeDrive(
-  host: VmHost,
+  host: NewDisksPorts,
   vmid: number,
   key: string,
   text: string,
@@ -82,7 +87,7 @@ export async function makeDrive(
 }
 
 /** Disks of templates are there to be cloned. */
-async function baseOf(host: VmHost, drive: Drive, work: DiskWork): Promise<Drive> {
+async function baseOf(host: NewDisksPorts, drive: Drive, work: DiskWork): Promise<Drive> {
   if (isCdrom(drive)) return drive;
   const { plugin, volname, storage } = volumeOf(host, drive.file);
   try {
@@ -97,7 +102,7 @@ async function baseOf(host: VmHost, drive: Drive, work: DiskWork): Promise<Drive
 }
 
 async function madeDrive(
-  host: VmHost,
+  host: NewDisksPorts,
   vmid: number,
   key: string,
   drive: Drive,
@@ -115,7 +120,12 @@ async function madeDrive(
   return existingDisk(host, key, drive);
 }
 
-async function cloudinitDisk(host: VmHost, vmid: number, drive: Drive, work: DiskWork): Promise<Drive> {
+async function cloudinitDisk(
+  host: NewDisksPorts,
+  vmid: number,
+  drive: Drive,
+  work: DiskWork,
+): Promise<Drive> {
   const { format, ...rest } = drive;
   const wanted = format === "qcow2" || format === "vmdk" || format === "raw" ? format : undefined;
   const storage = parseVolumeId(drive.file)?.storage ?? "";
@@ -124,7 +134,7 @@ async function cloudinitDisk(host: VmHost, vmid: number, drive: Drive, work: Dis
 }
 
 async function allocateDisk(
-  host: VmHost,
+  host: NewDisksPorts,
   vmid: number,
   key: string,
   drive: Drive,
@@ -150,13 +160,13 @@ async function allocateDisk(
 
 /** A copy of the firmware's own variable store, with or without the keys for secure boot. */
 async function efiDisk(
-  host: VmHost,
+  host: NewDisksPorts,
   vmid: number,
   storage: string,
   drive: Drive,
   work: DiskWork,
 ): Promise<Drive> {
-  const facts = host.facts();
+  const facts = host.qemu.facts();
   const { vars } = firmwareImage(facts, guestArch(work.values ?? {}, facts), drive, true);
   if (vars === undefined) throw new AppError("internal.error", "this firmware has no variable store");
   const plugin = host.storages.plugin(storage);
@@ -177,7 +187,7 @@ function sizeFor(key: string, asked: number): number {
 }
 
 async function importedDisk(
-  host: VmHost,
+  host: NewDisksPorts,
   vmid: number,
   key: string,
   drive: Drive,
@@ -194,14 +204,14 @@ async function importedDisk(
 }
 
 /** A volume keeps its format where nobody asks for another; of a file nothing is taken for granted. */
-function importFormat(host: VmHost, storage: string, drive: Drive, from: string): DiskFormat {
+function importFormat(host: NewDisksPorts, storage: string, drive: Drive, from: string): DiskFormat {
   if (drive.format !== undefined || parseVolumeId(from) === undefined) return formatFor(host, storage, drive);
   const { plugin, volname } = volumeOf(host, from);
   const { format } = plugin.parse(volname);
   return isDiskFormat(format) ? format : formatFor(host, storage, drive);
 }
 
-async function existingDisk(host: VmHost, key: string, drive: Drive): Promise<Drive> {
+async function existingDisk(host: NewDisksPorts, key: string, drive: Drive): Promise<Drive> {
   const { plugin, volname } = volumeOf(host, drive.file);
   const { format } = plugin.parse(volname);
   if (drive.format !== undefined && drive.format !== format)
@@ -216,7 +226,7 @@ async function existingDisk(host: VmHost, key: string, drive: Drive): Promise<Dr
   return isCdrom(drive) && size === 0 ? drive : { ...drive, size };
 }
 
-function formatFor(host: VmHost, storage: string, drive: Drive): DiskFormat {
+function formatFor(host: NewDisksPorts, storage: string, drive: Drive): DiskFormat {
   const preferred = drive.format ?? host.storages.definition(storage).options["format"] ?? "raw";
   return preferred === "qcow2" || preferred === "vmdk" ? preferred : "raw";
 }

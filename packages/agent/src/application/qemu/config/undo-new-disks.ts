@@ -1,12 +1,11 @@
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import { dropImports } from "../disk/import-disk.ts";
+import { dropImports, type ImportDiskPorts } from "../disk/import-disk.ts";
 import { freeVolume, listVolumes } from "./free-volumes.ts";
 import { storagesFor } from "./new-disks.ts";
-import type { VmHost } from "../vm-host.ts";
 
 /** Takes back what a request for these disks has made so far: every volume of the VM that is not among the kept ones. */
 export async function undoNewDisks(
-  host: VmHost,
+  host: ImportDiskPorts,
   vmid: number,
   values: VmValues,
   kept: Iterable<string>,

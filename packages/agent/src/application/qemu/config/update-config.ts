@@ -1,13 +1,13 @@
 // Changing a configuration. Everything goes to [PENDING] first; what can take effect now does, the rest waits.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import { refuseSecondCloudinit, regenerateCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
+import { refuseSecondCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
+import { regenerateCloudinit } from "./regenerate-cloudinit.ts";
 import { checkAgainstConfig, keepReplaced, refuseClonedDisks } from "./check-update.ts";
 import { changeLive } from "../live/live-change.ts";
-import { isNewDisk, makeDrive, type DiskWork } from "./new-disks.ts";
+import { isNewDisk, makeDrive, type DiskWork, type NewDisksPorts } from "./new-disks.ts";
 import { freeDropped, freeVolume, ownedVolumes, withoutLent } from "./free-volumes.ts";
-import { limitsOf } from "../start/start-plan.ts";
-import { runningVm, type VmHost } from "../vm-host.ts";
+import { limitsOf, type StartPlanPorts } from "../start/start-plan.ts";
 import { appendToBootOrder, checkBootOrder, dropFromBootOrder } from "@gpve/domain/vm/config/boot-order.ts";
 import {
   checkDigest,
@@ -38,9 +38,12 @@ import {
 } from "@gpve/domain/vm/change/pending.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readBootDevices, readHotplug } from "@gpve/domain/vm/config/vm-properties.ts";
+import { runningVm } from "../running-vm.ts";
+
+export interface UpdateConfigPorts extends StartPlanPorts, NewDisksPorts {}
 
 export async function updateVmConfig(
-  host: VmHost,
+  host: UpdateConfigPorts,
   vmid: number,
   request: ConfigUpdate,
   work: DiskWork,
@@ -87,7 +90,7 @@ export async function updateVmConfig(
  * goes on waiting: it failed, or needs a start. Returns key -> what went wrong.
  */
 async function applyToRunning(
-  host: VmHost,
+  host: UpdateConfigPorts,
   vmid: number,
   process: GuestProcess,
   asked: ReadonlySet<string>,
@@ -123,7 +126,7 @@ async function applyToRunning(
 }
 
 /** The drive's disc in a running guest does not follow by itself: what it lacks is noted. */
-function applyAndRecord(host: VmHost, vmid: number, config: VmConfig, key: string): VmConfig {
+function applyAndRecord(host: UpdateConfigPorts, vmid: number, config: VmConfig, key: string): VmConfig {
   const next = withoutLent(host, vmid, config, applyPending(config, key));
   return recordCloudinitChange(next, key, config.values[key], next.values[key]);
 }
@@ -138,7 +141,7 @@ interface MadeDrives {
 }
 
 async function makeNewDrives(
-  host: VmHost,
+  host: UpdateConfigPorts,
   vmid: number,
   before: VmConfig,
   update: ConfigUpdate,
@@ -167,21 +170,21 @@ async function makeNewDrives(
 
 /** Values that are not stored as they came: addresses of network cards, a new identity, the machine of a Windows. */
 async function filledInValues(
-  host: VmHost,
+  host: UpdateConfigPorts,
   before: VmConfig,
   { set, delete: removed }: ConfigUpdate,
   work: DiskWork,
 ): Promise<Record<string, string>> {
   const nets = Object.entries(set).filter(([key]) => /^net\d+$/.test(key));
   // As on PVE, a card that comes without an address is another card: who wants to keep the old one names it.
-  const values = Object.fromEntries(nets.map(([key, text]) => [key, withMac(text, host.newMac)]));
+  const values = Object.fromEntries(nets.map(([key, text]) => [key, withMac(text, host.ids.newMac)]));
   // `1` asks for one; `0` for none.
-  if (set["vmgenid"] === "1") values["vmgenid"] = host.newUuid();
+  if (set["vmgenid"] === "1") values["vmgenid"] = host.ids.newUuid();
   const { machine, ostype } = set;
   if (machine !== undefined) pinnedMachine(machine, undefined, "0");
   else if (ostype !== undefined && !removed.includes("machine") && before.pending["machine"] === undefined) {
-    await host.hostKnown();
-    const pinned = pinnedMachine(before.values["machine"], ostype, host.facts().qemuVersion);
+    await host.qemu.known();
+    const pinned = pinnedMachine(before.values["machine"], ostype, host.qemu.facts().qemuVersion);
     if (pinned !== undefined) {
       work.log(`pinning machine type to '${pinned}' for Windows guest OS`);
       values["machine"] = pinned;

@@ -60,6 +60,11 @@ export class VmConfigs {
     this.#deps = deps;
   }
 
+  /** Whose VMs these are. */
+  get node(): string {
+    return this.#deps.node;
+  }
+
   /** Throws PVE's text when this node has no such VM. */
   get(vmid: number): VmConfig {
     const record = this.#deps.records().collection(guestCollection).get(String(vmid))?.value;

@@ -1,7 +1,7 @@
 // Consoles of running VMs: their screens and serial lines.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import type { VgaOptions } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
@@ -12,12 +12,18 @@ import {
   type ConsoleSessions,
   type Session,
 } from "../../guest/console-sessions.ts";
-import { runningVm, type VmHost } from "../vm-host.ts";
+import { runningVm } from "../running-vm.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+
+export interface ConsolesPorts {
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+}
 
 export type ConsoleKind = "vnc" | "terminal";
 
 export interface ConsolesDeps {
-  readonly host: VmHost;
+  readonly host: ConsolesPorts;
   readonly engine: Pick<OperationEngine, "register">;
   readonly sessions: ConsoleSessions;
   readonly connect: (process: GuestProcess, socket: string, signal: AbortSignal) => Promise<ConsoleSocket>;

@@ -29,7 +29,7 @@ const ask = async (path: string, vmid: unknown): Promise<unknown> => {
   };
   const vms = { 100: { values: {}, process }, 101: { values: {} } };
   const routes = vmViewRoutes({
-    host: madeUpVmHost(vms, { newUuid: () => "u" }),
+    host: madeUpVmHost(vms, { ids: { newUuid: () => "u", newMac: () => "", sha256Hex: () => "" } }),
     takeFile: takeGuestFile,
     lastWords: (id) => (id === 100 ? "one\ntwo" : ""),
   });

@@ -2,10 +2,19 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ExtensionHandler } from "../../agent.ts";
 import { refused } from "../../guest/console-sessions.ts";
-import { runningVm, type VmHost } from "../vm-host.ts";
+import { runningVm } from "../running-vm.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+import type { Ids } from "@gpve/domain/guest/ids.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+
+export interface VmViewsPorts {
+  readonly configs: VmConfigs;
+  readonly ids: Ids;
+  readonly processes: GuestProcesses;
+}
 
 export interface VmViewsDeps {
-  readonly host: VmHost;
+  readonly host: VmViewsPorts;
   /** A file that a guest has written, which is removed. Refuses what that guest did not write itself. */
   readonly takeFile: (path: string, ownerUid: number | undefined) => Promise<Uint8Array>;
   /** The end of what the VM's QEMU printed, also after it has ended. */
@@ -23,7 +32,7 @@ export function vmViewRoutes(deps: VmViewsDeps): Readonly<Record<string, Extensi
       host.configs.get(vmid);
       const process = runningVm(host, vmid);
       if (process === undefined) throw refused(`VM ${vmid} not running`);
-      const filename = `${process.ioFolder}/screen-${host.newUuid()}.png`;
+      const filename = `${process.ioFolder}/screen-${host.ids.newUuid()}.png`;
       try {
         await process.qmp.execute("screendump", { filename, format: "png" }, { signal: ctx.signal });
       } catch (err) {

@@ -19,13 +19,25 @@ import { requireSnapshot } from "@gpve/domain/vm/snapshot/snapshot.ts";
 import { emptyVmConfig, type VmConfig, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { printVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
-import { allocateCloudinit } from "../config/cloudinit-drive.ts";
+import { allocateCloudinit, type CloudinitDrivePorts } from "../config/cloudinit-drive.ts";
 import { freeVolume, listVolumes } from "../config/free-volumes.ts";
-import { withFrozenFilesystems } from "../agent/use-guest-agent.ts";
+import { withFrozenFilesystems, type UseGuestAgentPorts } from "../agent/use-guest-agent.ts";
 import { withPrefix } from "../pve-words.ts";
-import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 import { bandwidth } from "./copy-limits.ts";
 import { backupDisks, dropCopies, type BackupJob } from "./qemu-copy.ts";
+import { runningVm } from "../running-vm.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { Ids } from "@gpve/domain/guest/ids.ts";
+
+export interface CheckClonePorts {
+  readonly processes: GuestProcesses;
+  readonly storages: GuestStorages;
+}
+
+export interface CloneVmPorts extends CloudinitDrivePorts, UseGuestAgentPorts {
+  readonly ids: Ids;
+}
 
 export interface CloneArgs {
   /** The original. */
@@ -52,7 +64,7 @@ interface CloneState {
 type Context = StepContext<CloneArgs, CloneState>;
 
 /** What PVE finds of the drives before it forks. */
-export function checkCloneable(host: VmHost, args: CloneArgs, config: VmConfig): void {
+export function checkCloneable(host: CheckClonePorts, args: CloneArgs, config: VmConfig): void {
   const { full, snapname, vmid } = args;
   const isRunning = runningVm(host, vmid) !== undefined;
   for (const { key, drive } of listDrives(sourceValues(config, args))) {
@@ -83,7 +95,7 @@ export function cloneStorages(
   return [...new Set(found)];
 }
 
-export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, CloneState> {
+export function cloneVmOperation(host: CloneVmPorts): OperationDefinition<CloneArgs, CloneState> {
   return {
     type: "qmclone",
     lock: "clone",
@@ -123,8 +135,8 @@ export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, C
           const source = sourceValues(host.configs.get(args.vmid), args);
           const values: Record<string, string> = {
             ...cloneValues(source, {
-              newUuid: host.newUuid,
-              newMac: host.newMac,
+              newUuid: host.ids.newUuid,
+              newMac: host.ids.newMac,
               vmid: args.vmid,
               ...(args.name === undefined ? {} : { name: args.name }),
             }),
@@ -135,7 +147,7 @@ export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, C
               ]),
             ),
           };
-          values["smbios1"] ??= printVmProperty("smbios1", { uuid: host.newUuid() });
+          values["smbios1"] ??= printVmProperty("smbios1", { uuid: host.ids.newUuid() });
           if (args.description !== undefined) values["description"] = args.description;
           await host.configs.change(args.newid, (config) =>
             config.values["lock"] === "clone" ? { ...config, values } : config,
@@ -148,7 +160,7 @@ export function cloneVmOperation(host: VmHost): OperationDefinition<CloneArgs, C
   };
 }
 
-async function copyDisks(host: VmHost, ctx: Context): Promise<void> {
+async function copyDisks(host: CloneVmPorts, ctx: Context): Promise<void> {
   const { args, state, checkpoint } = ctx;
   const live: { key: string; drive: Drive; volname: string; storage: string }[] = [];
   const isLive = args.snapname === undefined && args.full && runningVm(host, args.vmid) !== undefined;
@@ -166,7 +178,7 @@ async function copyDisks(host: VmHost, ctx: Context): Promise<void> {
   await copyLive(host, ctx, live);
 }
 
-async function copyOne(host: VmHost, ctx: Context, key: string, drive: Drive): Promise<Drive> {
+async function copyOne(host: CloneVmPorts, ctx: Context, key: string, drive: Drive): Promise<Drive> {
   const { args, signal, log, progress } = ctx;
   const source = volumeOf(host, drive.file);
   await source.plugin.activate();
@@ -198,7 +210,7 @@ async function copyOne(host: VmHost, ctx: Context, key: string, drive: Drive): P
 }
 
 async function allocateLike(
-  host: VmHost,
+  host: CloneVmPorts,
   { args, signal, log }: Context,
   drive: Drive,
 ): Promise<{ volname: string; storage: string }> {
@@ -212,7 +224,7 @@ async function allocateLike(
 }
 
 async function copyLive(
-  host: VmHost,
+  host: CloneVmPorts,
   ctx: Context,
   disks: readonly { key: string; drive: Drive; volname: string; storage: string }[],
 ): Promise<void> {
@@ -239,13 +251,13 @@ async function copyLive(
   }
 }
 
-function jobOf(host: VmHost, newid: number, key: string, storage: string, volname: string): BackupJob {
+function jobOf(host: CloneVmPorts, newid: number, key: string, storage: string, volname: string): BackupJob {
   const id = `clone-${newid}-${key}`;
   return { id, key, target: { block: host.storages.plugin(storage).block(volname), node: id } };
 }
 
 /** Everything of the new id that was not there before, and whatever a QEMU still does with it. */
-async function dropDisks(host: VmHost, { args, state, log }: Context): Promise<void> {
+async function dropDisks(host: CloneVmPorts, { args, state, log }: Context): Promise<void> {
   const config = host.configs.find(args.vmid);
   if (state.existing === undefined || config === undefined) return;
   const before = new Set(state.existing);
@@ -271,7 +283,7 @@ export function alreadyCloned(newid: number): AppError {
   });
 }
 
-function canCopy(host: VmHost, drive: Drive, feature: "copy" | "clone", snapshot?: string): boolean {
+function canCopy(host: CheckClonePorts, drive: Drive, feature: "copy" | "clone", snapshot?: string): boolean {
   if (parseVolumeId(drive.file) === undefined) return false;
   const { plugin, volname } = volumeOf(host, drive.file);
   return plugin.has(feature, volname, snapshot === undefined ? {} : { snapshot });

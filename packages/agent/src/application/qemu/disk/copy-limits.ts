@@ -1,9 +1,15 @@
 // How fast a VM's disks are copied.
 import { bandwidthLimit, type LimitRequest } from "@gpve/domain/storage/bandwidth-limit.ts";
-import type { VmHost } from "../vm-host.ts";
+import type { GuestStorages } from "../../guest/guest-storages.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+
+export interface CopyLimitsPorts {
+  readonly storages: GuestStorages;
+  readonly configs: VmConfigs;
+}
 
 /** KiB/s; undefined = as fast as it goes. */
-export function copyLimit(host: VmHost, request: LimitRequest): number | undefined {
+export function copyLimit(host: CopyLimitsPorts, request: LimitRequest): number | undefined {
   const limit = bandwidthLimit(request, {
     ofStorage: (storage) => {
       const text = host.storages.definition(storage).options["bwlimit"];

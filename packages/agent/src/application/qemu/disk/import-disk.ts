@@ -15,9 +15,14 @@ import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { withPrefix } from "../pve-words.ts";
-import { withFrozenFilesystems } from "../agent/use-guest-agent.ts";
-import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { withFrozenFilesystems, type UseGuestAgentPorts } from "../agent/use-guest-agent.ts";
 import { backupDisks, dropCopies, dropCopy, type CopyTarget } from "./qemu-copy.ts";
+import { runningVm } from "../running-vm.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+
+export interface ImportDiskPorts extends UseGuestAgentPorts {
+  readonly storages: GuestStorages;
+}
 
 export interface ImportWork {
   readonly signal: AbortSignal;
@@ -35,7 +40,7 @@ export interface ImportTarget {
 
 /** Returns the new volume. Nothing is left of one that failed. */
 export async function importDisk(
-  host: VmHost,
+  host: ImportDiskPorts,
   from: string,
   target: ImportTarget,
   work: ImportWork,
@@ -59,7 +64,7 @@ export async function importDisk(
 
 /** After a crash a QEMU may still copy for disks that nobody will have: it stops. `made` are the volumes meant for it. */
 export async function dropImports(
-  host: VmHost,
+  host: ImportDiskPorts,
   vmid: number,
   values: VmValues,
   made: readonly string[],
@@ -80,7 +85,7 @@ interface DiskUser {
 }
 
 /** The running VM that has this volume as a disk. */
-function userOf(host: VmHost, volid: string): DiskUser | undefined {
+function userOf(host: ImportDiskPorts, volid: string): DiskUser | undefined {
   const { plugin, volname } = volumeOf(host, volid);
   const { type, vmid } = plugin.parse(volname);
   const process = type !== "images" || vmid === undefined ? undefined : runningVm(host, vmid);
@@ -92,7 +97,7 @@ function userOf(host: VmHost, volid: string): DiskUser | undefined {
 }
 
 async function copyLive(
-  host: VmHost,
+  host: ImportDiskPorts,
   from: string,
   { vmid, process, key }: DiskUser,
   target: ImportTarget,
@@ -131,7 +136,7 @@ async function copyLive(
 }
 
 async function convert(
-  host: VmHost,
+  host: ImportDiskPorts,
   from: string,
   source: ImageSource,
   { vmid, storage, format }: ImportTarget,

@@ -171,7 +171,7 @@ describe("a move that was cut off", () => {
     await node.run(100);
     const { qmp, files } = guestOf(node);
     files.push(plugin.path(volname));
-    const inDrive = nodeName("f", "ide2", isNew ? target : source, node.host.sha256Hex);
+    const inDrive = nodeName("f", "ide2", isNew ? target : source, node.host.ids.sha256Hex);
     qmp.answers.set("query-named-block-nodes", () => [{ "node-name": inDrive }]);
     const state = { source, existing: [], target };
     if (isNew) await again(state, "run", "ide2");

@@ -6,7 +6,16 @@ import { checkLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
 import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
-import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { runningVm } from "../running-vm.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+
+export interface MakeTemplatePorts {
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+  readonly storages: GuestStorages;
+}
 
 export interface TemplateArgs {
   readonly vmid: number;
@@ -15,7 +24,7 @@ export interface TemplateArgs {
 }
 
 /** What PVE finds before it forks. */
-export function checkTemplatePossible(host: VmHost, { vmid, disk }: TemplateArgs): void {
+export function checkTemplatePossible(host: MakeTemplatePorts, { vmid, disk }: TemplateArgs): void {
   const config = host.configs.get(vmid);
   checkLock(config);
   if (Object.keys(config.snapshots).length > 0)
@@ -30,7 +39,7 @@ export function checkTemplatePossible(host: VmHost, { vmid, disk }: TemplateArgs
   }
 }
 
-export function makeTemplateOperation(host: VmHost): OperationDefinition<TemplateArgs> {
+export function makeTemplateOperation(host: MakeTemplatePorts): OperationDefinition<TemplateArgs> {
   return {
     type: "qmtemplate",
     // There is no way from a base image back: go on where it was.
@@ -54,7 +63,7 @@ export function makeTemplateOperation(host: VmHost): OperationDefinition<Templat
 
 /** Each disk becomes a base image, and the configuration names it. */
 export async function convertDisks(
-  host: VmHost,
+  host: MakeTemplatePorts,
   vmid: number,
   disk: string | undefined,
   { log, signal }: { readonly log: (line: string) => void; readonly signal: AbortSignal },

@@ -1,7 +1,7 @@
 // Moving a disk to another storage or format: a copy while the VM is stopped, a mirror while it runs. The old volume
 // goes only after the configuration names the new one.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -26,9 +26,9 @@ import { allocateCloudinit, writeCloudinit } from "../config/cloudinit-drive.ts"
 import { freeVolume, listVolumes } from "../config/free-volumes.ts";
 import { changeMedia } from "../live/live-drives.ts";
 import { withPrefix } from "../pve-words.ts";
-import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 import { convertDisks } from "./make-template.ts";
-import { reassignSteps, type ReassignArgs } from "./reassign-disk.ts";
+import type { ReassignArgs } from "./check-reassign.ts";
+import { reassignSteps } from "./reassign-disk.ts";
 import { bandwidth } from "./copy-limits.ts";
 import { requireUnmodified } from "./unmodified.ts";
 import {
@@ -41,6 +41,16 @@ import {
   type MirrorJob,
 } from "./mirror-disk.ts";
 import { hasJob, hasNode } from "./qemu-copy.ts";
+import { runningVm } from "../running-vm.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+import type { UpdateConfigPorts } from "../config/update-config.ts";
+
+export interface CheckMovePorts {
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+  readonly storages: GuestStorages;
+}
 
 export interface MoveArgs {
   readonly vmid: number;
@@ -65,7 +75,7 @@ interface MoveState {
 type Context = StepContext<MoveArgs, MoveState>;
 
 /** What PVE finds before it forks. */
-export function checkMovable(host: VmHost, args: MoveArgs): Drive {
+export function checkMovable(host: CheckMovePorts, args: MoveArgs): Drive {
   const config = host.configs.get(args.vmid);
   checkLock(config);
   requireUnmodified(config, args.digest);
@@ -97,14 +107,14 @@ function printDisk(key: string, drive: Drive): string {
 }
 
 /** The guest, where it has the disk. */
-function userOf(host: VmHost, { vmid, disk }: MoveArgs): GuestProcess | undefined {
+function userOf(host: UpdateConfigPorts, { vmid, disk }: MoveArgs): GuestProcess | undefined {
   const isOpen = isDriveKey(disk) && isInQemu(host.configs.get(vmid).values, disk);
   return isOpen ? runningVm(host, vmid) : undefined;
 }
 
 /** To another storage or format, or to another VM. */
 export function moveDiskOperation(
-  host: VmHost,
+  host: UpdateConfigPorts,
 ): OperationDefinition<MoveArgs | ReassignArgs, Record<string, unknown>> {
   const toVm = reassignSteps(host) as unknown as readonly Step<MoveArgs | ReassignArgs>[];
   const toStorage = moveSteps(host) as unknown as readonly Step<MoveArgs | ReassignArgs>[];
@@ -116,7 +126,7 @@ export function moveDiskOperation(
   };
 }
 
-function moveSteps(host: VmHost): readonly Step<MoveArgs, MoveState>[] {
+function moveSteps(host: UpdateConfigPorts): readonly Step<MoveArgs, MoveState>[] {
   return [
     {
       name: "copy",
@@ -148,7 +158,7 @@ function moveSteps(host: VmHost): readonly Step<MoveArgs, MoveState>[] {
   ];
 }
 
-async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
+async function copyDisk(host: UpdateConfigPorts, ctx: Context): Promise<void> {
   const { args, state, signal, log, progress, checkpoint } = ctx;
   if (state.source === undefined) {
     state.source = checkMovable(host, args).file;
@@ -190,7 +200,7 @@ async function copyDisk(host: VmHost, ctx: Context): Promise<void> {
 
 /** A cloud-init drive is not copied but made again; a running guest gets the new disc. */
 async function makeCloudinitThere(
-  host: VmHost,
+  host: UpdateConfigPorts,
   ctx: Context,
   format: NonNullable<MoveArgs["format"]>,
 ): Promise<void> {
@@ -207,7 +217,7 @@ async function makeCloudinitThere(
 }
 
 /** A mirror that was on its way, or through, when we were cut off. */
-async function isDone(host: VmHost, { args, state, signal }: Context): Promise<boolean> {
+async function isDone(host: UpdateConfigPorts, { args, state, signal }: Context): Promise<boolean> {
   const process = userOf(host, args);
   // Without a running guest only a finished copy is ever noted; a mirror whose guest ended is not to be believed.
   if (process === undefined || state.target === undefined) return false;
@@ -219,17 +229,17 @@ async function isDone(host: VmHost, { args, state, signal }: Context): Promise<b
 
 /** The new cloud-init disc is in the guest's drive. */
 async function isInserted(
-  host: VmHost,
+  host: UpdateConfigPorts,
   process: GuestProcess,
   { disk }: MoveArgs,
   { source = "", target = "" }: MoveState,
 ): Promise<boolean> {
   const has = async (volid: string): Promise<boolean> =>
-    hasNode(process, nodeName("f", disk, volid, host.sha256Hex));
+    hasNode(process, nodeName("f", disk, volid, host.ids.sha256Hex));
   return (await has(target)) && !(await has(source));
 }
 
-async function takeBack(host: VmHost, ctx: Context): Promise<void> {
+async function takeBack(host: UpdateConfigPorts, ctx: Context): Promise<void> {
   const { args, state } = ctx;
   if (state.existing === undefined) return;
   const text = host.configs.get(args.vmid).values[args.disk];
@@ -241,14 +251,21 @@ async function takeBack(host: VmHost, ctx: Context): Promise<void> {
 }
 
 /** The old volume was to go, but that is as far as it came: it is not to be lost sight of. */
-async function keepSource(host: VmHost, { vmid }: MoveArgs, { source = "" }: MoveState): Promise<void> {
+async function keepSource(
+  host: UpdateConfigPorts,
+  { vmid }: MoveArgs,
+  { source = "" }: MoveState,
+): Promise<void> {
   if (isUsed(host, vmid, source)) return;
   const { storage } = volumeOf(host, source);
   if (!(await listVolumes(host, vmid, [storage])).includes(source)) return;
   await host.configs.change(vmid, (config) => ({ ...config, values: addUnused(config.values, source) }));
 }
 
-async function dropLeftovers(host: VmHost, { args, state, log }: Context): Promise<"dropped" | "on copy"> {
+async function dropLeftovers(
+  host: UpdateConfigPorts,
+  { args, state, log }: Context,
+): Promise<"dropped" | "on copy"> {
   const before = new Set(state.existing);
   if ((await takeFromQemu(host, args, state)) === "on copy") return "on copy";
   for (const volid of await listVolumes(host, args.vmid, [args.storage]))
@@ -258,7 +275,11 @@ async function dropLeftovers(host: VmHost, { args, state, log }: Context): Promi
 }
 
 /** What a running QEMU has of the copy goes, unless its guest uses it. */
-async function takeFromQemu(host: VmHost, args: MoveArgs, state: MoveState): Promise<"dropped" | "on copy"> {
+async function takeFromQemu(
+  host: UpdateConfigPorts,
+  args: MoveArgs,
+  state: MoveState,
+): Promise<"dropped" | "on copy"> {
   const process = userOf(host, args);
   const { target } = state;
   if (process === undefined || target === undefined) return "dropped";
@@ -277,7 +298,7 @@ async function takeFromQemu(host: VmHost, args: MoveArgs, state: MoveState): Pro
   return outcome;
 }
 
-async function switchOver(host: VmHost, args: MoveArgs, state: MoveState): Promise<void> {
+async function switchOver(host: UpdateConfigPorts, args: MoveArgs, state: MoveState): Promise<void> {
   const { source, target } = state;
   if (source === undefined || target === undefined) return;
   await host.configs.change(args.vmid, (config) => {
@@ -292,7 +313,12 @@ async function switchOver(host: VmHost, args: MoveArgs, state: MoveState): Promi
   });
 }
 
-function jobOf(host: VmHost, process: GuestProcess, args: MoveArgs, volid: string): Promise<MirrorJob> {
+function jobOf(
+  host: UpdateConfigPorts,
+  process: GuestProcess,
+  args: MoveArgs,
+  volid: string,
+): Promise<MirrorJob> {
   const { vmid, disk } = args;
   const work = { host, vmid, process, log: () => undefined };
   const what = { id: jobId(args), key: disk, volid, ...bandwidth(args.bwlimit) };
@@ -303,17 +329,17 @@ function jobId({ vmid, disk }: MoveArgs): string {
   return `move-${vmid}-${disk}`;
 }
 
-function isUsed(host: VmHost, vmid: number, volid: string): boolean {
+function isUsed(host: UpdateConfigPorts, vmid: number, volid: string): boolean {
   const { values } = host.configs.get(vmid);
   const unused = Object.entries(values).some(([key, text]) => key.startsWith("unused") && text === volid);
   return unused || isAttached(host, vmid, volid) || isInSnapshot(host, vmid, volid);
 }
 
-function isAttached(host: VmHost, vmid: number, volid: string): boolean {
+function isAttached(host: UpdateConfigPorts, vmid: number, volid: string): boolean {
   return listDrives(host.configs.get(vmid).values).some(({ drive }) => drive.file === volid);
 }
 
-function isInSnapshot(host: VmHost, vmid: number, volid: string): boolean {
+function isInSnapshot(host: CheckMovePorts, vmid: number, volid: string): boolean {
   return Object.values(host.configs.get(vmid).snapshots).some((values) =>
     listDrives(values).some(({ drive }) => drive.file === volid),
   );

@@ -1,27 +1,18 @@
 // Giving a disk of one VM to another: its volume gets a name of the other VM, then both configurations say so.
-import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { dropFromBootOrder } from "@gpve/domain/vm/config/boot-order.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
-import { isCdrom, listDrives, printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
+import { printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
-import { checkLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
 import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
 import { without } from "@gpve/domain/vm/config/vm-config.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { listVolumes } from "../config/free-volumes.ts";
-import { updateVmConfig } from "../config/update-config.ts";
-import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
-import { requireUnmodified } from "./unmodified.ts";
-
-export interface ReassignArgs {
-  readonly vmid: number;
-  readonly disk: string;
-  readonly targetVmid: number;
-  readonly targetDisk: string;
-  readonly digest?: string;
-  readonly targetDigest?: string;
-}
+import { updateVmConfig, type UpdateConfigPorts } from "../config/update-config.ts";
+import { checkReassignable, type ReassignArgs } from "./check-reassign.ts";
+import { runningVm } from "../running-vm.ts";
+import { volumeOf } from "../../guest/guest-storages.ts";
 
 interface ReassignState {
   /** The drive as it was. */
@@ -32,43 +23,8 @@ interface ReassignState {
 
 type Context = StepContext<ReassignArgs, ReassignState>;
 
-export function checkReassignable(host: VmHost, args: ReassignArgs): { file: string; text: string } {
-  const { vmid, targetVmid, disk, targetDisk } = args;
-  const [from, to] = [host.configs.ownerOf(vmid), host.configs.ownerOf(targetVmid)];
-  if (from === undefined) throw refused(`could not find VM ${vmid}`);
-  if (to === undefined) throw refused(`could not find target VM ${targetVmid}`);
-  if (from.node !== to.node)
-    throw refused(`Both VMs need to be on the same node (${from.node} != ${to.node})`);
-  const config = host.configs.get(vmid);
-  checkLock(config);
-  const target = host.configs.get(targetVmid);
-  checkLock(target);
-  if (isTemplate(config) || isTemplate(target)) throw refused("Can't move disks from or to template VMs");
-  requireUnmodified(config, args.digest, `VM ${vmid}: `);
-  requireUnmodified(target, args.targetDigest, `VM ${targetVmid}: `);
-  const text = config.values[disk];
-  if (text === undefined) throw refused(`Disk '${disk}' for VM '${vmid}' does not exist`);
-  if (target.values[targetDisk] !== undefined)
-    throw refused(`Target disk key '${targetDisk}' is already in use for VM '${targetVmid}'`);
-  const drive = isDriveKey(disk) ? requireDrive(disk, text) : undefined;
-  const file = drive?.file ?? text;
-  if (drive !== undefined && isCdrom(drive, true))
-    throw refused("CD drive contents can't be moved to another VM");
-  if (parseVolumeId(file) === undefined) throw refused(`Volume '${file}' not managed by PVE`);
-  const inSnapshot = Object.values(config.snapshots).some((values) =>
-    listDrives(values).some((each) => each.drive.file === file),
-  );
-  if (inSnapshot) throw refused("Can't move disk used by a snapshot to another VM");
-  const { plugin, volname } = volumeOf(host, file);
-  if (!plugin.has("rename", volname))
-    throw refused("Storage does not support moving of this disk to another VM");
-  if (runningVm(host, vmid) !== undefined && isDriveKey(disk))
-    throw refused("Cannot move disk to another VM while the source VM is running - detach first");
-  return { file, text };
-}
-
 export function reassignSteps(
-  host: VmHost,
+  host: UpdateConfigPorts,
 ): NonNullable<OperationDefinition<ReassignArgs, ReassignState>["steps"]> {
   return [
     {
@@ -86,7 +42,7 @@ export function reassignSteps(
   ];
 }
 
-async function reassign(host: VmHost, ctx: Context): Promise<void> {
+async function reassign(host: UpdateConfigPorts, ctx: Context): Promise<void> {
   const { args, state, log, checkpoint } = ctx;
   if (state.source === undefined) {
     const { file, text } = checkReassignable(host, args);
@@ -112,7 +68,7 @@ async function reassign(host: VmHost, ctx: Context): Promise<void> {
 
 /** A running guest gets the disk at once, where it can. */
 async function attach(
-  host: VmHost,
+  host: UpdateConfigPorts,
   { args, state, signal, log, warn }: Context,
   file: string,
 ): Promise<void> {
@@ -143,20 +99,20 @@ function textFor({ disk, targetDisk }: ReassignArgs, text: string, file: string)
 }
 
 /** The volume under its new name, if it has it already: the only one that the target VM did not have before. */
-async function renamed(host: VmHost, args: ReassignArgs, state: ReassignState): Promise<string | undefined> {
+async function renamed(
+  host: UpdateConfigPorts,
+  args: ReassignArgs,
+  state: ReassignState,
+): Promise<string | undefined> {
   if (state.source === undefined) return undefined;
   const { storage } = volumeOf(host, state.source);
   const before = new Set(state.existing);
   return (await listVolumes(host, args.targetVmid, [storage])).find((volid) => !before.has(volid));
 }
 
-function isNamed(host: VmHost, vmid: number, volid: string): boolean {
+function isNamed(host: UpdateConfigPorts, vmid: number, volid: string): boolean {
   const { values, pending } = host.configs.get(vmid);
   return [...Object.values(values), ...Object.values(pending)].some(
     (text) => text === volid || text.startsWith(`${volid},`),
   );
-}
-
-function refused(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

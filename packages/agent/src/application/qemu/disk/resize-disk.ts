@@ -5,8 +5,17 @@ import { isCdrom, isInQemu, printDrive, requireDrive } from "@gpve/domain/vm/con
 import { checkLock } from "@gpve/domain/vm/config/lock.ts";
 import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
-import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 import { presentTop } from "./top-node.ts";
+import { runningVm } from "../running-vm.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+
+export interface ResizeDiskPorts {
+  readonly configs: VmConfigs;
+  readonly storages: GuestStorages;
+  readonly processes: GuestProcesses;
+}
 
 export interface ResizeArgs {
   readonly vmid: number;
@@ -40,7 +49,7 @@ export function wantedBytes(text: string, now: number): number {
   return Math.ceil(bytes / 1024) * 1024;
 }
 
-export function resizeDiskOperation(host: VmHost): OperationDefinition<ResizeArgs, ResizeState> {
+export function resizeDiskOperation(host: ResizeDiskPorts): OperationDefinition<ResizeArgs, ResizeState> {
   return {
     type: "resize",
     // A disk never shrinks, so there is nothing to undo.

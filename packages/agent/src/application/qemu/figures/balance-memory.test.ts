@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { VmWorld } from "../../../testing/vm-world.ts";
 import { balanceMemory } from "./balance-memory.ts";
-import { runningVm } from "../vm-host.ts";
+import { runningVm } from "../running-vm.ts";
 
 const MIB = 1024 ** 2;
 const STEP = 100 * MIB;

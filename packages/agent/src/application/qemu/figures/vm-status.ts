@@ -8,14 +8,19 @@ import { listNets } from "@gpve/domain/vm/config/vm-network.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { balloonInfo, driveStatistics, type DriveStatistics } from "./guest-statistics.ts";
-import { userNetworkRemarks } from "../helpers/user-network.ts";
-import { runningVm, type VmHost } from "../vm-host.ts";
+import { userNetworkRemarks, type UserNetworkPorts } from "../helpers/user-network.ts";
 import { BALLOON_PATH } from "./vm-sampler.ts";
+import { runningVm } from "../running-vm.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+
+export interface VmStatusPorts extends UserNetworkPorts {
+  readonly configs: VmConfigs;
+}
 
 const QUERY_TIMEOUT_MS = 3_000;
 
 export async function vmStatus(
-  host: VmHost,
+  host: VmStatusPorts,
   vmid: number,
   sampled: GuestRuntime | undefined,
 ): Promise<Record<string, unknown>> {
@@ -82,7 +87,7 @@ function fromConfig(vmid: number, values: VmValues): Record<string, unknown> {
   };
 }
 
-function noFigures(host: VmHost, vmid: number, process: GuestProcess): GuestRuntime {
+function noFigures(host: VmStatusPorts, vmid: number, process: GuestProcess): GuestRuntime {
   const uptimeSeconds = Math.max(0, Math.floor((host.clock.now() - process.startedAt) / 1000));
   return {
     vmid,

@@ -1,10 +1,19 @@
 // A VM's TPM: swtpm as a process of its own, with its state on the volume of tpmstate0. QEMU connects to it.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { TPM_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
-import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestFile, GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import { requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import { volumeOf, type VmHost } from "../vm-host.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+
+export interface TpmPorts {
+  readonly processes: GuestProcesses;
+  readonly files: FileFacts;
+  readonly clock: Clock;
+  readonly storages: GuestStorages;
+}
 
 const PROGRAM = "/usr/bin/swtpm";
 const SOCKET_PATIENCE_MS = 5_000;
@@ -22,7 +31,7 @@ export interface RunningTpm {
 
 /** undefined = the VM has none. */
 export async function startTpm(
-  host: VmHost,
+  host: TpmPorts,
   vmid: number,
   values: VmValues,
   signal: AbortSignal,
@@ -40,7 +49,7 @@ export async function startTpm(
     });
   const filename = await plugin.file(volname);
   const id = tpmProcessId(vmid);
-  const path = `${host.ioFolder(id)}/swtpm`;
+  const path = `${host.processes.placeOf(id).ioFolder}/swtpm`;
   const process = await host.processes.start(
     {
       id,
@@ -67,14 +76,14 @@ export async function startTpm(
   return { process, socket: { path, access: "rw", owned: true } };
 }
 
-export async function stopTpm(host: VmHost, vmid: number): Promise<void> {
+export async function stopTpm(host: TpmPorts, vmid: number): Promise<void> {
   const process = host.processes.get(tpmProcessId(vmid));
   if (process !== undefined && !process.hasExited) await process.stop();
 }
 
-async function untilListening(host: VmHost, process: GuestProcess, path: string): Promise<void> {
+async function untilListening(host: TpmPorts, process: GuestProcess, path: string): Promise<void> {
   for (let waited = 0; waited < SOCKET_PATIENCE_MS; waited += LOOK_EVERY_MS) {
-    if (host.fileExists(path)) return;
+    if (host.files.exists(path)) return;
     if (process.hasExited) break;
     await host.clock.sleep(LOOK_EVERY_MS);
   }

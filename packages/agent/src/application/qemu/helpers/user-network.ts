@@ -3,12 +3,22 @@
 // the way out; from the host its SSH port is reached at a port of 127.0.0.1.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { USER_NETWORK_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
-import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestFile, GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import { listNets, readNet } from "@gpve/domain/vm/config/vm-network.ts";
+import { listNets, readNet, type VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
 import { escapeComma } from "@gpve/domain/vm/argv/text/option-text.ts";
-import type { VmHost } from "../vm-host.ts";
+import type { QemuHost } from "@gpve/domain/vm/host/qemu-host.ts";
+import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+
+export interface UserNetworkPorts {
+  readonly network: VmNetwork;
+  readonly processes: GuestProcesses;
+  readonly qemu: QemuHost;
+  readonly files: FileFacts;
+  readonly clock: Clock;
+}
 
 const SOCKET_PATIENCE_MS = 10_000;
 const LOOK_EVERY_MS = 20;
@@ -26,7 +36,7 @@ interface UserNetworkNote {
 }
 
 /** On no bridge by its configuration, or on a host that gives us no taps. */
-export function isUserNetwork(host: VmHost, net: NetDevice): boolean {
+export function isUserNetwork(host: UserNetworkPorts, net: NetDevice): boolean {
   return net.bridge === undefined || host.network.tapsMissing !== undefined;
 }
 
@@ -34,13 +44,13 @@ export function userNetworkId(vmid: number, key: string): string {
   return `${vmid}-${key}`;
 }
 
-export function userNetworkSocket(host: VmHost, vmid: number, key: string): string {
-  return `${host.ioFolder(userNetworkId(vmid, key))}/net`;
+export function userNetworkSocket(host: UserNetworkPorts, vmid: number, key: string): string {
+  return `${host.processes.placeOf(userNetworkId(vmid, key)).ioFolder}/net`;
 }
 
 /** What QEMU must be able to open. Nothing runs when it throws. */
 export async function startUserNetworks(
-  host: VmHost,
+  host: UserNetworkPorts,
   vmid: number,
   values: VmValues,
   signal: AbortSignal,
@@ -57,7 +67,7 @@ export async function startUserNetworks(
 }
 
 export async function startUserNetwork(
-  host: VmHost,
+  host: UserNetworkPorts,
   vmid: number,
   key: string,
   values: VmValues,
@@ -74,12 +84,12 @@ export async function startUserNetwork(
       {
         id: userNetworkId(vmid, key),
         label: `user-mode network of VM ${vmid} ${key}`,
-        program: host.qemuBinary,
+        program: host.qemu.binary,
         args: switchArguments(path, values["name"] ?? `vm${vmid}`, sshPort),
         monitors: false,
         bounds: USER_NETWORK_BOUNDS,
         hostNetwork: true,
-        files: host.fileExists(NAME_SERVERS) ? [{ path: NAME_SERVERS, access: "ro", owned: false }] : [],
+        files: host.files.exists(NAME_SERVERS) ? [{ path: NAME_SERVERS, access: "ro", owned: false }] : [],
         note,
       },
       signal === undefined ? {} : { signal },
@@ -97,12 +107,12 @@ export async function startUserNetwork(
   });
 }
 
-export async function stopUserNetwork(host: VmHost, vmid: number, key: string): Promise<void> {
+export async function stopUserNetwork(host: UserNetworkPorts, vmid: number, key: string): Promise<void> {
   const process = host.processes.get(userNetworkId(vmid, key));
   if (process !== undefined && !process.hasExited) await process.stop();
 }
 
-export async function stopUserNetworks(host: VmHost, vmid: number): Promise<void> {
+export async function stopUserNetworks(host: UserNetworkPorts, vmid: number): Promise<void> {
   for (const { note, hasExited } of host.processes.list()) {
     const of = note as Partial<UserNetworkNote> | undefined;
     if (!hasExited && of?.vmid === vmid && of.key !== undefined) await stopUserNetwork(host, vmid, of.key);
@@ -110,7 +120,7 @@ export async function stopUserNetworks(host: VmHost, vmid: number): Promise<void
 }
 
 /** For the task's log and for whoever asks what the guest runs with. */
-export function userNetworkRemarks(host: VmHost, vmid: number, values: VmValues): string[] {
+export function userNetworkRemarks(host: UserNetworkPorts, vmid: number, values: VmValues): string[] {
   return listNets(values).flatMap(({ key }) => {
     const process = host.processes.get(userNetworkId(vmid, key));
     if (process === undefined || process.hasExited) return [];
@@ -150,7 +160,7 @@ function switchArguments(path: string, hostname: string, sshPort: number | undef
 }
 
 /** The same port again at the next start, where it is free. */
-async function freePorts(host: VmHost, vmid: number): Promise<number[]> {
+async function freePorts(host: UserNetworkPorts, vmid: number): Promise<number[]> {
   const free: number[] = [];
   for (let step = 0; step < PORT_TRIES && free.length < 4; step++) {
     const port = FIRST_PORT + ((vmid + step) % PORTS);
@@ -161,13 +171,13 @@ async function freePorts(host: VmHost, vmid: number): Promise<number[]> {
 
 /** What it said instead of listening. */
 async function untilListening(
-  host: VmHost,
+  host: UserNetworkPorts,
   process: GuestProcess,
   path: string,
 ): Promise<string | undefined> {
   for (let waited = 0; waited < SOCKET_PATIENCE_MS; waited += LOOK_EVERY_MS) {
     if (process.hasExited) return (await process.exited).lastWords.trim();
-    if (host.fileExists(path)) return undefined;
+    if (host.files.exists(path)) return undefined;
     await host.clock.sleep(LOOK_EVERY_MS);
   }
   await process.kill();

@@ -2,12 +2,21 @@
 // the guest's memory with it. It acts as whoever owns the files, so it is root, but sees nothing except its directory.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { fileServerBounds } from "@gpve/domain/guest/guest-bounds.ts";
-import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
+import type { HostMappings } from "@gpve/domain/vm/host/host-mappings.ts";
+import type { GuestFile, GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import type { VirtioFs } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { mappedDirectory } from "../start/take-devices.ts";
-import type { VmHost } from "../vm-host.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+
+export interface VirtiofsPorts {
+  readonly mappings: HostMappings;
+  readonly files: FileFacts;
+  readonly processes: GuestProcesses;
+  readonly clock: Clock;
+}
 
 const PROGRAM = "/usr/lib/qemu/virtiofsd";
 /** It wants to know it before it looks at its options. */
@@ -29,7 +38,7 @@ export function fileServerId(vmid: number, index: number): string {
 
 /** What QEMU must be able to open. Nothing runs when it throws. */
 export async function startFileServers(
-  host: VmHost,
+  host: VirtiofsPorts,
   vmid: number,
   values: VmValues,
   signal: AbortSignal,
@@ -49,7 +58,7 @@ export async function startFileServers(
   }
 }
 
-export async function stopFileServers(host: VmHost, vmid: number): Promise<void> {
+export async function stopFileServers(host: VirtiofsPorts, vmid: number): Promise<void> {
   for (let index = 0; index < MAX_SHARES; index++) {
     const process = host.processes.get(fileServerId(vmid, index));
     if (process !== undefined && !process.hasExited) await process.stop();
@@ -57,7 +66,7 @@ export async function stopFileServers(host: VmHost, vmid: number): Promise<void>
 }
 
 async function startOne(
-  host: VmHost,
+  host: VirtiofsPorts,
   vmid: number,
   index: number,
   share: VirtioFs,
@@ -69,14 +78,14 @@ async function startOne(
       "directories are shared with guests (virtiofs) by root only: run the agent as root, or remove them",
     );
   const directory = mappedDirectory(host, share.dirid);
-  if (!host.fileExists(directory)) throw refused(`Path ${directory} does not exist`);
-  await host.requireDirectory(`directory mapping '${share.dirid}'`, directory);
-  if (!host.fileExists(PROGRAM))
+  if (!host.files.exists(directory)) throw refused(`Path ${directory} does not exist`);
+  await host.mappings.requireDirectory(`directory mapping '${share.dirid}'`, directory);
+  if (!host.files.exists(PROGRAM))
     throw refused("virtiofsd is not installed: apt-get install -y qemu-system-common");
   const id = fileServerId(vmid, index);
   const old = host.processes.get(id);
   if (old !== undefined && !old.hasExited) await old.stop();
-  const path = `${host.ioFolder(id)}/virtiofs`;
+  const path = `${host.processes.placeOf(id).ioFolder}/virtiofs`;
   const options = [
     `source=${directory}`,
     `cache=${CACHE[share.cache ?? "auto"] ?? "auto"}`,
@@ -113,9 +122,9 @@ async function startOne(
   return { path, access: "rw", owned: true };
 }
 
-async function untilListening(host: VmHost, process: GuestProcess, path: string): Promise<void> {
+async function untilListening(host: VirtiofsPorts, process: GuestProcess, path: string): Promise<void> {
   for (let waited = 0; waited < SOCKET_PATIENCE_MS; waited += LOOK_EVERY_MS) {
-    if (host.fileExists(path)) return;
+    if (host.files.exists(path)) return;
     if (process.hasExited) break;
     await host.clock.sleep(LOOK_EVERY_MS);
   }

@@ -4,11 +4,10 @@ import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { CommandInput } from "@gpve/domain/vm/argv/command-input.ts";
 import type { PlugPlan, QmpCommand } from "@gpve/domain/vm/argv/device/hotplug-arguments.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import { commandInput, type ResolvedVolumes } from "../start/start-plan.ts";
-import type { VmHost } from "../vm-host.ts";
+import { commandInput, type ResolvedVolumes, type StartPlanPorts } from "../start/start-plan.ts";
 
 export interface LiveWork {
-  readonly host: VmHost;
+  readonly host: StartPlanPorts;
   readonly vmid: number;
   readonly process: GuestProcess;
   readonly log: (line: string) => void;

@@ -3,8 +3,8 @@ import type { GuestBounds, GuestProcess, GuestTap } from "@gpve/domain/guest/gue
 import { sampleHost } from "@gpve/domain/vm/argv/testing/sample-host.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
-import type { VmHost } from "../vm-host.ts";
 import { changeLive } from "./live-change.ts";
+import type { StartPlanPorts } from "../start/start-plan.ts";
 
 interface Script {
   readonly refuse?: string;
@@ -51,15 +51,14 @@ function world(script: Script = {}) {
   } as unknown as GuestProcess;
   const helpers = new Map<string, unknown>();
   const host = {
-    facts: () => sampleHost(),
+    qemu: { binary: "/qemu", facts: () => sampleHost() },
+    configs: { node: "n1" },
     pci: { inUse: () => new Set() },
     devices: { scsiKind: () => undefined },
-    ioFolder: () => "/io",
-    qemuBinary: "/qemu",
-    sha256Hex: (text: string) => text.length.toString(16).padStart(64, "a"),
-    fileExists: () => true,
+    ids: { sha256Hex: (text: string) => text.length.toString(16).padStart(64, "a") },
+    files: { exists: () => true },
     processes: {
-      placeOf: () => ({ socketPath: (name: string) => `/${name}` }),
+      placeOf: () => ({ socketPath: (name: string) => `/${name}`, ioFolder: "/io" }),
       list: () => [],
       get: (id: string) => helpers.get(id),
       start: async ({ id, note }: { id: string; note: unknown }) => {
@@ -90,7 +89,7 @@ function world(script: Script = {}) {
       attach: async (tap: string, { device, mtu }: { device: string; mtu: number }) =>
         void calls.push(`attach ${tap} ${device} ${mtu}`),
     },
-  } as unknown as VmHost;
+  } as unknown as StartPlanPorts;
   const lines: string[] = [];
   const change = (values: VmValues, key: string, text?: string) =>
     changeLive({ host, vmid: 100, process, log: (line) => lines.push(line) }, values, key, text);

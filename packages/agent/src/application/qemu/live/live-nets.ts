@@ -29,7 +29,7 @@ export async function plugLiveNet(
   if (net.bridge === undefined || isUserNetwork(host, net)) return plugUserNetwork(work, after, key, net);
   const bridge = await host.network.bridge(key, net);
   const tap = guestTap(host.network.newTap(vmid, key), net, bridge);
-  const vhost = usesVhost(net, after, host.facts());
+  const vhost = usesVhost(net, after, host.qemu.facts());
   await filterCard(work, key, tap.name, net);
   try {
     await process.plugTap(key, { ...tap, vhost });

@@ -7,10 +7,15 @@ import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { settleStopped } from "../config/apply-pending.ts";
 import { continueGuest } from "./continue-guest.ts";
-import { runHook } from "../../guest/hookscript.ts";
-import { startStep, startVm } from "../start/start-vm.ts";
-import { agentOptions, answeringAgent } from "../agent/use-guest-agent.ts";
-import { requireOnNode, requireRunning, runningVm, type VmHost } from "../vm-host.ts";
+import { runHook, type HookscriptPorts } from "../../guest/hookscript.ts";
+import { startStep, type StartOperationPorts } from "../start/start-operation.ts";
+import { agentOptions, answeringAgent, type UseGuestAgentPorts } from "../agent/use-guest-agent.ts";
+import { requireOnNode, requireRunning, runningVm } from "../running-vm.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+
+export interface StopVmPorts extends HookscriptPorts, StartOperationPorts, UseGuestAgentPorts {
+  readonly clock: Clock;
+}
 
 export interface StopArgs {
   readonly vmid: number;
@@ -28,7 +33,7 @@ const AGENT_AGAIN_MS = 1_000;
 
 const GIVES_WAY = ["qmshutdown", "qmreboot"] as const;
 
-export function stopVmOperation(host: VmHost): OperationDefinition<StopArgs> {
+export function stopVmOperation(host: StopVmPorts): OperationDefinition<StopArgs> {
   return {
     type: "qmstop",
     overtakes: GIVES_WAY,
@@ -51,7 +56,7 @@ export function stopVmOperation(host: VmHost): OperationDefinition<StopArgs> {
   };
 }
 
-export function resetVmOperation(host: VmHost): OperationDefinition<StopArgs> {
+export function resetVmOperation(host: StopVmPorts): OperationDefinition<StopArgs> {
   return {
     type: "qmreset",
     overtakes: GIVES_WAY,
@@ -67,7 +72,7 @@ export function resetVmOperation(host: VmHost): OperationDefinition<StopArgs> {
   };
 }
 
-export function shutdownVmOperation(host: VmHost): OperationDefinition<ShutdownArgs> {
+export function shutdownVmOperation(host: StopVmPorts): OperationDefinition<ShutdownArgs> {
   return {
     type: "qmshutdown",
     onCrash: "resume",
@@ -88,7 +93,7 @@ export function shutdownVmOperation(host: VmHost): OperationDefinition<ShutdownA
 }
 
 /** A reboot through the API takes pending changes into force: it is a shutdown and a start. It never kills. */
-export function rebootVmOperation(host: VmHost): OperationDefinition<ShutdownArgs> {
+export function rebootVmOperation(host: StopVmPorts): OperationDefinition<ShutdownArgs> {
   return {
     type: "qmreboot",
     onCrash: "resume",
@@ -104,14 +109,14 @@ export function rebootVmOperation(host: VmHost): OperationDefinition<ShutdownArg
       {
         name: "start",
         run: async (ctx) => {
-          if (runningVm(host, ctx.args.vmid) === undefined) await startVm(host, ctx.args, ctx);
+          if (runningVm(host, ctx.args.vmid) === undefined) await host.starter.start(ctx.args, ctx);
         },
       },
     ],
   };
 }
 
-export function pauseVmOperation(host: VmHost): OperationDefinition<StopArgs> {
+export function pauseVmOperation(host: StopVmPorts): OperationDefinition<StopArgs> {
   return {
     type: "qmpause",
     steps: [
@@ -126,7 +131,7 @@ export function pauseVmOperation(host: VmHost): OperationDefinition<StopArgs> {
   };
 }
 
-export function resumeVmOperation(host: VmHost): OperationDefinition<StopArgs> {
+export function resumeVmOperation(host: StopVmPorts): OperationDefinition<StopArgs> {
   const start = startStep<StopArgs>(host);
   return {
     type: "qmresume",
@@ -157,7 +162,7 @@ export function isPaused(status: string): boolean {
 
 /** Asks the guest to switch itself off, and waits for it. */
 export async function shutDown(
-  host: VmHost,
+  host: StopVmPorts,
   process: GuestProcess,
   args: ShutdownArgs,
   work: { readonly signal: AbortSignal; readonly log: (line: string) => void },
@@ -208,7 +213,7 @@ export async function statusOf(process: GuestProcess, signal?: AbortSignal): Pro
 
 /** Its agent, where one answers, does it properly; the power button is for everybody else. */
 async function askToPowerDown(
-  host: VmHost,
+  host: StopVmPorts,
   process: GuestProcess,
   vmid: number,
   work: { readonly signal: AbortSignal },
@@ -224,14 +229,14 @@ async function askToPowerDown(
   return "button";
 }
 
-async function askAgent(host: VmHost, vmid: number, signal: AbortSignal): Promise<boolean> {
+async function askAgent(host: StopVmPorts, vmid: number, signal: AbortSignal): Promise<boolean> {
   const agent = await answeringAgent(host, vmid, signal);
   await agent?.execute("guest-shutdown", undefined, { noReply: true, signal });
   return agent !== undefined;
 }
 
 /** A guest that is only booting does not see its button: its agent is asked as soon as it is there. */
-async function askAgentWhenUp(host: VmHost, vmid: number, signal: AbortSignal): Promise<void> {
+async function askAgentWhenUp(host: StopVmPorts, vmid: number, signal: AbortSignal): Promise<void> {
   if (!agentOptions(host.configs.get(vmid).values).enabled) return;
   try {
     do await host.clock.sleep(AGENT_AGAIN_MS, signal);
@@ -241,7 +246,7 @@ async function askAgentWhenUp(host: VmHost, vmid: number, signal: AbortSignal): 
   }
 }
 
-function requireUnlocked(host: VmHost, args: StopArgs): void {
+function requireUnlocked(host: StopVmPorts, args: StopArgs): void {
   if (args.skiplock !== true) checkLock(host.configs.get(args.vmid));
 }
 

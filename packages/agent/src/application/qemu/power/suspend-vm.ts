@@ -6,8 +6,16 @@ import type { OperationDefinition, StepContext } from "@gpve/kit/operation/defin
 import { freeVolume } from "../config/free-volumes.ts";
 import { letGo } from "../snapshot/hold-guest.ts";
 import { cancelMigration, RamSave } from "../snapshot/ram-state.ts";
-import { allocateRamVolume, stateStorage } from "../snapshot/ram-volume.ts";
-import { requireRunning, runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { allocateRamVolume, stateStorage, type RamVolumePorts } from "../snapshot/ram-volume.ts";
+import { requireRunning, runningVm } from "../running-vm.ts";
+import { volumeOf } from "../../guest/guest-storages.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
+
+export interface SuspendVmPorts extends RamVolumePorts {
+  readonly clock: Clock;
+  readonly ram: RamStreams;
+}
 
 export interface SuspendArgs {
   readonly vmid: number;
@@ -24,7 +32,7 @@ interface SuspendState {
 
 type Context = StepContext<SuspendArgs, SuspendState>;
 
-export function suspendVmOperation(host: VmHost): OperationDefinition<SuspendArgs, SuspendState> {
+export function suspendVmOperation(host: SuspendVmPorts): OperationDefinition<SuspendArgs, SuspendState> {
   return {
     type: "qmsuspend",
     lock: "suspending",
@@ -45,7 +53,7 @@ export function suspendVmOperation(host: VmHost): OperationDefinition<SuspendArg
   };
 }
 
-async function save(host: VmHost, ctx: Context): Promise<void> {
+async function save(host: SuspendVmPorts, ctx: Context): Promise<void> {
   const { vmid, skiplock, storage } = ctx.args;
   // A second go begins anew.
   await takeBack(host, ctx);
@@ -80,7 +88,7 @@ async function save(host: VmHost, ctx: Context): Promise<void> {
 }
 
 /** The guest goes on as it was, and nothing is kept; one that is suspended already stays that. */
-async function takeBack(host: VmHost, { args, state, log }: Context): Promise<void> {
+async function takeBack(host: SuspendVmPorts, { args, state, log }: Context): Promise<void> {
   const { vmid } = args;
   if (state.vmstate === undefined) return;
   const process = runningVm(host, vmid);
@@ -95,7 +103,7 @@ async function takeBack(host: VmHost, { args, state, log }: Context): Promise<vo
   await freeVolume(host, state.vmstate, log);
 }
 
-function today(host: VmHost): string {
+function today(host: SuspendVmPorts): string {
   const { year, month, day } = civilTime(Math.floor(host.clock.now() / 1000));
   return [year, String(month).padStart(2, "0"), String(day).padStart(2, "0")].join("-");
 }

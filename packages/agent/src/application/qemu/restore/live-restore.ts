@@ -11,10 +11,16 @@ import { emptyVmConfig, type VmValues } from "@gpve/domain/vm/config/vm-config.t
 import { ignore } from "@gpve/kit/background.ts";
 import { freeVolume } from "../config/free-volumes.ts";
 import { mirrorDisk, mirrorJob } from "../disk/mirror-disk.ts";
-import { startVm, stopHelpers } from "../start/start-vm.ts";
-import { requireRunning, runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 import { Pace } from "../../guest/backup/pace.ts";
 import type { RestoreArgs, RestoreState, RestoreWork } from "./restore-request.ts";
+import { requireRunning, runningVm } from "../running-vm.ts";
+import { volumeOf } from "../../guest/guest-storages.ts";
+import type { VmStarter } from "../start/vm-starter.ts";
+import type { StartPlanPorts } from "../start/start-plan.ts";
+
+export interface LiveRestorePorts extends StartPlanPorts {
+  readonly starter: VmStarter;
+}
 
 type Below = NonNullable<ResolvedVolume["backing"]>;
 
@@ -37,7 +43,7 @@ interface LiveDisk {
 
 /** Resolves when every disk is on its volume and the archive has proven whole; the VM runs, and is still locked. */
 export async function liveRestore(
-  host: VmHost,
+  host: LiveRestorePorts,
   tools: BackupTools,
   args: RestoreArgs,
   reader: ArchiveReader,
@@ -72,7 +78,7 @@ export async function liveRestore(
     let broken: unknown;
     server.whole.catch((err: unknown) => (broken = err));
     try {
-      await startVm(host, { vmid, skiplock: true, instead: { drives, files, below } }, work);
+      await host.starter.start({ vmid, skiplock: true, instead: { drives, files, below } }, work);
       await mirrorAll(host, vmid, disks, restored.values, work);
     } catch (err) {
       // QEMU knows of a damaged archive only that it could not read.
@@ -93,14 +99,14 @@ export async function liveRestore(
 }
 
 /** What an undo ends: the guest runs on disks that are about to go. */
-export async function endLive(host: VmHost, vmid: number): Promise<void> {
+export async function endLive(host: LiveRestorePorts, vmid: number): Promise<void> {
   await runningVm(host, vmid)?.kill();
-  await stopHelpers(host, vmid);
+  await host.starter.stopHelpers(vmid);
 }
 
 /** All of them are the VM's volumes: an undo finds them by that. */
 async function makeImages(
-  host: VmHost,
+  host: LiveRestorePorts,
   reader: ArchiveReader,
   conf: string,
   vmid: number,
@@ -122,7 +128,7 @@ async function makeImages(
 }
 
 async function copyNow(
-  host: VmHost,
+  host: LiveRestorePorts,
   tools: BackupTools,
   server: ArchiveServer,
   { device, size, volid }: LiveDisk,
@@ -153,7 +159,7 @@ function exported({ overlay, device }: LiveDisk, socket: string): [string, Below
 }
 
 async function mirrorAll(
-  host: VmHost,
+  host: LiveRestorePorts,
   vmid: number,
   disks: readonly LiveDisk[],
   values: VmValues,
@@ -175,7 +181,7 @@ async function mirrorAll(
   }
 }
 
-async function letGo(host: VmHost, vmid: number, paths: readonly string[]): Promise<void> {
+async function letGo(host: LiveRestorePorts, vmid: number, paths: readonly string[]): Promise<void> {
   const process = runningVm(host, vmid);
   for (const path of paths)
     await process
@@ -183,7 +189,7 @@ async function letGo(host: VmHost, vmid: number, paths: readonly string[]): Prom
       .catch((err: unknown) => ignore(err, "the guest has ended"));
 }
 
-function pathOf(host: VmHost, volid: string): string {
+function pathOf(host: LiveRestorePorts, volid: string): string {
   const { plugin, volname } = volumeOf(host, volid);
   return plugin.path(volname);
 }

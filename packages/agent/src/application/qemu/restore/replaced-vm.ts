@@ -4,10 +4,19 @@ import { addUnused, isCloudinitVolume, listDrives } from "@gpve/domain/vm/config
 import { checkLock } from "@gpve/domain/vm/config/lock.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { freeVolume, isOwned, ownedVolumes } from "../config/free-volumes.ts";
-import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
 import { restoreRefused, type RestoreWork } from "./restore-request.ts";
+import { runningVm } from "../running-vm.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 
-export function checkReplaceable(host: VmHost, vmid: number): VmConfig {
+export interface ReplacedVmPorts {
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+  readonly storages: GuestStorages;
+}
+
+export function checkReplaceable(host: ReplacedVmPorts, vmid: number): VmConfig {
   const config = host.configs.get(vmid);
   checkLock(config);
   if (config.values["protection"] === "1")
@@ -20,7 +29,12 @@ export function checkReplaceable(host: VmHost, vmid: number): VmConfig {
 }
 
 /** Disks of the old VM that the archive knows nothing of stay, as unused ones. */
-export function withKeptDisks(host: VmHost, vmid: number, old: VmConfig, restored: VmValues): VmValues {
+export function withKeptDisks(
+  host: ReplacedVmPorts,
+  vmid: number,
+  old: VmConfig,
+  restored: VmValues,
+): VmValues {
   let values = restored;
   for (const volid of keptDisks(host, vmid, old, restored)) values = addUnused(values, volid);
   return values;
@@ -28,7 +42,7 @@ export function withKeptDisks(host: VmHost, vmid: number, old: VmConfig, restore
 
 /** Never fails: what cannot be freed is named. */
 export async function freeReplaced(
-  host: VmHost,
+  host: ReplacedVmPorts,
   vmid: number,
   old: VmConfig,
   work: Pick<RestoreWork, "log" | "warn">,
@@ -52,7 +66,7 @@ export async function freeReplaced(
   }
 }
 
-function keptDisks(host: VmHost, vmid: number, old: VmConfig, restored: VmValues): string[] {
+function keptDisks(host: ReplacedVmPorts, vmid: number, old: VmConfig, restored: VmValues): string[] {
   const unused = Object.entries(old.values).flatMap(([key, text]) => (/^unused\d+$/.test(key) ? [text] : []));
   const drives = listDrives(old.values)
     .filter(({ key, drive }) => restored[key] === undefined && !isCloudinitVolume(drive.file))

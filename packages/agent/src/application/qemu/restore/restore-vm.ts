@@ -15,18 +15,29 @@ import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { convertDisks } from "../disk/make-template.ts";
 import { freeVolume, listVolumes } from "../config/free-volumes.ts";
-import { startVm } from "../start/start-vm.ts";
-import { runningVm, volumeOf, type VmHost } from "../vm-host.ts";
-import { endLive, liveRestore } from "./live-restore.ts";
+import { endLive, liveRestore, type LiveRestorePorts } from "./live-restore.ts";
 import { configOf, openBackup } from "../chain/open-backup.ts";
 import { checkReplaceable, freeReplaced, withKeptDisks } from "./replaced-vm.ts";
 import { restoreRefused, type RestoreArgs, type RestoreState } from "./restore-request.ts";
-import { fillVolumes, makeCloudinitDiscs, makeVolumes, requireAllowed } from "./restore-volumes.ts";
+import {
+  fillVolumes,
+  makeCloudinitDiscs,
+  makeVolumes,
+  requireAllowed,
+  type RestoreVolumesPorts,
+} from "./restore-volumes.ts";
+import { runningVm } from "../running-vm.ts";
+import { volumeOf } from "../../guest/guest-storages.ts";
+import type { Ids } from "@gpve/domain/guest/ids.ts";
+
+export interface RestoreVmPorts extends LiveRestorePorts, RestoreVolumesPorts {
+  readonly ids: Ids;
+}
 
 type Context = StepContext<RestoreArgs, RestoreState>;
 
 export function restoreVmOperation(
-  host: VmHost,
+  host: RestoreVmPorts,
   tools: BackupTools,
 ): OperationDefinition<RestoreArgs, RestoreState> {
   return {
@@ -70,14 +81,14 @@ export function restoreVmOperation(
           if (!start || runningVm(host, vmid) !== undefined) return;
           ctx.log("Execute autostart");
           // A VM that was restored but does not start is still there.
-          await startVm(host, { vmid }, ctx).catch((err: unknown) => ctx.warn(messageOf(err)));
+          await host.starter.start({ vmid }, ctx).catch((err: unknown) => ctx.warn(messageOf(err)));
         },
       },
     ],
   };
 }
 
-async function reserve(host: VmHost, { args, state, checkpoint }: Context): Promise<void> {
+async function reserve(host: RestoreVmPorts, { args, state, checkpoint }: Context): Promise<void> {
   const { vmid } = args;
   if (state.existing === undefined) {
     const old = args.force === true && host.configs.has(vmid) ? checkReplaceable(host, vmid) : undefined;
@@ -104,7 +115,7 @@ async function reserve(host: VmHost, { args, state, checkpoint }: Context): Prom
 }
 
 /** Throws PVE's text when any guest of the cluster has the id. */
-export function requireFree(host: VmHost, vmid: number): void {
+export function requireFree(host: RestoreVmPorts, vmid: number): void {
   const taken = host.configs.ownerOf(vmid);
   if (taken !== undefined)
     throw new AppError(
@@ -114,7 +125,7 @@ export function requireFree(host: VmHost, vmid: number): void {
     );
 }
 
-async function restore(host: VmHost, tools: BackupTools, ctx: Context): Promise<void> {
+async function restore(host: RestoreVmPorts, tools: BackupTools, ctx: Context): Promise<void> {
   const { args, state, log, warn } = ctx;
   if (isThere(host, args.vmid, state)) return;
   log(`restore vma archive: ${args.archive}`);
@@ -149,7 +160,7 @@ async function restore(host: VmHost, tools: BackupTools, ctx: Context): Promise<
 
 /** The values of the new VM: those of the archive with their new disks, what the request says instead, and kept disks. */
 export function restoredValues(
-  host: VmHost,
+  host: RestoreVmPorts,
   args: RestoreArgs,
   state: RestoreState,
   conf: string,
@@ -158,8 +169,8 @@ export function restoredValues(
   const text = restoreConfigText(conf, {
     volumes: { ...state.volumes, ...state.discs },
     unique: args.unique,
-    newMac: host.newMac,
-    newUuid: host.newUuid,
+    newMac: host.ids.newMac,
+    newUuid: host.ids.newUuid,
   });
   const { values } = parseVmConfig(text, {
     vmid: args.vmid,
@@ -169,7 +180,7 @@ export function restoredValues(
   const overrides = Object.fromEntries(
     Object.entries(args.overrides ?? {}).map(([key, value]) => [
       key,
-      /^net\d+$/.test(key) ? withMac(value, host.newMac) : value,
+      /^net\d+$/.test(key) ? withMac(value, host.ids.newMac) : value,
     ]),
   );
   const merged = withoutForeignDisks(host, args, { ...values, ...overrides }, warn);
@@ -178,7 +189,7 @@ export function restoredValues(
 
 /** A disk that the archive names but does not hold is the other VM's as ever: two guests must not write to it. */
 function withoutForeignDisks(
-  host: VmHost,
+  host: RestoreVmPorts,
   { vmid }: RestoreArgs,
   values: VmValues,
   warn: (line: string) => void,
@@ -193,7 +204,7 @@ function withoutForeignDisks(
 }
 
 /** The VM whose image a volume is; undefined for what no storage of this node knows. */
-function ownerOf(host: VmHost, volid: string): number | undefined {
+function ownerOf(host: RestoreVmPorts, volid: string): number | undefined {
   if (parseVolumeId(volid) === undefined) return undefined;
   try {
     const { plugin, volname } = volumeOf(host, volid);
@@ -206,7 +217,7 @@ function ownerOf(host: VmHost, volid: string): number | undefined {
 }
 
 /** What it boots lies on storages that whoever restores it must have a say on, as for its disks. */
-function restoredMicrovm(host: VmHost, conf: string, args: RestoreArgs): Microvm | undefined {
+function restoredMicrovm(host: RestoreVmPorts, conf: string, args: RestoreArgs): Microvm | undefined {
   const microvm = readArchivedMicrovm(conf);
   if (microvm === undefined) return undefined;
   for (const volid of [microvm.kernel, ...(microvm.initrd === undefined ? [] : [microvm.initrd])])
@@ -215,20 +226,20 @@ function restoredMicrovm(host: VmHost, conf: string, args: RestoreArgs): Microvm
 }
 
 /** As if it was named by whoever restores it. */
-function requireBootFile(host: VmHost, volid: string, args: RestoreArgs): void {
+function requireBootFile(host: RestoreVmPorts, volid: string, args: RestoreArgs): void {
   const { plugin, storage, volname } = volumeOf(host, volid);
   requireAllowed(args, storage);
   if (plugin.parse(volname).type === "snippets" && args.ownedStorages?.includes(storage) === false)
     throw new AppError("access.denied", `missing privileges to access ${volid}`, { pveStatus: 500 });
 }
 
-async function dropOld(host: VmHost, { args, state, log, warn }: Context): Promise<void> {
+async function dropOld(host: RestoreVmPorts, { args, state, log, warn }: Context): Promise<void> {
   if (state.old !== undefined && isThere(host, args.vmid, state))
     await freeReplaced(host, args.vmid, state.old, { log, warn });
 }
 
 /** The restored VM is there: the lock that stands for an unfinished one is gone. */
-function isThere(host: VmHost, vmid: number, state: RestoreState): boolean {
+function isThere(host: RestoreVmPorts, vmid: number, state: RestoreState): boolean {
   if (state.isRestored !== true) return false;
   const config: VmConfig | undefined = host.configs.find(vmid);
   return config !== undefined && config.values["lock"] !== "create";

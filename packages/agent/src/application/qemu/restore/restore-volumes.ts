@@ -7,15 +7,20 @@ import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts
 import { isCloudinitVolume, listDrives } from "@gpve/domain/vm/config/drive.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { readBackupMap } from "@gpve/domain/vm/change/restore-config.ts";
-import { allocateCloudinit } from "../config/cloudinit-drive.ts";
-import { volumeOf, type VmHost } from "../vm-host.ts";
+import { allocateCloudinit, type CloudinitDrivePorts } from "../config/cloudinit-drive.ts";
 import { Pace } from "../../guest/backup/pace.ts";
 import type { RestoreArgs, RestoreState, RestoreWork } from "./restore-request.ts";
+import { volumeOf } from "../../guest/guest-storages.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+
+export interface RestoreVolumesPorts extends CloudinitDrivePorts {
+  readonly clock: Clock;
+}
 
 const DEFAULT_STORAGE = "local";
 
 export async function makeVolumes(
-  host: VmHost,
+  host: RestoreVolumesPorts,
   args: RestoreArgs,
   reader: ArchiveReader,
   conf: string,
@@ -41,7 +46,7 @@ export async function makeVolumes(
 
 /** Filled when the VM starts; their names say whose they are. */
 export async function makeCloudinitDiscs(
-  host: VmHost,
+  host: RestoreVolumesPorts,
   args: RestoreArgs,
   conf: string,
   state: RestoreState,
@@ -75,7 +80,7 @@ export function requireAllowed({ allowedStorages }: RestoreArgs, storage: string
     );
 }
 
-async function openStorage(host: VmHost, args: RestoreArgs, storage: string) {
+async function openStorage(host: RestoreVolumesPorts, args: RestoreArgs, storage: string) {
   const plugin = host.storages.plugin(storage);
   if (!contentOf(host.storages.definition(storage)).has("images"))
     throw refused(`Content type 'images' is not available on storage '${storage}'`);
@@ -86,7 +91,7 @@ async function openStorage(host: VmHost, args: RestoreArgs, storage: string) {
 
 /** All disks are open at once: their clusters come mixed. Resolves when the archive is known to be whole. */
 export async function fillVolumes(
-  host: VmHost,
+  host: RestoreVolumesPorts,
   tools: BackupTools,
   reader: ArchiveReader,
   conf: string,
@@ -114,7 +119,7 @@ export async function fillVolumes(
 }
 
 async function copyClusters(
-  host: VmHost,
+  host: RestoreVolumesPorts,
   reader: ArchiveReader,
   disks: ReadonlyMap<string, DiskAccess>,
   work: RestoreWork & { readonly bwlimit: number },

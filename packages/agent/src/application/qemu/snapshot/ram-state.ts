@@ -4,10 +4,15 @@
 //   load:  -incoming defer -> migrate-incoming -> the file is sent -> completed -> cont
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
-import type { RamReceiver } from "@gpve/domain/vm/snapshot/ram-streams.ts";
+import type { RamReceiver, RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
 import type { Qmp } from "@gpve/domain/vm/qmp/qmp.ts";
 import { ignore } from "@gpve/kit/background.ts";
-import type { VmHost } from "../vm-host.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+
+export interface RamStatePorts {
+  readonly ram: RamStreams;
+  readonly clock: Clock;
+}
 
 const POLL_MS = 50;
 /** A guest that changes its memory faster than it can be written is held still after this time. */
@@ -17,14 +22,19 @@ const MAX_BANDWIDTH = 2 ** 40;
 const ENDED = new Set(["completed", "failed", "cancelled"]);
 
 export class RamSave {
-  readonly #host: VmHost;
+  readonly #host: RamStatePorts;
   readonly #process: GuestProcess;
   readonly #receiver: RamReceiver;
   readonly #signal: AbortSignal;
   /** Why the file does not take it: QEMU knows only that somebody hung up. */
   #unwritten: unknown;
 
-  private constructor(host: VmHost, process: GuestProcess, receiver: RamReceiver, signal: AbortSignal) {
+  private constructor(
+    host: RamStatePorts,
+    process: GuestProcess,
+    receiver: RamReceiver,
+    signal: AbortSignal,
+  ) {
     this.#host = host;
     this.#process = process;
     this.#receiver = receiver;
@@ -34,7 +44,7 @@ export class RamSave {
 
   /** Resolves when nearly all is written and the guest stands still, its disks still usable. */
   static async begin(
-    host: VmHost,
+    host: RamStatePorts,
     process: GuestProcess,
     file: string,
     signal: AbortSignal,
@@ -77,7 +87,7 @@ export class RamSave {
 }
 
 /** Ends a migration that a crash of ours left behind. */
-export async function cancelMigration(host: VmHost, process: GuestProcess): Promise<void> {
+export async function cancelMigration(host: RamStatePorts, process: GuestProcess): Promise<void> {
   const { qmp } = process;
   if (process.hasExited) return;
   try {
@@ -94,7 +104,7 @@ export async function cancelMigration(host: VmHost, process: GuestProcess): Prom
 
 /** Feeds a file to a QEMU started with `-incoming defer`. With `-S` the guest then waits for `cont`. */
 export async function loadRam(
-  host: VmHost,
+  host: RamStatePorts,
   process: GuestProcess,
   file: string,
   signal: AbortSignal,
@@ -123,7 +133,7 @@ async function setPause(qmp: Qmp, state: boolean): Promise<void> {
 }
 
 async function waitForMigration(
-  host: VmHost,
+  host: RamStatePorts,
   qmp: Qmp,
   wanted: "pre-switchover" | "completed",
   signal: AbortSignal,

@@ -1,13 +1,21 @@
 // The volume that a running guest's RAM is written to, and what must be known to load it again.
 import { isAppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import { isShared } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
 import type { SavedState } from "@gpve/domain/vm/snapshot/snapshot.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { memoryMiB, readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
-import { requireRunning, type VmHost, type VmStorages } from "../vm-host.ts";
+import { requireRunning } from "../running-vm.ts";
+import type { GuestStorages } from "../../guest/guest-storages.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+
+export interface RamVolumePorts {
+  readonly storages: GuestStorages;
+  readonly processes: GuestProcesses;
+  readonly configs: VmConfigs;
+}
 
 const MIB = 1024 * 1024;
 /** Devices and what changes while it is written, beside the RAM itself. */
@@ -22,7 +30,7 @@ export interface RamVolumeRequest {
 
 /** `begun` is called with the volume's id before anything is made. */
 export async function allocateRamVolume(
-  host: VmHost,
+  host: RamVolumePorts,
   values: VmValues,
   request: RamVolumeRequest,
   work: { readonly signal: AbortSignal; readonly begun: (vmstate: string) => Promise<void> },
@@ -68,7 +76,7 @@ export function stateName(vmid: number, name: string): string {
 }
 
 /** `vmstatestorage`, else one where the VM has a disk: shared before local, directories before others; else `local`. */
-export function stateStorage(storages: Pick<VmStorages, "definition">, values: VmValues): string {
+export function stateStorage(storages: Pick<GuestStorages, "definition">, values: VmValues): string {
   const wanted = values["vmstatestorage"];
   if (wanted !== undefined) return wanted;
   const used = new Set(listDisks(values).flatMap(({ drive }) => parseVolumeId(drive.file)?.storage ?? []));

@@ -5,9 +5,13 @@ import { listDisks } from "@gpve/domain/vm/config/drive.ts";
 import { createSnapshot, deleteSnapshot, rollbackSnapshot } from "@gpve/domain/vm/snapshot/snapshot-run.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { freeVolume } from "../config/free-volumes.ts";
-import { startVm } from "../start/start-vm.ts";
-import { runningVm, type VmHost } from "../vm-host.ts";
-import { continueGuest, SnapshotWork } from "./snapshot-work.ts";
+import { continueGuest, SnapshotWork, type SnapshotWorkPorts } from "./snapshot-work.ts";
+import { runningVm } from "../running-vm.ts";
+import type { BackupChains } from "@gpve/domain/backup/backup-chain.ts";
+
+export interface SnapshotOperationsPorts extends SnapshotWorkPorts {
+  readonly chains: BackupChains;
+}
 
 export interface SnapshotArgs {
   readonly vmid: number;
@@ -29,7 +33,7 @@ interface SnapshotState {
 type Context<Args> = StepContext<Args, SnapshotState>;
 
 export function createSnapshotOperation(
-  host: VmHost,
+  host: SnapshotOperationsPorts,
 ): OperationDefinition<CreateSnapshotArgs, SnapshotState> {
   return {
     type: "qmsnapshot",
@@ -50,7 +54,7 @@ export function createSnapshotOperation(
 }
 
 /** Nothing of the snapshot is left and the guest goes on. */
-async function takeBack(host: VmHost, ctx: Context<CreateSnapshotArgs>): Promise<void> {
+async function takeBack(host: SnapshotOperationsPorts, ctx: Context<CreateSnapshotArgs>): Promise<void> {
   const { vmid, name } = ctx.args;
   await continueGuest(host, vmid, ctx.state.resumes ?? false, ctx.signal);
   const snapshot = snapshotOf(host.configs.get(vmid), name);
@@ -66,13 +70,13 @@ async function takeBack(host: VmHost, ctx: Context<CreateSnapshotArgs>): Promise
   if (vmstate !== undefined) await freeVolume(host, vmstate, ctx.log);
 }
 
-function isComplete(host: VmHost, ctx: Context<SnapshotArgs>): boolean {
+function isComplete(host: SnapshotOperationsPorts, ctx: Context<SnapshotArgs>): boolean {
   const snapshot = snapshotOf(host.configs.get(ctx.args.vmid), ctx.args.name);
   return ctx.state.begun === true && snapshot !== undefined && snapshot["snapstate"] === undefined;
 }
 
 export function deleteSnapshotOperation(
-  host: VmHost,
+  host: SnapshotOperationsPorts,
 ): OperationDefinition<SnapshotArgs & { readonly force: boolean }, SnapshotState> {
   return {
     type: "qmdelsnapshot",
@@ -95,7 +99,7 @@ export function deleteSnapshotOperation(
 }
 
 export function rollbackOperation(
-  host: VmHost,
+  host: SnapshotOperationsPorts,
 ): OperationDefinition<SnapshotArgs & { readonly start: boolean }, SnapshotState> {
   return {
     type: "qmrollback",
@@ -116,7 +120,7 @@ export function rollbackOperation(
         name: "start",
         run: async (ctx) => {
           const { vmid, start } = ctx.args;
-          if (start && runningVm(host, vmid) === undefined) await startVm(host, { vmid }, ctx);
+          if (start && runningVm(host, vmid) === undefined) await host.starter.start({ vmid }, ctx);
         },
       },
     ],
@@ -124,14 +128,18 @@ export function rollbackOperation(
 }
 
 /** A lock that this very operation took before it was cut off, or failed. */
-async function releaseLock(host: VmHost, ctx: Context<SnapshotArgs>, lock: VmLock): Promise<void> {
+async function releaseLock(
+  host: SnapshotOperationsPorts,
+  ctx: Context<SnapshotArgs>,
+  lock: VmLock,
+): Promise<void> {
   if (ctx.state.begun !== true) return;
   await host.configs.change(ctx.args.vmid, (config): VmConfig =>
     hasLock(config, lock) ? { ...config, values: without(config.values, "lock") } : config,
   );
 }
 
-function workOf(host: VmHost, ctx: Context<SnapshotArgs>): SnapshotWork {
+function workOf(host: SnapshotOperationsPorts, ctx: Context<SnapshotArgs>): SnapshotWork {
   return new SnapshotWork(host, ctx.args.vmid, {
     signal: ctx.signal,
     log: ctx.log,

@@ -2,20 +2,36 @@
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
-import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
-import { isCdrom, isInQemu, listDrives } from "@gpve/domain/vm/config/drive.ts";
+import { isInQemu, listDrives } from "@gpve/domain/vm/config/drive.ts";
 import type { SavedState, StartFromState } from "@gpve/domain/vm/snapshot/snapshot.ts";
 import type { SnapshotHost } from "@gpve/domain/vm/snapshot/snapshot-run.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { presentTop } from "../disk/top-node.ts";
+import { hasFeatureOnAll } from "../disk/volume-features.ts";
 import { freeVolume } from "../config/free-volumes.ts";
-import { startVm } from "../start/start-vm.ts";
-import { freezeFilesystems, thawFilesystems, wantsFreeze } from "../agent/use-guest-agent.ts";
-import { requireRunning, runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import {
+  freezeFilesystems,
+  thawFilesystems,
+  wantsFreeze,
+  type UseGuestAgentPorts,
+} from "../agent/use-guest-agent.ts";
 import { letGo } from "./hold-guest.ts";
 import { cancelMigration, continueFromRam, loadRam, RamSave } from "./ram-state.ts";
-import { allocateRamVolume, stateStorage } from "./ram-volume.ts";
+import { allocateRamVolume, stateStorage, type RamVolumePorts } from "./ram-volume.ts";
+import { requireRunning, runningVm } from "../running-vm.ts";
+import { volumeOf } from "../../guest/guest-storages.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Ids } from "@gpve/domain/guest/ids.ts";
+import type { VmStarter } from "../start/vm-starter.ts";
+import type { RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
+
+export interface SnapshotWorkPorts extends RamVolumePorts, UseGuestAgentPorts {
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly starter: VmStarter;
+  readonly ram: RamStreams;
+}
 
 export interface SnapshotTask {
   readonly signal: AbortSignal;
@@ -27,12 +43,12 @@ export interface SnapshotTask {
 
 export class SnapshotWork implements SnapshotHost {
   readonly vmid: number;
-  readonly #host: VmHost;
+  readonly #host: SnapshotWorkPorts;
   readonly #task: SnapshotTask;
   #save: RamSave | undefined;
   #resumes = false;
 
-  constructor(host: VmHost, vmid: number, task: SnapshotTask) {
+  constructor(host: SnapshotWorkPorts, vmid: number, task: SnapshotTask) {
     this.#host = host;
     this.vmid = vmid;
     this.#task = task;
@@ -54,7 +70,7 @@ export class SnapshotWork implements SnapshotHost {
   }
 
   newUuid(): string {
-    return this.#host.newUuid();
+    return this.#host.ids.newUuid();
   }
 
   warn(message: string): void {
@@ -180,7 +196,7 @@ export class SnapshotWork implements SnapshotHost {
   async start(state: StartFromState): Promise<void> {
     const { plugin, volname } = volumeOf(this.#host, state.vmstate);
     await plugin.activate();
-    await startVm(this.#host, { vmid: this.vmid, from: state }, this.#task);
+    await this.#host.starter.start({ vmid: this.vmid, from: state }, this.#task);
     const process = requireRunning(this.#host, this.vmid);
     try {
       await loadRam(this.#host, process, plugin.path(volname), this.#task.signal);
@@ -200,7 +216,7 @@ export class SnapshotWork implements SnapshotHost {
 
 /** A guest that a crash of ours left standing still, or its file systems frozen, goes on as it was. */
 export async function continueGuest(
-  host: VmHost,
+  host: SnapshotWorkPorts,
   vmid: number,
   resumes: boolean,
   signal: AbortSignal,
@@ -213,22 +229,7 @@ export async function continueGuest(
     await thawFilesystems(host, vmid).catch((err: unknown) => ignore(err, "it may never have been frozen"));
 }
 
-export function hasFeatureOnAll(
-  host: VmHost,
-  values: VmValues,
-  feature: "snapshot" | "clone" | "copy",
-  snapshot?: string,
-): boolean {
-  return listDrives(values)
-    .filter(({ drive }) => !isCdrom(drive))
-    .every(({ drive }) => {
-      if (parseVolumeId(drive.file) === undefined) return false;
-      const { plugin, volname } = volumeOf(host, drive.file);
-      return plugin.has(feature, volname, snapshot === undefined ? {} : { snapshot });
-    });
-}
-
 /** The key under which the present configuration has this volume. */
-function attachedKey(host: VmHost, vmid: number, volid: string): string | undefined {
+function attachedKey(host: SnapshotWorkPorts, vmid: number, volid: string): string | undefined {
   return listDrives(host.configs.get(vmid).values).find(({ drive }) => drive.file === volid)?.key;
 }

@@ -4,10 +4,16 @@ import { withMac } from "@gpve/domain/vm/change/new-vm.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { listNets } from "@gpve/domain/vm/config/vm-network.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
-import type { VmHost } from "../vm-host.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+import type { Ids } from "@gpve/domain/guest/ids.ts";
+
+export interface CardAddressesPorts {
+  readonly configs: VmConfigs;
+  readonly ids: Ids;
+}
 
 export async function keepAddresses(
-  host: VmHost,
+  host: CardAddressesPorts,
   vmid: number,
   config: VmConfig,
   log: (line: string) => void,
@@ -31,12 +37,12 @@ export async function keepAddresses(
 }
 
 /** Begins as every new address of this cluster; the rest is the VM's own. */
-function addressOf(host: VmHost, vmid: number, values: VmValues, key: string): string {
+function addressOf(host: CardAddressesPorts, vmid: number, values: VmValues, key: string): string {
   const smbios = values["smbios1"];
   const uuid = smbios === undefined ? undefined : readVmProperty("smbios1", smbios, "smbios1").uuid;
-  const own = host
-    .sha256Hex(`${uuid ?? `${host.node}/${vmid}`}/${key}`)
+  const own = host.ids
+    .sha256Hex(`${uuid ?? `${host.configs.node}/${vmid}`}/${key}`)
     .slice(0, 6)
     .toUpperCase();
-  return [host.newMac().slice(0, "XX:XX:XX".length), ...(own.match(/../g) ?? [])].join(":");
+  return [host.ids.newMac().slice(0, "XX:XX:XX".length), ...(own.match(/../g) ?? [])].join(":");
 }

@@ -1,18 +1,24 @@
 // Disks with `snapshot=1`: what the guest writes goes with the run. QEMU writes to an empty image of the same size above
 // the volume, which lies in the guest's own folder and is removed with it.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestStart, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import { emptyQcow2 } from "@gpve/domain/image/empty-qcow2.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import { processId, volumeOf, type VmHost } from "../vm-host.ts";
+import { processId } from "../running-vm.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+
+export interface DiskOverlaysPorts {
+  readonly processes: GuestProcesses;
+  readonly storages: GuestStorages;
+}
 
 type IoFiles = NonNullable<GuestStart["ioFiles"]>;
 
 export async function withOverlays<Volumes extends { resolved: ReadonlyMap<string, ResolvedVolume> }>(
-  host: VmHost,
+  host: DiskOverlaysPorts,
   vmid: number,
   values: VmValues,
   volumes: Volumes,
@@ -31,7 +37,7 @@ export async function withOverlays<Volumes extends { resolved: ReadonlyMap<strin
     const { plugin, volname } = volumeOf(host, drive.file);
     const name = `${key}.overlay`;
     ioFiles.push({ name, content: emptyQcow2((await plugin.info(volname)).size) });
-    const filename = `${host.ioFolder(processId(vmid))}/${name}`;
+    const filename = `${host.processes.placeOf(processId(vmid)).ioFolder}/${name}`;
     resolved.set(drive.file, { ...volume, overlay: { driver: "file", filename } });
   }
   return { ...volumes, resolved, ioFiles };

@@ -5,13 +5,17 @@ import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import type { MicrovmBoot } from "@gpve/domain/vm/argv/command-input.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
-import { volumeOf, type VmHost } from "../vm-host.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+
+export interface MicrovmFilesPorts {
+  readonly storages: GuestStorages;
+}
 
 /** Content that is not a guest's disk: a kernel is read by every guest that boots it. */
 const READABLE = ["iso", "snippets", "import"];
 
 export async function microvmFiles(
-  host: VmHost,
+  host: MicrovmFilesPorts,
   microvm: Microvm,
 ): Promise<{ readonly boot: MicrovmBoot; readonly files: readonly GuestFile[] }> {
   const { kernel, initrd, cmdline } = microvm;
@@ -27,7 +31,7 @@ export async function microvmFiles(
   };
 }
 
-async function pathOf(host: VmHost, volid: string): Promise<string> {
+async function pathOf(host: MicrovmFilesPorts, volid: string): Promise<string> {
   const { plugin, storage, volname } = volumeOf(host, volid);
   const { type } = plugin.parse(volname);
   if (!READABLE.includes(type))

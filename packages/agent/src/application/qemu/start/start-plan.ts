@@ -30,11 +30,24 @@ import { DIRECT_BYTES } from "@gpve/domain/vm/argv/block/block-node.ts";
 import { withOverlays } from "./disk-overlays.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { portPaths } from "./take-devices.ts";
-import { isUserNetwork, userNetworkSocket } from "../helpers/user-network.ts";
+import { isUserNetwork, userNetworkSocket, type UserNetworkPorts } from "../helpers/user-network.ts";
 import { tpmProcessId } from "../helpers/tpm.ts";
 import { fileServerId } from "../helpers/virtiofs.ts";
-import { processId, volumeOf, type VmHost } from "../vm-host.ts";
 import { listNets, type HostBridge } from "@gpve/domain/vm/config/vm-network.ts";
+import { processId } from "../running-vm.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import type { PciReservations } from "./pci-reservations.ts";
+import type { HostDevices } from "@gpve/domain/vm/host/host-devices.ts";
+import type { Ids } from "@gpve/domain/guest/ids.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+
+export interface StartPlanPorts extends UserNetworkPorts {
+  readonly pci: PciReservations;
+  readonly devices: HostDevices;
+  readonly ids: Ids;
+  readonly storages: GuestStorages;
+  readonly configs: VmConfigs;
+}
 
 export interface StartPlan {
   readonly start: GuestStart;
@@ -42,7 +55,7 @@ export interface StartPlan {
 }
 
 export async function planStart(
-  host: VmHost,
+  host: StartPlanPorts,
   vmid: number,
   values: VmValues,
   options: CommandOptions = {},
@@ -104,16 +117,16 @@ export async function planStart(
 
 /** A guest with UEFI and no EFI disk gets a variable store for this run only. */
 function withEfiVars(
-  host: VmHost,
+  host: StartPlanPorts,
   vmid: number,
   values: VmValues,
   volumes: ResolvedVolumes,
 ): ResolvedVolumes & { readonly efiVars?: string } {
   if (values["bios"] !== "ovmf" || values["efidisk0"] !== undefined) return volumes;
-  const facts = host.facts();
+  const facts = host.qemu.facts();
   const { vars } = firmwareImage(facts, guestArch(values, facts), undefined, false);
   if (vars === undefined) return volumes;
-  const filename = `${host.ioFolder(processId(vmid))}/efivars`;
+  const filename = `${host.processes.placeOf(processId(vmid)).ioFolder}/efivars`;
   const resolved = new Map(volumes.resolved).set(filename, {
     node: { driver: "file", filename },
     format: "raw",
@@ -124,40 +137,40 @@ function withEfiVars(
 
 /** What the command line, and every device plugged later, is made of. */
 export function commandInput(
-  host: VmHost,
+  host: StartPlanPorts,
   vmid: number,
   values: VmValues,
   volumes: Pick<ResolvedVolumes, "resolved">,
   options: CommandOptions,
 ): CommandInput {
-  const io = host.ioFolder(processId(vmid));
+  const io = host.processes.placeOf(processId(vmid)).ioFolder;
   const place = host.processes.placeOf(processId(vmid));
   return {
     vmid,
     config: values,
     host: {
-      ...factsFor(values, host.facts()),
+      ...factsFor(values, host.qemu.facts()),
       pciInUse: host.pci.inUse(vmid),
       characterDevices: new Set(portPaths(values).filter((path) => host.devices.isCharacterDevice(path))),
     },
-    sha256Hex: host.sha256Hex,
+    sha256Hex: host.ids.sha256Hex,
     volumes: (file) => {
       const found = volumes.resolved.get(file);
       if (found === undefined) throw new AppError("internal.error", `volume '${file}' was not looked up`);
       return found;
     },
     paths: {
-      binary: qemuBinaryFor(values, host.facts(), host.qemuBinary),
+      binary: qemuBinaryFor(values, host.qemu.facts(), host.qemu.binary),
       qmp: "",
       qmpEvents: "",
       qmpDescriptors: "",
       spice: `${io}/spice`,
       agent: place.socketPath("qga"),
       vnc: `${io}/vnc`,
-      swtpm: `${host.ioFolder(tpmProcessId(vmid))}/swtpm`,
+      swtpm: `${host.processes.placeOf(tpmProcessId(vmid)).ioFolder}/swtpm`,
       efiVars: `${io}/efivars`,
       serial: (index) => place.socketPath(`serial${index}`),
-      virtiofs: (index) => `${host.ioFolder(fileServerId(vmid, index))}/virtiofs`,
+      virtiofs: (index) => `${host.processes.placeOf(fileServerId(vmid, index)).ioFolder}/virtiofs`,
       sharedMemory: sharedMemoryPath,
       hugepages: (sizeMiB) => hugepageFolder(sizeMiB, processId(vmid)),
     },
@@ -184,7 +197,7 @@ export interface ResolvedVolumes {
   readonly files: readonly GuestFile[];
 }
 
-export async function resolveVolumes(host: VmHost, values: VmValues): Promise<ResolvedVolumes> {
+export async function resolveVolumes(host: StartPlanPorts, values: VmValues): Promise<ResolvedVolumes> {
   const resolved = new Map<string, ResolvedVolume>();
   const files = new Map<string, GuestFile>();
   for (const { key, drive } of listDrives(values)) {
@@ -198,7 +211,7 @@ export async function resolveVolumes(host: VmHost, values: VmValues): Promise<Re
 }
 
 async function resolveVolume(
-  host: VmHost,
+  host: StartPlanPorts,
   drive: Drive,
 ): Promise<{ resolved: ResolvedVolume; files: GuestFile[] }> {
   const access = isCdrom(drive) || drive.ro === true || drive.snapshot === true ? "ro" : "rw";
@@ -219,7 +232,7 @@ async function resolveVolume(
   const filename = image?.path ?? block.filename;
   // Disks, and discs of cloud-init with a password's hash, are read by their guest and by nobody else.
   const owned = access === "rw" || (parsed.type === "images" && !parsed.isBase);
-  const bytes = block.driver === "file" ? (host.fileBytes(filename) ?? 0) : 0;
+  const bytes = block.driver === "file" ? (host.files.bytes(filename) ?? 0) : 0;
   return {
     resolved: {
       node: { driver: block.driver, filename },
@@ -245,7 +258,7 @@ async function resolveVolume(
 
 /** A disk of the host, or an image outside every storage. Only discs are for everybody to read. */
 function pathOnHost(
-  host: VmHost,
+  host: StartPlanPorts,
   drive: Drive,
   access: GuestFile["access"],
 ): { resolved: ResolvedVolume; files: GuestFile[] } {
@@ -268,12 +281,12 @@ function pathOnHost(
 const CDROM_DEVICES = ["/dev/cdrom", "/dev/cdrom1", "/dev/cdrom2"];
 
 /** The drive built into this machine. */
-function physicalCdrom(host: VmHost): { resolved: ResolvedVolume; files: GuestFile[] } {
-  const path = CDROM_DEVICES.find((device) => host.fileExists(device));
+function physicalCdrom(host: StartPlanPorts): { resolved: ResolvedVolume; files: GuestFile[] } {
+  const path = CDROM_DEVICES.find((device) => host.files.exists(device));
   if (path === undefined)
     throw new AppError(
       "object.not_found",
-      `node '${host.node}' has no CD drive (no ${CDROM_DEVICES.join(", ")}): choose an image or none`,
+      `node '${host.configs.node}' has no CD drive (no ${CDROM_DEVICES.join(", ")}): choose an image or none`,
       { pveStatus: 500 },
     );
   return {
@@ -291,13 +304,13 @@ interface Network {
   readonly bridgeMtu: Readonly<Record<string, number>>;
 }
 
-async function planNetwork(host: VmHost, vmid: number, values: VmValues): Promise<Network> {
+async function planNetwork(host: StartPlanPorts, vmid: number, values: VmValues): Promise<Network> {
   const sockets = listNets(values)
     .filter(({ net }) => isUserNetwork(host, net))
     .map(({ key }) => [key, userNetworkSocket(host, vmid, key)]);
   const { cards, vhost, descriptors, end } = planDescriptors(
     values,
-    host.facts(),
+    host.qemu.facts(),
     FREE_DESCRIPTORS.first,
     (net) => !isUserNetwork(host, net),
   );

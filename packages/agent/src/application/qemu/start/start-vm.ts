@@ -6,12 +6,10 @@ import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
 import { hugepageNeeds } from "@gpve/domain/vm/argv/processor/hugepage-needs.ts";
 import type { StartFromState } from "@gpve/domain/vm/snapshot/snapshot.ts";
 import { endSuspend, suspendedState } from "@gpve/domain/vm/snapshot/suspend.ts";
-import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
-import type { OperationDefinition, Step } from "@gpve/kit/operation/definition.ts";
 import type { GuestFile, GuestProcess, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
-import { applyCloudinit } from "../config/cloudinit-drive.ts";
+import { applyCloudinit, type CloudinitDrivePorts } from "../config/cloudinit-drive.ts";
 import { dropInconsistentBitmaps } from "../chain/track-changes.ts";
 import { startTpm, stopTpm } from "../helpers/tpm.ts";
 import {
@@ -20,93 +18,49 @@ import {
   isUserNetwork,
   userNetworkRemarks,
 } from "../helpers/user-network.ts";
-import { startFileServers, stopFileServers } from "../helpers/virtiofs.ts";
+import { startFileServers, stopFileServers, type VirtiofsPorts } from "../helpers/virtiofs.ts";
 import { applyPendingChanges } from "../config/apply-pending.ts";
 import { keepAddresses } from "./card-addresses.ts";
 import { freeVolume } from "../config/free-volumes.ts";
-import { runHook } from "../../guest/hookscript.ts";
-import { letGo } from "../snapshot/hold-guest.ts";
+import { runHook, type HookscriptPorts } from "../../guest/hookscript.ts";
 import { continueFromRam, loadRam } from "../snapshot/ram-state.ts";
 import { continueGuest } from "../power/continue-guest.ts";
 import { microvmFiles } from "./microvm-files.ts";
 import { withPrefix } from "../pve-words.ts";
-import { planStart } from "./start-plan.ts";
-import { requireMappedHardware, takeDevices, type TakenDevices } from "./take-devices.ts";
+import { planStart, type StartPlanPorts } from "./start-plan.ts";
+import type { StartArgs, StartWork, VmStarter } from "./vm-starter.ts";
+import {
+  requireMappedHardware,
+  takeDevices,
+  type TakeDevicesPorts,
+  type TakenDevices,
+} from "./take-devices.ts";
 import { listNets } from "@gpve/domain/vm/config/vm-network.ts";
-import { requireRunning, runningVm, volumeOf, type VmHost } from "../vm-host.ts";
+import { requireRunning, runningVm } from "../running-vm.ts";
+import { volumeOf } from "../../guest/guest-storages.ts";
+import type { BackupChains } from "@gpve/domain/backup/backup-chain.ts";
+import type { RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
 
-export interface StartArgs {
-  readonly vmid: number;
-  readonly skiplock?: boolean;
-  readonly paused?: boolean;
-  /** For this start alone: another machine type, another `-cpu` value. */
-  readonly machine?: string;
-  readonly cpu?: string;
-  /** RAM is loaded after the start: the guest gets the machine it had and waits. */
-  readonly from?: StartFromState;
-  /** Drives that are others, for now, than the configuration says, and what else QEMU must be able to open. */
-  readonly instead?: {
-    readonly drives: VmValues;
-    readonly files: readonly GuestFile[];
-    /** What lies below the volumes of these drives for now. */
-    readonly below: ReadonlyMap<string, NonNullable<ResolvedVolume["backing"]>>;
-  };
+export interface StartVmPorts
+  extends CloudinitDrivePorts, HookscriptPorts, VirtiofsPorts, StartPlanPorts, TakeDevicesPorts {
+  readonly chains: BackupChains;
+  readonly ram: RamStreams;
 }
 
 const MIB = 1024 * 1024;
 
-interface StartWork {
-  readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
-  readonly warn: (line: string) => void;
-}
-
-interface StartState {
-  /** Everything was checked and QEMU is about to be started: from here on an undo has something to end. */
-  begun?: boolean;
-  /** The RAM that a suspended guest is started from. */
-  suspended?: string;
-}
-
-export function startVmOperation(host: VmHost): OperationDefinition<StartArgs, StartState> {
+export function vmStarter(host: StartVmPorts): VmStarter {
   return {
-    type: "qmstart",
-    steps: [startStep(host)],
+    start: (args, work, beforeStart = async () => undefined) => startVm(host, args, work, beforeStart),
+    stopHelpers: (vmid) => stopHelpers(host, vmid),
   };
 }
 
-/** Starts a VM; a suspended one goes on where it was. */
-export function startStep<Args extends StartArgs>(host: VmHost): Step<Args, StartState> {
-  return {
-    name: "start",
-    run: async (ctx) =>
-      startVm(host, ctx.args, ctx, async (suspended) => {
-        ctx.state.begun = true;
-        if (suspended !== undefined) ctx.state.suspended = suspended;
-        await ctx.checkpoint();
-      }),
-    undo: async ({ args, state, log }) => {
-      const { vmid } = args;
-      const { suspended } = state;
-      if (suspended !== undefined && host.configs.get(vmid).values["vmstate"] !== suspended) {
-        // It has left the saved RAM behind and may have written to its disks: there is no way back.
-        const process = runningVm(host, vmid);
-        if (process !== undefined) await letGo(process, true);
-        await freeVolume(host, suspended, log);
-        return;
-      }
-      // A VM that ran before this operation came is none of its business.
-      if (state.begun === true) await runningVm(host, vmid)?.kill();
-      if (runningVm(host, vmid) === undefined) await stopHelpers(host, vmid);
-    },
-  };
-}
-
-export async function startVm(
-  host: VmHost,
+async function startVm(
+  host: StartVmPorts,
   args: StartArgs,
   work: StartWork,
-  beforeStart: (suspended?: string) => Promise<void> = async () => undefined,
+  beforeStart: (suspended?: string) => Promise<void>,
 ): Promise<void> {
   const { vmid } = args;
   const before = host.configs.get(vmid);
@@ -116,7 +70,7 @@ export async function startVm(
   if (running !== undefined && hasLock(before, "backup")) return continueGuest(running, work.signal);
   if (args.skiplock !== true && !hasLock(before, "suspended")) checkLock(before);
   if (running !== undefined) throw refused(`VM ${vmid} already running`);
-  await host.mayStart();
+  await host.qemu.mayStart();
   const suspended = args.from === undefined ? suspendedState(before) : undefined;
   // The devices of saved RAM are those of its time: changes wait for the start after this one.
   const applied = suspended === undefined ? await applyPendingChanges(host, vmid, work.log) : before;
@@ -138,8 +92,7 @@ export async function startVm(
   await runHook(host, vmid, config.values, "post-start", work);
 }
 
-/** Most end when QEMU hangs up; those that do not are ended. */
-export async function stopHelpers(host: VmHost, vmid: number): Promise<void> {
+async function stopHelpers(host: StartVmPorts, vmid: number): Promise<void> {
   await stopTpm(host, vmid);
   await stopFileServers(host, vmid);
   await stopUserNetworks(host, vmid);
@@ -147,7 +100,7 @@ export async function stopHelpers(host: VmHost, vmid: number): Promise<void> {
 
 /** The guest stands still until nothing in the configuration names the saved RAM any more: it is never loaded twice. */
 async function resumeFromDisk(
-  host: VmHost,
+  host: StartVmPorts,
   args: StartArgs & { readonly from: StartFromState },
   values: VmValues,
   files: readonly GuestFile[],
@@ -175,7 +128,7 @@ async function resumeFromDisk(
 }
 
 async function startQemu(
-  host: VmHost,
+  host: StartVmPorts,
   args: StartArgs,
   values: VmValues,
   files: readonly GuestFile[],
@@ -211,7 +164,7 @@ async function startQemu(
       () =>
         host.memory.withHugepages(
           start.id,
-          hugepageNeeds(values, host.facts()),
+          hugepageNeeds(values, host.qemu.facts()),
           values["keephugepages"] === "1",
           (folders) => host.processes.start(withDevices(start, taken, folders), { signal: work.signal }),
         ),
@@ -240,7 +193,7 @@ async function startQemu(
 }
 
 /** Limits of the CPU are the cgroup's, which only a guest of a confined agent has. */
-function droppedLimits(host: VmHost, values: VmValues): string[] {
+function droppedLimits(host: StartVmPorts, values: VmValues): string[] {
   const { level, detail } = host.processes.confinement;
   if (level === "full") return [];
   return ["cpulimit", "cpuunits"]
@@ -263,7 +216,12 @@ function withDevices(
 }
 
 /** Before the guest can send anything. */
-async function filterCards(host: VmHost, vmid: number, values: VmValues, work: StartWork): Promise<void> {
+async function filterCards(
+  host: StartVmPorts,
+  vmid: number,
+  values: VmValues,
+  work: StartWork,
+): Promise<void> {
   for (const { key, net } of listNets(values)) {
     if (isUserNetwork(host, net)) continue;
     const filter = (): Promise<string | undefined> =>
@@ -277,7 +235,7 @@ async function filterCards(host: VmHost, vmid: number, values: VmValues, work: S
 }
 
 /** Of cards that have not come: a filter that stays names no card, and goes with the next change. */
-async function unfilter(host: VmHost, vmid: number): Promise<void> {
+async function unfilter(host: StartVmPorts, vmid: number): Promise<void> {
   await host.network
     .unfilter(vmid)
     .catch((err: unknown) => ignore(err, "why it did not start is what counts"));
@@ -285,7 +243,7 @@ async function unfilter(host: VmHost, vmid: number): Promise<void> {
 
 /** What a NIC has besides its tap: VLANs, rate, a link that is down. */
 async function finishNetwork(
-  host: VmHost,
+  host: StartVmPorts,
   vmid: number,
   values: VmValues,
   process: GuestProcess,

@@ -7,7 +7,25 @@ import { hostAddress } from "@gpve/domain/vm/argv/device/usb.ts";
 import type { UsbDevice } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
-import { processId, type VmHost } from "../vm-host.ts";
+import { processId } from "../running-vm.ts";
+import type { PciReservations } from "./pci-reservations.ts";
+import type { HostDevices } from "@gpve/domain/vm/host/host-devices.ts";
+import type { HostMappings } from "@gpve/domain/vm/host/host-mappings.ts";
+import type { HostMemory } from "@gpve/domain/vm/host/host-memory.ts";
+import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
+import type { QemuHost } from "@gpve/domain/vm/host/qemu-host.ts";
+
+export interface UsbPorts {
+  readonly devices: HostDevices;
+  readonly qemu: QemuHost;
+}
+
+export interface TakeDevicesPorts extends UsbPorts {
+  readonly pci: PciReservations;
+  readonly mappings: HostMappings;
+  readonly memory: HostMemory;
+  readonly files: FileFacts;
+}
 
 export interface TakenDevices {
   readonly files: readonly GuestFile[];
@@ -25,7 +43,7 @@ export interface TakenDevices {
 const USB_FOLDERS = ["/sys/bus/usb", "/sys/devices"];
 
 export async function takeDevices(
-  host: VmHost,
+  host: TakeDevicesPorts,
   vmid: number,
   values: VmValues,
   chosen: Readonly<Record<string, readonly string[]>>,
@@ -54,12 +72,12 @@ export async function takeDevices(
 }
 
 /** A mapping is a promise of certain hardware: nothing else is given in its place. */
-export function requireMappedHardware(host: VmHost, values: VmValues): void {
+export function requireMappedHardware(host: TakeDevicesPorts, values: VmValues): void {
   for (const [key, text] of Object.entries(values)) {
     const type = /^hostpci\d+$/.test(key) ? "pci" : /^usb\d+$/.test(key) ? "usb" : undefined;
     if (type === undefined) continue;
     const { mapping } = readVmProperty(type === "pci" ? "hostpci" : "usb", text, key);
-    const fault = mapping === undefined ? undefined : host.changedHardware(type, mapping);
+    const fault = mapping === undefined ? undefined : host.mappings.changedHardware(type, mapping);
     if (fault === undefined) continue;
     const what = type === "pci" ? "PCI device mapping" : "USB Mapping";
     throw refused(`${what} invalid (hardware probably changed): ${fault}`);
@@ -67,7 +85,11 @@ export function requireMappedHardware(host: VmHost, values: VmValues): void {
 }
 
 /** After the guest has ended: what was made for it goes. */
-export async function removeMadeDevices(host: VmHost, vmid: number, values: VmValues): Promise<void> {
+export async function removeMadeDevices(
+  host: TakeDevicesPorts,
+  vmid: number,
+  values: VmValues,
+): Promise<void> {
   for (const { uuid } of mediatedDevices(vmid, values)) await host.devices.removeMdev(uuid);
   const shared = sharedName(vmid, values);
   if (shared !== undefined) await host.memory.forget(shared);
@@ -88,11 +110,11 @@ function portFiles(values: VmValues): GuestFile[] {
 /** QEMU keeps it open, so it can be given to the next guest as soon as one has it. */
 const HARDWARE_RNG = "/dev/hwrng";
 
-function rngFiles(host: VmHost, values: VmValues): GuestFile[] {
+function rngFiles(host: TakeDevicesPorts, values: VmValues): GuestFile[] {
   const text = values["rng0"];
   if (text === undefined) return [];
   const { source } = readVmProperty("rng0", text, "rng0");
-  if (!host.fileExists(source))
+  if (!host.files.exists(source))
     throw refused(`cannot create VirtIO RNG device: source file '${source}' doesn't exist`);
   // Everybody may read the others, and every guest has them.
   return source === HARDWARE_RNG ? [{ path: source, access: "ro", owned: true, ofHost: true }] : [];
@@ -107,7 +129,7 @@ function romFiles(values: VmValues): GuestFile[] {
 }
 
 /** Whoever starts last owns the file; guests that have it open do not notice. */
-async function sharedMemory(host: VmHost, vmid: number, values: VmValues): Promise<GuestFile[]> {
+async function sharedMemory(host: TakeDevicesPorts, vmid: number, values: VmValues): Promise<GuestFile[]> {
   const name = sharedName(vmid, values);
   return name === undefined ? [] : [{ path: await host.memory.share(name), access: "rw" }];
 }
@@ -133,7 +155,7 @@ function mediatedDevices(
   });
 }
 
-function usbFiles(host: VmHost, values: VmValues): GuestFile[] {
+function usbFiles(host: TakeDevicesPorts, values: VmValues): GuestFile[] {
   const devices = Object.entries(values)
     .filter(([key]) => /^usb\d+$/.test(key))
     .map(([key, text]) => readVmProperty("usb", text, key))
@@ -142,14 +164,14 @@ function usbFiles(host: VmHost, values: VmValues): GuestFile[] {
 }
 
 /** A device that is not plugged in has no file yet; the guest gets it with its next start. */
-export function usbNodes(host: VmHost, usb: UsbDevice): GuestFile[] {
+export function usbNodes(host: UsbPorts, usb: UsbDevice): GuestFile[] {
   return host.devices
-    .usbFiles(hostAddress(host.facts(), usb))
+    .usbFiles(hostAddress(host.qemu.facts(), usb))
     .map((path): GuestFile => ({ path, access: "rw", owned: true, ofHost: true }));
 }
 
-function usbFolders(host: VmHost): GuestFile[] {
-  return USB_FOLDERS.filter((path) => host.fileExists(path)).map((path) => ({
+function usbFolders(host: TakeDevicesPorts): GuestFile[] {
+  return USB_FOLDERS.filter((path) => host.files.exists(path)).map((path) => ({
     path,
     access: "ro",
     owned: false,
@@ -157,8 +179,8 @@ function usbFolders(host: VmHost): GuestFile[] {
 }
 
 /** The directory of a mapping on this node. */
-export function mappedDirectory(host: VmHost, id: string): string {
-  const path = host.directories().get(id);
+export function mappedDirectory(host: { readonly mappings: HostMappings }, id: string): string {
+  const path = host.mappings.directories().get(id);
   if (path === undefined)
     throw new AppError("object.not_found", `Directory mapping not found for '${id}'`, { pveStatus: 500 });
   return path;

@@ -3,8 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { ExtensionHandler } from "../../../application/agent.ts";
 import { BACKUP_QUEUE } from "../../../application/guest/backup/backup-operation.ts";
-import type { VmHost } from "../../../application/qemu/vm-host.ts";
-import { backupArgs, type VzdumpParams } from "./vzdump-request.ts";
+import { backupArgs, type VzdumpParams, type VzdumpRequestPorts } from "./vzdump-request.ts";
 
 /** Checked against the route's schema before it comes here. */
 interface BackupBody {
@@ -16,7 +15,7 @@ interface BackupBody {
 }
 
 export function createBackupExtensions(deps: {
-  readonly host: VmHost;
+  readonly host: VzdumpRequestPorts;
   readonly engine: Pick<OperationEngine, "submit">;
 }): Readonly<Record<string, ExtensionHandler>> {
   const { host, engine } = deps;
@@ -28,7 +27,7 @@ export function createBackupExtensions(deps: {
       if (!Number.isSafeInteger(vmid) || !host.configs.has(vmid))
         throw new AppError(
           "object.not_found",
-          `there is no VM ${String(params["vmid"])} on node ${host.node}`,
+          `there is no VM ${String(params["vmid"])} on node ${host.configs.node}`,
         );
       const storage = String(params["storage"]);
       ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);

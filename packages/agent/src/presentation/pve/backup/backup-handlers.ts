@@ -9,11 +9,17 @@ import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { BACKUP_QUEUE } from "../../../application/guest/backup/backup-operation.ts";
 import { archivedConfigText } from "../../../application/qemu/chain/open-backup.ts";
-import { volumeOf, type VmHost } from "../../../application/qemu/vm-host.ts";
-import { allowedGuests, backupArgs, checkVzdumpRequest, selectGuests } from "./vzdump-request.ts";
+import {
+  allowedGuests,
+  backupArgs,
+  checkVzdumpRequest,
+  selectGuests,
+  type VzdumpRequestPorts,
+} from "./vzdump-request.ts";
+import { volumeOf } from "../../../application/guest/guest-storages.ts";
 
 export interface BackupHandlerDeps {
-  readonly host: VmHost;
+  readonly host: VzdumpRequestPorts;
   readonly tools: BackupTools;
   readonly engine: OperationEngine;
   /** undefined = there is no such pool. */
@@ -90,7 +96,10 @@ function withSettings<T extends { readonly storage?: string; readonly dumpdir?: 
   return { ...(placed ? rest : settings), ...request };
 }
 
-function storageDefaults(host: VmHost, id: string): { id: string; dumpdir?: string; prune?: string } {
+function storageDefaults(
+  host: VzdumpRequestPorts,
+  id: string,
+): { id: string; dumpdir?: string; prune?: string } {
   const definition = host.storages.definition(id);
   if (!contentOf(definition).has("backup"))
     throw new AppError("request.invalid", `can't use storage '${id}' for backups - wrong content type\n`, {
@@ -107,7 +116,7 @@ function storageDefaults(host: VmHost, id: string): { id: string; dumpdir?: stri
 
 /** Throws when the volume is no backup, or one that the actor may not use. Returns whose it is. */
 export function requireBackup(
-  host: VmHost,
+  host: VzdumpRequestPorts,
   volid: string,
   ctx: RequestContext,
   forVmid?: number,

@@ -10,10 +10,13 @@ import {
   type Archive,
   type BackupFilesDeps,
 } from "../../../application/file-restore/backup-files.ts";
-import { volumeOf, type VmHost } from "../../../application/qemu/vm-host.ts";
 import { requireBackup } from "./backup-handlers.ts";
+import { volumeOf } from "../../../application/guest/guest-storages.ts";
+import type { VzdumpRequestPorts } from "./vzdump-request.ts";
 
-export function createFileRestoreHandlers(deps: BackupFilesDeps & { readonly host: VmHost }): PveHandlers {
+export function createFileRestoreHandlers(
+  deps: BackupFilesDeps & { readonly host: VzdumpRequestPorts },
+): PveHandlers {
   return {
     "GET /nodes/{node}/storage/{storage}/file-restore/list": async ({ storage, volume, filepath }, ctx) => {
       const archive = await archiveOf(deps.host, storage, volume, ctx);
@@ -38,7 +41,7 @@ export function createFileRestoreHandlers(deps: BackupFilesDeps & { readonly hos
 }
 
 async function archiveOf(
-  host: VmHost,
+  host: VzdumpRequestPorts,
   storage: string,
   volume: string,
   ctx: RequestContext,

@@ -238,7 +238,7 @@ describe.skipIf(!hasTools)("incremental backups of running VMs (skipped without 
 
   async function runVm(): Promise<Buffer> {
     const volname = await world.addWithDisk(100);
-    node = nodeName("f", "scsi0", `local:${volname}`, world.host.sha256Hex);
+    node = nodeName("f", "scsi0", `local:${volname}`, world.host.ids.sha256Hex);
     bitmaps.clear();
     const data = Buffer.alloc(MIB, 7);
     const { answers } = world.guests;

@@ -9,12 +9,17 @@ import { checkLock } from "@gpve/domain/vm/config/lock.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { restoreConfigText } from "@gpve/domain/vm/change/restore-config.ts";
 import { restoreRefused, type RestoreArgs } from "../../../application/qemu/restore/restore-request.ts";
-import { requireFree } from "../../../application/qemu/restore/restore-vm.ts";
+import { requireFree, type RestoreVmPorts } from "../../../application/qemu/restore/restore-vm.ts";
 import { copyLimit } from "../../../application/qemu/disk/copy-limits.ts";
-import { volumeOf, type VmHost } from "../../../application/qemu/vm-host.ts";
 import { requireBackup } from "./backup-handlers.ts";
 import { checkRestoredKeys } from "../vm/key-access.ts";
 import { badParameter } from "../vm/vm-tasks.ts";
+import { volumeOf } from "../../../application/guest/guest-storages.ts";
+import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
+
+export interface RestoreRequestPorts extends RestoreVmPorts {
+  readonly files: FileFacts;
+}
 
 export interface RestoreParams {
   readonly vmid: number;
@@ -72,7 +77,7 @@ export function withPool(ctx: RequestContext, vmid: number, pool: string | undef
 
 /** Throws on what PVE refuses before it forks. */
 export function restoreArgs(
-  host: VmHost,
+  host: RestoreRequestPorts,
   storages: readonly string[],
   params: RestoreParams,
   ctx: RequestContext,
@@ -114,18 +119,18 @@ export function restoreArgs(
 
 /** Networks and devices that the archive's VM used are asked for again: they are the request's now. */
 export function checkArchivedKeys(
-  host: VmHost,
+  host: RestoreRequestPorts,
   { vmid, unique, overrides }: RestoreArgs,
   conf: string,
   ctx: RequestContext,
 ): void {
-  const { newMac, newUuid } = host;
+  const { newMac, newUuid } = host.ids;
   const text = restoreConfigText(conf, { volumes: {}, unique, newMac, newUuid });
   const { values } = parseVmConfig(text, { vmid, digestOf: () => "" });
   checkRestoredKeys(vmid, { ...values, ...overrides }, ctx);
 }
 
-function checkMayRestore(host: VmHost, params: RestoreParams, ctx: RequestContext): void {
+function checkMayRestore(host: RestoreRequestPorts, params: RestoreParams, ctx: RequestContext): void {
   const { vmid, storage, pool, force } = params;
   if (storage !== undefined) ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
   // Whoever may save a VM may also put it back.
@@ -144,7 +149,11 @@ function overridesOf(params: Readonly<Record<string, unknown>>): Readonly<Record
   return set;
 }
 
-function requireArchive(host: VmHost, { archive, vmid }: RestoreParams, ctx: RequestContext): void {
+function requireArchive(
+  host: RestoreRequestPorts,
+  { archive, vmid }: RestoreParams,
+  ctx: RequestContext,
+): void {
   if (archive === "-")
     throw new AppError("request.invalid", "pipe requires cli environment", { pveStatus: 500 });
   let path = archive;
@@ -154,11 +163,11 @@ function requireArchive(host: VmHost, { archive, vmid }: RestoreParams, ctx: Req
     const { plugin, volname } = volumeOf(host, archive);
     path = plugin.path(volname);
   }
-  if (!host.fileExists(path))
+  if (!host.files.exists(path))
     throw new AppError("object.not_found", `can't find file '${archive}'`, { pveStatus: 500 });
 }
 
-function requireUnlocked(host: VmHost, vmid: number): void {
+function requireUnlocked(host: RestoreRequestPorts, vmid: number): void {
   try {
     checkLock(host.configs.get(vmid));
   } catch (cause) {
@@ -168,7 +177,7 @@ function requireUnlocked(host: VmHost, vmid: number): void {
 
 /** Of the storage that is read and those that may be written to; 0 = without a limit. */
 function restoreLimit(
-  host: VmHost,
+  host: RestoreRequestPorts,
   { archive, bwlimit, storage }: RestoreParams,
   storages: readonly string[],
   ctx: RequestContext,

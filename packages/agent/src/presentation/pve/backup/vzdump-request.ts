@@ -12,8 +12,16 @@ import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { parseKeepOptions } from "@gpve/domain/storage/prune.ts";
 import { protectedLimit } from "@gpve/domain/storage/volume-access.ts";
 import type { BackupArgs, BackupMode } from "../../../application/guest/backup/backup-request.ts";
-import type { VmHost } from "../../../application/qemu/vm-host.ts";
 import { badParameter } from "../vm/vm-tasks.ts";
+import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
+import type { GuestStorages } from "../../../application/guest/guest-storages.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+
+export interface VzdumpRequestPorts {
+  readonly configs: VmConfigs;
+  readonly storages: GuestStorages;
+  readonly clock: Clock;
+}
 
 export interface VzdumpParams {
   readonly node?: string;
@@ -60,12 +68,16 @@ const COMPRESSIONS: Readonly<Record<string, Compression>> = {
 };
 
 /** Throws on what PVE refuses before it forks. */
-export function checkVzdumpRequest(host: VmHost, params: VzdumpParams, ctx: RequestContext): void {
+export function checkVzdumpRequest(
+  host: VzdumpRequestPorts,
+  params: VzdumpParams,
+  ctx: RequestContext,
+): void {
   if (params.stdout === true)
     throw badParameter("stdout", "option is only allowed on the command line interface.");
   if (ctx.actor === undefined || !isRoot(ctx.actor)) checkPrivileged(params, ctx);
   checkVzdumpSelection(params);
-  if (params.stop === true) ctx.access.require(`/nodes/${host.node}`, ["Sys.Modify"]);
+  if (params.stop === true) ctx.access.require(`/nodes/${host.configs.node}`, ["Sys.Modify"]);
   if (params.storage !== undefined && params.dumpdir !== undefined)
     throw new AppError("request.invalid", "cannot use options 'storage' and 'dumpdir' at the same time", {
       pveStatus: 500,
@@ -92,15 +104,15 @@ function fleecingOptions({ fleecing }: VzdumpParams): {
 }
 
 export function selectGuests(
-  host: VmHost,
+  host: VzdumpRequestPorts,
   params: VzdumpParams,
   poolMembers: (pool: string) => readonly number[] | undefined,
 ): Selection {
   const guests = new Map(host.configs.everywhere().map(({ vmid, node }) => [vmid, node]));
   const wanted = wantedVmids(params, [...guests.keys()], poolMembers);
   return {
-    vmids: wanted.filter((vmid) => (guests.get(vmid) ?? host.node) === host.node),
-    skipped: wanted.filter((vmid) => (guests.get(vmid) ?? host.node) !== host.node),
+    vmids: wanted.filter((vmid) => (guests.get(vmid) ?? host.configs.node) === host.configs.node),
+    skipped: wanted.filter((vmid) => (guests.get(vmid) ?? host.configs.node) !== host.configs.node),
   };
 }
 
@@ -122,7 +134,7 @@ function wantedVmids(
 
 /** Of all guests those are meant whose backup the actor may make; of named ones it must be every one. */
 export function allowedGuests(
-  host: VmHost,
+  host: VzdumpRequestPorts,
   params: VzdumpParams,
   vmids: readonly number[],
   ctx: RequestContext,
@@ -136,7 +148,7 @@ export function allowedGuests(
 }
 
 export function backupArgs(
-  host: VmHost,
+  host: VzdumpRequestPorts,
   params: VzdumpParams,
   { vmids, skipped }: Selection,
   ctx: RequestContext,

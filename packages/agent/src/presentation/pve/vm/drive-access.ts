@@ -11,11 +11,15 @@ import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { isNewDisk, newDiskStorage } from "../../../application/qemu/config/new-disks.ts";
 import { requireSnippet } from "../../../application/guest/snippet-volume.ts";
-import { volumeOf, type VmHost } from "../../../application/qemu/vm-host.ts";
 import { badParameter } from "./vm-tasks.ts";
+import { volumeOf, type GuestStorages } from "../../../application/guest/guest-storages.ts";
+
+export interface DriveAccessPorts {
+  readonly storages: GuestStorages;
+}
 
 /** Throws as PVE does for the first drive that makes no sense, whoever asks for it. */
-export function checkDriveParameters(host: VmHost, set: Readonly<Record<string, string>>): void {
+export function checkDriveParameters(host: DriveAccessPorts, set: Readonly<Record<string, string>>): void {
   for (const key of Object.keys(set).toSorted()) {
     if (!isDriveKey(key)) continue;
     const drive = parseDrive(key, set[key] ?? "");
@@ -44,7 +48,7 @@ function checkImport(key: string, drive: Drive): void {
 
 /** Throws as PVE does for the first drive that the caller may not have. */
 export function checkDriveAccess(
-  host: VmHost,
+  host: DriveAccessPorts,
   vmid: number,
   set: Readonly<Record<string, string>>,
   ctx: RequestContext,
@@ -67,7 +71,7 @@ export function checkDriveAccess(
 
 /** Volumes that are named by no drive: unused ones, RAM that is saved, snippets. */
 function checkOtherVolumes(
-  host: VmHost,
+  host: DriveAccessPorts,
   vmid: number,
   set: Readonly<Record<string, string>>,
   ctx: RequestContext,
@@ -86,7 +90,13 @@ function checkOtherVolumes(
   for (const volid of Object.values(files)) requireSnippet(host, volid);
 }
 
-function checkSource(host: VmHost, vmid: number, key: string, source: string, ctx: RequestContext): void {
+function checkSource(
+  host: DriveAccessPorts,
+  vmid: number,
+  key: string,
+  source: string,
+  ctx: RequestContext,
+): void {
   const named = parseVolumeId(source) === undefined ? undefined : volumeOf(host, source);
   const name = named?.plugin.parse(named.volname);
   if (name !== undefined && name.type !== "images" && name.type !== "import")
@@ -99,7 +109,7 @@ function checkSource(host: VmHost, vmid: number, key: string, source: string, ct
 
 /** The type of the volume; undefined for a file of the host, which is root's alone. */
 function useVolume(
-  host: VmHost,
+  host: DriveAccessPorts,
   vmid: number,
   file: string,
   ctx: RequestContext,

@@ -6,7 +6,11 @@ import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { requireTagAccess, storedTags, type TagRules } from "@gpve/domain/vm/config/tags.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import type { VmHost } from "../../../application/qemu/vm-host.ts";
+import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
+
+export interface KeyAccessPorts {
+  readonly configs: VmConfigs;
+}
 
 /** Every key has its own privilege; the first that is missing is named. */
 export function checkPrivileges(
@@ -33,7 +37,7 @@ export function checkPrivileges(
 }
 
 /** Models of the cluster are known only here: the schema takes any name. */
-export function checkCpuModel(host: VmHost, { cpu }: VmValues): void {
+export function checkCpuModel(host: KeyAccessPorts, { cpu }: VmValues): void {
   const model = cpu === undefined ? "" : (readVmProperty("cpu", cpu, "cpu").cputype ?? "");
   if (!model.startsWith("custom-")) return;
   const name = model.slice("custom-".length);
@@ -70,7 +74,7 @@ function requireUsed(vmid: number, values: VmValues, kinds: readonly string[], c
 
 /** Tags as they are stored, once the caller may have them; nothing where the request says nothing about them. */
 export function checkedTags(
-  host: VmHost,
+  host: KeyAccessPorts,
   { tags }: VmValues,
   before: string | undefined,
   ctx: RequestContext,

@@ -2,16 +2,15 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { GuestAgents } from "../../../infrastructure/guest-agent/guest-agents.ts";
 import { withFrozenFilesystems } from "../../../application/qemu/agent/use-guest-agent.ts";
-import type { VmHost } from "../../../application/qemu/vm-host.ts";
+import type { WorldPorts } from "../../../testing/vm-world.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { FakeGuestAgent } from "../../../testing/fake-guest-agent.ts";
 import { madeUpRequest, madeUpVmHost } from "../../../testing/made-up-vm.ts";
 import { createVmAgentHandlers } from "./vm-agent-handlers.ts";
 
 let fake: FakeGuestAgent;
 let agents: GuestAgents;
-let host: VmHost;
+let host: WorldPorts;
 let handlers: PveHandlers;
 let values: Record<string, string>;
 let exited: PromiseWithResolvers<never>;
@@ -30,10 +29,7 @@ beforeEach(async () => {
     hasExited: false,
     exited: exited.promise,
   };
-  host = madeUpVmHost(
-    { 100: { values, process }, 101: { values } },
-    { guestAgent: (found: GuestProcess) => agents.of(found) },
-  );
+  host = madeUpVmHost({ 100: { values, process }, 101: { values } }, { agents });
   handlers = createVmAgentHandlers(host);
 });
 afterEach(async () => {

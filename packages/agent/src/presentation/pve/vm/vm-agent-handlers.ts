@@ -9,10 +9,13 @@ import {
   startProgram,
   writeGuestFile,
 } from "../../../application/qemu/agent/guest-files.ts";
-import { requireGuestAgent, runAgentCommand } from "../../../application/qemu/agent/use-guest-agent.ts";
-import type { VmHost } from "../../../application/qemu/vm-host.ts";
+import {
+  requireGuestAgent,
+  runAgentCommand,
+  type UseGuestAgentPorts,
+} from "../../../application/qemu/agent/use-guest-agent.ts";
 
-export function createVmAgentHandlers(host: VmHost): PveHandlers {
+export function createVmAgentHandlers(host: UseGuestAgentPorts): PveHandlers {
   const plain = Object.fromEntries(
     agentCommands.map((command) => [
       `${command.method} /nodes/{node}/qemu/{vmid}/agent/${command.name}`,

@@ -197,6 +197,6 @@ it("a guest gets the host's own CD drive, or is told that there is none", async 
   await create({ ide2: "cdrom,media=cdrom" });
   expect(await exit(`POST ${VM}/status/start`, { vmid: 100 })).toBe("OK");
   await node.guests.get("100")?.kill();
-  Object.assign(node.host, { fileExists: () => false });
+  Object.assign(node.host.files, { exists: () => false });
   expect(await exit(`POST ${VM}/status/start`, { vmid: 100 })).toContain("node 'n1' has no CD drive");
 });

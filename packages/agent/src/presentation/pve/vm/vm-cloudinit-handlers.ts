@@ -6,12 +6,14 @@ import { dumpCloudinit } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
 import { cloudinitRows } from "@gpve/domain/vm/cloudinit/cloudinit-state.ts";
 import { MASKED } from "@gpve/domain/vm/change/pending.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { regenerateCloudinit } from "../../../application/qemu/config/cloudinit-drive.ts";
-import type { VmHost } from "../../../application/qemu/vm-host.ts";
+import {
+  regenerateCloudinit,
+  type RegenerateCloudinitPorts,
+} from "../../../application/qemu/config/regenerate-cloudinit.ts";
 import { vmKey, vmLock } from "./vm-tasks.ts";
 
 export interface VmCloudinitDeps {
-  readonly host: VmHost;
+  readonly host: RegenerateCloudinitPorts;
   readonly engine: Pick<OperationEngine, "withResource">;
   /** The node's own name servers stand in for absent ones. */
   readonly dns: Pick<HostDns, "read">;

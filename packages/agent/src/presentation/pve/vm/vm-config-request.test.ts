@@ -80,7 +80,7 @@ describe("a request to change a VM", () => {
       errors: { hookscript: "storage 'nowhere' does not exist\n" },
     });
     expect(await put({ hookscript: "local:snippets/a.sh" })).toBeNull();
-    Object.assign(node.host, { fileExists: () => false });
+    Object.assign(node.host.files, { exists: () => false });
     await expect(put({ hookscript: "local:snippets/b.sh" })).rejects.toMatchObject({
       errors: { hookscript: "script 'local:snippets/b.sh' does not exist\n" },
     });

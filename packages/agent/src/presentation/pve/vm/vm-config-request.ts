@@ -13,14 +13,19 @@ import {
 import { checkLock } from "@gpve/domain/vm/config/lock.ts";
 import { effectiveValues } from "@gpve/domain/vm/change/pending.ts";
 import { doomedVolumes } from "../../../application/qemu/config/check-update.ts";
-import { checkStorages } from "../../../application/qemu/config/new-disks.ts";
-import { volumeOf, type VmHost } from "../../../application/qemu/vm-host.ts";
+import { checkStorages, type NewDisksPorts } from "../../../application/qemu/config/new-disks.ts";
 import { checkDriveAccess, checkDriveParameters } from "./drive-access.ts";
 import { checkCpuModel, checkedTags, checkPrivileges } from "./key-access.ts";
 import { badParameter, requireRootFor } from "./vm-tasks.ts";
+import { volumeOf } from "../../../application/guest/guest-storages.ts";
+import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
+
+export interface VmConfigRequestPorts extends NewDisksPorts {
+  readonly files: FileFacts;
+}
 
 export function checkedUpdate(
-  host: VmHost,
+  host: VmConfigRequestPorts,
   vmid: number,
   params: Readonly<Record<string, unknown>>,
   ctx: RequestContext,
@@ -48,7 +53,7 @@ export function checkedUpdate(
   return { ...update, set };
 }
 
-function checkHookscript(host: VmHost, volid: string | undefined): void {
+function checkHookscript(host: VmConfigRequestPorts, volid: string | undefined): void {
   if (volid === undefined || volid === "") return;
   const fail = (message: string): AppError => badParameter("hookscript", `${message}\n`);
   let path: string;
@@ -59,6 +64,6 @@ function checkHookscript(host: VmHost, volid: string | undefined): void {
   } catch (err) {
     throw isAppError(err) && err.errors === undefined ? fail(err.message) : err;
   }
-  if (!host.fileExists(path)) throw fail(`script '${volid}' does not exist`);
-  if (!host.isExecutable(path)) throw fail(`script '${volid}' is not executable`);
+  if (!host.files.exists(path)) throw fail(`script '${volid}' does not exist`);
+  if (!host.files.isExecutable(path)) throw fail(`script '${volid}' is not executable`);
 }

@@ -11,15 +11,20 @@ import { readConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { ExtensionHandler } from "../../../application/agent.ts";
 import { microvmFiles } from "../../../application/qemu/start/microvm-files.ts";
-import { checkStorages } from "../../../application/qemu/config/new-disks.ts";
-import { volumeOf, type VmHost } from "../../../application/qemu/vm-host.ts";
+import { checkStorages, type NewDisksPorts } from "../../../application/qemu/config/new-disks.ts";
 import { checkDriveAccess, checkDriveParameters } from "./drive-access.ts";
 import { requireAllocate, withPool } from "../backup/restore-request.ts";
 import { checkCpuModel, checkedTags, checkPrivileges } from "./key-access.ts";
 import { submitVmTask } from "./vm-tasks.ts";
+import { volumeOf } from "../../../application/guest/guest-storages.ts";
+import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
+
+export interface VmCreatePorts extends NewDisksPorts {
+  readonly files: FileFacts;
+}
 
 export interface VmMakerDeps {
-  readonly host: VmHost;
+  readonly host: VmCreatePorts;
   readonly engine: OperationEngine;
 }
 
@@ -34,7 +39,7 @@ export interface NewVm {
 
 /** What every request for a new VM is asked first, also one that restores it. */
 export function checkNewVmRequest(
-  host: VmHost,
+  host: VmCreatePorts,
   request: {
     readonly vmid: number;
     readonly start?: boolean | undefined;
@@ -115,12 +120,12 @@ export function createVmExtensions(deps: VmMakerDeps): Readonly<Record<string, E
 }
 
 /** Its files must be there, and the caller's to use. */
-async function checkMicrovm(host: VmHost, microvm: Microvm, ctx: RequestContext): Promise<void> {
+async function checkMicrovm(host: VmCreatePorts, microvm: Microvm, ctx: RequestContext): Promise<void> {
   for (const volid of [microvm.kernel, ...(microvm.initrd === undefined ? [] : [microvm.initrd])]) {
     const { plugin, storage, volname } = volumeOf(host, volid);
     requireVolumeAccess(ctx.access, { storage, volid, type: plugin.parse(volname).type });
   }
   for (const { path } of (await microvmFiles(host, microvm)).files) {
-    if (!host.fileExists(path)) throw new AppError("object.not_found", `there is no file ${path}`);
+    if (!host.files.exists(path)) throw new AppError("object.not_found", `there is no file ${path}`);
   }
 }

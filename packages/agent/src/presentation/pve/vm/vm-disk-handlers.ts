@@ -18,15 +18,14 @@ import {
 } from "../../../application/qemu/disk/clone-vm.ts";
 import { copyLimit } from "../../../application/qemu/disk/copy-limits.ts";
 import { checkTemplatePossible } from "../../../application/qemu/disk/make-template.ts";
-import { checkMovable } from "../../../application/qemu/disk/move-disk.ts";
-import { checkReassignable } from "../../../application/qemu/disk/reassign-disk.ts";
-import { hasFeatureOnAll } from "../../../application/qemu/snapshot/snapshot-work.ts";
-import type { VmHost } from "../../../application/qemu/vm-host.ts";
+import { checkMovable, type CheckMovePorts } from "../../../application/qemu/disk/move-disk.ts";
+import { checkReassignable } from "../../../application/qemu/disk/check-reassign.ts";
+import { hasFeatureOnAll } from "../../../application/qemu/disk/volume-features.ts";
 import { checkCopiedKeys } from "./key-access.ts";
 import { badParameter, requireRootFor, submitVmTask } from "./vm-tasks.ts";
 
 export interface DiskHandlerDeps {
-  readonly host: VmHost;
+  readonly host: CheckMovePorts;
   readonly engine: OperationEngine;
   /** Storages on which a VM's disks may lie. */
   readonly imageStorages: () => readonly string[];
@@ -60,7 +59,7 @@ export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerD
       for (const id of cloneStorages(config, args))
         ctx.access.require(`/storage/${id}`, ["Datastore.AllocateSpace"]);
       checkCopiedKeys(vmid, sourceValues(config, args), ctx);
-      if (target !== undefined && target !== host.node && target !== "localhost")
+      if (target !== undefined && target !== host.configs.node && target !== "localhost")
         throw refused(`can't clone VM to node '${target}' (VM uses local storage)`);
       if (host.configs.isTaken(newid)) throw alreadyCloned(newid);
       checkCloneable(host, args, config);
@@ -140,12 +139,12 @@ export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerD
       const values = snapname === undefined ? config.values : requireSnapshot(config, snapname);
       const hasFeature = hasFeatureOnAll(host, values, feature, snapname);
       // Every storage is this node's own, so far.
-      return { hasFeature, nodes: [host.node] };
+      return { hasFeature, nodes: [host.configs.node] };
     },
   };
 }
 
-function requireForImages(host: VmHost, storage: string): void {
+function requireForImages(host: CheckMovePorts, storage: string): void {
   host.storages.plugin(storage);
   if (!contentOf(host.storages.definition(storage)).has("images"))
     throw badParameter("storage", `storage '${storage}' does not support vm images`);
@@ -157,7 +156,7 @@ function bothParameters(message: string): AppError {
 
 /** By the storage that is read. */
 function cloneLimits(
-  host: VmHost,
+  host: CheckMovePorts,
   config: VmConfig,
   args: CloneArgs,
   wanted: number | undefined,

@@ -215,15 +215,17 @@ describe("a VM", () => {
       node.agentAnswers = true;
       return {};
     });
-    const ask = node.host.guestAgent;
+    const { agents } = node.host;
     Object.assign(node.host, {
-      guestAgent: () => ({
-        ...ask(guest as never),
-        execute: async (command: string) => {
-          node.agentCommands.push(command);
-          await guest?.end("shutdown");
-        },
-      }),
+      agents: {
+        of: () => ({
+          ...agents.of(guest as never),
+          execute: async (command: string) => {
+            node.agentCommands.push(command);
+            await guest?.end("shutdown");
+          },
+        }),
+      },
     });
     expect(await status("shutdown", { timeout: 30 })).toBe("OK");
     expect(node.agentCommands).toEqual(["guest-shutdown"]);

@@ -6,21 +6,27 @@ import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-setti
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { checkDestroyable } from "../../../application/qemu/config/destroy-vm.ts";
-import { updateVmConfig } from "../../../application/qemu/config/update-config.ts";
-import type { VmHost } from "../../../application/qemu/vm-host.ts";
+import { checkDestroyable, type DestroyVmPorts } from "../../../application/qemu/config/destroy-vm.ts";
+import { updateVmConfig, type UpdateConfigPorts } from "../../../application/qemu/config/update-config.ts";
 import { checkedTags, checkPrivileges } from "./key-access.ts";
 import { checkedUpdate } from "./vm-config-request.ts";
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
 import { createPowerHandlers } from "./vm-power-handlers.ts";
 import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
-import { checkArchivedKeys, restoreArgs, withPool } from "../backup/restore-request.ts";
+import {
+  checkArchivedKeys,
+  restoreArgs,
+  withPool,
+  type RestoreRequestPorts,
+} from "../backup/restore-request.ts";
 import { checkNewVmRequest, submitNewVm } from "./vm-create.ts";
 import { requireRootFor, submitVmTask, vmKey, vmLock, type SubmitVmTask } from "./vm-tasks.ts";
 import { vmStatus } from "../../../application/qemu/figures/vm-status.ts";
 
+export interface VmHandlersPorts extends UpdateConfigPorts, RestoreRequestPorts, DestroyVmPorts {}
+
 export interface VmHandlerDeps {
-  readonly host: VmHost;
+  readonly host: VmHandlersPorts;
   readonly engine: OperationEngine;
   readonly sampled: (vmid: number) => GuestRuntime | undefined;
   /** Storages on which a VM's disks may lie. */

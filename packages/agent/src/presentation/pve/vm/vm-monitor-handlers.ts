@@ -4,12 +4,19 @@ import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { monitorRight } from "@gpve/domain/vm/running/monitor-commands.ts";
 import { parseKeys } from "@gpve/domain/vm/running/send-keys.ts";
-import { requireRunning, runningVm, type VmHost } from "../../../application/qemu/vm-host.ts";
 import { requireRootFor } from "./vm-tasks.ts";
+import { requireRunning, runningVm } from "../../../application/qemu/running-vm.ts";
+import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+
+export interface VmMonitorHandlersPorts {
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+}
 
 const TIMEOUT_MS = 25_000;
 
-export function createVmMonitorHandlers(host: VmHost): PveHandlers {
+export function createVmMonitorHandlers(host: VmMonitorHandlersPorts): PveHandlers {
   return {
     "PUT /nodes/{node}/qemu/{vmid}/sendkey": async ({ vmid, key, skiplock }, ctx) => {
       requireRootFor({ skiplock }, ctx);

@@ -5,13 +5,13 @@ import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { hasLock } from "@gpve/domain/vm/config/lock.ts";
 import { checkSuspendable } from "@gpve/domain/vm/snapshot/suspend.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { stateStorage } from "../../../application/qemu/snapshot/ram-volume.ts";
+import { stateStorage, type RamVolumePorts } from "../../../application/qemu/snapshot/ram-volume.ts";
 import { isPaused, statusOf } from "../../../application/qemu/power/stop-vm.ts";
-import { requireRunning, runningVm, type VmHost } from "../../../application/qemu/vm-host.ts";
 import { badParameter, requireRootFor, submitVmTask, type SubmitVmTask } from "./vm-tasks.ts";
+import { requireRunning, runningVm } from "../../../application/qemu/running-vm.ts";
 
 export interface PowerHandlerDeps {
-  readonly host: VmHost;
+  readonly host: RamVolumePorts;
   readonly engine: OperationEngine;
 }
 
@@ -102,7 +102,7 @@ export function createPowerHandlers({ host, engine }: PowerHandlerDeps): PveHand
 }
 
 /** A guest that stands still would only see the power button when it goes on. */
-async function refusePaused(host: VmHost, vmid: number): Promise<void> {
+async function refusePaused(host: RamVolumePorts, vmid: number): Promise<void> {
   const process = runningVm(host, vmid);
   if (process === undefined) return;
   if (isPaused(await statusOf(process)))

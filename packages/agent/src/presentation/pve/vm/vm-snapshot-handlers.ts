@@ -6,11 +6,18 @@ import { checkLock } from "@gpve/domain/vm/config/lock.ts";
 import { checkStateSavable, requireSnapshot, snapshotRows } from "@gpve/domain/vm/snapshot/snapshot.ts";
 import { without, withSnapshot } from "@gpve/domain/vm/config/vm-config.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { runningVm, type VmHost } from "../../../application/qemu/vm-host.ts";
 import { submitVmTask, vmKey, vmLock } from "./vm-tasks.ts";
+import { runningVm } from "../../../application/qemu/running-vm.ts";
+import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
+import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+
+export interface VmSnapshotHandlersPorts {
+  readonly configs: VmConfigs;
+  readonly processes: GuestProcesses;
+}
 
 export interface SnapshotHandlerDeps {
-  readonly host: VmHost;
+  readonly host: VmSnapshotHandlersPorts;
   readonly engine: OperationEngine;
 }
 

@@ -1,0 +1,38 @@
+// The process of a VM that runs, and PVE's texts for VMs that do not.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+
+export interface RunningPorts {
+  readonly processes: { get(id: string): GuestProcess | undefined };
+}
+
+export interface PresencePorts {
+  readonly configs: { readonly node: string; has(vmid: number): boolean };
+}
+
+export interface RequireRunningPorts extends RunningPorts, PresencePorts {}
+
+export function processId(vmid: number): string {
+  return String(vmid);
+}
+
+export function runningVm(host: RunningPorts, vmid: number): GuestProcess | undefined {
+  const process = host.processes.get(processId(vmid));
+  return process === undefined || process.hasExited ? undefined : process;
+}
+
+/** PVE's text where it looks for a VM's process first, and for its configuration only because of that. */
+export function requireOnNode(host: PresencePorts, vmid: number): void {
+  if (host.configs.has(vmid)) return;
+  const message = `unable to find configuration file for VM ${vmid} on node '${host.configs.node}'`;
+  throw new AppError("object.not_found", message, { pveStatus: 500 });
+}
+
+/** Throws PVE's text for methods that need a running VM. */
+export function requireRunning(host: RequireRunningPorts, vmid: number): GuestProcess {
+  requireOnNode(host, vmid);
+  const process = runningVm(host, vmid);
+  if (process === undefined)
+    throw new AppError("object.conflict", `VM ${vmid} not running`, { pveStatus: 500 });
+  return process;
+}
