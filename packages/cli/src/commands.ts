@@ -56,6 +56,7 @@ import { storeMigrate } from "./commands/store/migrate.ts";
 import { storeRestore } from "./commands/store/restore.ts";
 import { storeVerify } from "./commands/store/verify.ts";
 import { talosExplain } from "./commands/talos/explain.ts";
+import { talosImport } from "./commands/talos/import.ts";
 import { talosInit } from "./commands/talos/init.ts";
 import { talosOutput } from "./commands/talos/output.ts";
 import { talosRender } from "./commands/talos/render.ts";
@@ -157,6 +158,7 @@ export const allCommands: readonly CommandSpec[] = [
   storeVerify,
   storeMigrate,
   talosInit,
+  talosImport,
   talosValidate,
   talosSet,
   talosRender,

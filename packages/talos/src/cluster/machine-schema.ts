@@ -83,6 +83,7 @@ function overridesOf(properties: TProperties) {
 export const node = section(
   {
     host: Type.Optional(plainText()),
+    hostname: Type.Optional(label()),
     ip: Type.Optional(address()),
     vmid: Type.Optional(Type.Integer({ minimum: 100, maximum: 999_999_999 })),
     mac: orNull(Type.String({ pattern: "^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$" })),

@@ -6,6 +6,8 @@ export type MachineSize = Static<typeof pool>["machine"];
 
 export interface Machine {
   readonly name: string;
+  /** What the machine calls itself; its name, unless the file says another. */
+  readonly hostname: string;
   readonly role: "controlplane" | "worker";
   /** "cp" for control planes. */
   readonly pool: string;

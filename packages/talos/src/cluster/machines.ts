@@ -24,6 +24,7 @@ export function machinesOf(
     const place = places.get(member.name);
     return {
       ...member,
+      hostname: own?.hostname ?? member.name,
       provider: place?.provider ?? "",
       host: place?.host ?? "",
       vmid: ids.get(member.name) ?? 0,

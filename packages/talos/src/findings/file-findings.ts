@@ -183,6 +183,13 @@ export const fileFindings = {
     cause: "gpve and pve-api are reached over the network and need an endpoint and a token.",
     fix: "Add endpoint and tokenRef; on a Proxmox host itself, type: qm needs neither.",
   },
+  "import-unknown": {
+    area: "file",
+    title: "A file cannot be imported",
+    evidence: "the file's name",
+    cause: "It is none of the kinds that are known.",
+    fix: "Import a talconfig.yaml (talhelper), a terraform.tfvars, or a terraform.tfstate with machines of the bpg provider.",
+  },
   "patch-unreadable": {
     area: "file",
     title: "A patch cannot be used",

@@ -91,7 +91,7 @@ function nodeSettings(cluster: Cluster, machine: Machine) {
   const { network, endpoint } = cluster;
   const networks = [network.nodeCIDR, ...(network.nodeCIDR6 === null ? [] : [network.nodeCIDR6])];
   return {
-    hostname: machine.name,
+    hostname: machine.hostname,
     isControlPlane: machine.role === "controlplane",
     mac: machine.mac,
     addresses: machine.addresses.map(

@@ -41,7 +41,7 @@ function nodeEntry(cluster: Cluster, machine: Machine) {
   const lengths = [network.nodeCIDR, network.nodeCIDR6 ?? network.nodeCIDR].map(prefixLength);
   const ofControlPlane = new Set(isControlPlane ? cluster.controlPlane.patches.map(({ file }) => file) : []);
   return {
-    hostname: machine.name,
+    hostname: machine.hostname,
     ipAddress: machine.addresses.join(","),
     controlPlane: isControlPlane,
     // A disk image is installed already; the name matters for upgrades alone.

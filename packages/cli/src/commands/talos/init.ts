@@ -6,7 +6,8 @@ import type { InitAnswers } from "@gpve/talos/init/init-text.ts";
 import type { PresetName } from "@gpve/talos/init/presets.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { type Input, wholeNumber } from "../../input.ts";
-import { around, DEFAULT_FILE, explaining } from "./around.ts";
+import { ageRecipients } from "./age-recipients.ts";
+import { DEFAULT_FILE, explaining } from "./around.ts";
 
 /** As presets.ts has them; named here because help must not load what runs the command. */
 const PRESETS = ["lab", "dev", "production"] as const;
@@ -59,7 +60,7 @@ async function init(cli: Cli, input: Input): Promise<void> {
     import("@gpve/talos/init/ignore-file.ts"),
   ]);
   const answers = await ask(cli, input);
-  const recipients = await ownRecipients(cli);
+  const recipients = await ageRecipients(cli);
   const folder = dirname(path);
   const secretsFile = secretsFileFor(folder, file, answers.name);
   const text = initText({ ...answers, secretsFile, recipients });
@@ -76,15 +77,6 @@ function secretsFileFor(folder: string, file: string, name: string): string {
   const usual = "secrets.enc.yaml";
   const isUsual = basename(file) === DEFAULT_FILE && !existsSync(join(folder, usual));
   return isUsual ? usual : `${name}.${usual}`;
-}
-
-async function ownRecipients(cli: Cli): Promise<readonly string[]> {
-  const { createAgeKey, findAgeKeys } = await import("@gpve/talos/secrets/age-keys.ts");
-  const { identities } = await findAgeKeys(around(cli));
-  if (identities.length > 0) return identities.map(({ recipient }) => recipient);
-  const made = await createAgeKey(around(cli), cli.io.clock.now());
-  cli.out.note(`Made an age key in ${made.file}. Keep a copy of it: without it the secrets are lost.`);
-  return [made.recipient];
 }
 
 async function ask(cli: Cli, input: Input): Promise<Omit<InitAnswers, "secretsFile" | "recipients">> {

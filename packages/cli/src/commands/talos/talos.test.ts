@@ -269,6 +269,23 @@ describe("secrets", () => {
   });
 });
 
+test("another tool's file becomes a valid one; nothing that is there is overwritten", async () => {
+  await init("--preset", "production");
+  await gpvectl.run(["talos", "render", "--out", "out"]);
+  const run = () => gpvectl.run(["talos", "import", "out/talconfig.yaml", "--out", "back.yaml"]);
+  const first = await run();
+  expect(first).toMatchObject({ code: 0 });
+  expect(first.err).toContain("says nothing of the platform");
+  expect((await gpvectl.run(["talos", "validate", "-f", "back.yaml"])).out).toContain(
+    "3 control planes and 3 workers",
+  );
+  expect(await run()).toMatchObject({ code: 6 });
+  expect(await gpvectl.run(["talos", "import", "nothing", "--out", "x"])).toMatchObject({ code: 5 });
+  const other = await gpvectl.run(["talos", "import", "out/talosconfig", "--out", "x"]);
+  expect(other).toMatchObject({ code: 10 });
+  expect(other.err).toContain("explain import-unknown");
+});
+
 test("the schema is printed, a change is made in place, findings are listed", async () => {
   expect(JSON.parse((await gpvectl.run(["talos", "schema"])).out)).toMatchObject({ title: "TalosCluster" });
   await init();

@@ -1,0 +1,229 @@
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { machinesOf } from "../cluster/machines.ts";
+import { parseCluster } from "../cluster/parse-cluster.ts";
+import { talconfig } from "../render/talconfig.ts";
+import { testCluster } from "../testing/test-cluster.ts";
+import { importCluster } from "./import-cluster.ts";
+import { parseTfvars } from "./read-tfvars.ts";
+import { writeImported } from "./write-imported.ts";
+
+const options = { provider: "pve-api", endpoint: undefined, recipients: [], source: "theirs" } as const;
+
+function imported(text: string, source: string) {
+  const read = importCluster(text, source);
+  const { text: file, assumed } = writeImported(read, options);
+  const cluster = parseCluster(file, "cluster.yaml");
+  return { cluster, machines: machinesOf(cluster), file, assumed, patchFiles: read.patchFiles };
+}
+
+describe("talhelper", () => {
+  test("what we rendered comes back as the same machines", () => {
+    const cluster = testCluster({
+      versions: { talos: "v1.13.9", kubernetes: "v1.35.0" },
+      network: { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1", dns: ["10.0.0.2"], mtu: 9000 },
+      endpoint: { vip: "10.0.0.9", extraSANs: ["k8s.example.org"] },
+      controlPlane: { patches: [{ file: "cp.yaml" }] },
+      pools: [
+        { name: "worker", count: 2, labels: { tier: "web" } },
+        { name: "db", count: 1 },
+      ],
+    });
+    const machines = machinesOf(cluster);
+    const back = imported(talconfig(cluster, machines), "talconfig.yaml");
+    const facts = (list: typeof machines) =>
+      list.map(({ hostname, role, addresses, mac, labels }) => ({ hostname, role, addresses, mac, labels }));
+    expect(facts(back.machines)).toEqual(facts(machines));
+    expect(back.cluster).toMatchObject({
+      versions: { talos: "v1.13.9", kubernetes: "v1.35.0" },
+      network: { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1", dns: ["10.0.0.2"], mtu: 9000 },
+      endpoint: { vip: "10.0.0.9", extraSANs: ["k8s.example.org"] },
+      controlPlane: { count: 3, patches: [{ file: "cp.yaml" }] },
+      addons: { cni: { type: "none" } },
+    });
+  });
+
+  test("patches in the file become files, keys without a counterpart are named", () => {
+    const { cluster, patchFiles, file } = imported(
+      `clusterName: Home Lab
+talosVersion: v1.12.3
+endpoint: https://k8s.example.org:443
+cniConfig: { name: flannel }
+allowSchedulingOnMasters: true
+imageFactory: { protocol: http }
+patches:
+  - |-
+    machine: { sysctls: { a: b } }
+  - "@./patches/all.yaml"
+nodes:
+  - hostname: talos1
+    ipAddress: 192.168.7.187
+    controlPlane: true
+    installDisk: /dev/sda
+    machineSpec: { secureboot: false }
+`,
+      "talconfig.yaml",
+    );
+    expect([...patchFiles]).toEqual([["patches/all-1.yaml", "machine: { sysctls: { a: b } }"]]);
+    expect(cluster).toMatchObject({
+      metadata: { name: "home-lab" },
+      endpoint: { dns: "k8s.example.org", port: 443 },
+      controlPlane: { count: 1, schedulable: true },
+      talos: { patches: [{ file: "patches/all-1.yaml" }, { file: "./patches/all.yaml" }] },
+      nodes: { "home-lab-cp-1": { hostname: "talos1", ip: "192.168.7.187" } },
+    });
+    expect(file).toContain("# not taken over: imageFactory; a patch can say it.");
+    expect(file).toContain("# talos1: not taken over: machineSpec");
+  });
+});
+
+describe("terraform.tfvars", () => {
+  test("machines as a map of maps, with their nodes, addresses and VMIDs", () => {
+    const { cluster, machines, file } = imported(
+      `# ours
+proxmox = { endpoint = "https://pve.example.org:8006/", api_token = "root@pam!x=TOPSECRET" }
+cluster_name     = "homelab"
+cluster_endpoint = "192.168.1.11"
+cluster_gateway  = "192.168.1.254"
+talos_version    = "v1.13.2"
+nodes = {
+  "talos-cp-01" = {
+    host_node = "pve", machine_type = "controlplane", ip = "192.168.1.11"
+    mac_address = "BC:24:11:2E:C8:00"
+    vm_id = 800
+    cpu = 4
+    ram_dedicated = 8192 # MiB
+  }
+  "talos-worker-01" = { host_node = "pve2", machine_type = "worker", ip = "192.168.1.21", vm_id = 801, cpu = 8, ram_dedicated = 4096, datastore_id = "fast" }
+}
+`,
+      "terraform.tfvars",
+    );
+    expect(machines).toMatchObject([
+      {
+        hostname: "talos-cp-01",
+        host: "pve",
+        vmid: 800,
+        addresses: ["192.168.1.11"],
+        mac: "BC:24:11:2E:C8:00",
+      },
+      { hostname: "talos-worker-01", host: "pve2", vmid: 801, size: { cores: 8, memoryMiB: 4096 } },
+    ]);
+    expect(cluster).toMatchObject({
+      metadata: { name: "homelab" },
+      providers: [{ endpoint: "https://pve.example.org:8006", storage: { vm: "fast" } }],
+      network: { nodeCIDR: "192.168.1.0/24", gateway: "192.168.1.254" },
+      endpoint: {},
+    });
+    expect(file).not.toContain("TOPSECRET");
+    expect(file).toContain("# Tokens and passwords were not taken over");
+  });
+
+  test("machines that are only counted, in groups of variables", () => {
+    const { cluster } = imported(
+      `cluster_config = { name = "prod", talos_version = "v1.13.0", vip = "10.0.0.9" }
+network_config = { cidr = "10.0.0.0/24", gateway = "10.0.0.1", bridge = "vmbr1", dns_servers = ["10.0.0.1", "9.9.9.9"] }
+node_config = { control_plane_count = 3, worker_count = 2 }
+resource_config = { control_plane_cores = 4, control_plane_memory = 4096, worker_cores = 8, worker_memory = 8192, worker_disk = 50 }
+`,
+      "prod.auto.tfvars",
+    );
+    expect(cluster).toMatchObject({
+      endpoint: { vip: "10.0.0.9" },
+      network: { nodeCIDR: "10.0.0.0/24", bridge: "vmbr1", dns: ["10.0.0.1", "9.9.9.9"] },
+      controlPlane: { count: 3, machine: { cores: 4, memoryMiB: 4096 } },
+      pools: [{ count: 2, machine: { cores: 8, memoryMiB: 8192, diskGiB: 50 } }],
+    });
+  });
+
+  test("values of every kind are read; what is none is told with its line", () => {
+    const text = `a = "x\\"y" // one
+/* two */ b = [1, -2.5, true, null,]
+"c d" = { e : <<EOT
+line
+EOT
+}
+`;
+    expect(parseTfvars(text, "f")).toEqual({ a: 'x"y', b: [1, -2.5, true, null], "c d": { e: "line\n" } });
+    expect(() => parseTfvars("a = 1\nb = $x", "f")).toThrow("f:2: this is no value of Terraform");
+    for (const broken of ["a", "a = ", "a = [1", "a = var.b", "= 1"]) {
+      expect(() => parseTfvars(broken, "f"), broken).toThrow(/^f/);
+    }
+  });
+});
+
+test("a state with machines of the bpg provider: what really was made", () => {
+  const vm = (name: string, vmId: number, address: string, extra: object[] = []) => ({
+    attributes: {
+      name,
+      vm_id: vmId,
+      node_name: "hydra",
+      template: false,
+      tags: ["Talos"],
+      cpu: [{ cores: 2 }],
+      memory: [{ dedicated: 2048 }],
+      disk: [{ interface: "scsi0", size: 50, datastore_id: "local" }, ...extra],
+      network_device: [{ bridge: "vmbr0", mac_address: `BC:24:11:00:00:0${vmId % 10}`, vlan_id: 0 }],
+      initialization: [
+        {
+          ip_config: [{ ipv4: [{ address, gateway: "192.168.1.3" }] }],
+          dns: [{ servers: ["192.168.1.3"] }],
+        },
+      ],
+    },
+  });
+  const state = {
+    version: 4,
+    terraform_version: "1.9.0",
+    resources: [
+      {
+        mode: "managed",
+        type: "proxmox_virtual_environment_vm",
+        instances: [
+          vm("talos-control-01", 2000, "192.168.1.101/24"),
+          vm("talos-worker-01", 3000, "192.168.1.102/24", [{ size: 50, datastore_id: "local" }]),
+          { attributes: { name: "template", template: true } },
+        ],
+      },
+      {
+        mode: "managed",
+        type: "talos_machine_secrets",
+        instances: [{ attributes: { machine_secrets: { x: "HIDDEN" } } }],
+      },
+      {
+        mode: "data",
+        type: "talos_machine_configuration",
+        instances: [
+          {
+            attributes: {
+              cluster_name: "home",
+              cluster_endpoint: "https://192.168.1.101:6443",
+              talos_version: "v1.12.0",
+            },
+          },
+        ],
+      },
+    ],
+  };
+  const named = JSON.stringify(state).replace("talos-control-01", "talos-controlplane-01");
+  const { cluster, machines, file } = imported(named, "terraform.tfstate");
+  expect(machines).toMatchObject([
+    { hostname: "talos-controlplane-01", vmid: 2000, host: "hydra", addresses: ["192.168.1.101"] },
+    { hostname: "talos-worker-01", vmid: 3000, size: { extraDisks: [{ gib: 50, storage: "local" }] } },
+  ]);
+  expect(cluster).toMatchObject({
+    metadata: { name: "home" },
+    versions: { talos: "v1.12.0" },
+    network: { gateway: "192.168.1.3", dns: ["192.168.1.3"] },
+    endpoint: { port: 6443 },
+    tags: ["talos"],
+  });
+  expect(file).not.toContain("HIDDEN");
+  expect(file).toContain("# The state holds the cluster's secrets; they were not read.");
+  expect(parse(file)).toMatchObject({ kind: "TalosCluster" });
+});
+
+test("what is none of them, or has no control plane, is refused", () => {
+  expect(() => importCluster("hello", "x.txt")).toThrow("x.txt is neither a talconfig.yaml");
+  expect(() => imported('cluster_name = "a"', "terraform.tfvars")).toThrow("names no control plane");
+});

@@ -1,0 +1,30 @@
+// A file of another tool, told by what is in it.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { ImportedCluster } from "./imported-cluster.ts";
+import { isTalconfig, parseTalconfig, readTalconfig } from "./read-talconfig.ts";
+import { isTfstate, readTfstate } from "./read-tfstate.ts";
+import { parseTfvars } from "./read-tfvars.ts";
+import { tfvarsCluster } from "./tfvars-cluster.ts";
+
+export function importCluster(text: string, source: string): ImportedCluster {
+  const value = yamlOrJson(text);
+  if (isTfstate(value)) return readTfstate(value);
+  if (isTalconfig(value)) return readTalconfig(value);
+  if (source.endsWith(".tfvars") || /^\s*[\w-]+\s*=/m.test(text)) {
+    return tfvarsCluster(parseTfvars(text, source));
+  }
+  throw new AppError(
+    "feature.unsupported",
+    `${source} is neither a talconfig.yaml of talhelper, nor a terraform.tfvars, nor a state of Terraform`,
+    { data: { finding: "import-unknown" } },
+  );
+}
+
+/** undefined: it is neither. */
+function yamlOrJson(text: string): unknown {
+  try {
+    return parseTalconfig(text);
+  } catch {
+    return undefined;
+  }
+}

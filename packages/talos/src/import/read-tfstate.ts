@@ -1,0 +1,89 @@
+// A state of Terraform or OpenTofu with machines of the bpg provider: what really was made.
+import {
+  type ImportedCluster,
+  type ImportedMachine,
+  isTree,
+  listOf,
+  numberOf,
+  portOf,
+  textOf,
+  textsOf,
+  type Tree,
+  treeAt,
+} from "./imported-cluster.ts";
+
+export const isTfstate = (value: unknown): value is Tree =>
+  isTree(value) && Array.isArray(value["resources"]) && "terraform_version" in value;
+
+export function readTfstate(state: Tree): ImportedCluster {
+  const resources = listOf(state["resources"]).filter(isTree);
+  const of = (type: string): readonly Tree[] =>
+    resources
+      .filter((resource) => resource["type"] === type && resource["mode"] === "managed")
+      .flatMap((resource) => listOf(resource["instances"]))
+      .map((instance) => treeAt(instance, "attributes"))
+      .filter(isTree);
+  const vms = of("proxmox_virtual_environment_vm").filter((vm) => vm["template"] !== true);
+  const all = (...path: readonly (string | number)[]): readonly unknown[] =>
+    vms.map((vm) => treeAt(vm, ...path));
+  const firstText = (...path: readonly (string | number)[]): string | undefined =>
+    all(...path)
+      .map(textOf)
+      .find((text) => text !== undefined);
+  const configurations = resources
+    .filter(({ type }) => type === "talos_machine_configuration")
+    .flatMap((resource) => listOf(resource["instances"]).map((instance) => treeAt(instance, "attributes")));
+  const url = URL.parse(textOf(treeAt(configurations[0], "cluster_endpoint")) ?? "");
+  const host = url?.hostname;
+  const machines = vms.map(machine);
+  const isNodes = machines.some(({ address }) => address === host);
+  return {
+    name: textOf(treeAt(configurations[0], "cluster_name")),
+    talos: textOf(treeAt(configurations[0], "talos_version")),
+    kubernetes: textOf(treeAt(configurations[0], "kubernetes_version")),
+    ...(host === undefined ? {} : isNodes ? { endpointHost: host } : { vip: host }),
+    port: url === null ? undefined : portOf(url),
+    nodeCIDR: firstText("initialization", 0, "ip_config", 0, "ipv4", 0, "address"),
+    gateway: firstText("initialization", 0, "ip_config", 0, "ipv4", 0, "gateway"),
+    dns: textsOf(all("initialization", 0, "dns", 0, "servers").find((list) => listOf(list).length > 0)),
+    bridge: firstText("network_device", 0, "bridge"),
+    vlan: all("network_device", 0, "vlan_id")
+      .map(numberOf)
+      .find((id) => id !== undefined),
+    storage: firstText("disk", 0, "datastore_id"),
+    tags: textsOf(vms[0]?.["tags"]),
+    machines,
+    patchFiles: new Map(),
+    notes: [
+      ...(machines.length === 0 ? ["The state has no machines of the bpg provider."] : []),
+      ...(of("talos_machine_secrets").length > 0
+        ? [
+            "The state holds the cluster's secrets; they were not read. Export them as talosctl's bundle and import that.",
+          ]
+        : []),
+    ],
+  };
+}
+
+function machine(vm: Tree): ImportedMachine {
+  const hostname = textOf(vm["name"]) ?? "";
+  const disks = listOf(vm["disk"]).filter(isTree);
+  const [system, ...extra] = disks;
+  const tags = textsOf(vm["tags"]).join(" ");
+  return {
+    hostname,
+    isControlPlane: /control-?plane|master|\bcp\b/i.test(`${tags} ${hostname.replaceAll(/[-_]/g, " ")}`),
+    address: textOf(treeAt(vm, "initialization", 0, "ip_config", 0, "ipv4", 0, "address"))?.split("/")[0],
+    mac: textOf(treeAt(vm, "network_device", 0, "mac_address")),
+    vmid: numberOf(vm["vm_id"]),
+    host: textOf(vm["node_name"]),
+    cores: numberOf(treeAt(vm, "cpu", 0, "cores")),
+    memoryMiB: numberOf(treeAt(vm, "memory", 0, "dedicated")),
+    diskGiB: numberOf(system?.["size"]),
+    extraDisks: extra.flatMap((disk) => {
+      const gib = numberOf(disk["size"]);
+      const storage = textOf(disk["datastore_id"]);
+      return gib === undefined || storage === undefined ? [] : [{ gib, storage }];
+    }),
+  };
+}

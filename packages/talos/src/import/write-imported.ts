@@ -1,0 +1,198 @@
+// cluster.yaml out of what another tool said. Machines keep their names, addresses, MACs and VMIDs.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { stringify } from "yaml";
+import { addressAt, contains, prefixLength } from "../cluster/networks.ts";
+import type { ImportedCluster, ImportedMachine } from "./imported-cluster.ts";
+
+export interface ImportOptions {
+  readonly provider: "gpve" | "pve-api" | "qm";
+  readonly endpoint: string | undefined;
+  readonly recipients: readonly string[];
+  readonly source: string;
+}
+
+/** The text, and what had to be assumed. */
+export function writeImported(
+  cluster: ImportedCluster,
+  options: ImportOptions,
+): { readonly text: string; readonly assumed: readonly string[] } {
+  const assumed: string[] = [];
+  const or = <T>(value: T | undefined, fallback: T, what: string): T => {
+    if (value === undefined) assumed.push(`${what} is not known; ${JSON.stringify(fallback)} was written.`);
+    return value ?? fallback;
+  };
+  const controlPlanes = cluster.machines.filter(({ isControlPlane }) => isControlPlane);
+  const workers = cluster.machines.filter(({ isControlPlane }) => !isControlPlane);
+  if (controlPlanes.length === 0) {
+    throw new AppError("config.invalid", `${options.source} names no control plane that can be told as one`);
+  }
+  const name = label(or(cluster.name, "talos", "the cluster's name"));
+  const nodeCIDR = network(
+    or(cluster.nodeCIDR, `${controlPlanes[0]?.address ?? "192.168.1.0"}/24`, "the network"),
+  );
+  const gateway = or(cluster.gateway, addressAt(nodeCIDR, 1) ?? "", "the gateway");
+  const storage = or(cluster.storage, "local", "the storage");
+  const hosts = [...new Set(cluster.machines.flatMap(({ host }) => host ?? []))];
+  const groups = new Map(poolsOf(workers));
+  const tree = {
+    apiVersion: "gpve.io/v1",
+    kind: "TalosCluster",
+    metadata: { name },
+    versions: {
+      talos: version(or(cluster.talos, "v1.13.9", "the Talos version")),
+      ...(cluster.kubernetes === undefined ? {} : { kubernetes: version(cluster.kubernetes) }),
+    },
+    ...unlessEmpty("image", {
+      ...unlessEmpty("extensions", cluster.extensions),
+      ...unlessEmpty("kernelArgs", cluster.kernelArgs),
+    }),
+    providers: [
+      {
+        name: options.provider,
+        type: options.provider,
+        ...(options.provider === "qm"
+          ? {}
+          : {
+              endpoint: or(
+                options.endpoint ?? cluster.apiEndpoint,
+                "https://pve:8006",
+                "the platform's URL",
+              ).replace(/\/(api2\/json)?\/?$/, ""),
+              tokenRef: { env: options.provider === "gpve" ? "GPVE_TOKEN" : "PVE_TOKEN" },
+            }),
+        nodes: hosts.length > 0 ? hosts : or(undefined, ["pve"], "the platform's nodes"),
+        storage: { image: cluster.imageStorage ?? storage, vm: storage, efi: storage, cloudinit: storage },
+      },
+    ],
+    network: {
+      nodeCIDR,
+      gateway,
+      ...unlessEmpty("dns", cluster.dns),
+      ...(cluster.bridge === undefined ? {} : { bridge: cluster.bridge }),
+      ...(cluster.vlan === undefined ? {} : { vlan: cluster.vlan }),
+      ...(cluster.mtu === undefined ? {} : { mtu: cluster.mtu }),
+      ...unlessEmpty("podCIDRs", cluster.podCIDRs),
+      ...unlessEmpty("serviceCIDRs", cluster.serviceCIDRs),
+      ...(cluster.dnsDomain === undefined ? {} : { dnsDomain: cluster.dnsDomain }),
+    },
+    endpoint: endpoint(cluster, nodeCIDR, controlPlanes, assumed),
+    ...unlessEmpty(
+      "tags",
+      cluster.tags?.map((tag) => tag.toLowerCase()),
+    ),
+    controlPlane: {
+      count: controlPlanes.length,
+      ...(cluster.schedulable === true ? { schedulable: true } : {}),
+      ...sizeOf(controlPlanes[0]),
+      ...patches(cluster.controlPlanePatches),
+    },
+    pools: [...groups].map(([pool, members]) => ({
+      name: pool,
+      count: members.length,
+      ...sizeOf(members[0]),
+      ...unlessEmpty("labels", members[0]?.labels),
+      ...patches(cluster.workerPatches),
+    })),
+    nodes: Object.fromEntries([
+      ...overrides(name, "cp", controlPlanes),
+      ...[...groups].flatMap(([pool, members]) => overrides(name, pool, members)),
+    ]),
+    ...unlessEmpty("talos", patches(cluster.patches)),
+    ...(cluster.cni === undefined ? {} : { addons: { cni: { type: cluster.cni } } }),
+    secrets: { file: `${name}.secrets.enc.yaml`, recipients: options.recipients },
+  };
+  const head = [`Imported from ${options.source}.`, ...cluster.notes, ...assumed].map(
+    (line) => `# ${line}\n`,
+  );
+  return { text: `${head.join("")}${stringify(tree, { lineWidth: 0 })}`, assumed };
+}
+
+/** Workers with the same labels are one pool. */
+function poolsOf(
+  workers: readonly ImportedMachine[],
+): readonly (readonly [string, readonly ImportedMachine[]])[] {
+  const groups = Map.groupBy(workers, ({ labels }) =>
+    JSON.stringify(Object.entries(labels ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1))),
+  );
+  return [...groups.values()].map((members, at) => [at === 0 ? "worker" : `worker${at + 1}`, members]);
+}
+
+function overrides(cluster: string, pool: string, members: readonly ImportedMachine[]) {
+  const usual = sizeOf(members[0])?.machine ?? {};
+  return members.map((member, at) => {
+    const own = Object.entries(sizeOf(member)?.machine ?? {}).filter(
+      ([key, value]) => JSON.stringify(value) !== JSON.stringify((usual as Record<string, unknown>)[key]),
+    );
+    const name = `${cluster}-${pool}-${at + 1}`;
+    const { hostname, address, mac, vmid, host } = member;
+    return [
+      name,
+      {
+        ...(hostname === "" || hostname === name ? {} : { hostname: label(hostname) }),
+        ...(host === undefined ? {} : { host }),
+        ...(address === undefined ? {} : { ip: address }),
+        ...(vmid === undefined ? {} : { vmid }),
+        ...(mac === undefined ? {} : { mac }),
+        ...unlessEmpty("machine", Object.fromEntries(own)),
+        ...patches(member.patches),
+      },
+    ] as const;
+  });
+}
+
+function endpoint(
+  { vip, endpointHost, port, extraSANs }: ImportedCluster,
+  nodeCIDR: string,
+  controlPlanes: readonly ImportedMachine[],
+  assumed: string[],
+) {
+  const rest = { ...(port === undefined ? {} : { port }), ...unlessEmpty("extraSANs", extraSANs) };
+  if (vip !== undefined) return { ...(contains(nodeCIDR, vip) ? { vip } : { dns: vip }), ...rest };
+  const isOwn = controlPlanes.length === 1 && controlPlanes[0]?.address === endpointHost;
+  if (endpointHost !== undefined) return isOwn ? rest : { dns: endpointHost, ...rest };
+  if (controlPlanes.length === 1) return rest;
+  const first = controlPlanes[0]?.address ?? "";
+  assumed.push(`the endpoint is not known; the first control plane's address ${first} was written.`);
+  return { dns: first, ...rest };
+}
+
+function sizeOf(machine: ImportedMachine | undefined): { machine: Record<string, unknown> } | undefined {
+  const { cores, memoryMiB, diskGiB, extraDisks } = machine ?? {};
+  const size = {
+    ...(cores === undefined ? {} : { cores }),
+    ...(memoryMiB === undefined ? {} : { memoryMiB }),
+    ...(diskGiB === undefined ? {} : { diskGiB }),
+    ...unlessEmpty("extraDisks", extraDisks),
+  };
+  return Object.keys(size).length === 0 ? undefined : { machine: size };
+}
+
+function patches(files: readonly string[] | undefined) {
+  return unlessEmpty(
+    "patches",
+    files?.map((file) => ({ file })),
+  );
+}
+
+function unlessEmpty(key: string, value: object | undefined): Record<string, unknown> {
+  return value === undefined || Object.keys(value).length === 0 ? {} : { [key]: value };
+}
+
+/** "10.0.0.5/24" is in 10.0.0.0/24. */
+function network(cidr: string): string {
+  const first = addressAt(cidr, 1);
+  const base = first === undefined ? cidr.split("/")[0] : first.replace(/1$/, first.includes(":") ? "" : "0");
+  return `${base}/${prefixLength(cidr)}`;
+}
+
+function label(text: string): string {
+  return text
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9-]+/g, "-")
+    .replaceAll(/^-+|-+$/g, "");
+}
+
+function version(text: string): string {
+  // "v1.10" names a minor; its first patch release is the nearest that can be written.
+  return /^v?\d+\.\d+$/.test(text) ? `${text.replace(/^v?/, "v")}.0` : text.replace(/^v?/, "v");
+}
