@@ -19,6 +19,8 @@ export interface ExecOptions {
   readonly diesWithUs?: boolean;
   /** What messages call the program; default its file. */
   readonly label?: string;
+  /** An open file that its stdout goes to, as it comes: we see nothing of it. */
+  readonly stdoutFile?: number;
   /** False: stdout goes to `onLine` only, however much there is of it. */
   readonly keepOutput?: boolean;
   /** Called with every complete line of stdout and stderr as it arrives. */
@@ -71,7 +73,7 @@ export const exec: Exec = (program, args, options = {}) => {
     const child = spawn(first, rest, {
       cwd: options.cwd,
       env: { ...(options.env ?? MINIMAL_ENV) },
-      stdio: ["pipe", "pipe", "pipe"],
+      stdio: ["pipe", options.stdoutFile ?? "pipe", "pipe"],
       shell: false,
     });
     let failure: AppError | undefined;
@@ -79,8 +81,8 @@ export const exec: Exec = (program, args, options = {}) => {
     // What it left in the background may hold its output open for ever: nobody waits for that.
     const stopListening = (): void => {
       if (failure === undefined || (child.exitCode === null && child.signalCode === null)) return;
-      child.stdout.destroy();
-      child.stderr.destroy();
+      child.stdout?.destroy();
+      child.stderr?.destroy();
     };
     const stop = (error: AppError): void => {
       failure ??= error;
@@ -93,7 +95,7 @@ export const exec: Exec = (program, args, options = {}) => {
       const chunks: Buffer[] = [];
       const decoder = new StringDecoder("utf8"); // a character may come in two pieces
       let partial = "";
-      child[stream].on("data", (chunk: Buffer) => {
+      child[stream]?.on("data", (chunk: Buffer) => {
         if (options.keepOutput !== false || stream === "stderr") {
           bytes += chunk.length;
           if (bytes > maxOutputBytes) {
@@ -107,7 +109,7 @@ export const exec: Exec = (program, args, options = {}) => {
         partial = lines.pop() ?? "";
         for (const line of lines) options.onLine(line, stream);
       });
-      child[stream].on("end", () => {
+      child[stream]?.on("end", () => {
         if (partial !== "" && options.onLine !== undefined) options.onLine(partial, stream);
       });
       return () => Buffer.concat(chunks).toString("utf8");
@@ -161,9 +163,9 @@ export const exec: Exec = (program, args, options = {}) => {
         }),
       );
     });
-    child.stdin.on("error", () => {
+    child.stdin?.on("error", () => {
       // The program may close its input early; its exit code tells the story.
     });
-    child.stdin.end(options.input ?? "");
+    child.stdin?.end(options.input ?? "");
   });
 };

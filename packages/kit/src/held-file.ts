@@ -53,6 +53,13 @@ export function createPlainFile(path: string, mode: number): Promise<FileHandle>
   return open(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, mode);
 }
 
+/** The end of a pipeline: writes to an open file, and leaves it open. */
+export function sinkInto(file: FileHandle): (chunks: AsyncIterable<Uint8Array>) => Promise<void> {
+  return async (chunks) => {
+    for await (const chunk of chunks) await file.writeFile(chunk);
+  };
+}
+
 function linkRefused(path: string): AppError {
   return new AppError("request.invalid", `${path} is a link where a file should be: it is not followed`, {
     pveStatus: 500,

@@ -114,6 +114,8 @@ export interface BackupTools {
   openArchive(path: string): Promise<ArchiveReader>;
   createIncremental(path: string, header: IncrementalHeader): Promise<IncrementalWriter>;
   openIncremental(path: string): Promise<IncrementalReader>;
+  /** Without links. */
+  realFile(path: string): Promise<string>;
   writeSideFile(path: string, text: string): Promise<void>;
   /** An empty qcow2 of that size, for the blocks a guest overwrites while its backup runs. */
   createScratch(path: string, size: number): Promise<void>;

@@ -1,6 +1,5 @@
 // Archives of both kinds as files: full ones (VMA) and incremental ones (gpvi).
 import { randomBytes } from "node:crypto";
-import type { Exec } from "@gpve/kit/exec.ts";
 import type {
   ArchiveHeader,
   ArchiveReader,
@@ -10,6 +9,7 @@ import type {
   IncrementalReader,
   IncrementalWriter,
 } from "@gpve/domain/backup/backup-ports.ts";
+import type { ImageTools } from "../image-tools/image-tools.ts";
 import { GpviReader } from "./gpvi/gpvi-reader.ts";
 import { GpviWriter } from "./gpvi/gpvi-writer.ts";
 import { createPackedFile, openPackedFile } from "./packed-file.ts";
@@ -17,12 +17,12 @@ import { VmaReader } from "./vma/vma-reader.ts";
 import { VmaWriter } from "./vma/vma-writer.ts";
 
 export async function createArchive(
-  exec: Exec,
+  tools: ImageTools,
   path: string,
   compression: Compression,
   { uuid, ctime, configs, devices }: ArchiveHeader,
 ): Promise<ArchiveWriter> {
-  const file = createPackedFile(exec, path, compression);
+  const file = await createPackedFile(tools, path, compression);
   const id = uuid === undefined ? randomBytes(16) : Buffer.from(uuid, "hex");
   const vma = new VmaWriter({ uuid: id, ctime, configs, devices }, file.write);
   await vma.begin();
@@ -37,8 +37,8 @@ export async function createArchive(
   };
 }
 
-export async function openArchive(exec: Exec, path: string): Promise<ArchiveReader> {
-  const reader = await VmaReader.open(await openPackedFile(exec, path));
+export async function openArchive(tools: ImageTools, path: string): Promise<ArchiveReader> {
+  const reader = await VmaReader.open(await openPackedFile(tools, path));
   return {
     header: { ...reader.header, uuid: Buffer.from(reader.header.uuid).toString("hex") },
     clusters: () => reader.clusters(),
@@ -47,11 +47,11 @@ export async function openArchive(exec: Exec, path: string): Promise<ArchiveRead
 }
 
 export async function createIncremental(
-  exec: Exec,
+  tools: ImageTools,
   path: string,
   header: IncrementalHeader,
 ): Promise<IncrementalWriter> {
-  const file = createPackedFile(exec, path, path.endsWith(".zst") ? "zstd" : "none");
+  const file = await createPackedFile(tools, path, path.endsWith(".zst") ? "zstd" : "none");
   const gpvi = new GpviWriter(header, file.write);
   await gpvi.begin();
   return {
@@ -65,6 +65,6 @@ export async function createIncremental(
   };
 }
 
-export async function openIncremental(exec: Exec, path: string): Promise<IncrementalReader> {
-  return GpviReader.open(await openPackedFile(exec, path));
+export async function openIncremental(tools: ImageTools, path: string): Promise<IncrementalReader> {
+  return GpviReader.open(await openPackedFile(tools, path));
 }

@@ -1,6 +1,7 @@
-import { access, constants, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { access, constants, readdir, realpath, rm, stat } from "node:fs/promises";
 import { randomBytes } from "node:crypto";
 import type { Socket } from "node:net";
+import { createPlainFile } from "@gpve/kit/held-file.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { MINIMAL_ENV, type Exec } from "@gpve/kit/exec.ts";
 import { BITMAP_GRANULARITY } from "@gpve/domain/backup/backup-chain.ts";
@@ -36,16 +37,23 @@ export function hostBackupTools(deps: {
     openExport: (at, name) => NbdClient.open(at.socket, name, undefined, deps.hold, at.ownerUid),
     withTrackedImage: (image, use) => withImage(serving, { ...image, socket: newSocket() }, use),
     openTrackedExport: (at, name, bitmap) => NbdClient.open(at.socket, name, bitmap, deps.hold, at.ownerUid),
-    createArchive: (path, compression, header) => createArchive(exec, path, compression, header),
-    openArchive: (path) => openArchive(exec, path),
-    createIncremental: (path, header) => createIncremental(exec, path, header),
-    openIncremental: (path) => openIncremental(exec, path),
+    createArchive: (path, compression, header) => createArchive(tools, path, compression, header),
+    openArchive: (path) => openArchive(tools, path),
+    createIncremental: (path, header) => createIncremental(tools, path, header),
+    openIncremental: (path) => openIncremental(tools, path),
     imageBitmaps: (path) => imageBitmaps(tools, path),
     addImageBitmap: (path, name) => addImageBitmap(tools, path, name, BITMAP_GRANULARITY),
     removeImageBitmap: (path, name) => removeImageBitmap(tools, path, name),
-    writeSideFile: (path, text) => writeFile(path, text, { mode: 0o640 }),
+    realFile: (path) => realpath(path),
+    writeSideFile,
     createScratch: async (path, size) => {
-      await exec("qemu-img", ["create", "-q", "-f", "qcow2", path, String(size)]);
+      // A volume is there already, a file beside the backup is not.
+      await createPlainFile(path, 0o600).then(
+        (file) => file.close(),
+        (err: unknown) => requireThere(err),
+      );
+      const argv = ["create", "-q", "-f", "qcow2", path, String(size)];
+      await tools("qemu-img", argv, [{ path, access: "rw" }]);
     },
     removeFile: (path) => rm(path, { force: true }),
     fileSize: async (path) => (await stat(path)).size,
@@ -75,4 +83,19 @@ export function hostBackupTools(deps: {
       };
     },
   };
+}
+
+/** In the place of what is there, a link included. */
+async function writeSideFile(path: string, text: string): Promise<void> {
+  await rm(path, { force: true });
+  const file = await createPlainFile(path, 0o640);
+  try {
+    await file.writeFile(text);
+  } finally {
+    await file.close();
+  }
+}
+
+function requireThere(err: unknown): void {
+  if ((err as NodeJS.ErrnoException).code !== "EEXIST") throw err;
 }

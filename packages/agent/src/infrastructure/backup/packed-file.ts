@@ -1,14 +1,15 @@
 // Archives as files: compressed while they are written, under their name only when they are whole.
 import { randomUUID } from "node:crypto";
-import { createReadStream, createWriteStream } from "node:fs";
-import { open, rename, rm } from "node:fs/promises";
+import { rename, rm } from "node:fs/promises";
 import type { Transform } from "node:stream";
 import { finished } from "node:stream/promises";
 import { constants, createGunzip, createGzip, createZstdCompress, createZstdDecompress } from "node:zlib";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Compression } from "@gpve/domain/backup/backup-ports.ts";
-import type { Exec } from "@gpve/kit/exec.ts";
-import { execWithin, freeRoom, type Room } from "../storage/fetch/room.ts";
+import { createPlainFile, openPlainFile } from "@gpve/kit/held-file.ts";
+import type { ImageTools } from "../image-tools/image-tools.ts";
+import { packInto, unpackInto } from "../image-tools/packers.ts";
+import { freeRoom, type Room } from "../storage/fetch/room.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
 
 const LZO_TIMEOUT_MS = 24 * 3600_000;
@@ -20,9 +21,16 @@ export interface PackedFile {
   readonly abandon: () => Promise<void>;
 }
 
-export function createPackedFile(exec: Exec, path: string, compression: Compression): PackedFile {
+export async function createPackedFile(
+  tools: ImageTools,
+  path: string,
+  compression: Compression,
+  create: typeof createPlainFile = createPlainFile,
+): Promise<PackedFile> {
   const partial = `${path}.dat`;
-  const file = createWriteStream(partial, { mode: 0o600 });
+  // What a crash left there, or a link.
+  await rm(partial, { force: true });
+  const file = (await create(partial, 0o600)).createWriteStream({ flush: true });
   const packer = packerOf(compression);
   const entry = packer ?? file;
   packer?.pipe(file);
@@ -46,29 +54,40 @@ export function createPackedFile(exec: Exec, path: string, compression: Compress
       await finished(file).catch((err: unknown) => {
         throw wrapped(path, failure ?? err);
       });
-      if (compression === "lzo") {
-        await exec("lzop", ["--force", "-o", `${partial}.lzo`, partial], { timeoutMs: LZO_TIMEOUT_MS });
-        await rename(`${partial}.lzo`, partial);
-      }
-      await sync(partial);
+      if (compression === "lzo") await repack(tools, partial);
       await rename(partial, path);
     },
     async abandon() {
       entry.destroy();
       file.destroy();
       await rm(partial, { force: true });
-      await rm(`${partial}.lzo`, { force: true });
     },
   };
 }
 
+/** Replaces a file by what lzop makes of it. */
+async function repack(tools: ImageTools, partial: string): Promise<void> {
+  const packed = `${partial}.lzo`;
+  await rm(packed, { force: true });
+  const file = await createPlainFile(packed, 0o600);
+  try {
+    const target = { file, bytes: await freeRoom(packed) };
+    await packInto(tools, "lzop", partial, target, { timeoutMs: LZO_TIMEOUT_MS });
+    await file.sync();
+    await rename(packed, partial);
+  } finally {
+    await file.close();
+    await rm(packed, { force: true });
+  }
+}
+
 export async function openPackedFile(
-  exec: Exec,
+  tools: ImageTools,
   path: string,
   room: Room = freeRoom,
 ): Promise<AsyncIterable<Uint8Array>> {
-  if (path.endsWith(".lzo")) return await openLzo(exec, path, room);
-  const file = createReadStream(path);
+  if (path.endsWith(".lzo")) return await openLzo(tools, path, room);
+  const file = (await openPlainFile(path)).createReadStream();
   const unpacker = path.endsWith(".zst")
     ? createZstdDecompress()
     : path.endsWith(".gz")
@@ -81,15 +100,18 @@ export async function openPackedFile(
   return named(path, file.pipe(unpacker));
 }
 
-/** lzop writes files only. This one has a name just until it is open: nobody else reads it, and no crash leaves it. */
-async function openLzo(exec: Exec, path: string, room: Room): Promise<AsyncIterable<Uint8Array>> {
+/** All of it at once, as a reader may stop for long. The file has a name just until it is open: no crash leaves it. */
+async function openLzo(tools: ImageTools, path: string, room: Room): Promise<AsyncIterable<Uint8Array>> {
   const plain = `${path}.unpacked-${randomUUID()}`;
+  const file = await createPlainFile(plain, 0o600);
   try {
-    const argv = ["lzop", "-d", "-o", plain, path];
-    await execWithin(exec, await room(plain), argv, { timeoutMs: LZO_TIMEOUT_MS });
-    return (await open(plain)).createReadStream();
-  } finally {
-    await rm(plain, { force: true });
+    await rm(plain);
+    const target = { file, bytes: await room(plain) };
+    await unpackInto(tools, "lzop", path, target, { timeoutMs: LZO_TIMEOUT_MS });
+    return file.createReadStream({ start: 0 });
+  } catch (err) {
+    await file.close();
+    throw err;
   }
 }
 
@@ -109,15 +131,6 @@ function packerOf(compression: Compression): Transform | undefined {
   // VMA has no checksum of its data: zstd's own finds a byte that changed.
   if (compression === "zstd") return createZstdCompress({ params: { [constants.ZSTD_c_checksumFlag]: 1 } });
   return compression === "gzip" ? createGzip({ level: 1 }) : undefined;
-}
-
-async function sync(path: string): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
 }
 
 function wrapped(path: string, cause: unknown): AppError {

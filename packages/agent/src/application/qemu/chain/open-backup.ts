@@ -16,7 +16,8 @@ export async function openBackup(
   archive: string,
   signal: AbortSignal,
 ): Promise<ArchiveReader> {
-  if (archive.startsWith("/")) return tools.openArchive(archive);
+  // Only root names a file of the host, and may name it by a link.
+  if (archive.startsWith("/")) return tools.openArchive(await tools.realFile(archive));
   const { plugin, volname } = volumeOf(host, archive);
   await plugin.activate();
   const { name } = plugin.parse(volname);

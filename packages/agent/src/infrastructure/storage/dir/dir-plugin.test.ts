@@ -247,7 +247,7 @@ describe("the directory storage", () => {
       throw new AppError("internal.error", "qemu-img failed with exit code 1: No space left on device");
     };
     const plugin = pluginAt(root, {}, { exec: full });
-    const failed = plugin.alloc({ vmid: 100, format: "raw", size: 1 });
+    const failed = plugin.alloc({ vmid: 100, format: "qcow2", size: 1 });
     await expect(failed).rejects.toMatchObject({ code: "capacity.exceeded" });
     expect(existsSync(join(root, "images/100"))).toBe(false);
   });

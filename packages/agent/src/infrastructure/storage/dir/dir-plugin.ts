@@ -47,7 +47,7 @@ import { baseReference, imagesBelow } from "./image-chain.ts";
 import { fillFromStream, readImageStream } from "./image-stream.ts";
 import { inspectImage } from "./inspect-image.ts";
 import { makeDirectory } from "./make-directory.ts";
-import { DIRECTORY_MODE, makeImage, makeReadOnly, removeIfEmpty } from "./make-image.ts";
+import { DIRECTORY_MODE, makeImage, makeReadOnly, removeIfEmpty, type EmptyImage } from "./make-image.ts";
 import { isDiskFormat, QemuImg, type Preallocation } from "./qemu-img.ts";
 import { volumeFile } from "./volume-file.ts";
 
@@ -71,7 +71,7 @@ export class DirPlugin implements StoragePlugin {
     this.#directories = contentDirs(deps.definition);
     const preallocation = deps.definition.options["preallocation"] as Preallocation | undefined;
     this.#tools = deps.tools ?? plainTools(deps.exec);
-    this.#qemuImg = new QemuImg({ exec: deps.exec, tools: this.#tools }, preallocation);
+    this.#qemuImg = new QemuImg(this.#tools, preallocation);
   }
 
   activate(): Promise<void> {
@@ -139,9 +139,9 @@ export class DirPlugin implements StoragePlugin {
     if (request.format === "subvol" && request.size !== 0) {
       throw storageRefused("storage does not support subvol quotas");
     }
-    return this.#make(request.vmid, request.format, request.name, async (path) => {
+    return this.#make(request.vmid, request.format, request.name, async (image) => {
       if (request.format === "subvol") return;
-      await this.#qemuImg.create(path, request.format, request.size, work);
+      await this.#qemuImg.create(image, request.format, request.size, work);
     });
   }
 
@@ -246,8 +246,8 @@ export class DirPlugin implements StoragePlugin {
     const { format } = await this.#openable(volname);
     const { size } = await this.info(volname);
     const origin = { vmid: base.vmid, name: base.name };
-    const made = await this.#make(vmid, "qcow2", undefined, (path) =>
-      this.#qemuImg.createLinked(path, { reference: baseReference(origin), format, size }, work),
+    const made = await this.#make(vmid, "qcow2", undefined, (image) =>
+      this.#qemuImg.createLinked(image, { reference: baseReference(origin), format, size }, work),
     );
     return formatDirVolume({ ...this.parse(made), base: origin });
   }
@@ -291,7 +291,7 @@ export class DirPlugin implements StoragePlugin {
       const { region } = source;
       await inspectImage(image.path, source.format, { tools: this.#tools, signal: work.signal, region });
     }
-    return this.#make(target.vmid, format, target.name, async (path) => {
+    return this.#make(target.vmid, format, target.name, async ({ path }) => {
       await this.#qemuImg.convert(image, { path, format }, work);
       const { size } = await imageSize(path, format);
       if (target.size !== undefined && target.size > size) {
@@ -316,8 +316,8 @@ export class DirPlugin implements StoragePlugin {
   ): Promise<string> {
     const { format } = stream;
     if (format === "subvol") throw storageRefused("cannot import a subvolume from a stream");
-    return this.#make(target.vmid, format, target.name, (path) =>
-      fillFromStream(path, { ...stream, format }, work),
+    return this.#make(target.vmid, format, target.name, (image) =>
+      fillFromStream(image, { ...stream, format }, work),
     );
   }
 
@@ -345,7 +345,7 @@ export class DirPlugin implements StoragePlugin {
     vmid: number,
     format: ImageFormat,
     name: string | undefined,
-    fill: (path: string) => Promise<void>,
+    fill: (image: EmptyImage) => Promise<void>,
   ): Promise<string> {
     const made = { storage: this.storage, vmid, format, name, ownership: this.#deps.ownership };
     return makeImage(this.directory("images"), made, fill);

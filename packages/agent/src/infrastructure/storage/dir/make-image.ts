@@ -1,16 +1,17 @@
 // Making a guest's image: a name is reserved with an empty file, the file is filled, and everything is taken back when
 // that fails.
-import { mkdir, open, rm, rmdir } from "node:fs/promises";
+import { mkdir, rm, rmdir, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
 import { freeDiskName, parseImageName, refuseBaseName } from "@gpve/domain/storage/dir-volume.ts";
 import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { VolumeOwnership } from "@gpve/domain/storage/plugin.ts";
 import { ignore } from "@gpve/kit/background.ts";
-import { withHeldFile } from "@gpve/kit/held-file.ts";
+import { createPlainFile, withHeldFile } from "@gpve/kit/held-file.ts";
 import { shareWithGuests } from "../../guest-process/shared-files.ts";
 import { namesIn } from "./dir-listing.ts";
 import { makeDirectory } from "./make-directory.ts";
+import { volumeFile } from "./volume-file.ts";
 
 export const PRIVATE_FILE_MODE = 0o600;
 /** Guests run under their own users and must be able to pass through to their files. */
@@ -24,24 +25,36 @@ export interface NewImage {
   readonly ownership: VolumeOwnership | undefined;
 }
 
+/** A new image to be filled. What is written here is written by the descriptor: another file may take its name. */
+export interface EmptyImage {
+  readonly path: string;
+  readonly file: FileHandle;
+}
+
 /** Returns the volume's name, "100/vm-100-disk-0.qcow2". */
 export async function makeImage(
   images: string,
   { storage, vmid, format, name, ownership }: NewImage,
-  fill: (path: string) => Promise<void>,
+  fill: (image: EmptyImage) => Promise<void>,
 ): Promise<string> {
   const directory = join(images, String(vmid));
   await makeDirectory(directory, DIRECTORY_MODE);
-  const reserved = await reserve(directory, { storage, vmid, format, name });
+  // A link in the place of a guest's folder would lead all that follows elsewhere.
+  await volumeFile({ type: "images", folder: images, path: directory });
+  const { name: reserved, file } = await reserve(directory, { storage, vmid, format, name });
   const path = join(directory, reserved);
   try {
-    await fill(path);
-    if (format !== "subvol") await withHeldFile(path, ({ chmod }) => chmod(PRIVATE_FILE_MODE));
+    if (file !== undefined) {
+      await fill({ path, file });
+      await file.chmod(PRIVATE_FILE_MODE);
+    }
     await ownership?.(path, vmid);
   } catch (err) {
     await rm(path, { recursive: true, force: true });
     await removeIfEmpty(directory);
     throw err;
+  } finally {
+    await file?.close();
   }
   return `${vmid}/${reserved}`;
 }
@@ -63,7 +76,7 @@ export async function removeIfEmpty(directory: string): Promise<void> {
 async function reserve(
   directory: string,
   { storage, vmid, format, name: given }: Omit<NewImage, "ownership">,
-): Promise<string> {
+): Promise<{ readonly name: string; readonly file: FileHandle | undefined }> {
   if (given !== undefined) {
     refuseBaseName(given, vmid);
     requireFitting(given, format);
@@ -73,9 +86,9 @@ async function reserve(
     const name = given ?? freeDiskName(vmid, await namesIn(directory), `.${format}`, prefix, storage);
     const path = join(directory, name);
     try {
-      if (format === "subvol") await mkdir(path, { mode: 0o755 });
-      else await (await open(path, "wx", PRIVATE_FILE_MODE)).close();
-      return name;
+      if (format !== "subvol") return { name, file: await createPlainFile(path, PRIVATE_FILE_MODE) };
+      await mkdir(path, { mode: 0o755 });
+      return { name, file: undefined };
     } catch (err) {
       if ((err as NodeJS.ErrnoException).code !== "EEXIST") throw err;
       // With a free choice somebody else took that name just now: the next look finds another.

@@ -1,12 +1,22 @@
-import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
-import { writeOverlay } from "./qcow2-overlay.ts";
+import { writeOverlay, type Overlay } from "./qcow2-overlay.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "gpve-overlay-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function writeNew(path: string, overlay: Overlay): Promise<void> {
+  const file = await open(path, "w");
+  try {
+    await writeOverlay(file, overlay);
+  } finally {
+    await file.close();
+  }
+}
 
 async function infoOf(path: string): Promise<Record<string, unknown>> {
   const { stdout } = await exec("qemu-img", ["info", "--output=json", "-f", "qcow2", path]);
@@ -22,8 +32,7 @@ test.each([1, 512, 1_000_000, 2 ** 29, 2 ** 29 + 1, 10 * 2 ** 30, 20 * 2 ** 40])
     truncateSync(base, Math.min(size, 2 ** 40));
     const ours = join(folder, "ours.qcow2");
     const theirs = join(folder, "theirs.qcow2");
-    closeSync(openSync(ours, "w"));
-    await writeOverlay(ours, { size, backingFile: "base.raw", backingFormat: "raw" });
+    await writeNew(ours, { size, backingFile: "base.raw", backingFormat: "raw" });
     const argv = ["create", "-q", "-f", "qcow2", "-F", "raw", "-b", "base.raw", theirs, `${size}`];
     await exec("qemu-img", argv);
     expect(await infoOf(ours)).toEqual(await infoOf(theirs));
@@ -37,8 +46,7 @@ test("it reads as its base does, and takes what is written", async () => {
   const base = join(folder, "written.raw");
   writeFileSync(base, Buffer.alloc(3 * 2 ** 20, "gpve"));
   const ours = join(folder, "written.qcow2");
-  closeSync(openSync(ours, "w"));
-  await writeOverlay(ours, { size: 3 * 2 ** 20, backingFile: "written.raw", backingFormat: "raw" });
+  await writeNew(ours, { size: 3 * 2 ** 20, backingFile: "written.raw", backingFormat: "raw" });
   await exec("qemu-img", ["compare", "-q", "-f", "qcow2", "-F", "raw", ours, base]);
   await exec("qemu-io", ["-f", "qcow2", "-c", "write -P 7 1M 64k", ours]);
   await exec("qemu-io", ["-f", "qcow2", "-c", "read -P 7 1M 64k", ours]);
@@ -47,11 +55,10 @@ test("it reads as its base does, and takes what is written", async () => {
 
 test("names and sizes that the format cannot hold are refused", async () => {
   const path = join(folder, "never.qcow2");
-  closeSync(openSync(path, "w"));
   await expect(
-    writeOverlay(path, { size: 512, backingFile: "x".repeat(1024), backingFormat: "raw" }),
+    writeNew(path, { size: 512, backingFile: "x".repeat(1024), backingFormat: "raw" }),
   ).rejects.toThrow("1 to 1023");
-  await expect(
-    writeOverlay(path, { size: 2 ** 51, backingFile: "base", backingFormat: "raw" }),
-  ).rejects.toThrow("too large");
+  await expect(writeNew(path, { size: 2 ** 51, backingFile: "base", backingFormat: "raw" })).rejects.toThrow(
+    "too large",
+  );
 });

@@ -2,7 +2,7 @@
 // qemu-img, because a hundred clones at once would be a hundred processes for half a kilobyte each; and what is written
 // names its base by our own words, without opening it.
 // Layout: qemu/docs/interop/qcow2.txt.
-import { open } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 
 export interface Overlay {
   /** Bytes the guest sees. */
@@ -28,20 +28,15 @@ const TABLE_OF_COUNTERS = 1;
 const COUNTERS = 2;
 const L1_TABLE = 3;
 
-/** The path must be there and empty. */
-export async function writeOverlay(path: string, overlay: Overlay): Promise<void> {
+/** The file must be empty. */
+export async function writeOverlay(file: FileHandle, overlay: Overlay): Promise<void> {
   const { header, counters, length } = layOut(overlay);
-  const file = await open(path, "r+");
-  try {
-    await file.truncate(length);
-    await file.write(header, 0, header.length, 0);
-    const first = new Uint8Array(8);
-    new DataView(first.buffer).setBigUint64(0, BigInt(COUNTERS * CLUSTER));
-    await file.write(first, 0, first.length, TABLE_OF_COUNTERS * CLUSTER);
-    await file.write(counters, 0, counters.length, COUNTERS * CLUSTER);
-  } finally {
-    await file.close();
-  }
+  await file.truncate(length);
+  await file.write(header, 0, header.length, 0);
+  const first = new Uint8Array(8);
+  new DataView(first.buffer).setBigUint64(0, BigInt(COUNTERS * CLUSTER));
+  await file.write(first, 0, first.length, TABLE_OF_COUNTERS * CLUSTER);
+  await file.write(counters, 0, counters.length, COUNTERS * CLUSTER);
 }
 
 function layOut({ size, backingFile, backingFormat }: Overlay): {

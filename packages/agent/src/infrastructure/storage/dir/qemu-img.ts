@@ -1,9 +1,9 @@
 // qemu-img by argv. Formats are always named: an image is never asked what it is.
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { StorageWork } from "@gpve/domain/storage/plugin.ts";
-import type { Exec } from "@gpve/kit/exec.ts";
 import { imageFiles, imageName, type LayeredImage } from "../../image-tools/image-node.ts";
 import type { ImageTools, ToolFile } from "../../image-tools/image-tools.ts";
+import type { EmptyImage } from "./make-image.ts";
 import { writeOverlay } from "./qcow2-overlay.ts";
 
 export type DiskFormat = "raw" | "qcow2" | "vmdk";
@@ -15,40 +15,42 @@ export function isDiskFormat(format: string): format is DiskFormat {
 export type Preallocation = "off" | "metadata" | "falloc" | "full";
 
 /** Copying a large disk takes as long as it takes; cancelling goes through the signal. */
+const SECTOR = 512;
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
 export class QemuImg {
-  readonly #exec: Exec;
   readonly #tools: ImageTools;
   readonly #preallocation: Preallocation | undefined;
 
   /** What it makes or grows reserves space as `preallocation` says. */
-  constructor(
-    deps: { readonly exec: Exec; readonly tools: ImageTools },
-    preallocation: Preallocation | undefined,
-  ) {
-    this.#exec = deps.exec;
-    this.#tools = deps.tools;
+  constructor(tools: ImageTools, preallocation: Preallocation | undefined) {
+    this.#tools = tools;
     this.#preallocation = preallocation;
   }
 
-  create(path: string, format: DiskFormat, size: number, work: StorageWork = {}): Promise<void> {
+  /** A row of bytes without anything in it needs no program. */
+  create(image: EmptyImage, format: DiskFormat, size: number, work: StorageWork = {}): Promise<void> {
+    if (preallocationFor(format, this.#preallocation) === "off" && format === "raw") return grow(image, size);
     const options = preallocationOption(format, this.#preallocation);
-    return this.#make(["create", "-q", "-f", format, ...options, path, `${size}`], work);
+    return this.#make(["create", "-q", "-f", format, ...options, image.path, `${size}`], image, work);
   }
 
   /** An empty image needs no program, unless its space is to be reserved; the base is not opened even then (`-u`). */
   createLinked(
-    path: string,
+    image: EmptyImage,
     base: { readonly reference: string; readonly format: DiskFormat; readonly size: number },
     work: StorageWork = {},
   ): Promise<void> {
     const { reference, format, size } = base;
     const options = linkedOptions(format, this.#preallocation);
     if (options.length === 0)
-      return writeOverlay(path, { size, backingFile: reference, backingFormat: format });
+      return writeOverlay(image.file, { size, backingFile: reference, backingFormat: format });
     const below = ["-u", "-b", reference, "-F", format];
-    return this.#make(["create", "-q", "-f", "qcow2", ...below, ...options, path, `${size}`], work);
+    return this.#make(
+      ["create", "-q", "-f", "qcow2", ...below, ...options, image.path, `${size}`],
+      image,
+      work,
+    );
   }
 
   /** Reports progress; the target is an empty file of ours. */
@@ -114,11 +116,8 @@ export class QemuImg {
     return JSON.parse(stdout) as Record<string, unknown>;
   }
 
-  /** Reads nothing that was there before, so it needs no confinement. */
-  async #make(argv: readonly string[], work: StorageWork): Promise<void> {
-    await this.#exec("qemu-img", argv, optionsOf({ ...work, isNew: true })).catch((err: unknown) => {
-      throw clearer(err);
-    });
+  #make(argv: readonly string[], { path }: EmptyImage, work: StorageWork): Promise<void> {
+    return this.#run(argv, [{ path, access: "rw" }], { ...work, isNew: true });
   }
 
   async #run(argv: readonly string[], files: readonly ToolFile[], work: ToolWork): Promise<void> {
@@ -126,6 +125,13 @@ export class QemuImg {
       throw clearer(err);
     });
   }
+}
+
+/** To whole sectors, as qemu-img does. */
+async function grow({ file }: EmptyImage, size: number): Promise<void> {
+  await file.truncate(Math.ceil(size / SECTOR) * SECTOR).catch((err: unknown) => {
+    throw clearer(err);
+  });
 }
 
 interface ToolWork extends StorageWork {

@@ -1,11 +1,11 @@
 // Fetches files by HTTP(S) for storages.
-import { createWriteStream } from "node:fs";
-import { statfs } from "node:fs/promises";
+import { rm, statfs } from "node:fs/promises";
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { dirname } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { createPlainFile, sinkInto } from "@gpve/kit/held-file.ts";
 
 export interface HttpFetchOptions {
   readonly verifyCertificates: boolean;
@@ -91,14 +91,18 @@ export class HttpFetcher {
         yield chunk;
       }
     };
-    await pipeline(response, meter, createWriteStream(path, { flags: "w", mode: 0o600 }), {
-      signal: options.signal,
-    }).catch((err: unknown) => {
+    await rm(path, { force: true });
+    const file = await createPlainFile(path, 0o600);
+    try {
+      await pipeline(response, meter, sinkInto(file), { signal: options.signal });
+    } catch (err) {
       // The other side hung up: Node says no more than "aborted".
       if ((err as NodeJS.ErrnoException).code !== "ECONNRESET") throw err;
       const wanted = total > 0 ? ` of ${total}` : "";
       throw failed(`the download of '${shown(url)}' ended after ${received}${wanted} bytes`, err);
-    });
+    } finally {
+      await file.close();
+    }
     if (total > 0 && received !== total) {
       throw failed(`the download of '${shown(url)}' ended after ${received} of ${total} bytes`);
     }

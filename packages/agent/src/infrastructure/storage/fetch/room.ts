@@ -3,9 +3,7 @@
 import { statfs } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { AppError } from "@gpve/contracts/errors.ts";
-import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
-import type { Exec, ExecOptions } from "@gpve/kit/exec.ts";
 
 /** Bytes that a new file at this path may have. */
 export interface Room {
@@ -18,21 +16,6 @@ export const freeRoom: Room = async (path) => {
   const { bavail, bsize } = await statfs(dirname(path));
   return Math.max(0, bavail * bsize - RESERVE_BYTES);
 };
-
-/** A program may write no file larger than there is room for. */
-export async function execWithin(
-  exec: Exec,
-  bytes: number,
-  [program = "", ...args]: readonly string[],
-  options: ExecOptions,
-): Promise<void> {
-  const argv = [`--fsize=${bytes}`, "--core=0", "--", program, ...args];
-  await exec("prlimit", argv, { ...options, label: program }).catch((err: unknown) => {
-    if (isAppError(err, "internal.error") && /SIGXFSZ|File too large/.test(messageOf(err)))
-      throw tooLarge(bytes, err);
-    throw err;
-  });
-}
 
 export function tooLarge(bytes: number, cause?: unknown): AppError {
   return storageRefused(

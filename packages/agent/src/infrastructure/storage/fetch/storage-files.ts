@@ -1,7 +1,6 @@
 // Files of storages that are no disks of guests.
 import { createHash } from "node:crypto";
-import { createReadStream, createWriteStream } from "node:fs";
-import { open, rename, rm, stat } from "node:fs/promises";
+import { rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -9,11 +8,12 @@ import { createGunzip, createZstdDecompress } from "node:zlib";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
-import { withHeldFile } from "@gpve/kit/held-file.ts";
+import { createPlainFile, openPlainFile, sinkInto, withHeldFile } from "@gpve/kit/held-file.ts";
 import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
+import { unpackInto } from "../../image-tools/packers.ts";
 import { head, inspectImage, refuseDisguised } from "../dir/inspect-image.ts";
 import { makeDirectory } from "../dir/make-directory.ts";
-import { execWithin, freeRoom, tooLarge, type Room } from "./room.ts";
+import { freeRoom, tooLarge, type Room } from "./room.ts";
 import { inspectOva } from "./ova.ts";
 
 export type HashName = "md5" | "sha1" | "sha224" | "sha256" | "sha384" | "sha512";
@@ -24,13 +24,11 @@ const NO_TIMEOUT_MS = 2 ** 31 - 1;
 const MAX_OVF_BYTES = 4 * 1024 * 1024;
 
 export class HostStorageFiles {
-  readonly #exec: Exec;
   readonly #tools: ImageTools;
   readonly #room: Room;
 
   /** `tools`: what works on images; default without confinement. */
   constructor(deps: { readonly exec: Exec; readonly tools?: ImageTools; readonly room?: Room }) {
-    this.#exec = deps.exec;
     this.#room = deps.room ?? freeRoom;
     this.#tools = deps.tools ?? plainTools(deps.exec);
   }
@@ -85,23 +83,23 @@ export class HostStorageFiles {
         next(null, chunk);
       },
     });
+    const file = await createPlainFile(to, SHARED_FILE);
     try {
-      await pipeline(
-        createReadStream(from, { highWaterMark: 1024 * 1024 }),
-        meter,
-        createWriteStream(to, { flags: "wx", mode: SHARED_FILE }),
-        { signal: work.signal },
-      );
-      await syncFile(to);
+      const source = (await openPlainFile(from)).createReadStream({ highWaterMark: 1024 * 1024 });
+      await pipeline(source, meter, sinkInto(file), { signal: work.signal });
+      await file.sync();
     } catch (err) {
-      if ((err as NodeJS.ErrnoException).code !== "EEXIST") await rm(to, { force: true });
+      await rm(to, { force: true });
       throw clearer(err);
+    } finally {
+      await file.close();
     }
   }
 
   async hash(path: string, algorithm: HashName, signal: AbortSignal): Promise<string> {
     const hash = createHash(algorithm);
-    for await (const chunk of createReadStream(path, { highWaterMark: 1024 * 1024, signal })) {
+    const file = await openPlainFile(path);
+    for await (const chunk of file.createReadStream({ highWaterMark: 1024 * 1024, signal })) {
       hash.update(chunk as Buffer);
     }
     return hash.digest("hex");
@@ -110,24 +108,24 @@ export class HostStorageFiles {
   async decompress(path: string, method: string, signal: AbortSignal): Promise<void> {
     const unpacked = `${path}.unpacked`;
     const work = { signal, timeoutMs: NO_TIMEOUT_MS };
-    const limit = await this.#room(unpacked);
+    const bytes = await this.#room(unpacked);
+    await rm(unpacked, { force: true });
+    const file = await createPlainFile(unpacked, 0o600);
     try {
-      if (method === "gz") await unpack(path, createGunzip(), unpacked, limit, signal);
-      else if (method === "zst") await unpack(path, createZstdDecompress(), unpacked, limit, signal);
-      else if (method === "lzo") {
-        await execWithin(this.#exec, limit, ["lzop", "-d", "-f", "-o", unpacked, path], work);
-      } else if (method === "bz2") {
-        await rename(path, `${unpacked}.bz2`);
-        await execWithin(this.#exec, limit, ["bzip2", "-d", "-f", `${unpacked}.bz2`], work);
-      } else throw storageRefused(`unknown decompression method '${method}'`);
+      if (method === "gz") await unpack(path, createGunzip(), { file, bytes }, signal);
+      else if (method === "zst") await unpack(path, createZstdDecompress(), { file, bytes }, signal);
+      else if (method === "lzo") await unpackInto(this.#tools, "lzop", path, { file, bytes }, work);
+      else if (method === "bz2") await unpackInto(this.#tools, "bzip2", path, { file, bytes }, work);
+      else throw storageRefused(`unknown decompression method '${method}'`);
+      await file.sync();
       await rename(unpacked, path);
     } catch (err) {
       if (/^Z(?:STD)?_/.test(String((err as NodeJS.ErrnoException).code)))
         throw storageRefused(`unable to decompress it as ${method}: ${messageOf(err)}`, err);
       throw clearer(err);
     } finally {
+      await file.close();
       await rm(unpacked, { force: true });
-      await rm(`${unpacked}.bz2`, { force: true });
     }
   }
 
@@ -164,8 +162,7 @@ async function readOvf(
 async function unpack(
   from: string,
   decoder: NodeJS.ReadWriteStream,
-  to: string,
-  limit: number,
+  { file, bytes: limit }: { readonly file: FileHandle; readonly bytes: number },
   signal: AbortSignal,
 ): Promise<void> {
   let written = 0;
@@ -176,17 +173,8 @@ async function unpack(
       else next(null, chunk);
     },
   });
-  await pipeline(createReadStream(from), decoder, meter, createWriteStream(to, { mode: 0o600 }), { signal });
-  await syncFile(to);
-}
-
-async function syncFile(path: string): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
+  const source = (await openPlainFile(from)).createReadStream();
+  await pipeline(source, decoder, meter, sinkInto(file), { signal });
 }
 
 function clearer(err: unknown): unknown {

@@ -7,8 +7,10 @@ import { join } from "node:path";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
+import { CAN_CONFINE, confinedImageTools } from "../../../testing/confined-image-tools.ts";
 import { createArchive, openArchive } from "../../backup/archive-file.ts";
 import { openPackedFile } from "../../backup/packed-file.ts";
+import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
 import { fetchText } from "../../images/fetch-text.ts";
 import { HttpFetcher } from "./http-fetcher.ts";
 import { HostStorageFiles } from "./storage-files.ts";
@@ -41,33 +43,53 @@ async function bomb(method: string): Promise<string> {
   return path;
 }
 
-describe("what is packed small", () => {
-  it.each(["gz", "zst", "bz2", "lzo"])("as %s is unpacked no further than there is room", async (method) => {
-    const path = await bomb(method);
-    expect(readFileSync(path).length).toBeLessThan(MIB);
-    const files = new HostStorageFiles({ exec, room });
-    await expect(files.decompress(path, method, signal)).rejects.toThrow(
-      "the unpacked file does not fit on the storage: it has more than 1048576 bytes",
-    );
-    expect(readdirSync(folder).filter((name) => name !== `bomb.${method}`)).toEqual([]);
-  });
+const kinds: readonly [string, () => ImageTools, boolean][] = [
+  ["without root", () => plainTools(exec), false],
+  ["confined", () => confinedImageTools(mkdtempSync(join(folder, "tools-"))), !CAN_CONFINE],
+];
 
-  it("as a backup by lzop is unpacked no further either", async () => {
+describe.each(kinds)("what is packed small, with tools %s", (_kind, toolsOf, isMissing) => {
+  const left = (): string[] => readdirSync(folder).filter((name) => !/^(?:bomb|tools-)/.test(name));
+
+  it.skipIf(isMissing).each(["gz", "zst", "bz2", "lzo"])(
+    "as %s is unpacked no further than there is room",
+    async (method) => {
+      const path = await bomb(method);
+      expect(readFileSync(path).length).toBeLessThan(MIB);
+      const tools = toolsOf();
+      const files = new HostStorageFiles({ exec, tools, room });
+      await expect(files.decompress(path, method, signal)).rejects.toThrow(
+        "the unpacked file does not fit on the storage: it has more than 1048576 bytes",
+      );
+      expect(left()).toEqual([]);
+      const large = new HostStorageFiles({ exec, tools });
+      await large.decompress(path, method, signal);
+      expect(readFileSync(path).equals(zeros)).toBe(true);
+    },
+  );
+
+  it.skipIf(isMissing)("as a backup by lzop is unpacked no further either", async () => {
     const path = await bomb("lzo");
-    await expect(openPackedFile(exec, path, room)).rejects.toThrow("does not fit on the storage");
-    expect(readdirSync(folder)).toEqual(["bomb.lzo"]);
+    await expect(openPackedFile(toolsOf(), path, room)).rejects.toThrow("does not fit on the storage");
+    expect(left()).toEqual([]);
   });
+});
 
+describe("what is packed small", () => {
   it("behind a backup's own end is not unpacked at all", async () => {
     const path = at("a.vma");
     const devices = [{ id: 1, name: "drive-scsi0", size: 65_536 }];
-    const writer = await createArchive(exec, path, "none", { ctime: 0, configs: new Map(), devices });
+    const writer = await createArchive(plainTools(exec), path, "none", {
+      ctime: 0,
+      configs: new Map(),
+      devices,
+    });
     await writer.cluster(1, 0, Buffer.alloc(65_536, 1));
     await writer.finish();
     const packed = at("b.vma.zst");
     writeFileSync(packed, zstdCompressSync(Buffer.concat([readFileSync(path), zeros])));
     expect(readFileSync(packed).length).toBeLessThan(MIB);
-    const reader = await openArchive(exec, packed);
+    const reader = await openArchive(plainTools(exec), packed);
     let bytes = 0;
     const read = async (): Promise<void> => {
       for await (const { data } of reader.clusters()) bytes += data.length;
