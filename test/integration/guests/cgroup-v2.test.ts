@@ -25,7 +25,7 @@ interface Found {
   readonly seccomp: string;
   readonly usage: { readonly cpuNs: number; readonly memoryBytes: number };
   readonly limited: { readonly cpu: string; readonly weight: string; readonly memory: string };
-  readonly bounded: { readonly memory: string; readonly tasks: string };
+  readonly bounded: { readonly memory: string; readonly swap: string; readonly tasks: string };
   readonly raised: { readonly memory: string; readonly tasks: string };
   readonly unlimited: { readonly cpu: string; readonly memory: string };
   readonly passwd: string;
@@ -99,7 +99,8 @@ describe.skipIf(missing !== undefined)("on a host with cgroup version 2, a confi
   });
 
   it("is held to its share of the host, and let go again", () => {
-    expect(found.bounded).toEqual({ memory: String(700 * 1024 * 1024), tasks: "300" });
+    const bound = String(700 * 1024 * 1024);
+    expect(found.bounded).toEqual({ memory: bound, swap: bound, tasks: "300" });
     // Bounds are raised, never lowered.
     expect(found.raised).toEqual({ memory: String(800 * 1024 * 1024), tasks: "300" });
     expect(found.limited).toMatchObject({ cpu: "50000 100000", memory: String(512 * 1024 * 1024) });

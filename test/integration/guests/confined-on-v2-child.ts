@@ -20,7 +20,11 @@ try {
   const group = /^0::(.*)$/m.exec(readFileSync(`/proc/${guest.pid}/cgroup`, "utf8"))?.[1] ?? "";
   const setting = (name: string): string => readFileSync(join("/sys/fs/cgroup", group, name), "utf8").trim();
   const status = readFileSync(`/proc/${guest.pid}/status`, "utf8");
-  const bounded = { memory: setting("memory.max"), tasks: setting("pids.max") };
+  const bounded = {
+    memory: setting("memory.max"),
+    swap: setting("memory.swap.max"),
+    tasks: setting("pids.max"),
+  };
   guest.raiseBounds({ memoryBytes: 800 * 1024 * 1024, tasks: 200 });
   const raised = { memory: setting("memory.max"), tasks: setting("pids.max") };
   guest.setLimits({ cpuUnits: 200, cpuLimit: 0.5, memoryMaxBytes: 512 * 1024 * 1024 });

@@ -195,7 +195,15 @@ describe.skipIf(missing !== undefined)("a confined guest", () => {
 
   it("changes its share of the host while it runs", () => {
     guest.setLimits({ cpuUnits: 200, cpuLimit: 0.5, memoryMaxBytes: 512 * 1024 * 1024 });
-    expect(limitsOf(guest.pid)).toEqual({ share: "200", quota: "50000", memory: 512 * 1024 * 1024 });
+    expect(limitsOf(guest.pid)).toEqual({
+      share: "200",
+      quota: "50000",
+      memory: 512 * 1024 * 1024,
+      swap: 512 * 1024 * 1024,
+    });
+    // Up, down and away: version 1 wants memory and swap set in the right order.
+    for (const mib of [700, 300, 900]) guest.setLimits({ memoryMaxBytes: mib * 1024 * 1024 });
+    expect(limitsOf(guest.pid)).toMatchObject({ memory: 900 * 1024 * 1024, swap: 900 * 1024 * 1024 });
     guest.setLimits({ cpuLimit: 0, memoryMaxBytes: 0 });
     expect(limitsOf(guest.pid)).toMatchObject({
       share: "200",
@@ -206,7 +214,7 @@ describe.skipIf(missing !== undefined)("a confined guest", () => {
 });
 
 /** As the kernel has them, on either version of cgroups. */
-function limitsOf(pid: number): { share: string; quota: string; memory: number } {
+function limitsOf(pid: number): { share: string; quota: string; memory: number; swap: number } {
   const groups = readFileSync(`/proc/${pid}/cgroup`, "utf8");
   const read = (controller: string, one: string, two: string): string => {
     const first = new RegExp(`^\\d+:(?:[^:]*,)?${controller}(?:,[^:]*)?:(.*)$`, "m").exec(groups)?.[1];
@@ -216,10 +224,14 @@ function limitsOf(pid: number): { share: string; quota: string; memory: number }
         : join("/sys/fs/cgroup", controller, first, one);
     return readFileSync(file, "utf8").trim();
   };
-  const memory = read("memory", "memory.limit_in_bytes", "memory.max");
+  const amount = (text: string): number => (text === "max" ? Number.POSITIVE_INFINITY : Number(text));
+  const memory = amount(read("memory", "memory.limit_in_bytes", "memory.max"));
+  const swap = amount(read("memory", "memory.memsw.limit_in_bytes", "memory.swap.max"));
+  const isTogether = /^\d+:(?:[^:]*,)?memory/m.test(groups);
   return {
     share: read("cpu", "cpu.shares", "cpu.weight"),
     quota: read("cpu", "cpu.cfs_quota_us", "cpu.max").split(" ")[0] ?? "",
-    memory: memory === "max" ? Number.POSITIVE_INFINITY : Number(memory),
+    memory,
+    swap: isTogether ? swap - memory : swap,
   };
 }

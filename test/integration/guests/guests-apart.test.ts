@@ -1,10 +1,10 @@
 // A QEMU that was taken over does not get at the processes beside it: the guest's own helpers, which have a network or
 // other files, tools that work on its image, and other guests.
-import { readlinkSync } from "node:fs";
+import { readFileSync, readlinkSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { NO_REACH, reachOf } from "../../support/intruder.ts";
-import { bootable, type GuestWorld, guestWorld, missingForGuests } from "./guest-world.ts";
+import { bootable, type GuestWorld, guestWorld, missingForGuests, processesOf } from "./guest-world.ts";
 
 const missing = missingForGuests();
 if (missing !== undefined) console.warn(`SKIPPED processes of guests apart: ${missing}`);
@@ -58,6 +58,24 @@ describe.skipIf(missing !== undefined)("a guest that was taken over", () => {
     for (const helper of helpers.filter(({ uid }) => uid !== 0))
       for (const inside of [true, false])
         expect(await reachOf(helper.pid, guest.pid, { inside }), helper.label).toEqual(NO_REACH);
+  });
+
+  it("leaves no process behind, however it ends, also when its supervisor was killed before", async () => {
+    const guests = world.guests();
+    const bomb = await guests.start({
+      id: "102-tpm",
+      label: "runaway",
+      program: "/usr/bin/bash",
+      args: ["-c", "for i in 1 2 3 4 5; do (trap '' HUP INT TERM; /usr/bin/sleep 678) & done; wait"],
+      monitors: false,
+      files: [{ path: "/usr/bin/sleep", access: "ro", owned: false }],
+    });
+    const sleepers = (): number[] => processesOf("/usr/bin/sleep\0" + "678");
+    await expect.poll(() => sleepers().length).toBe(5);
+    const state = readFileSync(world.data.file("run", "guests", "102-tpm", "state"), "utf8");
+    process.kill((JSON.parse(state) as { supervisor: number }).supervisor, "SIGKILL");
+    process.kill(bomb.pid, "SIGKILL");
+    await expect.poll(() => sleepers().length).toBe(0);
   });
 
   it("can name no process of the host, not even of its own user", async () => {

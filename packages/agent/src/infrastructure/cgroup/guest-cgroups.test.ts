@@ -54,7 +54,7 @@ describe("a guest's cgroup", () => {
     const groups = new GuestCgroups("abcdef", { version: 2, v1: new Map(), v2: mount });
     expect(groups.create("100")).toEqual([join(mount, "gpve-abcdef/guest-100/cgroup.procs")]);
     expect(groups.holdFiles()).toEqual([join(mount, "gpve-abcdef/supervisors/cgroup.procs")]);
-    fill({ "io.weight": "" });
+    fill({ "io.weight": "", "memory.swap.max": "max\n" });
     groups.apply("100", {
       cpuUnits: 20_000,
       cpuLimit: 1.5,
@@ -65,11 +65,17 @@ describe("a guest's cgroup", () => {
     expect(read("cpu.weight")).toBe("10000");
     expect(read("cpu.max")).toBe("150000 100000");
     expect(read("memory.max")).toBe("1000");
+    expect(read("memory.swap.max")).toBe("1000");
     expect(read("io.weight")).toBe("50");
     expect(read("io.max")).toBe("8:0 rbps=5 wbps=max");
     groups.apply("100", { cpuLimit: 0, memoryMaxBytes: 0 });
     expect(read("cpu.max")).toBe("max 100000");
-    expect(read("memory.max")).toBe("max");
+    expect([read("memory.max"), read("memory.swap.max")]).toEqual(["max", "max"]);
+    fill({ "pids.max": "max\n" });
+    expect(groups.bound("100", { memoryBytes: 700, tasks: 9 })).toEqual([]);
+    expect([read("memory.max"), read("memory.swap.max"), read("pids.max")]).toEqual(["700", "700", "9"]);
+    expect(groups.bound("100", { memoryBytes: 600, tasks: 8 })).toEqual([]);
+    expect([read("memory.max"), read("memory.swap.max"), read("pids.max")]).toEqual(["700", "700", "9"]);
     fill({
       "cpu.stat": "usage_usec 7\nuser_usec 1\n",
       "memory.current": "900\n",
@@ -127,9 +133,14 @@ describe("a guest's cgroup", () => {
     groups.create("100");
     groups.killAll("100");
     const child = startChild("/usr/bin/sleep", ["100"]);
-    fill({ "cgroup.procs": `${child.pid}\n` });
+    fill({ "cgroup.procs": `${child.pid}\n`, "pids.max": "9" });
     groups.killAll("100");
     expect(await child.exited).toBe("SIGKILL");
+    // Nothing is started in it any more, and where the kernel can do it by itself, it is asked to.
+    expect(read("pids.max")).toBe("0");
+    fill({ "cgroup.kill": "" });
+    groups.killAll("100");
+    expect(read("cgroup.kill")).toBe("1");
   });
 
   it("is removed, with the instance's own when nothing is left", async () => {

@@ -1,14 +1,14 @@
 // One cgroup per guest, `gpve-<instance>/guest-<id>`, in every hierarchy that matters.
-import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { kill as sendSignal } from "node:process";
+import { existsSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestBounds, GuestLimits, GuestUsage } from "@gpve/domain/guest/guest-processes.ts";
 import { parsePressure } from "../facts/proc-usage.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
+import { killGroup, makeGroup, pairIn, removeFolder } from "./cgroup-files.ts";
 import { type CgroupHierarchies, hostHierarchies } from "./hierarchies.ts";
+import { limitIn, memoryFile, setMemoryLimit } from "./memory-limit.ts";
 
 const CPU_PERIOD_US = 100_000;
 
@@ -55,13 +55,7 @@ export class GuestCgroups {
         this.#write(id, "cpu.cfs_quota_us", "cpu", String(quota ?? -1));
       }
     }
-    if (memoryMaxBytes !== undefined)
-      this.#write(
-        id,
-        two ? "memory.max" : "memory.limit_in_bytes",
-        "memory",
-        memoryMaxBytes === 0 ? (two ? "max" : "-1") : String(memoryMaxBytes),
-      );
+    if (memoryMaxBytes !== undefined) this.#setMemory(id, memoryMaxBytes);
     if (ioWeight !== undefined) this.#writeIoWeight(id, clamp(ioWeight, 1, 10_000));
     for (const limit of limits.io ?? [])
       if (two)
@@ -79,24 +73,26 @@ export class GuestCgroups {
   }
 
   /** Raises the guest's bounds to these. Returns what this host cannot bound, in words. */
-  bound(id: string, { memoryBytes, tasks }: GuestBounds): string[] {
-    const two = this.version === 2;
-    return [
-      ...this.#raise(id, two ? "memory.max" : "memory.limit_in_bytes", "memory", memoryBytes),
-      ...this.#raise(id, "pids.max", "pids", tasks),
-    ];
+  bound(id: string, { memoryBytes = 0, tasks = 0 }: GuestBounds): string[] {
+    const missing: string[] = [];
+    const raise = (wanted: number, file: string, controller: string, set: () => void): void => {
+      const path = this.#file(id, file, controller);
+      const isThere = path !== undefined && existsSync(path);
+      if (wanted > 0 && !isThere)
+        missing.push(`this host has no ${controller} cgroup: ${file} is not bounded`);
+      // Nobody has bounded it yet, or to less.
+      const now = isThere ? limitIn(path) : 0;
+      if (isThere && wanted > 0 && (now === Number.POSITIVE_INFINITY || wanted > now)) set();
+    };
+    raise(memoryBytes, memoryFile(this.version), "memory", () => this.#setMemory(id, memoryBytes));
+    raise(tasks, "pids.max", "pids", () => this.#write(id, "pids.max", "pids", String(tasks)));
+    return missing;
   }
 
-  #raise(id: string, file: string, controller: string, wanted: number | undefined): string[] {
-    if (wanted === undefined) return [];
-    const path = this.#file(id, file, controller);
-    if (path === undefined || !existsSync(path))
-      return [`this host has no ${controller} cgroup: ${file} is not bounded`];
-    const now = this.#read(id, file, controller).trim();
-    // "max", or a number beyond every memory: nobody has bounded it yet.
-    const current = now === "max" || Number(now) > Number.MAX_SAFE_INTEGER ? 0 : Number(now);
-    if (wanted > current) this.#write(id, file, controller, String(wanted));
-    return [];
+  #setMemory(id: string, bytes: number): void {
+    this.#set(id, memoryFile(this.version), "memory", (path) =>
+      setMemoryLimit(dirname(path), this.version, bytes),
+    );
   }
 
   usage(id: string): GuestUsage {
@@ -139,9 +135,7 @@ export class GuestCgroups {
 
   /** Whatever is left of a start that failed half-way, or of what an ended guest had started. */
   killAll(id: string): void {
-    for (const folder of this.#folders(`guest-${id}`))
-      for (const pid of (readTextFile(join(folder, "cgroup.procs")) ?? "").split("\n"))
-        if (pid !== "") killOne(Number(pid));
+    killGroup(this.#folders(`guest-${id}`));
   }
 
   /** The group can only go once its last process has; a killed one may take a moment. */
@@ -160,16 +154,9 @@ export class GuestCgroups {
   }
 
   #make(name: string): string[] {
-    if (this.#hierarchies.v2 !== undefined) {
-      const parent = join(this.#hierarchies.v2, this.#parent);
-      enableControllers(this.#hierarchies.v2);
-      mkdirSync(parent, { recursive: true });
-      enableControllers(parent);
-    }
-    return this.#folders(name).map((folder) => {
-      mkdirSync(folder, { recursive: true });
-      return join(folder, "cgroup.procs");
-    });
+    const folders = this.#folders(name);
+    makeGroup(this.#hierarchies, this.#parent, folders);
+    return folders.map((folder) => join(folder, "cgroup.procs"));
   }
 
   #folders(name: string): string[] {
@@ -189,11 +176,15 @@ export class GuestCgroups {
   }
 
   #write(id: string, file: string, controller: string, text: string): void {
+    this.#set(id, file, controller, (path) => writeFileSync(path, text));
+  }
+
+  #set(id: string, file: string, controller: string, change: (path: string) => void): void {
     const path = this.#file(id, file, controller);
     if (path === undefined)
       throw new AppError("feature.unsupported", `this host has no ${controller} cgroup: ${file} not set`);
     try {
-      writeFileSync(path, text);
+      change(path);
     } catch (cause) {
       throw new AppError("internal.error", `cannot set ${file} of guest ${id}: ${messageOf(cause)}`, {
         cause,
@@ -211,44 +202,6 @@ export class GuestCgroups {
       throw new AppError("feature.unsupported", "this kernel cannot weigh disk access between guests");
     this.#write(id, name, this.version === 2 ? "io" : "blkio", String(weight));
   }
-}
-
-function enableControllers(folder: string): void {
-  const known = readFileSync(join(folder, "cgroup.controllers"), "utf8").trim().split(/\s+/);
-  for (const name of ["cpu", "memory", "io", "pids"]) {
-    if (!known.includes(name)) continue;
-    try {
-      writeFileSync(join(folder, "cgroup.subtree_control"), `+${name}`);
-    } catch (err) {
-      ignore(err, "without the controller its figures are missing, which usage() shows as 0");
-    }
-  }
-}
-
-function killOne(pid: number): void {
-  try {
-    sendSignal(pid, "SIGKILL");
-  } catch (err) {
-    ignore(err, "it ended by itself meanwhile");
-  }
-}
-
-function removeFolder(folder: string): boolean {
-  try {
-    rmdirSync(folder);
-    return true;
-  } catch (err) {
-    return (err as NodeJS.ErrnoException).code === "ENOENT";
-  }
-}
-
-/** The value of one `name value` line; undefined = there is none. Statistics have dozens, and few are asked for. */
-function pairIn(text: string, name: string): number | undefined {
-  const start = `${name} `;
-  const at = text.startsWith(start) ? 0 : text.indexOf(`\n${start}`) + 1;
-  if (at === 0 && !text.startsWith(start)) return undefined;
-  const end = text.indexOf("\n", at);
-  return Number(text.slice(at + start.length, end < 0 ? undefined : end));
 }
 
 function clamp(value: number, least: number, most: number): number {
