@@ -1,6 +1,7 @@
 // Wires what works on images: confined where we are root.
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { ToolCgroups } from "./infrastructure/cgroup/tool-cgroups.ts";
 import { confinedTools } from "./infrastructure/image-tools/confined-tools.ts";
 import { plainTools, type ImageTools } from "./infrastructure/image-tools/image-tools.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
@@ -16,6 +17,7 @@ export function composeImageTools(settings: {
   return confinedTools({
     exec,
     root: data.file("run", "tool-root"),
+    cgroups: new ToolCgroups(data.instanceId),
     supervisor: () => {
       binary ??=
         "binary" in supervisor

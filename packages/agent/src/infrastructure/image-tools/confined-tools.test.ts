@@ -1,8 +1,11 @@
 import {
   chmodSync,
   chownSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -11,13 +14,27 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { CAN_CONFINE, confinedImageTools } from "../../testing/confined-image-tools.ts";
+import { CAN_CONFINE, confinedImageTools, TOOLS_INSTANCE } from "../../testing/confined-image-tools.ts";
 import { prepareFile } from "../guest-process/guest-view.ts";
 import { GUESTS_GROUP } from "../guest-process/shared-files.ts";
 import type { ImageTools } from "./image-tools.ts";
 import { ReadableFiles, TOOL_GROUP } from "./readable-files.ts";
 
 const GUEST = 0x4000_1234;
+
+function commandOf(pid: string): string {
+  try {
+    return /^\d+$/.test(pid) ? readFileSync(`/proc/${pid}/cmdline`, "utf8") : "";
+  } catch {
+    return ""; // ended while we looked
+  }
+}
+
+/** Cgroups of the tools of this process. */
+function groupsLeft(): string[] {
+  const mounts = ["", ...readdirSync("/sys/fs/cgroup")].map((name) => join("/sys/fs/cgroup", name));
+  return mounts.map((mount) => join(mount, `gpve-${TOOLS_INSTANCE}`)).filter((path) => existsSync(path));
+}
 
 describe.skipIf(!CAN_CONFINE)("a confined image tool (skipped: only root can confine)", () => {
   let folder: string;
@@ -47,15 +64,43 @@ describe.skipIf(!CAN_CONFINE)("a confined image tool (skipped: only root can con
     );
   });
 
-  it("is the guest whose image it works on, or nobody, and has no capabilities", async () => {
-    const id = async (files: Parameters<ImageTools>[2] = []): Promise<string> =>
-      (await run("id", ["-u"], files)).stdout.trim();
-    expect(await id([{ path: at("mine"), access: "rw" }])).toBe(String(GUEST));
-    expect(Number(await id())).toBeGreaterThanOrEqual(0x3fff_0000);
-    expect(Number(await id())).toBeLessThan(0x4000_0000);
-    await expect(run("chown", ["0:0", at("mine")], [{ path: at("mine"), access: "rw" }])).rejects.toThrow(
-      "Operation not permitted",
+  it("is a user that nobody else is, not even another tool on the same image, without capabilities", async () => {
+    const mine = [{ path: at("mine"), access: "rw" }] as const;
+    const id = async (files: Parameters<ImageTools>[2] = []): Promise<number> =>
+      Number(
+        (await run("bash", ["-c", "echo $UID; read -t 0.3 < /dev/zero"], files, { okCodes: [0, 1, 142] }))
+          .stdout,
+      );
+    const uids = await Promise.all([id(mine), id(mine), id(), id()]);
+    expect(new Set(uids).size).toBe(4);
+    for (const uid of uids) {
+      expect(uid).toBeGreaterThanOrEqual(0x3fff_0000);
+      expect(uid).toBeLessThan(0x3fff_ff00);
+    }
+    await expect(run("chown", ["0:0", at("mine")], mine)).rejects.toThrow("Operation not permitted");
+    // It is the guest's as it was.
+    expect(statSync(at("mine"))).toMatchObject({ uid: GUEST, gid: GUEST, mode: 0o100600 });
+  });
+
+  it("sees no process but its own, and whatever it starts ends with it", async () => {
+    const script = "echo $$ $PPID; while :; do read -t 9 < /dev/zero; done & exit 0";
+    expect((await run("bash", ["-c", script])).stdout).toBe("1 0\n");
+    await expect(run("bash", ["-c", "kill -9 2; kill -0 2"])).rejects.toThrow("No such process");
+    expect(readdirSync("/proc").filter((pid) => commandOf(pid).includes("while :; do read"))).toEqual([]);
+  });
+
+  it("has only so many processes and so much memory, all of it together", async () => {
+    const few = confinedImageTools(folder, { memoryBytes: 64 * 1024 ** 2, tasks: 10 });
+    const bomb = "for i in {1..40}; do read -t 2 < /dev/zero & done; wait";
+    await expect(few("bash", ["-c", bomb], [], { timeoutMs: 20_000 })).rejects.toThrow(
+      /fork: (?:retry: )?Resource temporarily unavailable/,
     );
+    await expect(few("tail", ["/dev/zero"], [], { timeoutMs: 20_000 })).rejects.toThrow(
+      "tail took more memory than image tools may (64 MiB)",
+    );
+    // It leaves no group, and another one is not told of its end.
+    expect((await few("echo", ["still here"], [])).stdout).toBe("still here\n");
+    expect(groupsLeft()).toEqual([]);
   });
 
   it("cannot write what it may only read, and gives back what it was lent", async () => {
@@ -79,7 +124,7 @@ describe.skipIf(!CAN_CONFINE)("a confined image tool (skipped: only root can con
     writeFileSync(path, "base");
     chmodSync(path, 0o440);
     const shared = { path, access: "ro", owned: false, ofStorage: true } as const;
-    const giveBack = await new ReadableFiles().lend(path, GUEST + 1);
+    const giveBack = await new ReadableFiles().lend(path, "ro");
     expect(statSync(path).gid).toBe(TOOL_GROUP);
     await prepareFile(shared, GUEST);
     await giveBack();

@@ -1,17 +1,21 @@
-// Reading for a moment: a file that only root or another guest may read gets a group that nothing but image tools have,
-// while somebody needs it. Should we die meanwhile, it keeps a group that nobody is in.
+// Working on a file for a moment: one that only root or a guest may open gets a group that nothing but image tools have,
+// while some tool needs it. Its owner stays, and a tool that may only read it has it mounted so. Should we die meanwhile, it
+// keeps a group that nobody is in.
+import { AppError } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { withHeldFile, type HeldFile } from "@gpve/kit/held-file.ts";
 import { GUESTS_GROUP } from "../guest-process/shared-files.ts";
 
 export const TOOL_GROUP = 0x3fff_ffff;
 const OTHERS_READ = 0o004;
-const GROUP_READ = 0o040;
+const GROUP_ACCESS = { ro: 0o040, rw: 0o060 } as const;
+
+type Access = keyof typeof GROUP_ACCESS;
 
 interface Before {
   readonly gid: number;
   readonly mode: number;
-  readers: number;
+  users: number;
 }
 
 export class ReadableFiles {
@@ -20,9 +24,9 @@ export class ReadableFiles {
   /** One after the other: nobody begins to read what another is just giving back. */
   #turn: Promise<unknown> = Promise.resolve();
 
-  /** Lets that user read it. Resolves to what gives it back. */
-  lend(path: string, uid: number): Promise<() => Promise<void>> {
-    return this.#inTurn(() => this.#lend(path, uid));
+  /** Lets tools open it. Resolves to what gives it back. */
+  lend(path: string, access: Access): Promise<() => Promise<void>> {
+    return this.#inTurn(() => this.#lend(path, access));
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -31,25 +35,29 @@ export class ReadableFiles {
     return result;
   }
 
-  #lend(path: string, uid: number): Promise<() => Promise<void>> {
+  #lend(path: string, access: Access): Promise<() => Promise<void>> {
     return withHeldFile(path, async (file) => {
+      const { facts } = file;
+      if (access === "rw" && !facts.isFile() && !facts.isBlockDevice())
+        throw new AppError("request.invalid", `${path} is no plain file: no tool writes to it`);
       const key = keyOf(file);
-      const mode = file.facts.mode & 0o7777;
+      const mode = facts.mode & 0o7777;
+      const wanted = mode | GROUP_ACCESS[access];
       const known = this.#lent.get(key);
-      if (known !== undefined) known.readers += 1;
-      else if (isReadable(file, uid)) return () => Promise.resolve();
+      if (known !== undefined) known.users += 1;
+      else if (access === "ro" && isReadable(file)) return () => Promise.resolve();
       else {
         await file.chown(-1, TOOL_GROUP);
-        await file.chmod(mode | GROUP_READ);
-        this.#lent.set(key, { gid: file.facts.gid, mode, readers: 1 });
+        this.#lent.set(key, { gid: facts.gid, mode, users: 1 });
       }
+      if (mode !== wanted) await file.chmod(wanted);
       return () => this.#inTurn(() => this.#giveBack(path, key));
     });
   }
 
   async #giveBack(path: string, key: string): Promise<void> {
     const before = this.#lent.get(key);
-    if (before === undefined || --before.readers > 0) return;
+    if (before === undefined || --before.users > 0) return;
     this.#lent.delete(key);
     await withHeldFile(path, async (file) => {
       // A guest that got it meanwhile keeps it.
@@ -60,10 +68,9 @@ export class ReadableFiles {
   }
 }
 
-function isReadable({ facts }: HeldFile, uid: number): boolean {
-  if (facts.uid === uid) return (facts.mode & 0o400) !== 0;
+function isReadable({ facts }: HeldFile): boolean {
   if ((facts.mode & OTHERS_READ) !== 0) return true;
-  return (facts.mode & GROUP_READ) !== 0 && [TOOL_GROUP, GUESTS_GROUP].includes(facts.gid);
+  return (facts.mode & GROUP_ACCESS.ro) !== 0 && [TOOL_GROUP, GUESTS_GROUP].includes(facts.gid);
 }
 
 function keyOf({ facts }: HeldFile): string {

@@ -4,7 +4,6 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import { v1Routes } from "@gpve/contracts/v1/routes.ts";
-import { bodyTerms } from "../http/read-body.ts";
 import { readQuery, RouteTable } from "./match-route.ts";
 import { readJson } from "./read-json.ts";
 
@@ -65,7 +64,7 @@ describe("queries and bodies", () => {
           headers: { "content-length": String(bytes.length) },
         });
         try {
-          await readJson(req as unknown as IncomingMessage, bodyTerms(undefined, "::1"));
+          await readJson(req as unknown as IncomingMessage);
         } catch (err) {
           expect(isAppError(err, "request.invalid")).toBe(true);
         }
@@ -77,7 +76,7 @@ describe("queries and bodies", () => {
     const req = Object.assign(new Readable({ read: () => undefined }), {
       headers: { "content-length": "10" },
     });
-    const reading = readJson(req as unknown as IncomingMessage, bodyTerms(undefined, "::1"));
+    const reading = readJson(req as unknown as IncomingMessage);
     req.destroy();
     await expect(reading).rejects.toMatchObject({ code: "operation.cancelled" });
   });

@@ -11,7 +11,7 @@ import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { background } from "@gpve/kit/background.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
 import { markKnown } from "../../listener/known-peers.ts";
-import { clientAddressOf, type IsProxy } from "../../listener/trusted-proxies.ts";
+import { plainAddress } from "../../listener/trusted-proxies.ts";
 import { toFailure } from "../pve/failure.ts";
 import { splitApiPath } from "../pve/path.ts";
 import type { Authenticated } from "../../../application/access/authenticator.ts";
@@ -27,8 +27,6 @@ export interface ConsoleUpgradeDeps extends Pick<
   "authenticate" | "decide" | "accessOf" | "calls" | "localNode" | "log" | "newRequestId"
 > {
   readonly tickets: ConsoleTickets;
-  /** Whose X-Forwarded-For is honoured. */
-  readonly isProxy: IsProxy;
 }
 
 interface Request {
@@ -92,7 +90,7 @@ export function createConsoleUpgrade(
           actor: auth.actor,
           access: deps.accessOf(auth.actor),
           requestId: deps.newRequestId(),
-          clientAddress: clientAddressOf(req, deps.isProxy),
+          clientAddress: plainAddress(req.socket.remoteAddress ?? ""),
           signal: abort.signal,
         };
         const input = whenThere(client.promise);
@@ -185,7 +183,7 @@ async function check(
     cookieTicket: cookieTicket(req.headers.cookie),
     authorization: req.headers.authorization,
     csrfToken: undefined,
-    clientAddress: clientAddressOf(req, deps.isProxy),
+    clientAddress: plainAddress(req.socket.remoteAddress ?? ""),
   });
   markKnown(req.socket);
   const { params } = collectParams(call.query, Buffer.alloc(0), "form");
