@@ -1,5 +1,6 @@
 // What a running guest's processes have of the host: network namespace, limits. Looked at from outside, by their pids.
 import { existsSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { connect, createServer, type AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { apiOf, loginHeaders, startGpve, type Api, type Gpve } from "../support/gpve.ts";
@@ -7,6 +8,7 @@ import { uploadImage } from "../support/images.ts";
 import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { waitTask } from "../support/tasks.ts";
 import { ownTable } from "../support/nft-owner.ts";
+import { outsideHost } from "../support/outside-host.ts";
 import { testBridge, type TestBridge } from "../support/test-bridge.ts";
 import { processesOf } from "./guests/guest-world.ts";
 
@@ -73,6 +75,34 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     const links = (await linksOf(pid)).filter(({ flags }) => flags.includes("UP"));
     expect(links).toEqual([]);
     expect((await linksOf(pid)).map(({ ifname }) => ifname)).toContain("lo");
+  };
+
+  /** Other machines are reached, and nothing of this one; from here the guest's SSH is. */
+  const expectOnlyOutward = async (path: string, sshPort: number): Promise<void> => {
+    const outside = await outsideHost("said outside");
+    const service = createServer((socket) => socket.end("said here"));
+    await new Promise<void>((resolve) => service.listen(0, "0.0.0.0", resolve));
+    const { port } = service.address() as AddressInfo;
+    try {
+      const ask = (address: string, at: number): Promise<string> =>
+        runByAgent(api, path, "/bin/sh", "-c", `nc -w 4 ${address} ${at} </dev/null; echo ended`);
+      expect(await ask(outside.address, outside.port)).toContain("said outside");
+      expect(await ask("10.0.2.2", port)).not.toContain("said here");
+      expect(await ask(outside.near, port)).not.toContain("said here");
+      const banner = new Promise<string>((resolve) => {
+        const socket = connect(sshPort, "127.0.0.1");
+        socket.once("data", (chunk: Buffer) => {
+          resolve(chunk.toString("utf8"));
+          socket.destroy();
+        });
+        socket.once("close", () => resolve("closed"));
+        socket.on("error", () => undefined);
+      });
+      expect(await banner).toContain("SSH-2.0");
+    } finally {
+      service.close();
+      await outside.remove();
+    }
   };
 
   beforeAll(async () => {
@@ -233,6 +263,7 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     expect(Number(port)).toBeGreaterThan(20_000);
     await untilAgentAnswers(api, vm(102));
     expect(await runByAgent(api, vm(102), "/bin/ip", "-4", "addr")).toContain("10.0.2.15");
+    await expectOnlyOutward(vm(102), Number(port));
     expect((await api("PUT", `${vm(102)}/config`, { net1: "virtio" })).status).toBe(200);
     expect(namespaceOf(helper("102-net1"))).toBe(own);
     await unplug(102, "net1");
@@ -243,5 +274,6 @@ describe.skipIf(missing.length > 0)("a running guest", () => {
     gpve = await gpve.restart();
     api = apiOf(gpve.credentials);
     await expect.poll(() => processesOf(`${gpve.data}/run/guests/102-net0`), { timeout: 20_000 }).toEqual([]);
+    await expect.poll(() => nft("list", "tables", "inet")).not.toContain(filterTable());
   });
 });

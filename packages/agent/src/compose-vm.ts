@@ -46,7 +46,6 @@ import { CloudinitVolumes } from "./infrastructure/cloudinit/cloudinit-volume.ts
 import { requireSnippet } from "./application/guest/snippet-volume.ts";
 import { readSnippet } from "./infrastructure/cloudinit/snippets.ts";
 import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
-import { keepGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
 import { hasUserNamespaces } from "./infrastructure/guest-process/confinement.ts";
@@ -63,7 +62,7 @@ import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
 import { findSupervisor, type SupervisorParts } from "./compose-supervisor.ts";
-import { adoptFilters } from "./compose-vm-network.ts";
+import { adoptFilters, dropFilters, keepFilters } from "./compose-vm-network.ts";
 import { composeGuestWatch } from "./compose-guest-watch.ts";
 import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/guest/console-extensions.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm/vm-agent-handlers.ts";
@@ -256,7 +255,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     // Its end is told: the next agent must not find it again.
     background(log, "clearing up after a guest", forgetEnded(processes, id));
     background(log, "clearing up after network cards", network.sweep());
-    background(log, "removing filters of network cards", network.unfilter(Number(id)));
+    background(log, "removing filters of network cards", dropFilters(network, id));
   });
   return {
     handlers: {
@@ -326,7 +325,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       if (running.length > 0) log.info({ guests: running.length }, "adopted running guests");
     },
     keepStatistics: async (signal) => {
-      await Promise.all([watch.run(signal), keepGuestNetwork(network.macFilter, { clock, log }, signal)]);
+      await Promise.all([watch.run(signal), keepFilters(network, { clock, log }, signal)]);
     },
     async startAfterBoot() {
       if (!bootedSince(data.file("agent", "boot-id"), parts.facts().bootId)) return;

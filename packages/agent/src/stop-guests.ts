@@ -9,6 +9,7 @@ import type { Logger } from "@gpve/kit/logger.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { removeMacFilter } from "./infrastructure/net/mac-filter.ts";
+import { removeHostWall } from "./infrastructure/net/host-wall.ts";
 import { natTableName } from "./infrastructure/net/nat-table.ts";
 import { guestNetwork } from "./infrastructure/net/guest-network.ts";
 
@@ -55,9 +56,11 @@ export async function stopGuests(
       guests.sweep();
       if (guests.confinement.level === "full") {
         await guestNetwork(data, { clock }).teardown();
-        await removeMacFilter({ exec, table: natTableName(data.instanceId) }).catch((err: unknown) =>
-          ignore(err, "without nftables there is no filter"),
-        );
+        const table = natTableName(data.instanceId);
+        for (const remove of [removeMacFilter, removeHostWall])
+          await remove({ exec, table }).catch((err: unknown) =>
+            ignore(err, "without nftables there is no filter"),
+          );
       }
     }
     return {

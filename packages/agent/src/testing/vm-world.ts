@@ -82,6 +82,8 @@ export class VmWorld extends StorageWorld {
         isPortFree: async () => true,
         filter: async () => undefined,
         unfilter: async () => undefined,
+        wallOff: async () => undefined,
+        unwall: async () => undefined,
         filterRemarks: () => [],
         bridge: async (_key, net) => ({ device: net.bridge ?? "", mtu: 1500 }),
         newTap: (vmid, key) => `tap${vmid}i${key.slice(3)}`,

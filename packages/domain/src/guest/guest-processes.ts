@@ -91,6 +91,8 @@ export interface GuestStart {
    * are handed over, sockets are files.
    */
   readonly hostNetwork?: boolean;
+  /** With the host's network: it is one of the users that reach other machines and not this one. */
+  readonly outwardOnly?: boolean;
   readonly needsKvm?: boolean;
   /**
    * It keeps root's rights and gets an empty /proc to mount its own on: for programs of ours that act for many users

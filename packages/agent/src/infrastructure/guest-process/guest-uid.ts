@@ -4,13 +4,61 @@
 // loses nothing.
 import { createHash } from "node:crypto";
 
-export const FIRST_GUEST_UID = 0x4000_0000;
-const RANGE = 0x4000_0000;
+export interface UidRange {
+  readonly first: number;
+  readonly last: number;
+}
 
-export function guestUid(instanceId: string, id: string, taken: ReadonlySet<number> = new Set()): number {
-  const start = createHash("sha256").update(`${instanceId}/${id}`).digest().readUInt32BE(0) % RANGE;
+export const FIRST_GUEST_UID = 0x4000_0000;
+const GUEST_UIDS: UidRange = { first: FIRST_GUEST_UID, last: 0x7fff_ffff };
+/** Of processes that may reach other machines and not this one: the kernel tells them by it. */
+export const USER_NETWORK_UIDS: UidRange = { first: 0x3800_0000, last: 0x3bff_ffff };
+
+export function isUserNetworkUid(uid: number): boolean {
+  return uid >= USER_NETWORK_UIDS.first && uid <= USER_NETWORK_UIDS.last;
+}
+
+export function guestUid(
+  instanceId: string,
+  id: string,
+  taken: ReadonlySet<number> = new Set(),
+  { first, last }: UidRange = GUEST_UIDS,
+): number {
+  const range = last - first + 1;
+  const start = createHash("sha256").update(`${instanceId}/${id}`).digest().readUInt32BE(0) % range;
   for (let step = 0; ; step++) {
-    const uid = FIRST_GUEST_UID + ((start + step) % RANGE);
+    const uid = first + ((start + step) % range);
     if (!taken.has(uid)) return uid;
+  }
+}
+
+/** Who has which, while he runs. */
+export class GuestUids {
+  readonly #instanceId: string;
+  readonly #uids = new Map<string, number>();
+
+  constructor(instanceId: string) {
+    this.#instanceId = instanceId;
+  }
+
+  get(id: string): number | undefined {
+    return this.#uids.get(id);
+  }
+
+  take(id: string, isOutwardOnly: boolean): number {
+    this.#uids.delete(id);
+    const range = isOutwardOnly ? USER_NETWORK_UIDS : GUEST_UIDS;
+    const uid = guestUid(this.#instanceId, id, new Set(this.#uids.values()), range);
+    this.#uids.set(id, uid);
+    return uid;
+  }
+
+  /** It runs already. */
+  note(id: string, uid: number): void {
+    this.#uids.set(id, uid);
+  }
+
+  free(id: string): void {
+    this.#uids.delete(id);
   }
 }

@@ -27,7 +27,7 @@ import { QmpClient } from "../qmp/qmp-client.ts";
 import { renderSpec } from "../supervisor/spec-file.ts";
 import { isRunning, recordOf } from "./exit-watch.ts";
 import { type GuestCard, GuestFolder, type GuestState } from "./guest-folder.ts";
-import { guestUid } from "./guest-uid.ts";
+import { GuestUids } from "./guest-uid.ts";
 import { prepareFile } from "./guest-view.ts";
 import { giveBack, lendFile } from "./lent-files.ts";
 import { confinementOf } from "./confinement.ts";
@@ -66,12 +66,13 @@ export class SupervisedGuests implements GuestProcesses {
   readonly #said = new Map<string, string>();
   /** Ends of removals under way; a start waits for them. */
   readonly #forgetting = new Map<string, Promise<void>>();
-  readonly #uids = new Map<string, number>();
+  readonly #uids: GuestUids;
   readonly #exitListeners = new Set<(ended: EndedGuest) => void>();
 
   constructor(options: SupervisedGuestsOptions) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
+    this.#uids = new GuestUids(options.instanceId);
     this.#guestsFolder = resolve(options.dataFolder, "run", "guests");
     const isRoot = options.isRoot ?? process.getuid?.() === 0;
     this.confinement = confinementOf(isRoot, options.userNamespaces ?? false);
@@ -186,7 +187,7 @@ export class SupervisedGuests implements GuestProcesses {
     // First, and so also when its cgroup does not go.
     await giveBack(folder, folder.readCard()?.uid ?? this.#uids.get(id));
     await this.#cgroups?.remove(id);
-    this.#uids.delete(id);
+    this.#uids.free(id);
     folder.remove();
   }
 
@@ -202,7 +203,12 @@ export class SupervisedGuests implements GuestProcesses {
 
   async #start(start: GuestStart, folder: GuestFolder, options: CallOptions): Promise<SupervisedGuest> {
     const cgroups = this.#cgroups;
-    const uid = cgroups === undefined ? undefined : start.asRoot === true ? 0 : this.#uidOf(start.id);
+    const uid =
+      cgroups === undefined
+        ? undefined
+        : start.asRoot === true
+          ? 0
+          : this.#uids.take(start.id, start.outwardOnly === true);
     folder.create();
     for (const file of start.ioFiles ?? []) {
       const target = join(folder.io, basename(file.name));
@@ -352,7 +358,7 @@ export class SupervisedGuests implements GuestProcesses {
       await this.forget(card.id);
       return undefined;
     }
-    if (card.uid !== undefined) this.#uids.set(card.id, card.uid);
+    if (card.uid !== undefined) this.#uids.note(card.id, card.uid);
     const found = isRunning(state) ? await this.#adoptRunning(folder, card, state) : undefined;
     if (found !== undefined) return found;
     for (let attempt = 0; attempt < 20; attempt++) {
@@ -386,12 +392,5 @@ export class SupervisedGuests implements GuestProcesses {
       for (const listener of this.#exitListeners) listener({ id, label, note, exit });
     });
     return guest;
-  }
-
-  #uidOf(id: string): number {
-    const taken = new Set([...this.#uids].filter(([other]) => other !== id).map(([, uid]) => uid));
-    const uid = guestUid(this.#options.instanceId, id, taken);
-    this.#uids.set(id, uid);
-    return uid;
   }
 }

@@ -4,10 +4,13 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
+import { readTextFile } from "@gpve/kit/atomic-file.ts";
+import { parseResolvConf } from "../host/resolv-conf.ts";
 import type { HostBridge, KeyedNet, VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
 import { listInterfaces } from "./interfaces.ts";
 import { kernelBridge } from "./nat-network.ts";
+import { HostWall } from "./host-wall.ts";
 import { MacFilter } from "./mac-filter.ts";
 import { natTableName } from "./nat-table.ts";
 import { limitRate, type RateTools, sweepLimits } from "./rate-limit.ts";
@@ -26,6 +29,8 @@ export interface VmBridgesOptions {
 export class VmBridges implements VmNetwork {
   readonly tapsMissing = whyNoTaps(process.getuid?.() === 0, existsSync);
   readonly macFilter: MacFilter;
+  /** undefined = without root there is nothing to build it with. */
+  readonly hostWall: HostWall | undefined;
   readonly #options: VmBridgesOptions;
   readonly #exists: (name: string) => boolean;
   /** Unknown at first: an agent before this one may have made some. */
@@ -33,7 +38,10 @@ export class VmBridges implements VmNetwork {
 
   constructor(options: VmBridgesOptions) {
     this.#options = options;
-    this.macFilter = new MacFilter({ exec: options.exec, table: natTableName(options.instanceId) });
+    const table = natTableName(options.instanceId);
+    this.macFilter = new MacFilter({ exec: options.exec, table });
+    this.hostWall =
+      process.getuid?.() === 0 ? new HostWall({ exec: options.exec, table, nameServers }) : undefined;
     this.#exists = options.exists ?? ((name) => existsSync(`/sys/class/net/${name}`));
   }
 
@@ -107,6 +115,14 @@ export class VmBridges implements VmNetwork {
     await this.macFilter.remove((card) => card.vmid === vmid && (tap === undefined || card.tap === tap));
   }
 
+  async wallOff(id: string): Promise<void> {
+    await this.hostWall?.add(id);
+  }
+
+  async unwall(id: string): Promise<void> {
+    await this.hostWall?.remove(id);
+  }
+
   filterRemarks(vmid: number, nets: readonly KeyedNet[]): string[] {
     return nets.flatMap(({ key, net }) => {
       if (net.firewall !== true || net.bridge === undefined || this.tapsMissing !== undefined) return [];
@@ -150,4 +166,9 @@ export class VmBridges implements VmNetwork {
   #tap(vmid: number, key: string, taken: (name: string) => boolean): string {
     return tapName(vmid, Number(key.slice("net".length)), { id: this.#options.instanceId, taken });
   }
+}
+
+function nameServers(): string[] {
+  const { dns1, dns2, dns3 } = parseResolvConf(readTextFile("/etc/resolv.conf") ?? "");
+  return [dns1, dns2, dns3].filter((server) => server !== undefined);
 }

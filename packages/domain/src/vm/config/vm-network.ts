@@ -36,6 +36,13 @@ export interface VmNetwork {
   filter(vmid: number, tap: string, net: NetDevice): Promise<string | undefined>;
   /** One card has gone, or all of a guest. */
   unfilter(vmid: number, tap?: string): Promise<void>;
+  /**
+   * Keeps a user-mode network, by the id of its process, from what listens on this machine. Before it starts; rejects where
+   * that cannot be had, and then it must not start.
+   */
+  wallOff(id: string): Promise<void>;
+  /** It has ended. */
+  unwall(id: string): Promise<void>;
   /** How the cards of a running guest are filtered, in words. */
   filterRemarks(vmid: number, nets: readonly KeyedNet[]): string[];
 }

@@ -3,9 +3,16 @@
 // the way out; from the host its SSH port is reached at a port of 127.0.0.1.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { USER_NETWORK_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
-import type { GuestFile, GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type {
+  GuestFile,
+  GuestProcess,
+  GuestProcesses,
+  GuestStart,
+} from "@gpve/domain/guest/guest-processes.ts";
 import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import type { CallOptions } from "@gpve/domain/vm/qmp/qmp.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import { listNets, readNet, type VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
 import { escapeComma } from "@gpve/domain/vm/argv/text/option-text.ts";
 import type { QemuHost } from "@gpve/domain/vm/host/qemu-host.ts";
@@ -80,7 +87,8 @@ export async function startUserNetwork(
   const ports = isFirst ? await freePorts(host, vmid) : [undefined];
   for (const [index, sshPort] of ports.entries()) {
     const note: UserNetworkNote = { vmid, key, ...(sshPort === undefined ? {} : { sshPort }) };
-    const process = await host.processes.start(
+    const process = await startWalledOff(
+      host,
       {
         id: userNetworkId(vmid, key),
         label: `user-mode network of VM ${vmid} ${key}`,
@@ -89,6 +97,7 @@ export async function startUserNetwork(
         monitors: false,
         bounds: USER_NETWORK_BOUNDS,
         hostNetwork: true,
+        outwardOnly: true,
         files: host.files.exists(NAME_SERVERS) ? [{ path: NAME_SERVERS, access: "ro", owned: false }] : [],
         note,
       },
@@ -105,6 +114,23 @@ export async function startUserNetwork(
   throw new AppError("capacity.exceeded", `no free port of 127.0.0.1 for the SSH of VM ${vmid}`, {
     pveStatus: 500,
   });
+}
+
+/** From its first packet on it reaches nothing of this machine. */
+async function startWalledOff(
+  host: UserNetworkPorts,
+  start: GuestStart,
+  options: CallOptions,
+): Promise<GuestProcess> {
+  await host.network.wallOff(start.id);
+  try {
+    return await host.processes.start(start, options);
+  } catch (err) {
+    await host.network
+      .unwall(start.id)
+      .catch((failed: unknown) => ignore(failed, "why it did not start is what counts"));
+    throw err;
+  }
 }
 
 export async function stopUserNetwork(host: UserNetworkPorts, vmid: number, key: string): Promise<void> {

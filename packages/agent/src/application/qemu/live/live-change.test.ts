@@ -75,6 +75,8 @@ function world(script: Script = {}) {
         calls.push(`filter ${tap}`);
         return "filtered";
       },
+      wallOff: async () => undefined,
+      unwall: async () => undefined,
       unfilter: async (_vmid: number, tap: string) => void calls.push(`unfilter ${tap}`),
       bridge: async (_key: string, net: { bridge?: string }) => ({
         device: `${net.bridge ?? ""}k`,
