@@ -1,5 +1,6 @@
 // Consoles of a real guest through the API of a real `gpve up`: websocket, ticket, VNC, serial line, keys, monitor.
 import { existsSync, openSync, writeSync, closeSync, readFileSync } from "node:fs";
+import { connect } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
@@ -98,6 +99,22 @@ describe.skipIf(!hasQemu)("a running VM", () => {
     socket.close();
     expect(await waitTask(api, proxy.upid)).toMatchObject({ exitstatus: "OK", type: "vncproxy" });
     expect(await refusal(open(proxy))).toBe(`500 no console waits on port ${proxy.port}`);
+  });
+
+  test("shows it over a websocket without being told so, and on no open port", async () => {
+    const proxy = (await api("POST", `${vm}/vncproxy`, { websocket: 0 })).data as Proxy;
+    // PVE listens here for everybody, without TLS.
+    const plain = new Promise((resolve) => {
+      connect(proxy.port, "127.0.0.1")
+        .once("connect", () => resolve("open"))
+        .once("error", (err: NodeJS.ErrnoException) => resolve(err.code));
+    });
+    expect(await plain).toBe("ECONNREFUSED");
+    const socket = open(proxy);
+    const seen = collect(socket);
+    await expect.poll(seen.text, { timeout: 10_000 }).toBe("RFB 003.008\n");
+    socket.close();
+    expect(await waitTask(api, proxy.upid)).toMatchObject({ exitstatus: "OK" });
   });
 
   test("refuses tickets of others, other ports and other VMs", async () => {

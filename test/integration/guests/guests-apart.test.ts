@@ -26,7 +26,7 @@ describe.skipIf(missing !== undefined)("a guest that was taken over", () => {
           id,
           label: id,
           program: "/usr/bin/sleep",
-          args: ["600"],
+          args: ["555"],
           monitors: false,
           files: [],
           hostNetwork: id === "100-net0",

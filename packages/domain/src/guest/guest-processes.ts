@@ -26,7 +26,7 @@ export interface GuestTap {
 }
 
 export interface GuestLimits {
-  /** As PVE's cpuunits: cpu.shares (cgroup v1) or cpu.weight (v2). */
+  /** As PVE's cpuunits: cpu.shares (cgroup v1) or cpu.weight (v2); 0 = what everybody has. */
   readonly cpuUnits?: number;
   /** In CPUs; 0 = no limit. */
   readonly cpuLimit?: number;

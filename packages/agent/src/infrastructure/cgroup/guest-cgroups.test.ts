@@ -68,7 +68,8 @@ describe("a guest's cgroup", () => {
     expect(read("memory.swap.max")).toBe("1000");
     expect(read("io.weight")).toBe("50");
     expect(read("io.max")).toBe("8:0 rbps=5 wbps=max");
-    groups.apply("100", { cpuLimit: 0, memoryMaxBytes: 0 });
+    groups.apply("100", { cpuUnits: 0, cpuLimit: 0, memoryMaxBytes: 0 });
+    expect(read("cpu.weight")).toBe("100");
     expect(read("cpu.max")).toBe("max 100000");
     expect([read("memory.max"), read("memory.swap.max")]).toEqual(["max", "max"]);
     fill({ "pids.max": "max\n" });
@@ -107,7 +108,8 @@ describe("a guest's cgroup", () => {
     expect(read("cpu.cfs_quota_us")).toBe("200000");
     expect(read("blkio.bfq.weight")).toBe("100");
     expect(read("blkio.throttle.write_bps_device")).toBe("8:0 9");
-    groups.apply("100", { cpuLimit: 0, memoryMaxBytes: 0 });
+    groups.apply("100", { cpuUnits: 0, cpuLimit: 0, memoryMaxBytes: 0 });
+    expect(read("cpu.shares")).toBe("1024");
     expect(read("cpu.cfs_quota_us")).toBe("-1");
     expect(read("memory.limit_in_bytes")).toBe("-1");
     fill({

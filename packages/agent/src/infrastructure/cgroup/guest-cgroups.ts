@@ -45,7 +45,7 @@ export class GuestCgroups {
         id,
         two ? "cpu.weight" : "cpu.shares",
         "cpu",
-        String(two ? clamp(cpuUnits, 1, 10_000) : clamp(cpuUnits, 2, 262_144)),
+        String(two ? clamp(cpuUnits || 100, 1, 10_000) : clamp(cpuUnits || 1_024, 2, 262_144)),
       );
     if (cpuLimit !== undefined) {
       const quota = cpuLimit === 0 ? undefined : Math.max(1_000, Math.round(cpuLimit * CPU_PERIOD_US));

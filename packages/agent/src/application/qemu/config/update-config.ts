@@ -121,7 +121,8 @@ async function applyToRunning(
     }
   }
   if ([...removed, ...set].some((key) => key === "cpuunits" || key === "cpulimit"))
-    process.setLimits(limitsOf(host.configs.get(vmid).values));
+    // What was removed is as if it had never been set.
+    process.setLimits({ cpuUnits: 0, cpuLimit: 0, ...limitsOf(host.configs.get(vmid).values) });
   return problems;
 }
 

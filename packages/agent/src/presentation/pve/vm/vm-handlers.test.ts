@@ -372,7 +372,12 @@ describe("a VM", () => {
       values: { cores: "2", description: "d" },
       pending: { cores: "4" },
     });
-    expect(node.guests.get("100")?.limits).toEqual({ cpuUnits: 5 });
+    expect(node.guests.get("100")?.limits).toEqual({ cpuUnits: 5, cpuLimit: 0 });
+    await put({ cpulimit: 1.5 });
+    expect(node.guests.get("100")?.limits).toEqual({ cpuUnits: 5, cpuLimit: 1.5 });
+    // Removed limits hold no longer.
+    await put({ delete: "cpulimit,cpuunits" });
+    expect(node.guests.get("100")?.limits).toEqual({ cpuUnits: 0, cpuLimit: 0 });
     expect(await exit(`POST ${VM}/config`, { vmid: 100, name: "new" }, "root")).toBe("OK");
     const stale = { name: "x", digest: "0".repeat(40) };
     await expect(put(stale)).rejects.toThrow("checksum mismatch");
