@@ -297,3 +297,91 @@ describe("/api/v1 of a running gpve", () => {
     expect.unreachable("no event was recorded");
   });
 });
+
+describe("permissions below /, asked of both faces", () => {
+  const role = { roleid: "Worker", privs: "VM.Audit VM.Config.Options VM.PowerMgmt" };
+  /** Path, role, propagate; then what the subject may of VMs 100 and 101: see, change. */
+  const subjects: readonly (readonly [string, readonly (readonly [string, string, 0 | 1])[], string])[] = [
+    ["none", [], "-- --"],
+    ["one", [["/vms/100", "Worker", 1]], "sc --"],
+    ["flat", [["/vms", "Worker", 0]], "-- --"],
+    ["all", [["/vms", "Worker", 1]], "sc sc"],
+    [
+      "but-one",
+      [
+        ["/vms", "Worker", 1],
+        ["/vms/100", "NoAccess", 1],
+      ],
+      "-- sc",
+    ],
+    [
+      "sees",
+      [
+        ["/", "PVEAuditor", 1],
+        ["/vms/101", "Worker", 0],
+      ],
+      "s- sc",
+    ],
+    ["pool", [["/pool/p", "Worker", 1]], "sc --"],
+    [
+      "pool-but-vm",
+      [
+        ["/pool/p", "Worker", 1],
+        ["/vms/100", "NoAccess", 0],
+      ],
+      "-- --",
+    ],
+    // Tokens have what they were given and their user has.
+    ["all!own", [["/vms/101", "Worker", 1]], "-- sc"],
+    ["one!more", [["/", "Administrator", 1]], "sc --"],
+    ["all!none", [], "-- --"],
+  ];
+
+  it("are the same on a running server, for users and tokens", { timeout: 120_000 }, async () => {
+    const admin = apiOf(gpve.credentials);
+    const done = async (...asked: Parameters<typeof admin>): Promise<Answer> => {
+      const answer = await admin(...asked);
+      expect(answer.status, `${asked[0]} ${asked[1]}: ${answer.reason}`).toBe(200);
+      return answer;
+    };
+    const [{ node }] = (await done("GET", "/nodes")).data as [{ node: string }];
+    for (const vmid of [100, 101]) await done("POST", `/nodes/${node}/qemu`, { vmid });
+    await done("POST", "/pools", { poolid: "p" });
+    await expect.poll(async () => (await admin("PUT", "/pools/p", { vms: 100 })).status).toBe(200);
+    await done("POST", "/access/roles", role);
+    const seen: string[] = [];
+    for (const [name, grants] of subjects) {
+      const [user, token] = name.split("!");
+      const userid = `${user}@pve`;
+      if (token === undefined) await done("POST", "/access/users", { userid, password: "a long password" });
+      const made = await done("POST", `/access/users/${userid}/token/${token ?? "itself"}`, {
+        privsep: token === undefined ? 0 : 1,
+      });
+      const id = token === undefined ? { users: userid } : { tokens: `${userid}!${token}` };
+      for (const [path, roles, propagate] of grants)
+        await done("PUT", "/access/acl", { path, roles, propagate, ...id });
+      const { value } = made.data as { value: string };
+      const auth = { Authorization: `PVEAPIToken=${userid}!${token ?? "itself"}=${value}` };
+      const api2 = apiOf(gpve.credentials, auth);
+      const both = async (vmid: number): Promise<string> => {
+        const path = `/nodes/${node}/qemu/${vmid}/config`;
+        const label = { metadata: { labels: { by: user } } };
+        const statuses = [
+          [
+            (await api2("GET", path)).status,
+            (await v1("GET", `/virtualmachines/${vmid}`, undefined, {}, auth)).status,
+          ],
+          [
+            (await api2("PUT", path, { description: name })).status,
+            (await v1("PATCH", `/virtualmachines/${vmid}`, label, {}, auth)).status,
+          ],
+        ] as const;
+        const word = ([pve, ours]: readonly [number, number], letter: string): string =>
+          pve === 200 && ours === 200 ? letter : pve === 403 && ours === 403 ? "-" : `[${pve}/${ours}]`;
+        return word(statuses[0], "s") + word(statuses[1], "c");
+      };
+      seen.push(`${name}: ${await both(100)} ${await both(101)}`);
+    }
+    expect(seen).toEqual(subjects.map(([name, , expected]) => `${name}: ${expected}`));
+  });
+});

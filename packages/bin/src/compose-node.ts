@@ -69,6 +69,8 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     spicePort: SPICE_PORT,
     nodeName: name,
     clusterName: undefined,
+    // One machine by itself; what stands behind proxies has a configuration file.
+    trustedProxies: [],
     names: certificateNames(name, listen.host),
     log: log.child({ component: "server" }),
     metrics,

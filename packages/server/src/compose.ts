@@ -85,7 +85,7 @@ export interface ServerSettings {
   /** undefined = one node, no cluster. */
   readonly clusterName: string | undefined;
   /** Proxies whose X-Forwarded-For is honoured. */
-  readonly trustedProxies?: readonly string[];
+  readonly trustedProxies: readonly string[];
   /** Names and addresses for the certificate. */
   readonly names: readonly string[];
   readonly log: Logger;
@@ -127,6 +127,7 @@ const ROTATE_CHECK_MS = 6 * 3600_000;
 
 export async function openServer(settings: ServerSettings): Promise<OpenServer> {
   const { data, store, log, metrics, nodeName } = settings;
+  const isProxy = trustedProxies(settings.trustedProxies);
   const clock = settings.clock ?? systemClock;
   const stop = new AbortController();
   const runExec = tracedExec(exec);
@@ -263,6 +264,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       const consoles = composeConsoles({
         ...shared,
         ...reach,
+        isProxy,
         decide: access.decide,
         caPem: () => pki.caPem,
         spiceProxy: () =>
@@ -323,7 +325,6 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         serverVersion: PRODUCT_VERSION,
         clusterName: settings.clusterName ?? nodeName,
       });
-      const isProxy = trustedProxies(settings.trustedProxies ?? []);
       listener = await listen({
         host: settings.host,
         port: settings.port,

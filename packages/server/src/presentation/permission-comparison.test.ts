@@ -7,11 +7,12 @@ import { fixedRoutes } from "@gpve/contracts/v1/routes.ts";
 import { PRIVILEGES } from "@gpve/domain/access/builtin-roles.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { vmKeySchemas } from "@gpve/domain/vm/config/keys.ts";
-import { equivalents, isRefused, type Request, type Scenario } from "../testing/permission-scenarios.ts";
+import { FaceComparison } from "../testing/face-comparison.ts";
+import { equivalents, type Scenario } from "../testing/permission-scenarios.ts";
 import { openTwoFaces, type TwoFaces } from "../testing/two-faces.ts";
 
 let faces: TwoFaces;
-let combinations = 0;
+let comparison: FaceComparison;
 const lacking = PRIVILEGES.map(
   (name) => [`no-${name}@pve`, PRIVILEGES.filter((each) => each !== name)] as const,
 );
@@ -22,9 +23,10 @@ const users: readonly (readonly [string, readonly string[]])[] = [
   ...lacking,
   ...having,
 ];
-
-/** PVE's words where it does not answer with 403. */
-const REFUSALS = /only root can set|missing privileges to access|requires 'Permissions.Modify' or superset/;
+const askers = users.map(([authid, privileges]) => ({
+  authid,
+  holds: (privilege: string) => privileges.includes(privilege),
+}));
 
 /** A valid value that VM 100 does not have; the others follow from the schema. */
 const SAMPLES: Readonly<Record<string, string>> = {
@@ -73,43 +75,15 @@ const SAMPLES: Readonly<Record<string, string>> = {
 
 beforeAll(async () => {
   faces = await openTwoFaces();
+  comparison = new FaceComparison(faces);
   for (const [name, privileges] of users) await faces.addUser(name, privileges);
 });
 afterAll(async () => {
   await faces.close();
   process.stdout.write(
-    `permission comparison: ${combinations} combinations of operation and user, on both faces\n`,
+    `permission comparison: ${comparison.combinations} combinations of operation and user, on both faces\n`,
   );
 });
-
-async function refused(as: string, request: Request): Promise<boolean> {
-  const answer = await faces.ask(as, request.method, request.path, request.body);
-  let no = isRefused(request, answer) || REFUSALS.test(answer.text);
-  if (!no && (answer.status === 500 || answer.status === 501))
-    throw new Error(`${as} ${request.method} ${request.path}: ${answer.text}`);
-  if (request.path === "/api/v1/plan") no ||= answer.text.includes('"access.denied"');
-  if (request.path === "/api/v1/apply" && answer.status === 202) {
-    const { task } = JSON.parse(answer.text) as { task: string };
-    no = /permission/i.test(await faces.ended(task));
-  }
-  if (request.method !== "GET" && !no) await faces.reset();
-  return no;
-}
-
-/** Empty = both say the same. */
-async function differences(scenario: Scenario, who = users): Promise<string[]> {
-  const found: string[] = [];
-  for (const [name, privileges] of who) {
-    combinations += 1;
-    const byV1 = await refused(name, scenario.v1);
-    let byApi2 = false;
-    for (const request of scenario.api2) byApi2 ||= await refused(name, request);
-    if (byApi2 && !byV1) found.push(`${name}: only /api2 refuses`);
-    const excused = (scenario.v1Needs ?? []).some((each) => !privileges.includes(each));
-    if (byV1 && !byApi2 && !excused) found.push(`${name}: only /api/v1 refuses`);
-  }
-  return found;
-}
 
 const operations = [
   ...v1Kinds.flatMap((kind) => verbsOf(kind).map((verb) => `${kind.kind} ${verb}`)),
@@ -131,9 +105,9 @@ describe("/api/v1 refuses what /api2 refuses", () => {
 
   test.each(compared)("%s", async (_name, scenario) => {
     // A comparison of two refusals shows nothing: somebody must get through, and somebody must not.
-    expect(await refused("every@pve", scenario.v1)).toBe(false);
-    for (const request of scenario.api2) expect(await refused("every@pve", request)).toBe(false);
-    expect(await differences(scenario)).toEqual([]);
+    expect(await comparison.refused("every@pve", scenario.v1)).toBe(false);
+    for (const request of scenario.api2) expect(await comparison.refused("every@pve", request)).toBe(false);
+    expect(await comparison.differences(scenario, askers)).toEqual([]);
   });
 
   const settable = methodByKey("PUT /nodes/{node}/qemu/{vmid}/config")?.parameters ?? {};
@@ -160,9 +134,9 @@ describe("/api/v1 refuses what /api2 refuses", () => {
       await faces.reset();
     }
     expect(
-      await differences(
+      await comparison.differences(
         scenario,
-        users.filter(([name]) => about.test(name)),
+        askers.filter(({ authid }) => about.test(authid)),
       ),
     ).toEqual([]);
   });

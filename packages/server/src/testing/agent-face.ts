@@ -76,6 +76,7 @@ export async function startAgentFace(options: AgentFaceOptions): Promise<AgentFa
     port: 0,
     certificate: { cert: tls.certPem, key: tls.keyPem },
     onRequest: (_req, res) => res.end("hello"),
+    isProxy: () => false,
     onUpgrade: (_req, socket) => socket.destroy(),
     ...face.options,
   });

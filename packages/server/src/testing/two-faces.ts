@@ -10,6 +10,7 @@ import { createVmExtensions } from "@gpve/agent/presentation/pve/vm/vm-create.ts
 import { createVmHandlers } from "@gpve/agent/presentation/pve/vm/vm-handlers.ts";
 import { VmWorld } from "@gpve/agent/testing/vm-world.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { PRIVILEGES } from "@gpve/domain/access/builtin-roles.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeReport } from "@gpve/domain/node/runtime.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
@@ -20,7 +21,15 @@ import { taskRecordId } from "@gpve/domain/task/task-record.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
-import { aclDef, aclId, groupsDef, poolsDef, rolesDef, usersDef } from "../application/access/collections.ts";
+import {
+  aclDef,
+  aclId,
+  groupsDef,
+  poolsDef,
+  rolesDef,
+  tokensDef,
+  usersDef,
+} from "../application/access/collections.ts";
 import { ownedStore } from "../application/fresh-reads.ts";
 import { MemoryNodeBoard } from "../application/node/board.ts";
 import { NodeCalls } from "../application/node/call-agent.ts";
@@ -58,6 +67,9 @@ const CONF = [
   "",
 ].join("\n");
 
+/** A role with every privilege there is. */
+export const EVERYTHING = "everything";
+
 export interface Answer {
   readonly status: number;
   readonly text: string;
@@ -71,7 +83,25 @@ export interface TwoFaces {
   /** Puts everything back that requests may have changed. */
   reset(): Promise<void>;
   addUser(userid: string, privileges: readonly string[]): Promise<void>;
+  /** A user with permissions where they are given, or a token with ones of its own. */
+  addSubject(subject: TestSubject): Promise<void>;
+  holds(authid: string, path: string, privilege: string): boolean;
   close(): Promise<void>;
+}
+
+export interface Grant {
+  readonly path: string;
+  readonly role: string;
+  readonly propagate: boolean;
+  /** To a group that the user is in, instead of the user. */
+  readonly group?: string;
+}
+
+export interface TestSubject {
+  /** "joe@pve", or "joe@pve!ci" of a user that is there. */
+  readonly authid: string;
+  readonly grants: readonly Grant[];
+  readonly privsep?: boolean;
 }
 
 class Node extends VmWorld {
@@ -189,6 +219,8 @@ export async function openTwoFaces(): Promise<TwoFaces> {
         const entry = { path: "/", type: "user", ugid: userid, roleid, propagate: true } as const;
         tx.put(aclDef, aclId(entry), entry);
       }),
+    addSubject: (subject) => records.transact((tx) => putSubject(tx, subject)),
+    holds: (authid, path, privilege) => access.accessOf(actorOf(authid)).has(path, [privilege]),
     close: async () => {
       stop.abort(new Error("the test ends"));
       v1.close();
@@ -200,6 +232,22 @@ export async function openTwoFaces(): Promise<TwoFaces> {
       await fix[Symbol.asyncDispose]();
     },
   };
+}
+
+function putSubject(tx: Tx, { authid, grants, privsep }: TestSubject): void {
+  const [userid = "", tokenid] = authid.split("!");
+  const groups = [...new Set(grants.flatMap(({ group }) => group ?? []))];
+  if (tokenid === undefined) tx.put(usersDef, userid, { userid, enable: true, expire: 0, groups });
+  else tx.put(tokensDef, authid, { userid, tokenid, privsep: privsep ?? true, expire: 0 });
+  for (const groupid of groups) tx.put(groupsDef, groupid, { groupid });
+  tx.put(rolesDef, EVERYTHING, { roleid: EVERYTHING, privileges: [...PRIVILEGES].toSorted() });
+  for (const { path, role, propagate, group } of grants) {
+    const own = tokenid === undefined ? ("user" as const) : ("token" as const);
+    const subject =
+      group === undefined ? { type: own, ugid: authid } : { type: "group" as const, ugid: group };
+    const entry = { path, ...subject, roleid: role, propagate };
+    tx.put(aclDef, aclId(entry), entry);
+  }
 }
 
 /** A watch shows everything first, then says so. */
@@ -239,6 +287,7 @@ function putEverything(outer: Tx): void {
   tx.put(nodeRecords, "n1", { ...node, labels: {}, taints: [] });
   tx.put(poolsDef, "t1", { poolid: "t1", vms: [], storage: [] });
   tx.delete(poolsDef, "t2");
+  tx.put(poolsDef, "p1", { poolid: "p1", vms: [100], storage: ["local"] });
   tx.put(groupsDef, "g1", { groupid: "g1" });
   tx.put(usersDef, "u1@pve", { userid: "u1@pve", enable: true, expire: 0, groups: ["g1"] });
   tx.delete(usersDef, "u2@pve");

@@ -5,6 +5,8 @@ import type { AddressInfo } from "node:net";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { AgentService } from "@gpve/contracts/gen/proto/gpve/agent/v1/agent_pb.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { Strangers, type StrangerLimits } from "@gpve/kit/net/strangers.ts";
 import { SERVER_ROLE, readCertificate } from "@gpve/kit/pki/x509.ts";
 import { createAgentService, type AgentServiceDeps } from "./agent-service.ts";
 
@@ -21,8 +23,21 @@ export interface AgentListener {
   close(): Promise<void>;
 }
 
+/** Servers are few, and each has one connection or two. */
+export const STRANGER_LIMITS: StrangerLimits = {
+  perAddress: 32,
+  inAll: 256,
+  graceMs: 2_000,
+  handshakeMs: 15_000,
+};
+
 export async function listenForServers(
-  deps: AgentServiceDeps & { address: string; port: number; tls: ListenerTls },
+  deps: AgentServiceDeps & {
+    readonly address: string;
+    readonly port: number;
+    readonly tls: ListenerTls;
+    readonly strangers?: StrangerLimits;
+  },
 ): Promise<AgentListener> {
   const handle = connectNodeAdapter({
     grpc: true,
@@ -36,6 +51,12 @@ export async function listenForServers(
     requestCert: true,
     rejectUnauthorized: true,
     minVersion: "TLSv1.3",
+  });
+  // Whoever does not turn out to be a server in time goes, other nodes with good certificates too.
+  const strangers = new Strangers({ limits: deps.strangers ?? STRANGER_LIMITS, clock: systemClock });
+  server.on("connection", (socket) => strangers.admit(socket));
+  server.on("secureConnection", (socket) => {
+    if (isServer(socket)) strangers.proven(socket);
   });
   server.on("request", (request, response) => {
     if (isServer(request.socket)) {
@@ -68,6 +89,7 @@ export async function listenForServers(
     port: (server.address() as AddressInfo).port,
     setTls: (tls) => server.setSecureContext(secure(tls)),
     close: async () => {
+      strangers.close();
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       for (const session of sessions) session.destroy();
       await closed;

@@ -29,8 +29,15 @@ test("the minute starts at the first failure", async () => {
   expect(limiter.isBlocked("joe@pve", "::1")).toBe(false);
   limiter.failed("joe@pve", "::1");
   expect(limiter.isBlocked("joe@pve", "::1")).toBe(true);
-  expect(limiter.isBlocked("joe@pve", "::2")).toBe(false);
+  expect(limiter.isBlocked("joe@pve", "2001:db8::2")).toBe(false);
   expect(limiter.isBlocked("ann@pve", "::1")).toBe(false);
   await clock.advance(1_000);
   expect(limiter.isBlocked("joe@pve", "::1")).toBe(false);
+});
+
+test("the addresses of one IPv6 network guess together", () => {
+  const limiter = new LoginLimiter(new FakeClock());
+  for (let i = 0; i < 10; i++) limiter.failed("joe@pve", `2001:db8:0:1::${i}`);
+  expect(limiter.isBlocked("joe@pve", "2001:db8:0:1:ffff::1")).toBe(true);
+  expect(limiter.isBlocked("joe@pve", "2001:db8:0:2::1")).toBe(false);
 });

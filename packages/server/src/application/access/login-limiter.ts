@@ -2,6 +2,7 @@
 // until the minute is over. Other addresses are never affected, so nobody can lock a user out.
 import type { Clock } from "@gpve/kit/clock.ts";
 import { KeyedQueue } from "@gpve/kit/keyed-queue.ts";
+import { clientNetwork } from "@gpve/kit/net/client-network.ts";
 
 export const MAX_FAILURES = 10;
 export const WINDOW_MS = 60_000;
@@ -69,5 +70,5 @@ export class LoginLimiter {
 
 /** Names come from strangers: a NUL cannot be in an address, and long ones are cut. */
 function keyOf(user: string, address: string): string {
-  return `${address}\0${user.slice(0, 128)}`;
+  return `${clientNetwork(address)}\0${user.slice(0, 128)}`;
 }

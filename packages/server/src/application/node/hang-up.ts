@@ -5,24 +5,30 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Collection } from "@gpve/store/records/port.ts";
 
 /** After a renewal, calls on the connection with the old certificate may finish. */
-const RENEWED_GRACE_MS = 10_000;
+export const RENEWED_GRACE_MS = 10_000;
 
 export function hangUpOnRemoved(
   nodes: Pick<Collection<NodeRecord>, "onChange">,
   listener: { dropStrangers(): void },
   clock: Clock,
 ): () => void {
-  let cancel = (): void => undefined;
-  const stop = nodes.onChange((_node, entry) => {
+  /** From a node's first change on, whatever changes after it: who goes on changing gains no time by it. */
+  const deadlines = new Map<string, () => void>();
+  const stop = nodes.onChange((node, entry) => {
     if (entry === undefined) {
       listener.dropStrangers();
       return;
     }
-    cancel();
-    cancel = clock.after(RENEWED_GRACE_MS, () => listener.dropStrangers());
+    if (deadlines.has(node)) return;
+    const end = (): void => {
+      deadlines.delete(node);
+      listener.dropStrangers();
+    };
+    deadlines.set(node, clock.after(RENEWED_GRACE_MS, end));
   });
   return () => {
     stop();
-    cancel();
+    for (const cancel of deadlines.values()) cancel();
+    deadlines.clear();
   };
 }

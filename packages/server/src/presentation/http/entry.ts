@@ -3,8 +3,9 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import { background } from "@gpve/kit/background.ts";
+import { clientNetwork, plainAddress } from "@gpve/kit/net/client-network.ts";
 import { withTraceparent } from "@gpve/kit/telemetry/traceparent.ts";
-import { clientAddressOf, plainAddress, type IsProxy } from "../listener/trusted-proxies.ts";
+import { clientAddressOf, type IsProxy } from "../listener/trusted-proxies.ts";
 import type { PveApi } from "./pve/pve-api.ts";
 import { respond } from "./respond.ts";
 
@@ -39,16 +40,17 @@ export function createEntry(deps: EntryDeps): RequestListener {
     const clientAddress = clientAddressOf(req, deps.isProxy);
     res.on("error", () => req.socket.destroy());
     if (deps.isProxy(plainAddress(req.socket.remoteAddress ?? ""))) {
-      const count = (forwarded.get(clientAddress) ?? 0) + 1;
+      const client = clientNetwork(clientAddress);
+      const count = (forwarded.get(client) ?? 0) + 1;
       if (count > MAX_FORWARDED) {
         req.socket.destroy();
         return;
       }
-      forwarded.set(clientAddress, count);
+      forwarded.set(client, count);
       res.on("close", () => {
-        const left = (forwarded.get(clientAddress) ?? 1) - 1;
-        if (left === 0) forwarded.delete(clientAddress);
-        else forwarded.set(clientAddress, left);
+        const left = (forwarded.get(client) ?? 1) - 1;
+        if (left === 0) forwarded.delete(client);
+        else forwarded.set(client, left);
       });
     }
     const parent = req.headers["traceparent"];

@@ -6,7 +6,7 @@ import { Duplex } from "node:stream";
 import { connect as connectTls } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { makeTestCertificate } from "../../testing/test-certificate.ts";
-import { listen, type Listener } from "./listener.ts";
+import { listen, STRANGER_LIMITS, type Listener } from "./listener.ts";
 
 let listener: Listener;
 let ca: string;
@@ -22,6 +22,7 @@ beforeAll(async () => {
     onRequest: (req, res) => res.end(`${req.httpVersion} ${req.url}`),
     onUpgrade: (_req, socket) => socket.destroy(),
     isAgent: () => false,
+    isProxy: () => false,
     onAgentRequest: (req, res) => res.end(`agent ${req.httpVersion}`),
   });
 });
@@ -136,6 +137,7 @@ test("ends a client that never finishes the head of its request", async () => {
     onRequest: (_req, res) => res.end(),
     onUpgrade: () => undefined,
     isAgent: () => false,
+    isProxy: () => false,
     onAgentRequest: () => undefined,
     headersTimeoutMs: 200,
   });
@@ -156,6 +158,33 @@ test("ends a client that never finishes the head of its request", async () => {
   await impatient.close();
 });
 
+test.each([
+  ["says nothing", ""],
+  ["never finishes its hello", "\x16\x03\x01\x02\x00\x01"],
+])("ends a client that %s, however it trickles in", async (_name, bytes) => {
+  const certificate = await makeTestCertificate();
+  const impatient = await listen({
+    host: "127.0.0.1",
+    port: 0,
+    certificate,
+    agentCa: certificate.cert,
+    onRequest: (_req, res) => res.end(),
+    onUpgrade: () => undefined,
+    isAgent: () => false,
+    isProxy: () => false,
+    onAgentRequest: () => undefined,
+    strangers: { ...STRANGER_LIMITS, handshakeMs: 300 },
+  });
+  const slow = connectTcp(impatient.address.port, "127.0.0.1").on("error", () => undefined);
+  const begun = Date.now();
+  slow.write(bytes);
+  const drip = setInterval(() => bytes !== "" && slow.write("\0"), 20);
+  await new Promise((resolve) => slow.resume().once("close", resolve));
+  clearInterval(drip);
+  expect(Date.now() - begun).toBeLessThan(10_000);
+  await impatient.close();
+});
+
 test("refuses a taken port with words that help", async () => {
   const certificate = await makeTestCertificate();
   const options = { host: "127.0.0.1", port: listener.address.port, certificate, agentCa: certificate.cert };
@@ -164,7 +193,7 @@ test("refuses a taken port with words that help", async () => {
     onUpgrade: () => undefined,
     onAgentRequest: () => undefined,
   };
-  const ignored = { ...handlers, isAgent: () => false };
+  const ignored = { ...handlers, isAgent: () => false, isProxy: () => false };
   await expect(listen({ ...options, ...ignored })).rejects.toThrow(/--listen ADDR:PORT/);
 });
 

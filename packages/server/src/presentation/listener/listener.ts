@@ -11,10 +11,13 @@ import { createServer as createTcp, type AddressInfo, type Server, type Socket }
 import { createServer as createTls, type TLSSocket } from "node:tls";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { peekConnection, wantsOnlyH2 } from "./client-hello.ts";
-import { redirectToTls } from "./plain-redirect.ts";
-import { Strangers, STRANGER_LIMITS, type StrangerLimits } from "./strangers.ts";
-import type { IsProxy } from "./trusted-proxies.ts";
+import { Strangers, type StrangerLimits } from "@gpve/kit/net/strangers.ts";
+import { systemClock, type Clock } from "@gpve/kit/clock.ts";
 import { badRequestLine } from "./bad-request.ts";
+import { JOIN_LIMITS, Joins } from "./joins.ts";
+import { isKnown } from "./known-peers.ts";
+import { redirectToTls } from "./plain-redirect.ts";
+import type { IsProxy } from "./trusted-proxies.ts";
 
 export interface Certificate {
   /** PEM, chain included. */
@@ -35,7 +38,8 @@ export interface ListenerOptions {
   readonly isAgent: (socket: TLSSocket) => boolean;
   readonly headersTimeoutMs?: number;
   readonly strangers?: StrangerLimits;
-  readonly isProxy?: IsProxy;
+  readonly isProxy: IsProxy;
+  readonly clock?: Clock;
 }
 
 export interface Listener {
@@ -50,8 +54,14 @@ export interface Listener {
 /** PVE closes a connection after this many requests. */
 export const KEEP_ALIVE_REQUESTS = 100;
 export const MAX_HEADER_BYTES = 8 * 1024;
-/** A client that has not said what it wants by then is dropped. */
-const HELLO_TIMEOUT_MS = 15_000;
+/** A client with which TLS does not stand by then is dropped. */
+const HANDSHAKE_MS = 15_000;
+export const STRANGER_LIMITS: StrangerLimits = {
+  perAddress: 256,
+  inAll: 2_048,
+  graceMs: 2_000,
+  handshakeMs: HANDSHAKE_MS,
+};
 /** For the head of a request, however it trickles in. */
 const HEADERS_TIMEOUT_MS = 20_000;
 const CHECK_EVERY_MS = 5_000;
@@ -120,14 +130,21 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       // The session is destroyed by node; the agent dials again.
     });
   }
-  const strangers = new Strangers(options.strangers ?? STRANGER_LIMITS, options.isProxy ?? (() => false));
+  const clock = options.clock ?? systemClock;
+  const strangers = new Strangers({
+    limits: options.strangers ?? STRANGER_LIMITS,
+    clock,
+    isProxy: options.isProxy,
+    isKnown,
+  });
+  const joins = new Joins(JOIN_LIMITS, clock);
 
   const publicTls = createTls(
     {
       ...options.certificate,
       ALPNProtocols: ["http/1.1"],
       minVersion: "TLSv1.2",
-      handshakeTimeout: HELLO_TIMEOUT_MS,
+      handshakeTimeout: HANDSHAKE_MS,
     },
     (socket) => {
       strangers.secured(socket);
@@ -143,7 +160,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       rejectUnauthorized: false,
       ALPNProtocols: ["h2"],
       minVersion: "TLSv1.3",
-      handshakeTimeout: HELLO_TIMEOUT_MS,
+      handshakeTimeout: HANDSHAKE_MS,
     },
     (socket) => {
       if (options.isAgent(socket)) {
@@ -152,7 +169,10 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
         strangers.proven(socket);
         http2.emit("connection", socket);
       } else {
-        strangers.joins(socket);
+        const connection = strangers.connectionOf(socket);
+        if (connection === undefined) return void socket.destroy();
+        strangers.secured(socket);
+        joins.begin(connection);
         joining.emit("connection", socket);
       }
     },
@@ -162,12 +182,12 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   }
 
   const tcp = createTcp((socket) => {
-    if (!strangers.admit(socket)) return;
+    strangers.admit(socket);
     sockets.add(socket);
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => socket.destroy());
     socket.setNoDelay(true);
-    route(socket, { plain, publicTls, agentTls });
+    route(socket, { plain, publicTls, agentTls, onPlain: () => strangers.secured(socket) });
   });
   await bind(tcp, options);
   return {
@@ -186,6 +206,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       http2.close();
       joining.close();
       strangers.close();
+      joins.close();
       http.closeIdleConnections();
       for (const socket of sockets) socket.destroy();
       await closed;
@@ -193,25 +214,31 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   };
 }
 
-function route(socket: Socket, to: { plain: HttpServer; publicTls: Server; agentTls: Server }): void {
+interface Routes {
+  readonly plain: HttpServer;
+  readonly publicTls: Server;
+  readonly agentTls: Server;
+  /** There is no handshake to wait for. */
+  readonly onPlain: () => void;
+}
+
+function route(socket: Socket, to: Routes): void {
   let seen: Buffer = Buffer.alloc(0);
-  const timer = setTimeout(() => socket.destroy(), HELLO_TIMEOUT_MS);
   const onReadable = (): void => {
     const chunk = socket.read() as Buffer | null;
     if (chunk === null) return;
     seen = seen.length === 0 ? chunk : Buffer.concat([seen, chunk]);
     const peek = peekConnection(seen);
     if (peek.kind === "more") return;
-    clearTimeout(timer);
     socket.off("readable", onReadable);
     socket.pause();
     socket.unshift(seen);
+    if (peek.kind === "plain") to.onPlain();
     const target = peek.kind === "plain" ? to.plain : wantsOnlyH2(peek.alpn) ? to.agentTls : to.publicTls;
     target.emit("connection", socket);
     if (peek.kind === "plain") socket.resume();
   };
   socket.on("readable", onReadable);
-  socket.on("close", () => clearTimeout(timer));
 }
 
 function bind(server: Server, { host, port }: { host: string; port: number }): Promise<void> {

@@ -1,5 +1,6 @@
 import { SPICE_TUNNEL } from "@gpve/domain/node/console.ts";
 import { nodeCalls } from "../../testing/node-calls.ts";
+import { once } from "node:events";
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -8,15 +9,23 @@ import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { makeTestCertificate } from "../../testing/test-certificate.ts";
 import { createSpiceHandlers, spiceSubject } from "../http/console/spice-handlers.ts";
-import { listenForSpice, type SpiceProxy } from "./spice-proxy.ts";
+import { listenForSpice, SPICE_LIMITS, type SpiceProxy } from "./spice-proxy.ts";
 
 const silent = () => undefined;
-const log = { debug: silent, info: silent, warn: silent, error: silent };
+const log = {
+  debug: silent,
+  info: ({ err }: { err: string }, text: string) => void logged.push([text, err]),
+  warn: silent,
+  error: silent,
+};
+const CONNECT = "CONNECT a:ticket:61000 HTTP/1.0\r\n\r\n";
+const quick = { ...SPICE_LIMITS, strangers: { ...SPICE_LIMITS.strangers, handshakeMs: 400 } };
 
 let certificate: { readonly cert: string; readonly key: string };
 let proxy: SpiceProxy;
 let failure: Error | undefined;
 let asked: unknown[];
+let logged: (readonly [string, string])[];
 
 /** Repeats what it hears, and ends at "q". */
 const agent: AgentConnection = {
@@ -43,6 +52,7 @@ const agent: AgentConnection = {
 beforeEach(async () => {
   failure = undefined;
   asked = [];
+  logged = [];
   certificate = await makeTestCertificate();
   proxy = await listenForSpice({ ...options(), port: 0 });
 });
@@ -101,10 +111,81 @@ describe("the SPICE proxy", () => {
     expect(asked).toEqual([]);
   });
 
-  test("closes when the node refuses", async () => {
+  test("closes when the node refuses, and says why in its log", async () => {
     failure = new AppError("object.conflict", "VM 100 not running");
-    const { socket } = await dial("CONNECT a:ticket:61000 HTTP/1.0\r\n\r\n");
-    await new Promise((resolve) => socket.once("close", resolve));
+    const { socket } = await dial(CONNECT);
+    const secure = connectTls({ socket, ca: certificate.cert, checkServerIdentity: () => undefined });
+    secure.resume();
+    await new Promise((resolve) => secure.once("end", resolve));
+    expect(asked).toHaveLength(1);
+    expect(logged).toEqual([["a SPICE viewer was sent away", "VM 100 not running"]]);
+    secure.destroy();
+  });
+
+  test("does not bother a guest before the viewer's handshake is done", async () => {
+    const { socket } = await dial(CONNECT);
+    socket.destroy();
+    await expect.poll(() => logged).toHaveLength(1);
+    expect(asked).toEqual([]);
+  });
+
+  test.each([
+    ["says nothing", "", ""],
+    ["never finishes its request", "CONNECT a:tick", ""],
+    ["never begins TLS", CONNECT, ""],
+    ["never finishes TLS", CONNECT, "\x16\x03\x01\x02\x00\x01"],
+    ["was refused and stays", "CONNECT example.org:443 HTTP/1.0\r\n\r\n", ""],
+  ])("ends whoever %s, however it trickles in", async (_name, request, then) => {
+    await proxy.close();
+    proxy = await listenForSpice({ ...options(), port: 0, limits: quick });
+    const socket = connectTcp({ port: proxy.address.port, host: "127.0.0.1", allowHalfOpen: true });
+    const begun = Date.now();
+    const closed = new Promise<number>((resolve) => socket.once("close", () => resolve(Date.now() - begun)));
+    socket.on("error", silent);
+    socket.write(request);
+    if (request.includes("\r\n")) await new Promise((resolve) => socket.once("data", resolve));
+    socket.resume();
+    socket.write(then);
+    const drip = setInterval(() => request !== "" && socket.write("x"), 50);
+    const lasted = await closed;
+    clearInterval(drip);
+    expect(lasted).toBeLessThan(4_000);
+    expect(asked).toEqual([]);
+  });
+
+  test("lets an address have so many connections that have shown nothing", async () => {
+    await proxy.close();
+    const limits = { ...SPICE_LIMITS, strangers: { ...SPICE_LIMITS.strangers, perAddress: 2, graceMs: 0 } };
+    proxy = await listenForSpice({ ...options(), port: 0, limits });
+    const viewer = await dial(CONNECT);
+    const secure = connectTls({
+      socket: viewer.socket,
+      ca: certificate.cert,
+      checkServerIdentity: () => undefined,
+    });
+    secure.write("A");
+    await new Promise((resolve) => secure.once("data", resolve));
+    const silentOnes = Array.from({ length: 3 }, () => connectTcp(proxy.address.port, "127.0.0.1"));
+    let gone = 0;
+    for (const each of silentOnes) each.on("error", silent).on("close", () => (gone += 1));
+    await expect.poll(() => gone, { timeout: 10_000 }).toBe(1);
+    secure.write("B");
+    const [echo] = (await once(secure, "data")) as [Buffer];
+    expect(echo.toString()).toBe("B");
+    for (const each of [secure, ...silentOnes]) each.destroy();
+  });
+
+  test("lets a guest have so many connections", async () => {
+    await proxy.close();
+    proxy = await listenForSpice({ ...options(), port: 0, limits: { ...SPICE_LIMITS, perGuest: 2 } });
+    const first = await dial(CONNECT);
+    const second = await dial(CONNECT);
+    expect((await dial(CONNECT)).answer).toContain("503 too many connections to this guest");
+    first.socket.destroy();
+    await expect
+      .poll(async () => (await dial(CONNECT)).answer, { timeout: 10_000 })
+      .toBe("HTTP/1.0 200 OK\r\n\r\n");
+    second.socket.destroy();
   });
 
   test("takes another port where its own is in use", async () => {

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import { BlockList, isIP, isIPv6 } from "node:net";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { plainAddress } from "@gpve/kit/net/client-network.ts";
 
 export type IsProxy = (address: string) => boolean;
 
@@ -13,8 +14,8 @@ export function trustedProxies(names: readonly string[]): IsProxy {
     const [address = "", bits] = name.split("/", 2);
     const family = isIP(address) === 6 ? "ipv6" : "ipv4";
     const most = family === "ipv6" ? 128 : 32;
-    const prefix = Number(bits ?? most);
-    if (isIP(address) === 0 || !Number.isInteger(prefix) || prefix < 0 || prefix > most) {
+    const prefix = bits === undefined ? most : Number(/^\d+$/.test(bits) ? bits : Number.NaN);
+    if (isIP(address) === 0 || Number.isNaN(prefix) || prefix > most) {
       throw new AppError("config.invalid", `server.trustedProxies: "${name}" is no address or network`);
     }
     list.addSubnet(address, prefix, family);
@@ -38,9 +39,4 @@ export function clientAddressOf(req: IncomingMessage, isProxy: IsProxy): string 
     address = next;
   }
   return address;
-}
-
-/** IPv4 clients on a dual-stack socket look like IPv4 clients. */
-export function plainAddress(address: string): string {
-  return address.startsWith("::ffff:") && isIPv6(address) ? address.slice(7) : address;
 }

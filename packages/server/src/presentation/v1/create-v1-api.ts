@@ -22,6 +22,7 @@ import { RouteTable, readQuery } from "./match-route.ts";
 import type { RouteMatch } from "./match-route.ts";
 import { objectOperation } from "./object-operations.ts";
 import type { V1Deps } from "./ports.ts";
+import { bodyTerms } from "../http/read-body.ts";
 import { readJson } from "./read-json.ts";
 import { watchOperation } from "./watch-operation.ts";
 import type { Credentials } from "../../application/access/authenticator.ts";
@@ -163,7 +164,7 @@ async function handle(
     await watchOperation({ ...server, credentials }, { route, query, ctx, req, res });
     return "streamed";
   }
-  progress.body = await readJson(req);
+  progress.body = await readJson(req, bodyTerms(progress.actor, progress.clientAddress));
   const body = checkedBody(server, route, progress.body);
   const call: Call = { params, query, body, ctx, object, once: onceOf(req, route, path, progress) };
   const reply = await run(server, route, call);

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import { v1Routes } from "@gpve/contracts/v1/routes.ts";
+import { bodyTerms } from "../http/read-body.ts";
 import { readQuery, RouteTable } from "./match-route.ts";
 import { readJson } from "./read-json.ts";
 
@@ -64,7 +65,7 @@ describe("queries and bodies", () => {
           headers: { "content-length": String(bytes.length) },
         });
         try {
-          await readJson(req as unknown as IncomingMessage);
+          await readJson(req as unknown as IncomingMessage, bodyTerms(undefined, "::1"));
         } catch (err) {
           expect(isAppError(err, "request.invalid")).toBe(true);
         }
@@ -76,7 +77,7 @@ describe("queries and bodies", () => {
     const req = Object.assign(new Readable({ read: () => undefined }), {
       headers: { "content-length": "10" },
     });
-    const reading = readJson(req as unknown as IncomingMessage);
+    const reading = readJson(req as unknown as IncomingMessage, bodyTerms(undefined, "::1"));
     req.destroy();
     await expect(reading).rejects.toMatchObject({ code: "operation.cancelled" });
   });

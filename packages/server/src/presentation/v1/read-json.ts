@@ -2,19 +2,18 @@
 import type { IncomingMessage } from "node:http";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { parseBoundedJson } from "@gpve/kit/bounded-json.ts";
-import { readBody } from "../http/read-body.ts";
-
-export const MAX_BODY_BYTES = 512 * 1024;
+import { NO_ROOM_FOR_BODY, readBody, type BodyTerms } from "../http/read-body.ts";
 
 /** Types of which JSON is made; a merge patch has its own, plain JSON is taken for it too. */
 const JSON_TYPES = ["application/json", "application/merge-patch+json"];
 
 /** undefined = the request has no body. */
-export async function readJson(req: IncomingMessage): Promise<unknown> {
-  const read = await readBody(req, MAX_BODY_BYTES);
+export async function readJson(req: IncomingMessage, terms: BodyTerms): Promise<unknown> {
+  const read = await readBody(req, terms);
   if (!read.ok) {
     if (read.why === "aborted") throw new AppError("operation.cancelled", "the client closed the connection");
-    throw new AppError("request.too_large", `the body is larger than ${MAX_BODY_BYTES} bytes`);
+    if (read.why === "no-room") throw new AppError("resource.busy", NO_ROOM_FOR_BODY);
+    throw new AppError("request.too_large", `the body is larger than ${terms.bytes} bytes`);
   }
   if (read.body.length === 0) return undefined;
   const type =

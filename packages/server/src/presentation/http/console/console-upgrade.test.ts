@@ -18,6 +18,8 @@ const VALID = "PVEVNC:1::a";
 
 let server: Server;
 let opened: TunnelRequest[];
+/** Where whoever logs in is said to come from. */
+let cameFrom: string[];
 let kind: string;
 let failure: Error | undefined;
 let ended: Promise<void>;
@@ -44,6 +46,7 @@ const tickets = {
 
 beforeEach(async () => {
   opened = [];
+  cameFrom = [];
   kind = "vnc";
   failure = undefined;
   const end = Promise.withResolvers<void>();
@@ -59,7 +62,8 @@ beforeEach(async () => {
     },
   };
   const deps: ConsoleUpgradeDeps = {
-    authenticate: ({ authorization }) => {
+    authenticate: ({ authorization, clientAddress }) => {
+      cameFrom.push(clientAddress);
       if (authorization === undefined) throw new AppError("auth.required", "No ticket");
       return Promise.resolve({ actor, via: "ticket" as const });
     },
@@ -73,6 +77,7 @@ beforeEach(async () => {
     log,
     newRequestId: () => "r1",
     tickets,
+    isProxy: (address) => address === "127.0.0.1",
   };
   server = createServer();
   const upgrade = createConsoleUpgrade(deps);
@@ -181,6 +186,15 @@ describe("the websocket of a console", () => {
     socket.send("joe@pve:PVEVNC:2::b\n");
     await closed;
     expect(text()).toBe("");
+  });
+
+  test("is asked for by the client, not by the proxy in between", async () => {
+    const headers = { authorization: "x", "x-forwarded-for": "10.9.9.9, 203.0.113.7" };
+    const socket = dial(undefined, undefined, headers);
+    expect(await outcome(socket)).toBe("open");
+    expect(cameFrom).toEqual(["203.0.113.7"]);
+    socket.close();
+    await ended;
   });
 
   test("is refused like any other call", async () => {

@@ -11,7 +11,7 @@ import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { background } from "@gpve/kit/background.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
 import { markKnown } from "../../listener/known-peers.ts";
-import { plainAddress } from "../../listener/trusted-proxies.ts";
+import { clientAddressOf, type IsProxy } from "../../listener/trusted-proxies.ts";
 import { toFailure } from "../pve/failure.ts";
 import { splitApiPath } from "../pve/path.ts";
 import type { Authenticated } from "../../../application/access/authenticator.ts";
@@ -27,6 +27,8 @@ export interface ConsoleUpgradeDeps extends Pick<
   "authenticate" | "decide" | "accessOf" | "calls" | "localNode" | "log" | "newRequestId"
 > {
   readonly tickets: ConsoleTickets;
+  /** Whose X-Forwarded-For is honoured. */
+  readonly isProxy: IsProxy;
 }
 
 interface Request {
@@ -90,7 +92,7 @@ export function createConsoleUpgrade(
           actor: auth.actor,
           access: deps.accessOf(auth.actor),
           requestId: deps.newRequestId(),
-          clientAddress: plainAddress(req.socket.remoteAddress ?? ""),
+          clientAddress: clientAddressOf(req, deps.isProxy),
           signal: abort.signal,
         };
         const input = whenThere(client.promise);
@@ -183,7 +185,7 @@ async function check(
     cookieTicket: cookieTicket(req.headers.cookie),
     authorization: req.headers.authorization,
     csrfToken: undefined,
-    clientAddress: plainAddress(req.socket.remoteAddress ?? ""),
+    clientAddress: clientAddressOf(req, deps.isProxy),
   });
   markKnown(req.socket);
   const { params } = collectParams(call.query, Buffer.alloc(0), "form");

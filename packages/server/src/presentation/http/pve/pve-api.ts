@@ -8,7 +8,7 @@ import { findMethod } from "@gpve/domain/schema/method-table.ts";
 import { PveReply } from "@gpve/domain/request/handler.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
 import { markKnown } from "../../listener/known-peers.ts";
-import { readBody, STRANGERS_BODY } from "../read-body.ts";
+import { bodyTerms, NO_ROOM_FOR_BODY, readBody, type BodyTerms } from "../read-body.ts";
 import { respond, type Answer } from "../respond.ts";
 import { auditOf } from "./audit-event.ts";
 import { execute } from "./execute.ts";
@@ -20,7 +20,6 @@ import type { PveApiDeps } from "./ports.ts";
 import { receiveUpload, uploadTarget, UploadFailed, type ReceivedUpload } from "./upload.ts";
 import { bodyKind, collectParams, mergePathParams, type RawParams } from "./request-params.ts";
 
-export const MAX_BODY_BYTES = 512 * 1024;
 const MAX_HEADER_FIELDS = 62;
 /** Failed authentication is answered this late, so that guessing stays slow. */
 const FAILURE_DELAY_MS = 3_000;
@@ -62,7 +61,7 @@ export function createPveApi(deps: PveApiDeps): PveApi {
       const upload = await readUpload(deps, req, method, path, auth);
       const raw =
         upload === undefined
-          ? await readParams(req, method, path, query, auth)
+          ? await readParams(req, method, path, query, bodyTerms(auth.actor, clientAddress))
           : { params: upload.params, source: "form" as const };
       // Only this server names files of the node: a client's own would be a file of somebody else.
       if (upload === undefined && uploadTarget(method, path.segments) !== undefined)
@@ -182,20 +181,19 @@ async function readParams(
   method: string,
   path: ApiPath,
   query: string,
-  auth: Authenticated,
+  terms: BodyTerms,
 ): Promise<RawParams> {
   const length = Number(req.headers["content-length"] ?? 0);
-  const [most, timeoutMs] =
-    auth.actor === undefined ? [STRANGERS_BODY.bytes, STRANGERS_BODY.ms] : [MAX_BODY_BYTES, undefined];
   if (length > 0 && method !== "PUT" && method !== "POST") {
     throw new TransportError(501, `Unexpected content for method '${method}'`);
   }
-  if (length > most) throw new TransportError(501, "for data too large");
+  if (length > terms.bytes) throw new TransportError(501, "for data too large");
   const kind = bodyKind(req.headers["content-type"]);
   if (length > 0 && (kind === "other" || kind === "multipart")) {
     throw new TransportError(506, `upload 'Content-Type '${req.headers["content-type"]}' not implemented`);
   }
-  const read = await readBody(req, most, timeoutMs);
+  const read = await readBody(req, terms);
+  if (!read.ok && read.why === "no-room") throw new TransportError(503, NO_ROOM_FOR_BODY);
   if (!read.ok) throw new TransportError(501, "for data too large");
   if (!formatters.has(path.format ?? "")) {
     throw new TransportError(501, `no formatter for uri ${path.relative}, ${path.format}`);
