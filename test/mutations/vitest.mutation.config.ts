@@ -25,6 +25,8 @@ export default defineConfig({
   test: {
     include: ["packages/*/src/**/*.test.ts", "test/conformance/**/*.test.ts"],
     pool: "forks",
+    // A test that asserts nothing cannot fail.
+    expect: { requireAssertions: true },
     maxWorkers: 1,
     testTimeout: 60_000,
     hookTimeout: 60_000,
