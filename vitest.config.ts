@@ -6,6 +6,8 @@ export default defineConfig({
   test: {
     include: ["packages/*/src/**/*.test.ts", "test/repo.test.ts", "test/repo/*.test.ts"],
     pool: "forks",
+    // A test that asserts nothing cannot fail.
+    expect: { requireAssertions: true },
     // Generous: tests assert behaviour, and the machine may be busy with others.
     testTimeout: 60_000,
     hookTimeout: 60_000,

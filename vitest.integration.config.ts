@@ -5,6 +5,8 @@ export default defineConfig({
   test: {
     include: ["test/{integration,conformance,e2e,mutations}/**/*.test.ts"],
     pool: "forks",
+    // A test that asserts nothing cannot fail.
+    expect: { requireAssertions: true },
     maxWorkers: 2,
     testTimeout: 180_000,
     hookTimeout: 180_000,

@@ -23,11 +23,14 @@ test("waits until a stream takes more, and leaves no listener on it", async () =
 });
 
 test("does not wait for a stream that has room, was closed, or is closed meanwhile", async () => {
-  await roomIn(slow().stream);
+  await expect(roomIn(slow().stream)).resolves.toBeUndefined();
   const { stream } = slow();
   stream.write("ab");
-  const room = roomIn(stream);
+  let waits = true;
+  const room = roomIn(stream).then(() => (waits = false));
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(waits).toBe(true);
   stream.destroy();
   await room;
-  await roomIn(stream);
+  await expect(roomIn(stream)).resolves.toBeUndefined();
 });

@@ -30,14 +30,32 @@ describe("user and token names", () => {
   });
 
   test("no text makes the parsers throw, and what they accept they give back", () => {
+    const pieces = fc.array(fc.constantFrom("joe", "@", "pve", "!", "ci", ".", "-", " ", ":"), {
+      maxLength: 6,
+    });
+    const named = fc.constantFrom("joe@pve", "j.o@ldap-1", "joe@pve!ci", "a@b@pve");
+    const texts = fc.oneof(
+      fc.string(),
+      pieces.map((parts) => parts.join("")),
+      named,
+    );
+    const accepted = { users: 0, tokens: 0 };
     fc.assert(
-      fc.property(fc.string(), (text) => {
+      fc.property(texts, (text) => {
         const user = parseUserid(text);
-        if (user !== undefined) expect(`${user.name}@${user.realm}`).toBe(text);
+        if (user !== undefined) {
+          accepted.users += 1;
+          expect(`${user.name}@${user.realm}`).toBe(text);
+        }
         const token = parseTokenid(text);
-        if (token !== undefined) expect(joinTokenid(token.userid, token.tokenid)).toBe(text);
+        if (token !== undefined) {
+          accepted.tokens += 1;
+          expect(joinTokenid(token.userid, token.tokenid)).toBe(text);
+        }
       }),
     );
+    // Texts of which none is a name would show nothing.
+    expect(Math.min(accepted.users, accepted.tokens)).toBeGreaterThan(0);
   });
 });
 

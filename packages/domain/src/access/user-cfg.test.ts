@@ -117,7 +117,7 @@ nonsense
           fc.array(word).map((words) => words.join("")),
         ),
         (text) => {
-          buildAccessModel({ ...parseUserCfg(text), realms: [] });
+          expect(buildAccessModel({ ...parseUserCfg(text), realms: [] }).users).toBeInstanceOf(Map);
         },
       ),
     );

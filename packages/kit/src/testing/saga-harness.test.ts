@@ -46,7 +46,9 @@ describe("testSaga", () => {
   });
 
   it("passes a saga that resumes", async () => {
-    await testSaga(saga({ onCrash: "resume" }));
+    const { points, runs } = await testSaga(saga({ onCrash: "resume" }));
+    expect(points).toHaveLength(2 * names.length + 2);
+    expect(runs).toBeGreaterThan(points.length);
   });
 
   const broken: readonly [string, Partial<OperationDefinition<{ vmid: number }, object>>, string][] = [

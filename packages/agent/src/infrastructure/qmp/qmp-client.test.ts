@@ -111,14 +111,19 @@ describe("the two monitors of a VM", () => {
   });
 
   it("waits until the guest has let go of an unplugged device", async () => {
+    const seen: unknown[] = [];
+    client.events.listen({ onEvent: ({ data }) => seen.push(data["path"]) });
     commands.answer("device_del", () => {
-      setImmediate(() => {
-        events.event("DEVICE_DELETED", { path: "/machine/peripheral/other" });
-        events.event("DEVICE_DELETED", { device: "scsi1", path: "/machine/peripheral/scsi1" });
-      });
+      setImmediate(() => events.event("DEVICE_DELETED", { path: "/machine/peripheral/other" }));
       return {};
     });
-    await unplugDevice(client, "scsi1");
+    let done = false;
+    const unplugged = unplugDevice(client, "scsi1").then(() => (done = true));
+    await expect.poll(() => seen).toEqual(["/machine/peripheral/other"]);
+    expect(done).toBe(false);
+    events.event("DEVICE_DELETED", { device: "scsi1", path: "/machine/peripheral/scsi1" });
+    await unplugged;
+    expect(done).toBe(true);
   });
 
   it("takes a device that is not there as unplugged and passes other refusals on", async () => {

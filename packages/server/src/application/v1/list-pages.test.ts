@@ -30,12 +30,7 @@ describe("continue tokens", () => {
     );
     fc.assert(
       fc.property(bad, (text) => {
-        try {
-          decodeContinue(text);
-          return false;
-        } catch (err) {
-          return isAppError(err, "request.invalid");
-        }
+        expect(() => decodeContinue(text)).toThrow(expect.objectContaining({ code: "request.invalid" }));
       }),
     );
   });

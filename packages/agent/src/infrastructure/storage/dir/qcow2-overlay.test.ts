@@ -47,10 +47,14 @@ test("it reads as its base does, and takes what is written", async () => {
   writeFileSync(base, Buffer.alloc(3 * 2 ** 20, "gpve"));
   const ours = join(folder, "written.qcow2");
   await writeNew(ours, { size: 3 * 2 ** 20, backingFile: "written.raw", backingFormat: "raw" });
-  await exec("qemu-img", ["compare", "-q", "-f", "qcow2", "-F", "raw", ours, base]);
+  const compared = await exec("qemu-img", ["compare", "-f", "qcow2", "-F", "raw", ours, base]);
+  expect(compared.stdout).toContain("Images are identical");
   await exec("qemu-io", ["-f", "qcow2", "-c", "write -P 7 1M 64k", ours]);
-  await exec("qemu-io", ["-f", "qcow2", "-c", "read -P 7 1M 64k", ours]);
-  await exec("qemu-img", ["check", "-q", "-f", "qcow2", ours]);
+  const read = await exec("qemu-io", ["-f", "qcow2", "-c", "read -P 7 1M 64k", ours]);
+  expect(read.stdout).toContain("read 65536/65536 bytes");
+  expect(read.stdout).not.toContain("verification failed");
+  const checked = await exec("qemu-img", ["check", "-f", "qcow2", ours]);
+  expect(checked.stdout).toContain("No errors were found");
 });
 
 test("names and sizes that the format cannot hold are refused", async () => {
