@@ -7,6 +7,7 @@ import { exec } from "@gpve/kit/exec.ts";
 import { prefixEnd, utf8 } from "@gpve/store/keys.ts";
 import { verifySqlite } from "@gpve/store/backup/verify-sqlite.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { mainFile, nodeBinary } from "../support/gpve.ts";
 
 const root = process.getuid?.() === 0;
 if (!root) console.error("SKIPPED store-full-disk: mounting a small tmpfs needs root; run as root");
@@ -57,5 +58,65 @@ describe.skipIf(!root)("a full disk", () => {
     await store.close();
     expect(verifySqlite(path)).toMatchObject({ problems: [], keys: 2 * (stored + 1) });
     expect(readdirSync(dir)).toContain("store.db");
+  });
+});
+
+describe.skipIf(!root)("`up` on a full disk", () => {
+  const dirs: string[] = [];
+  const small = async (size: string): Promise<string> => {
+    const dir = mkdtempSync(join(tmpdir(), "gpve-full-"));
+    await exec("mount", ["-t", "tmpfs", "-o", `size=${size}`, "tmpfs", dir]);
+    dirs.push(dir);
+    return dir;
+  };
+  const run = async (command: string, dir: string) => {
+    const more = command === "up" ? ["--listen", "127.0.0.1:0", "--no-network", "--detach"] : [];
+    const args = ["--disable-warning=ExperimentalWarning", mainFile, command, "--data", join(dir, "data")];
+    const { code, stdout, stderr } = await exec(nodeBinary, [...args, ...more], {
+      okCodes: [0, 1, 9],
+      timeoutMs: 120_000,
+    });
+    return { code, said: stdout + stderr };
+  };
+  const fill = (dir: string): void => {
+    try {
+      writeFileSync(join(dir, "ballast"), new Uint8Array(16_000_000));
+    } catch (err) {
+      expect(err).toMatchObject({ code: "ENOSPC" });
+    }
+  };
+  afterAll(async () => {
+    for (const dir of dirs) {
+      await run("down", dir);
+      await exec("umount", [dir]);
+      rmSync(dir, { recursive: true, force: true });
+    }
+  });
+
+  it("says at the first start what to do", async () => {
+    const dir = await small("64k");
+    fill(dir);
+    const { code, said } = await run("up", dir);
+    expect(code).not.toBe(0);
+    expect(said).toContain("disk is full; free some space, or choose another with --data DIR");
+  });
+
+  it("says it also where there is a little room, but not for the store", async () => {
+    const { code, said } = await run("up", await small("256k"));
+    expect(code).not.toBe(0);
+    expect(said).toContain("data/server/store.db is full: free disk space, then try again");
+  });
+
+  it("says it at a later start, not what an earlier one said, and starts when there is room", async () => {
+    const dir = await small("8m");
+    expect(await run("up", dir)).toMatchObject({ code: 0 });
+    await run("down", dir);
+    fill(dir);
+    const { code, said } = await run("up", dir);
+    expect(code).not.toBe(0);
+    expect(said).toMatch(/disk is full; free some space|is full: free disk space/);
+    expect(said).not.toContain("is running");
+    rmSync(join(dir, "ballast"));
+    expect(await run("up", dir)).toMatchObject({ code: 0 });
   });
 });

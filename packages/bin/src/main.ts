@@ -3,6 +3,7 @@ import { basename } from "node:path";
 import { AppError, errorKinds, messageOf } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { helpOf, overview } from "./command-help.ts";
+import { DISK_IS_FULL } from "./commands/why-not-started.ts";
 import { processIo, type Io } from "./io.ts";
 
 type Command = (args: readonly string[], io: Io) => Promise<number>;
@@ -52,9 +53,7 @@ main(process.argv.slice(2)).then(
   },
   (err: unknown) => {
     const isFull = (err as NodeJS.ErrnoException).code === "ENOSPC";
-    const next = isFull
-      ? ": the data directory's disk is full; free some space, or choose another with --data DIR"
-      : "";
+    const next = isFull ? `: ${DISK_IS_FULL}` : "";
     processIo.err(`gpve: ${messageOf(err)}${next}`);
     if (!isFull && !(err instanceof AppError) && err instanceof Error && err.stack !== undefined)
       processIo.err(err.stack);

@@ -1,5 +1,4 @@
 // `gpve up`: server and agent as one process on this machine.
-import { readFileSync } from "node:fs";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { openDataDir, type DataDir } from "@gpve/kit/data-dir.ts";
@@ -13,6 +12,7 @@ import { selfCommand } from "../self-command.ts";
 import { untilSignalled } from "../until-signalled.ts";
 import { commandOptions, dataDirOption, DEFAULT_LISTEN, formatUrl, parseListen } from "./options.ts";
 import { welcome } from "./welcome.ts";
+import { lastWords } from "./why-not-started.ts";
 
 const START_TIMEOUT_MS = 60_000;
 
@@ -69,16 +69,14 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
 /** Starts this same command again in its own session and waits until it is ready. */
 async function detach(data: DataDir, args: readonly string[], io: Io): Promise<number> {
   const logFile = data.file("log", "gpve.log");
+  const words = lastWords(data.path, logFile);
   const child = [...selfCommand(), "up", "--data", data.path, ...withoutOptions(args)];
   const [file = "", ...rest] = child;
   const pid = spawnDetached(file, rest, { logFile, cwd: "/", env: inheritedEnv() });
   const identity = identify(pid);
   const state = await untilReady(data, () => identity !== undefined && isAlive(identity));
   if (state === undefined) {
-    throw new AppError(
-      "internal.error",
-      `gpve did not start; the last lines of ${logFile}:\n${lastLines(logFile, 15)}`,
-    );
+    throw new AppError("internal.error", words.tell());
   }
   io.out(welcome(data, state, io.isTerminal));
   return 0;
@@ -112,8 +110,4 @@ function inheritedEnv(): Record<string, string> {
   return Object.fromEntries(
     names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
   );
-}
-
-function lastLines(file: string, count: number): string {
-  return readFileSync(file, "utf8").trimEnd().split("\n").slice(-count).join("\n");
 }
