@@ -2,6 +2,7 @@
 import { writeFileSync } from "node:fs";
 import type { Reporter } from "vitest/node";
 
+// oxlint-disable-next-line import/no-default-export -- vitest loads reporters by it
 export default class OutsideErrors implements Reporter {
   onTestRunEnd(
     _modules: unknown,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import { checkLock, setLock } from "../config/lock.ts";
 import { createSnapshot, deleteSnapshot } from "./snapshot-run.ts";
 import {

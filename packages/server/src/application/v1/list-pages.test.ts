@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isAppError } from "@gpve/contracts/errors.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { decodeContinue, encodeContinue, ListSnapshots, pageOf } from "./list-pages.ts";
