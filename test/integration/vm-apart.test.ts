@@ -148,6 +148,27 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
     expect(out?.trim()).toMatch(/^\S+$/);
   });
 
+  test("runs on while its node is thrown out, and is managed again when the machine has rejoined", async () => {
+    const v1 = apiOf(parts.credentials, undefined, "/api/v1");
+    const current = async () => (await api("GET", `${VM}/status/current`)).data as { pid?: number };
+    const { pid = 0 } = await current();
+    expect(pid).toBeGreaterThan(0);
+    const refused = await v1("DELETE", "/nodes/n1");
+    expect(refused.status).toBe(423);
+    expect(refused.text).toContain("VM 100");
+    expect((await v1("DELETE", "/nodes/n1?force=1")).status).toBeLessThan(300);
+    expect(((await api("GET", "/nodes")).data as { node: string }[]).map(({ node }) => node)).not.toContain(
+      "n1",
+    );
+    expect((await api("POST", `${VM}/status/stop`)).status).toBeGreaterThanOrEqual(400);
+    expect(existsSync(`/proc/${pid}`)).toBe(true);
+    await parts.rejoin();
+    await expect.poll(current, { timeout: 30_000, interval: 500 }).toMatchObject({ status: "running", pid });
+    await expect
+      .poll(async () => (await api("POST", `${VM}/agent/ping`)).status, { timeout: 60_000, interval: 500 })
+      .toBe(200);
+  });
+
   test("is saved, destroyed and restored", async () => {
     await run("POST", "/nodes/n1/vzdump", {
       vmid: 100,

@@ -125,6 +125,28 @@ export const mutations: readonly Mutation[] = [
     tests: ["packages/agent/src/presentation/pve/vm/vm-start-hardware.test.ts"],
   },
   {
+    name: "a card whose MAC filter cannot be changed loses the one it has",
+    file: "packages/agent/src/infrastructure/net/mac-filter.ts",
+    find: "        else this.#cards.set(card.tap, before);\n",
+    replace: "        else this.#cards.delete(card.tap);\n",
+    tests: ["packages/agent/src/infrastructure/net/mac-filter.test.ts"],
+  },
+  {
+    name: "image tools take as many processes as they like",
+    file: "packages/agent/src/infrastructure/cgroup/tool-cgroups.ts",
+    find: '    this.#write("pids", name, "pids.max", String(this.#bounds.tasks));\n',
+    replace: "",
+    tests: ["packages/agent/src/infrastructure/image-tools/confined-tools.test.ts"],
+  },
+  {
+    name: "a guest names the host's processes",
+    file: "packages/agent/src/infrastructure/guest-process/start-spec.ts",
+    find: "          ownPids: true,\n",
+    replace: "",
+    tests: ["test/integration/guests/guests-apart.test.ts"],
+    config: "integration",
+  },
+  {
     name: "the lease of a node passes on before its watchdog resets it",
     file: "packages/domain/src/ha/model.ts",
     find: "  lockS: 120,",

@@ -23,7 +23,11 @@ export default defineConfig({
     },
   ],
   test: {
-    include: ["packages/*/src/**/*.test.ts", "test/conformance/**/*.test.ts"],
+    include: [
+      "packages/*/src/**/*.test.ts",
+      "test/conformance/**/*.test.ts",
+      "test/integration/guests/*.test.ts",
+    ],
     pool: "forks",
     // A test that asserts nothing cannot fail.
     expect: { requireAssertions: true },

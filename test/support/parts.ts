@@ -13,6 +13,8 @@ export interface Parts {
   readonly agent: Child;
   /** The agent's data directory. */
   readonly agentData: string;
+  /** The machine comes back after its node was removed: a new invitation, a new key, the same data directory. */
+  rejoin(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -44,27 +46,37 @@ export async function startParts(etcd: EtcdSettings | undefined): Promise<Parts>
   const server = run(["server", "--config", serverFile, "--data", serverData]);
   await untilPrinted(server, "is ready at");
   const credentials = readCredentials(serverData);
-  const token = await invite(credentials);
   const agentData = join(dir, "agent");
   const agentFile = join(dir, "agent.yaml");
-  writeFileSync(
-    agentFile,
-    stringify({
-      apiVersion: "gpve.io/v1",
-      kind: "AgentConfiguration",
-      dataDir: agentData,
-      agent: { nodeName: "n1", address: "127.0.0.1", port: agentPort },
-      server: { endpoint: credentials.url, token },
-    }),
-  );
-  const agent = run(["agent", "--config", agentFile]);
-  await untilPrinted(agent, "runs node n1");
-  await untilOnline(credentials);
+  const joined = async (): Promise<Child> => {
+    const token = await invite(credentials);
+    writeFileSync(
+      agentFile,
+      stringify({
+        apiVersion: "gpve.io/v1",
+        kind: "AgentConfiguration",
+        dataDir: agentData,
+        agent: { nodeName: "n1", address: "127.0.0.1", port: agentPort },
+        server: { endpoint: credentials.url, token },
+      }),
+    );
+    const child = run(["agent", "--config", agentFile]);
+    await untilPrinted(child, "runs node n1");
+    await untilOnline(credentials);
+    return child;
+  };
+  let agent = await joined();
   return {
     credentials,
     server,
-    agent,
+    get agent() {
+      return agent;
+    },
     agentData,
+    async rejoin() {
+      await agent.stop();
+      agent = await joined();
+    },
     async stop() {
       await Promise.all([agent.stop(), server.stop()]);
       rmSync(dir, { recursive: true, force: true });

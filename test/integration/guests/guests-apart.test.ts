@@ -1,7 +1,8 @@
 // A QEMU that was taken over does not get at the processes beside it: the guest's own helpers, which have a network or
 // other files, tools that work on its image, and other guests.
-import { readFileSync, readlinkSync } from "node:fs";
+import { readFileSync, readlinkSync, statSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { confinedImageTools } from "@gpve/agent/testing/confined-image-tools.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { NO_REACH, reachOf } from "../../support/intruder.ts";
 import { bootable, type GuestWorld, guestWorld, missingForGuests, processesOf } from "./guest-world.ts";
@@ -52,6 +53,23 @@ describe.skipIf(missing !== undefined)("a guest that was taken over", () => {
           await reachOf(guest.pid, target.pid, { inside }),
           `${target.label} from ${inside ? "inside" : "outside"}`,
         ).toEqual(NO_REACH);
+  });
+
+  it("does not reach a tool that works on its own image", async () => {
+    const path = world.data.file("100.raw");
+    const tools = confinedImageTools(world.data.path);
+    const work = tools("sleep", ["543"], [{ path, access: "rw" }], { timeoutMs: 20_000 }).catch(
+      () => "ended",
+    );
+    const tool = (): number | undefined => processesOf("sleep\0" + "543\0").at(-1);
+    await expect.poll(tool).toBeDefined();
+    const pid = tool() ?? 0;
+    for (const inside of [true, false])
+      expect(await reachOf(guest.pid, pid, { inside }), `${inside}`).toEqual(NO_REACH);
+    expect(readlinkSync(`/proc/${pid}/ns/pid`)).not.toBe(readlinkSync("/proc/self/ns/pid"));
+    process.kill(pid, "SIGKILL");
+    expect(await work).toBe("ended");
+    expect(statSync(path).uid).toBe(guest.uid);
   });
 
   it("is not reached by its helpers either", async () => {
