@@ -22,7 +22,7 @@ import { exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { TaskLogFiles } from "@gpve/kit/task-log/task-log-files.ts";
-import { span } from "@gpve/kit/telemetry/span.ts";
+import { span, tracingIsOn } from "@gpve/kit/telemetry/span.ts";
 import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
 import { traceparent } from "@gpve/kit/telemetry/traceparent.ts";
 import type { Metrics } from "@gpve/kit/telemetry/metrics.ts";
@@ -67,6 +67,7 @@ import { openTickets } from "./infrastructure/tickets/tickets.ts";
 import { createEntry } from "./presentation/http/entry.ts";
 import type { Credentials } from "./application/access/authenticator.ts";
 import { createPveApi } from "./presentation/http/pve/pve-api.ts";
+import { ReadyReads } from "./presentation/http/pve/ready-reads.ts";
 import { listen, type Listener } from "./presentation/listener/listener.ts";
 import { trustedProxies } from "./presentation/listener/trusted-proxies.ts";
 import { listenForSpice, type SpiceProxy } from "./presentation/listener/spice-proxy.ts";
@@ -219,6 +220,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const calls = new NodeCalls({ agents: () => agents, localNode: nodeName, decide: access.decide });
   const adapters = registerV1Operations({ records, clock, engine, board, membership, shared, calls });
 
+  const ready = settings.shared ? undefined : new ReadyReads();
   const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
   const backupJobs = composeBackupJobs({
     records,
@@ -298,6 +300,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         uploads: new AgentUploads({ calls, newRequestId: shared.newRequestId }),
         // Only this process writes to an embedded store, and a write is in memory before its answer goes out.
         fresh: reads.fresh,
+        ready: () => (ready === undefined || tracingIsOn() ? undefined : ready),
       });
       const v1 = composeV1({
         shared,

@@ -19,6 +19,11 @@ export class PveReply {
   readonly download: { contentType: string; fileName?: string; body: AsyncIterable<Uint8Array> } | undefined;
   /** Serialised JSON of `data`, kept ready by a cache; spares the stringify. */
   readonly rawJson: Uint8Array | string | undefined;
+  /**
+   * Whether the same request of the same user, whose permissions have not changed, would be answered with the very
+   * same bytes. Asked before they are given again without calling the handler.
+   */
+  readonly sameWhile: (() => boolean) | undefined;
 
   constructor(reply: {
     data?: unknown;
@@ -26,12 +31,14 @@ export class PveReply {
     changes?: string;
     download?: { contentType: string; fileName?: string; body: AsyncIterable<Uint8Array> };
     rawJson?: Uint8Array | string;
+    sameWhile?: () => boolean;
   }) {
     this.data = reply.data;
     this.total = reply.total;
     this.changes = reply.changes;
     this.download = reply.download;
     this.rawJson = reply.rawJson;
+    this.sameWhile = reply.sameWhile;
   }
 
   /** The same answer with other data. */

@@ -55,7 +55,7 @@ async function untraced<T>(work: (current: Span) => T | Promise<T>): Promise<T> 
 const nothing = new ProxyTracerProvider().getDelegate();
 
 /** Asked each time, because tracing may start after this module was loaded; a no-op span still costs microseconds. */
-function tracingIsOn(): boolean {
+export function tracingIsOn(): boolean {
   const provider = trace.getTracerProvider();
   return !(provider instanceof ProxyTracerProvider) || provider.getDelegate() !== nothing;
 }

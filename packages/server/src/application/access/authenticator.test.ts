@@ -125,6 +125,49 @@ describe("API tokens", () => {
     expect(await token(text)).toBe("Authentication failed!");
   });
 
+  test("what was believed holds until anything it rests on changes", async () => {
+    await fix.call("root@pam", "POST /pools", { poolid: "mine" });
+    const authorization = `PVEAPIToken=joe@pve!ci=${secret}`;
+    const holds = async (): Promise<() => boolean> => {
+      const none = { cookieTicket: undefined, csrfToken: undefined, clientAddress: "::1" };
+      const credentials = { method: "GET", path: "/version", authorization, ...none };
+      const { holds: found } = await fix.access.authenticator.authenticate(credentials);
+      if (found === undefined) throw new Error("a token was believed without saying for how long");
+      return found;
+    };
+    const joe = { userid: "joe@pve", tokenid: "ci" };
+    const acl = { path: "/vms", tokens: "joe@pve!ci", roles: "PVEAuditor" };
+    const changes: readonly [string, Record<string, unknown>][] = [
+      ["PUT /access/acl", acl],
+      ["PUT /access/acl", { ...acl, delete: 1 }],
+      ["PUT /pools/{poolid}", { poolid: "mine", comment: "of joe" }],
+      ["POST /access/roles", { roleid: "Mine", privs: "VM.Audit" }],
+      ["POST /access/groups", { groupid: "ours" }],
+      ["PUT /access/users/{userid}", { userid: "joe@pve", groups: "ours" }],
+      ["PUT /access/users/{userid}/token/{tokenid}", { ...joe, privsep: 0 }],
+    ];
+    for (const [route, params] of changes) {
+      const before = await holds();
+      expect(before()).toBe(true);
+      // The same for all requests in between, so that they know each other's answers.
+      expect(await holds()).toBe(before);
+      await fix.call("root@pam", route, params);
+      expect(`${route}: ${before()}`).toBe(`${route}: false`);
+    }
+    const soon = Math.floor(fix.clock.now() / 1000) + 10;
+    await fix.call("root@pam", "PUT /access/users/{userid}/token/{tokenid}", { ...joe, expire: soon });
+    const before = await holds();
+    expect(before()).toBe(true);
+    await fix.clock.advance(11_000);
+    expect(before()).toBe(false);
+    await fix.call("root@pam", "PUT /access/users/{userid}/token/{tokenid}", { ...joe, expire: 0 });
+    const last = await holds();
+    await fix.call("root@pam", "DELETE /access/users/{userid}/token/{tokenid}", joe);
+    expect(last()).toBe(false);
+    await fix.call("root@pam", "POST /access/users/{userid}/token/{tokenid}", joe);
+    expect(last()).toBe(false);
+  });
+
   test("a digest sealed for another token does not open", async () => {
     const made = await fix.call("root@pam", "POST /access/users/{userid}/token/{tokenid}", {
       userid: "joe@pve",

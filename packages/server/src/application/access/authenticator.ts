@@ -1,6 +1,7 @@
 // Who sends a request: by ticket (cookie or header) or by API token. The texts are PVE's.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { parseTokenid } from "@gpve/domain/access/ids.ts";
+import type { AccessModel } from "@gpve/domain/access/model.ts";
 import type { Sealer, TicketService, TokenSecrets } from "@gpve/domain/access/ports.ts";
 import { isActive } from "@gpve/domain/access/privileges.ts";
 import type { Actor } from "@gpve/domain/request/context.ts";
@@ -26,6 +27,11 @@ export interface Authenticated {
   readonly actor: Actor | undefined;
   /** "token" with no actor: a token was sent to a method that authenticates nobody. */
   readonly via: "ticket" | "token" | "none";
+  /**
+   * For a token: whether who was believed just now would be believed again, and may still do what he could. The very
+   * same function for all requests of one token as long as it holds.
+   */
+  readonly holds?: () => boolean;
 }
 
 export interface AuthenticatorDeps {
@@ -55,6 +61,10 @@ const REFRESH_TIMEOUT_MS = 2_000;
 export class Authenticator {
   readonly #deps: AuthenticatorDeps;
   readonly #digests = new WeakMap<Entry<SealedSecret>, string>();
+  readonly #holds = new WeakMap<
+    Entry<SealedSecret>,
+    { readonly model: AccessModel; readonly holds: () => boolean }
+  >();
   #refreshedAt = Number.NEGATIVE_INFINITY;
 
   constructor(deps: AuthenticatorDeps) {
@@ -69,7 +79,7 @@ export class Authenticator {
     }
     if (token !== undefined) {
       const actor = await this.#retried(() => this.#byToken(token));
-      return { actor, via: "token" };
+      return { actor, via: "token", holds: this.#holdsFor(actor) };
     }
     if (ticket === undefined) throw new AppError("auth.required", "No ticket");
     const actor = await this.#retried(() => this.#byTicket(ticket));
@@ -124,6 +134,23 @@ export class Authenticator {
     return name;
   }
 
+  /** Taken after the token was judged: what changed in between makes it another model or secret at the next request. */
+  #holdsFor({ userid, authid }: Actor): () => boolean {
+    const { directory, records } = this.#deps;
+    const model = directory.model();
+    const secret = records.collection(tokenSecretsDef).get(authid);
+    const known = secret === undefined ? undefined : this.#holds.get(secret);
+    if (known?.model === model) return known.holds;
+    const until = earliest(model.users.get(userid)?.expire, model.tokens.get(authid)?.expire);
+    const holds = (): boolean =>
+      secret !== undefined &&
+      records.collection(tokenSecretsDef).get(authid) === secret &&
+      directory.model() === model &&
+      directory.nowSeconds() <= until;
+    if (secret !== undefined) this.#holds.set(secret, { model, holds });
+    return holds;
+  }
+
   #digestOf(authid: string): string | undefined {
     const entry = this.#deps.records.collection(tokenSecretsDef).get(authid);
     if (entry === undefined) return undefined;
@@ -139,6 +166,11 @@ export class Authenticator {
     if (csrfToken !== undefined && this.#deps.tickets.verifyCsrf(actor.userid, csrfToken)) return;
     throw new AppError("auth.failed", "Permission denied - invalid csrf token");
   }
+}
+
+/** 0 = never. */
+function earliest(...expires: readonly (number | undefined)[]): number {
+  return Math.min(...expires.map((at) => (at === undefined || at === 0 ? Number.POSITIVE_INFINITY : at)));
 }
 
 /** `NAME=value` or `NAME value`, up to a semicolon. */

@@ -79,6 +79,12 @@ export class ReadGuests {
     return json;
   }
 
+  /** Whether that answer is still the guest's. */
+  isConfigJson(vmid: string, json: Buffer): boolean {
+    const entry = this.#guests.get(vmid);
+    return entry !== undefined && this.#shown.get(entry) === json;
+  }
+
   /** Without pending changes, or as it was at a snapshot. */
   configView(node: string, vmid: number, view: { readonly snapshot?: string }): Record<string, unknown> {
     const config = this.config(this.find(node, "qemu", vmid));

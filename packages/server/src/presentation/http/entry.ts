@@ -53,6 +53,7 @@ export function createEntry(deps: EntryDeps): RequestListener {
         else forwarded.set(client, left);
       });
     }
+    if (deps.pve.answerReady(req, res)) return;
     const parent = req.headers["traceparent"];
     const work = () => handle(deps, req, res, clientAddress);
     background(deps.log, "request", withTraceparent(typeof parent === "string" ? parent : undefined, work));

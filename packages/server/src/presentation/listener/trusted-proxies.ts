@@ -29,6 +29,7 @@ export function trustedProxies(names: readonly string[]): IsProxy {
 /** The nearest address that is no proxy of ours: what is further away could have been made up by whoever is there. */
 export function clientAddressOf(req: IncomingMessage, isProxy: IsProxy): string {
   let address = plainAddress(req.socket.remoteAddress ?? "");
+  if (!isProxy(address)) return address;
   const header = req.headers["x-forwarded-for"];
   const told = (Array.isArray(header) ? header.join(",") : (header ?? ""))
     .split(",")

@@ -31,7 +31,9 @@ export function createGuestReadHandlers({ guests, calls }: GuestReadDeps): PveHa
     "GET /nodes/{node}/qemu/{vmid}/config": ({ node, vmid, current, snapshot }) => {
       if (current === true && snapshot !== undefined) throw parameterError({ snapshot: BOTH, current: BOTH });
       if (current !== true && snapshot === undefined) {
-        return new PveReply({ rawJson: guests.configJson(node, vmid) });
+        const rawJson = guests.configJson(node, vmid);
+        const id = String(vmid);
+        return new PveReply({ rawJson, sameWhile: () => guests.isConfigJson(id, rawJson) });
       }
       return guests.configView(node, vmid, snapshot === undefined ? {} : { snapshot });
     },

@@ -3,6 +3,7 @@ import type { UploadPlace } from "@gpve/domain/node/upload.ts";
 import type { AccessView, Actor, RequestLogger } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Authenticated, Credentials } from "../../../application/access/authenticator.ts";
+import type { ReadyReads } from "./ready-reads.ts";
 import type { Decide, NodeCalls } from "../../../application/node/call-agent.ts";
 
 export interface AuditEvent {
@@ -45,6 +46,8 @@ export interface PveApiDeps {
   readonly uploads: Uploads;
   /** Resolves when memory shows everything committed before. */
   readonly fresh: (signal: AbortSignal) => Promise<void>;
+  /** Answers given again from memory; undefined = each read asks the store first, or is traced. */
+  readonly ready?: () => ReadyReads | undefined;
   readonly audit: (event: AuditEvent | undefined) => Promise<void>;
   readonly observe: (route: string, method: string, status: number, seconds: number) => void;
   readonly trace: <T>(

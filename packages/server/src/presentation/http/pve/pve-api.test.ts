@@ -1,6 +1,6 @@
 import { decideAnything } from "@gpve/domain/access/testing/decided.ts";
 import { nodeCalls } from "../../../testing/node-calls.ts";
-import { createServer, request, type IncomingMessage, type Server } from "node:http";
+import { Agent, createServer, request, type IncomingMessage, type Server } from "node:http";
 import { connect, type AddressInfo } from "node:net";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -11,6 +11,7 @@ import { PveReply } from "@gpve/domain/request/handler.ts";
 import { createEntry } from "../entry.ts";
 import { createPveApi } from "./pve-api.ts";
 import type { AuditEvent, PveApiDeps } from "./ports.ts";
+import { ReadyReads } from "./ready-reads.ts";
 
 const root: Actor = { userid: "root@pam", authid: "root@pam" };
 const everything: AccessView = { privileges: () => new Map(), has: () => true, require: () => undefined };
@@ -24,12 +25,17 @@ async function* tornBody(): AsyncGenerator<Uint8Array> {
   throw new Error("the disk is gone");
 }
 
+const ready = new ReadyReads();
+const read = { times: 0, version: 1, known: true };
+let believed = (): boolean => true;
+
 const fakeDeps: PveApiDeps = {
+  ready: () => ready,
   authenticate: async ({ path, cookieTicket, authorization }) => {
     if (path === "/access/ticket") return { actor: undefined, via: "none" };
     if (cookieTicket === "good") return { actor: root, via: "ticket" };
     if (authorization === "PVEAPIToken=good")
-      return { actor: { ...root, tokenid: "t", authid: "root@pam!t" }, via: "token" };
+      return { actor: { ...root, tokenid: "t", authid: "root@pam!t" }, via: "token", holds: believed };
     throw new AppError("auth.required", "No ticket");
   },
   accessOf: () => everything,
@@ -54,6 +60,12 @@ const fakeDeps: PveApiDeps = {
     "POST /access/ticket": () => {
       throw new AppError("auth.failed", "authentication failure");
     },
+    "GET /nodes/{node}/qemu": () => {
+      read.times++;
+      const { version } = read;
+      const rawJson = Buffer.from(`[${version}]`);
+      return new PveReply({ rawJson, sameWhile: () => read.version === version });
+    },
     "GET /nodes/{node}/lxc": ({ node }) => [{ name: node }],
     "GET /nodes/{node}/capabilities/qemu/migration": () => ({ "has-dbus-vmstate": false }),
     "GET /cluster/resources": () => new PveReply({ rawJson: Buffer.from('[{"id":"node/n1"}]') }),
@@ -75,7 +87,7 @@ const fakeDeps: PveApiDeps = {
         : undefined,
   }),
   localNode: "n1",
-  knowsNode: (node) => node === "n1",
+  knowsNode: (node) => node === "n1" && read.known,
   uploads: { open: () => Promise.reject(new Error("no uploads here")) },
   fresh: async () => undefined,
   audit: async (event) => void audited.push(event),
@@ -113,14 +125,19 @@ interface Reply {
 function call(
   method: string,
   path: string,
-  options: { headers?: Record<string, string>; body?: string | Buffer; anonymous?: boolean } = {},
+  options: {
+    headers?: Record<string, string>;
+    body?: string | Buffer;
+    anonymous?: boolean;
+    agent?: Agent;
+  } = {},
 ): Promise<Reply> {
   const headers = { ...(options.anonymous ? {} : { Cookie: "PVEAuthCookie=good" }), ...options.headers };
   const length: Record<string, string> =
     options.body === undefined ? {} : { "Content-Length": String(Buffer.byteLength(options.body)) };
   return new Promise((resolve, reject) => {
     const req = request(
-      { port, host: "127.0.0.1", method, path, headers: { ...length, ...headers } },
+      { port, host: "127.0.0.1", method, path, agent: options.agent, headers: { ...length, ...headers } },
       (res) => {
         const chunks: Buffer[] = [];
         res.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -144,6 +161,36 @@ function call(
 
 const form = { "Content-Type": "application/x-www-form-urlencoded" };
 const json = { "Content-Type": "application/json" };
+
+test("answers again what nobody changed, and anew as soon as anything did", async () => {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const get = async (
+    path = "/api2/json/nodes/n1/qemu",
+    authorization = "PVEAPIToken=good",
+  ): Promise<string> => {
+    const headers = { Authorization: authorization };
+    const { status, body } = await call("GET", path, { anonymous: true, headers, agent });
+    return `${status} ${body}`;
+  };
+  for (let at = 0; at < 3; at++) expect(await get()).toBe('200 {"data":[1]}');
+  expect(read.times).toBe(1);
+  // In another format, or asked otherwise, it is another answer.
+  expect(await get("/api2/extjs/nodes/n1/qemu")).toBe('200 {"data":[1],"success":1}');
+  expect(read.times).toBe(2);
+  read.version = 2;
+  expect(await get()).toBe('200 {"data":[2]}');
+  const times = read.times;
+  believed = () => true;
+  expect(await get()).toBe('200 {"data":[2]}');
+  expect(read.times).toBe(times);
+  // The same connection, other words.
+  expect(await get(undefined, "PVEAPIToken=bad")).toContain("401");
+  expect(await get()).toBe('200 {"data":[2]}');
+  read.known = false;
+  expect(await get()).toContain("hostname lookup");
+  read.known = true;
+  agent.destroy();
+});
 
 test("answers in the envelope with booleans as numbers and the exact content type", async () => {
   const reply = await call("GET", "/api2/json/version");

@@ -6,6 +6,7 @@ import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import { findMethod } from "@gpve/domain/schema/method-table.ts";
 import { PveReply } from "@gpve/domain/request/handler.ts";
+import { background } from "@gpve/kit/background.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
 import { markKnown } from "../../listener/known-peers.ts";
 import { bodyTerms, NO_ROOM_FOR_BODY, readBody, type BodyTerms } from "../read-body.ts";
@@ -17,6 +18,7 @@ import { formatters, type PveResult } from "./formats.ts";
 import { splitApiPath, type ApiPath } from "./path.ts";
 import type { Authenticated } from "../../../application/access/authenticator.ts";
 import type { PveApiDeps } from "./ports.ts";
+import type { ReadyRead } from "./ready-reads.ts";
 import { receiveUpload, uploadTarget, UploadFailed, type ReceivedUpload } from "./upload.ts";
 import { bodyKind, collectParams, mergePathParams, type RawParams } from "./request-params.ts";
 
@@ -24,7 +26,11 @@ const MAX_HEADER_FIELDS = 62;
 /** Failed authentication is answered this late, so that guessing stays slow. */
 const FAILURE_DELAY_MS = 3_000;
 
-export type PveApi = (req: IncomingMessage, res: ServerResponse, clientAddress: string) => Promise<void>;
+export interface PveApi {
+  (req: IncomingMessage, res: ServerResponse, clientAddress: string): Promise<void>;
+  /** Answers at once what is ready; false = it was not. */
+  answerReady(req: IncomingMessage, res: ServerResponse): boolean;
+}
 
 /** A transport error: plain text or nothing, never the envelope. */
 class TransportError extends Error {
@@ -46,6 +52,19 @@ interface Resolved {
 }
 
 export function createPveApi(deps: PveApiDeps): PveApi {
+  return Object.assign(wholeWay(deps), {
+    answerReady: (req: IncomingMessage, res: ServerResponse): boolean => {
+      const startedAt = performance.now();
+      const read = deps.ready?.()?.find(req);
+      if (read === undefined) return false;
+      background(deps.log, "a ready answer", respond(req, res, read.answer));
+      deps.observe(read.route, "GET", 200, (performance.now() - startedAt) / 1000);
+      return true;
+    },
+  });
+}
+
+function wholeWay(deps: PveApiDeps): (...request: Parameters<PveApi>) => Promise<void> {
   return async (req, res, clientAddress) => {
     const startedAt = performance.now();
     const method = req.method ?? "";
@@ -89,6 +108,8 @@ export function createPveApi(deps: PveApiDeps): PveApi {
         await deps.delay(Math.max(0, FAILURE_DELAY_MS - (performance.now() - startedAt)));
       }
       answer = formatter(outcome, path.relative);
+      if (method === "GET" && auth.actor !== undefined && auth.holds !== undefined)
+        keepReady(deps, req, auth.actor.authid, { answer, route, holds: auth.holds }, result, resolved);
     } catch (err) {
       const failure = err instanceof TransportError ? err : new TransportError(500, messageOf(err));
       if (!(err instanceof TransportError))
@@ -105,6 +126,26 @@ export function createPveApi(deps: PveApiDeps): PveApi {
     if (answer.status >= 400) req.resume();
     deps.observe(route, method, answer.status, (performance.now() - startedAt) / 1000);
   };
+}
+
+function keepReady(
+  deps: PveApiDeps,
+  req: IncomingMessage,
+  authid: string,
+  read: Omit<ReadyRead, "isSame">,
+  result: unknown,
+  resolved: Resolved | undefined,
+): void {
+  const ready = deps.ready?.();
+  if (ready === undefined) return;
+  ready.proven(req, authid, read.holds);
+  if (read.answer.status !== 200 || !(result instanceof PveReply)) return;
+  const { sameWhile } = result;
+  const node = resolved?.params["node"];
+  if (sameWhile === undefined) return;
+  // As for the whole way: a node that was removed has nothing any more.
+  const isThere = typeof node === "string" && node !== "localhost" ? () => deps.knowsNode(node) : () => true;
+  ready.keep(req, authid, { ...read, isSame: () => isThere() && sameWhile() });
 }
 
 function checkTransport(req: IncomingMessage, method: string, path: ApiPath): void {
