@@ -106,8 +106,14 @@ export interface GoneGuest {
  */
 export const goneGuestCollection = {
   prefix: "/gpve/gone-guests/",
-  decode: (json: unknown): GoneGuest => json as GoneGuest,
+  decode: decodeGoneGuest,
 };
+
+function decodeGoneGuest(json: unknown): GoneGuest {
+  const { vmid, purge } = (json ?? {}) as Partial<GoneGuest>;
+  if (typeof vmid !== "number") throw new Error("a note of a deleted guest has no vmid");
+  return { vmid, ...(purge === true ? { purge } : {}) };
+}
 
 export const guestCollection = {
   prefix: "/gpve/guests/",

@@ -43,6 +43,10 @@ export class MemoryRecords implements Records {
           version: 0,
         };
       },
+      has: (def, id) => {
+        const pending = writes.get(def.prefix + id);
+        return pending === undefined ? this.#data.has(def.prefix + id) : pending.json !== undefined;
+      },
       list: (def) => this.#list(def),
       put: (def, id, value) => {
         const json = JSON.stringify(def.encode === undefined ? value : def.encode(value));

@@ -267,6 +267,7 @@ async function firstObjects(response: Response): Promise<string> {
 function sparing(tx: Tx): Tx {
   return {
     get: (collection, id) => tx.get(collection, id),
+    has: (collection, id) => tx.has(collection, id),
     list: (collection) => tx.list(collection),
     put: (collection, id, value) => {
       const found = tx.get(collection, id)?.value;

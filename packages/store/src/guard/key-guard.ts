@@ -11,6 +11,12 @@ export interface KeyRules {
   readonly only?: readonly string[];
   /** Prefixes whose keys may be written. */
   readonly write: readonly string[];
+  /** What may be put below some of these prefixes: records that others must be able to read. */
+  readonly values?: readonly {
+    readonly prefix: string;
+    /** `id`: the rest of the key. */
+    readonly accepts: (value: Bytes, id: string) => boolean;
+  }[];
   /** Keys that may be put, with nothing in them, and not deleted. */
   readonly marks?: readonly string[];
 }
@@ -28,6 +34,7 @@ export class KeyGuard {
   readonly #hidden: readonly { start: Bytes; end: Bytes }[];
   readonly #write: readonly Interval[];
   readonly #marks: readonly Bytes[];
+  readonly #values: NonNullable<KeyRules["values"]>;
 
   constructor(rules: KeyRules) {
     this.#read = rules.read.map(prefix);
@@ -35,6 +42,7 @@ export class KeyGuard {
       rules.only === undefined ? [] : rules.read.flatMap((each) => gaps(prefix(each), rules.only ?? []));
     this.#hidden = [...rules.hidden.map(prefix), ...closed].toSorted((a, b) => compare(a.start, b.start));
     this.#write = rules.write.map(prefix);
+    this.#values = rules.values ?? [];
     this.#marks = (rules.marks ?? []).map((mark) => text.encode(mark));
   }
 
@@ -76,6 +84,7 @@ export class KeyGuard {
       case "put":
         if (op.value.length === 0 && this.#marks.some((mark) => compare(mark, op.key) === 0)) return;
         this.#checkWrite(op.key, undefined);
+        this.#checkValue(op);
         return;
       case "delete":
         this.#checkWrite(op.key, op.end);
@@ -84,6 +93,15 @@ export class KeyGuard {
         this.checkTxn(op);
         return;
     }
+  }
+
+  #checkValue({ key, value, ignoreValue }: Extract<Op, { type: "put" }>): void {
+    // It keeps the value that is there, which was looked at when it came.
+    if (ignoreValue === true) return;
+    const name = new TextDecoder().decode(key);
+    const rule = this.#values.find(({ prefix: home }) => name.startsWith(home));
+    if (rule === undefined || rule.accepts(value, name.slice(rule.prefix.length))) return;
+    throw new AppError("access.denied", `this peer may not write ${name}: it is no record of that kind`);
   }
 
   #checkPlainRead(key: Bytes, end: Bytes | undefined): void {

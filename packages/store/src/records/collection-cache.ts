@@ -36,6 +36,7 @@ export class CollectionCache<T> implements Collection<T>, CollectionFeed {
   readonly #ordered: Slot<T>[];
   readonly #leased = new Map<string, RawRecord>();
   readonly #listeners = new Set<Listener<T>>();
+  readonly #unreadable = new WeakSet<RawRecord>();
   #list: readonly Entry<T>[] | undefined;
 
   constructor(def: CollectionDef<T>, records: Iterable<RawRecord>, log: FailureLog) {
@@ -60,7 +61,11 @@ export class CollectionCache<T> implements Collection<T>, CollectionFeed {
   }
 
   list(): readonly Entry<T>[] {
-    this.#list ??= Object.freeze(this.#ordered.map((slot) => this.#decode(slot)));
+    this.#list ??= Object.freeze(
+      this.def.allOrNothing === true
+        ? this.#ordered.map((slot) => this.#decode(slot))
+        : this.#ordered.flatMap((slot) => this.#readable(slot) ?? []),
+    );
     return this.#list;
   }
 
@@ -104,21 +109,29 @@ export class CollectionCache<T> implements Collection<T>, CollectionFeed {
 
   #tell(id: string, current: Slot<T> | undefined, previous: Slot<T> | undefined): void {
     if (this.#listeners.size === 0) return;
-    try {
-      // The slot may have moved on already; if not, share its decoded entry.
-      const slot = this.#slots.get(id);
-      const shared = slot !== undefined && slot.raw === current?.raw ? slot : current;
-      const after = shared === undefined ? undefined : this.#decode(shared);
-      const before = previous === undefined ? undefined : this.#decode(previous);
-      for (const listener of this.#listeners) {
-        try {
-          listener(id, after, before);
-        } catch (err) {
-          this.#log.error({ err: messageOf(err), prefix: this.prefix, id }, "a listener of records failed");
-        }
+    // The slot may have moved on already; if not, share its decoded entry.
+    const slot = this.#slots.get(id);
+    const shared = slot !== undefined && slot.raw === current?.raw ? slot : current;
+    const after = shared === undefined ? undefined : this.#readable(shared);
+    const before = previous === undefined ? undefined : this.#readable(previous);
+    for (const listener of this.#listeners) {
+      try {
+        listener(id, after, before);
+      } catch (err) {
+        this.#log.error({ err: messageOf(err), prefix: this.prefix, id }, "a listener of records failed");
       }
+    }
+  }
+
+  /** undefined = it cannot be read, which is said once for each state it has. */
+  #readable(slot: Slot<T>): Entry<T> | undefined {
+    if (this.#unreadable.has(slot.raw)) return undefined;
+    try {
+      return this.#decode(slot);
     } catch (err) {
-      this.#log.error({ err: messageOf(err), prefix: this.prefix, id }, "a changed record cannot be read");
+      this.#unreadable.add(slot.raw);
+      this.#log.error({ err: messageOf(err), key: slot.raw.key }, "a record cannot be read and is left out");
+      return undefined;
     }
   }
 

@@ -10,6 +10,11 @@ export interface CollectionDef<T> {
   /** Parses stored JSON; throws on a shape of the future. Also the place for upgrades of old shapes. */
   readonly decode: (json: unknown) => T;
   readonly encode?: (value: T) => unknown;
+  /**
+   * Reading all fails when one record cannot be read, for collections where one that is missing changes what the others
+   * mean, such as permissions. Otherwise such a record is left out and named in the log.
+   */
+  readonly allOrNothing?: true;
 }
 
 export interface Entry<T> {
@@ -22,10 +27,11 @@ export interface Entry<T> {
 
 export interface Collection<T> {
   readonly def: CollectionDef<T>;
+  /** Throws when the record cannot be read. */
   get(id: string): Entry<T> | undefined;
   /** Sorted by id (byte order). The array is shared and frozen: never mutate. Same reference until a change. */
   list(): readonly Entry<T>[];
-  /** Called after every applied change, in order. `entry` undefined = deleted. Returns the unsubscribe. */
+  /** Called after every applied change, in order. `entry` undefined = gone, or no more to be read. Returns the unsubscribe. */
   onChange(
     listener: (id: string, entry: Entry<T> | undefined, previous: Entry<T> | undefined) => void,
   ): () => void;
@@ -33,6 +39,8 @@ export interface Collection<T> {
 
 export interface Tx {
   get<T>(collection: CollectionDef<T>, id: string): Entry<T> | undefined;
+  /** Whether there is such a record, readable or not. */
+  has<T>(collection: CollectionDef<T>, id: string): boolean;
   /** Reads the whole collection; the transaction then also fails on any change or insertion in it. */
   list<T>(collection: CollectionDef<T>): readonly Entry<T>[];
   put<T>(collection: CollectionDef<T>, id: string, value: T, options?: { lease?: bigint }): void;

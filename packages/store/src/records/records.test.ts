@@ -239,6 +239,50 @@ describe("records", () => {
     expect(records.collection(users).get("good")).toBeDefined();
   });
 
+  it("lists what can be read beside a record that cannot, names that one once, and lets it be removed", async () => {
+    const store = newStore();
+    const put = (value: string): Promise<unknown> =>
+      store.txn({
+        compare: [],
+        success: [{ type: "put", key: utf8("/gpve/users/bad"), value: utf8(value) }],
+      });
+    await put("{}");
+    const errors: object[] = [];
+    const records = await openRecords(store, {
+      prefix: "/gpve/",
+      log: { error: (fields: unknown) => void errors.push(fields as object) },
+    });
+    closers.push(() => records.close());
+    await records.transact((tx) => tx.put(users, "good", { name: "x" }));
+    const names = (): string[] =>
+      records
+        .collection(users)
+        .list()
+        .map(({ id }) => id);
+    expect(names()).toEqual(["good"]);
+    await records.transact((tx) => {
+      expect(tx.list(users).map(({ id }) => id)).toEqual(["good"]);
+      tx.put(users, "other", { name: "y" });
+    });
+    expect(names()).toEqual(["good", "other"]);
+    expect(errors).toEqual([expect.objectContaining({ key: "/gpve/users/bad" })]);
+    const strict = { ...users, allOrNothing: true as const };
+    expect(() => records.collection(strict).list()).toThrow(/users\/bad cannot be read/);
+
+    const told: string[] = [];
+    records.collection(users).onChange((id, entry, previous) => {
+      told.push(`${id}: ${previous?.value.name ?? "-"} -> ${entry?.value.name ?? "-"}`);
+    });
+    await records.transact((tx) => {
+      expect([tx.has(users, "bad"), tx.has(users, "none")]).toEqual([true, false]);
+      tx.delete(users, "bad");
+    });
+    await put('{"name":"mended"}');
+    await put("[]");
+    await records.fresh();
+    expect(told).toEqual(["bad: - -> -", "bad: - -> mended", "bad: mended -> -"]);
+  });
+
   it("is fresh after others wrote, inside its prefix or outside", async () => {
     const store = newStore();
     const [one, two] = [await open(store), await open(store)];

@@ -59,6 +59,15 @@ export class Transaction implements Tx {
     return change === undefined ? stored : pending(def, change, stored);
   }
 
+  has<T>(def: CollectionDef<T>, id: string): boolean {
+    const key = def.prefix + requireId(id);
+    const raw = this.#ctx.collection(def).raw(id);
+    this.#reads.set(key, raw?.revision ?? 0);
+    if (raw !== undefined && raw.lease !== 0n) this.#leased.set(key, raw.revision);
+    const change = this.#changes.get(key);
+    return change === undefined ? raw !== undefined : change.json !== undefined;
+  }
+
   list<T>(def: CollectionDef<T>): readonly Entry<T>[] {
     const collection = this.#ctx.collection(def);
     this.#lists.add(def.prefix);

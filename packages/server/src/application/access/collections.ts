@@ -39,6 +39,8 @@ export function aclId(entry: Pick<AclEntry, "path" | "type" | "ugid" | "roleid">
 function define<T extends object>(prefix: string): CollectionDef<T> {
   return {
     prefix,
+    // A permission that cannot be read may be one that takes away.
+    allOrNothing: true,
     decode: (json) => {
       if (typeof json === "object" && json !== null && !Array.isArray(json)) return json as T;
       throw new AppError(

@@ -8,7 +8,8 @@ import {
   type GuestRecord,
 } from "@gpve/domain/guest/guest-record.ts";
 import { agentCorner } from "@gpve/domain/node/record.ts";
-import { permitCollection, permitId, permits, type GuestPermit } from "./guest-permits.ts";
+import { decodeTaskRecord, TASK_PREFIX, taskRecordId } from "@gpve/domain/task/task-record.ts";
+import { permitCollection, permitId, permits } from "./guest-permits.ts";
 
 /** What configurations, storages and permissions are judged by. */
 const SHARED = [
@@ -37,6 +38,19 @@ export function agentKeyRules(node: string, now: () => number) {
     hidden: [],
     write: [...below([...own, ...guests]), ...below([...own], ".deleted/"), commits],
     marks: below(guests, ".deleted/"),
+    // Servers show and follow these: one that they could not read would be in everybody's way.
+    values: [
+      {
+        prefix: TASK_PREFIX,
+        accepts: (value: Uint8Array, id: string) =>
+          taskRecordId(readAs(value, decodeTaskRecord)?.upid ?? "") === id,
+      },
+      {
+        prefix: goneGuestCollection.prefix,
+        accepts: (value: Uint8Array, id: string) =>
+          String(readAs(value, goneGuestCollection.decode)?.vmid) === id,
+      },
+    ],
     owned: {
       prefix: guestCollection.prefix,
       notes: [goneGuestCollection.prefix],
@@ -52,8 +66,8 @@ export function agentKeyRules(node: string, now: () => number) {
           return isKept ? undefined : permitId(id, madeBy);
         },
         allows: (value: Uint8Array, after: Uint8Array): boolean => {
-          const [permit, guest] = [parsed(value), guestOf(after)];
-          return guest !== undefined && permits(permit as unknown as GuestPermit, guest, now());
+          const [permit, guest] = [readAs(value, permitCollection.decode), guestOf(after)];
+          return permit !== undefined && guest !== undefined && permits(permit, guest, now());
         },
       },
       mayBecome: (before: Uint8Array | undefined, after: Uint8Array): boolean => {
@@ -68,20 +82,15 @@ export function agentKeyRules(node: string, now: () => number) {
   };
 }
 
-/** One that nobody can read is nobody's: stored once, it would stand in the way of every list of guests. */
+/** One that nobody can read is nobody's. */
 function guestOf(value: Uint8Array): GuestRecord | undefined {
-  try {
-    return decodeGuest(parsed(value));
-  } catch {
-    return undefined;
-  }
+  return readAs(value, decodeGuest);
 }
 
-function parsed(value: Uint8Array): Readonly<Record<string, unknown>> | undefined {
+function readAs<T>(value: Uint8Array, decode: (json: unknown) => T): T | undefined {
   try {
-    const json: unknown = JSON.parse(Buffer.from(value).toString("utf8"));
-    return typeof json === "object" && json !== null ? (json as Record<string, unknown>) : undefined;
+    return decode(JSON.parse(Buffer.from(value).toString("utf8")));
   } catch {
-    return undefined; // no record of ours: nobody's
+    return undefined; // no record of ours
   }
 }

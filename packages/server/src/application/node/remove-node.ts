@@ -17,7 +17,8 @@ export interface RemoveNodeCommand {
 const MAX_NAMED = 10;
 
 export function removeNode(tx: Tx, { node, force, ownNode }: RemoveNodeCommand): void {
-  if (tx.get(nodeRecords, node) === undefined) {
+  // Also one that nobody can read: that it is to go is reason enough.
+  if (!tx.has(nodeRecords, node)) {
     throw new AppError("object.not_found", `no such node '${node}'`);
   }
   if (node === ownNode) {

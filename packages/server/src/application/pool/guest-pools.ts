@@ -40,7 +40,7 @@ async function clearGuest(records: Records, id: string): Promise<void> {
     // Created again meanwhile: its own permissions are not ours to take.
     if (tx.get(guestCollection, id) === undefined) removeGuestAccess(tx, Number(id));
     const gone = tx.get(goneGuestCollection, id)?.value;
-    if (gone?.purge === true) removeGuestFromJobs(tx, gone.vmid);
+    if (gone?.purge === true) removeGuestFromJobs(tx, Number(id));
     if (gone !== undefined) tx.delete(goneGuestCollection, id);
   });
 }

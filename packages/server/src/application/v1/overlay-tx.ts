@@ -21,6 +21,12 @@ export class OverlayTx implements Tx {
     return this.#below.get(collection, id);
   }
 
+  has<T>(collection: CollectionDef<T>, id: string): boolean {
+    const writes = this.#writes.get(collection as CollectionDef<unknown>);
+    if (writes?.has(id) === true) return writes.get(id) !== undefined;
+    return this.#through?.has(collection, id) ?? this.#below.get(collection, id) !== undefined;
+  }
+
   list<T>(collection: CollectionDef<T>): readonly Entry<T>[] {
     const stored = this.#below.list(collection);
     const writes = this.#writes.get(collection as CollectionDef<unknown>);

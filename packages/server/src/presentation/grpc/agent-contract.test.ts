@@ -179,7 +179,7 @@ describe("joining", () => {
       /resource_exhausted/,
     );
     expect(await text(client.report({ reportJson: JSON.stringify({ node: "large", padding }) }))).toMatch(
-      /report lacks/,
+      /no report of a node: guests is no list|no report of a node: usage/,
     );
     channel.close();
   });
@@ -296,7 +296,7 @@ describe("a joined node", () => {
   test("has told its servers of a guest when it says so", async () => {
     const running = (): number[] => board.get("n1")?.report?.guests.map(({ vmid }) => vmid) ?? [];
     for (let vmid = 100; vmid < 110; vmid++) {
-      guests = [...guests, { vmid } as GuestRuntime];
+      guests = [...guests, { vmid, type: "qemu", status: "running" } as GuestRuntime];
       await reporter.told();
       expect(running()).toContain(vmid);
     }

@@ -24,6 +24,7 @@ import { linkOver } from "@gpve/store/etcd/link.ts";
 import { Watch } from "@gpve/store/gen/proto/etcdserverpb/rpc_pb.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { withGuestPermits } from "../../application/node/guest-permits.ts";
+import { taskRecords } from "../../application/task/recent-tasks.ts";
 import { openTestStore, quietLog, startAgentFace, type AgentFace } from "../../testing/agent-face.ts";
 
 let dir = "";
@@ -145,6 +146,9 @@ describe("a hostile agent", () => {
     ])
       expect(await tried(put("/gpve/guests/200", value)), value).toBe("access.denied");
     expect(await tried(put("/gpve/gone-guests/100", "{}"))).toBe("access.denied");
+    // Of a guest of its own, but about another: servers would forget that one in their backup jobs.
+    for (const value of ["{}", "nonsense", '{"vmid":100,"purge":true}'])
+      expect(await tried(put("/gpve/gone-guests/200", value)), value).toBe("access.denied");
     expect(await tried(gone("/gpve/gone-guests/100"))).toBe("access.denied");
     const hidden: Op = { type: "txn", compare: [], success: [], failure: [gone("/gpve/guests/100")] };
     expect(await tried(hidden)).toBe("access.denied");
@@ -262,12 +266,31 @@ describe("a hostile agent", () => {
     expect(await tried(put("/gpve/.deleted/guests/", "x"))).toBe("access.denied");
   });
 
+  test("stores no task that others cannot read, or that says it is another node's", async () => {
+    const upid = (node: string): string => `UPID:${node}:00000001:00000001:00000001:qmstart:200:root@pam:`;
+    const key = (name: string): string => `/gpve/tasks/evil/${name}`;
+    const task = (of: string): string => JSON.stringify({ upid: of });
+    for (const [name, value] of [
+      ["t", "nonsense"],
+      ["t", "{}"],
+      ["t", task("t")],
+      [upid("evil"), "null"],
+      [upid("evil"), task(upid("good"))],
+      [upid("good"), task(upid("good"))],
+    ] as const)
+      expect(await tried(put(key(name), value)), `${name} ${value}`).toBe("access.denied");
+    expect(await tried(put(key(upid("evil")), task(upid("evil"))))).toBe("done");
+    await face.records.fresh();
+    expect(face.records.collection(taskRecords).list()).toHaveLength(1);
+    expect(await tried(gone(key(upid("evil"))))).toBe("done");
+  });
+
   test("keeps, ends and uses no lease that another made", async () => {
     const servers = await store.leaseGrant(60);
     for (const call of [
       evil.leaseKeepAlive(servers.id),
       evil.leaseRevoke(servers.id),
-      evil.txn({ compare: [], success: [put("/gpve/tasks/evil/t", "{}", { lease: servers.id })] }),
+      evil.txn({ compare: [], success: [put("/gpve/node-data/evil/t", "{}", { lease: servers.id })] }),
     ]) {
       await expect(call).rejects.toMatchObject({ code: "object.not_found" });
     }
@@ -275,10 +298,10 @@ describe("a hostile agent", () => {
     expect((await store.leaseStatus(servers.id)).ttlSeconds).toBeGreaterThan(0);
     const own = await evil.leaseGrant(60);
     expect(await evil.leaseKeepAlive(own.id)).toBeGreaterThan(0);
-    expect(await tried(put("/gpve/tasks/evil/leased", "{}", { lease: own.id }))).toBe("done");
-    expect((await evil.leaseStatus(own.id)).keys.map(fromUtf8)).toEqual(["/gpve/tasks/evil/leased"]);
+    expect(await tried(put("/gpve/node-data/evil/leased", "{}", { lease: own.id }))).toBe("done");
+    expect((await evil.leaseStatus(own.id)).keys.map(fromUtf8)).toEqual(["/gpve/node-data/evil/leased"]);
     await evil.leaseRevoke(own.id);
-    expect(await stored("/gpve/tasks/evil/leased")).toBeUndefined();
+    expect(await stored("/gpve/node-data/evil/leased")).toBeUndefined();
   });
 
   test("has one watch for each stream, however many it asks for", async () => {

@@ -136,4 +136,17 @@ describe("a node that was removed", () => {
     await expect(one.membership.remove("self", true)).rejects.toThrow(/part of the server/);
     await expect(one.membership.remove("nobody")).rejects.toThrow(/no such node/);
   });
+
+  test("goes although its record, and a guest's, cannot be read", async () => {
+    const identity = await one.joinAs("n4");
+    const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+    const put = (key: string) => ({ type: "put" as const, key: bytes(key), value: bytes("{}") });
+    await store.txn({ compare: [], success: [put("/gpve/nodes/n4"), put("/gpve/guests/900")] });
+    await one.records.fresh();
+    await one.membership.remove("n4");
+    const channel = two.channelOf(identity);
+    const beat = { node: "n4", sentAtMs: 0n };
+    expect(await code(createClient(ServerService, channel.transport).heartbeat(beat))).toBe("access.denied");
+    channel.close();
+  });
 });

@@ -1,9 +1,9 @@
 // What agents call: join, hello, heartbeat, reports, certificate renewal.
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { AGENT_PROTOCOL, agreeProtocol } from "@gpve/contracts/agent/protocol.ts";
-import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
-import type { NodeReport } from "@gpve/domain/node/runtime.ts";
+import { decodeReport, type DecodedReport } from "@gpve/domain/node/decode-report.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import { parseBoundedJson } from "@gpve/kit/bounded-json.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -89,8 +89,15 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
       }),
     report: (request, context) =>
       answer(() => {
-        const report = parseReport(request.reportJson);
+        const { report, leftOut } = parseReport(request.reportJson);
         memberOf(context, report.node);
+        if (leftOut.length > 0) {
+          const [first] = leftOut;
+          deps.log.warn(
+            { node: report.node, first, count: leftOut.length },
+            "parts of a report are left out",
+          );
+        }
         board.accept(report);
         return Promise.resolve({});
       }),
@@ -103,25 +110,11 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
   };
 }
 
-/** Reports come from our own agents, but of any version: the fields that lists compute with are checked. */
-export function parseReport(json: string): NodeReport {
-  let value: unknown;
+function parseReport(json: string): DecodedReport {
   try {
-    value = parseBoundedJson(json);
+    return decodeReport(parseBoundedJson(json));
   } catch (cause) {
     if (isAppError(cause)) throw cause;
-    throw new AppError("request.invalid", "report is not JSON", { cause });
+    throw new AppError("request.invalid", `this is no report of a node: ${messageOf(cause)}`, { cause });
   }
-  const report = value as Partial<NodeReport> | null;
-  const usable =
-    typeof report === "object" &&
-    report !== null &&
-    typeof report.node === "string" &&
-    typeof report.at === "number" &&
-    typeof report.usage?.cpu === "number" &&
-    typeof report.usage.memory?.total === "number" &&
-    Array.isArray(report.guests) &&
-    Array.isArray(report.storages);
-  if (!usable) throw new AppError("request.invalid", "report lacks node, time, usage, guests or storages");
-  return report as NodeReport;
 }

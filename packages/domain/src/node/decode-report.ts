@@ -1,0 +1,231 @@
+// A node's report as servers take it in: whatever an agent sends, of any version, becomes the types that lists and
+// metrics count on, or is left out. Numbers that an older agent does not send are 0.
+import type {
+  Capability,
+  CpuFlagFacts,
+  GuestRuntime,
+  NodeFacts,
+  NodeReport,
+  NodeUsage,
+  StorageRuntime,
+} from "./runtime.ts";
+
+export interface DecodedReport {
+  readonly report: NodeReport;
+  /** What was left out, and why: "guest 3 of the report: vmid is not a number". */
+  readonly leftOut: readonly string[];
+}
+
+/** Throws when it is no report at all; a part of it that cannot be read hides no other part. */
+export function decodeReport(json: unknown): DecodedReport {
+  const row = fields(json, "report");
+  const leftOut: string[] = [];
+  const part = <T>(what: string, read: () => T): T | undefined => {
+    try {
+      return read();
+    } catch (err) {
+      leftOut.push(`${what}: ${(err as Error).message}`);
+      return undefined;
+    }
+  };
+  const each = <T>(name: string, what: string, read: (json: unknown) => T): T[] =>
+    list(row[name], name).flatMap((item, at) => part(`${what} ${at} of the report`, () => read(item)) ?? []);
+  const facts = row["facts"] === undefined ? undefined : part("facts", () => decodeFacts(row["facts"]));
+  const report: NodeReport = {
+    node: text(row, "node"),
+    at: number(row, "at"),
+    agentVersion: optionalText(row, "agentVersion"),
+    usage: decodeUsage(row["usage"]),
+    guests: each("guests", "guest", decodeGuestRuntime),
+    storages: each("storages", "storage", decodeStorage),
+    ...(facts === undefined ? {} : { facts }),
+  };
+  return { report, leftOut };
+}
+
+function decodeUsage(json: unknown): NodeUsage {
+  const row = fields(json, "usage");
+  const [memory, swap, rootfs] = ["memory", "swap", "rootfs"].map((name) => fields(row[name] ?? {}, name));
+  const load = list(row["loadavg"] ?? [], "loadavg").map((value) => number({ value }, "value"));
+  return {
+    cpu: number(row, "cpu"),
+    wait: number(row, "wait"),
+    loadavg: [load[0] ?? 0, load[1] ?? 0, load[2] ?? 0],
+    memory: {
+      total: number(memory, "total"),
+      used: number(memory, "used"),
+      free: number(memory, "free"),
+      available: number(memory, "available"),
+    },
+    swap: { total: number(swap, "total"), used: number(swap, "used"), free: number(swap, "free") },
+    rootfs: {
+      total: number(rootfs, "total"),
+      used: number(rootfs, "used"),
+      free: number(rootfs, "free"),
+      avail: number(rootfs, "avail"),
+    },
+    uptimeSeconds: number(row, "uptimeSeconds"),
+    netIn: number(row, "netIn"),
+    netOut: number(row, "netOut"),
+  };
+}
+
+function decodeGuestRuntime(json: unknown): GuestRuntime {
+  const row = fields(json, "guest");
+  const vmid = number(row, "vmid");
+  if (!Number.isSafeInteger(vmid) || vmid < 1) throw new TypeError("vmid is none");
+  const counters = <K extends string>(name: string, ...keys: K[]) =>
+    row[name] === undefined
+      ? undefined
+      : mapOf(row[name], name, (each) => {
+          const counter = fields(each, name);
+          return Object.fromEntries(keys.map((key) => [key, number(counter, key)])) as Record<K, number>;
+        });
+  const drives = counters("drives", "read", "written");
+  const nics = counters("nics", "netin", "netout");
+  return {
+    vmid,
+    type: oneOf(row, "type", ["qemu", "lxc"]),
+    status: oneOf(row, "status", ["running", "stopped"]),
+    uptimeSeconds: number(row, "uptimeSeconds"),
+    cpu: number(row, "cpu"),
+    mem: number(row, "mem"),
+    diskread: number(row, "diskread"),
+    diskwrite: number(row, "diskwrite"),
+    netin: number(row, "netin"),
+    netout: number(row, "netout"),
+    ...(row["memhost"] === undefined ? {} : { memhost: number(row, "memhost") }),
+    ...(drives === undefined ? {} : { drives }),
+    ...(nics === undefined ? {} : { nics }),
+    ...(row["extra"] === undefined ? {} : { extra: fields(row["extra"], "extra") }),
+  };
+}
+
+function decodeStorage(json: unknown): StorageRuntime {
+  const row = fields(json, "storage");
+  return {
+    storage: text(row, "storage"),
+    active: row["active"] === true,
+    totalBytes: number(row, "totalBytes"),
+    usedBytes: number(row, "usedBytes"),
+    availBytes: number(row, "availBytes"),
+  };
+}
+
+function decodeFacts(json: unknown): NodeFacts {
+  const row = fields(json, "facts");
+  const [kernel, cpu] = ["kernel", "cpu"].map((name) => fields(row[name] ?? {}, name));
+  const rows = (name: string) => list(row[name] ?? [], name).map((item) => fields(item, name));
+  return {
+    hostname: text(row, "hostname"),
+    kernel: {
+      sysname: optionalText(kernel, "sysname"),
+      release: optionalText(kernel, "release"),
+      version: optionalText(kernel, "version"),
+      machine: optionalText(kernel, "machine"),
+    },
+    osImage: optionalText(row, "osImage"),
+    bootMode: row["bootMode"] === "efi" ? "efi" : "legacy-bios",
+    secureBoot: row["secureBoot"] === true,
+    bootId: optionalText(row, "bootId"),
+    cpu: {
+      model: optionalText(cpu, "model"),
+      vendor: optionalText(cpu, "vendor"),
+      sockets: number(cpu, "sockets"),
+      cores: number(cpu, "cores"),
+      cpus: number(cpu, "cpus"),
+      mhz: optionalText(cpu, "mhz"),
+      flags: optionalText(cpu, "flags"),
+      hvm: cpu?.["hvm"] === true,
+      userHz: number(cpu, "userHz"),
+    },
+    memoryBytes: number(row, "memoryBytes"),
+    disks: rows("disks").map((disk) => ({
+      name: text(disk, "name"),
+      sizeBytes: number(disk, "sizeBytes"),
+      model: optionalText(disk, "model"),
+      rotational: disk["rotational"] === true,
+    })),
+    bridges: texts(row["bridges"], "bridges"),
+    gpus: rows("gpus").map((gpu) => ({
+      uuid: text(gpu, "uuid"),
+      model: optionalText(gpu, "model"),
+      memoryBytes: number(gpu, "memoryBytes"),
+      driver: optionalText(gpu, "driver"),
+    })),
+    cgroupVersion: row["cgroupVersion"] === 1 ? 1 : 2,
+    ...(row["qemu"] === undefined ? {} : { qemu: decodeQemu(row["qemu"]) }),
+    accelerator:
+      row["accelerator"] === undefined ? "none" : oneOf(row, "accelerator", ["kvm", "tcg", "none"]),
+    capabilities: rows("capabilities").map(decodeCapability),
+  };
+}
+
+function decodeQemu(json: unknown): NonNullable<NodeFacts["qemu"]> {
+  const row = fields(json, "qemu");
+  const flags = row["cpuFlags"] === undefined ? undefined : fields(row["cpuFlags"], "cpuFlags");
+  const cpuFlags: CpuFlagFacts | undefined = flags && {
+    understood: texts(flags["understood"], "understood"),
+    tcg: texts(flags["tcg"], "tcg"),
+    kvm: texts(flags["kvm"], "kvm"),
+  };
+  return {
+    version: text(row, "version"),
+    binary: optionalText(row, "binary"),
+    machines: texts(row["machines"], "machines"),
+    ...(cpuFlags === undefined ? {} : { cpuFlags }),
+  };
+}
+
+function decodeCapability(row: Row): Capability {
+  return {
+    name: text(row, "name"),
+    available: row["available"] === true,
+    detail: optionalText(row, "detail"),
+    ...(row["fix"] === undefined ? {} : { fix: text(row, "fix") }),
+  };
+}
+
+type Row = Readonly<Record<string, unknown>>;
+
+function fields(json: unknown, what: string): Row {
+  if (typeof json !== "object" || json === null || Array.isArray(json))
+    throw new TypeError(`${what} is no object`);
+  return json as Row;
+}
+
+function list(json: unknown, what: string): readonly unknown[] {
+  if (!Array.isArray(json)) throw new TypeError(`${what} is no list`);
+  return json as readonly unknown[];
+}
+
+function mapOf<T>(json: unknown, what: string, read: (json: unknown) => T): Record<string, T> {
+  return Object.fromEntries(Object.entries(fields(json, what)).map(([key, each]) => [key, read(each)]));
+}
+
+function number(row: Row | undefined, key: string): number {
+  const value = row?.[key];
+  if (value === undefined) return 0;
+  if (typeof value !== "number" || !Number.isFinite(value)) throw new TypeError(`${key} is no number`);
+  return value;
+}
+
+function text(row: Row, key: string): string {
+  const value = row[key];
+  if (typeof value !== "string") throw new TypeError(`${key} is no text`);
+  return value;
+}
+
+function optionalText(row: Row | undefined, key: string): string {
+  return row?.[key] === undefined ? "" : text(row, key);
+}
+
+function texts(json: unknown, what: string): readonly string[] {
+  return list(json ?? [], what).map((item) => text({ [what]: item }, what));
+}
+
+function oneOf<const T extends string>(row: Row, key: string, allowed: readonly T[]): T {
+  const value = allowed.find((each) => each === row[key]);
+  if (value === undefined) throw new TypeError(`${key} is none of ${allowed.join(", ")}`);
+  return value;
+}
