@@ -137,6 +137,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   const configs = new VmConfigs({ node, records, sha1Hex: (text) => hash("sha1", text) });
   const agents = new GuestAgents({ clock });
   const network = new VmBridges({ instanceId: data.instanceId, exec: parts.exec });
+  const imageStorages = (): readonly string[] => parts.storages.imageStorages();
   const mappings = new NodeMappings({
     node,
     records,
@@ -290,7 +291,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         host,
         engine: parts.engine,
         sampled: (vmid) => watch.sampled(vmid),
-        imageStorages: () => parts.storages.imageStorages(),
+        imageStorages,
         archivedConfig: (archive) => archivedConfigText(host, tools, archive),
       }),
     },
@@ -302,7 +303,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         lastWords: (vmid) => processes.lastWords(String(vmid)),
       }),
       ...createBackupExtensions({ host, engine: parts.engine }),
-      ...createVmExtensions({ host, engine: parts.engine }),
+      ...createVmExtensions({ host, engine: parts.engine, imageStorages }),
     },
     openTunnel: consoleTunnel(consoleParts),
     mappedPci: (id) => mappings.pciPaths(id),

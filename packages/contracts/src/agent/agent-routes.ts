@@ -36,6 +36,7 @@ export const agentRoutes = {
     perm("/vms/{vmid}", "VM.Allocate"),
     ["perm", "/pool/{pool}", ["VM.Allocate"], "require_param", "pool"],
   ]),
+  "DELETE /gpve/nodes/{node}/virtual-machines/{vmid}": like("DELETE /nodes/{node}/qemu/{vmid}"),
   "POST /gpve/nodes/{node}/vms/{vmid}/backup": needs([
     "and",
     perm("/vms/{vmid}", "VM.Backup"),

@@ -11,7 +11,7 @@ export const SYSTEM_WORK = {
     "POST /nodes/{node}/qemu/{vmid}/status/start",
     "POST /nodes/{node}/qemu/{vmid}/status/stop",
     "POST /nodes/{node}/qemu/{vmid}/status/shutdown",
-    "DELETE /nodes/{node}/qemu/{vmid}",
+    "DELETE /gpve/nodes/{node}/virtual-machines/{vmid}",
   ],
 } as const satisfies Readonly<Record<string, readonly AgentRoute[]>>;
 

@@ -365,7 +365,7 @@ function agentOf(world: VmWorld, accessOf: Parameters<typeof createAgent>[0]["ac
       },
     ],
     extensions: {
-      ...createVmExtensions({ host, engine: idle }),
+      ...createVmExtensions({ host, engine: idle, imageStorages: () => ["local"] }),
       ...createBackupExtensions({ host, engine: idle }),
       "POST /gpve/nodes/{node}/probe": done,
       "GET /gpve/nodes/{node}/images": () => [],

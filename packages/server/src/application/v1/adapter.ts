@@ -25,6 +25,8 @@ export interface RawObject {
   readonly versionSuffix?: string;
   /** The request that had it made, where the records know it. */
   readonly madeBy?: string;
+  /** What a node compares before it changes what was judged. */
+  readonly digest?: () => string;
   /** Where the records themselves keep the labels. */
   readonly labels?: Readonly<Record<string, string>>;
 }

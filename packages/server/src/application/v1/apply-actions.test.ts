@@ -30,7 +30,7 @@ const args: ApplyArgs = {
 
 /** A node that does at once what it is asked to. */
 const nodeOf = (records: Records): VmActionDeps => ({
-  callNode: async (_node, route, { vmid, config, delete: _gone, ...set }, { requestId }) => {
+  callNode: async (_node, route, { vmid, config, delete: _gone, digest: _digest, ...set }, { requestId }) => {
     await records.transact((tx) => {
       const values = route.endsWith("/virtual-machines") ? (config as object) : set;
       const conf = Object.entries(values)

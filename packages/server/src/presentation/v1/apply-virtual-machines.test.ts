@@ -1,4 +1,5 @@
 // Virtual machines among applied objects, with a node that keeps configurations as a real one does.
+import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
@@ -62,7 +63,10 @@ async function node(route: string, params: Params, madeBy: string): Promise<null
     await put(vmid, { ...config, boot: "order=scsi0", meta: "creation-qemu=7.2.0" }, { madeBy });
     if (params["running"] === true) running.add(vmid);
   } else if (route.endsWith("/config")) {
-    const { vmid: _vmid, delete: gone = "", ...set } = params as Record<string, string>;
+    const { vmid: _vmid, delete: gone = "", digest, ...set } = params as Record<string, string>;
+    const conf = v1.records.collection(guestCollection).get(String(vmid))?.value.conf ?? "";
+    if (digest !== createHash("sha1").update(conf).digest("hex"))
+      throw new AppError("object.conflict", "checksum mismatch");
     const next = { ...confOf(vmid), ...set };
     for (const key of gone.split(",")) delete next[key];
     await put(vmid, next);

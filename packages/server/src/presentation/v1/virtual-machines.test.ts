@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
@@ -129,12 +130,18 @@ describe("virtual machines", () => {
   });
 
   it("are changed key by key, started, stopped and deleted", async () => {
-    await put(v1.records, 100, "cores: 2\nmeta: creation-qemu=7.2\nname: web\n");
+    const conf = "cores: 2\nmeta: creation-qemu=7.2\nname: web\n";
+    await put(v1.records, 100, conf);
+    // What was judged, so that the node can refuse when it has another one by then.
+    const digest = createHash("sha1").update(conf).digest("hex");
     const config = { cores: "4" };
     const replaced = await v1.ask("PUT", "/virtualmachines/100", { body: vm({ config, running: true }) });
     expect(replaced.status, JSON.stringify(replaced.body)).toBe(200);
     expect(calls).toEqual([
-      { route: "PUT /nodes/{node}/qemu/{vmid}/config", params: { vmid: 100, cores: "4", delete: "name" } },
+      {
+        route: "PUT /nodes/{node}/qemu/{vmid}/config",
+        params: { vmid: 100, cores: "4", delete: "name", digest },
+      },
       { route: "POST /nodes/{node}/qemu/{vmid}/status/start", params: { vmid: 100 } },
     ]);
     const guests = [{ vmid: 100, status: "running", uptimeSeconds: 5, cpu: 0, mem: 0 }];
@@ -155,7 +162,17 @@ describe("virtual machines", () => {
     expect((await v1.ask("PUT", "/virtualmachines/107", { body: vm({}, "107") })).status).toBe(404);
     expect((await v1.ask("DELETE", "/virtualmachines/107")).status).toBe(404);
     expect((await v1.ask("DELETE", "/virtualmachines/100")).status).toBe(200);
-    expect(calls.at(-1)).toEqual({ route: "DELETE /nodes/{node}/qemu/{vmid}", params: { vmid: 100 } });
+    expect(calls.at(-1)).toEqual({
+      route: "DELETE /gpve/nodes/{node}/virtual-machines/{vmid}",
+      params: { vmid: 100, digest },
+    });
+    answer = () => {
+      throw new AppError("object.conflict", "checksum mismatch (file changed by other user?)", {
+        pveStatus: 500,
+      });
+    };
+    expect((await patch({ config: { cores: "8" } })).status).toBe(409);
+    expect((await v1.ask("DELETE", "/virtualmachines/100")).status).toBe(409);
   });
 });
 

@@ -1,4 +1,5 @@
 import { AppError } from "@gpve/contracts/errors.ts";
+import { checkDigest } from "@gpve/domain/vm/change/config-update.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { fleecingImages, freeVolume, hasClones, listVolumes, ownedVolumes } from "./free-volumes.ts";
@@ -21,8 +22,27 @@ export interface DestroyArgs {
   readonly skiplock: boolean;
   /** Backup jobs forget it as well. */
   readonly purge?: boolean;
+  /** Whoever asked had this VM before him: another one under the id, or a changed one, is left alone. */
+  readonly meant?: MeantVm;
   /** Storages to search for disks that no configuration names. */
   readonly storages: readonly string[];
+}
+
+export interface MeantVm {
+  /** Of its configuration. */
+  readonly digest?: string;
+  /** The request that had it made. */
+  readonly madeBy?: string;
+}
+
+export function requireMeant(
+  host: Pick<DestroyVmPorts, "configs">,
+  vmid: number,
+  { digest, madeBy }: MeantVm,
+): void {
+  checkDigest(host.configs.get(vmid), digest);
+  if (madeBy === undefined || madeBy === host.configs.madeBy(vmid)) return;
+  throw new AppError("object.conflict", `VM ${vmid} is not the one that was meant: another has its id now`);
 }
 
 /** What PVE finds before it forks. */
@@ -54,6 +74,7 @@ export function destroyVmOperation(host: DestroyVmPorts): OperationDefinition<De
           const { vmid } = args;
           const config = state.begun === true ? host.configs.find(vmid) : host.configs.get(vmid);
           if (config === undefined) return;
+          if (state.begun !== true && args.meant !== undefined) requireMeant(host, vmid, args.meant);
           const lock = config.values["lock"];
           if (lock !== undefined && lock !== "destroyed" && lock !== "suspended" && !args.skiplock) {
             throw new AppError("resource.busy", `VM is locked (${lock})`, { pveStatus: 500 });

@@ -76,6 +76,11 @@ export class VmConfigs {
     return this.#deps.records().collection(guestCollection).get(String(vmid))?.value.microvm;
   }
 
+  /** The request that had it made; undefined = not known. */
+  madeBy(vmid: number): string | undefined {
+    return this.#deps.records().collection(guestCollection).get(String(vmid))?.value.madeBy;
+  }
+
   find(vmid: number): VmConfig | undefined {
     return this.has(vmid) ? this.get(vmid) : undefined;
   }

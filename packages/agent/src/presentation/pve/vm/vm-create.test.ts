@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { NEW_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
+import { NEW_VM_ROUTE, REMOVE_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
 import { contextOf } from "../../../testing/storage-world.ts";
 import { VmNode } from "../../../testing/vm-world.ts";
 import { createVmExtensions } from "./vm-create.ts";
@@ -10,10 +10,12 @@ beforeEach(async () => {
 });
 afterEach(() => node.close());
 
+const extensions = () =>
+  createVmExtensions({ host: node.host, engine: node.engine, imageStorages: () => ["local"] });
 const make = async (params: object, rights?: Record<string, string[]>) => {
   const actor = rights === undefined ? "root@pam" : "a@pve";
   const ctx = { ...contextOf(rights), actor: { userid: actor, authid: actor } };
-  const route = createVmExtensions(node)[NEW_VM_ROUTE];
+  const route = extensions()[NEW_VM_ROUTE];
   const upid = await route?.({ node: "n1", vmid: 100, config: {}, ...params }, ctx);
   return (await node.engine.wait(String(upid))).exitStatus;
 };
@@ -83,5 +85,22 @@ describe("VMs for /api/v1", () => {
     );
     for (const kernel of ["/boot/vmlinuz", "../kernel", "local:/boot/vmlinuz"])
       await expect(make({ microvm: { kernel } }, audit)).rejects.toThrow();
+  });
+
+  it("are removed only as the VM that was meant", async () => {
+    const ctx = { ...contextOf(undefined), actor: { userid: "root@pam", authid: "root@pam" } };
+    const remove = async (params: object) => {
+      const upid = await extensions()[REMOVE_VM_ROUTE]?.({ node: "n1", vmid: 100, ...params }, ctx);
+      return (await node.engine.wait(String(upid))).exitStatus;
+    };
+    await make({ config: { cores: "2" } });
+    const { digest } = node.configs.get(100);
+    await node.configs.change(100, (config) => ({ ...config, values: { ...config.values, cores: "4" } }));
+    await expect(remove({ digest })).rejects.toMatchObject({ code: "object.conflict" });
+    await expect(remove({ madeBy: "another" })).rejects.toMatchObject({ code: "object.conflict" });
+    expect(node.configs.has(100)).toBe(true);
+    expect(node.configs.madeBy(100)).toBe(ctx.requestId);
+    expect(await remove({ madeBy: ctx.requestId, digest: node.configs.get(100).digest })).toBe("OK");
+    expect(node.configs.has(100)).toBe(false);
   });
 });

@@ -15,6 +15,7 @@ import { checkStorages, type NewDisksPorts } from "../../../application/qemu/con
 import { checkDriveAccess, checkDriveParameters } from "./drive-access.ts";
 import { requireAllocate, withPool } from "../backup/restore-request.ts";
 import { checkCpuModel, checkedTags, checkPrivileges } from "./key-access.ts";
+import { removeVmExtensions, type VmRemoverDeps } from "./vm-remove.ts";
 import { submitVmTask } from "./vm-tasks.ts";
 import { volumeOf } from "../../../application/guest/guest-storages.ts";
 import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
@@ -82,8 +83,11 @@ export function submitNewVm({ host, engine }: VmMakerDeps, vm: NewVm, ctx: Reque
 }
 
 /** What /api/v1 calls: the parameters of PVE's method, and what PVE has no word for. */
-export function createVmExtensions(deps: VmMakerDeps): Readonly<Record<string, ExtensionHandler>> {
+export function createVmExtensions(
+  deps: VmMakerDeps & VmRemoverDeps,
+): Readonly<Record<string, ExtensionHandler>> {
   return {
+    ...removeVmExtensions(deps),
     [NEW_VM_ROUTE]: async ({ node, vmid, pool, config, running, microvm }, ctx) => {
       const method = methodByKey("POST /nodes/{node}/qemu");
       if (method === undefined) throw new AppError("internal.error", "PVE's method to make VMs is gone");

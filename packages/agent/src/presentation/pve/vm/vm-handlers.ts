@@ -6,7 +6,7 @@ import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-setti
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { checkDestroyable, type DestroyVmPorts } from "../../../application/qemu/config/destroy-vm.ts";
+import type { DestroyVmPorts } from "../../../application/qemu/config/destroy-vm.ts";
 import { updateVmConfig, type UpdateConfigPorts } from "../../../application/qemu/config/update-config.ts";
 import { checkedTags, checkPrivileges } from "./key-access.ts";
 import { checkedUpdate } from "./vm-config-request.ts";
@@ -20,7 +20,8 @@ import {
   type RestoreRequestPorts,
 } from "../backup/restore-request.ts";
 import { checkNewVmRequest, submitNewVm } from "./vm-create.ts";
-import { requireRootFor, submitVmTask, vmKey, vmLock, type SubmitVmTask } from "./vm-tasks.ts";
+import { submitRemoval } from "./vm-remove.ts";
+import { submitVmTask, vmKey, vmLock, type SubmitVmTask } from "./vm-tasks.ts";
 import { vmStatus } from "../../../application/qemu/figures/vm-status.ts";
 
 export interface VmHandlersPorts extends UpdateConfigPorts, RestoreRequestPorts, DestroyVmPorts {}
@@ -85,15 +86,8 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
       { vmid, skiplock, purge, "destroy-unreferenced-disks": unreferenced },
       ctx,
     ) => {
-      requireRootFor({ skiplock }, ctx);
-      checkDestroyable(host, vmid);
-      const args = {
-        skiplock: skiplock ?? false,
-        purge: purge ?? false,
-        destroyUnreferenced: unreferenced ?? false,
-        storages: deps.imageStorages(),
-      };
-      return submit("qmdestroy", vmid, args, ctx);
+      const wanted = { skiplock: skiplock ?? false, purge: purge ?? false };
+      return submitRemoval(deps, { vmid, ...wanted, destroyUnreferenced: unreferenced ?? false }, ctx);
     },
 
     "PUT /nodes/{node}/qemu/{vmid}/config": ({ vmid, ...params }, ctx) => changeNow(vmid, params, ctx),

@@ -1,9 +1,10 @@
+import { createHash } from "node:crypto";
 import type { AgentRoute } from "@gpve/contracts/agent/agent-routes.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { virtualMachineKind } from "@gpve/contracts/v1/kinds/virtual-machine.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
-import { NEW_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
+import { NEW_VM_ROUTE, REMOVE_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
@@ -87,6 +88,7 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
       createRevision: entry.createRevision,
       generation: entry.version,
       ...(madeBy === undefined ? {} : { madeBy }),
+      digest: () => createHash("sha1").update(entry.value.conf).digest("hex"),
     };
   };
   return {
@@ -165,6 +167,7 @@ function actions(
           ...Object.fromEntries(set),
           ...(gone.length === 0 ? {} : { delete: gone.join(",") }),
           vmid,
+          ...judged(previous),
         };
         await work(before.node, "PUT /nodes/{node}/qemu/{vmid}/config", params, ctx);
       }
@@ -173,15 +176,20 @@ function actions(
     },
     async remove({ name, previous, ctx }) {
       const { node } = read(previous.spec);
-      await work(node, "DELETE /nodes/{node}/qemu/{vmid}", { vmid: Number(name) }, ctx);
+      await work(node, REMOVE_VM_ROUTE, { vmid: Number(name), ...judged(previous) }, ctx);
     },
     forestall: ({ name, ctx }) => withdraw(name, ctx.requestId),
     async discard({ name, previous, ctx }) {
       const [vmid, { node }] = [Number(name), read(previous.spec)];
       await work(node, "POST /nodes/{node}/qemu/{vmid}/status/stop", { vmid }, ctx);
-      await work(node, "DELETE /nodes/{node}/qemu/{vmid}", { vmid }, ctx);
+      await work(node, REMOVE_VM_ROUTE, { vmid, madeBy: previous.madeBy }, ctx);
     },
   };
+}
+
+/** What was judged is what is changed: a node refuses when its configuration is another by then. */
+function judged({ digest }: RawObject): { readonly digest?: string } {
+  return digest === undefined ? {} : { digest: digest() };
 }
 
 function statusOf(

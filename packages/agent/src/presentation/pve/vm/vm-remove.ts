@@ -1,0 +1,50 @@
+// Removing VMs: by PVE's method, and for /api/v1, which says what VM it has judged.
+import { REMOVE_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { ExtensionHandler } from "../../../application/agent.ts";
+import {
+  checkDestroyable,
+  requireMeant,
+  type DestroyArgs,
+  type DestroyVmPorts,
+} from "../../../application/qemu/config/destroy-vm.ts";
+import { requireRootFor, submitVmTask } from "./vm-tasks.ts";
+
+export interface VmRemoverDeps {
+  readonly host: DestroyVmPorts;
+  readonly engine: OperationEngine;
+  /** Storages on which a VM's disks may lie. */
+  readonly imageStorages: () => readonly string[];
+}
+
+export function submitRemoval(
+  { host, engine, imageStorages }: VmRemoverDeps,
+  vm: Partial<DestroyArgs> & Pick<DestroyArgs, "vmid">,
+  ctx: RequestContext,
+): Promise<string> {
+  const { vmid, skiplock = false, purge = false, destroyUnreferenced = false, meant } = vm;
+  requireRootFor({ skiplock }, ctx);
+  if (meant !== undefined) requireMeant(host, vmid, meant);
+  checkDestroyable(host, vmid);
+  const args = {
+    skiplock,
+    purge,
+    destroyUnreferenced,
+    storages: imageStorages(),
+    ...(meant === undefined ? {} : { meant }),
+  };
+  return submitVmTask(engine, "qmdestroy", vmid, args, ctx);
+}
+
+export function removeVmExtensions(deps: VmRemoverDeps): Readonly<Record<string, ExtensionHandler>> {
+  return {
+    [REMOVE_VM_ROUTE]: ({ vmid, digest, madeBy }, ctx) => {
+      const meant = {
+        ...(typeof digest === "string" ? { digest } : {}),
+        ...(typeof madeBy === "string" ? { madeBy } : {}),
+      };
+      return submitRemoval(deps, { vmid: Number(vmid), meant }, ctx);
+    },
+  };
+}
