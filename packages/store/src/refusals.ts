@@ -15,6 +15,7 @@ const codes = {
   noLease: "object.not_found",
   leaseExists: "object.exists",
   noSpace: "store.full",
+  tooMany: "resource.busy",
 } as const satisfies Record<string, ErrorCode>;
 
 export type Refusal = keyof typeof codes;

@@ -16,6 +16,7 @@ const refusals: Readonly<Record<Refusal, readonly [Code, string]>> = {
   compacted: [Code.OutOfRange, "etcdserver: mvcc: required revision has been compacted"],
   futureRevision: [Code.OutOfRange, "etcdserver: mvcc: required revision is a future revision"],
   noSpace: [Code.ResourceExhausted, "etcdserver: mvcc: database space exceeded"],
+  tooMany: [Code.ResourceExhausted, "etcdserver: too many requests"],
   noLease: [Code.NotFound, "etcdserver: requested lease not found"],
   leaseExists: [Code.FailedPrecondition, "etcdserver: lease already exists"],
   leaseTtl: [Code.OutOfRange, "etcdserver: too large lease TTL"],
@@ -35,7 +36,7 @@ export function toEtcd(err: unknown): Error {
   const reason = refusalOf(err);
   if (reason !== undefined) {
     const [code, text] = refusals[reason];
-    return new ConnectError(text, code, undefined, undefined, err);
+    return new ConnectError(text, code, undefined, detailOf(err), err);
   }
   if (err.kind === "forbidden") return denied(err);
   const code = err.code === "operation.cancelled" ? Code.Canceled : (kinds[err.kind] ?? Code.Unknown);
@@ -44,14 +45,12 @@ export function toEtcd(err: unknown): Error {
 
 /** etcd's words for its clients; a client of ours also reads which key it was. */
 function denied(err: AppError): ConnectError {
-  const value = create(ErrorDetailSchema, { code: err.code, message: err.message, dataJson: "{}" });
-  return new ConnectError(
-    PERMISSION_DENIED,
-    Code.PermissionDenied,
-    undefined,
-    [{ desc: ErrorDetailSchema, value }],
-    err,
-  );
+  return new ConnectError(PERMISSION_DENIED, Code.PermissionDenied, undefined, detailOf(err), err);
+}
+
+function detailOf({ code, message }: AppError) {
+  const value = create(ErrorDetailSchema, { code, message, dataJson: "{}" });
+  return [{ desc: ErrorDetailSchema, value }];
 }
 
 export function unimplemented(text: string): ConnectError {

@@ -2,25 +2,34 @@
 // that a slow reader slows its own watches down instead of filling memory.
 
 const ROOM = 16;
+const ROOM_BYTES = 2 * 1024 * 1024;
 
 export class Outbox<T> implements AsyncIterable<T> {
   readonly #items: T[] = [];
   readonly #waiting: (() => void)[] = [];
+  readonly #sizeOf: (item: T) => number;
+  #bytes = 0;
   #ended = false;
   #failure: Error | undefined;
   #wake: () => void = () => undefined;
+
+  /** `sizeOf`: bytes that an item takes, where that matters. */
+  constructor(sizeOf: (item: T) => number = () => 0) {
+    this.#sizeOf = sizeOf;
+  }
 
   /** Small answers: never waits. */
   add(item: T): void {
     if (this.#ended) return;
     this.#items.push(item);
+    this.#bytes += this.#sizeOf(item);
     this.#wake();
   }
 
   /** Resolves when there is room for the next one. */
   async put(item: T): Promise<void> {
     this.add(item);
-    if (this.#items.length < ROOM || this.#ended) return;
+    if (this.#hasRoom() || this.#ended) return;
     await new Promise<void>((resolve) => this.#waiting.push(resolve));
   }
 
@@ -37,7 +46,8 @@ export class Outbox<T> implements AsyncIterable<T> {
     for (;;) {
       const item = this.#items.shift();
       if (item !== undefined) {
-        if (this.#items.length < ROOM) this.#release();
+        this.#bytes -= this.#sizeOf(item);
+        if (this.#hasRoom()) this.#release();
         yield item;
         continue;
       }
@@ -49,6 +59,10 @@ export class Outbox<T> implements AsyncIterable<T> {
       this.#wake = resolve;
       await promise;
     }
+  }
+
+  #hasRoom(): boolean {
+    return this.#items.length < ROOM && this.#bytes < ROOM_BYTES;
   }
 
   #release(): void {

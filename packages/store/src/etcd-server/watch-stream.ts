@@ -41,7 +41,7 @@ const FIRST_KEY: Bytes = Uint8Array.of(0);
 
 export class WatchStream {
   readonly #deps: WatchStreamDeps;
-  readonly #outbox = new Outbox<WatchAnswer>();
+  readonly #outbox = new Outbox<WatchAnswer>(bytesOf);
   readonly #watches = new Map<bigint, OpenWatch>();
   /** Watches that have not answered yet to what the client asked, and the lowest answer so far. */
   #asked: { readonly waiting: Set<OpenWatch>; revision: number; again: boolean } | undefined;
@@ -228,6 +228,12 @@ export class WatchStream {
   #header(revision: number): ReturnType<typeof headerOf> {
     return headerOf(this.#deps.member, revision);
   }
+}
+
+function bytesOf({ events = [] }: WatchAnswer): number {
+  let bytes = 0;
+  for (const { kv, prevKv } of events) bytes += (kv?.value?.length ?? 0) + (prevKv?.value?.length ?? 0);
+  return bytes;
 }
 
 function wanted(event: StoreEvent, filters: readonly number[]): boolean {

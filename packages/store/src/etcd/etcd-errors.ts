@@ -41,11 +41,12 @@ export function judge(cause: unknown, signal: AbortSignal | undefined): Failure 
   }
   const text = error.rawMessage;
   const known = answers.find(([words]) => text.includes(words));
-  if (known !== undefined) {
-    return { type: "final", error: refusal(known[1], `etcd: ${strip(text)}`, { cause }) };
-  }
   // A server of ours says whom it refused what; other members only that they did.
   const told = appErrorOf(error);
+  if (known !== undefined) {
+    const message = told?.message ?? `etcd: ${strip(text)}`;
+    return { type: "final", error: refusal(known[1], message, { cause }) };
+  }
   if (isAppError(told, "access.denied")) return { type: "final", error: told };
   if (invalid.has(error.code)) {
     return {

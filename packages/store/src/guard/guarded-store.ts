@@ -18,6 +18,7 @@ import type {
 import { noLease } from "../refusals.ts";
 import { KeyGuard, type KeyRules } from "./key-guard.ts";
 import { ownedTxn, type OwnedRecords } from "./owned-records.ts";
+import type { PeerBudget } from "./peer-budget.ts";
 
 /** The smallest key of all, which nobody writes: who reads it asks for the revision alone. */
 const NOWHERE = Uint8Array.of(0);
@@ -28,6 +29,8 @@ export interface PeerRules extends KeyRules {
   readonly owned?: OwnedRecords;
   /** Where it is noted whose a lease is, each note tied to its lease. The peer itself must not write there. */
   readonly leases: string;
+  /** What it may use up; absent = as much as it likes. */
+  readonly budget?: PeerBudget;
 }
 
 export class GuardedStore implements Store {
@@ -82,7 +85,8 @@ export class GuardedStore implements Store {
     for (const lease of leasesIn([...request.success, ...(request.failure ?? [])])) {
       await this.#requireLease(lease);
     }
-    const { owned, peer } = this.#rules;
+    const { owned, peer, budget } = this.#rules;
+    await budget?.spend(request);
     return owned === undefined
       ? this.#store.txn(request, options)
       : ownedTxn(this.#store, owned, peer, request, options);
@@ -91,23 +95,34 @@ export class GuardedStore implements Store {
   /** Refuses at once. Hidden events pass as silence, or as progress for whoever wants to hear of it. */
   watch(request: WatchRequest): Watching {
     this.#guard.visible(request.key, request.end);
+    const giveBack = this.#rules.budget?.openWatch();
+    // One that ends before anybody asks it for anything never comes to its own end.
+    if (giveBack !== undefined) request.signal.addEventListener("abort", giveBack, { once: true });
     const watching = this.#store.watch(request);
     return {
-      [Symbol.asyncIterator]: () => this.#visibleOf(watching, request.progress === true),
+      [Symbol.asyncIterator]: () => this.#visibleOf(watching, request.progress === true, giveBack),
       requestProgress: () => watching.requestProgress(),
     };
   }
 
-  async *#visibleOf(batches: AsyncIterable<WatchBatch>, progress: boolean): AsyncGenerator<WatchBatch> {
-    for await (const batch of batches) {
-      if (batch.type !== "events") {
-        yield batch;
-        continue;
+  async *#visibleOf(
+    batches: AsyncIterable<WatchBatch>,
+    progress: boolean,
+    giveBack: (() => void) | undefined,
+  ): AsyncGenerator<WatchBatch> {
+    try {
+      for await (const batch of batches) {
+        if (batch.type !== "events") {
+          yield batch;
+          continue;
+        }
+        const events = batch.events.filter((event) => !this.#guard.isHidden(event.kv.key));
+        const { revision } = batch;
+        if (events.length > 0) yield { type: "events", revision, events };
+        else if (progress) yield { type: "progress", revision };
       }
-      const events = batch.events.filter((event) => !this.#guard.isHidden(event.kv.key));
-      const { revision } = batch;
-      if (events.length > 0) yield { type: "events", revision, events };
-      else if (progress) yield { type: "progress", revision };
+    } finally {
+      giveBack?.();
     }
   }
 
@@ -120,6 +135,12 @@ export class GuardedStore implements Store {
   }
 
   async leaseGrant(ttlSeconds: number, id?: bigint): Promise<{ id: bigint; ttlSeconds: number }> {
+    const { budget } = this.#rules;
+    const grant = () => this.#grant(ttlSeconds, id);
+    return budget === undefined ? grant() : budget.grant(ttlSeconds, grant);
+  }
+
+  async #grant(ttlSeconds: number, id: bigint | undefined): Promise<{ id: bigint; ttlSeconds: number }> {
     const lease = await this.#store.leaseGrant(ttlSeconds, id);
     const note: Op = { type: "put", key: this.#noteOf(lease.id), value: utf8(""), lease: lease.id };
     await this.#store.txn({ compare: [], success: [note] });

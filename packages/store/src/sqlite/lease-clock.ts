@@ -2,6 +2,9 @@
 // as after a change of leader in etcd, so a holder is never cut short by a clock it cannot see.
 import type { Clock } from "@gpve/kit/clock.ts";
 
+/** A timer that is to run longer runs at once; 2^31 - 1 ms are 24.8 days. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 interface Lease {
   readonly ttlSeconds: number;
   endsAt: number;
@@ -67,7 +70,8 @@ export class LeaseClock {
     if (at >= this.#wakesAt) return;
     this.#cancel?.();
     this.#wakesAt = at;
-    this.#cancel = this.#clock.after(Math.max(0, at - this.#clock.monotonic()), () => this.#expire());
+    const waitMs = Math.min(LONGEST_TIMER_MS, Math.max(0, at - this.#clock.monotonic()));
+    this.#cancel = this.#clock.after(waitMs, () => this.#expire());
   }
 
   #expire(): void {

@@ -113,17 +113,27 @@ export class Tables {
   }
 
   /** Events of whole revisions from `from` on, at most about `limit` of them, and the revision they reach. */
-  events(span: Span, from: number, to: number, limit: number): { events: StoreEvent[]; reached: number } {
+  events(
+    span: Span,
+    from: number,
+    to: number,
+    limit: { readonly events: number; readonly bytes: number },
+  ): { events: StoreEvent[]; reached: number } {
     const { where, values } = condition(span, "h.key");
     const sql = `SELECT ${COLUMNS}, h.value AS value FROM history h
-      WHERE h.mod >= ? AND h.mod <= ? AND ${where} ORDER BY h.mod, h.id LIMIT ?`;
-    const rows = this.#sql(sql).all(from, to, ...values, limit + 1);
-    if (rows.length <= limit) return { events: rows.map(toEvent), reached: to };
-    const cut = int(rows[limit]?.["mod"]);
-    const whole = rows.filter((row) => int(row["mod"]) < cut);
-    if (whole.length > 0) return { events: whole.map(toEvent), reached: cut - 1 };
-    const single = this.#sql(sql).all(cut, cut, ...values, -1);
-    return { events: single.map(toEvent), reached: cut };
+      WHERE h.mod >= ? AND h.mod <= ? AND ${where} ORDER BY h.mod, h.id`;
+    const events: StoreEvent[] = [];
+    let bytes = 0;
+    for (const row of this.#sql(sql).iterate(from, to, ...values)) {
+      const event = toEvent(row);
+      const last = events.at(-1)?.kv.modRevision;
+      const isFull = events.length >= limit.events || bytes >= limit.bytes;
+      // Revisions are told whole.
+      if (isFull && last !== undefined && event.kv.modRevision !== last) return { events, reached: last };
+      events.push(event);
+      bytes += event.kv.key.length + event.kv.value.length;
+    }
+    return { events, reached: to };
   }
 
   /** What can be read at `revision` or happened since `compactRevision`, whether or not older rows are removed yet. */

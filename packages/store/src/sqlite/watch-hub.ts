@@ -10,6 +10,9 @@ const REPLAY_EVENTS = 1_000;
 /** Revisions that wait are told together, up to about as many events. */
 const BATCH_EVENTS = 1_000;
 const MAX_QUEUED_EVENTS = 10_000;
+/** The same in bytes: a watcher costs so much memory, whatever the size of what it watches. */
+const BATCH_BYTES = 2 * 1024 * 1024;
+const MAX_QUEUED_BYTES = 8 * 1024 * 1024;
 
 interface HubState {
   readonly revision: number;
@@ -21,6 +24,7 @@ interface Watcher {
   live: boolean;
   queue: { revision: number; events: StoreEvent[] }[];
   queued: number;
+  queuedBytes: number;
   progress: number;
   /** Somebody wants to hear of progress even if there is none. */
   asked: boolean;
@@ -46,6 +50,7 @@ export class WatchHub {
       live: false,
       queue: [],
       queued: 0,
+      queuedBytes: 0,
       progress: 0,
       asked: false,
       wake: () => undefined,
@@ -66,9 +71,11 @@ export class WatchHub {
       const { key, end } = watcher.request;
       const matching = events.filter((event) => inRange(event.kv.key, key, end));
       if (matching.length > 0) {
-        watcher.queue.push({ revision, events: this.#decorate(watcher.request, matching) });
-        watcher.queued += matching.length;
-        if (watcher.queued > MAX_QUEUED_EVENTS) {
+        const told = this.#decorate(watcher.request, matching);
+        watcher.queue.push({ revision, events: told });
+        watcher.queued += told.length;
+        watcher.queuedBytes += bytesOf(told);
+        if (watcher.queued > MAX_QUEUED_EVENTS || watcher.queuedBytes > MAX_QUEUED_BYTES) {
           watcher.live = false;
           watcher.queue = [];
         }
@@ -106,6 +113,7 @@ export class WatchHub {
           const { revision, compactRevision } = this.#state();
           if (next > revision) {
             watcher.queued = 0;
+            watcher.queuedBytes = 0;
             watcher.live = true;
             continue;
           }
@@ -113,7 +121,10 @@ export class WatchHub {
             yield { type: "gap", compactRevision };
             return;
           }
-          const { events, reached } = this.#tables.events(request, next, revision, REPLAY_EVENTS);
+          const { events, reached } = this.#tables.events(request, next, revision, {
+            events: REPLAY_EVENTS,
+            bytes: BATCH_BYTES,
+          });
           next = reached + 1;
           if (events.length > 0) {
             yield { type: "events", revision: reached, events: this.#decorate(request, events) };
@@ -159,16 +170,26 @@ export class WatchHub {
 /** What waits from revision `next` on, as one batch of whole revisions. */
 function takeTogether(watcher: Watcher, next: number): Watcher["queue"][number] | undefined {
   const events: StoreEvent[] = [];
-  let revision = 0;
-  while (events.length < BATCH_EVENTS) {
+  let [revision, bytes] = [0, 0];
+  while (events.length < BATCH_EVENTS && bytes < BATCH_BYTES) {
     const batch = watcher.queue.shift();
     if (batch === undefined) break;
+    const size = bytesOf(batch.events);
     watcher.queued -= batch.events.length;
+    watcher.queuedBytes -= size;
+    bytes += size;
     if (batch.revision < next) continue;
     events.push(...batch.events);
     ({ revision } = batch);
   }
   return events.length === 0 ? undefined : { revision, events };
+}
+
+function bytesOf(events: readonly StoreEvent[]): number {
+  let bytes = 0;
+  for (const { kv, prevKv } of events)
+    bytes += kv.key.length + kv.value.length + (prevKv === undefined ? 0 : prevKv.value.length);
+  return bytes;
 }
 
 export function closedError(path: string): AppError {

@@ -79,6 +79,8 @@ export function agentKeyRules(node: string, now: () => number) {
       },
     },
     leases: `/gpve/.leases/${node}/`,
+    /** What nobody else writes: its share of the store is counted there. */
+    own: [...below(own), ...below(own, ".deleted/"), commits],
   };
 }
 
