@@ -49,12 +49,12 @@ export interface V1Parts {
   readonly shutdown: AbortSignal;
 }
 
-/** Before the engine starts: recovery must know the operation. */
-export function registerV1Operations(
+/** What is served, and what engines must know of before they start: recovery needs it. */
+export function composeKinds(
   parts: Pick<V1Parts, "records" | "clock" | "engine" | "board" | "calls" | "membership"> & {
     readonly shared: Pick<PveApiDeps, "accessOf" | "log">;
   },
-): readonly KindAdapter[] {
+): { readonly adapters: readonly KindAdapter[]; readonly register: (engine: OperationEngine) => void } {
   const adapters = createKindAdapters({
     board: parts.board,
     ownNode: () => parts.membership.ownNode(),
@@ -75,16 +75,14 @@ export function registerV1Operations(
           };
     },
   });
-  parts.engine.register(
-    applyObjectsOperation({
-      records: parts.records,
-      clock: parts.clock,
-      adapters,
-      accessOf: parts.shared.accessOf,
-      log: parts.shared.log,
-    }),
-  );
-  return adapters;
+  const apply = applyObjectsOperation({
+    records: parts.records,
+    clock: parts.clock,
+    adapters,
+    accessOf: parts.shared.accessOf,
+    log: parts.shared.log,
+  });
+  return { adapters, register: (engine) => engine.register(apply) };
 }
 
 /** Records what happens: changes of nodes' health, tasks that fail, logins that fail. */

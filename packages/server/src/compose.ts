@@ -7,26 +7,19 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { AgentConnection, AgentDirectory } from "@gpve/domain/node/agent-port.ts";
-import {
-  isServerTask,
-  operationTasks,
-  SERVER_TASKS_FROM,
-  upidNamer,
-} from "@gpve/domain/task/operation-tasks.ts";
-import { TaskOutbox } from "@gpve/domain/task/task-outbox.ts";
+import { operationTasks } from "@gpve/domain/task/operation-tasks.ts";
 import type { TaskDirectory } from "@gpve/domain/task/ports.ts";
 import { background } from "@gpve/kit/background.ts";
 import { systemClock, type Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { TaskLogFiles } from "@gpve/kit/task-log/task-log-files.ts";
 import { span, tracingIsOn } from "@gpve/kit/telemetry/span.ts";
 import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
 import { traceparent } from "@gpve/kit/telemetry/traceparent.ts";
 import type { Metrics } from "@gpve/kit/telemetry/metrics.ts";
-import { StoreJournal } from "@gpve/store/journal/store-journal.ts";
 import type { Store } from "@gpve/store/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -40,8 +33,9 @@ import { composeAgentFace, composeDirectory } from "./compose-agent-face.ts";
 import { composeBackupJobs } from "./compose-backup-jobs.ts";
 import { composeConsoles } from "./compose-consoles.ts";
 import { composeMappings } from "./compose-mappings.ts";
+import { composeOperations } from "./compose-operations.ts";
 import { composePveHandlers } from "./compose-pve-handlers.ts";
-import { composeEvents, composeV1, registerV1Operations } from "./compose-v1.ts";
+import { composeEvents, composeKinds, composeV1 } from "./compose-v1.ts";
 import { freshReads, ownedStore } from "./application/fresh-reads.ts";
 import { withServerTasks } from "./application/node/server-tasks.ts";
 import { recordAudit } from "./application/audit/record-audit.ts";
@@ -51,7 +45,6 @@ import type { NodeDirectory } from "./application/node/directory.ts";
 import { Membership } from "./application/node/membership.ts";
 import { StorageDefinitions } from "./application/storage/storage-definitions.ts";
 import { keepGuestPools } from "./application/pool/guest-pools.ts";
-import { taskRecords } from "./application/task/recent-tasks.ts";
 import { openFileAuditLog, type FileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
 import { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
 import { createPamAccounts } from "./infrastructure/realm-pam/pam-accounts.ts";
@@ -59,7 +52,6 @@ import { loadMasterKey } from "./infrastructure/secrets/master-key.ts";
 import { createPasswordHasher } from "./infrastructure/secrets/password-hasher.ts";
 import { createSealer } from "./infrastructure/secrets/sealer.ts";
 import { tokenSecrets } from "./infrastructure/secrets/token-secrets.ts";
-import { RecordsTaskPublisher } from "./infrastructure/task/records-task-publisher.ts";
 import { NodeCalls } from "./application/node/call-agent.ts";
 import { AgentUploads } from "./application/node/agent-uploads.ts";
 import { TicketKeys } from "./infrastructure/tickets/ticket-keys.ts";
@@ -123,7 +115,6 @@ export interface LocalParts {
   readonly serverTasks?: AgentConnection;
 }
 
-const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
 const ROTATE_CHECK_MS = 6 * 3600_000;
 
 export async function openServer(settings: ServerSettings): Promise<OpenServer> {
@@ -167,32 +158,19 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const audit = await openFileAuditLog({ dir: data.file("audit"), key: masterKey, clock, log });
 
   const taskLogs = new TaskLogFiles({ directory: data.file("tasks"), logger: log });
-  const engine = new OperationEngine({
-    journal: new StoreJournal({
-      store,
-      clock,
-      prefix: `/gpve/operations/${nodeName}/`,
-      numberFrom: SERVER_TASKS_FROM,
-      ...(settings.shared ? { leaseSeconds: 10 } : {}),
-    }),
-    owner: `${nodeName}/${data.instanceId}`,
+  const owner = `${nodeName}/${data.instanceId}`;
+  const operations = composeOperations({
+    store,
+    records,
     clock,
-    logs: taskLogs,
-    logger: log,
-    nameOf: upidNamer(nodeName, () => clock.monotonic() / 10),
-    metrics: {
-      queue: () => undefined,
-      ended: ({ type, outcome, warnings }) =>
-        metrics.countTask(type, outcome === "done" && warnings > 0 ? "warnings" : TASK_OUTCOMES[outcome]),
-    },
+    log,
+    metrics,
+    taskLogs,
+    nodeName,
+    owner,
+    shared: settings.shared,
   });
-  const outbox = new TaskOutbox({
-    publisher: new RecordsTaskPublisher(records, taskRecords),
-    clock,
-    onFailure: (err, waiting) => log.warn({ err: String(err), waiting }, "task records wait for the store"),
-  });
-  engine.observe(outbox.hear);
-  metrics.watchQueue("server", () => engine.counts().waiting + engine.counts().running);
+  const { engine } = operations;
 
   const events = composeEvents({ records, clock, board, log });
   const shared = {
@@ -218,7 +196,8 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   };
   let agents: AgentDirectory | undefined;
   const calls = new NodeCalls({ agents: () => agents, localNode: nodeName, decide: access.decide });
-  const adapters = registerV1Operations({ records, clock, engine, board, membership, shared, calls });
+  const kinds = composeKinds({ records, clock, engine, board, membership, shared, calls });
+  kinds.register(engine);
 
   const ready = settings.shared ? undefined : new ReadyReads();
   const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
@@ -229,7 +208,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     access,
     board,
     log,
-    candidate: `${nodeName}/${data.instanceId}`,
+    candidate: owner,
   });
   let scheduling = Promise.resolve();
   let listener: Listener | undefined;
@@ -255,12 +234,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     log,
     async start(local) {
       directory = composeDirectory({ records, pki, membership, clock }, local.agent);
-      await engine.start();
-      background(
-        log,
-        "telling the cluster of this server's tasks",
-        outbox.reconcile(nodeName, () => engine.list(), isServerTask),
-      );
+      await operations.start(kinds.register);
       agents = withServerTasks(directory, operationTasks(engine, clock), local.serverTasks);
       const reach = { calls, localNode: nodeName, tickets, certificate: () => pki.serverTls().certPem };
       const consoles = composeConsoles({
@@ -313,7 +287,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         pki,
         audit,
         calls,
-        adapters,
+        adapters: kinds.adapters,
         shutdown: stop.signal,
       });
       const tls = pki.serverTls();
@@ -374,8 +348,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       stopPools();
       stopBoard();
       await events.close();
-      await engine.stop();
-      await outbox.close();
+      await operations.close();
       await audit.close();
       await records.close();
     },
