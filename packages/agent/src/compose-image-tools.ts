@@ -1,7 +1,8 @@
-// Wires what works on images: confined where we are root.
+// Wires what works on images: confined as far as we may.
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { ToolCgroups } from "./infrastructure/cgroup/tool-cgroups.ts";
+import { hasUserNamespaces } from "./infrastructure/guest-process/confinement.ts";
 import { confinedTools } from "./infrastructure/image-tools/confined-tools.ts";
 import { plainTools, type ImageTools } from "./infrastructure/image-tools/image-tools.ts";
 import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
@@ -12,12 +13,12 @@ export function composeImageTools(settings: {
   readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
 }): ImageTools {
   const { data, exec, supervisor } = settings;
-  if (process.getuid?.() !== 0) return plainTools(exec);
+  const isRoot = process.getuid?.() === 0;
   let binary: Promise<string> | undefined;
-  return confinedTools({
+  const confined = confinedTools({
     exec,
     root: data.file("run", "tool-root"),
-    cgroups: new ToolCgroups(data.instanceId),
+    cgroups: isRoot ? new ToolCgroups(data.instanceId) : undefined,
     supervisor: () => {
       binary ??=
         "binary" in supervisor
@@ -26,4 +27,10 @@ export function composeImageTools(settings: {
       return binary;
     },
   });
+  if (isRoot) return confined;
+  let mayConfine: Promise<boolean> | undefined;
+  return async (...work) => {
+    const tools = (await (mayConfine ??= hasUserNamespaces(exec))) ? confined : plainTools(exec);
+    return tools(...work);
+  };
 }

@@ -83,8 +83,8 @@ static void in_namespace(pid_t child, int tree, const char *target, bool folder,
 
 void mount_into(pid_t child, const char *source, const char *target, bool read_only, char *answer, size_t size) {
   struct stat info;
-  int follow = read_only ? 0 : AT_SYMLINK_NOFOLLOW; // as when it starts: see sandbox.c
-  int tree = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | O_CLOEXEC | follow);
+  // No link: as when it starts, see sandbox.c.
+  int tree = (int)syscall(SYS_open_tree, AT_FDCWD, source, OPEN_TREE_CLONE | O_CLOEXEC | AT_SYMLINK_NOFOLLOW);
   if (tree < 0 || fstat(tree, &info) != 0) {
     snprintf(answer, size, "error cannot see %s: %s", source, strerror(errno));
     if (tree >= 0) close(tree);

@@ -83,11 +83,12 @@ static unsigned long kept_flags(const char *path) {
 static bool bind_one(const char *root, const struct bind_mount *bind) {
   char target[4096];
   if (snprintf(target, sizeof target, "%s%s", root, bind->target) >= (int)sizeof target) return fail("path too long: %s", bind->target);
-  // What may be written lies where others may write: a link there would give away any file of the host.
   bool writable = strcmp(bind->mode, "ro") != 0;
   struct stat source;
   char held[32];
-  int fd = open(bind->source, O_PATH | O_CLOEXEC | (writable ? O_NOFOLLOW : 0));
+  // The agent names files without links. One that is there now came where others may write, and would give away any file of
+  // the host.
+  int fd = open(bind->source, O_PATH | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0 || fstat(fd, &source) != 0) return fail_errno("cannot see %s", bind->source);
   if (S_ISLNK(source.st_mode)) return fail("%s is a link where a file should be", bind->source);
   snprintf(held, sizeof held, "/proc/self/fd/%d", fd);

@@ -64,6 +64,7 @@ static bool started(struct spec *spec, pid_t *child) {
   int line[2];
   syscall(SYS_close_range, 3u, ~0u, 0u);
   if (!spec_read(NULL, spec)) return false;
+  if (spec->user_namespace && !user_namespace_enter()) return false;
   if (spec->parent > 0 && prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return fail_errno("cannot ask for the parent's end");
   if (spec->parent > 0 && getppid() != (pid_t)spec->parent) return fail("nobody wants this work any more");
   if (pipe2(line, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe");

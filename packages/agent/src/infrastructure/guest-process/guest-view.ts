@@ -50,8 +50,8 @@ export function programView(
 ): Pick<GuestView, "binds" | "links"> {
   const binds: GuestView["binds"][number][] = [];
   const links: GuestView["links"][number][] = [];
-  const add = (source: string, access: "ro" | "rw"): void => {
-    binds.push({ source, target: source, access });
+  const add = (path: string, access: "ro" | "rw"): void => {
+    binds.push({ source: realpathSync(path), target: path, access });
   };
   for (const path of [...LIBRARY_FOLDERS, ...folders]) if (existsSync(path)) add(path, "ro");
   for (const path of TOP_LINKS) {

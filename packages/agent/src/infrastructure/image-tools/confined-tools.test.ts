@@ -14,6 +14,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { exec, type Exec } from "@gpve/kit/exec.ts";
 import { CAN_CONFINE, confinedImageTools, TOOLS_INSTANCE } from "../../testing/confined-image-tools.ts";
 import { prepareFile } from "../guest-process/guest-view.ts";
 import { GUESTS_GROUP } from "../guest-process/shared-files.ts";
@@ -90,7 +91,7 @@ describe.skipIf(!CAN_CONFINE)("a confined image tool (skipped: only root can con
   });
 
   it("has only so many processes and so much memory, all of it together", async () => {
-    const few = confinedImageTools(folder, { memoryBytes: 64 * 1024 ** 2, tasks: 10 });
+    const few = confinedImageTools(folder, { bounds: { memoryBytes: 64 * 1024 ** 2, tasks: 10 } });
     const bomb = "for i in {1..40}; do read -t 2 < /dev/zero & done; wait";
     await expect(few("bash", ["-c", bomb], [], { timeoutMs: 20_000 })).rejects.toThrow(
       /fork: (?:retry: )?Resource temporarily unavailable/,
@@ -152,6 +153,24 @@ describe.skipIf(!CAN_CONFINE)("a confined image tool (skipped: only root can con
         "is a link where a file should be",
       );
     expect(statSync(at("secret")).uid).toBe(0);
+  });
+
+  it("follows none that takes its file's place at the last moment", async () => {
+    const late: Exec = (program, args, options) => {
+      rmSync(at("mine"));
+      symlinkSync(at("secret"), at("mine"));
+      return exec(program, args, options);
+    };
+    for (const as of ["root", "user"] as const)
+      for (const access of ["ro", "rw"] as const) {
+        rmSync(at("mine"));
+        writeFileSync(at("mine"), "mine");
+        const lied = confinedImageTools(folder, { as, exec: late });
+        await expect(lied("cat", [at("mine")], [{ path: at("mine"), access }])).rejects.toThrow(
+          `${at("mine")} is a link where a file should be`,
+        );
+      }
+    expect(statSync(at("secret"))).toMatchObject({ uid: 0, gid: 0, mode: 0o100644 });
   });
 
   it("says what is missing", async () => {

@@ -1,5 +1,6 @@
 // Image tools as root runs them: each run as a user that nobody else is, without capabilities and network, with bounded
-// memory, processes and CPU, in a view that holds the program, its libraries and the files it is named.
+// memory, processes and CPU, in a view that holds the program, its libraries and the files it is named. Without root they
+// run as ourselves in the same view, by a user namespace.
 //
 //   agent --spec by stdin--> gpve-supervisor tool --view, uid, limits--> qemu-img
 import { accessSync, constants, mkdirSync } from "node:fs";
@@ -7,7 +8,7 @@ import { basename, join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { MINIMAL_ENV, type Exec } from "@gpve/kit/exec.ts";
-import type { ToolCgroups } from "../cgroup/tool-cgroups.ts";
+import type { ToolCgroups, ToolGroup } from "../cgroup/tool-cgroups.ts";
 import { programView } from "../guest-process/guest-view.ts";
 import { GUESTS_GROUP } from "../guest-process/shared-files.ts";
 import { renderSpec } from "../supervisor/spec-file.ts";
@@ -21,7 +22,8 @@ export interface ConfinedToolsDeps {
   readonly supervisor: () => Promise<string>;
   /** An empty folder on which each tool's own `/` is mounted, in its own namespace. */
   readonly root: string;
-  readonly cgroups: ToolCgroups;
+  /** undefined = we are not root. */
+  readonly cgroups: ToolCgroups | undefined;
 }
 
 const LIMITS = { as: 8 * 1024 ** 3, nofile: 2048, core: 0 };
@@ -35,17 +37,26 @@ export function confinedTools(deps: ConfinedToolsDeps): ImageTools {
     mkdirSync(deps.root, { recursive: true, mode: 0o700 });
     const path = findProgram(program);
     const supervisor = await deps.supervisor();
-    const uid = uids.take();
-    const undo: (() => Promise<void> | void)[] = [() => uids.free(uid)];
-    try {
+    const undo: (() => Promise<void> | void)[] = [];
+    const { cgroups } = deps;
+    const ownUser = async (): Promise<{ readonly uid: number; readonly group: ToolGroup } | undefined> => {
+      if (cgroups === undefined) return undefined;
+      const uid = uids.take();
+      undo.push(() => uids.free(uid));
       for (const { path: lent, access } of files) undo.push(await readable.lend(lent, access));
-      const group = deps.cgroups.open();
+      const group = cgroups.open();
       undo.push(() => group.close());
+      return { uid, group };
+    };
+    try {
+      const user = await ownUser();
       const { limits: _limits, socket: _socket, diesWithUs: _dies, ionice, ...rest } = options;
       const [first, ...words] = [...politely(ionice), supervisor, "tool"];
-      const spec = specOf(path, args, files, { uid, root: deps.root, cgroupFiles: group.files, options });
+      const place = { uid: user?.uid, root: deps.root, cgroupFiles: user?.group.files ?? [], options };
+      const spec = specOf(path, args, files, place);
       return await deps.exec(first, words, { ...rest, input: spec, label: program }).catch((err: unknown) => {
-        throw group.ranOutOfMemory() ? tooMuchMemory(program, deps.cgroups.memoryBytes, err) : err;
+        const isFull = user?.group.ranOutOfMemory() === true;
+        throw isFull ? tooMuchMemory(program, cgroups?.memoryBytes ?? 0, err) : err;
       });
     } finally {
       for (const back of undo.toReversed()) await back();
@@ -66,7 +77,7 @@ function specOf(
   args: readonly string[],
   files: readonly ToolFile[],
   place: {
-    readonly uid: number;
+    readonly uid: number | undefined;
     readonly root: string;
     readonly cgroupFiles: readonly string[];
     readonly options: ToolOptions;
@@ -83,7 +94,9 @@ function specOf(
     limits: Object.fromEntries(
       Object.entries({ ...LIMITS, ...limits }).map(([name, value]) => [name, String(value)]),
     ),
-    identity: { uid, gid: uid, groups: [TOOL_GROUP, GUESTS_GROUP] },
+    ...(uid === undefined
+      ? { userNamespace: true }
+      : { identity: { uid, gid: uid, groups: [TOOL_GROUP, GUESTS_GROUP] } }),
     ownPids: true,
     ownNetwork: true,
     root,
