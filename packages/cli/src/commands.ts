@@ -59,6 +59,8 @@ import { talosExplain } from "./commands/talos/explain.ts";
 import { talosImport } from "./commands/talos/import.ts";
 import { talosInit } from "./commands/talos/init.ts";
 import { talosOutput } from "./commands/talos/output.ts";
+import { talosPlan } from "./commands/talos/plan.ts";
+import { talosPreflight } from "./commands/talos/preflight.ts";
 import { talosRender } from "./commands/talos/render.ts";
 import { talosSchema } from "./commands/talos/schema.ts";
 import { talosSecretsExport, talosSecretsImport } from "./commands/talos/secrets.ts";
@@ -161,6 +163,8 @@ export const allCommands: readonly CommandSpec[] = [
   talosImport,
   talosValidate,
   talosSet,
+  talosPreflight,
+  talosPlan,
   talosRender,
   talosOutput,
   talosSchema,

@@ -2,13 +2,15 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { didYouMean } from "@gpve/kit/did-you-mean.ts";
 import { fileFindings } from "./file-findings.ts";
+import { platformFindings } from "./platform-findings.ts";
 import { secretsFindings } from "./secrets-findings.ts";
 import type { FindingKind } from "./finding.ts";
 
-export const catalogue = { ...fileFindings, ...secretsFindings } as const satisfies Record<
-  string,
-  FindingKind
->;
+export const catalogue = {
+  ...fileFindings,
+  ...secretsFindings,
+  ...platformFindings,
+} as const satisfies Record<string, FindingKind>;
 
 export type FindingId = keyof typeof catalogue;
 

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import { join } from "node:path";
 import { beforeEach, afterEach, describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { DEPLOYER_PRIVILEGES, FakePlatform, platformAnswer } from "@gpve/talos/testing/fake-platform.ts";
 import { Gpvectl } from "../../testing/run-gpvectl.ts";
 
 let gpvectl: Gpvectl;
@@ -266,6 +267,57 @@ describe("secrets", () => {
     const piped = await gpvectl.run(["talos", "secrets", "export", "-"]);
     const back = await gpvectl.run(["talos", "secrets", "import", "-"], { stdin: piped.out });
     expect(back.code).toBe(0);
+  });
+});
+
+describe("preflight and plan", () => {
+  const PATHS = ["/version", "/nodes", "/cluster/resources", "/pools", "/access/permissions"];
+
+  function serve(platform: FakePlatform): void {
+    const nodes = [...platform.nodes.keys()].flatMap((node) =>
+      ["storage", "network", "storage/local/content"].map((part) => `/nodes/${node}/${part}`),
+    );
+    const guests = [...platform.guests].map(([vmid, { node }]) => `/nodes/${node}/qemu/${vmid}/config`);
+    for (const path of [...PATHS, ...nodes, ...guests]) {
+      gpvectl.api.on(`GET /api2/json${path}`, (request) => platformAnswer(platform, request));
+    }
+  }
+
+  const env = { GPVE_TOKEN: "root@pam!t=VERYSECRET" };
+  const talos = (...args: readonly string[]) => gpvectl.run(["talos", ...args], { env });
+
+  test("findings are told with what to do, and end with 1", async () => {
+    const platform = new FakePlatform();
+    platform.bridges = [];
+    platform.privileges = () => [];
+    serve(platform);
+    await init("--endpoint", "https://127.0.0.1:8006");
+    const ran = await talos("preflight");
+    expect(ran).toMatchObject({ code: 1 });
+    expect(ran.out).toMatch(/error +vmbr0 on pve1 +there: none +bridge-missing/);
+    expect(ran.out).toMatch(/\/vms +missing: VM\.Allocate/);
+    expect(ran.out + ran.err).not.toContain("VERYSECRET");
+    expect(gpvectl.api.requests.every(({ method }) => method === "GET")).toBe(true);
+    const json = JSON.parse((await talos("preflight", "-o", "json")).out) as { ok: boolean };
+    expect(json.ok).toBe(false);
+    expect(await talos("plan")).toMatchObject({ code: 1 });
+  });
+
+  test("a plan says what would be done, to people, programs and by hand", async () => {
+    const platform = new FakePlatform();
+    platform.privileges = (path) => (path === "/" ? [] : DEPLOYER_PRIVILEGES);
+    serve(platform);
+    await init("--endpoint", "https://127.0.0.1:8006", "--preset", "lab");
+    expect((await talos("preflight")).out).toContain("prod can be made here.");
+    const ran = await talos("plan", "--detailed-exitcode");
+    expect(ran).toMatchObject({ code: 2 });
+    expect(ran.out).toContain("+ create prod-cp-1: VMID 2000 on pve1, 2 cores, 2048 MiB, ip=192.168.1.10/24");
+    expect(ran.out).toContain("Plan: 2 to create, 0 to change, 0 to delete.");
+    const commands = await talos("plan", "--print-commands");
+    expect(commands).toMatchObject({ code: 0 });
+    expect(commands.out).toMatch(/^qm create 2000 --name prod-cp-1 /m);
+    const { steps } = JSON.parse((await talos("plan", "-o", "json")).out) as { steps: { kind: string }[] };
+    expect(steps.map(({ kind }) => kind)).toContain("image.ensure");
   });
 });
 

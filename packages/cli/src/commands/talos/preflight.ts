@@ -1,0 +1,54 @@
+import type { Finding } from "@gpve/talos/preflight/finding-report.ts";
+import type { PreflightResult } from "@gpve/talos/preflight/preflight.ts";
+import type { DriverDeps } from "@gpve/talos/driver/open-driver.ts";
+import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
+import type { Cli, CommandSpec } from "../../command.ts";
+import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
+
+export const talosPreflight: CommandSpec = {
+  name: "talos preflight",
+  summary: "check that the platform can carry the cluster, touching nothing",
+  details:
+    "Reach, certificate, token and privileges, nodes, storages and their contents, bridges, VMIDs, addresses, memory and cores. Ends with 1 when something would fail; warnings alone end with 0.",
+  options: [fileOption],
+  examples: ["talos preflight", "talos preflight --output json"],
+  doing: (input) => `check the platform of ${fileOf(input)}`,
+  run: (cli, input) =>
+    explaining(cli, async () => {
+      const place = await openFolder(cli, input);
+      const { findings } = await runPreflight(cli, place);
+      const isFine = !findings.some(({ severity }) => severity === "error");
+      if (cli.out.forPeople) {
+        printFindings(cli, findings);
+        if (isFine) cli.out.done(`${place.cluster.metadata.name} can be made here.`);
+      } else cli.out.data({ ok: isFine, findings });
+      return isFine ? 0 : 1;
+    }),
+};
+
+export async function runPreflight(cli: Cli, place: ClusterFolder): Promise<PreflightResult> {
+  const [{ preflight }, { openDriver }] = await Promise.all([
+    import("@gpve/talos/preflight/preflight.ts"),
+    import("@gpve/talos/driver/open-driver.ts"),
+  ]);
+  const deps: DriverDeps = {
+    connect: (options) => cli.io.connect(options),
+    clock: cli.io.clock,
+    folder: place.folder,
+    keys: around(cli),
+  };
+  return preflight({ ...place, openDriver: (provider) => openDriver(provider, deps) });
+}
+
+export function printFindings(cli: Cli, findings: readonly Finding[]): void {
+  if (findings.length === 0) return;
+  cli.out.text(
+    cli.out.table(findings, [
+      { header: "SEVERITY", field: "severity" },
+      { header: "ABOUT", field: "subject" },
+      { header: "EVIDENCE", field: "evidence" },
+      { header: "ID", field: "id" },
+    ]),
+  );
+  cli.out.note("What an id means and what to do: gpvectl talos explain ID");
+}

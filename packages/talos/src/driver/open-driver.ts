@@ -1,0 +1,55 @@
+// A provider of cluster.yaml, opened.
+import { readFileSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
+import { GpveClient } from "@gpve/client/client.ts";
+import type { NodeTransportOptions } from "@gpve/client/node-transport.ts";
+import type { ClientClock, Transport } from "@gpve/client/transport.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import type { KeyPlaces } from "../secrets/age-keys.ts";
+import { readReference, type SecretReference } from "../secrets/secret-reference.ts";
+import type { Driver } from "./driver.ts";
+import { PveDriver } from "./pve-driver.ts";
+import { PveshCalls } from "./pvesh-calls.ts";
+import { RestCalls } from "./rest-calls.ts";
+
+export interface DriverDeps {
+  readonly connect: (options: NodeTransportOptions) => Transport;
+  readonly clock: ClientClock;
+  /** Where paths of the file are relative to. */
+  readonly folder: string;
+  readonly keys: KeyPlaces;
+}
+
+export async function openDriver(provider: Cluster["providers"][number], deps: DriverDeps): Promise<Driver> {
+  const { name, type, endpoint, tokenRef, tls } = provider;
+  if (type === "qm") return new PveDriver(name, new PveshCalls());
+  if (tls.insecure) {
+    throw new AppError(
+      "feature.unsupported",
+      `tls.insecure of ${name} is not possible: pin the certificate instead`,
+      {
+        data: { finding: "platform-untrusted" },
+      },
+    );
+  }
+  const token = await readReference((tokenRef ?? {}) as SecretReference, deps.folder, deps.keys);
+  const transport = deps.connect({
+    url: endpoint ?? "",
+    ...(tls.fingerprint === null ? {} : { fingerprint: tls.fingerprint }),
+    ...(tls.caFile === null ? {} : { ca: caText(tls.caFile, deps.folder) }),
+  });
+  const client = new GpveClient({ transport, credentials: { kind: "token", token }, clock: deps.clock });
+  return new PveDriver(name, new RestCalls(client));
+}
+
+function caText(file: string, folder: string): string {
+  try {
+    return readFileSync(isAbsolute(file) ? file : join(folder, file), "utf8");
+  } catch (cause) {
+    throw new AppError("config.invalid", `the authority's certificate ${file} cannot be read`, {
+      cause,
+      data: { finding: "platform-untrusted" },
+    });
+  }
+}

@@ -1,0 +1,150 @@
+// Machines by the PVE API, whoever carries the calls: gpve and pve-api over the network, qm on the host.
+import { pveRows } from "@gpve/client/pve-client.ts";
+import { isObject } from "@gpve/client/response-error.ts";
+import type {
+  Driver,
+  GuestConfig,
+  GuestPlace,
+  Observation,
+  ObservedGuest,
+  ObservedNode,
+  ObservedStorage,
+} from "./driver.ts";
+import type { PlatformCalls } from "./platform-calls.ts";
+
+const MIB = 1024 ** 2;
+const GIB = 1024 ** 3;
+
+type Row = Readonly<Record<string, unknown>>;
+
+export class PveDriver implements Driver {
+  readonly name: string;
+  readonly #calls: PlatformCalls;
+
+  constructor(name: string, calls: PlatformCalls) {
+    this.name = name;
+    this.#calls = calls;
+  }
+
+  async observe(names: readonly string[]): Promise<Observation> {
+    const version = await this.#calls.read("/version");
+    const [nodes, guests, pools] = await Promise.all([
+      this.#rows("/nodes"),
+      this.#rows("/cluster/resources", { type: "vm" }),
+      this.#rows("/pools"),
+    ]);
+    const wanted = nodes.filter(({ node }) => names.includes(text(node)));
+    return {
+      version: isObject(version) ? text(version["version"]) : "",
+      nodes: await Promise.all(wanted.map((row) => this.#node(row))),
+      guests: guests.map(guestOf),
+      pools: pools.map(({ poolid }) => text(poolid)),
+    };
+  }
+
+  async #node(row: Row): Promise<ObservedNode> {
+    const name = text(row["node"]);
+    const isOnline = row["status"] === "online";
+    // What is asked of a node that is off would be waited for.
+    const [storages, bridges] = isOnline
+      ? await Promise.all([
+          this.#rows(`/nodes/${name}/storage`),
+          this.#rows(`/nodes/${name}/network`, { type: "any_bridge" }),
+        ])
+      : [[], []];
+    return {
+      name,
+      isOnline,
+      cpus: number(row["maxcpu"]),
+      memoryMiB: Math.floor(number(row["maxmem"]) / MIB),
+      memoryUsedMiB: Math.floor(number(row["mem"]) / MIB),
+      storages: storages.map(storageOf),
+      bridges: bridges.map(({ iface, mtu }) => ({
+        name: text(iface),
+        mtu: mtu === undefined || mtu === null ? undefined : number(mtu),
+      })),
+    };
+  }
+
+  async guestConfig({ host, vmid }: GuestPlace): Promise<GuestConfig> {
+    const config = await this.#calls.read(`/nodes/${host}/qemu/${vmid}/config`);
+    const entries = Object.entries(isObject(config) ? config : {});
+    return Object.fromEntries(entries.map(([key, value]) => [key, text(value)]));
+  }
+
+  async volumes(host: string, storage: string, content: string): Promise<readonly string[]> {
+    const rows = await this.#rows(`/nodes/${host}/storage/${storage}/content`, { content });
+    return rows.map(({ volid }) => text(volid));
+  }
+
+  async privileges(path: string): Promise<ReadonlySet<string> | undefined> {
+    if (this.#calls.isRoot) return undefined;
+    const answer = await this.#calls.read("/access/permissions", { path });
+    const held = isObject(answer) && isObject(answer[path]) ? answer[path] : {};
+    return new Set(Object.keys(held));
+  }
+
+  createGuest({ host, vmid }: GuestPlace, config: GuestConfig): Promise<void> {
+    return this.#calls.work("POST", `/nodes/${host}/qemu`, { vmid, ...config });
+  }
+
+  changeGuest({ host, vmid }: GuestPlace, config: GuestConfig): Promise<void> {
+    return this.#calls.work("POST", `/nodes/${host}/qemu/${vmid}/config`, config);
+  }
+
+  resizeDisk({ host, vmid }: GuestPlace, disk: string, gib: number): Promise<void> {
+    return this.#calls.work("PUT", `/nodes/${host}/qemu/${vmid}/resize`, { disk, size: `${gib}G` });
+  }
+
+  start({ host, vmid }: GuestPlace): Promise<void> {
+    return this.#calls.work("POST", `/nodes/${host}/qemu/${vmid}/status/start`);
+  }
+
+  stop({ host, vmid }: GuestPlace): Promise<void> {
+    return this.#calls.work("POST", `/nodes/${host}/qemu/${vmid}/status/stop`);
+  }
+
+  deleteGuest({ host, vmid }: GuestPlace): Promise<void> {
+    return this.#calls.work("DELETE", `/nodes/${host}/qemu/${vmid}`, { purge: true });
+  }
+
+  close(): void {
+    this.#calls.close();
+  }
+
+  async #rows(path: string, values: Readonly<Record<string, string>> = {}): Promise<readonly Row[]> {
+    return pveRows(await this.#calls.read(path, values), `GET ${path}`);
+  }
+}
+
+function guestOf(row: Row): ObservedGuest {
+  return {
+    vmid: number(row["vmid"]),
+    name: text(row["name"]),
+    host: text(row["node"]),
+    isRunning: row["status"] === "running",
+    isTemplate: number(row["template"]) === 1,
+    tags: text(row["tags"])
+      .split(/[;, ]+/)
+      .filter((tag) => tag !== ""),
+    memoryMiB: Math.floor(number(row["maxmem"]) / MIB),
+  };
+}
+
+function storageOf(row: Row): ObservedStorage {
+  return {
+    name: text(row["storage"]),
+    isActive: number(row["active"]) === 1 && row["enabled"] !== 0,
+    contents: text(row["content"]).split(","),
+    freeGiB: Math.floor(number(row["avail"]) / GIB),
+  };
+}
+
+function text(value: unknown): string {
+  return typeof value === "string" ? value : typeof value === "number" ? String(value) : "";
+}
+
+function number(value: unknown): number {
+  const found = Number(value ?? 0);
+  return Number.isFinite(found) ? found : 0;
+}

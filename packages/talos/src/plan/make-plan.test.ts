@@ -1,0 +1,216 @@
+import { expect, test } from "vitest";
+import type { Cluster } from "../cluster/cluster.ts";
+import { machinesOf } from "../cluster/machines.ts";
+import { imageFile } from "../image/image-file.ts";
+import { machineUuid } from "../machine/identity.ts";
+import { testCluster } from "../testing/test-cluster.ts";
+import { compareGuest, diskGib } from "./compare-guest.ts";
+import { guestSettings, newGuest } from "./guest-config.ts";
+import { makePlan } from "./make-plan.ts";
+import { stepCommand, stepText } from "./step-text.ts";
+
+interface Given {
+  readonly images?: readonly string[];
+  readonly guests?: readonly {
+    readonly vmid: number;
+    readonly name: string;
+    readonly isRunning?: boolean;
+    readonly isTemplate?: boolean;
+    readonly config: Readonly<Record<string, string>>;
+  }[];
+}
+
+function planOf(cluster: Cluster, { images = [], guests = [] }: Given = {}) {
+  const observed = {
+    name: "pve",
+    observation: { version: "9.0", nodes: [], guests: [], pools: [] },
+    images,
+    guests: guests.map(({ config, ...guest }) => ({
+      config,
+      guest: {
+        host: "pve1",
+        isRunning: true,
+        isTemplate: false,
+        memoryMiB: 0,
+        tags: (config["tags"] ?? "").split(";"),
+        ...guest,
+      },
+    })),
+  };
+  return makePlan(cluster, machinesOf(cluster), [observed]);
+}
+
+/** Guests as an earlier apply left them. */
+function made(cluster: Cluster) {
+  return machinesOf(cluster).map((machine) => ({
+    vmid: machine.vmid,
+    name: machine.name,
+    config: {
+      ...guestSettings(cluster, machine),
+      scsi0: `local-lvm:vm-1-disk-0,size=${machine.size.diskGiB}G`,
+    },
+  }));
+}
+
+const small = testCluster({ controlPlane: { count: 1 }, pools: [] });
+
+test("from nothing: the image once, then each machine is made, grown and started", () => {
+  const { steps, findings } = planOf(testCluster());
+  expect(findings).toEqual([]);
+  expect(steps.map(({ kind, subject }) => `${kind} ${subject}`).slice(0, 4)).toEqual([
+    `image.ensure ${imageFile(testCluster(), "amd64").name}`,
+    "guest.create prod-cp-1",
+    "guest.resize prod-cp-1",
+    "guest.start prod-cp-1",
+  ]);
+  expect(steps).toHaveLength(1 + 3 * 5);
+});
+
+test("an image that is there is not fetched again", () => {
+  const images = [`local:import/${imageFile(small, "amd64").name}`];
+  expect(planOf(small, { images }).steps.map(({ kind }) => kind)).toEqual([
+    "guest.create",
+    "guest.resize",
+    "guest.start",
+  ]);
+});
+
+test("what is as it should be needs nothing", () => {
+  const cluster = testCluster();
+  expect(planOf(cluster, { guests: made(cluster) })).toEqual({ steps: [], findings: [] });
+});
+
+test("differences are named; those that need a restart are disruptive", () => {
+  const [guest] = made(small);
+  const changed = { ...guest, config: { ...guest?.config, cores: "2", tags: "talos-prod;old" } };
+  const { steps } = planOf(small, { guests: [changed as never] });
+  expect(steps).toMatchObject([
+    {
+      kind: "guest.change",
+      impact: "disruptive",
+      changes: [
+        { key: "cores", from: "2", to: "4" },
+        { key: "tags", from: "talos-prod;old", to: "talos-prod" },
+      ],
+    },
+  ]);
+  expect(steps.map(stepText)).toEqual([
+    "~ change prod-cp-1: cores 2 -> 4; tags talos-prod;old -> talos-prod (needs a restart)",
+  ]);
+  const stopped = planOf(small, { guests: [{ ...changed, isRunning: false } as never] });
+  expect(stopped.steps.map(({ kind, impact }) => [kind, impact])).toEqual([
+    ["guest.change", "safe"],
+    ["guest.start", "safe"],
+  ]);
+});
+
+test("disks grow, and never shrink", () => {
+  const [guest] = made(small);
+  const sized = (size: string) =>
+    planOf(small, {
+      guests: [{ ...guest, config: { ...guest?.config, scsi0: `x:y,size=${size}` } } as never],
+    });
+  expect(sized("20G").steps).toMatchObject([{ kind: "guest.resize", disk: "scsi0", gib: 40 }]);
+  expect(sized("1T")).toMatchObject({ steps: [], findings: [{ id: "disk-shrinks", subject: "prod-cp-1" }] });
+  expect(["1246M", "41943040K", "2T", "1073741824"].map((size) => diskGib(`a:b,size=${size}`))).toEqual([
+    2, 40, 2048, 1,
+  ]);
+  expect(diskGib("a:b")).toBeUndefined();
+});
+
+test("only what is ours by tag and identity is ever deleted", () => {
+  const config = (uuid: string, tags = "talos-prod") => ({ tags, smbios1: `uuid=${uuid}` });
+  const name = "prod-worker-9";
+  const ours = machineUuid("prod", name);
+  const { steps } = planOf(small, {
+    guests: [
+      ...made(small),
+      { vmid: 3008, name, config: config(ours) },
+      { vmid: 3009, name, config: config(ours, "other") },
+      { vmid: 3010, name: "renamed", config: config(ours) },
+      { vmid: 3011, name: "mail", config: config("00000000-0000-0000-0000-000000000000") },
+      { vmid: 9000, name, isTemplate: true, config: config(ours) },
+    ],
+  });
+  expect(steps).toMatchObject([{ kind: "guest.delete", impact: "destructive", place: { vmid: 3008 } }]);
+});
+
+test("spellings that mean the same are no difference", () => {
+  const wanted = {
+    net0: "virtio=BC:24:11:00:00:01,bridge=vmbr0",
+    cpu: "host",
+    agent: "1",
+    balloon: "0",
+    tags: "a;b",
+  };
+  const actual = {
+    net0: "bridge=vmbr0,virtio=bc:24:11:00:00:01,firewall=0",
+    cpu: "cputype=host",
+    agent: "enabled=1,fstrim_cloned_disks=0",
+    tags: "b,a",
+  };
+  expect(compareGuest(wanted, actual)).toEqual([]);
+});
+
+test("a new guest has its addresses before any configuration, and a disk of the image", () => {
+  const cluster = testCluster({
+    network: {
+      nodeCIDR: "10.0.0.0/24",
+      nodeCIDR6: "fd00::/64",
+      gateway: "10.0.0.1",
+      vlan: 20,
+      mtu: 1400,
+      dns: ["10.0.0.2"],
+    },
+    talos: { diskEncryption: "tpm" },
+    pools: [
+      {
+        name: "gpu",
+        arch: "arm64",
+        machine: { extraDisks: [{ gib: 200, storage: "ceph" }], pci: [{ mapping: "gpu0" }], bios: "seabios" },
+      },
+    ],
+  });
+  const [first, ...others] = machinesOf(cluster);
+  const last = others.at(-1);
+  if (first === undefined || last === undefined) throw new Error("no machines");
+  expect(newGuest(cluster, first)).toMatchObject({
+    ipconfig0: "ip=10.0.0.10/24,gw=10.0.0.1,ip6=fd00::a/64",
+    net0: `virtio=${first.mac},bridge=vmbr0,tag=20,mtu=1400`,
+    scsi0: `local-lvm:0,import-from=local:import/${imageFile(cluster, "amd64").name},discard=on`,
+    efidisk0: "local-lvm:1,efitype=4m,pre-enrolled-keys=0",
+    tpmstate0: "local-lvm:1,version=v2.0",
+    ide2: "local-lvm:cloudinit",
+    agent: "1",
+    nameserver: "10.0.0.2",
+  });
+  expect(newGuest(cluster, last)).toMatchObject({
+    scsi1: "ceph:200,discard=on",
+    hostpci0: "mapping=gpu0,pcie=1",
+    arch: "aarch64",
+  });
+  expect(newGuest(cluster, last)).not.toHaveProperty("efidisk0");
+});
+
+test("every step can be typed by hand", () => {
+  const { steps } = planOf(small);
+  const commands = steps.map(stepCommand);
+  expect(commands[0]).toMatch(
+    /^pvesh create \/nodes\/pve1\/storage\/local\/download-url --content import --filename talos-/,
+  );
+  expect(commands[1]).toMatch(/^qm create 2000 --name prod-cp-1 --cores 4 /);
+  expect(commands.slice(2)).toEqual(["qm resize 2000 scsi0 40G", "qm start 2000"]);
+  const place = { host: "pve1", vmid: 2000 };
+  const common = { provider: "pve", subject: "it's", place };
+  const changes = [{ key: "tags", from: null, to: "a;b" }];
+  expect(stepCommand({ kind: "guest.change", impact: "safe", ...common, changes })).toBe(
+    "qm set 2000 --tags 'a;b'",
+  );
+  expect(stepText({ kind: "guest.change", impact: "safe", ...common, changes })).toContain(
+    "tags (unset) -> a;b",
+  );
+  const removal = { kind: "guest.delete", impact: "destructive", ...common } as const;
+  expect(stepCommand(removal)).toBe("qm destroy 2000 --purge 1");
+  expect(stepText(removal)).toBe("- delete it's: VMID 2000 on pve1, with its disks");
+  expect(steps.map(stepText)[0]).toMatch(/^\+ download talos-/);
+});

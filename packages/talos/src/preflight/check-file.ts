@@ -1,0 +1,42 @@
+// What can be said of the machines before the platform is asked.
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Machine } from "../cluster/machine.ts";
+import { error, type Finding, warning } from "./finding-report.ts";
+
+/** Models older than x86-64-v2. */
+const OLD_CPUS =
+  /^(kvm32|kvm64|qemu32|qemu64|486|pentium[23]?|athlon|coreduo|core2duo|Conroe|Opteron_G[12]|x86-64-v1)$/;
+
+export function checkFile(cluster: Cluster, machines: readonly Machine[]): readonly Finding[] {
+  const types = new Map(cluster.providers.map(({ name, type }) => [name, type]));
+  return [
+    ...(cluster.image.platform === "metal"
+      ? [error("platform-of-image", "image", "image.platform is metal")]
+      : []),
+    ...machines.flatMap((machine): readonly Finding[] => {
+      const { name, size, role } = machine;
+      const isControlPlane = role === "controlplane";
+      const isSmall =
+        size.diskGiB < 10 ||
+        size.memoryMiB < (isControlPlane ? 2048 : 1024) ||
+        (isControlPlane && size.cores < 2);
+      return [
+        ...(machine.arch === "amd64" && OLD_CPUS.test(size.cpu.split(",")[0] ?? "")
+          ? [error("cpu-too-old", name, `cpu is ${size.cpu}`)]
+          : []),
+        ...(isSmall
+          ? [
+              warning(
+                "machine-small",
+                name,
+                `${size.cores} cores, ${size.memoryMiB} MiB, ${size.diskGiB} GiB of disk`,
+              ),
+            ]
+          : []),
+        ...(machine.arch !== "amd64" && types.get(machine.provider) === "pve-api"
+          ? [warning("arch-needs-root", name, `arch is ${machine.arch}, set with a token`)]
+          : []),
+      ];
+    }),
+  ];
+}

@@ -1,0 +1,135 @@
+// Nodes, storages, bridges and room on them.
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Machine } from "../cluster/machine.ts";
+import type { Observation, ObservedNode } from "../driver/driver.ts";
+import { error, type Finding, warning } from "./finding-report.ts";
+
+type Provider = Cluster["providers"][number];
+
+/** `machines` are the provider's own; `existing` those that are there already. */
+export function checkNodes(
+  cluster: Cluster,
+  provider: Provider,
+  machines: readonly Machine[],
+  observation: Observation,
+  existing: ReadonlySet<number>,
+): readonly Finding[] {
+  return provider.nodes.flatMap((name): readonly Finding[] => {
+    const node = observation.nodes.find((each) => each.name === name);
+    if (node === undefined) {
+      const known = observation.nodes.map((each) => each.name).join(", ");
+      return [
+        error("node-missing", name, `${provider.name} has ${known === "" ? "none of the nodes" : known}`),
+      ];
+    }
+    if (!node.isOnline) return [error("node-offline", name, `${name} is offline`)];
+    const own = machines.filter(({ host }) => host === name);
+    return [
+      ...checkStorages(provider, node, own, existing),
+      ...checkBridge(cluster, node),
+      ...checkRoom(cluster, node, own, existing),
+    ];
+  });
+}
+
+function checkStorages(
+  { storage }: Provider,
+  node: ObservedNode,
+  own: readonly Machine[],
+  existing: ReadonlySet<number>,
+): readonly Finding[] {
+  const needs = new Map<string, Set<string>>();
+  const need = (name: string, content: string): void => {
+    needs.set(name, (needs.get(name) ?? new Set()).add(content));
+  };
+  need(storage.image, "import");
+  for (const name of [storage.vm, storage.efi, storage.cloudinit]) need(name, "images");
+  for (const { size } of own) for (const disk of size.extraDisks) need(disk.storage, "images");
+  const findings = [...needs].flatMap(([name, contents]): readonly Finding[] => {
+    const found = node.storages.find((each) => each.name === name);
+    if (found === undefined || !found.isActive) {
+      const known = node.storages.filter(({ isActive }) => isActive).map((each) => each.name);
+      return [
+        error("storage-missing", `${name} on ${node.name}`, `active there: ${known.join(", ") || "none"}`),
+      ];
+    }
+    const lacking = [...contents].filter((content) => !found.contents.includes(content));
+    return lacking.length === 0
+      ? []
+      : [
+          error(
+            "storage-content",
+            `${name} on ${node.name}`,
+            `takes ${found.contents.join(", ")}; ${lacking.join(" and ")} is missing`,
+          ),
+        ];
+  });
+  const disksGiB = own
+    .filter(({ vmid }) => !existing.has(vmid))
+    .reduce((sum, { size }) => sum + size.diskGiB, 0);
+  const free = node.storages.find(({ name }) => name === storage.vm)?.freeGiB;
+  return free === undefined || free >= disksGiB
+    ? findings
+    : [
+        ...findings,
+        warning(
+          "storage-full",
+          `${storage.vm} on ${node.name}`,
+          `${free} GiB free, disks of ${disksGiB} GiB`,
+        ),
+      ];
+}
+
+function checkBridge({ network }: Cluster, node: ObservedNode): readonly Finding[] {
+  const bridge = node.bridges.find(({ name }) => name === network.bridge);
+  if (bridge === undefined) {
+    const known = node.bridges.map(({ name }) => name).join(", ");
+    return [error("bridge-missing", `${network.bridge} on ${node.name}`, `there: ${known || "none"}`)];
+  }
+  return typeof network.mtu === "number" && network.mtu > (bridge.mtu ?? 1500)
+    ? [
+        error(
+          "mtu-too-large",
+          `${network.bridge} on ${node.name}`,
+          `network.mtu is ${network.mtu}, the bridge's ${bridge.mtu ?? 1500}`,
+        ),
+      ]
+    : [];
+}
+
+function checkRoom(
+  { placement }: Cluster,
+  node: ObservedNode,
+  own: readonly Machine[],
+  existing: ReadonlySet<number>,
+): readonly Finding[] {
+  const tooLarge = own.flatMap(({ name, size }): readonly Finding[] => [
+    ...(size.memoryMiB > node.memoryMiB
+      ? [
+          error(
+            "memory-short",
+            name,
+            `${size.memoryMiB} MiB on ${node.name}, which has ${node.memoryMiB} MiB`,
+          ),
+        ]
+      : []),
+    ...(size.cores > node.cpus
+      ? [error("cores-exceeded", name, `${size.cores} cores on ${node.name}, which has ${node.cpus}`)]
+      : []),
+  ]);
+  const wanted = own
+    .filter(({ vmid }) => !existing.has(vmid))
+    .reduce((sum, { size }) => sum + size.memoryMiB, 0);
+  const usable = Math.floor(node.memoryMiB * (1 - placement.reserveMemoryPercent / 100));
+  const free = usable - node.memoryUsedMiB;
+  return wanted === 0 || wanted <= free || tooLarge.some(({ id }) => id === "memory-short")
+    ? tooLarge
+    : [
+        ...tooLarge,
+        warning(
+          "memory-tight",
+          node.name,
+          `${wanted} MiB needed, ${Math.max(0, free)} MiB free beside a reserve of ${placement.reserveMemoryPercent} %`,
+        ),
+      ];
+}

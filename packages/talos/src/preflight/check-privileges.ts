@@ -1,0 +1,49 @@
+// Whether the token may do what making machines needs, path by path.
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Driver } from "../driver/driver.ts";
+import { error, type Finding } from "./finding-report.ts";
+
+const OF_MACHINES = [
+  "VM.Allocate",
+  "VM.Audit",
+  "VM.Clone",
+  ...["CDROM", "Cloudinit", "CPU", "Disk", "HWType", "Memory", "Network", "Options"].map(
+    (part) => `VM.Config.${part}`,
+  ),
+  "VM.PowerMgmt",
+];
+
+/** What is needed where. */
+export function neededPrivileges(
+  cluster: Cluster,
+  provider: Cluster["providers"][number],
+): ReadonlyMap<string, readonly string[]> {
+  const { storage, pool, nodes } = provider;
+  const disks = [...new Set([storage.vm, storage.efi, storage.cloudinit])].filter(
+    (name) => name !== storage.image,
+  );
+  return new Map<string, readonly string[]>([
+    [pool === null ? "/vms" : `/pool/${pool}`, OF_MACHINES],
+    [
+      `/storage/${storage.image}`,
+      ["Datastore.AllocateSpace", "Datastore.AllocateTemplate", "Datastore.Audit"],
+    ],
+    ...disks.map((name) => [`/storage/${name}`, ["Datastore.AllocateSpace", "Datastore.Audit"]] as const),
+    [`/sdn/zones/localnetwork/${cluster.network.bridge}`, ["SDN.Use"]],
+    ...nodes.map((name) => [`/nodes/${name}`, ["Sys.Audit", "Sys.AccessNetwork"]] as const),
+  ]);
+}
+
+export async function checkPrivileges(
+  cluster: Cluster,
+  provider: Cluster["providers"][number],
+  driver: Driver,
+): Promise<readonly Finding[]> {
+  const findings: Finding[] = [];
+  for (const [path, needed] of neededPrivileges(cluster, provider)) {
+    const held = await driver.privileges(path);
+    const missing = needed.filter((privilege) => held?.has(privilege) === false);
+    if (missing.length > 0) findings.push(error("privilege-missing", path, `missing: ${missing.join(", ")}`));
+  }
+  return findings;
+}

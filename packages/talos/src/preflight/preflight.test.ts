@@ -1,0 +1,226 @@
+import { AppError } from "@gpve/contracts/errors.ts";
+import { expect, test } from "vitest";
+import { machinesOf } from "../cluster/machines.ts";
+import { PveDriver } from "../driver/pve-driver.ts";
+import { guestSettings } from "../plan/guest-config.ts";
+import { DEPLOYER_PRIVILEGES, FakePlatform } from "../testing/fake-platform.ts";
+import { testCluster } from "../testing/test-cluster.ts";
+import { preflight } from "./preflight.ts";
+
+const GIB = 1024 ** 3;
+function driverOf(platform: FakePlatform): PveDriver {
+  return new PveDriver("pve", {
+    isRoot: platform.privileges === undefined,
+    read: async (path, values = {}) => platform.handle("GET", path, values as Record<string, string>),
+    work: () => Promise.reject(new Error("preflight must not change anything")),
+    close: () => undefined,
+  });
+}
+
+async function findings(
+  change: (platform: FakePlatform) => void = () => undefined,
+  more: Readonly<Record<string, unknown>> = {},
+): Promise<readonly string[]> {
+  const platform = new FakePlatform();
+  change(platform);
+  const cluster = testCluster(more);
+  const result = await preflight({
+    cluster,
+    machines: machinesOf(cluster),
+    openDriver: async () => driverOf(platform),
+  });
+  return result.findings.map(
+    ({ id, severity, subject, evidence }) => `${severity} ${id} ${subject}: ${evidence}`,
+  );
+}
+
+const provider = (more: object) => ({ providers: [{ ...testCluster().providers[0], ...more }] });
+
+test("a platform that has all of it gives nothing to tell", async () => {
+  expect(await findings()).toEqual([]);
+});
+
+test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unknown>>, string]>([
+  [
+    "a node that is not there",
+    (p) => p.nodes.delete("pve3"),
+    {},
+    "error node-missing pve3: pve has pve1, pve2",
+  ],
+  [
+    "a node that is off",
+    (p) => p.nodes.set("pve2", { status: "offline", maxcpu: 16, maxmem: 64 * GIB, mem: 0 }),
+    {},
+    "error node-offline pve2",
+  ],
+  [
+    "a storage that is not there",
+    (p) => p.storages.pop(),
+    {},
+    "error storage-missing local-lvm on pve1: active there: local",
+  ],
+  [
+    "a storage that is switched off",
+    (p) =>
+      (p.storages = p.storages.map((each) => ({ ...each, active: each["storage"] === "local" ? 1 : 0 }))),
+    {},
+    "error storage-missing local-lvm on pve1",
+  ],
+  [
+    "a storage that takes no images",
+    (p) => (p.storages = p.storages.map((each) => ({ ...each, content: "iso,images" }))),
+    {},
+    "error storage-content local on pve1: takes iso, images; import is missing",
+  ],
+  [
+    "a storage that may run full",
+    (p) => (p.storages = p.storages.map((each) => ({ ...each, avail: 50 * GIB }))),
+    {},
+    "warning storage-full local-lvm on pve1: 50 GiB free, disks of 120 GiB",
+  ],
+  [
+    "no bridge",
+    (p) => (p.bridges = [{ iface: "vmbr1" }]),
+    {},
+    "error bridge-missing vmbr0 on pve1: there: vmbr1",
+  ],
+  [
+    "large packets on a small bridge",
+    () => undefined,
+    { network: { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1", mtu: 9000 } },
+    "error mtu-too-large vmbr0 on pve1: network.mtu is 9000, the bridge's 1500",
+  ],
+  [
+    "a VMID that another guest has",
+    (p) => p.guests.set(2001, { node: "pve3", status: "running", config: { name: "mail" } }),
+    {},
+    "error vmid-taken prod-cp-2: VMID 2001 is mail on pve3",
+  ],
+  [
+    "a guest that only carries our tag",
+    (p) => p.guests.set(2001, { node: "pve3", status: "running", config: { name: "x", tags: "talos-prod" } }),
+    {},
+    "error vmid-taken prod-cp-2",
+  ],
+  [
+    "an address that another guest has",
+    (p) =>
+      p.guests.set(100, {
+        node: "pve1",
+        status: "running",
+        config: { name: "dns", ipconfig0: "ip=10.0.0.20/24,gw=10.0.0.1" },
+      }),
+    {},
+    "error address-taken prod-worker-1: 10.0.0.20 is dns's (VMID 100)",
+  ],
+  [
+    "memory that is nearly used up: a warning",
+    (p) => p.nodes.set("pve1", { status: "online", maxcpu: 16, maxmem: 16 * GIB, mem: 4 * GIB }),
+    {},
+    "warning memory-tight pve1: 16384 MiB needed, 10649 MiB free beside a reserve of 10 %",
+  ],
+  [
+    "a machine that is larger than its node: an error",
+    (p) => p.nodes.set("pve1", { status: "online", maxcpu: 2, maxmem: 4 * GIB, mem: 0 }),
+    {},
+    "error memory-short prod-cp-1: 8192 MiB on pve1, which has 4096 MiB",
+  ],
+  [
+    "more cores than the node has",
+    (p) => p.nodes.set("pve1", { status: "online", maxcpu: 2, maxmem: 64 * GIB, mem: 0 }),
+    {},
+    "error cores-exceeded prod-cp-1: 4 cores on pve1, which has 2",
+  ],
+  ["no pool", () => undefined, provider({ pool: "k8s" }), "error pool-missing k8s: there: none"],
+  [
+    "an old platform",
+    (p) => (p.version = "8.2.4"),
+    provider({ type: "pve-api", endpoint: "https://pve:8006", tokenRef: { env: "T" } }),
+    "error platform-version pve: it is 8.2.4",
+  ],
+  [
+    "a token without one privilege",
+    (p) =>
+      (p.privileges = (path) =>
+        DEPLOYER_PRIVILEGES.filter((name) => !(path === "/vms" && name === "VM.Config.Disk"))),
+    {},
+    "error privilege-missing /vms: missing: VM.Config.Disk",
+  ],
+  [
+    "a token that may not use the bridge",
+    (p) => (p.privileges = (path) => (path.startsWith("/sdn") ? [] : DEPLOYER_PRIVILEGES)),
+    {},
+    "error privilege-missing /sdn/zones/localnetwork/vmbr0: missing: SDN.Use",
+  ],
+  [
+    "an old CPU",
+    () => undefined,
+    { controlPlane: { count: 1, machine: { cpu: "kvm64" } } },
+    "error cpu-too-old prod-cp-1: cpu is kvm64",
+  ],
+  [
+    "a small machine",
+    () => undefined,
+    { controlPlane: { count: 1, machine: { memoryMiB: 1024 } } },
+    "warning machine-small prod-cp-1: 4 cores, 1024 MiB, 40 GiB of disk",
+  ],
+  ["an image for metal", () => undefined, { image: { platform: "metal" } }, "error platform-of-image image"],
+  [
+    "arm machines by a token",
+    () => undefined,
+    {
+      ...provider({ type: "pve-api", endpoint: "https://pve:8006", tokenRef: { env: "T" } }),
+      pools: [{ name: "arm", arch: "arm64" }],
+    },
+    "warning arch-needs-root prod-arm-1: arch is arm64, set with a token",
+  ],
+])("%s", async (_what, change, more, expected) => {
+  const found = await findings(change, more);
+  expect(
+    found.some((line) => line.startsWith(expected)),
+    found.join("\n"),
+  ).toBe(true);
+});
+
+test("our own machines are neither in the way nor counted again", async () => {
+  const cluster = testCluster();
+  const machines = machinesOf(cluster);
+  const found = await findings((platform) => {
+    for (const machine of machines) {
+      const config = { ...guestSettings(cluster, machine) };
+      platform.guests.set(machine.vmid, { node: machine.host, status: "running", config });
+    }
+    platform.nodes.set("pve1", { status: "online", maxcpu: 16, maxmem: 16 * GIB, mem: 15 * GIB });
+  });
+  expect(found).toEqual([]);
+});
+
+test.each([
+  [new AppError("node.unavailable", "cannot reach it: refused"), "platform-unreachable"],
+  [new AppError("request.timeout", "no answer"), "platform-unreachable"],
+  [
+    new AppError("node.unavailable", "not trusted", { data: { untrusted: true, fingerprint: "AB" } }),
+    "platform-untrusted",
+  ],
+  [new AppError("auth.failed", "no such token"), "credentials-wrong"],
+  [new AppError("access.denied", "Permission check failed"), "privilege-missing"],
+  [new AppError("config.invalid", "not set", { data: { finding: "secret-reference" } }), "secret-reference"],
+])("%s is the finding %s", async (failure, id) => {
+  const cluster = testCluster();
+  const { findings: found } = await preflight({
+    cluster,
+    machines: machinesOf(cluster),
+    openDriver: () => Promise.reject(failure),
+  });
+  expect(found.map((finding) => finding.id)).toEqual([id]);
+});
+
+test("a mistake of our own is not taken for the platform's", async () => {
+  const cluster = testCluster();
+  const broken = preflight({
+    cluster,
+    machines: [],
+    openDriver: () => Promise.reject(new TypeError("oops")),
+  });
+  await expect(broken).rejects.toThrow("oops");
+});

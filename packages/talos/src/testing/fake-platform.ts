@@ -1,0 +1,190 @@
+// A platform in memory, as the PVE API shows one: nodes, storages, bridges, guests. REST and pvesh are put before it.
+import { FakeApi, type FakeReply, type FakeRequest } from "@gpve/client/testing/fake-api.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+
+const GIB = 1024 ** 3;
+
+/** Enough for everything that preflight asks for. */
+export const DEPLOYER_PRIVILEGES =
+  `VM.Allocate VM.Audit VM.Clone VM.PowerMgmt VM.Config.CDROM VM.Config.Cloudinit VM.Config.CPU VM.Config.Disk
+   VM.Config.HWType VM.Config.Memory VM.Config.Network VM.Config.Options Datastore.AllocateSpace
+   Datastore.AllocateTemplate Datastore.Audit SDN.Use Sys.Audit Sys.AccessNetwork`.split(/\s+/);
+
+interface FakeGuest {
+  node: string;
+  status: "running" | "stopped";
+  template?: number;
+  config: Record<string, string>;
+}
+
+export class FakePlatform {
+  version = "9.0.3";
+  readonly nodes = new Map(
+    ["pve1", "pve2", "pve3"].map((name) => [
+      name,
+      { status: "online", maxcpu: 16, maxmem: 64 * GIB, mem: 4 * GIB },
+    ]),
+  );
+  storages: Record<string, unknown>[] = ["local", "local-lvm"].map((storage) => ({
+    storage,
+    active: 1,
+    enabled: 1,
+    content: storage === "local" ? "iso,import,images" : "images,rootdir",
+    avail: 1000 * GIB,
+  }));
+  bridges: Record<string, unknown>[] = [{ iface: "vmbr0", type: "bridge", mtu: "1500" }];
+  pools: string[] = [];
+  volumes: string[] = [];
+  /** undefined: root's own. */
+  privileges: ((path: string) => readonly string[]) | undefined;
+  readonly guests = new Map<number, FakeGuest>();
+
+  handle(verb: string, path: string, values: Readonly<Record<string, string>>): unknown {
+    const [, node = "", rest = ""] = /^\/nodes\/([^/]+)(\/.*)$/.exec(path) ?? [];
+    if (node !== "" && !this.nodes.has(node)) throw refused(500, `hostname lookup '${node}' failed`);
+    if (rest !== "") return this.#ofNode(verb, node, rest, values);
+    switch (`${verb} ${path}`) {
+      case "GET /version":
+        return { version: this.version };
+      case "GET /nodes":
+        return [...this.nodes].map(([name, facts]) => ({ node: name, ...facts }));
+      case "GET /cluster/resources":
+        return [...this.guests].map(([vmid, { node: host, status, template, config }]) => ({
+          vmid,
+          node: host,
+          status,
+          template: template ?? 0,
+          name: config["name"],
+          tags: config["tags"] ?? "",
+          maxmem: Number(config["memory"] ?? 512) * 1024 ** 2,
+        }));
+      case "GET /pools":
+        return this.pools.map((poolid) => ({ poolid }));
+      case "GET /access/permissions": {
+        const asked = values["path"] ?? "/";
+        return { [asked]: Object.fromEntries((this.privileges?.(asked) ?? []).map((name) => [name, 1])) };
+      }
+      default:
+        throw refused(501, `Method '${verb} ${path}' not implemented`);
+    }
+  }
+
+  #ofNode(verb: string, node: string, rest: string, values: Readonly<Record<string, string>>): unknown {
+    if (verb === "GET" && rest === "/storage") return this.storages;
+    if (verb === "GET" && rest === "/network") return this.bridges;
+    if (verb === "GET" && /^\/storage\/[^/]+\/content$/.test(rest)) {
+      return this.volumes.map((volid) => ({ volid }));
+    }
+    if (verb === "POST" && rest === "/qemu") return this.#create(node, values);
+    const [, id = "", action = ""] = /^\/qemu\/(\d+)(\/.*)?$/.exec(rest) ?? [];
+    const guest = this.guests.get(Number(id));
+    if (guest === undefined || guest.node !== node) {
+      throw refused(500, `Configuration file 'nodes/${node}/qemu-server/${id}.conf' does not exist`);
+    }
+    return this.#ofGuest(`${verb} ${action}`, Number(id), guest, values);
+  }
+
+  #ofGuest(what: string, vmid: number, guest: FakeGuest, values: Readonly<Record<string, string>>): unknown {
+    switch (what) {
+      case "GET /config":
+        return guest.config;
+      case "POST /config":
+        Object.assign(guest.config, values);
+        return null;
+      case "PUT /resize": {
+        const disk = values["disk"] ?? "";
+        guest.config[disk] =
+          `${(guest.config[disk] ?? "").replace(/,size=[^,]*/, "")},size=${values["size"]}`;
+        return null;
+      }
+      case "POST /status/start":
+        if (guest.status === "running") throw refused(500, `VM ${vmid} already running`);
+        guest.status = "running";
+        return null;
+      case "POST /status/stop":
+        guest.status = "stopped";
+        return null;
+      case "DELETE ":
+        if (guest.status === "running") throw refused(500, `VM ${vmid} is running - destroy failed`);
+        this.guests.delete(vmid);
+        return null;
+      default:
+        throw refused(501, `Method '${what}' not implemented`);
+    }
+  }
+
+  #create(node: string, { vmid: id = "", ...config }: Readonly<Record<string, string>>): null {
+    if (this.guests.has(Number(id)))
+      throw refused(500, `unable to create VM ${id} - VM ${id} already exists`);
+    const disk = config["scsi0"];
+    const made =
+      disk === undefined ? {} : { scsi0: `${disk.replace(/:(\d+)/, `:vm-${id}-disk-0,size=$1G`)}` };
+    this.guests.set(Number(id), { node, status: "stopped", config: { ...config, ...made } });
+    return null;
+  }
+}
+
+class Refused extends Error {
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const refused = (status: number, message: string): Refused => new Refused(status, message);
+
+/** The platform behind the client's scripted API. */
+export class PlatformApi extends FakeApi {
+  readonly #platform: FakePlatform;
+
+  constructor(platform: FakePlatform) {
+    super();
+    this.#platform = platform;
+  }
+
+  override answer(request: FakeRequest): ReturnType<FakeApi["answer"]> {
+    this.on(`${request.method} ${request.path}`, platformAnswer(this.#platform, request));
+    return super.answer(request);
+  }
+}
+
+/** What the platform answers to a request of the client. */
+export function platformAnswer(
+  platform: FakePlatform,
+  { method, path, query, form }: FakeRequest,
+): FakeReply {
+  try {
+    const values = Object.fromEntries([...query, ...form]);
+    return { body: { data: platform.handle(method, path.replace(/^\/api2\/json/, ""), values) } };
+  } catch (err) {
+    if (!(err instanceof Refused)) throw err;
+    return { status: err.status, reason: err.message, body: { data: null, message: `${err.message}\n` } };
+  }
+}
+
+/** The platform behind `pvesh`, as its arguments say. */
+export function fakePvesh(platform: FakePlatform, seen: string[][] = []): Exec {
+  const verbs: Readonly<Record<string, string>> = {
+    get: "GET",
+    create: "POST",
+    set: "PUT",
+    delete: "DELETE",
+  };
+  return async (program, args) => {
+    seen.push([program, ...args]);
+    const [command = "", path = "", ...rest] = args;
+    const values = new Map<string, string>();
+    for (let at = 0; at < rest.length; at += 2) values.set((rest[at] ?? "").slice(2), rest[at + 1] ?? "");
+    values.delete("output-format");
+    try {
+      const data = platform.handle(verbs[command] ?? "", path, Object.fromEntries(values));
+      return { code: 0, stdout: data === null ? "" : JSON.stringify(data), stderr: "" };
+    } catch (err) {
+      if (!(err instanceof Refused)) throw err;
+      throw new AppError("operation.failed", `pvesh failed: ${err.message}`);
+    }
+  };
+}

@@ -1,0 +1,162 @@
+// The deployer's driver, preflight and plan on a real gpve, by the public API alone.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { GpveClient } from "@gpve/client/client.ts";
+import { NodeTransport } from "@gpve/client/node-transport.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import type { Step } from "../../packages/talos/src/plan/plan-steps.ts";
+import type { Driver } from "../../packages/talos/src/driver/driver.ts";
+import { PveDriver } from "../../packages/talos/src/driver/pve-driver.ts";
+import { RestCalls } from "../../packages/talos/src/driver/rest-calls.ts";
+import { driverConformance } from "../../packages/talos/src/testing/driver-conformance.ts";
+import { skipping } from "../support/foreign-clients.ts";
+import { apiOf, mainFile, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { uploadImage } from "../support/images.ts";
+
+const bridge = "vmbr883";
+const lacking = process.getuid?.() === 0 ? undefined : "needs root";
+
+describe.skipIf(skipping("Talos on gpve", lacking))("a real gpve", () => {
+  let gpve: Gpve;
+  let api: Api;
+  let driver: Driver;
+  let node = "";
+  let folder = "";
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), "gpve-talos-"));
+    // One that a killed run left is in the way.
+    await exec("ip", ["link", "del", bridge], { okCodes: [0, 1] });
+    await exec("ip", ["link", "add", bridge, "type", "bridge"]);
+    await exec("ip", ["link", "set", bridge, "up"]);
+    gpve = await startGpve();
+    api = apiOf(gpve.credentials);
+    node = ((await api("GET", "/nodes")).data as { node: string }[])[0]?.node ?? "";
+    await api("PUT", "/storage/local", { content: "iso,vztmpl,backup,snippets,import,images,rootdir" });
+    const { url, fingerprint, token } = gpve.credentials;
+    const transport = new NodeTransport({ url, fingerprint });
+    const client = new GpveClient({ transport, credentials: { kind: "token", token }, clock: systemClock });
+    driver = new PveDriver("gpve", new RestCalls(client));
+  });
+
+  afterAll(async () => {
+    driver.close();
+    await gpve.stop();
+    await exec("ip", ["link", "del", bridge], { okCodes: [0, 1] });
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  driverConformance(() => ({ driver, host: node, storage: "local", vmid: 4100 }));
+
+  const gpvectl = (...args: readonly string[]) =>
+    exec(process.execPath, [mainFile, "ctl", "talos", ...args], {
+      cwd: folder,
+      env: { ...MINIMAL_ENV, HOME: folder, GPVE_TOKEN: gpve.credentials.token },
+      okCodes: args[0] === "preflight" || args[0] === "plan" ? [0, 1, 2] : [0],
+    });
+
+  test("preflight names what lacks, and is content when nothing does", async () => {
+    const { url, fingerprint } = gpve.credentials;
+    const init = ["init", "--yes", "--preset", "lab", "--name", "lab", "--network", "10.30.0.0/24"];
+    await gpvectl(
+      ...init,
+      "--provider",
+      "gpve",
+      "--endpoint",
+      url,
+      "--fingerprint",
+      fingerprint,
+      "--nodes",
+      `${node},nowhere`,
+    );
+    const bad = await gpvectl("preflight", "--output", "json");
+    const { findings } = JSON.parse(bad.stdout) as { findings: { id: string; evidence: string }[] };
+    expect(bad.code).toBe(1);
+    expect(findings.map(({ id }) => id).toSorted()).toEqual(["bridge-missing", "node-missing"]);
+    await gpvectl("set", `network.bridge=${bridge}`, `providers.gpve.nodes=[${node}]`);
+    // Emulated guests have no host CPU.
+    await gpvectl(
+      "set",
+      "controlPlane.machine.cpu=max",
+      "pools.worker.machine.cpu=max",
+      "controlPlane.machine.bios=seabios",
+      "pools.worker.machine.bios=seabios",
+    );
+    const good = await gpvectl("preflight");
+    expect(good.stdout + good.stderr).toContain("lab can be made here.");
+    expect(good.code).toBe(0);
+  });
+
+  test("a wrong token and a wrong certificate are told apart", async () => {
+    const run = async (args: readonly string[], token: string) => {
+      const { stdout } = await exec(process.execPath, [mainFile, "ctl", "talos", ...args, "-o", "json"], {
+        cwd: folder,
+        env: { ...MINIMAL_ENV, HOME: folder, GPVE_TOKEN: token },
+        okCodes: [1],
+      });
+      expect(stdout).not.toContain(token.split("=")[1]);
+      return (JSON.parse(stdout) as { findings: { id: string }[] }).findings.map(({ id }) => id);
+    };
+    expect(await run(["preflight"], "root@pam!nobody=00000000-0000-0000-0000-000000000000")).toEqual([
+      "credentials-wrong",
+    ]);
+    const { fingerprint } = gpve.credentials;
+    const another = fingerprint.replace(/^../, (first) => (first === "00" ? "01" : "00"));
+    const text = readFileSync(join(folder, "cluster.yaml"), "utf8").replace(fingerprint, another);
+    writeFileSync(join(folder, "other.yaml"), text);
+    expect(await run(["preflight", "-f", "other.yaml"], gpve.credentials.token)).toEqual([
+      "platform-untrusted",
+    ]);
+  });
+
+  test("a plan that was carried out leaves nothing to do, and drift is seen", async () => {
+    const planOf = async () => {
+      const { stdout, code } = await gpvectl("plan", "--output", "json", "--detailed-exitcode");
+      return { code, ...(JSON.parse(stdout) as { steps: Step[]; findings: unknown[] }) };
+    };
+    const first = await planOf();
+    expect(first.code).toBe(2);
+    const ofMachine = ["guest.create", "guest.resize", "guest.start"];
+    expect(first.steps.map(({ kind }) => kind)).toEqual(["image.ensure", ...ofMachine, ...ofMachine]);
+    for (const step of first.steps) await carryOut(step);
+    expect(await planOf()).toEqual({ code: 0, ok: true, findings: [], steps: [] });
+
+    const [made] = first.steps.filter(({ kind }) => kind === "guest.create");
+    const place = made?.kind === "guest.create" ? made.place : { host: node, vmid: 0 };
+    await driver.changeGuest(place, { tags: "talos-lab;mine" });
+    await driver.stop(place);
+    expect((await planOf()).steps).toMatchObject([
+      { kind: "guest.change", changes: [{ key: "tags", to: "talos-lab" }] },
+      { kind: "guest.start" },
+    ]);
+    await gpvectl("set", "pools.worker.count=0");
+    const less = await planOf();
+    expect(less.steps.at(-1)).toMatchObject({ kind: "guest.delete", subject: "lab-worker-1" });
+    const guests = (await driver.observe([node])).guests;
+    for (const { vmid, isRunning } of guests) {
+      if (isRunning) await driver.stop({ host: node, vmid });
+      await driver.deleteGuest({ host: node, vmid });
+    }
+  });
+
+  async function carryOut(step: Step): Promise<void> {
+    switch (step.kind) {
+      case "image.ensure":
+        // A small Linux under the image's name: there is no Image Factory here.
+        await uploadImage(gpve, step.subject);
+        return;
+      case "guest.create":
+        return driver.createGuest(step.place, step.config);
+      case "guest.resize":
+        return driver.resizeDisk(step.place, step.disk, step.gib);
+      case "guest.start":
+        return driver.start(step.place);
+      case "guest.change":
+      case "guest.delete":
+        throw new Error(`${step.kind} was not expected`);
+    }
+  }
+});
