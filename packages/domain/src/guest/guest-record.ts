@@ -94,6 +94,12 @@ export function encodeGuest(guest: GuestRecord): unknown {
   return stored;
 }
 
+/** What other nodes than its own are told of a guest. */
+export function briefGuest({ vmid, type, node, fence, summary }: GuestRecord): GuestRecord {
+  const conf = summary.tags === undefined ? "" : `tags: ${summary.tags}\n`;
+  return guestRecord({ vmid, type, node, fence, conf });
+}
+
 export interface GoneGuest {
   readonly vmid: number;
   /** Backup jobs are to forget it too. */

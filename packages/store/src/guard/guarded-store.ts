@@ -1,11 +1,14 @@
 // A Store as one peer sees it: only what it may read, only writes to what is its own, only its own leases. Any way to
 // offer a store to peers (today etcd's gRPC) serves this and has no rules of its own.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { equalBytes, utf8 } from "../keys.ts";
+import { equalBytes, fromUtf8, utf8 } from "../keys.ts";
 import type {
+  Bytes,
   CallOptions,
+  KeyValue,
   LeaseStatus,
   Op,
+  OpResponse,
   RangeRequest,
   RangeResponse,
   Store,
@@ -27,6 +30,12 @@ export interface PeerRules extends KeyRules {
   /** Whose rules these are; what `owned` compares owners with. */
   readonly peer: string;
   readonly owned?: OwnedRecords;
+  /** Records that it needs to know of, but not all of what is in them. */
+  readonly brief?: {
+    readonly prefix: string;
+    /** What it sees of a value; the value itself where that is its to read. */
+    readonly of: (value: Bytes) => Bytes;
+  };
   /** Where it is noted whose a lease is, each note tied to its lease. The peer itself must not write there. */
   readonly leases: string;
   /** What it may use up; absent = as much as it likes. */
@@ -73,7 +82,7 @@ export class GuardedStore implements Store {
       found.push(full && response.count > 0 ? { ...response, more: true } : response);
     }
     return {
-      kvs: found.flatMap((response) => response.kvs),
+      kvs: found.flatMap((response) => response.kvs.map((kv) => this.#shown(kv))),
       more: found.some((response) => response.more),
       count: found.reduce((sum, response) => sum + response.count, 0),
       revision: found[0]?.revision ?? (await this.#store.revision(options)),
@@ -82,14 +91,16 @@ export class GuardedStore implements Store {
 
   async txn(request: TxnRequest, options?: CallOptions): Promise<TxnResponse> {
     this.#guard.checkTxn(request);
+    this.#checkCompared(request);
     for (const lease of leasesIn([...request.success, ...(request.failure ?? [])])) {
       await this.#requireLease(lease);
     }
     const { owned, peer, budget } = this.#rules;
     await budget?.spend(request);
-    return owned === undefined
+    const answer = await (owned === undefined
       ? this.#store.txn(request, options)
-      : ownedTxn(this.#store, owned, peer, request, options);
+      : ownedTxn(this.#store, owned, peer, request, options));
+    return { ...answer, responses: answer.responses.map((response) => this.#answered(response)) };
   }
 
   /** Refuses at once. Hidden events pass as silence, or as progress for whoever wants to hear of it. */
@@ -116,7 +127,13 @@ export class GuardedStore implements Store {
           yield batch;
           continue;
         }
-        const events = batch.events.filter((event) => !this.#guard.isHidden(event.kv.key));
+        const events = batch.events
+          .filter((event) => !this.#guard.isHidden(event.kv.key))
+          .map((event) => ({
+            ...event,
+            kv: this.#shown(event.kv),
+            ...(event.prevKv === undefined ? {} : { prevKv: this.#shown(event.prevKv) }),
+          }));
         const { revision } = batch;
         if (events.length > 0) yield { type: "events", revision, events };
         else if (progress) yield { type: "progress", revision };
@@ -170,6 +187,46 @@ export class GuardedStore implements Store {
   /** The store behind it is not this peer's to close. */
   close(): Promise<void> {
     return Promise.resolve();
+  }
+
+  #isBrief(key: Bytes): boolean {
+    const { brief } = this.#rules;
+    return brief !== undefined && fromUtf8(key).startsWith(brief.prefix);
+  }
+
+  /** A deletion carries no value. */
+  #shown(kv: KeyValue): KeyValue {
+    const { brief } = this.#rules;
+    if (brief === undefined || kv.value.length === 0 || !this.#isBrief(kv.key)) return kv;
+    return { ...kv, value: brief.of(kv.value) };
+  }
+
+  #answered(response: OpResponse): OpResponse {
+    switch (response.type) {
+      case "range":
+        return { ...response, kvs: response.kvs.map((kv) => this.#shown(kv)) };
+      case "txn":
+        return { ...response, responses: response.responses.map((each) => this.#answered(each)) };
+      case "put":
+        return response.prevKv === undefined
+          ? response
+          : { ...response, prevKv: this.#shown(response.prevKv) };
+      case "delete":
+        return { ...response, prevKvs: response.prevKvs.map((kv) => this.#shown(kv)) };
+    }
+  }
+
+  /** Who may ask whether a value is this or that reads it, question by question. */
+  #checkCompared({
+    compare,
+    success,
+    failure = [],
+  }: Pick<TxnRequest, "compare" | "success" | "failure">): void {
+    for (const { target, key, end } of compare) {
+      if (target === "value" && (end !== undefined || this.#isBrief(key)))
+        throw new AppError("access.denied", `this peer may not compare values of ${fromUtf8(key)}`);
+    }
+    for (const op of [...success, ...failure]) if (op.type === "txn") this.#checkCompared(op);
   }
 
   async #requireLease(id: bigint): Promise<void> {

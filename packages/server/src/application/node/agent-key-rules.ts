@@ -2,7 +2,9 @@
 // for it. Which guests are a node's own is said by the guest's record and by servers, never by the agent: a record keeps
 // its node, its fence, its origin and the pool it goes to, and a new one is made only as a server told this node to.
 import {
+  briefGuest,
   decodeGuest,
+  encodeGuest,
   guestCollection,
   goneGuestCollection,
   type GuestRecord,
@@ -76,6 +78,16 @@ export function agentKeyRules(node: string, now: () => number) {
         const was = guestOf(before);
         const keepsPool = was?.madeBy !== is?.madeBy || was?.wantedPool === is?.wantedPool;
         return keepsPool && was?.fence === is?.fence && was?.type === is?.type;
+      },
+    },
+    // Of others' guests an agent needs to know that they are there, and which tags are in use.
+    brief: {
+      prefix: guestCollection.prefix,
+      of: (value: Uint8Array): Uint8Array => {
+        const guest = guestOf(value);
+        return guest?.node === node
+          ? value
+          : Buffer.from(JSON.stringify(guest && encodeGuest(briefGuest(guest))));
       },
     },
     leases: `/gpve/.leases/${node}/`,

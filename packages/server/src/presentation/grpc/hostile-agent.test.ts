@@ -131,6 +131,56 @@ describe("a hostile agent", () => {
     await expect(evil.range({ key: utf8("/other/") })).rejects.toThrow(/may not read/);
   });
 
+  test("learns of others' guests that they are there, and nothing of what is in them", async () => {
+    const [key, own] = ["/gpve/guests/150", "/gpve/guests/200"];
+    const conf = "cipassword: $5$hash\nsshkeys: ssh-ed25519\ntags: web;db\n";
+    const secret = guest(150, "good", { conf, microvm: { kernel: "local:snippets/k" }, wantedPool: "p" });
+    const brief = { vmid: 150, type: "qemu", node: "good", fence: 0, conf: "tags: web;db\n" };
+    const stop = new AbortController();
+    const span = { key: utf8("/gpve/guests/"), end: utf8("/gpve/guests0"), prevKv: true };
+    const told: unknown[] = [];
+    const watching = (async () => {
+      for await (const batch of evil.watch({ ...span, signal: stop.signal })) {
+        if (batch.type === "ready") {
+          await store.txn({ compare: [], success: [put(key, secret)] });
+          await store.txn({ compare: [], success: [put(key, secret)] });
+          await store.txn({ compare: [], success: [gone(key)] });
+        }
+        if (batch.type !== "events") continue;
+        for (const { type, kv, prevKv } of batch.events) {
+          if (fromUtf8(kv.key) !== key) continue;
+          told.push(
+            type,
+            ...[kv, prevKv].map((one) => (one?.value.length ? JSON.parse(fromUtf8(one.value)) : null)),
+          );
+          if (type === "delete") stop.abort();
+        }
+      }
+    })();
+    await watching;
+    expect(told).toEqual(["put", brief, null, "put", brief, brief, "delete", null, brief]);
+
+    await store.txn({ compare: [], success: [put(key, secret)] });
+    const read = async (name: string) =>
+      JSON.parse(fromUtf8((await evil.range({ key: utf8(name) })).kvs[0]?.value ?? utf8("null")));
+    expect(await read(key)).toEqual(brief);
+    expect(await read(own)).toMatchObject({ conf: "name: g200\n" });
+    const inside: Op = { type: "txn", compare: [], success: [{ type: "range", key: utf8(key) }] };
+    const { responses } = await evil.txn({ compare: [], success: [inside] });
+    expect(
+      JSON.stringify(responses, (_name, value: unknown) =>
+        value instanceof Uint8Array ? fromUtf8(value) : typeof value === "bigint" ? Number(value) : value,
+      ),
+    ).not.toContain("cipassword");
+    const guess = { key: utf8(key), target: "value", value: utf8(secret), result: "equal" } as const;
+    await expect(evil.txn({ compare: [guess], success: [] })).rejects.toMatchObject({
+      code: "access.denied",
+    });
+    const within: Op = { type: "txn", compare: [guess], success: [] };
+    expect(await tried(within)).toBe("access.denied");
+    await store.txn({ compare: [], success: [gone(key)] });
+  });
+
   test("changes and deletes no guest of another node, nor takes or gives one", async () => {
     expect(await tried(put("/gpve/guests/100", guest(100, "good")))).toBe("access.denied");
     expect(await tried(put("/gpve/guests/100", guest(100, "evil")))).toBe("access.denied");
