@@ -2,10 +2,13 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { afterAll, describe, expect, test } from "vitest";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { readBackupMap, restoreConfigText } from "@gpve/domain/vm/change/restore-config.ts";
+import { toValues } from "@gpve/domain/vm/spec/spec-values.ts";
+import { toTypedSpec } from "@gpve/domain/vm/spec/typed-spec.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 
 const root = resolve(import.meta.dirname, "../..");
@@ -83,6 +86,40 @@ describe.skipIf(!present)("PVE's own configuration files", () => {
     }
     console.log(`qemu-server-cfg2cmd: ${files.length} configurations read`);
     expect(problems).toEqual([]);
+  });
+});
+
+const folders = ["qemu-server-config", "qemu-server-cfg2cmd", "qemu-server-snapshot"].map((name) =>
+  join(suite, "..", name),
+);
+const everyConf = folders
+  .filter((folder) => existsSync(folder))
+  .flatMap((folder) =>
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && /\.conf$|\/qemu-server\//.test(join(entry.parentPath, entry.name)))
+      .map((entry) => join(entry.parentPath, entry.name)),
+  );
+
+describe.skipIf(!present)("PVE's own configuration files as a typed spec", () => {
+  test("every section of every file passes through it unchanged", () => {
+    const changed: string[] = [];
+    let [sections, keys, typed] = [0, 0, 0];
+    for (const file of everyConf) {
+      const config = parseVmConfig(readFileSync(file, "utf8"), { vmid: 8006, digestOf });
+      for (const values of [config.values, ...Object.values(config.snapshots)]) {
+        const spec = toTypedSpec(values);
+        sections++;
+        keys += Object.keys(values).length;
+        typed += Object.keys(values).length - Object.keys(spec.config ?? {}).length;
+        if (!isDeepStrictEqual(toValues(spec).values, { ...values })) changed.push(file);
+      }
+    }
+    console.log(
+      `typed specs: ${everyConf.length} files, ${sections} sections, ${typed} of ${keys} keys typed alone`,
+    );
+    expect(changed).toEqual([]);
+    expect(everyConf.length).toBeGreaterThan(150);
+    expect(typed).toBeGreaterThan(keys / 3);
   });
 });
 
