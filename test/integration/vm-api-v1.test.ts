@@ -88,7 +88,10 @@ describe.skipIf(!hasQemu)("virtual machines in /api/v1", () => {
     expect(made.status, JSON.stringify(made.body)).toBe(201);
     expect(made.body).toMatchObject({
       metadata: { name: "100", labels: { tier: "a" } },
-      spec: { config: { name: "web", scsi0: "local:100/vm-100-disk-0.qcow2,size=1G" } },
+      spec: {
+        disks: [{ name: "scsi0", volume: "local:100/vm-100-disk-0.qcow2", size: "1Gi", boot: true }],
+        config: { name: "web" },
+      },
       status: { name: "web" },
     });
     expect((await api("GET", `/nodes/${node}/qemu/100/config`)).data).toMatchObject({ name: "web" });
@@ -101,7 +104,7 @@ describe.skipIf(!hasQemu)("virtual machines in /api/v1", () => {
       "application/merge-patch+json",
     );
     expect(patched.status, JSON.stringify(patched.body)).toBe(200);
-    expect(patched.body.spec.config).toMatchObject({ cores: "2" });
+    expect(patched.body.spec).toMatchObject({ cpu: { cores: 2 } });
     expect(patched.body.spec.config).not.toHaveProperty("name");
     await expect.poll(() => state(100), { timeout: 60_000 }).toBe("running");
     expect(await v1("DELETE", "/virtualmachines/100")).toMatchObject({
@@ -135,28 +138,37 @@ describe.skipIf(!hasQemu)("virtual machines in /api/v1", () => {
     expect(applied.err).toContain("2 created");
     const { body } = await v1("GET", "/virtualmachines/9000");
     expect(body).toMatchObject({
-      metadata: { labels: { team: "shop" } },
-      spec: { running: true, config: { scsi0: "local:9000/vm-9000-disk-0.qcow2,size=1G" } },
+      metadata: { namespace: "demo", labels: { team: "shop" } },
+      spec: { running: true, disks: [{ name: "scsi0", volume: "local:9000/vm-9000-disk-0.qcow2" }] },
     });
     expect((await api("GET", "/pools/demo")).data).toMatchObject({ members: [{ vmid: 9000 }] });
     for (const verb of ["diff", "apply"]) {
       const again = await ctl([verb, "-f", file]);
       expect(again, again.err).toMatchObject({ code: 0, err: expect.stringContaining("2 unchanged") });
     }
-    // Running, and its memory waits for the next start: as after a PUT.
+    // Running, and its memory waits for the next start: as after a PUT. Its disk grows at once.
+    const larger = text.replace("size: 1Gi", "size: 2Gi");
     writeFileSync(
       changed,
-      text.replace('memory: "64"', 'memory: "80"').replace("name: demo\n    pool", "name: shop\n    pool"),
+      larger.replace("64Mi", "80Mi").replace("name: demo\n    scsihw", "name: shop\n    scsihw"),
     );
     const update = await ctl(["apply", "-f", changed]);
     expect(update.code, update.err).toBe(0);
     expect((await v1("GET", "/virtualmachines/9000")).body).toMatchObject({
-      spec: { running: true, config: { name: "shop", memory: "80" } },
+      spec: {
+        running: true,
+        memory: { size: "80Mi" },
+        disks: [{ name: "scsi0", size: "2Gi" }],
+        config: { name: "shop" },
+      },
       status: { pending: ["memory"] },
     });
     expect((await ctl(["diff", "-f", changed])).code).toBe(0);
+    expect((await api("GET", `/nodes/${node}/qemu/9000/config`)).data).toMatchObject({
+      scsi0: "local:9000/vm-9000-disk-0.qcow2,size=2G",
+    });
     // One that cannot be made takes the others back with it.
-    const bad = `${text}---\n${JSON.stringify(vm(9001, { config: { scsi0: "nowhere:1" } }))}\n`;
+    const bad = `${larger}---\n${JSON.stringify(vm(9001, { config: { scsi0: "nowhere:1" } }))}\n`;
     writeFileSync(changed, bad);
     const failed = await ctl(["apply", "-f", changed]);
     expect(failed.code).not.toBe(0);
@@ -166,7 +178,8 @@ describe.skipIf(!hasQemu)("virtual machines in /api/v1", () => {
     await waitTask(api, (await api("POST", `/nodes/${node}/qemu/9000/status/stop`)).data as string);
     await expect.poll(() => state(9000), { timeout: 60_000 }).toBe("stopped");
     // Stopped by somebody, and the file says that it shall run.
-    const restarted = await ctl(["apply", "-f", file]);
+    writeFileSync(changed, larger);
+    const restarted = await ctl(["apply", "-f", changed]);
     expect(restarted.code, restarted.err).toBe(0);
     expect(await state(9000)).toBe("running");
     await waitTask(api, (await api("POST", `/nodes/${node}/qemu/9000/status/stop`)).data as string);

@@ -21,7 +21,7 @@ export const ApplyRequestSchema = Type.Object(
 
 export const FieldChangeSchema = Type.Object(
   {
-    path: Type.String({ description: "spec.comment, metadata.labels.tier" }),
+    path: Type.String({ description: "spec.comment, metadata.labels.tier, spec.disks[scsi0].size" }),
     op: Type.Enum(["add", "replace", "remove"]),
     before: Type.Optional(Type.Unknown()),
     after: Type.Optional(Type.Unknown()),
@@ -35,6 +35,9 @@ export const PlanItemSchema = Type.Object(
     name: Type.String(),
     action: Type.Enum(["create", "update", "unchanged", "refused"]),
     changes: Type.Array(FieldChangeSchema),
+    notes: Type.Optional(
+      Type.Array(Type.String(), { description: "What it does that the changes do not show." }),
+    ),
     problem: Type.Optional(ProblemSchema),
   },
   closed,

@@ -20,6 +20,8 @@ export interface KindDeclaration {
   /** Other names the CLI understands. */
   readonly aliases: readonly string[];
   readonly scope: "cluster" | "node" | "tenant";
+  /** Whether metadata.namespace names the tenant it belongs to. */
+  readonly namespaced?: boolean;
   readonly description: string;
   readonly spec: Schema;
   readonly status: Schema;

@@ -32,6 +32,7 @@ export const AnnotationsSchema = Type.Unsafe<Record<string, string>>({
 export const ObjectMetaSchema = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 256 }),
+    namespace: Type.Optional(Type.String({ description: "The tenant (pool) it belongs to." })),
     uid: Type.String({ description: "Differs when an object is deleted and made again under its name." }),
     labels: LabelsSchema,
     annotations: AnnotationsSchema,
@@ -50,6 +51,7 @@ export const ObjectMetaSchema = Type.Object(
 export const ObjectMetaInputSchema = Type.Object(
   {
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+    namespace: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
     uid: Type.Optional(Type.String()),
     labels: Type.Optional(LabelsSchema),
     annotations: Type.Optional(AnnotationsSchema),

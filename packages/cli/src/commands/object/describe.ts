@@ -28,6 +28,7 @@ function describe(cli: Cli, kind: V1Kind, object: V1Object): void {
   const shown: [string, unknown][] = [
     ["Name", object.metadata.name],
     ["Kind", object.kind],
+    ["Tenant", object.metadata.namespace],
     ["Labels", object.metadata.labels],
     ["Annotations", object.metadata.annotations],
     ["Created", object.metadata.creationTimestamp],

@@ -13,6 +13,7 @@ export function printPlan(out: Printer, items: readonly PlanItem[]): void {
     out.line(paint[item.action](printable(line)));
     if (item.problem !== undefined) out.line(red(`    ${printable(item.problem.detail)}`));
     for (const change of item.changes) out.line(`    ${changeText(change)}`);
+    for (const note of item.notes ?? []) out.line(yellow(`    ! ${printable(note)}`));
   }
 }
 

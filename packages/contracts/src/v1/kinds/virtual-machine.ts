@@ -1,5 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
+import { typedVmSpec } from "../vm-spec/schema.ts";
 import { allOf, privilege, type V1Permission } from "../permission.ts";
 
 const read = privilege("/vms/{name}", "VM.Audit");
@@ -26,6 +27,7 @@ export const virtualMachineKind: KindDeclaration = {
   plural: "virtualmachines",
   aliases: ["virtualmachine", "vm", "vms"],
   scope: "node",
+  namespaced: true,
   description:
     "A virtual machine. Its name is its VMID; the same machine is under /nodes/{node}/qemu of /api2.",
   spec: Type.Object(
@@ -36,12 +38,12 @@ export const virtualMachineKind: KindDeclaration = {
       running: Type.Optional(
         Type.Boolean({ description: "Whether it shall run; a guest may switch itself off." }),
       ),
-      config: Type.Record(
-        Type.String({ pattern: "^[a-z][a-z0-9_-]*$" }),
-        Type.String({ maxLength: 65_536 }),
-        {
-          description: "PVE's configuration keys, as in GET /nodes/{node}/qemu/{vmid}/config.",
-        },
+      ...typedVmSpec,
+      config: Type.Optional(
+        Type.Record(Type.String({ pattern: "^[a-z][a-z0-9_-]*$" }), Type.String({ maxLength: 65_536 }), {
+          description:
+            "PVE's configuration keys that have no field above, as in GET /nodes/{node}/qemu/{vmid}/config. Any key may be given here; a field that says something else is refused.",
+        }),
       ),
       microvm: Type.Optional(
         Type.Object(
@@ -104,7 +106,21 @@ export const virtualMachineKind: KindDeclaration = {
   describe: [
     { title: "Virtual machine", fields: ["status.name", "spec.node", "status.state", "status.lock"] },
     { title: "Size", fields: ["status.cpus", "status.memoryBytes", "status.diskBytes", "status.usage"] },
-    { title: "Configuration", fields: ["spec.config", "spec.microvm", "status.pending", "status.snapshots"] },
+    { title: "Hardware", fields: ["spec.cpu", "spec.memory", "spec.bios"] },
+    { title: "Disks", fields: ["spec.disks"] },
+    { title: "Networks", fields: ["spec.networks"] },
+    {
+      title: "Configuration",
+      fields: [
+        "spec.cloudInit",
+        "spec.scheduling",
+        "spec.template",
+        "spec.config",
+        "spec.microvm",
+        "status.pending",
+        "status.snapshots",
+      ],
+    },
   ],
   // After everything that a VM may name, and what its maker may do.
   applyOrder: 60,

@@ -93,7 +93,13 @@ export const typedVmSpec = {
       {
         type: text("nocloud, configdrive2, opennebula."),
         user: text("Instead of the image's own."),
-        password: text("Its hash, as `openssl passwd -5` makes it. Never shown."),
+        password: Type.Optional(
+          Type.String({
+            description: "Its hash, as `openssl passwd -5` makes it. Never shown.",
+            maxLength: 1024,
+            writeOnly: true,
+          }),
+        ),
         upgrade: flag("Upgrade packages at the first boot."),
         sshKeys: Type.Optional(
           Type.Array(Type.String({ maxLength: 65_536 }), { description: "Public keys." }),

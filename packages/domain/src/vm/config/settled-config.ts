@@ -5,12 +5,13 @@ import { windowsVersion } from "../argv/machine/versions.ts";
 import { formatSize } from "../../schema/size.ts";
 import { parseVolumeId } from "../../storage/volume-id.ts";
 import { MOST_CPU_UNITS } from "../change/config-update.ts";
+import { dropFromBootOrder } from "./boot-order.ts";
 import { parseDrive, printDrive } from "./drive.ts";
 import { isDriveKey } from "./keys.ts";
 import type { Drive } from "./property-types.ts";
 import { storedTags } from "./tags.ts";
 import { readNet } from "./vm-network.ts";
-import { printVmProperty, readVmProperty } from "./vm-properties.ts";
+import { printVmProperty, readBootDevices, readVmProperty } from "./vm-properties.ts";
 import type { VmValues } from "./vm-config.ts";
 
 /** Filled in when a VM is made, or by operations: a declaration that does not name them has nothing against them. */
@@ -30,7 +31,11 @@ export function settledConfig(wanted: VmValues, current: VmValues): VmValues {
     if (key === "machine" && windowsVersion(wanted["ostype"]) > 0 && isPinned("pc", text))
       result[key] ??= text;
   }
-  return result;
+  if (wanted["boot"] !== undefined) return result;
+  // A device that is taken out leaves the order that nobody named; its last one is the node's to take out.
+  const order = readBootDevices(current["boot"]) ?? [];
+  const gone = order.filter((device) => result[device] === undefined);
+  return gone.length === order.length ? result : gone.reduce<VmValues>(dropFromBootOrder, result);
 }
 
 function settledValue(key: string, wanted: string, current: string): string {

@@ -158,13 +158,12 @@ function readBalloon(_key: string, text: string): TypedFields | undefined {
   return mib === 0 ? { ballooning: false } : { minimum: formatQuantity(mib * MIB) };
 }
 
-function writeBalloon(_key: string, { ballooning, minimum }: TypedFields, path: string): string {
+function writeBalloon(_key: string, fields: TypedFields, path: string): string {
+  const { ballooning, minimum } = fields as { readonly ballooning?: boolean; readonly minimum?: string };
   if (minimum === undefined) return ballooning === false ? "0" : "";
-  const mib = parseMiB(String(minimum), `${path}.minimum`);
-  if (ballooning === false && mib > 0)
-    throw invalidField(`${path}.minimum`, `is '${String(minimum)}', but ${path}.ballooning is false`);
-  if (ballooning === true && mib === 0)
-    throw invalidField(`${path}.minimum`, `is '${String(minimum)}', but ${path}.ballooning is true`);
+  const mib = parseMiB(minimum, `${path}.minimum`);
+  if (ballooning !== undefined && ballooning !== mib > 0)
+    throw invalidField(`${path}.minimum`, `is '${minimum}', but ${path}.ballooning is ${ballooning}`);
   return String(mib);
 }
 

@@ -13,6 +13,8 @@ export interface Reader {
 /** An object as its records have it, before labels and the like are added. */
 export interface RawObject {
   readonly name: string;
+  /** The tenant, where it is in one. */
+  readonly namespace?: string;
   readonly spec: Fields;
   readonly status: Fields;
   /** Newest revision of the records behind it; 0 = not in the store (shipped with the product). */
@@ -66,6 +68,8 @@ export interface KindAdapter {
 
 export interface ActCommand {
   readonly name: string;
+  /** metadata.namespace, where it is said. */
+  readonly namespace?: string | undefined;
   readonly spec: Fields;
   readonly ctx: RequestContext;
 }
@@ -76,6 +80,12 @@ export interface KindActions {
   readonly secrets: ReadonlySet<string>;
   /** The spec that applying `spec` leads to; throws when it cannot. Equal to what is there: nothing to do. */
   settle(reader: Reader, command: ActCommand): Fields;
+  /** The parts of a spec that can change one without the other; default: its fields. */
+  readonly parts?: (spec: Fields) => Fields;
+  /** A merge patch of a spec, where RFC 7396 alone would not do. */
+  patch?(name: string, current: Fields, patch: Fields): Fields;
+  /** What a change does that its fields do not show. */
+  notes?(before: Fields | undefined, after: Fields): readonly string[];
   create(command: ActCommand): Promise<void>;
   change(command: ActCommand & { readonly previous: RawObject }): Promise<void>;
   remove(command: Omit<ActCommand, "spec"> & { readonly previous: RawObject }): Promise<void>;

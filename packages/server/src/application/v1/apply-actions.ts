@@ -5,7 +5,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { LeftAsItIs } from "@gpve/kit/operation/definition.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { cacheReader } from "./adapter.ts";
-import type { KindAdapter, RawObject, Reader } from "./adapter.ts";
+import type { KindActions, KindAdapter, RawObject, Reader } from "./adapter.ts";
 import { CHANGED, GONE, isOutsideOf, isTraceOf, NOT_OURS } from "./apply-traces.ts";
 import type { Before, Trace, Wanted } from "./apply-traces.ts";
 import { sameJson } from "./merge-patch.ts";
@@ -30,7 +30,12 @@ export async function applyByAction(
   await deps.records.fresh({ signal: ctx.signal });
   const reader = cacheReader(deps.records);
   if (adapter.get(reader, name) !== undefined) {
-    const settled = actionsOf(adapter).settle(reader, { name, spec: object.spec, ctx });
+    const settled = actionsOf(adapter).settle(reader, {
+      name,
+      namespace: object.metadata.namespace,
+      spec: object.spec,
+      ctx,
+    });
     return step.isApplied(reader, settled) ? undefined : putByAction(deps, write);
   }
   return putByAction(deps, write);
@@ -65,7 +70,7 @@ export async function restoreByAction(
   if (!undo.hasBegun) {
     if (raw === undefined && before !== null) throw new LeftAsItIs(`${kind} ${name}: ${GONE}`);
     const found = raw && projectObject(kind, raw, readMeta(cacheReader(records), kind, name));
-    if (raw !== undefined && found !== undefined && isForeign(undo, found, raw))
+    if (raw !== undefined && found !== undefined && isForeign({ ...undo, parts: act.parts }, found, raw))
       throw new LeftAsItIs(`${kind} ${name}: ${CHANGED}`);
     await undo.begin();
   }
@@ -93,11 +98,17 @@ function isForeign(
     before,
     trace,
     wanted,
-  }: { readonly before: Before | null; readonly trace: Trace | undefined; readonly wanted: Wanted },
+    parts,
+  }: {
+    readonly before: Before | null;
+    readonly trace: Trace | undefined;
+    readonly wanted: Wanted;
+    readonly parts: KindActions["parts"];
+  },
   found: V1Object,
   raw: RawObject,
 ): boolean {
-  if (trace === undefined) return before !== null && isOutsideOf(wanted, before, found);
+  if (trace === undefined) return before !== null && isOutsideOf(wanted, before, found, parts);
   // Made by the step and started by somebody: in use.
   const isInUse = before === null && raw.spec["running"] === true && trace.running !== true;
   return isInUse || !isTraceOf(trace, found, raw);

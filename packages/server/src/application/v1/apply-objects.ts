@@ -28,6 +28,7 @@ export const APPLY_OPERATION = "applyobjects";
 export interface ApplyItem {
   readonly kind: string;
   readonly name: string;
+  readonly namespace?: string;
   readonly spec: Fields;
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
@@ -76,6 +77,7 @@ export async function applyObjects(
       kind: object.kind,
       name: object.metadata.name,
       spec: object.spec,
+      ...(object.metadata.namespace === undefined ? {} : { namespace: object.metadata.namespace }),
       ...(object.metadata.labels === undefined ? {} : { labels: object.metadata.labels }),
       ...(object.metadata.annotations === undefined ? {} : { annotations: object.metadata.annotations }),
       ...(object.metadata.resourceVersion === undefined
@@ -265,9 +267,10 @@ async function actTraced(
 }
 
 function objectOf(item: ApplyItem): CheckedObject {
-  const { kind, name, spec, labels, annotations, resourceVersion } = item;
+  const { kind, name, namespace, spec, labels, annotations, resourceVersion } = item;
   const metadata = {
     name,
+    ...(namespace === undefined ? {} : { namespace }),
     ...(labels === undefined ? {} : { labels: { ...labels } }),
     ...(annotations === undefined ? {} : { annotations: { ...annotations } }),
     ...(resourceVersion === undefined ? {} : { resourceVersion }),

@@ -64,12 +64,15 @@ const FOLLOWING = /^(?:unused\d+|boot|lock)$/;
  * For a step that stopped halfway and left no trace: whether something changed that it had no mind to change. What it
  * had is taken for its own, as it need not read as it was written ("local:4" becomes a volume's name).
  */
-export function isOutsideOf(wanted: Wanted, before: Before, found: V1Object): boolean {
+export function isOutsideOf(
+  wanted: Wanted,
+  before: Before,
+  found: V1Object,
+  parts: (spec: Fields) => Fields = (spec) => (isPlain(spec["config"]) ? spec["config"] : spec),
+): boolean {
   const { labels } = found.metadata;
   if (!sameJson(labels, before.labels) && !sameJson(labels, wanted.labels ?? before.labels)) return true;
-  const [was, aim, is] = [before.spec, wanted.spec, found.spec].map((spec) =>
-    isPlain(spec["config"]) ? spec["config"] : spec,
-  ) as [Fields, Fields, Fields];
+  const [was, aim, is] = [before.spec, wanted.spec, found.spec].map(parts) as [Fields, Fields, Fields];
   return [...new Set([...Object.keys(was), ...Object.keys(is)])].some(
     (key) => !FOLLOWING.test(key) && sameJson(aim[key], was[key]) && !sameJson(is[key], was[key]),
   );

@@ -27,7 +27,7 @@ export function sameJson(a: unknown, b: unknown): boolean {
   );
 }
 
-/** Field by field, objects entered, arrays as a whole. Secret paths show that they change, not what. */
+/** Field by field, objects and lists of named entries entered, other arrays as a whole. Secret paths show that they change, not what. */
 export function diffFields(
   before: unknown,
   after: unknown,
@@ -46,10 +46,28 @@ export function diffFields(
       ),
     );
   }
+  const [named, renamed] = [byName(before), byName(after)];
+  if (named !== undefined && renamed !== undefined && named.size + renamed.size > 0) {
+    const names = [...new Set([...named.keys(), ...renamed.keys()])];
+    return names.flatMap((name) =>
+      diffFields(named.get(name), renamed.get(name), `${path}[${name}]`, isSecret),
+    );
+  }
   const shown = (value: unknown): unknown => (isSecret(path) ? "(secret)" : value);
   if (before === undefined) return [{ path, op: "add", after: shown(after) }];
   if (after === undefined) return [{ path, op: "remove", before: shown(before) }];
   return [{ path, op: "replace", before: shown(before), after: shown(after) }];
+}
+
+/** The entries of a list that all have a name of their own; undefined: it is none. */
+function byName(value: unknown): ReadonlyMap<string, unknown> | undefined {
+  if (value === undefined) return new Map();
+  if (!Array.isArray(value)) return undefined;
+  const entries = value.map((item: unknown) => [isPlain(item) ? item["name"] : undefined, item] as const);
+  const map = new Map(entries);
+  return map.size === value.length && entries.every(([name]) => typeof name === "string")
+    ? (map as ReadonlyMap<string, unknown>)
+    : undefined;
 }
 
 export function isPlain(value: unknown): value is Plain {

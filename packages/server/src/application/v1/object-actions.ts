@@ -85,10 +85,12 @@ export async function putByAction(
   if (current !== undefined && verb === "create")
     throw new AppError("object.exists", `${kind} '${name}' already exists`, { data: { kind, name } });
   requireVersion(kind, name, object.metadata.resourceVersion, current);
-  const wanted = { name, spec: object.spec, ctx };
+  const { namespace } = object.metadata;
+  const wanted = { name, namespace, spec: object.spec, ctx };
   const spec = write.verb === "apply" ? actionsOf(adapter).settle(reader, wanted) : object.spec;
-  if (previous === undefined) await actionsOf(adapter).create({ name, spec, ctx });
-  else if (!sameJson(previous.spec, spec)) await actionsOf(adapter).change({ name, spec, ctx, previous });
+  if (previous === undefined) await actionsOf(adapter).create({ ...wanted, spec });
+  else if (!sameJson(previous.spec, spec) || namespace !== undefined)
+    await actionsOf(adapter).change({ ...wanted, spec, previous });
   return deps.records.transact((tx) => {
     const before = readMeta(tx, kind, name)?.value;
     const meta: MetaRecord = {

@@ -41,6 +41,7 @@ export function projectObject(kind: string, raw: RawObject, meta: Entry<MetaReco
     kind,
     metadata: {
       name: raw.name,
+      ...(raw.namespace === undefined ? {} : { namespace: raw.namespace }),
       uid: uidOf(kind, raw),
       labels: { ...(raw.labels ?? meta?.value.labels) },
       annotations: { ...meta?.value.annotations },

@@ -105,7 +105,14 @@ function planOne(
       const after = planAction(tx, adapter.act, { ...one, before, ctx });
       const changes = changesBetween(adapter, before, after);
       const action = before === undefined ? "create" : changes.length === 0 ? "unchanged" : "update";
-      return { kind, name, action, changes: [...changes] };
+      const notes = adapter.act.notes?.(before?.spec, after.spec) ?? [];
+      return {
+        kind,
+        name,
+        action,
+        changes: [...changes],
+        ...(notes.length === 0 ? {} : { notes: [...notes] }),
+      };
     }
     // Refused halfway, its writes must not be seen by the objects after it.
     const trial = new OverlayTx(tx);
@@ -131,7 +138,7 @@ function planAction(
   },
 ): Shown {
   const { adapter, object, before, ctx } = one;
-  const { name, labels, annotations, resourceVersion } = object.metadata;
+  const { name, namespace, labels, annotations, resourceVersion } = object.metadata;
   const desired = { ...object, status: before?.status };
   const target = { ...(before === undefined ? {} : { current: before }), desired };
   requireMayWrite(adapter, before === undefined ? "create" : "replace", ctx, target);
@@ -141,7 +148,7 @@ function planAction(
       labels: labels ?? before?.metadata.labels ?? {},
       annotations: annotations ?? before?.metadata.annotations ?? {},
     },
-    spec: act.settle(tx, { name, spec: object.spec, ctx }),
+    spec: act.settle(tx, { name, namespace, spec: object.spec, ctx }),
   };
 }
 

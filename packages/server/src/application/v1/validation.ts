@@ -56,6 +56,14 @@ export class Validator {
         errors: { "metadata.name": problem ?? "" },
       });
     }
+    if (object.metadata.namespace !== undefined && kind.namespaced !== true)
+      throw new AppError(
+        "request.invalid",
+        `the ${kind.kind} is not valid: metadata.namespace is not for it`,
+        {
+          errors: { "metadata.namespace": `a ${kind.kind} belongs to no tenant; leave it out` },
+        },
+      );
     return { ...object, metadata: { ...object.metadata, name } };
   }
 

@@ -138,7 +138,20 @@ describe("virtual machines that are applied", () => {
     expect(calls).toEqual(["POST virtual-machines"]);
     expect((await v1.ask("GET", "/virtualmachines/100")).body).toMatchObject({
       metadata: { labels: { tier: "a" } },
-      spec: { running: true, config: { scsi0: "local:100/vm-100-disk-0.qcow2,size=1G" } },
+      spec: {
+        running: true,
+        cpu: { cores: 2 },
+        disks: [
+          {
+            name: "scsi0",
+            storage: "local",
+            volume: "local:100/vm-100-disk-0.qcow2",
+            size: "1Gi",
+            boot: true,
+          },
+        ],
+        config: { name: "web" },
+      },
     });
     expect((await plan(...file)).map(({ action }) => action)).toEqual(["unchanged", "unchanged"]);
     const { body } = await v1.ask("GET", "/virtualmachines/100");
@@ -154,9 +167,13 @@ describe("virtual machines that are applied", () => {
       {
         action: "update",
         changes: [
-          { path: "spec.config.cores", op: "replace", before: "2", after: "4" },
-          { path: "spec.config.scsi0", op: "remove" },
+          { path: "spec.config.boot", op: "add", after: "order=scsi0" },
+          { path: "spec.cpu.cores", op: "replace", before: 2, after: 4 },
+          { path: "spec.disks[scsi0]", op: "remove" },
           { path: "spec.running", before: true, after: false },
+        ],
+        notes: [
+          "disk scsi0 is taken out; its volume local:100/vm-100-disk-0.qcow2 is kept as an unused disk",
         ],
       },
     ]);
@@ -201,13 +218,13 @@ describe("virtual machines that are applied", () => {
     const hash = "$5$salt$hashhashhash";
     await put(100, { cipassword: hash });
     expect((await v1.ask("GET", "/virtualmachines/100")).body.spec).toMatchObject({
-      config: { cipassword: "**********" },
+      cloudInit: { password: "**********" },
     });
     expect((await plan(vm({ config: { cipassword: hash } })))[0]?.changes).not.toContainEqual(
-      expect.objectContaining({ path: "spec.config.cipassword" }),
+      expect.objectContaining({ path: "spec.cloudInit.password" }),
     );
     const other = await plan(vm({ config: { cipassword: "$5$salt$other" } }));
-    expect(other[0]?.changes).toContainEqual(expect.objectContaining({ path: "spec.config.cipassword" }));
+    expect(other[0]?.changes).toContainEqual(expect.objectContaining({ path: "spec.cloudInit.password" }));
     expect(JSON.stringify(other)).not.toContain("$5$");
   });
 

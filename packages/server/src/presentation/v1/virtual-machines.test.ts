@@ -54,7 +54,13 @@ describe("virtual machines", () => {
       "cores: 2\nmemory: 64\nname: web\ntags: a;b\n\n[PENDING]\ncores: 4\n\n[one]\ncores: 1\nsnaptime: 1\n";
     await put(v1.records, 100, conf);
     expect((await v1.ask("GET", "/virtualmachines/100")).body).toMatchObject({
-      spec: { node: "n1", running: false, config: { cores: "4", name: "web" } },
+      spec: {
+        node: "n1",
+        running: false,
+        cpu: { cores: 4 },
+        memory: { size: "64Mi" },
+        config: { name: "web" },
+      },
       status: {
         state: "unknown",
         name: "web",

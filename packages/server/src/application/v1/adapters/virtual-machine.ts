@@ -10,18 +10,20 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { effectiveValues, pendingRows } from "@gpve/domain/vm/change/pending.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
+import { withGrowth } from "@gpve/domain/vm/spec/disk-growth.ts";
+import { patchVmSpec } from "@gpve/domain/vm/spec/patch-spec.ts";
+import { diskNotes } from "@gpve/domain/vm/spec/plan-notes.ts";
+import { toValues } from "@gpve/domain/vm/spec/spec-values.ts";
+import { toTypedSpec, type TypedVmSpec } from "@gpve/domain/vm/spec/typed-spec.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import type { ReportedGuest } from "../../node/guest-reported.ts";
+import { poolsDef } from "../../access/collections.ts";
+import { movedGuests, tenantOf } from "../tenant-of.ts";
 import { byName } from "../adapter.ts";
 import type { KindActions, KindAdapter, RawObject } from "../adapter.ts";
-import { sameJson } from "../merge-patch.ts";
-import {
-  checkNewConfig,
-  refuseCallParameters,
-  settledVmConfig,
-  shownConfig,
-  type VmSpec,
-} from "./vm-spec.ts";
+import { mergePatch, sameJson } from "../merge-patch.ts";
+import { poolOfNew, readVmSpec, requireTenant, settledTyped, shownVmSpec } from "./vm-read-spec.ts";
+import { checkNewConfig, settledVmConfig, shownConfig, type VmSpec } from "./vm-spec.ts";
 
 export interface VmActionDeps {
   /** Calls a method of a node, after what it needs was judged. Resolves with its data. */
@@ -62,6 +64,15 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
     }
     return config;
   };
+  const typed = new WeakMap<Entry<GuestRecord>, TypedVmSpec>();
+  const typedOf = (entry: Entry<GuestRecord>): TypedVmSpec => {
+    let spec = typed.get(entry);
+    if (spec === undefined) {
+      spec = toTypedSpec(shownConfig(effectiveValues(configOf(entry))));
+      typed.set(entry, spec);
+    }
+    return spec;
+  };
   const byVmid = new WeakMap<readonly GuestRuntime[], ReadonlyMap<number, GuestRuntime>>();
   const runtimeOf = (guests: readonly GuestRuntime[], vmid: number): GuestRuntime | undefined => {
     let index = byVmid.get(guests);
@@ -71,16 +82,17 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
     }
     return index.get(vmid);
   };
-  const raw = (entry: Entry<GuestRecord>): RawObject => {
+  const raw = (entry: Entry<GuestRecord>, namespace: string | undefined): RawObject => {
     const { vmid, node, microvm, madeBy } = entry.value;
     const runtime = runtimeOf(deps.board.get(node)?.report?.guests ?? NO_GUESTS, vmid);
     const config = configOf(entry);
     return {
       name: String(vmid),
+      ...(namespace === undefined ? {} : { namespace }),
       spec: {
         node,
         running: runtime?.status === "running",
-        config: shownConfig(effectiveValues(config)),
+        ...typedOf(entry),
         ...(microvm === undefined ? {} : { microvm: { ...microvm } }),
       },
       status: statusOf(entry.value, config, runtime, deps.board.get(node)?.health),
@@ -93,13 +105,24 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
   };
   return {
     kind: virtualMachineKind,
-    collections: [guestCollection as CollectionDef<unknown>],
-    list: (reader) => reader.list(guestCollection).filter(isVm).map(raw).toSorted(byName),
+    collections: [guestCollection as CollectionDef<unknown>, poolsDef as CollectionDef<unknown>],
+    list: (reader) => {
+      const vms = reader.list(guestCollection).filter(isVm);
+      return vms.map((entry) => raw(entry, tenantOf(reader, entry.value.vmid))).toSorted(byName);
+    },
     get: (reader, name) => {
       const entry = reader.get(guestCollection, name);
-      return entry === undefined || !isVm(entry) ? undefined : raw(entry);
+      return entry === undefined || !isVm(entry) ? undefined : raw(entry, tenantOf(reader, Number(name)));
     },
-    onChange: (records, changed) => records.collection(guestCollection).onChange((id) => changed([id])),
+    onChange: (records, changed) => {
+      const stops = [
+        records.collection(guestCollection).onChange((id) => changed([id])),
+        records
+          .collection(poolsDef)
+          .onChange((_id, after, before) => changed(movedGuests(before?.value, after?.value))),
+      ];
+      return () => stops.forEach((stop) => stop());
+    },
     ...(deps.vmActions === undefined ? {} : { act: actions(deps.board, deps.vmActions, configOf) }),
   };
 }
@@ -125,44 +148,59 @@ function actions(
     await reported({ node, vmid, running }, ctx.signal);
   };
   return {
-    secrets: new Set(["spec.config.cipassword"]),
-    settle(reader, { name, spec }) {
+    secrets: new Set(["spec.config.cipassword", "spec.cloudInit.password"]),
+    parts: (spec) => toValues(spec).values,
+    patch: (_name, current, patch) => patchVmSpec(current, patch, mergePatch),
+    notes: (before, after) =>
+      before === undefined ? [] : diskNotes(toValues(before).values, toValues(after).values),
+    settle(reader, { name, namespace, spec }) {
       const entry = reader.get(guestCollection, name);
-      const wanted = read(spec, entry?.value.node ?? onlyNode(board, spec));
+      const wanted = readVmSpec(name, spec, entry?.value.node ?? onlyNode(board, spec));
       if (board.get(wanted.node) === undefined)
         throw new AppError("request.invalid", `there is no node '${wanted.node}'`, {
           errors: { "spec.node": "is not a node of this cluster" },
         });
       if (entry === undefined) {
         checkNewConfig(name, wanted);
-        return { ...spec, node: wanted.node };
+        poolOfNew(namespace, wanted);
+        return shownVmSpec(wanted);
       }
+      requireTenant(name, namespace, tenantOf(reader, Number(name)));
       requireSame(name, { node: entry.value.node, microvm: entry.value.microvm }, wanted);
       const guests = board.get(entry.value.node)?.report?.guests ?? NO_GUESTS;
       const runs = guests.some(({ vmid, status }) => vmid === entry.value.vmid && status === "running");
-      return {
-        ...spec,
-        node: wanted.node,
+      const current = effectiveValues(configOf(entry));
+      const { values, growths } = settledTyped(wanted, shownConfig(current));
+      const settled = settledVmConfig(name, { ...wanted, config: values }, current);
+      return shownVmSpec({
+        ...wanted,
         running: wanted.running ?? runs,
-        config: settledVmConfig(name, wanted, effectiveValues(configOf(entry))),
-      };
+        config: withGrowth(settled, growths),
+      });
     },
-    async create({ name, spec, ctx }) {
-      const { node, config, running, microvm } = read(spec, onlyNode(board, spec));
-      const { pool } = config;
+    async create({ name, namespace, spec, ctx }) {
+      const wanted = readVmSpec(name, spec, onlyNode(board, spec));
+      const { node, running, microvm } = wanted;
+      const pool = poolOfNew(namespace, wanted);
+      const config = pool === undefined ? wanted.config : { ...wanted.config, pool };
       await work(node, NEW_VM_ROUTE, { vmid: Number(name), pool, config, running, microvm }, ctx);
       if (running === true) await reported({ node, vmid: Number(name), running }, ctx.signal);
     },
-    async change({ name, spec, previous, ctx }) {
+    async change({ name, namespace, spec, previous, ctx }) {
       const vmid = Number(name);
-      const before = read(previous.spec);
-      const after = read(spec, before.node);
+      const before = readVmSpec(name, previous.spec);
+      const after = readVmSpec(name, spec, before.node);
       requireSame(name, before, after);
-      const set = Object.entries(after.config).filter(([key, text]) => before.config[key] !== text);
+      requireTenant(name, namespace, previous.namespace);
+      // What has grown does not shrink again when an apply is undone.
+      const mayStayLarger = ctx.work === "undo-apply";
+      const { values, growths } = settledTyped(after, before.config, { mayStayLarger });
+      const set = Object.entries(values).filter(([key, text]) => before.config[key] !== text);
       const gone = Object.keys(before.config).filter(
-        (key) => !Object.hasOwn(after.config, key) && !KEPT_ALWAYS.has(key),
+        (key) => !Object.hasOwn(values, key) && !KEPT_ALWAYS.has(key),
       );
-      if (set.length + gone.length > 0) {
+      const isWritten = set.length + gone.length > 0;
+      if (isWritten) {
         const params = {
           ...Object.fromEntries(set),
           ...(gone.length === 0 ? {} : { delete: gone.join(",") }),
@@ -171,16 +209,21 @@ function actions(
         };
         await work(before.node, "PUT /nodes/{node}/qemu/{vmid}/config", params, ctx);
       }
+      for (const [index, growth] of growths.entries()) {
+        // What this request wrote itself has another digest.
+        const params = { ...growth, vmid, ...(isWritten || index > 0 ? {} : judged(previous)) };
+        await work(before.node, "PUT /nodes/{node}/qemu/{vmid}/resize", params, ctx);
+      }
       if (after.running !== undefined && after.running !== before.running)
         await setRunning(before.node, vmid, after.running, ctx);
     },
     async remove({ name, previous, ctx }) {
-      const { node } = read(previous.spec);
+      const { node } = readVmSpec(name, previous.spec);
       await work(node, REMOVE_VM_ROUTE, { vmid: Number(name), ...judged(previous) }, ctx);
     },
     forestall: ({ name, ctx }) => withdraw(name, ctx.requestId),
     async discard({ name, previous, ctx }) {
-      const [vmid, { node }] = [Number(name), read(previous.spec)];
+      const [vmid, { node }] = [Number(name), readVmSpec(name, previous.spec)];
       await work(node, "POST /nodes/{node}/qemu/{vmid}/status/stop", { vmid }, ctx);
       await work(node, REMOVE_VM_ROUTE, { vmid, madeBy: previous.madeBy }, ctx);
     },
@@ -243,18 +286,6 @@ function onlyNode(board: NodeBoard, spec: Fields): string {
       errors: { "spec.node": "is needed where there is not exactly one node" },
     });
   return only ?? "";
-}
-
-/** Checked by the kind's schema. */
-function read(spec: Fields, node = ""): VmSpec {
-  const config = spec["config"] as Readonly<Record<string, string>>;
-  refuseCallParameters(config);
-  return {
-    node: (spec["node"] as string | undefined) ?? node,
-    running: spec["running"] as boolean | undefined,
-    config,
-    microvm: spec["microvm"],
-  };
 }
 
 function isVm({ value }: Entry<GuestRecord>): boolean {

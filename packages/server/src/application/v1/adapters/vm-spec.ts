@@ -12,7 +12,10 @@ import { without, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 export interface VmSpec {
   readonly node: string;
   readonly running: boolean | undefined;
+  /** The whole configuration, whether fields or keys ask for it. */
   readonly config: Readonly<Record<string, string>>;
+  /** Where fields ask for a key. */
+  readonly paths: ReadonlyMap<string, string>;
   readonly microvm: unknown;
 }
 
@@ -53,37 +56,47 @@ function isCallParameter(key: string): boolean {
 }
 
 /** Throws what a node would answer to keys and values that no VM can have. */
-export function checkNewConfig(name: string, { node, config }: VmSpec): void {
-  readKeys(name, node, config);
+export function checkNewConfig(name: string, { node, config, paths }: VmSpec): void {
+  readKeys(name, node, config, paths);
   requireHash(config, config);
 }
 
 export function settledVmConfig(
   name: string,
-  { node, config }: VmSpec,
+  { node, config, paths }: VmSpec,
   current: VmValues,
 ): Readonly<Record<string, string>> {
   const shown = shownConfig(current);
   // What was read and is given back is right as it is, keys that only the node writes too.
   const same = Object.entries(config).filter(([key, text]) => shown[key] === text);
   const own = Object.fromEntries(same.map(([key]) => [key, current[key] ?? ""]));
-  const wanted = { ...readKeys(name, node, without(config, ...Object.keys(own))), ...own };
+  const wanted = { ...readKeys(name, node, without(config, ...Object.keys(own)), paths), ...own };
   requireHash(wanted, { ...current, ...wanted });
   const settled = settledConfig(wanted, current);
   return settled["cipassword"] === current["cipassword"] ? shownConfig(settled) : settled;
 }
 
 /** As the node would store them. Those that say only how a VM is made are left out. */
-function readKeys(name: string, node: string, config: VmValues): VmValues {
+function readKeys(
+  name: string,
+  node: string,
+  config: VmValues,
+  paths: ReadonlyMap<string, string>,
+): VmValues {
   const method = methodByKey("POST /nodes/{node}/qemu");
   if (method === undefined) throw new AppError("internal.error", "PVE's method to make VMs is gone");
   const checked = validateParams(method, { ...config, node, vmid: name }, { source: "form" });
-  if (!checked.ok) throw badKeys(checked.errors);
+  if (!checked.ok) throw badKeys(checked.errors, paths);
   return readConfigUpdate(checked.params, { mayBeEmpty: true }).set;
 }
 
-function badKeys(errors: Readonly<Record<string, string>>): AppError {
-  const lines = Object.entries(errors).map(([key, text]) => [`spec.config.${key}`, text.trim()] as const);
+function badKeys(
+  errors: Readonly<Record<string, string>>,
+  paths: ReadonlyMap<string, string> = new Map(),
+): AppError {
+  const lines = Object.entries(errors).map(
+    ([key, text]) => [paths.get(key.split(".")[0] ?? key) ?? `spec.config.${key}`, text.trim()] as const,
+  );
   const text = lines.map(([field, why]) => `${field}: ${why}`).join("; ");
   return new AppError("request.invalid", text, { errors: Object.fromEntries(lines) });
 }
