@@ -55,6 +55,7 @@ import { storeBackup } from "./commands/store/backup.ts";
 import { storeMigrate } from "./commands/store/migrate.ts";
 import { storeRestore } from "./commands/store/restore.ts";
 import { storeVerify } from "./commands/store/verify.ts";
+import { talosKubeconfig, talosTalosconfig } from "./commands/talos/access.ts";
 import { talosExplain } from "./commands/talos/explain.ts";
 import { talosImport } from "./commands/talos/import.ts";
 import { talosInit } from "./commands/talos/init.ts";
@@ -167,6 +168,8 @@ export const allCommands: readonly CommandSpec[] = [
   talosPlan,
   talosRender,
   talosOutput,
+  talosTalosconfig,
+  talosKubeconfig,
   talosSchema,
   talosExplain,
   talosSecretsImport,

@@ -1,9 +1,6 @@
 // The files of a cluster, as talosctl, kubectl and talhelper read them.
-import { createKubernetesAccess, writeKubeconfig } from "../access/kubeconfig.ts";
-import { createTalosContext, writeTalosconfig } from "../access/talosconfig.ts";
-import { endpointUrl } from "../cluster/cluster-inputs.ts";
-import type { Machine } from "../cluster/machine.ts";
 import { writeConfig } from "../config/config-text.ts";
+import { accessText } from "./access-text.ts";
 import { machineConfig, type RenderSource, roleConfig } from "./machine-config.ts";
 import { talconfig } from "./talconfig.ts";
 
@@ -27,24 +24,8 @@ export async function renderFiles(request: RenderRequest): Promise<readonly Rend
       path: `nodes/${machine.name}.yaml`,
       text: writeConfig(machineConfig(request, machine).documents),
     })),
-    { path: "talosconfig", text: await talosconfigText(request) },
-    { path: "kubeconfig", text: await kubeconfigText(request) },
+    { path: "talosconfig", text: await accessText("talosconfig", request) },
+    { path: "kubeconfig", text: await accessText("kubeconfig", request) },
     { path: "talconfig.yaml", text: talconfig(request.cluster, machines) },
   ];
-}
-
-export async function talosconfigText({ cluster, secrets, machines, now }: RenderRequest): Promise<string> {
-  const addressOf = (machine: Machine): string => machine.addresses[0] ?? machine.name;
-  const context = await createTalosContext(secrets, {
-    endpoints: machines.filter(({ role }) => role === "controlplane").map(addressOf),
-    nodes: machines.map(addressOf),
-    now,
-  });
-  return writeTalosconfig(cluster.metadata.name, context);
-}
-
-export async function kubeconfigText({ cluster, secrets, machines, now }: RenderRequest): Promise<string> {
-  const endpoint = endpointUrl(cluster, machines);
-  const clusterName = cluster.metadata.name;
-  return writeKubeconfig(await createKubernetesAccess(secrets, { clusterName, endpoint, now }));
 }

@@ -21,13 +21,13 @@ export const talosOutput: CommandSpec = {
       const outputs = clusterOutputs(place);
       const raw = input.text("raw");
       if (raw !== undefined && isSensitive(raw)) {
-        const [{ openSecrets }, { kubeconfigText, talosconfigText }] = await Promise.all([
+        const [{ openSecrets }, { accessText }] = await Promise.all([
           import("@gpve/talos/folder/secrets-store.ts"),
-          import("@gpve/talos/render/render-files.ts"),
+          import("@gpve/talos/render/access-text.ts"),
         ]);
         const { bundle } = await openSecrets(place, around(cli));
         const request = { ...place, secrets: bundle, now: cli.io.clock.now() };
-        cli.out.text(await (raw === "talosconfig" ? talosconfigText : kubeconfigText)(request));
+        cli.out.text(await accessText(raw, request));
       } else if (raw !== undefined) cli.out.text(rawOutput(outputs, raw));
       else if (input.flag("json") && cli.out.forPeople) cli.out.line(JSON.stringify(outputs, null, 2));
       else if (!cli.out.forPeople) cli.out.data(outputs);

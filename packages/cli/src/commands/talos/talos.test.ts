@@ -184,6 +184,33 @@ describe("render and output", () => {
   });
 });
 
+test("talosconfig and kubeconfig are printed, or merged beside those of other clusters", async () => {
+  await init();
+  expect(parse((await gpvectl.run(["talos", "kubeconfig"])).out)).toMatchObject({ kind: "Config" });
+  const merged = await gpvectl.run(["talos", "talosconfig", "--merge"]);
+  expect(merged.out).toContain("the context is prod");
+  expect(statSync(at(".talos", "config")).mode & 0o777).toBe(0o600);
+  writeFileSync(
+    at("mine"),
+    "# mine\ncurrent-context: old\nclusters:\n  - name: old\n    cluster: { server: https://old }\n",
+  );
+  const into = await gpvectl.run(["talos", "kubeconfig", "--into", "mine"]);
+  expect(into.out).toContain("the context is admin@prod");
+  expect(read("mine")).toContain("# mine");
+  expect(parse(read("mine"))).toMatchObject({
+    "current-context": "admin@prod",
+    clusters: [{ name: "old" }, { name: "prod", cluster: { server: "https://192.168.1.10:6443" } }],
+  });
+  const elsewhere = await gpvectl.run(["talos", "kubeconfig", "--merge"], {
+    env: { KUBECONFIG: at("k", "a") },
+  });
+  expect(elsewhere).toMatchObject({ code: 0 });
+  expect(existsSync(at("k", "a"))).toBe(true);
+  writeFileSync(at("broken"), "clusters: nothing\n");
+  expect(await gpvectl.run(["talos", "kubeconfig", "--into", "broken"])).toMatchObject({ code: 2 });
+  expect(read("broken")).toBe("clusters: nothing\n");
+});
+
 describe("secrets", () => {
   test("what was exported can be imported elsewhere, and makes the same cluster", async () => {
     await init();
