@@ -95,6 +95,8 @@ export interface TxnResponse {
 export interface WatchRequest {
   readonly key: Bytes;
   readonly end?: Bytes;
+  /** Nothing else in the range is wanted. A store need not heed it: who must not see the rest looks for himself. */
+  readonly only?: readonly { readonly start: Bytes; readonly end?: Bytes }[];
   /** First revision to deliver. Absent = from now on. */
   readonly startRevision?: number;
   readonly prevKv?: boolean;

@@ -207,6 +207,22 @@ describe("a store reached over gRPC", () => {
     expect(await told(true)).toEqual(["ready", "progress", "events"]);
   });
 
+  test("asks the store only for what its peer may see", async () => {
+    const asked: (readonly string[])[] = [];
+    const store = new Proxy(backing, {
+      get: (target, name) =>
+        name === "watch"
+          ? (request: Parameters<Store["watch"]>[0]) => {
+              asked.push((request.only ?? []).map((part) => fromUtf8(part.start)));
+              return target.watch(request);
+            }
+          : (Reflect.get(target, name) as unknown),
+    });
+    const rules: PeerRules = { ...guard, only: ["/g/a/", "/g/t/"] };
+    new GuardedStore(store, rules).watch({ ...all, signal: AbortSignal.abort() });
+    expect(asked).toEqual([["/g/a/", "/g/t/"]]);
+  });
+
   test("a gap ends the watch, a refusal is told", async () => {
     const revision = (await backing.txn({ compare: [], success: [put("/g/a", "3")] })).revision;
     await backing.compact(revision);

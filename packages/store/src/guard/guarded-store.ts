@@ -105,11 +105,11 @@ export class GuardedStore implements Store {
 
   /** Refuses at once. Hidden events pass as silence, or as progress for whoever wants to hear of it. */
   watch(request: WatchRequest): Watching {
-    this.#guard.visible(request.key, request.end);
+    const only = this.#guard.visible(request.key, request.end);
     const giveBack = this.#rules.budget?.openWatch();
     // One that ends before anybody asks it for anything never comes to its own end.
     if (giveBack !== undefined) request.signal.addEventListener("abort", giveBack, { once: true });
-    const watching = this.#store.watch(request);
+    const watching = this.#store.watch({ ...request, only });
     return {
       [Symbol.asyncIterator]: () => this.#visibleOf(watching, request.progress === true, giveBack),
       requestProgress: () => watching.requestProgress(),

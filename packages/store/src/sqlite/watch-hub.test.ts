@@ -49,3 +49,31 @@ test("a watcher is told large values a few at a time, of the past and of what wa
   expect(seen).toEqual(Array.from({ length: 31 }, (_, i) => `/g/${String(i).padStart(2, "0")}`));
   expect(Math.max(...sizes)).toBeLessThanOrEqual(3 * MIB);
 });
+
+test("a watcher that wants parts of a range hears of those alone, of the past and of now, and how far all is", async () => {
+  await writeLarge(0, 3);
+  const stop = new AbortController();
+  const part = { start: utf8("/g/01"), end: utf8("/g/02") };
+  const only = [part, { start: utf8("/g/40") }];
+  const watching = store
+    .watch({ key, end: prefixEnd(key), only, startRevision: 1, progress: true, signal: stop.signal })
+    [Symbol.asyncIterator]();
+  const seen: string[] = [];
+  const until = async (revision: number): Promise<void> => {
+    for (;;) {
+      const { value } = (await watching.next()) as { value: WatchBatch };
+      if (value.type === "events") seen.push(...value.events.map((event) => fromUtf8(event.kv.key)));
+      if (value.type !== "gap" && value.revision >= revision) return;
+    }
+  };
+  await until(await store.revision());
+  expect(seen).toEqual(["/g/01"]);
+  const live = watching.next();
+  await writeLarge(10, 30);
+  await live;
+  await until(await store.revision());
+  await writeLarge(40, 42);
+  await until(await store.revision());
+  expect(seen).toEqual(["/g/01", "/g/40"]);
+  stop.abort();
+});

@@ -68,8 +68,7 @@ export class WatchHub {
   publish(revision: number, events: readonly StoreEvent[]): void {
     for (const watcher of this.#watchers) {
       if (!watcher.live) continue;
-      const { key, end } = watcher.request;
-      const matching = events.filter((event) => inRange(event.kv.key, key, end));
+      const matching = events.filter((event) => isWanted(watcher.request, event));
       if (matching.length > 0) {
         const told = this.#decorate(watcher.request, matching);
         watcher.queue.push({ revision, events: told });
@@ -126,8 +125,9 @@ export class WatchHub {
             bytes: BATCH_BYTES,
           });
           next = reached + 1;
-          if (events.length > 0) {
-            yield { type: "events", revision: reached, events: this.#decorate(request, events) };
+          const wanted = request.only === undefined ? events : events.filter((one) => isWanted(request, one));
+          if (wanted.length > 0) {
+            yield { type: "events", revision: reached, events: this.#decorate(request, wanted) };
           } else if (request.progress === true) {
             yield { type: "progress", revision: reached };
           }
@@ -183,6 +183,11 @@ function takeTogether(watcher: Watcher, next: number): Watcher["queue"][number] 
     ({ revision } = batch);
   }
   return events.length === 0 ? undefined : { revision, events };
+}
+
+function isWanted({ key, end, only }: WatchRequest, { kv }: StoreEvent): boolean {
+  if (!inRange(kv.key, key, end)) return false;
+  return only === undefined || only.some((part) => inRange(kv.key, part.start, part.end));
 }
 
 function bytesOf(events: readonly StoreEvent[]): number {
