@@ -1,6 +1,6 @@
 // Wires the look at the guests of a node: what they use, what is kept of it, and who gives memory back.
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import type { VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
@@ -18,7 +18,7 @@ import { tapTraffic } from "./infrastructure/vm/tap-traffic.ts";
 
 export interface GuestWatchParts {
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
   readonly network: VmNetwork;
   readonly clock: Clock;
   readonly records: () => Records;

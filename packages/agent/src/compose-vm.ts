@@ -50,7 +50,7 @@ import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
 import { hasUserNamespaces } from "./infrastructure/guest-process/confinement.ts";
 import { stopOrphanedHelpers } from "./infrastructure/guest-process/orphaned-helpers.ts";
-import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
+import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import type { PathGuard } from "./infrastructure/host/path-guard.ts";
 import { openTerminal } from "./infrastructure/host/terminal-process.ts";
 import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
@@ -126,7 +126,7 @@ export interface ComposedVms {
 export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   const { data, node, records, clock, log } = parts;
   const supervisor = await findSupervisor(parts);
-  const processes = new SupervisedGuests({
+  const processes = new SupervisedQemus({
     dataFolder: data.path,
     instanceId: data.instanceId,
     supervisor: supervisor.path,
@@ -351,7 +351,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   };
 }
 
-async function forgetEnded(processes: SupervisedGuests, id: string): Promise<void> {
+async function forgetEnded(processes: SupervisedQemus, id: string): Promise<void> {
   try {
     await processes.forget(id);
   } catch (err) {

@@ -1,12 +1,13 @@
 // For `down --guests`, when server and agent have stopped: ends every guest of a data directory and takes away the
 // network that was made for them.
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { stopGroups, type StartableGuest } from "@gpve/domain/guest/startup-order.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
+import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { removeMacFilter } from "./infrastructure/net/mac-filter.ts";
 import { removeHostWall } from "./infrastructure/net/host-wall.ts";
@@ -27,7 +28,7 @@ export async function stopGuests(
   options: { readonly log: Logger; readonly timeoutMs: number; readonly clock?: Clock },
 ): Promise<StoppedGuests> {
   const { log, timeoutMs, clock = systemClock } = options;
-  const guests = new SupervisedGuests({
+  const guests = new SupervisedQemus({
     dataFolder: data.path,
     instanceId: data.instanceId,
     supervisor: "", // nothing is started
@@ -43,7 +44,7 @@ export async function stopGuests(
         ...(await Promise.all(
           group.map(({ vmid, down }) => {
             const patienceMs = down === undefined ? timeoutMs : Math.min(timeoutMs, down * 1000);
-            return shutDown(guests.get(String(vmid)), patienceMs, clock);
+            return shutDown(guests.qemu(String(vmid)), patienceMs, clock);
           }),
         )),
       );
@@ -80,7 +81,7 @@ function startable({ id, note }: GuestProcess): StartableGuest {
 }
 
 /** True when the guest switched itself off. */
-async function shutDown(guest: GuestProcess | undefined, timeoutMs: number, clock: Clock): Promise<boolean> {
+async function shutDown(guest: QemuProcess | undefined, timeoutMs: number, clock: Clock): Promise<boolean> {
   if (guest === undefined) return true;
   try {
     await guest.qmp.execute("cont");

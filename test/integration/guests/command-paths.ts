@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import { monitorPaths } from "@gpve/domain/vm/argv/machine/monitors.ts";
 import type { GuestPaths } from "@gpve/domain/vm/argv/command-input.ts";
 
 /** Where the command line finds everything of one guest. */
@@ -11,9 +12,7 @@ export function commandPaths(
   const own = guests.placeOf(id);
   return {
     binary,
-    qmp: own.socketPath("qmp"),
-    qmpEvents: own.socketPath("qmp-event"),
-    qmpDescriptors: own.socketPath("qmp-fd"),
+    ...monitorPaths(own),
     agent: own.socketPath("qga"),
     vnc: join(own.ioFolder, "vnc"),
     spice: join(own.ioFolder, "spice"),

@@ -8,7 +8,7 @@ import { bootable, guestWorld } from "./guest-world.ts";
 
 const world = await guestWorld();
 try {
-  const guest = await world.guests().start(
+  const guest = await world.guests().startQemu(
     bootable("100", world.disk("100.raw", "halt"), {
       bounds: { memoryBytes: 700 * 1024 * 1024, tasks: 300 },
     }),

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import type { SupervisedGuests } from "@gpve/agent/infrastructure/guest-process/supervised-guests.ts";
+import type { SupervisedQemus } from "@gpve/agent/infrastructure/guest-process/supervised-qemus.ts";
 import { QmpConnection } from "@gpve/agent/infrastructure/qmp/qmp-connection.ts";
 import type { Adoption } from "@gpve/domain/guest/guest-processes.ts";
 import { startChild } from "@gpve/kit/testing/child.ts";
@@ -16,7 +16,7 @@ const COUNT = 20;
 
 describe.skipIf(missing !== undefined)("guests whose agent was killed", () => {
   let world: GuestWorld;
-  let first: SupervisedGuests;
+  let first: SupervisedQemus;
   let adoption: Adoption;
   const pids = new Map<string, number>();
   const supervisorKiB: number[] = [];
@@ -100,7 +100,7 @@ describe.skipIf(missing !== undefined)("guests whose agent was killed", () => {
   });
 
   it("answer commands and report their end as before", async () => {
-    const guest = adoption.running.find(({ id }) => id === "205");
+    const guest = first.qemu("205");
     if (guest === undefined) throw new Error("205 was not adopted");
     expect(await guest.qmp.execute("query-status")).toMatchObject({ running: true });
     process.kill(guest.pid, "SIGKILL");

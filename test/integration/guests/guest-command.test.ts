@@ -8,7 +8,8 @@ import { hostFiles } from "@gpve/agent/infrastructure/facts/host-files.ts";
 import { GuestAgentClient } from "@gpve/agent/infrastructure/guest-agent/guest-agent-client.ts";
 import { readHostFacts } from "@gpve/agent/infrastructure/qemu/host-facts.ts";
 import { askQemu } from "@gpve/agent/infrastructure/qemu/qemu-probe.ts";
-import { FREE_DESCRIPTORS, type GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import { FREE_DESCRIPTORS } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
@@ -23,7 +24,7 @@ describe.skipIf(missing !== undefined)("a configured VM", () => {
   const tap = `gc${String(process.pid).slice(-5)}t`;
   const uuid = "7a0ad0b2-0000-4000-8000-000000000500";
   let world: GuestWorld;
-  let guest: GuestProcess;
+  let guest: QemuProcess;
 
   beforeAll(async () => {
     world = await guestWorld();
@@ -58,13 +59,12 @@ describe.skipIf(missing !== undefined)("a configured VM", () => {
       options: { paused: true, netDescriptors: { net0: { tap: [FREE_DESCRIPTORS.first] } } },
     });
     expect(command.accelerator).toBe("tcg");
-    guest = await guests.start({
+    guest = await guests.startQemu({
       id: "500",
       label: "VM 500",
       program: QEMU,
       args: command.argv.slice(1),
       uuid,
-      monitors: true,
       files: [{ path: disk, access: "rw" }],
       taps: [{ name: tap, bridge, firstFd: FREE_DESCRIPTORS.first }],
     });

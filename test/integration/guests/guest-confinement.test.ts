@@ -3,7 +3,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import { bootable, type GuestWorld, guestWorld, missingForGuests, processesOf } from "./guest-world.ts";
 
@@ -12,15 +12,15 @@ if (missing !== undefined) console.warn(`SKIPPED guest confinement: ${missing}`)
 
 describe.skipIf(missing !== undefined)("a confined guest", () => {
   let world: GuestWorld;
-  let guest: GuestProcess;
+  let guest: QemuProcess;
   let otherDisk: string;
 
   beforeAll(async () => {
     world = await guestWorld();
     const guests = world.guests();
     otherDisk = world.disk("other.raw", "halt");
-    guest = await guests.start(bootable("100", world.disk("100.raw", "halt"), { note: { vmid: 100 } }));
-    await guests.start(bootable("101", otherDisk));
+    guest = await guests.startQemu(bootable("100", world.disk("100.raw", "halt"), { note: { vmid: 100 } }));
+    await guests.startQemu(bootable("101", otherDisk));
   });
 
   afterAll(async () => {
@@ -122,7 +122,7 @@ describe.skipIf(missing !== undefined)("a confined guest", () => {
     await expect(guest.qmp.execute("blockdev-add", nbd)).rejects.toThrow("Failed to connect");
     const host = await world
       .guests()
-      .start(bootable("102", world.disk("102.raw", "halt"), { hostNetwork: true }));
+      .startQemu(bootable("102", world.disk("102.raw", "halt"), { hostNetwork: true }));
     const met = new Promise((resolve) => service.once("connection", resolve));
     host.qmp.execute("blockdev-add", nbd).catch(() => "it is no NBD server");
     await met;
@@ -160,7 +160,6 @@ describe.skipIf(missing !== undefined)("a confined guest", () => {
       label: "runaway",
       program: "/usr/bin/tail",
       args: ["/dev/zero"],
-      monitors: false,
       files: [],
       bounds: { memoryBytes: 64 * 1024 * 1024, tasks: 16 },
     });
@@ -176,7 +175,6 @@ describe.skipIf(missing !== undefined)("a confined guest", () => {
         "-c",
         "for i in 1 2 3 4 5 6 7 8 9; do for j in 1 2 3 4 5 6 7 8 9; do /usr/bin/sleep 60 & done; done; wait",
       ],
-      monitors: false,
       files: [{ path: "/usr/bin/sleep", access: "ro", owned: false }],
       bounds: { memoryBytes: 512 * 1024 * 1024, tasks: 20 },
     });

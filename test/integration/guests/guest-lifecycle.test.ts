@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import type { SupervisedGuests } from "@gpve/agent/infrastructure/guest-process/supervised-guests.ts";
+import type { SupervisedQemus } from "@gpve/agent/infrastructure/guest-process/supervised-qemus.ts";
 import type { EndedGuest } from "@gpve/domain/guest/guest-processes.ts";
 import { waitForJob } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import { exec } from "@gpve/kit/exec.ts";
@@ -11,7 +11,7 @@ if (missing !== undefined) console.warn(`SKIPPED guest lifecycle: ${missing}`);
 
 describe.skipIf(missing !== undefined)("a guest under its supervisor", () => {
   let world: GuestWorld;
-  let guests: SupervisedGuests;
+  let guests: SupervisedQemus;
 
   beforeAll(async () => {
     world = await guestWorld();
@@ -29,7 +29,7 @@ describe.skipIf(missing !== undefined)("a guest under its supervisor", () => {
   it("tells when it switched itself off, and leaves nothing running", async () => {
     const ended: EndedGuest[] = [];
     const stop = guests.onExit((end) => ended.push(end));
-    const guest = await guests.start(bootable("300", world.disk("300.raw", "powerOff")));
+    const guest = await guests.startQemu(bootable("300", world.disk("300.raw", "powerOff")));
     expect(await guest.exited).toMatchObject({
       cause: "shutdown",
       reason: "guest-shutdown",
@@ -45,14 +45,14 @@ describe.skipIf(missing !== undefined)("a guest under its supervisor", () => {
 
   it("is refused a second start while it runs, also by another agent", async () => {
     const start = bootable("301", world.disk("301.raw", "halt"));
-    await guests.start(start);
-    await expect(guests.start(start)).rejects.toThrow("VM 301 already running");
-    await expect(world.guests().start(start)).rejects.toThrow("VM 301 already running");
+    await guests.startQemu(start);
+    await expect(guests.startQemu(start)).rejects.toThrow("VM 301 already running");
+    await expect(world.guests().startQemu(start)).rejects.toThrow("VM 301 already running");
   });
 
   it("fails with QEMU's own words when the command line is wrong, and leaves nothing", async () => {
     const bad = bootable("302", world.disk("302.raw", "halt"), { args: ["-device", "no-such-device"] });
-    await expect(guests.start(bad)).rejects.toMatchObject({
+    await expect(guests.startQemu(bad)).rejects.toMatchObject({
       code: "guest.start_failed",
       message: expect.stringContaining("'no-such-device' is not a valid device model name") as string,
     });
@@ -63,15 +63,15 @@ describe.skipIf(missing !== undefined)("a guest under its supervisor", () => {
   it("fails with the reason when the program or a file is missing", async () => {
     const disk = world.disk("303.raw", "halt");
     await expect(
-      guests.start({ ...bootable("303", disk), program: "/usr/bin/no-such-qemu" }),
+      guests.startQemu({ ...bootable("303", disk), program: "/usr/bin/no-such-qemu" }),
     ).rejects.toMatchObject({ code: "guest.start_failed" });
     await expect(
-      guests.start({ ...bootable("303", disk), files: [{ path: `${disk}.gone`, access: "rw" }] }),
+      guests.startQemu({ ...bootable("303", disk), files: [{ path: `${disk}.gone`, access: "rw" }] }),
     ).rejects.toThrow(".gone");
   });
 
   it("serves sockets that are handed to it", async () => {
-    const guest = await guests.start(
+    const guest = await guests.startQemu(
       bootable("304", world.disk("304.raw", "serial"), {
         sockets: [{ name: "serial0", fd: 40 }],
         args: ["-chardev", "socket,id=serial0,fd=40,server=on,wait=off", "-serial", "chardev:serial0"],
@@ -83,15 +83,15 @@ describe.skipIf(missing !== undefined)("a guest under its supervisor", () => {
   });
 
   it("is stopped, and killed when it does not listen", async () => {
-    const polite = await guests.start(bootable("305", world.disk("305.raw", "halt")));
+    const polite = await guests.startQemu(bootable("305", world.disk("305.raw", "halt")));
     expect(await polite.stop()).toMatchObject({ cause: "stopped", exitCode: 0 });
-    const deaf = await guests.start(bootable("306", world.disk("306.raw", "halt")));
+    const deaf = await guests.startQemu(bootable("306", world.disk("306.raw", "halt")));
     process.kill(deaf.pid, "SIGSTOP");
     expect(await deaf.stop({ timeoutMs: 300 })).toMatchObject({ cause: "stopped", signal: 9 });
   });
 
   it("mirrors a disk to a new file it was just given", async () => {
-    const guest = await guests.start(bootable("307", world.disk("307.raw", "halt")));
+    const guest = await guests.startQemu(bootable("307", world.disk("307.raw", "halt")));
     const target = world.disk("307-copy.raw", "spin");
     await guest.allowFile({ path: target, access: "rw" });
     await guest.qmp.execute("blockdev-add", {
@@ -121,10 +121,9 @@ describe.skipIf(missing !== undefined)("a guest under its supervisor", () => {
       label: "helper of VM 308",
       program: "/usr/bin/sleep",
       args: ["1000"],
-      monitors: false,
       files: [],
     });
-    expect(() => helper.qmp).toThrow("has no monitor");
+    expect(guests.qemu("308-helper")).toBeUndefined();
     expect(await helper.stop()).toMatchObject({ cause: "stopped", signal: 15 });
   });
 });

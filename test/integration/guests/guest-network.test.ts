@@ -40,7 +40,7 @@ describe.skipIf(missing !== undefined)("a guest's network card", () => {
   it("is there at the start, is limited, comes and goes while it runs, and ends with the guest", async () => {
     const first = `gt${tag}a`;
     const second = `gt${tag}b`;
-    const guest = await world.guests().start(
+    const guest = await world.guests().startQemu(
       bootable("400", world.disk("400.raw", "halt"), {
         taps: [{ name: first, bridge, firstFd: 32 }],
         args: ["-netdev", "tap,id=net0,fd=32", "-device", "virtio-net-pci,netdev=net0,id=nic0"],

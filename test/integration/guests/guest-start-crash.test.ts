@@ -41,11 +41,11 @@ describe.skipIf(missing !== undefined)("a start whose agent is killed", () => {
     expect(found.unreachable).toEqual([]);
     expect(found.ended).toEqual([]);
     for (const guest of found.running) {
-      expect(await guest.qmp.execute("query-status")).toMatchObject({ running: true });
+      expect(await guests.qemu(guest.id)?.qmp.execute("query-status")).toMatchObject({ running: true });
       await guest.kill();
     }
     await expect.poll(() => processesOf(world.data.path), { timeout: 10_000 }).toEqual([]);
-    const again = await guests.start(bootable(id, world.disk(`${id}.raw`, "halt")));
+    const again = await guests.startQemu(bootable(id, world.disk(`${id}.raw`, "halt")));
     await again.kill();
     await guests.forget(id);
     guests.close();

@@ -30,11 +30,10 @@ describe.skipIf(missing !== undefined)("a guest with a TPM", () => {
       label: "TPM of VM 900",
       program: SWTPM,
       args: ["socket", "--tpm2", "--tpmstate", `dir=${state}`, "--ctrl", `type=unixio,path=${socket}`],
-      monitors: false,
       files: [{ path: state, access: "rw" }],
     });
     await expect.poll(() => existsSync(socket), { timeout: 10_000 }).toBe(true);
-    const guest = await guests.start(
+    const guest = await guests.startQemu(
       bootable("900", world.disk("900.raw", "halt"), {
         files: [
           { path: world.data.file("900.raw"), access: "rw" },

@@ -11,10 +11,10 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { SupervisedGuests } from "@gpve/agent/infrastructure/guest-process/supervised-guests.ts";
+import { MonitoredQemus } from "@gpve/agent/testing/monitored-qemus.ts";
 import { supervisorBinary } from "@gpve/agent/infrastructure/supervisor/build.ts";
 import { type BootProgram, bootSector } from "@gpve/agent/testing/boot-sector.ts";
-import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 import { type DataDir, openDataDir } from "@gpve/kit/data-dir.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 
@@ -32,7 +32,7 @@ export function missingForGuests(): string | undefined {
 export interface GuestWorld {
   readonly data: DataDir;
   readonly supervisor: string;
-  guests(): SupervisedGuests;
+  guests(): MonitoredQemus;
   disk(name: string, program: BootProgram): string;
   /** Kills every process of this data directory and removes all it made. */
   clean(): Promise<void>;
@@ -44,12 +44,12 @@ export async function guestWorld(path = mkdtempSync(join(tmpdir(), "gpve-guests-
     sourceFolder: join(repo, "packages", "supervisor"),
     cacheFolder: join(repo, ".cache"),
   });
-  const made: SupervisedGuests[] = [];
+  const made: MonitoredQemus[] = [];
   return {
     data,
     supervisor,
     guests() {
-      const guests = new SupervisedGuests({
+      const guests = new MonitoredQemus({
         dataFolder: data.path,
         instanceId: data.instanceId,
         supervisor,
@@ -75,14 +75,13 @@ export async function guestWorld(path = mkdtempSync(join(tmpdir(), "gpve-guests-
 }
 
 /** A guest that boots the given disk. */
-export function bootable(id: string, disk: string, more: Partial<GuestStart> = {}): GuestStart {
+export function bootable(id: string, disk: string, more: Partial<QemuStart> = {}): QemuStart {
   const uuid = `00000000-0000-4000-8000-${id.replace(/\D/g, "").padStart(12, "0")}`;
   return {
     id,
     label: `VM ${id}`,
     program: QEMU,
     uuid,
-    monitors: true,
     files: [{ path: disk, access: "rw" }],
     ...more,
     // oxfmt-ignore

@@ -4,6 +4,7 @@ import { readFileSync, readlinkSync, statSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { confinedImageTools } from "@gpve/agent/testing/confined-image-tools.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { NO_REACH, reachOf } from "../../support/intruder.ts";
 import { bootable, type GuestWorld, guestWorld, missingForGuests, processesOf } from "./guest-world.ts";
 
@@ -12,15 +13,15 @@ if (missing !== undefined) console.warn(`SKIPPED processes of guests apart: ${mi
 
 describe.skipIf(missing !== undefined)("a guest that was taken over", () => {
   let world: GuestWorld;
-  let guest: GuestProcess;
-  let other: GuestProcess;
+  let guest: QemuProcess;
+  let other: QemuProcess;
   const helpers: GuestProcess[] = [];
 
   beforeAll(async () => {
     world = await guestWorld();
     const guests = world.guests();
-    guest = await guests.start(bootable("100", world.disk("100.raw", "halt")));
-    other = await guests.start(bootable("101", world.disk("101.raw", "halt")));
+    guest = await guests.startQemu(bootable("100", world.disk("100.raw", "halt")));
+    other = await guests.startQemu(bootable("101", world.disk("101.raw", "halt")));
     for (const id of ["100-tpm", "100-net0", "100-fs0"])
       helpers.push(
         await guests.start({
@@ -28,7 +29,6 @@ describe.skipIf(missing !== undefined)("a guest that was taken over", () => {
           label: id,
           program: "/usr/bin/sleep",
           args: ["555"],
-          monitors: false,
           files: [],
           hostNetwork: id === "100-net0",
           asRoot: id === "100-fs0",
@@ -85,7 +85,6 @@ describe.skipIf(missing !== undefined)("a guest that was taken over", () => {
       label: "runaway",
       program: "/usr/bin/bash",
       args: ["-c", "for i in 1 2 3 4 5; do (trap '' HUP INT TERM; /usr/bin/sleep 678) & done; wait"],
-      monitors: false,
       files: [{ path: "/usr/bin/sleep", access: "ro", owned: false }],
     });
     const sleepers = (): number[] => processesOf("/usr/bin/sleep\0" + "678");

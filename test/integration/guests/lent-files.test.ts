@@ -43,7 +43,7 @@ describe.skipIf(missing !== undefined)("a file of the host that a guest is lent"
       bootable("100", disk, { files: own, program: "/usr/share" }),
     ];
     for (const start of failing) {
-      await expect(world.guests().start(start)).rejects.toThrow(/VM 100|accessible/);
+      await expect(world.guests().startQemu(start)).rejects.toThrow(/VM 100|accessible/);
       expect(owner()).toEqual(AS_BEFORE);
     }
   });
@@ -60,7 +60,7 @@ describe.skipIf(missing !== undefined)("a file of the host that a guest is lent"
 
   it("is given back when a running guest does not get it after all", async () => {
     const disk = world.disk("100.raw", "halt");
-    const guest = await world.guests().start(bootable("100", disk));
+    const guest = await world.guests().startQemu(bootable("100", disk));
     // Nobody is there who could mount it into the guest's view.
     const socket = world.data.file("run", "guests", "100", "control.sock");
     renameSync(socket, `${socket}.away`);
@@ -75,14 +75,14 @@ describe.skipIf(missing !== undefined)("a file of the host that a guest is lent"
 
   it("is not given away by a link that a guest or its helper put into its own folder", async () => {
     const disk = world.disk("100.raw", "halt");
-    const guest = await world.guests().start(bootable("100", disk));
+    const guest = await world.guests().startQemu(bootable("100", disk));
     const link = join(guest.ioFolder, "swtpm");
     symlinkSync(path, link);
     await expect(guest.allowFile({ path: link, access: "rw", owned: true })).rejects.toThrow(
       "is a link where",
     );
     await expect(
-      world.guests().start(bootable("101", disk, { files: [{ path: link, access: "rw", owned: true }] })),
+      world.guests().startQemu(bootable("101", disk, { files: [{ path: link, access: "rw", owned: true }] })),
     ).rejects.toThrow("is a link where");
     expect(owner()).toEqual(AS_BEFORE);
   });

@@ -44,7 +44,7 @@ describe.skipIf(missing !== undefined)("a file that guests share", () => {
       const disk = world.disk(`${id}.raw`, "halt");
       const clone = join(world.data.path, `${id}.qcow2`);
       await exec("qemu-img", ["create", "-q", "-f", "qcow2", "-b", base, "-F", "raw", clone]);
-      const guest = await guests.start(
+      const guest = await guests.startQemu(
         bootable(id, disk, {
           files: [
             { path: disk, access: "rw" },
@@ -70,7 +70,7 @@ describe.skipIf(missing !== undefined)("a file that guests share", () => {
   it("is opened by a running guest that gets it, also by one from before there was the group", async () => {
     const disk = world.disk("100.raw", "halt");
     const first = world.guests();
-    const guest = await first.start(bootable("100", disk));
+    const guest = await first.startQemu(bootable("100", disk));
     const open = async (of: typeof guest, path: string, name: string) => {
       await of.allowFile(shared(path));
       const file = { driver: "file", filename: path };
@@ -86,7 +86,7 @@ describe.skipIf(missing !== undefined)("a file that guests share", () => {
     writeFileSync(card, JSON.stringify(before));
     const second = world.guests();
     await second.adopt();
-    const adopted = second.get("100");
+    const adopted = second.qemu("100");
     if (adopted === undefined) throw new Error("the guest was not found again");
     const other = made("b.iso", 0o640);
     await open(adopted, other, "b");

@@ -7,7 +7,7 @@ const guests = world.guests();
 for (let index = 0; index < Number(count); index++) {
   const id = String(200 + index);
   const program = index === 2 ? "powerOff" : "halt";
-  await guests.start(
+  await guests.startQemu(
     bootable(id, world.disk(`${id}.raw`, program), {
       note: { vmid: 200 + index },
       args: index === 2 ? ["-S"] : [],

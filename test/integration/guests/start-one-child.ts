@@ -6,6 +6,6 @@ const world = await guestWorld(folder);
 const guests = world.guests();
 const disk = world.disk(`${id}.raw`, "halt");
 console.log("go");
-await guests.start(bootable(id, disk));
+await guests.startQemu(bootable(id, disk));
 console.log("started");
 setInterval(() => undefined, 60_000);

@@ -20,15 +20,14 @@ describe.skipIf(missing !== undefined)("stopping all guests of a data directory"
 
   it("asks them first, stops those that do not listen, and leaves nothing", async () => {
     const guests = world.guests();
-    await guests.start(bootable("800", world.disk("800.raw", "halt")));
+    await guests.startQemu(bootable("800", world.disk("800.raw", "halt")));
     // Paused: it switches itself off as soon as it is let go on.
-    await guests.start(bootable("801", world.disk("801.raw", "powerOff"), { args: ["-S"] }));
+    await guests.startQemu(bootable("801", world.disk("801.raw", "powerOff"), { args: ["-S"] }));
     await guests.start({
       id: "800-tpm",
       label: "helper",
       program: "/usr/bin/sleep",
       args: ["1000"],
-      monitors: false,
       files: [],
     });
     guests.close();
@@ -52,7 +51,7 @@ describe.skipIf(missing !== undefined)("stopping all guests of a data directory"
       ["811", "order=2,down=1"],
     ] as const) {
       const disk = world.disk(`${id}.raw`, "halt");
-      pids.set(id, (await guests.start({ ...bootable(id, disk), note: { startup } })).pid);
+      pids.set(id, (await guests.startQemu({ ...bootable(id, disk), note: { startup } })).pid);
     }
     guests.close();
     const gone: string[] = [];

@@ -8,11 +8,11 @@ import type {
   GuestFile,
   GuestLimits,
   GuestPlace,
-  GuestProcess,
-  GuestProcesses,
   GuestStart,
   GuestUsage,
 } from "@gpve/domain/guest/guest-processes.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { QemuProcess, QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 import type { Qmp, QmpEventListener } from "@gpve/domain/vm/qmp/qmp.ts";
 import { qmpRefused } from "@gpve/domain/vm/qmp/qmp-errors.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -75,7 +75,7 @@ export class FakeQmp {
     this.raw(name, args ?? {})) as Qmp["execute"];
 }
 
-export class FakeGuest implements GuestProcess {
+export class FakeGuest implements QemuProcess {
   readonly id: string;
   readonly label: string;
   readonly pid = 4242;
@@ -91,9 +91,13 @@ export class FakeGuest implements GuestProcess {
   status = "running";
   migration = "none";
   hasExited = false;
+  readonly isQemu: boolean;
+  /** Told before anybody else. */
+  onEnd: (exit: GuestExit) => void = () => undefined;
   readonly #end: (exit: GuestExit) => void;
 
-  constructor(start: GuestStart, answers: ReadonlyMap<string, FakeQmpAnswer>) {
+  constructor(start: GuestStart, answers: ReadonlyMap<string, FakeQmpAnswer>, isQemu = true) {
+    this.isQemu = isQemu;
     this.id = start.id;
     this.label = start.label;
     this.note = start.note;
@@ -176,8 +180,11 @@ export class FakeGuest implements GuestProcess {
   }
 
   end(cause: GuestExit["cause"]): Promise<GuestExit> {
+    if (this.hasExited) return this.exited;
     this.hasExited = true;
-    this.#end({ cause, at: Date.now(), outOfMemory: false, lastWords: "" });
+    const exit: GuestExit = { cause, at: Date.now(), outOfMemory: false, lastWords: "" };
+    this.onEnd(exit);
+    this.#end(exit);
     return this.exited;
   }
 
@@ -190,27 +197,73 @@ export class FakeGuest implements GuestProcess {
   }
 }
 
-export class FakeGuests implements GuestProcesses {
+/** What a host remembers of its guests, whoever looks after them. */
+interface FakeHost {
+  readonly alive: Map<string, FakeGuest>;
+  readonly ended: Map<string, EndedGuest>;
+}
+
+export class FakeGuests implements QemuProcesses {
   confinement: Confinement = { level: "full", detail: "fake" };
-  readonly starts: GuestStart[] = [];
+  readonly starts: QemuStart[] = [];
   /** Added to every guest started from now on. */
   readonly answers = new Map<string, FakeQmpAnswer>();
   /** The next start fails with it. */
   failure: Error | undefined;
-  readonly #running = new Map<string, FakeGuest>();
+  readonly #host: FakeHost;
+  readonly #known = new Map<string, FakeGuest>();
+  readonly #listeners = new Set<(ended: EndedGuest) => void>();
 
-  async start(start: GuestStart): Promise<FakeGuest> {
+  constructor(host: FakeHost = { alive: new Map(), ended: new Map() }) {
+    this.#host = host;
+  }
+
+  /** Another agent on the same host. */
+  reopened(): FakeGuests {
+    return new FakeGuests(this.#host);
+  }
+
+  start(start: GuestStart): Promise<FakeGuest> {
+    return this.#start(start, false);
+  }
+
+  startQemu(start: QemuStart): Promise<FakeGuest> {
+    return this.#start(start, true);
+  }
+
+  async #start(start: QemuStart, isQemu: boolean): Promise<FakeGuest> {
     this.starts.push(start);
     const { failure } = this;
     this.failure = undefined;
     if (failure !== undefined) throw failure;
-    const guest = new FakeGuest(start, this.answers);
-    this.#running.set(start.id, guest);
+    if (this.#host.alive.has(start.id))
+      throw new AppError("object.conflict", `${start.label} already running`, { pveStatus: 500 });
+    const guest = new FakeGuest(start, this.answers, isQemu);
+    this.#host.alive.set(start.id, guest);
+    this.#host.ended.delete(start.id);
+    guest.onEnd = (exit) => {
+      this.#host.alive.delete(guest.id);
+      this.#host.ended.set(guest.id, { id: guest.id, label: guest.label, note: guest.note, exit });
+    };
+    return this.#register(guest);
+  }
+
+  #register(guest: FakeGuest): FakeGuest {
+    this.#known.set(guest.id, guest);
+    void guest.exited.then((exit) => {
+      const { id, label, note } = guest;
+      for (const listener of this.#listeners) listener({ id, label, note, exit });
+    });
     return guest;
   }
 
   async adopt(): Promise<Adoption> {
-    return { running: this.list(), ended: [], unreachable: [] };
+    const found = [...this.#host.alive.values()].filter(({ id }) => this.get(id) === undefined);
+    return {
+      running: found.map((guest) => this.#register(guest)),
+      ended: [...this.#host.ended.values()].filter(({ id }) => !this.#known.has(id)),
+      unreachable: [],
+    };
   }
 
   placeOf(id: string): GuestPlace {
@@ -218,20 +271,28 @@ export class FakeGuests implements GuestProcesses {
   }
 
   get(id: string): FakeGuest | undefined {
-    const guest = this.#running.get(id);
+    const guest = this.#known.get(id);
     return guest?.hasExited === true ? undefined : guest;
   }
 
-  list(): readonly FakeGuest[] {
-    return [...this.#running.values()].filter((guest) => !guest.hasExited);
+  qemu(id: string): FakeGuest | undefined {
+    const guest = this.get(id);
+    return guest?.isQemu === true ? guest : undefined;
   }
 
-  onExit(_listener: (ended: EndedGuest) => void): () => void {
-    return () => undefined;
+  list(): readonly FakeGuest[] {
+    return [...this.#known.values()].filter((guest) => !guest.hasExited);
+  }
+
+  onExit(listener: (ended: EndedGuest) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   async forget(id: string): Promise<void> {
-    this.#running.delete(id);
+    if (this.#host.alive.has(id)) throw new AppError("object.conflict", `guest ${id} is still running`);
+    this.#known.delete(id);
+    this.#host.ended.delete(id);
   }
 
   sweep(): void {
@@ -239,6 +300,6 @@ export class FakeGuests implements GuestProcesses {
   }
 
   close(): void {
-    this.#running.clear();
+    this.#known.clear();
   }
 }

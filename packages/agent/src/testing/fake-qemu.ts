@@ -2,7 +2,7 @@
 // argv: -uuid UUID; `-fail TEXT` ends at once with a message; `-hang` never ends when told to. The command `x-power-off` acts as a guest that switches
 // itself off, `x-bark` as a watchdog that expires.
 import { createServer, type Socket } from "node:net";
-import { MONITORS } from "../infrastructure/guest-process/monitors.ts";
+import { MONITORS } from "../infrastructure/guest-process/hand-over-sockets.ts";
 
 const valueOf = (name: string): string | undefined => {
   const at = process.argv.indexOf(name);

@@ -1,6 +1,6 @@
 // A node with VMs that exist only in memory: what handlers and use cases need of it, and nothing else.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { GuestAgent } from "@gpve/domain/vm/running/guest-agent.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -8,7 +8,7 @@ import type { WorldPorts } from "./vm-world.ts";
 
 export interface MadeUpVm {
   values: Record<string, string>;
-  process?: Partial<GuestProcess>;
+  process?: Partial<QemuProcess>;
   agent?: GuestAgent;
 }
 
@@ -25,8 +25,8 @@ export function madeUpVmHost(vms: Record<number, MadeUpVm>, more: Partial<WorldP
       has: (vmid: number) => vms[vmid] !== undefined,
       get: (vmid: number) => ({ values: find(vmid).values, pending: {}, special: {} }),
     },
-    processes: { get: (id: string) => vms[Number(id)]?.process },
-    agents: { of: (process: GuestProcess) => find(Number(process.id)).agent },
+    processes: { qemu: (id: string) => vms[Number(id)]?.process },
+    agents: { of: (process: QemuProcess) => find(Number(process.id)).agent },
     clock: systemClock,
     ...more,
   };

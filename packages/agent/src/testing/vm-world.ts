@@ -203,12 +203,11 @@ export class VmWorld extends StorageWorld {
   }
 
   async run(vmid: number): Promise<void> {
-    await this.guests.start({
+    await this.guests.startQemu({
       id: String(vmid),
       label: `VM ${vmid}`,
       program: "",
       args: [],
-      monitors: true,
       files: [],
       note: { machine: "pc-i440fx-7.2", cpu: "qemu64" },
     });

@@ -1,5 +1,5 @@
-// Processes that outlive the agent: QEMU, and its helpers (swtpm, virtiofsd). Each has a supervisor of its own.
-import type { CallOptions, Qmp } from "../vm/qmp/qmp.ts";
+// Processes that outlive the agent: guests of any kind, and their helpers (swtpm, virtiofsd). Each has a supervisor of
+// its own. What a kind of guest has beside that is said by its own port, as in vm/qemu-processes.ts.
 
 /** A file or device the guest may open. Nothing else of the host is there for it. */
 export interface GuestFile {
@@ -16,13 +16,9 @@ export interface GuestFile {
   readonly ofHost?: boolean;
 }
 
-export interface GuestTap {
-  /** Kernel interface name, at most 15 characters. */
-  readonly name: string;
-  /** "" = on no bridge. */
-  readonly bridge: string;
-  readonly mtu?: number;
-  readonly queues?: number;
+export interface CallOptions {
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
 }
 
 export interface GuestLimits {
@@ -57,7 +53,7 @@ export interface GuestUsage {
   readonly memoryAnonBytes: number;
 }
 
-/** Numbers for taps, vhost and sockets of a guest: below are its monitors, above those found in its arguments. */
+/** Numbers for descriptors that a guest is given: below are those of its kind, above those found in its arguments. */
 export const FREE_DESCRIPTORS = { first: 32, end: 480 } as const;
 
 export interface GuestStart {
@@ -68,14 +64,7 @@ export interface GuestStart {
   readonly program: string;
   /** Without argv[0]. */
   readonly args: readonly string[];
-  /** QEMU's -uuid: proof, over QMP, that a process is this guest. Required with monitors. */
-  readonly uuid?: string;
-  /** QEMU with its three monitors; their arguments are added unless `qmp` is there. false = another program. */
-  readonly monitors: boolean;
   readonly files: readonly GuestFile[];
-  /** Given to the program as descriptors, in order, from `firstFd` on: all queues of all taps, then vhost. */
-  readonly taps?: readonly (GuestTap & { readonly firstFd: number })[];
-  readonly vhost?: { readonly count: number; readonly firstFd: number };
   /**
    * Listening unix sockets handed over as descriptors: the guest serves them but cannot replace them. Character
    * devices in the arguments whose path is `socketPath(name)` are handed over in this way without being listed.
@@ -123,7 +112,7 @@ export interface GuestExit {
   readonly signal?: number;
   /** Milliseconds since the epoch. */
   readonly at: number;
-  /** QEMU's reason ("guest-shutdown", "guest-reset", "host-qmp-quit", ...), where it was heard. */
+  /** Its own reason ("guest-shutdown", "watchdog", ...), where it was heard. */
   readonly reason?: string;
   readonly outOfMemory: boolean;
   /** The end of what the program printed. */
@@ -131,7 +120,7 @@ export interface GuestExit {
 }
 
 export interface GuestPlace {
-  /** A socket the guest serves and cannot replace: monitors, serial ports, guest agent. */
+  /** A socket the guest serves and cannot replace: serial ports, guest agent. */
   socketPath(name: string): string;
   /** The folder the guest may write into, same path inside and outside: VNC socket, screenshots. */
   readonly ioFolder: string;
@@ -146,8 +135,6 @@ export interface GuestProcess {
   /** undefined = ours, not confined. */
   readonly uid: number | undefined;
   readonly note: unknown;
-  /** Throws when the program has no monitors. */
-  readonly qmp: Qmp;
   /** Resolves when it has ended; never rejects. */
   readonly exited: Promise<GuestExit>;
   readonly hasExited: boolean;
@@ -155,24 +142,17 @@ export interface GuestProcess {
   socketPath(name: string): string;
   /** The folder the guest may write into, same path inside and outside. */
   readonly ioFolder: string;
-  /** Makes a file reachable for the running guest; before blockdev-add. */
+  /** Makes a file reachable for the running guest. */
   allowFile(file: GuestFile): Promise<void>;
-  /** Takes it away; after blockdev-del. */
+  /** Takes it away. */
   forbidFile(path: string): Promise<void>;
-  /** Makes a tap and gives it to QEMU as netdev `netdevId`. */
-  plugTap(netdevId: string, tap: GuestTap & { readonly vhost: boolean }): Promise<void>;
   usage(): GuestUsage;
   /** Percent of the last ten seconds spent waiting: `cpusome`, `iofull`, ...; empty where nobody counts it. */
   pressure(): Readonly<Record<string, number>>;
   setLimits(limits: GuestLimits): void;
   /** Makes room for what it is about to get; never takes any away. Without effect where a guest has no cgroup. */
   raiseBounds(bounds: GuestBounds): void;
-  /**
-   * Keeps the process, for a backup that still reads its disks, when the guest switches itself off. The returned
-   * function lets it go.
-   */
-  holdOpen(): () => void;
-  /** QMP quit, then SIGTERM, then SIGKILL; resolves when it has ended. */
+  /** Asked to end as its kind is asked, then SIGKILL; resolves when it has ended. */
   stop(options?: CallOptions): Promise<GuestExit>;
   /** SIGKILL now. */
   kill(): Promise<GuestExit>;
@@ -189,7 +169,7 @@ export interface Adoption {
   readonly running: readonly GuestProcess[];
   /** Ended while nobody looked. Kept until `forget`. */
   readonly ended: readonly EndedGuest[];
-  /** Alive, but their monitor does not answer or is not theirs; `adopt` again later. */
+  /** Alive, but cannot be spoken to; `adopt` again later. */
   readonly unreachable: readonly { readonly id: string; readonly label: string; readonly error: Error }[];
 }
 

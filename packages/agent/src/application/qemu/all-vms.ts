@@ -5,11 +5,11 @@ import { startOrder, stopGroups, stopOrder, type StartableGuest } from "@gpve/do
 import { isTemplate } from "@gpve/domain/vm/config/lock.ts";
 import { runningVm } from "./running-vm.ts";
 import type { VmConfigs } from "./config/vm-configs.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface AllVmsPorts {
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
 }
 
 export interface AllArgs {

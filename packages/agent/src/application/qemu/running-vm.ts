@@ -1,9 +1,9 @@
 // The process of a VM that runs, and PVE's texts for VMs that do not.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface RunningPorts {
-  readonly processes: { get(id: string): GuestProcess | undefined };
+  readonly processes: { qemu(id: string): QemuProcess | undefined };
 }
 
 export interface PresencePorts {
@@ -16,8 +16,8 @@ export function processId(vmid: number): string {
   return String(vmid);
 }
 
-export function runningVm(host: RunningPorts, vmid: number): GuestProcess | undefined {
-  const process = host.processes.get(processId(vmid));
+export function runningVm(host: RunningPorts, vmid: number): QemuProcess | undefined {
+  const process = host.processes.qemu(processId(vmid));
   return process === undefined || process.hasExited ? undefined : process;
 }
 
@@ -29,7 +29,7 @@ export function requireOnNode(host: PresencePorts, vmid: number): void {
 }
 
 /** Throws PVE's text for methods that need a running VM. */
-export function requireRunning(host: RequireRunningPorts, vmid: number): GuestProcess {
+export function requireRunning(host: RequireRunningPorts, vmid: number): QemuProcess {
   requireOnNode(host, vmid);
   const process = runningVm(host, vmid);
   if (process === undefined)

@@ -2,7 +2,8 @@ import { describe, expect, it } from "vitest";
 import { causeOf } from "./exit-cause.ts";
 import { FIRST_GUEST_UID, guestUid } from "./guest-uid.ts";
 import { GuestFolder } from "./guest-folder.ts";
-import { handOverSockets, withMonitors } from "./monitors.ts";
+import { monitorArguments, monitorPaths } from "@gpve/domain/vm/argv/machine/monitors.ts";
+import { handOverSockets } from "./hand-over-sockets.ts";
 
 describe("how a guest ended", () => {
   const facts = { sameBoot: true, lastWords: "" };
@@ -40,7 +41,10 @@ describe("the uid of a guest", () => {
 describe("QEMU's monitors", () => {
   it("are given as listening descriptors", () => {
     const folder = new GuestFolder("/run/a,b", "100");
-    const { args, sockets } = handOverSockets(withMonitors(["-nodefaults"], folder), folder);
+    const { args, sockets } = handOverSockets(
+      ["-nodefaults", ...monitorArguments(monitorPaths({ socketPath: (name) => folder.socket(name) }))],
+      folder,
+    );
     expect(args.slice(0, 5)).toEqual([
       "-nodefaults",
       "-chardev",
@@ -66,7 +70,7 @@ describe("QEMU's monitors", () => {
       "-name",
       "socket,id=x,path=/run/g/100/x,server=on",
     ];
-    const { args, sockets } = handOverSockets(withMonitors(given, folder), folder);
+    const { args, sockets } = handOverSockets(given, folder);
     expect(sockets).toEqual([
       { path: "/run/g/100/qmp.sock", fd: 10 },
       { path: "/run/g/100/serial0.sock", fd: 481 },

@@ -5,13 +5,18 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { readFileTail } from "@gpve/kit/file-tail.ts";
 
+/** What only some kinds of process have. */
+export interface KindCard {
+  /** It is QEMU. */
+  readonly monitors?: boolean;
+  readonly uuid?: string;
+}
+
 /** Written before the start; with `state` it says who the process is. */
-export interface GuestCard {
+export interface GuestCard extends KindCard {
   readonly id: string;
   readonly label: string;
   readonly bootId: string;
-  readonly uuid?: string;
-  readonly monitors: boolean;
   readonly startedAt: number;
   readonly uid?: number;
   /** It is in the group of guests; those that an earlier version started are not. */

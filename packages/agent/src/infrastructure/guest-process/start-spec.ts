@@ -1,10 +1,11 @@
 import { basename } from "node:path";
 import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import type { SupervisorSpec } from "../supervisor/spec-file.ts";
 import type { GuestFolder } from "./guest-folder.ts";
 import { guestView, kvmGroups } from "./guest-view.ts";
-import { handOverSockets, withMonitors } from "./monitors.ts";
+import { handOverSockets } from "./hand-over-sockets.ts";
 import { GUESTS_GROUP } from "./shared-files.ts";
 
 export interface StartPlace {
@@ -16,14 +17,17 @@ export interface StartPlace {
   readonly holdFiles: readonly string[];
 }
 
+/** What the supervisor can give any program; that only QEMU gets taps is for their ports to say. */
+export interface SpecStart extends GuestStart {
+  readonly taps?: QemuStart["taps"];
+  readonly vhost?: QemuStart["vhost"];
+}
+
 /** Everything the supervisor must know to start this guest. */
-export function specOf(start: GuestStart, folder: GuestFolder, place: StartPlace): SupervisorSpec {
+export function specOf(start: SpecStart, folder: GuestFolder, place: StartPlace): SupervisorSpec {
   const kvm = start.needsKvm ?? false;
   const view = guestView(start.program, start.files, { ioFolder: folder.io, kvm });
-  const { args, sockets } = handOverSockets(
-    start.monitors ? withMonitors(start.args, folder) : start.args,
-    folder,
-  );
+  const { args, sockets } = handOverSockets(start.args, folder);
   return {
     program: start.program,
     args: [basename(start.program), ...args],

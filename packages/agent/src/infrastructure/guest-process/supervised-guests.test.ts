@@ -3,12 +3,13 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 import { systemClock, type Clock } from "@gpve/kit/clock.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { supervisorBinary } from "../supervisor/build.ts";
 import { GuestFolder } from "./guest-folder.ts";
-import { SupervisedGuests } from "./supervised-guests.ts";
+import { guestProcessesConformance } from "../../testing/guest-processes-conformance.ts";
+import { MonitoredQemus } from "../../testing/monitored-qemus.ts";
 
 const root = join(import.meta.dirname, "../../../../..");
 const hasCompiler = existsSync("/usr/bin/cc");
@@ -17,10 +18,10 @@ const needs = hasCompiler ? "" : " (SKIPPED, no C compiler: apt-get install gcc 
 describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
   let folder: string;
   let supervisor: string;
-  const made: SupervisedGuests[] = [];
+  const made: MonitoredQemus[] = [];
 
-  function open(more: { readonly clock?: Clock } = {}): SupervisedGuests {
-    const guests = new SupervisedGuests({
+  function open(more: { readonly clock?: Clock } = {}): MonitoredQemus {
+    const guests = new MonitoredQemus({
       ...more,
       dataFolder: folder,
       instanceId: "abcdef",
@@ -32,7 +33,7 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     return guests;
   }
 
-  function fakeVm(id: string, more: readonly string[] = []): GuestStart {
+  function fakeVm(id: string, more: readonly string[] = []): QemuStart {
     const uuid = `00000000-0000-4000-8000-000000000${id}`;
     return {
       id,
@@ -46,7 +47,6 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
         ...more,
       ],
       uuid,
-      monitors: true,
       files: [],
       note: { id },
     };
@@ -75,13 +75,22 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     for (const guests of made) guests.close();
   });
 
+  guestProcessesConformance(async () => ({
+    processes: open(),
+    reopen: () => open(),
+    program: (id) => ({ id, label: `guest ${id}`, program: "/usr/bin/sleep", args: ["600"], files: [] }),
+    qemu: (id) => fakeVm(id),
+    switchOff: (guest) => guest.qmp.raw("x-power-off"),
+    clean: async () => undefined, // the afterEach above ends whatever is left
+  }));
+
   it("says that nothing is confined without root", () => {
     expect(open().confinement).toMatchObject({ level: "none" });
   });
 
   it("starts, serves monitors and stops", async () => {
     const guests = open();
-    const guest = await guests.start({
+    const guest = await guests.startQemu({
       ...fakeVm("100"),
       ioFiles: [{ name: "copy", copyOf: supervisor }],
     });
@@ -97,7 +106,7 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     expect(guests.placeOf("100").ioFolder).toBe(guest.ioFolder);
     expect(guest.socketPath("qmp")).toContain("/run/guests/100/qmp.sock");
     expect(guest.ioFolder).toContain("/run/guests/100/io");
-    await expect(guests.start(fakeVm("100"))).rejects.toThrow("VM 100 already running");
+    await expect(guests.startQemu(fakeVm("100"))).rejects.toThrow("VM 100 already running");
     await expect(guests.forget("100")).rejects.toThrow("still running");
     expect(await guest.stop()).toMatchObject({ cause: "stopped", exitCode: 0 });
     await guests.forget("100");
@@ -108,7 +117,7 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     const guests = open();
     const ends: string[] = [];
     const stop = guests.onExit(({ id, exit }) => ends.push(`${id} ${exit.cause}`));
-    const guest = await guests.start(fakeVm("101"));
+    const guest = await guests.startQemu(fakeVm("101"));
     await guest.qmp.raw("x-power-off");
     expect(await guest.exited).toMatchObject({ cause: "shutdown", reason: "guest-shutdown" });
     await expect.poll(() => ends).toEqual(["101 shutdown"]);
@@ -116,7 +125,7 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
   });
 
   it("ends after its guest has switched itself off, also where that cannot be written down", async () => {
-    const guest = await open().start(fakeVm("119"));
+    const guest = await open().startQemu(fakeVm("119"));
     mkdirSync(join(folder, "run/guests/119", `end.json.tmp-${process.pid}`));
     await guest.qmp.raw("x-power-off");
     expect(await guest.exited).toMatchObject({ exitCode: 0 });
@@ -128,7 +137,7 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
       ...systemClock,
       after: (ms: number, run: () => void) => systemClock.after(ms / haste, run),
     };
-    const guest = await open({ clock }).start(fakeVm("116", ["-hang"]));
+    const guest = await open({ clock }).startQemu(fakeVm("116", ["-hang"]));
     haste = 20;
     await guest.qmp.raw("x-power-off");
     expect(await guest.exited).toMatchObject({ cause: "shutdown", reason: "guest-shutdown" });
@@ -145,13 +154,14 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
       ["118", false],
     ] as const) {
       const first = open();
-      const { pid } = await first.start(fakeVm(id));
+      const { pid } = await first.startQemu(fakeVm(id));
       first.close();
       process.kill(pid, "SIGSTOP");
       haste = 50;
-      const found = await open({ clock }).adopt();
+      const again = open({ clock });
+      const found = await again.adopt();
       expect(found.unreachable).toEqual([]);
-      const guest = found.running.find((each) => each.id === id);
+      const guest = again.qemu(id);
       haste = 1;
       if (wakes) {
         process.kill(pid, "SIGCONT");
@@ -164,7 +174,7 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
   });
 
   it("tells a watchdog that switched its guest off", async () => {
-    const guest = await open().start(fakeVm("115"));
+    const guest = await open().startQemu(fakeVm("115"));
     await guest.qmp.raw("x-bark");
     // QEMU ends by itself then, with the code of a proper end.
     await expect.poll(() => existsSync(join(folder, "run/guests/115/end.json"))).toBe(true);
@@ -173,7 +183,7 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
   });
 
   it("is kept after its guest has switched itself off, as long as somebody needs it", async () => {
-    const guest = await open().start(fakeVm("114"));
+    const guest = await open().startQemu(fakeVm("114"));
     const release = guest.holdOpen();
     const second = guest.holdOpen();
     await guest.qmp.raw("x-power-off");
@@ -191,7 +201,6 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     const guest = await guests.start({
       ...fakeVm("118"),
       program: "/bin/sh",
-      monitors: false,
       args: ["-c", "echo farewell"],
     });
     await guest.exited;
@@ -202,11 +211,14 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
 
   it("is forgotten once, and not while it is started again", async () => {
     const guests = open();
-    const guest = await guests.start(fakeVm("116"));
+    const guest = await guests.startQemu(fakeVm("116"));
     await guest.stop();
-    const [forgotten, again] = await Promise.allSettled([guests.forget("116"), guests.start(fakeVm("116"))]);
+    const [forgotten, again] = await Promise.allSettled([
+      guests.forget("116"),
+      guests.startQemu(fakeVm("116")),
+    ]);
     expect([forgotten.status, again.status]).toEqual(["fulfilled", "fulfilled"]);
-    const starting = guests.start(fakeVm("117"));
+    const starting = guests.startQemu(fakeVm("117"));
     await expect(guests.forget("117")).rejects.toThrow("is being started");
     await (await starting).stop();
     await guests.get("116")?.stop();
@@ -214,22 +226,22 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
 
   it("gives the program's own words when it does not start", async () => {
     const guests = open();
-    await expect(guests.start(fakeVm("102", ["-fail", "bad option"]))).rejects.toMatchObject({
+    await expect(guests.startQemu(fakeVm("102", ["-fail", "bad option"]))).rejects.toMatchObject({
       code: "guest.start_failed",
       message: "start of VM 102 failed: bad option",
     });
-    await expect(guests.start({ ...fakeVm("102"), program: "/no/such" })).rejects.toMatchObject({
+    await expect(guests.startQemu({ ...fakeVm("102"), program: "/no/such" })).rejects.toMatchObject({
       code: "guest.start_failed",
     });
-    await expect(guests.start({ ...fakeVm("102"), uuid: "other" })).rejects.toThrow("another guest");
+    await expect(guests.startQemu({ ...fakeVm("102"), uuid: "other" })).rejects.toThrow("another guest");
     expect(existsSync(join(folder, "run/guests/102"))).toBe(false);
   });
 
   it("finds its guests again, with those that ended meanwhile", async () => {
     const before = open();
-    const one = await before.start(fakeVm("103"));
-    const two = await before.start(fakeVm("104"));
-    const three = await before.start(fakeVm("105"));
+    const one = await before.startQemu(fakeVm("103"));
+    const two = await before.startQemu(fakeVm("104"));
+    const three = await before.startQemu(fakeVm("105"));
     before.close();
     process.kill(two.pid, "SIGKILL");
     await expect.poll(() => existsSync(join(folder, "run/guests/104/exit"))).toBe(true);
@@ -250,7 +262,7 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     half.create();
     const unstarted = new GuestFolder(join(folder, "run/guests"), "107");
     unstarted.create();
-    const card = { label: "x", bootId: "", monitors: false, startedAt: 0, confined: false };
+    const card = { label: "x", bootId: "", startedAt: 0, confined: false };
     unstarted.writeCard({
       ...card,
       id: "107",
@@ -267,7 +279,7 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
 
   it("does not take a foreign process at the monitor for its guest", async () => {
     const before = open();
-    const guest = await before.start(fakeVm("109"));
+    const guest = await before.startQemu(fakeVm("109"));
     before.close();
     const place = new GuestFolder(join(folder, "run/guests"), "109");
     const card = place.readCard();
@@ -279,7 +291,7 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
   });
 
   it("hands a tap over through the supervisor, with QEMU's refusal as error", async () => {
-    const guest = await open().start(fakeVm("110"));
+    const guest = await open().startQemu(fakeVm("110"));
     await expect(
       guest.plugTap("net0", { name: "x".repeat(20), bridge: "", vhost: false }),
     ).rejects.toBeInstanceOf(Error);
@@ -292,10 +304,10 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
       label: "TPM of VM 111",
       program: "/usr/bin/sleep",
       args: ["100"],
-      monitors: false,
       files: [],
     });
-    expect(() => helper.qmp).toThrow("has no monitor");
+    expect(guests.get("111-tpm")).toBe(helper);
+    expect(guests.qemu("111-tpm")).toBeUndefined();
     expect(helper.hasExited).toBe(false);
     expect(await helper.stop()).toMatchObject({ cause: "stopped", signal: 15 });
     expect(helper.hasExited).toBe(true);
@@ -306,7 +318,7 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     folder = join(short, "x".repeat(120));
     mkdirSync(join(folder, "run"), { recursive: true });
     try {
-      const guest = await open().start(fakeVm("112"));
+      const guest = await open().startQemu(fakeVm("112"));
       expect(await guest.qmp.execute("query-status")).toMatchObject({ running: true });
       expect(await guest.kill()).toMatchObject({ cause: "stopped", signal: 9 });
     } finally {

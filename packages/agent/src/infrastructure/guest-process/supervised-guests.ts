@@ -1,13 +1,14 @@
-// Starting guests under supervisors of their own, and finding them again after a restart of ours.
+// Starting processes under supervisors of their own, and finding them again after a restart of ours.
 //
-//   start:  folder, files, cgroup -> guest.json -> spec -> supervisor -> "started" -> QMP, uuid -> running
-//   adopt:  guest.json + state + exit say who it is and how it ended; QMP's uuid proves it
+//   start:  folder, files, cgroup -> guest.json -> spec -> supervisor -> "started" -> spoken to -> running
+//   adopt:  guest.json + state + exit say who it is and how it ended
 import { rmSync, writeFileSync } from "node:fs";
 import { copyFile, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
-import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
   Adoption,
+  CallOptions,
   Confinement,
   EndedGuest,
   GuestPlace,
@@ -15,25 +16,23 @@ import type {
   GuestProcesses,
   GuestStart,
 } from "@gpve/domain/guest/guest-processes.ts";
-import type { CallOptions } from "@gpve/domain/vm/qmp/qmp.ts";
-import { background, ignore } from "@gpve/kit/background.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { withHeldFile } from "@gpve/kit/held-file.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { bootId } from "@gpve/kit/process-identity.ts";
 import { spawnReporting } from "@gpve/kit/spawn.ts";
 import { GuestCgroups } from "../cgroup/guest-cgroups.ts";
-import { QmpClient } from "../qmp/qmp-client.ts";
 import { renderSpec } from "../supervisor/spec-file.ts";
 import { isRunning, recordOf } from "./exit-watch.ts";
-import { type GuestCard, GuestFolder, type GuestState } from "./guest-folder.ts";
+import { type GuestCard, GuestFolder, type GuestState, type KindCard } from "./guest-folder.ts";
 import { GuestUids } from "./guest-uid.ts";
 import { prepareFile } from "./guest-view.ts";
 import { giveBack, lendFile } from "./lent-files.ts";
 import { confinementOf } from "./confinement.ts";
-import { exitOf, SupervisedGuest } from "./supervised-guest.ts";
+import { exitOf, SupervisedGuest, type SupervisedGuestParts } from "./supervised-guest.ts";
 import { startFailure } from "./start-failure.ts";
-import { specOf } from "./start-spec.ts";
+import { specOf, type SpecStart } from "./start-spec.ts";
 import { supervises } from "./supervises.ts";
 
 export interface SupervisedGuestsOptions {
@@ -50,14 +49,18 @@ export interface SupervisedGuestsOptions {
   readonly userNamespaces?: boolean;
 }
 
-const ADOPT_TIMEOUT_MS = 10_000;
+export interface ConnectOptions extends CallOptions {
+  readonly timeoutMs: number;
+}
+
+export const ADOPT_TIMEOUT_MS = 10_000;
 const START_TIMEOUT_MS = 30_000;
 const ADOPT_AT_ONCE = 32;
 
 export class SupervisedGuests implements GuestProcesses {
   readonly confinement: Confinement;
-  readonly #options: SupervisedGuestsOptions;
-  readonly #clock: Clock;
+  protected readonly options: SupervisedGuestsOptions;
+  protected readonly clock: Clock;
   readonly #guestsFolder: string;
   readonly #cgroups: GuestCgroups | undefined;
   readonly #running = new Map<string, SupervisedGuest>();
@@ -70,13 +73,13 @@ export class SupervisedGuests implements GuestProcesses {
   readonly #exitListeners = new Set<(ended: EndedGuest) => void>();
 
   constructor(options: SupervisedGuestsOptions) {
-    this.#options = options;
-    this.#clock = options.clock ?? systemClock;
+    this.options = options;
+    this.clock = options.clock ?? systemClock;
     this.#uids = new GuestUids(options.instanceId);
     this.#guestsFolder = resolve(options.dataFolder, "run", "guests");
     const isRoot = options.isRoot ?? process.getuid?.() === 0;
     this.confinement = confinementOf(isRoot, options.userNamespaces ?? false);
-    this.#cgroups = isRoot ? new GuestCgroups(options.instanceId, undefined, this.#clock) : undefined;
+    this.#cgroups = isRoot ? new GuestCgroups(options.instanceId, undefined, this.clock) : undefined;
     if (!isRoot) options.log.warn({ confinement: this.confinement.level }, this.confinement.detail);
   }
 
@@ -85,7 +88,7 @@ export class SupervisedGuests implements GuestProcesses {
     return { socketPath: (name) => folder.socket(name), ioFolder: folder.io };
   }
 
-  get(id: string): GuestProcess | undefined {
+  get(id: string): SupervisedGuest | undefined {
     return this.#running.get(id);
   }
 
@@ -98,7 +101,12 @@ export class SupervisedGuests implements GuestProcesses {
     return () => this.#exitListeners.delete(listener);
   }
 
-  async start(start: GuestStart, options: CallOptions = {}): Promise<GuestProcess> {
+  start(start: GuestStart, options: CallOptions = {}): Promise<GuestProcess> {
+    return this.startAs(start, {}, options);
+  }
+
+  /** `kind`: what its card says beside, for whoever adopts it. */
+  protected async startAs(start: SpecStart, kind: KindCard, options: CallOptions): Promise<SupervisedGuest> {
     const { id, label } = start;
     const folder = new GuestFolder(this.#guestsFolder, id);
     if (this.#running.has(id) || this.#starting.has(id))
@@ -115,7 +123,7 @@ export class SupervisedGuests implements GuestProcesses {
     }
     try {
       await this.#remove(id);
-      return this.#register(await this.#start(start, folder, options));
+      return this.#register(await this.#start(start, kind, folder, options));
     } catch (err) {
       this.#cgroups?.killAll(id);
       await this.#remove(id);
@@ -149,7 +157,7 @@ export class SupervisedGuests implements GuestProcesses {
           else if (found !== undefined) ended.push(found);
         } catch (err) {
           const error = err instanceof Error ? err : new Error(String(err));
-          this.#options.log.warn({ resource: card.label, err: error.message }, "cannot adopt a guest");
+          this.options.log.warn({ resource: card.label, err: error.message }, "cannot adopt a guest");
           unreachable.push({ id: card.id, label: card.label, error });
         }
       }
@@ -201,7 +209,12 @@ export class SupervisedGuests implements GuestProcesses {
     this.#running.clear();
   }
 
-  async #start(start: GuestStart, folder: GuestFolder, options: CallOptions): Promise<SupervisedGuest> {
+  async #start(
+    start: SpecStart,
+    kind: KindCard,
+    folder: GuestFolder,
+    options: CallOptions,
+  ): Promise<SupervisedGuest> {
     const cgroups = this.#cgroups;
     const uid =
       cgroups === undefined
@@ -225,10 +238,9 @@ export class SupervisedGuests implements GuestProcesses {
       id: start.id,
       label: start.label,
       bootId: bootId(),
-      monitors: start.monitors,
-      startedAt: this.#clock.now(),
+      ...kind,
+      startedAt: this.clock.now(),
       confined: this.confinement.level !== "none",
-      ...(start.uuid === undefined ? {} : { uuid: start.uuid }),
       ...(uid === undefined ? {} : { uid, inGroup: true }),
       ...(start.note === undefined ? {} : { note: start.note }),
     };
@@ -236,7 +248,7 @@ export class SupervisedGuests implements GuestProcesses {
     const cgroupFiles = cgroups?.create(start.id) ?? [];
     if (start.limits !== undefined) cgroups?.apply(start.id, start.limits);
     for (const missing of cgroups?.bound(start.id, start.bounds ?? {}) ?? [])
-      this.#options.log.warn({ resource: start.label }, missing);
+      this.options.log.warn({ resource: start.label }, missing);
     const specFile = folder.file("spec");
     const holdFiles = cgroups?.holdFiles() ?? [];
     writeFileSync(
@@ -254,94 +266,35 @@ export class SupervisedGuests implements GuestProcesses {
       },
     );
     const line = await spawnReporting(
-      this.#options.supervisor,
-      ["--data", this.#options.dataFolder, "--spec", specFile],
+      this.options.supervisor,
+      ["--data", this.options.dataFolder, "--spec", specFile],
       { timeoutMs: options.timeoutMs ?? START_TIMEOUT_MS },
     );
     rmSync(specFile, { force: true });
     if (!line.startsWith("started ")) throw startFailure(start.label, line.replace(/^failed /, ""), folder);
     const state = folder.readState();
     if (state === undefined) throw startFailure(start.label, "its supervisor left no state", folder);
+    const parts = this.#partsOf(folder, card, state);
     try {
-      return await this.#connect(folder, card, state, options);
+      return await this.connect(parts, { timeoutMs: START_TIMEOUT_MS, ...options });
     } catch (err) {
-      await this.#endHalfStarted(folder, card, state);
+      await new SupervisedGuest(parts).kill();
       throw startFailure(start.label, messageOf(err), folder, err);
     }
   }
 
-  async #connect(
-    folder: GuestFolder,
-    card: GuestCard,
-    state: GuestState,
-    options: CallOptions = {},
-  ): Promise<SupervisedGuest> {
-    const parts = { folder, card, state, cgroups: this.#cgroups, clock: this.#clock, log: this.#options.log };
-    if (!card.monitors) return new SupervisedGuest({ ...parts, client: undefined });
-    const client = await QmpClient.open({
-      ...this.#monitorsOf(folder, card),
-      connectTimeoutMs: options.timeoutMs ?? START_TIMEOUT_MS,
-      ...(options.signal === undefined ? {} : { signal: options.signal }),
-    });
-    try {
-      const { UUID: uuid } = await client.execute("query-uuid");
-      if (card.uuid !== undefined && uuid.toLowerCase() !== card.uuid.toLowerCase())
-        throw new AppError(
-          "internal.error",
-          `the process at the monitor of ${card.label} is another guest (uuid ${uuid})`,
-        );
-      const guest = new SupervisedGuest({ ...parts, client });
-      // It may have switched itself off before anyone listened.
-      background(this.#options.log, "looking at a new guest", guest.finishShutdown());
-      return guest;
-    } catch (err) {
-      client.close();
-      throw err;
-    }
+  /** Speaks to the process, where its kind can be spoken to. */
+  protected async connect(parts: SupervisedGuestParts, _options: ConnectOptions): Promise<SupervisedGuest> {
+    return new SupervisedGuest(parts);
   }
 
-  #monitorsOf(folder: GuestFolder, { label }: GuestCard) {
-    return {
-      commandPath: folder.socket("qmp"),
-      eventPath: folder.socket("qmp-event"),
-      label,
-      clock: this.#clock,
-    };
+  /** The same for one that runs already. */
+  protected adoptRunning(parts: SupervisedGuestParts): Promise<SupervisedGuest> {
+    return this.connect(parts, { timeoutMs: ADOPT_TIMEOUT_MS });
   }
 
-  /** A guest whose QEMU hangs is a running guest all the same: it is seen, can be killed, and may wake up. */
-  async #adoptRunning(
-    folder: GuestFolder,
-    card: GuestCard,
-    state: GuestState,
-  ): Promise<SupervisedGuest | undefined> {
-    try {
-      return await this.#connect(folder, card, state, { timeoutMs: ADOPT_TIMEOUT_MS });
-    } catch (err) {
-      if (!isRunning(state)) return undefined;
-      if (!isAppError(err, "request.timeout")) throw err;
-      const { log } = this.#options;
-      log.error({ resource: card.label, err: err.message }, "a guest runs, but its QEMU does not answer");
-      const client = QmpClient.late({
-        ...this.#monitorsOf(folder, card),
-        connectTimeoutMs: ADOPT_TIMEOUT_MS,
-      });
-      return new SupervisedGuest({
-        folder,
-        card,
-        state,
-        cgroups: this.#cgroups,
-        clock: this.#clock,
-        log,
-        client,
-      });
-    }
-  }
-
-  async #endHalfStarted(folder: GuestFolder, card: GuestCard, state: GuestState): Promise<void> {
-    const { log } = this.#options;
-    const parts = { folder, card, state, cgroups: this.#cgroups, clock: this.#clock, log };
-    await new SupervisedGuest({ ...parts, client: undefined }).kill();
+  #partsOf(folder: GuestFolder, card: GuestCard, state: GuestState): SupervisedGuestParts {
+    return { folder, card, state, cgroups: this.#cgroups, clock: this.clock, log: this.options.log };
   }
 
   async #adoptOne(folder: GuestFolder, card: GuestCard): Promise<SupervisedGuest | EndedGuest | undefined> {
@@ -349,7 +302,7 @@ export class SupervisedGuests implements GuestProcesses {
       id: card.id,
       label: card.label,
       note: card.note,
-      exit: exitOf(folder, card, record, this.#clock, this.#cgroups),
+      exit: exitOf(folder, card, record, this.clock, this.#cgroups),
     });
     if (card.bootId !== bootId()) return ended(undefined);
     const state = folder.readState() ?? (await this.#stateOfUnfinished(folder));
@@ -359,13 +312,17 @@ export class SupervisedGuests implements GuestProcesses {
       return undefined;
     }
     if (card.uid !== undefined) this.#uids.note(card.id, card.uid);
-    const found = isRunning(state) ? await this.#adoptRunning(folder, card, state) : undefined;
-    if (found !== undefined) return found;
+    try {
+      if (isRunning(state)) return await this.adoptRunning(this.#partsOf(folder, card, state));
+    } catch (err) {
+      if (isRunning(state)) throw err;
+      ignore(err, "it ended while it was spoken to");
+    }
     for (let attempt = 0; attempt < 20; attempt++) {
       const record = recordOf(folder, state);
       if (record !== undefined) return ended(record);
-      if (!supervises(folder.file("spec"), this.#options.dataFolder)) break;
-      await this.#clock.sleep(100);
+      if (!supervises(folder.file("spec"), this.options.dataFolder)) break;
+      await this.clock.sleep(100);
     }
     return ended(recordOf(folder, state));
   }
@@ -373,10 +330,10 @@ export class SupervisedGuests implements GuestProcesses {
   /** We may have died while a supervisor was starting its guest. */
   async #stateOfUnfinished(folder: GuestFolder): Promise<GuestState | undefined> {
     for (let attempt = 0; attempt < 100; attempt++) {
-      const alive = supervises(folder.file("spec"), this.#options.dataFolder);
+      const alive = supervises(folder.file("spec"), this.options.dataFolder);
       const state = folder.readState();
       if (state !== undefined || !alive) return state;
-      await this.#clock.sleep(100);
+      await this.clock.sleep(100);
     }
     return undefined;
   }

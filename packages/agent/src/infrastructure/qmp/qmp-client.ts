@@ -3,7 +3,8 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { isNobodyListening } from "@gpve/kit/unix-socket.ts";
-import type { CallOptions, Qmp, QmpCall } from "@gpve/domain/vm/qmp/qmp.ts";
+import type { Qmp, QmpCall } from "@gpve/domain/vm/qmp/qmp.ts";
+import type { CallOptions } from "@gpve/domain/guest/guest-processes.ts";
 import { QmpConnection } from "./qmp-connection.ts";
 import type { QmpGreeting } from "./qmp-messages.ts";
 import { qmpCancelled, qmpLost } from "@gpve/domain/vm/qmp/qmp-errors.ts";

@@ -6,7 +6,8 @@ import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import { LineFraming } from "./line-framing.ts";
 import { readQmpMessage, type QmpGreeting } from "./qmp-messages.ts";
-import type { CallOptions, QmpEvent } from "@gpve/domain/vm/qmp/qmp.ts";
+import type { QmpEvent } from "@gpve/domain/vm/qmp/qmp.ts";
+import type { CallOptions } from "@gpve/domain/guest/guest-processes.ts";
 import { qmpCancelled, qmpLost, qmpRefused, qmpTimeout } from "@gpve/domain/vm/qmp/qmp-errors.ts";
 
 export interface QmpConnectOptions {

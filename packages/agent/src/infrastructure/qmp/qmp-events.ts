@@ -2,7 +2,8 @@
 // `reset` so that they ask for the state instead of waiting for an event that has passed.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { CallOptions, QmpEvent, QmpEventListener, QmpEventSource } from "@gpve/domain/vm/qmp/qmp.ts";
+import type { QmpEvent, QmpEventListener, QmpEventSource } from "@gpve/domain/vm/qmp/qmp.ts";
+import type { CallOptions } from "@gpve/domain/guest/guest-processes.ts";
 
 export class QmpEvents implements QmpEventSource {
   readonly #clock: Clock;

@@ -12,8 +12,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const guest = () =>
-  new FakeGuests().start({ id: "7", label: "VM 7", program: "", args: [], monitors: true, files: [] });
+const guest = () => new FakeGuests().startQemu({ id: "7", label: "VM 7", program: "", args: [], files: [] });
 
 it("writes what the guest sends over the file, and takes the socket away", async () => {
   const file = join(folder, "state");

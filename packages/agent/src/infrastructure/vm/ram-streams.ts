@@ -6,7 +6,7 @@ import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { RamReceiver, RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { openPlainFile } from "@gpve/kit/held-file.ts";
@@ -22,7 +22,7 @@ export class UnixRamStreams implements RamStreams {
     this.#folder = folder;
   }
 
-  async receive(process: GuestProcess, file: string): Promise<RamReceiver> {
+  async receive(process: QemuProcess, file: string): Promise<RamReceiver> {
     const socket = join(this.#folder, process.id, "ram");
     await mkdir(dirname(socket), { recursive: true, mode: 0o711 });
     await rm(socket, { force: true });
@@ -55,7 +55,7 @@ export class UnixRamStreams implements RamStreams {
     };
   }
 
-  async send(process: GuestProcess, socket: string, file: string, signal: AbortSignal): Promise<void> {
+  async send(process: QemuProcess, socket: string, file: string, signal: AbortSignal): Promise<void> {
     const connection = await connectUnixSocket(socket, {
       signal,
       ...(process.uid === undefined ? {} : { ownerUid: process.uid }),

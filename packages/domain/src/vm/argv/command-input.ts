@@ -1,4 +1,5 @@
 // Input of the command line: configuration, host, volumes, paths and what this start is for.
+import type { MonitorPaths } from "./machine/monitors.ts";
 import type { VmValues } from "../config/vm-config.ts";
 import type { Drive } from "../config/property-types.ts";
 import type { HostFacts } from "./host-facts.ts";
@@ -65,12 +66,8 @@ export interface NetDescriptors {
 }
 
 /** Sockets and helpers of one guest. */
-export interface GuestPaths {
+export interface GuestPaths extends MonitorPaths {
   readonly binary: string;
-  readonly qmp: string;
-  readonly qmpEvents: string;
-  /** Third monitor: descriptors are passed to QEMU here, so that the first two need no SCM_RIGHTS. */
-  readonly qmpDescriptors: string;
   readonly agent: string;
   readonly vnc: string;
   readonly spice: string;

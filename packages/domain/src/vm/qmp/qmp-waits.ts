@@ -1,6 +1,7 @@
 // Commands that only begin something, together with the wait for its end.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
-import type { CallOptions, Qmp } from "./qmp.ts";
+import type { Qmp } from "./qmp.ts";
+import type { CallOptions } from "../../guest/guest-processes.ts";
 import { isQmpRefusal, qmpRefused } from "./qmp-errors.ts";
 import type { JobInfo, JobStatus } from "./qmp-types.ts";
 

@@ -1,4 +1,5 @@
 // Speaking to a running VM's QEMU. Implemented by the agent's QMP client and by fakes.
+import type { CallOptions } from "../../guest/guest-processes.ts";
 import type { QmpArguments, QmpCommandName, QmpResult } from "./qmp-schema.ts";
 
 export interface QmpEvent {
@@ -6,11 +7,6 @@ export interface QmpEvent {
   readonly data: Readonly<Record<string, unknown>>;
   /** QEMU's own time, milliseconds since the epoch. */
   readonly at: number;
-}
-
-export interface CallOptions {
-  readonly timeoutMs?: number;
-  readonly signal?: AbortSignal;
 }
 
 export interface QmpEventListener {

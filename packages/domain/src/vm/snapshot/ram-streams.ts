@@ -1,11 +1,11 @@
-import type { GuestProcess } from "../../guest/guest-processes.ts";
+import type { QemuProcess } from "../qemu-processes.ts";
 
 /** The way of a guest's RAM between its QEMU and a file. */
 export interface RamStreams {
   /** Listens for the guest; what it sends becomes the content of the file. */
-  receive(process: GuestProcess, file: string): Promise<RamReceiver>;
+  receive(process: QemuProcess, file: string): Promise<RamReceiver>;
   /** Sends a file to a socket that the guest serves; ends when the guest has read enough of it. */
-  send(process: GuestProcess, socket: string, file: string, signal: AbortSignal): Promise<void>;
+  send(process: QemuProcess, socket: string, file: string, signal: AbortSignal): Promise<void>;
 }
 
 export interface RamReceiver {

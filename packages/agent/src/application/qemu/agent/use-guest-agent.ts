@@ -7,12 +7,12 @@ import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { runningVm } from "../running-vm.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface UseGuestAgentPorts {
   readonly configs: VmConfigs;
   readonly agents: GuestAgents;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
 }
 
 const FREEZE_MS = 60 * 60_000;

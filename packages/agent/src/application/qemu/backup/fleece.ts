@@ -1,7 +1,7 @@
 // A running VM's disks as they were at one moment: before the guest overwrites a block, QEMU copies the old one into a
 // scratch image; what is read through the export is scratch first, disk otherwise.
 import { messageOf } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { BackupTools, ExportPlace } from "@gpve/domain/backup/backup-ports.ts";
@@ -26,7 +26,7 @@ export interface Fleece {
 
 /** Whatever happens, `endFleece` puts things right afterwards. */
 export async function beginFleece(
-  process: GuestProcess,
+  process: QemuProcess,
   disks: readonly FleeceDisk[],
   tools: BackupTools,
   /** What happens in the same moment. */
@@ -71,10 +71,10 @@ export async function beginFleece(
 }
 
 /** QEMUs whose server was started by this process, which knows all connections to it. */
-const served = new WeakSet<GuestProcess>();
+const served = new WeakSet<QemuProcess>();
 
 /** One that an agent left behind as it died serves as well: it listens at the same place. */
-async function startServer(process: GuestProcess, path: string): Promise<void> {
+async function startServer(process: QemuProcess, path: string): Promise<void> {
   try {
     await process.qmp.execute("nbd-server-start", { addr: { type: "unix", data: { path } } });
     served.add(process);
@@ -88,7 +88,7 @@ async function startServer(process: GuestProcess, path: string): Promise<void> {
  * QEMU itself must end the connection. When a reader of a disk with an iothread hangs up, QEMU 7.2 as Debian patches it
  * notices in that thread, asserts that it is the main one, and takes the guest down with it.
  */
-async function release(process: GuestProcess, key: string): Promise<void> {
+async function release(process: QemuProcess, key: string): Promise<void> {
   await process.qmp
     .execute("block-export-del", { id: node(key), mode: "hard" })
     .catch((err: unknown) => ignore(err, "the guest has ended"));
@@ -96,7 +96,7 @@ async function release(process: GuestProcess, key: string): Promise<void> {
 
 /** Leaves QEMU as it was, however far it had come, also when another process of ours had begun it. */
 export async function endFleece(
-  process: GuestProcess,
+  process: QemuProcess,
   disks: readonly (Pick<FleeceDisk, "key" | "scratch"> & { readonly volid?: string })[],
   tools: BackupTools,
 ): Promise<void> {
@@ -120,7 +120,7 @@ export async function endFleece(
 }
 
 /** A cancelled job lets go of its nodes a moment later. */
-async function jobGone(process: GuestProcess, key: string): Promise<void> {
+async function jobGone(process: QemuProcess, key: string): Promise<void> {
   for (let tries = 0; tries < 100; tries++) {
     const jobs = (await process.qmp.raw("query-jobs")) as readonly { id: string }[];
     if (!jobs.some((each) => each.id === job(key))) return;

@@ -1,7 +1,7 @@
 // The guest whose backup runs: what is done to it, and how it gets back to what it was.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { hasLock } from "@gpve/domain/vm/config/lock.ts";
 import { without } from "@gpve/domain/vm/config/vm-config.ts";
@@ -83,7 +83,7 @@ async function thaw(host: HeldGuestPorts, held: HeldGuest, work: BackupWork): Pr
   held.isFrozen = false;
 }
 
-export async function isPaused(process: GuestProcess): Promise<boolean> {
+export async function isPaused(process: QemuProcess): Promise<boolean> {
   const { status } = await process.qmp.execute("query-status");
   return status === "paused" || status === "prelaunch";
 }

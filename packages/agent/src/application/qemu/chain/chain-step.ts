@@ -28,13 +28,13 @@ import {
 import { runningVm } from "../running-vm.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface ChainStepPorts {
   readonly ids: Ids;
   readonly chains: BackupChains;
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
 }
 
 export interface ChainStep {

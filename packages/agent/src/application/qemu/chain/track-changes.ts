@@ -13,7 +13,7 @@ import {
   type KnownBitmap,
 } from "@gpve/domain/backup/backup-chain.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { nodeName } from "@gpve/domain/vm/argv/block/block-node.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -44,7 +44,7 @@ export interface DiskBitmaps {
   takeBack(disk: SavedDisk, added: string, old: string): Promise<void>;
 }
 
-export function runningBitmaps(process: GuestProcess, sha256Hex: (text: string) => string): DiskBitmaps {
+export function runningBitmaps(process: QemuProcess, sha256Hex: (text: string) => string): DiskBitmaps {
   const { qmp } = process;
   const node = (disk: SavedDisk): string => nodeName("f", disk.key, disk.volid, sha256Hex);
   const action = (type: string, disk: SavedDisk, name: string): TransactionAction => ({
@@ -173,7 +173,7 @@ export async function removeBitmaps(
 export async function dropInconsistentBitmaps(
   chains: BackupChains,
   vmid: number,
-  { qmp }: GuestProcess,
+  { qmp }: QemuProcess,
 ): Promise<void> {
   if (!Object.values(chains.get(vmid)).some((state) => isChain(state))) return;
   const nodes = await qmp.execute("query-named-block-nodes", { flat: true });

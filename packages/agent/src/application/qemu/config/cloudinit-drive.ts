@@ -10,13 +10,13 @@ import { without, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 import type { CloudinitDrives } from "@gpve/domain/vm/cloudinit/cloudinit-drives.ts";
 import type { VmConfigs } from "./vm-configs.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface CloudinitDrivePorts {
   readonly storages: GuestStorages;
   readonly cloudinit: CloudinitDrives;
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
 }
 
 type Format = "raw" | "qcow2" | "vmdk";

@@ -5,13 +5,13 @@ import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { fleecingImages, freeVolume, hasClones, listVolumes, ownedVolumes } from "./free-volumes.ts";
 import { runningVm } from "../running-vm.ts";
 import type { VmConfigs } from "./vm-configs.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import type { BackupChains } from "@gpve/domain/backup/backup-chain.ts";
 import type { GuestStorages } from "../../guest/guest-storages.ts";
 
 export interface DestroyVmPorts {
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
   readonly chains: BackupChains;
   readonly storages: GuestStorages;
 }

@@ -1,6 +1,6 @@
 // Changing a configuration. Everything goes to [PENDING] first; what can take effect now does, the rest waits.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { refuseSecondCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
 import { regenerateCloudinit } from "./regenerate-cloudinit.ts";
 import { checkAgainstConfig, keepReplaced, refuseClonedDisks } from "./check-update.ts";
@@ -92,7 +92,7 @@ export async function updateVmConfig(
 async function applyToRunning(
   host: UpdateConfigPorts,
   vmid: number,
-  process: GuestProcess,
+  process: QemuProcess,
   asked: ReadonlySet<string>,
   log: (line: string) => void,
 ): Promise<Record<string, string>> {

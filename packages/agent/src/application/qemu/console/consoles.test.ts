@@ -8,7 +8,7 @@ import {
 } from "@gpve/domain/node/console.ts";
 import { beforeEach, describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
@@ -74,7 +74,7 @@ beforeEach(() => {
         qmp.push([name, args]);
         return Promise.resolve(name === "query-spice" ? { enabled: hasSpice } : {});
       },
-    } as unknown as GuestProcess["qmp"],
+    } as unknown as QemuProcess["qmp"],
   };
   const engine = {
     register: (given: typeof definition) => (definition = given),

@@ -1,7 +1,7 @@
 // Consoles of running VMs: their screens and serial lines.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
-import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import type { VgaOptions } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
@@ -17,7 +17,7 @@ import type { VmConfigs } from "../config/vm-configs.ts";
 
 export interface ConsolesPorts {
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
 }
 
 export type ConsoleKind = "vnc" | "terminal";
@@ -26,7 +26,7 @@ export interface ConsolesDeps {
   readonly host: ConsolesPorts;
   readonly engine: Pick<OperationEngine, "register">;
   readonly sessions: ConsoleSessions;
-  readonly connect: (process: GuestProcess, socket: string, signal: AbortSignal) => Promise<ConsoleSocket>;
+  readonly connect: (process: QemuProcess, socket: string, signal: AbortSignal) => Promise<ConsoleSocket>;
   /** Eight characters: VNC knows no longer passwords. */
   readonly newPassword: () => string;
 }
@@ -89,7 +89,7 @@ export class Consoles {
 }
 
 /** For one connection: later ones have passwords of their own. */
-async function setPassword(process: GuestProcess, password: string, signal: AbortSignal): Promise<void> {
+async function setPassword(process: QemuProcess, password: string, signal: AbortSignal): Promise<void> {
   await process.qmp.execute("set_password", { protocol: "vnc", password, connected: "keep" }, { signal });
   await process.qmp.execute("expire_password", { protocol: "vnc", time: `+${PASSWORD_SECONDS}` }, { signal });
 }

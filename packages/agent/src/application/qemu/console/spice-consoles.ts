@@ -1,7 +1,7 @@
 // SPICE consoles of running VMs. QEMU asks every connection for the password of the latest offer, which is good for some
 // seconds; a viewer opens one connection per channel, so an offer is not used up by the first.
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
-import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import type { OpenTunnel } from "@gpve/domain/node/agent-port.ts";
 import { forward, refused } from "../../guest/console-sessions.ts";
 import { runningVm } from "../running-vm.ts";
@@ -11,12 +11,12 @@ import type { Clock } from "@gpve/kit/clock.ts";
 export interface SpiceConsolesPorts {
   readonly configs: VmConfigs;
   readonly clock: Clock;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
 }
 
 export interface SpiceConsolesDeps {
   readonly host: SpiceConsolesPorts;
-  readonly connect: (process: GuestProcess, socket: string, signal: AbortSignal) => Promise<ConsoleSocket>;
+  readonly connect: (process: QemuProcess, socket: string, signal: AbortSignal) => Promise<ConsoleSocket>;
   /** At most sixty characters: SPICE knows no longer passwords. */
   readonly newPassword: () => string;
 }
@@ -74,7 +74,7 @@ export class SpiceConsoles {
   }
 }
 
-function requireProcess(host: SpiceConsolesPorts, vmid: number): GuestProcess {
+function requireProcess(host: SpiceConsolesPorts, vmid: number): QemuProcess {
   const process = runningVm(host, vmid);
   if (process === undefined) throw refused(`VM ${vmid} not running`);
   return process;

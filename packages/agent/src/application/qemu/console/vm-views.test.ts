@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { takeGuestFile } from "../../../infrastructure/vm/guest-written-file.ts";
 import { madeUpRequest, madeUpVmHost } from "../../../testing/made-up-vm.ts";
 import { vmViewRoutes } from "./vm-views.ts";
@@ -16,7 +16,7 @@ afterAll(() => rm(folder, { recursive: true }));
 
 let hasScreen = true;
 const ask = async (path: string, vmid: unknown): Promise<unknown> => {
-  const process: Partial<GuestProcess> = {
+  const process: Partial<QemuProcess> = {
     id: "100",
     hasExited: false,
     ioFolder: folder,
@@ -25,7 +25,7 @@ const ask = async (path: string, vmid: unknown): Promise<unknown> => {
         if (!hasScreen) throw new Error("there is no console to take a screendump from");
         await writeFile(filename, "PNG");
       },
-    } as unknown as GuestProcess["qmp"],
+    } as unknown as QemuProcess["qmp"],
   };
   const vms = { 100: { values: {}, process }, 101: { values: {} } };
   const routes = vmViewRoutes({

@@ -5,12 +5,12 @@ import { refused } from "../../guest/console-sessions.ts";
 import { runningVm } from "../running-vm.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface VmViewsPorts {
   readonly configs: VmConfigs;
   readonly ids: Ids;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
 }
 
 export interface VmViewsDeps {

@@ -27,11 +27,11 @@ import { bandwidth } from "./copy-limits.ts";
 import { backupDisks, dropCopies, type BackupJob } from "./qemu-copy.ts";
 import { runningVm } from "../running-vm.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
 
 export interface CheckClonePorts {
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
   readonly storages: GuestStorages;
 }
 

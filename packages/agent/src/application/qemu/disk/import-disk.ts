@@ -1,7 +1,7 @@
 // `import-from`: a new disk with the content of a volume or a file. A disk that a running VM writes to is copied by
 // its QEMU, as one moment of it; everything else by qemu-img.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import {
@@ -80,7 +80,7 @@ export async function dropImports(
 
 interface DiskUser {
   readonly vmid: number;
-  readonly process: GuestProcess;
+  readonly process: QemuProcess;
   readonly key: string;
 }
 

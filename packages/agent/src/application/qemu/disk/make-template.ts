@@ -9,11 +9,11 @@ import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { runningVm } from "../running-vm.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface MakeTemplatePorts {
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
   readonly storages: GuestStorages;
 }
 

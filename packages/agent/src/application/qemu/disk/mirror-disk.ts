@@ -1,5 +1,6 @@
 // A running VM's disk is copied while it is written to; in the end the guest goes on with the copy.
-import type { GuestFile, GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { copyNodes, type CopyNodes } from "@gpve/domain/vm/argv/block/copy-nodes.ts";
 import { printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import { isQmpRefusal } from "@gpve/domain/vm/qmp/qmp-errors.ts";
@@ -37,7 +38,7 @@ export async function mirrorJob(
   return { id, key, nodes: copyNodes(input, key, drive), files, bytesPerSecond };
 }
 
-export async function mirrorDisk(process: GuestProcess, job: MirrorJob, wait: JobWait): Promise<void> {
+export async function mirrorDisk(process: QemuProcess, job: MirrorJob, wait: JobWait): Promise<void> {
   const { qmp } = process;
   const { top, throttleGroup, blockdev } = job.nodes;
   for (const file of job.files) await process.allowFile(file);
@@ -55,7 +56,7 @@ export async function mirrorDisk(process: GuestProcess, job: MirrorJob, wait: Jo
 }
 
 /** Also for a job that was begun before a restart of ours: as long as it is there, something is left to do. */
-export async function finishMirror(process: GuestProcess, job: MirrorJob, wait: JobWait): Promise<void> {
+export async function finishMirror(process: QemuProcess, job: MirrorJob, wait: JobWait): Promise<void> {
   const { qmp } = process;
   const { id } = job;
   const { status } = await waitForJob(qmp, id, ["ready", "concluded"], wait);
@@ -68,7 +69,7 @@ export async function finishMirror(process: GuestProcess, job: MirrorJob, wait: 
 }
 
 /** Limits apply to the copy from here on, and what the guest used before goes. */
-export async function settleCopy(process: GuestProcess, { key, nodes }: MirrorJob): Promise<void> {
+export async function settleCopy(process: QemuProcess, { key, nodes }: MirrorJob): Promise<void> {
   const { qmp } = process;
   const { top, settled, throttleGroup } = nodes;
   if (settled !== undefined) await qmp.execute("blockdev-reopen", { options: [settled] });
@@ -78,12 +79,12 @@ export async function settleCopy(process: GuestProcess, { key, nodes }: MirrorJo
 }
 
 /** The guest writes to the copy; there is no way back. */
-export async function isOnCopy(process: GuestProcess, { key, nodes }: MirrorJob): Promise<boolean> {
+export async function isOnCopy(process: QemuProcess, { key, nodes }: MirrorJob): Promise<boolean> {
   return (await presentTop(process, key)) === nodes.top;
 }
 
 /** Ends the job and takes the copy away, unless the guest is on it already. Nothing needs to be there. */
-export async function dropMirror(process: GuestProcess, job: MirrorJob): Promise<"dropped" | "on copy"> {
+export async function dropMirror(process: QemuProcess, job: MirrorJob): Promise<"dropped" | "on copy"> {
   await endJob(process, job.id);
   if (await isOnCopy(process, job)) return "on copy";
   await removeNode(process, job.nodes.top);
@@ -93,7 +94,7 @@ export async function dropMirror(process: GuestProcess, job: MirrorJob): Promise
   return "dropped";
 }
 
-async function removeGroup({ qmp }: GuestProcess, id: string): Promise<void> {
+async function removeGroup({ qmp }: QemuProcess, id: string): Promise<void> {
   await qmp.execute("object-del", { id }).catch((err: unknown) => {
     if (!isQmpRefusal(err)) throw err;
     ignore(err, "it is not there");

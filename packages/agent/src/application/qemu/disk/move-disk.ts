@@ -1,7 +1,7 @@
 // Moving a disk to another storage or format: a copy while the VM is stopped, a mirror while it runs. The old volume
 // goes only after the configuration names the new one.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -48,7 +48,7 @@ import type { UpdateConfigPorts } from "../config/update-config.ts";
 
 export interface CheckMovePorts {
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
   readonly storages: GuestStorages;
 }
 
@@ -107,7 +107,7 @@ function printDisk(key: string, drive: Drive): string {
 }
 
 /** The guest, where it has the disk. */
-function userOf(host: UpdateConfigPorts, { vmid, disk }: MoveArgs): GuestProcess | undefined {
+function userOf(host: UpdateConfigPorts, { vmid, disk }: MoveArgs): QemuProcess | undefined {
   const isOpen = isDriveKey(disk) && isInQemu(host.configs.get(vmid).values, disk);
   return isOpen ? runningVm(host, vmid) : undefined;
 }
@@ -230,7 +230,7 @@ async function isDone(host: UpdateConfigPorts, { args, state, signal }: Context)
 /** The new cloud-init disc is in the guest's drive. */
 async function isInserted(
   host: UpdateConfigPorts,
-  process: GuestProcess,
+  process: QemuProcess,
   { disk }: MoveArgs,
   { source = "", target = "" }: MoveState,
 ): Promise<boolean> {
@@ -315,7 +315,7 @@ async function switchOver(host: UpdateConfigPorts, args: MoveArgs, state: MoveSt
 
 function jobOf(
   host: UpdateConfigPorts,
-  process: GuestProcess,
+  process: QemuProcess,
   args: MoveArgs,
   volid: string,
 ): Promise<MirrorJob> {

@@ -1,6 +1,6 @@
 // Copies of a running VM's disks, made by its QEMU. Jobs and nodes have names that say whose they are, so that a crash
 // leaves nothing unknown.
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { BlockDescription } from "@gpve/domain/storage/plugin.ts";
 import { isQmpRefusal } from "@gpve/domain/vm/qmp/qmp-errors.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
@@ -24,7 +24,7 @@ export interface BackupJob {
 
 /** One moment of all disks, each copied to its target. `quiesced` holds the guest's file systems for that moment. */
 export async function backupDisks(
-  process: GuestProcess,
+  process: QemuProcess,
   jobs: readonly BackupJob[],
   wait: JobWait,
   quiesced: (begin: () => Promise<unknown>) => Promise<unknown> = (begin) => begin(),
@@ -48,19 +48,19 @@ export async function backupDisks(
   }
 }
 
-export async function hasJob(process: GuestProcess, id: string): Promise<boolean> {
+export async function hasJob(process: QemuProcess, id: string): Promise<boolean> {
   return (await process.qmp.execute("query-jobs")).some((job) => job.id === id);
 }
 
 /** Ends a job and takes its target away; neither needs to be there. */
-export async function dropCopy(process: GuestProcess, id: string, target: CopyTarget): Promise<void> {
+export async function dropCopy(process: QemuProcess, id: string, target: CopyTarget): Promise<void> {
   await endJob(process, id);
   await removeTarget(process, target);
 }
 
 /** The same of several whose targets are known, but not which is whose: the guest reaches none of the files any more. */
 export async function dropCopies(
-  process: GuestProcess,
+  process: QemuProcess,
   ids: readonly string[],
   files: readonly string[],
 ): Promise<void> {
@@ -72,7 +72,7 @@ export async function dropCopies(
     await process.forbidFile(file).catch((err: unknown) => ignore(err, "it was never allowed"));
 }
 
-export async function endJob(process: GuestProcess, id: string): Promise<void> {
+export async function endJob(process: QemuProcess, id: string): Promise<void> {
   const { qmp } = process;
   if (!(await hasJob(process, id))) return;
   await qmp.execute("job-cancel", { id }).catch((err: unknown) => ignore(err, "it may have ended by itself"));
@@ -80,12 +80,12 @@ export async function endJob(process: GuestProcess, id: string): Promise<void> {
   await qmp.execute("job-dismiss", { id }).catch((err: unknown) => ignore(err, "it may be gone already"));
 }
 
-export async function hasNode(process: GuestProcess, node: string): Promise<boolean> {
+export async function hasNode(process: QemuProcess, node: string): Promise<boolean> {
   const nodes = await process.qmp.execute("query-named-block-nodes", { flat: true });
   return nodes.some((each) => each["node-name"] === node);
 }
 
-async function addTarget(process: GuestProcess, { block, node }: CopyTarget): Promise<void> {
+async function addTarget(process: QemuProcess, { block, node }: CopyTarget): Promise<void> {
   await process.allowFile({ path: block.filename, access: "rw" });
   await process.qmp.execute("blockdev-add", {
     driver: block.format,
@@ -95,14 +95,14 @@ async function addTarget(process: GuestProcess, { block, node }: CopyTarget): Pr
   });
 }
 
-export async function removeNode(process: GuestProcess, node: string): Promise<void> {
+export async function removeNode(process: QemuProcess, node: string): Promise<void> {
   await process.qmp.execute("blockdev-del", { "node-name": node }).catch((err: unknown) => {
     if (!isQmpRefusal(err)) throw err;
     ignore(err, "it is not there");
   });
 }
 
-async function removeTarget(process: GuestProcess, { block, node }: CopyTarget): Promise<void> {
+async function removeTarget(process: QemuProcess, { block, node }: CopyTarget): Promise<void> {
   await removeNode(process, node);
   await process.forbidFile(block.filename).catch((err: unknown) => ignore(err, "it was never allowed"));
 }

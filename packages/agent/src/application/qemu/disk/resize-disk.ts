@@ -9,12 +9,12 @@ import { presentTop } from "./top-node.ts";
 import { runningVm } from "../running-vm.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface ResizeDiskPorts {
   readonly configs: VmConfigs;
   readonly storages: GuestStorages;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
 }
 
 export interface ResizeArgs {

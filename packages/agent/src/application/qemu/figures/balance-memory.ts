@@ -1,11 +1,11 @@
 // Balloons of running guests follow the memory of the host, every few seconds.
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { balloonTargets, type BalloonedGuest } from "@gpve/domain/vm/running/auto-balloon.ts";
 import { ignore } from "@gpve/kit/background.ts";
 
 export interface MemoryBalanceDeps {
-  readonly process: (vmid: number) => GuestProcess | undefined;
+  readonly process: (vmid: number) => QemuProcess | undefined;
   readonly freeMemory: (vmid: number) => number | undefined;
   readonly hostMemory: () => Promise<{ readonly total: number; readonly used: number }>;
 }

@@ -1,6 +1,7 @@
 // Live figures of the VMs that run here, taken a few times a minute and kept in memory. Reports go out more often than
 // that: they tell at once who runs, with the figures of the last look.
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -9,7 +10,7 @@ import type { VmConfigs } from "../config/vm-configs.ts";
 import { summarise } from "@gpve/domain/guest/guest-record.ts";
 
 export interface VmSamplerDeps {
-  readonly processes: { list(): readonly GuestProcess[] };
+  readonly processes: { list(): readonly GuestProcess[]; qemu(id: string): QemuProcess | undefined };
   readonly configs: VmConfigs;
   readonly clock: Clock;
   /** Bytes in and out of a NIC's tap; undefined = no such device. */
@@ -118,13 +119,13 @@ export class VmSampler {
     return this.#memory.get(String(vmid))?.free;
   }
 
-  async #askForDrives({ id, qmp }: GuestProcess): Promise<void> {
+  async #askForDrives({ id, qmp }: QemuProcess): Promise<void> {
     const rows = await qmp.raw("query-blockstats", {}, { timeoutMs: ASK_TIMEOUT_MS });
     this.#blocks.set(id, driveTraffic(rows));
   }
 
   /** Fails for a VM without a balloon. */
-  async #askForMemory({ id, pid, qmp }: GuestProcess): Promise<void> {
+  async #askForMemory({ id, pid, qmp }: QemuProcess): Promise<void> {
     const options = { timeoutMs: ASK_TIMEOUT_MS };
     const balloon = { path: BALLOON_PATH };
     if (this.#reporting.get(id) !== pid) {
@@ -141,27 +142,28 @@ export class VmSampler {
     else this.#memory.set(id, memory);
   }
 
-  #running(): GuestProcess[] {
-    return this.#deps.processes.list().filter(({ id, hasExited }) => /^\d+$/.test(id) && !hasExited);
+  #running(): QemuProcess[] {
+    const { processes } = this.#deps;
+    return processes.list().flatMap(({ id, hasExited }) => (hasExited ? [] : (processes.qemu(id) ?? [])));
   }
 
-  #forgetAllBut(running: readonly GuestProcess[]): void {
+  #forgetAllBut(running: readonly QemuProcess[]): void {
     const ids = new Set(running.map(({ id }) => id));
     for (const known of [this.#last, this.#blocks, this.#reporting, this.#memory, this.#figures])
       for (const id of known.keys()) if (!ids.has(id)) known.delete(id);
   }
 
-  #measure(process: GuestProcess): GuestRuntime {
+  #measure(process: QemuProcess): GuestRuntime {
     const row = this.#row(process);
     this.#figures.set(process.id, { at: this.#deps.clock.monotonic(), pid: process.pid, row });
     return row;
   }
 
-  #uptime({ startedAt }: GuestProcess): number {
+  #uptime({ startedAt }: QemuProcess): number {
     return Math.max(0, Math.floor((this.#deps.clock.now() - startedAt) / 1000));
   }
 
-  #row(process: GuestProcess): GuestRuntime {
+  #row(process: QemuProcess): GuestRuntime {
     const vmid = Number(process.id);
     const { cpuNs, memoryAnonBytes, memoryBytes } = process.usage();
     const values = this.#deps.configs.find(vmid)?.values ?? {};

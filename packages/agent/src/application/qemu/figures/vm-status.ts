@@ -1,6 +1,6 @@
 // GET status/current: what the configuration says, and what QEMU says right now.
 import { isAppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import { summarise } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
@@ -14,6 +14,7 @@ import { runningVm } from "../running-vm.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 
 export interface VmStatusPorts extends UserNetworkPorts {
+  readonly processes: QemuProcesses;
   readonly configs: VmConfigs;
 }
 
@@ -87,7 +88,7 @@ function fromConfig(vmid: number, values: VmValues): Record<string, unknown> {
   };
 }
 
-function noFigures(host: VmStatusPorts, vmid: number, process: GuestProcess): GuestRuntime {
+function noFigures(host: VmStatusPorts, vmid: number, process: QemuProcess): GuestRuntime {
   const uptimeSeconds = Math.max(0, Math.floor((host.clock.now() - process.startedAt) / 1000));
   return {
     vmid,
@@ -105,7 +106,7 @@ function noFigures(host: VmStatusPorts, vmid: number, process: GuestProcess): Gu
 }
 
 /** What was decided at the start and kept with the process. */
-function runningFacts(process: GuestProcess, remarks: readonly string[]): Record<string, unknown> {
+function runningFacts(process: QemuProcess, remarks: readonly string[]): Record<string, unknown> {
   const {
     machine,
     accelerator,
@@ -123,7 +124,7 @@ function runningFacts(process: GuestProcess, remarks: readonly string[]): Record
 }
 
 /** A QEMU that does not answer is shown as such; the rest of the status is still true. */
-async function fromQemu(process: GuestProcess, maxmem: number): Promise<Record<string, unknown>> {
+async function fromQemu(process: QemuProcess, maxmem: number): Promise<Record<string, unknown>> {
   const options = { timeoutMs: QUERY_TIMEOUT_MS };
   try {
     const [{ status }, version, stats, balloon] = await Promise.all([
@@ -150,7 +151,7 @@ async function fromQemu(process: GuestProcess, maxmem: number): Promise<Record<s
 }
 
 /** Empty for a VM without a balloon. */
-async function balloonOf(process: GuestProcess, maxmem: number): Promise<Record<string, unknown>> {
+async function balloonOf(process: QemuProcess, maxmem: number): Promise<Record<string, unknown>> {
   const options = { timeoutMs: QUERY_TIMEOUT_MS };
   try {
     const { actual } = (await process.qmp.raw("query-balloon", {}, options)) as { actual: number };
@@ -168,7 +169,7 @@ async function balloonOf(process: GuestProcess, maxmem: number): Promise<Record<
 }
 
 /** Shares of the last ten seconds in which the guest waited; known where the kernel counts them by cgroup. */
-function pressureOf(process: GuestProcess): Record<string, number> {
+function pressureOf(process: QemuProcess): Record<string, number> {
   return Object.fromEntries(
     Object.entries(process.pressure()).map(([name, value]) => [`pressure${name}`, value]),
   );

@@ -65,7 +65,6 @@ export async function startTpm(
         // It ends when QEMU hangs up.
         "--terminate",
       ],
-      monitors: false,
       bounds: TPM_BOUNDS,
       files: [{ path: filename, access: "rw", owned: true }],
       note: { vmid },

@@ -11,7 +11,7 @@ import type {
 } from "@gpve/domain/guest/guest-processes.ts";
 import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import type { CallOptions } from "@gpve/domain/vm/qmp/qmp.ts";
+import type { CallOptions } from "@gpve/domain/guest/guest-processes.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { listNets, readNet, type VmNetwork } from "@gpve/domain/vm/config/vm-network.ts";
 import { escapeComma } from "@gpve/domain/vm/argv/text/option-text.ts";
@@ -94,7 +94,6 @@ export async function startUserNetwork(
         label: `user-mode network of VM ${vmid} ${key}`,
         program: host.qemu.binary,
         args: switchArguments(path, values["name"] ?? `vm${vmid}`, sshPort),
-        monitors: false,
         bounds: USER_NETWORK_BOUNDS,
         hostNetwork: true,
         outwardOnly: true,

@@ -107,7 +107,6 @@ async function startOne(
         "--rlimit-nofile=0",
         ...options.flatMap((option) => ["-o", option]),
       ],
-      monitors: false,
       bounds: fileServerBounds(values),
       asRoot: true,
       files: [

@@ -1,6 +1,6 @@
 // Steps on a running QEMU that are taken back when a later one fails.
 import { ignore } from "@gpve/kit/background.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { CommandInput } from "@gpve/domain/vm/argv/command-input.ts";
 import type { PlugPlan, QmpCommand } from "@gpve/domain/vm/argv/device/hotplug-arguments.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
@@ -9,7 +9,7 @@ import { commandInput, type ResolvedVolumes, type StartPlanPorts } from "../star
 export interface LiveWork {
   readonly host: StartPlanPorts;
   readonly vmid: number;
-  readonly process: GuestProcess;
+  readonly process: QemuProcess;
   readonly log: (line: string) => void;
 }
 
@@ -29,7 +29,7 @@ export function runningInput(
   });
 }
 
-export async function runPlan(process: GuestProcess, plan: PlugPlan): Promise<void> {
+export async function runPlan(process: QemuProcess, plan: PlugPlan): Promise<void> {
   let done = 0;
   try {
     for (const step of plan.steps) {
@@ -43,7 +43,7 @@ export async function runPlan(process: GuestProcess, plan: PlugPlan): Promise<vo
   }
 }
 
-export async function attempt(process: GuestProcess, step: QmpCommand): Promise<void> {
+export async function attempt(process: QemuProcess, step: QmpCommand): Promise<void> {
   try {
     await run(process, step);
   } catch (err) {
@@ -52,11 +52,11 @@ export async function attempt(process: GuestProcess, step: QmpCommand): Promise<
 }
 
 /** Objects (iothreads, throttle groups, memory) by id. */
-export async function objectIds(process: GuestProcess): Promise<ReadonlySet<string>> {
+export async function objectIds(process: QemuProcess): Promise<ReadonlySet<string>> {
   const children = await process.qmp.execute("qom-list", { path: "/objects" });
   return new Set(children.filter(({ type }) => type.startsWith("child<")).map(({ name }) => name));
 }
 
-async function run(process: GuestProcess, { execute, arguments: args }: QmpCommand): Promise<void> {
+async function run(process: QemuProcess, { execute, arguments: args }: QmpCommand): Promise<void> {
   await process.qmp.raw(execute, args);
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import type { GuestBounds, GuestProcess, GuestTap } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestBounds } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestTap, QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { sampleHost } from "@gpve/domain/vm/argv/testing/sample-host.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -48,7 +49,7 @@ function world(script: Script = {}) {
       plugged.push(tap);
       calls.push(`tap ${id} ${tap.name} ${tap.bridge}`);
     },
-  } as unknown as GuestProcess;
+  } as unknown as QemuProcess;
   const helpers = new Map<string, unknown>();
   const host = {
     qemu: { binary: "/qemu", facts: () => sampleHost() },

@@ -1,7 +1,7 @@
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 
 /** A guest that stands still goes on, wherever it stopped. */
-export async function continueGuest({ qmp }: GuestProcess, signal: AbortSignal): Promise<void> {
+export async function continueGuest({ qmp }: QemuProcess, signal: AbortSignal): Promise<void> {
   const { status } = await qmp.execute("query-status", undefined, { signal });
   if (status === "running") return;
   // It switched itself off while a backup held its process.

@@ -1,6 +1,6 @@
 // Ending, resetting and pausing a VM.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
 import { readStartup } from "@gpve/domain/vm/config/vm-properties.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -163,7 +163,7 @@ export function isPaused(status: string): boolean {
 /** Asks the guest to switch itself off, and waits for it. */
 export async function shutDown(
   host: StopVmPorts,
-  process: GuestProcess,
+  process: QemuProcess,
   args: ShutdownArgs,
   work: { readonly signal: AbortSignal; readonly log: (line: string) => void },
 ): Promise<void> {
@@ -202,7 +202,7 @@ export async function shutDown(
 }
 
 /** Nothing of a QEMU that does not answer: that is no reason not to end it. */
-export async function statusOf(process: GuestProcess, signal?: AbortSignal): Promise<string> {
+export async function statusOf(process: QemuProcess, signal?: AbortSignal): Promise<string> {
   try {
     return (await process.qmp.execute("query-status", undefined, signal && { signal })).status;
   } catch (err) {
@@ -214,7 +214,7 @@ export async function statusOf(process: GuestProcess, signal?: AbortSignal): Pro
 /** Its agent, where one answers, does it properly; the power button is for everybody else. */
 async function askToPowerDown(
   host: StopVmPorts,
-  process: GuestProcess,
+  process: QemuProcess,
   vmid: number,
   work: { readonly signal: AbortSignal },
 ): Promise<"agent" | "button"> {

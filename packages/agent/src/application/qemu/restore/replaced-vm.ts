@@ -8,11 +8,11 @@ import { restoreRefused, type RestoreWork } from "./restore-request.ts";
 import { runningVm } from "../running-vm.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface ReplacedVmPorts {
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
   readonly storages: GuestStorages;
 }
 

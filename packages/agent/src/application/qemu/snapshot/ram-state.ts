@@ -3,7 +3,7 @@
 //   save:  migrate -> pre-switchover (guest stands still, disks are ours) -> migrate-continue -> completed -> cont
 //   load:  -incoming defer -> migrate-incoming -> the file is sent -> completed -> cont
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { RamReceiver, RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
 import type { Qmp } from "@gpve/domain/vm/qmp/qmp.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -23,18 +23,13 @@ const ENDED = new Set(["completed", "failed", "cancelled"]);
 
 export class RamSave {
   readonly #host: RamStatePorts;
-  readonly #process: GuestProcess;
+  readonly #process: QemuProcess;
   readonly #receiver: RamReceiver;
   readonly #signal: AbortSignal;
   /** Why the file does not take it: QEMU knows only that somebody hung up. */
   #unwritten: unknown;
 
-  private constructor(
-    host: RamStatePorts,
-    process: GuestProcess,
-    receiver: RamReceiver,
-    signal: AbortSignal,
-  ) {
+  private constructor(host: RamStatePorts, process: QemuProcess, receiver: RamReceiver, signal: AbortSignal) {
     this.#host = host;
     this.#process = process;
     this.#receiver = receiver;
@@ -45,7 +40,7 @@ export class RamSave {
   /** Resolves when nearly all is written and the guest stands still, its disks still usable. */
   static async begin(
     host: RamStatePorts,
-    process: GuestProcess,
+    process: QemuProcess,
     file: string,
     signal: AbortSignal,
   ): Promise<RamSave> {
@@ -87,7 +82,7 @@ export class RamSave {
 }
 
 /** Ends a migration that a crash of ours left behind. */
-export async function cancelMigration(host: RamStatePorts, process: GuestProcess): Promise<void> {
+export async function cancelMigration(host: RamStatePorts, process: QemuProcess): Promise<void> {
   const { qmp } = process;
   if (process.hasExited) return;
   try {
@@ -105,7 +100,7 @@ export async function cancelMigration(host: RamStatePorts, process: GuestProcess
 /** Feeds a file to a QEMU started with `-incoming defer`. With `-S` the guest then waits for `cont`. */
 export async function loadRam(
   host: RamStatePorts,
-  process: GuestProcess,
+  process: QemuProcess,
   file: string,
   signal: AbortSignal,
 ): Promise<void> {
@@ -117,12 +112,12 @@ export async function loadRam(
 }
 
 /** A guest whose RAM was loaded runs on. */
-export async function continueFromRam({ qmp }: GuestProcess, signal: AbortSignal): Promise<void> {
+export async function continueFromRam({ qmp }: QemuProcess, signal: AbortSignal): Promise<void> {
   const { status } = await qmp.execute("query-status");
   if (status !== "running") await qmp.execute("cont", undefined, { signal });
 }
 
-function isEmulated({ note }: GuestProcess): boolean {
+function isEmulated({ note }: QemuProcess): boolean {
   return (note as { accelerator?: string } | undefined)?.accelerator === "tcg";
 }
 

@@ -1,6 +1,6 @@
 // The volume that a running guest's RAM is written to, and what must be known to load it again.
 import { isAppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcess, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import { isShared } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
@@ -13,7 +13,7 @@ import type { VmConfigs } from "../config/vm-configs.ts";
 
 export interface RamVolumePorts {
   readonly storages: GuestStorages;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
   readonly configs: VmConfigs;
 }
 
@@ -55,7 +55,7 @@ export async function allocateRamVolume(
 }
 
 /** "net0=1500,net1=0": what the guest was told of its networks, which must be so again when its RAM comes back. */
-async function hostMtus(process: GuestProcess, values: VmValues, signal: AbortSignal): Promise<string> {
+async function hostMtus(process: QemuProcess, values: VmValues, signal: AbortSignal): Promise<string> {
   const found: string[] = [];
   for (const key of Object.keys(values).toSorted()) {
     if (!/^net\d+$/.test(key) || readVmProperty("net", values[key] ?? "", key).model !== "virtio") continue;

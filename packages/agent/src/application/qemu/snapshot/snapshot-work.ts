@@ -1,5 +1,5 @@
 // Snapshots on this node: what snapshot-run.ts needs done to volumes and to the running guest.
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isInQemu, listDrives } from "@gpve/domain/vm/config/drive.ts";
@@ -208,7 +208,7 @@ export class SnapshotWork implements SnapshotHost {
   }
 
   /** The guest, where its QEMU has this drive open. */
-  #userOf(key: string): GuestProcess | undefined {
+  #userOf(key: string): QemuProcess | undefined {
     const { values } = this.#host.configs.get(this.vmid);
     return isInQemu(values, key) ? runningVm(this.#host, this.vmid) : undefined;
   }

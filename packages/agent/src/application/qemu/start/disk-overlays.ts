@@ -1,7 +1,7 @@
 // Disks with `snapshot=1`: what the guest writes goes with the run. QEMU writes to an empty image of the same size above
 // the volume, which lies in the guest's own folder and is removed with it.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestStart, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 import { emptyQcow2 } from "@gpve/domain/image/empty-qcow2.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
@@ -11,11 +11,11 @@ import { processId } from "../running-vm.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 
 export interface DiskOverlaysPorts {
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
   readonly storages: GuestStorages;
 }
 
-type IoFiles = NonNullable<GuestStart["ioFiles"]>;
+type IoFiles = NonNullable<QemuStart["ioFiles"]>;
 
 export async function withOverlays<Volumes extends { resolved: ReadonlyMap<string, ResolvedVolume> }>(
   host: DiskOverlaysPorts,

@@ -1,12 +1,12 @@
 // PCI devices belong to one guest at a time: to one that runs, or to one that is being started.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export class PciReservations {
-  readonly #processes: Pick<GuestProcesses, "list">;
+  readonly #processes: Pick<QemuProcesses, "list">;
   readonly #starting = new Map<string, number>();
 
-  constructor(processes: Pick<GuestProcesses, "list">) {
+  constructor(processes: Pick<QemuProcesses, "list">) {
     this.#processes = processes;
   }
 

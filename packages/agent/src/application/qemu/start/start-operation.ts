@@ -5,13 +5,13 @@ import { letGo } from "../snapshot/hold-guest.ts";
 import type { StartArgs, VmStarter } from "./vm-starter.ts";
 import { runningVm } from "../running-vm.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import type { GuestStorages } from "../../guest/guest-storages.ts";
 
 export interface StartOperationPorts {
   readonly starter: VmStarter;
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
   readonly storages: GuestStorages;
 }
 

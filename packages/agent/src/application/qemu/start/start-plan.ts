@@ -1,11 +1,7 @@
 // From a configuration to everything a start needs: QEMU's command line, the files it may open, its network devices.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
-import {
-  FREE_DESCRIPTORS,
-  type GuestFile,
-  type GuestStart,
-  type GuestTap,
-} from "@gpve/domain/guest/guest-processes.ts";
+import { FREE_DESCRIPTORS, type GuestFile } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestTap, QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 import { guestBounds } from "@gpve/domain/guest/guest-bounds.ts";
 import type {
   CommandInput,
@@ -17,6 +13,7 @@ import type {
 import { factsFor, guestArch, qemuBinaryFor } from "@gpve/domain/vm/argv/processor/guest-arch.ts";
 import { firmwareImage } from "@gpve/domain/vm/argv/machine/firmware.ts";
 import { planDescriptors, tapQueues } from "@gpve/domain/vm/argv/device/net-descriptors.ts";
+import { monitorPaths } from "@gpve/domain/vm/argv/machine/monitors.ts";
 import { qemuCommand } from "@gpve/domain/vm/argv/qemu-command.ts";
 import { isCdrom, listDrives } from "@gpve/domain/vm/config/drive.ts";
 import type { Drive, NetDevice, Smbios1 } from "@gpve/domain/vm/config/property-types.ts";
@@ -42,6 +39,7 @@ import type { Ids } from "@gpve/domain/guest/ids.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 
 export interface StartPlanPorts extends UserNetworkPorts {
+  readonly processes: QemuProcesses;
   readonly pci: PciReservations;
   readonly devices: HostDevices;
   readonly ids: Ids;
@@ -50,7 +48,7 @@ export interface StartPlanPorts extends UserNetworkPorts {
 }
 
 export interface StartPlan {
-  readonly start: GuestStart;
+  readonly start: QemuStart;
   readonly command: QemuCommand;
 }
 
@@ -85,8 +83,7 @@ export async function planStart(
       id: processId(vmid),
       label: `VM ${vmid}`,
       program: input.paths.binary,
-      args: withoutMonitors(command.argv.slice(1)),
-      monitors: true,
+      args: command.argv.slice(1),
       ...(uuid === undefined ? {} : { uuid }),
       files: [...volumes.files, ...extraFiles],
       ioFiles: [
@@ -161,9 +158,7 @@ export function commandInput(
     },
     paths: {
       binary: qemuBinaryFor(values, host.qemu.facts(), host.qemu.binary),
-      qmp: "",
-      qmpEvents: "",
-      qmpDescriptors: "",
+      ...monitorPaths(place),
       spice: `${io}/spice`,
       agent: place.socketPath("qga"),
       vnc: `${io}/vnc`,
@@ -176,20 +171,6 @@ export function commandInput(
     },
     options,
   };
-}
-
-/** Monitors come as listening descriptors from whoever starts the process; by path QEMU could replace them. */
-function withoutMonitors(args: readonly string[]): string[] {
-  const kept: string[] = [];
-  for (let at = 0; at < args.length; at++) {
-    const value = args[at + 1] ?? "";
-    const isMonitor =
-      (args[at] === "-chardev" && /^socket,id=qmp(?:-\w+)?,/.test(value)) ||
-      (args[at] === "-mon" && value.startsWith("chardev=qmp"));
-    if (isMonitor) at++;
-    else kept.push(args[at] ?? "");
-  }
-  return kept;
 }
 
 export interface ResolvedVolumes {
@@ -348,7 +329,7 @@ function readUuid(values: VmValues): string | undefined {
   return text === undefined ? undefined : (readVmProperty("smbios1", text, "smbios1") as Smbios1).uuid;
 }
 
-export function limitsOf(values: VmValues): NonNullable<GuestStart["limits"]> {
+export function limitsOf(values: VmValues): NonNullable<QemuStart["limits"]> {
   return {
     ...(values["cpuunits"] === undefined ? {} : { cpuUnits: Number(values["cpuunits"]) }),
     ...(values["cpulimit"] === undefined ? {} : { cpuLimit: Number(values["cpulimit"]) }),

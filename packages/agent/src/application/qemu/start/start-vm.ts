@@ -8,7 +8,8 @@ import type { StartFromState } from "@gpve/domain/vm/snapshot/snapshot.ts";
 import { endSuspend, suspendedState } from "@gpve/domain/vm/snapshot/suspend.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
-import type { GuestFile, GuestProcess, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess, QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 import { applyCloudinit, type CloudinitDrivePorts } from "../config/cloudinit-drive.ts";
 import { dropInconsistentBitmaps } from "../chain/track-changes.ts";
 import { startTpm, stopTpm } from "../helpers/tpm.ts";
@@ -43,6 +44,7 @@ import type { RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
 
 export interface StartVmPorts
   extends CloudinitDrivePorts, HookscriptPorts, VirtiofsPorts, StartPlanPorts, TakeDevicesPorts {
+  readonly processes: QemuProcesses;
   readonly chains: BackupChains;
   readonly ram: RamStreams;
 }
@@ -166,7 +168,7 @@ async function startQemu(
           start.id,
           hugepageNeeds(values, host.qemu.facts()),
           values["keephugepages"] === "1",
-          (folders) => host.processes.start(withDevices(start, taken, folders), { signal: work.signal }),
+          (folders) => host.processes.startQemu(withDevices(start, taken, folders), { signal: work.signal }),
         ),
       `start of ${start.label} failed: `,
     );
@@ -202,10 +204,10 @@ function droppedLimits(host: StartVmPorts, values: VmValues): string[] {
 }
 
 function withDevices(
-  start: GuestStart,
+  start: QemuStart,
   { files, pci, writeMemory }: TakenDevices,
   folders: readonly string[],
-): GuestStart {
+): QemuStart {
   const pages = folders.map((path): GuestFile => ({ path, access: "rw" }));
   return {
     ...start,
@@ -246,7 +248,7 @@ async function finishNetwork(
   host: StartVmPorts,
   vmid: number,
   values: VmValues,
-  process: GuestProcess,
+  process: QemuProcess,
   work: StartWork,
 ): Promise<void> {
   for (const { key, net } of listNets(values)) {

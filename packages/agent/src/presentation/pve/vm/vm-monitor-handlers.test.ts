@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { madeUpRequest, madeUpVmHost } from "../../../testing/made-up-vm.ts";
 import { createVmMonitorHandlers } from "./vm-monitor-handlers.ts";
 
@@ -10,7 +10,7 @@ const qmp = {
     if (args["command-line"] === "bad") return Promise.reject(new Error("no such thing"));
     return Promise.resolve("VM status: running\r\n");
   },
-} as unknown as GuestProcess["qmp"];
+} as unknown as QemuProcess["qmp"];
 const host = madeUpVmHost({
   100: { values: {}, process: { id: "100", hasExited: false, qmp } },
   101: { values: {} },

@@ -7,11 +7,11 @@ import { parseKeys } from "@gpve/domain/vm/running/send-keys.ts";
 import { requireRootFor } from "./vm-tasks.ts";
 import { requireRunning, runningVm } from "../../../application/qemu/running-vm.ts";
 import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface VmMonitorHandlersPorts {
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
 }
 
 const TIMEOUT_MS = 25_000;

@@ -123,12 +123,11 @@ describe("snapshots", () => {
   });
 
   it("hold an emulated guest still while its RAM is saved, and let it go", async () => {
-    await node.guests.start({
+    await node.guests.startQemu({
       id: "100",
       label: "VM 100",
       program: "",
       args: [],
-      monitors: true,
       files: [],
       note: { machine: "pc-i440fx-7.2", cpu: "qemu64", accelerator: "tcg" },
     });

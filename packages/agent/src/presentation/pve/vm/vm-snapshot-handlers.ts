@@ -9,11 +9,11 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { submitVmTask, vmKey, vmLock } from "./vm-tasks.ts";
 import { runningVm } from "../../../application/qemu/running-vm.ts";
 import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
-import type { GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface VmSnapshotHandlersPorts {
   readonly configs: VmConfigs;
-  readonly processes: GuestProcesses;
+  readonly processes: QemuProcesses;
 }
 
 export interface SnapshotHandlerDeps {

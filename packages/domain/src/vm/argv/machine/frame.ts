@@ -1,4 +1,5 @@
 // What surrounds the guest's hardware: name, monitors, sandbox. This is where our hosts differ most from PVE's.
+import { monitorArguments } from "./monitors.ts";
 import { decodeBase64Text } from "../text/base64-text.ts";
 import type { Build } from "../build.ts";
 import { escapeComma } from "../text/option-text.ts";
@@ -40,14 +41,7 @@ function addStockFrame(build: Build): void {
   if (uuid !== undefined) cmd.push("-uuid", uuid);
   cmd.push("-no-user-config", "-sandbox", SANDBOX);
   if (options.exitOnShutdown !== true) cmd.push("-no-shutdown");
-  for (const [id, path] of [
-    ["qmp", paths.qmp],
-    ["qmp-event", paths.qmpEvents],
-    ["qmp-fd", paths.qmpDescriptors],
-  ] as const) {
-    cmd.push("-chardev", `socket,id=${id},path=${escapeComma(path)},server=on,wait=off`);
-    cmd.push("-mon", `chardev=${id},mode=control`);
-  }
+  cmd.push(...monitorArguments(paths));
 }
 
 function addPveFrame(build: Build): void {

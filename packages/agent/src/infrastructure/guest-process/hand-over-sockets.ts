@@ -1,9 +1,9 @@
-// QEMU's three monitors: commands, events, and one for the supervisor, which passes descriptors of new network cards.
-// QEMU gets them as listening descriptors: the sockets are there before it starts, and it cannot replace them.
+// Sockets that a guest serves, as listening descriptors: they are there before it starts, and it cannot replace them.
 import { dirname } from "node:path";
 import { FREE_DESCRIPTORS } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestFolder } from "./guest-folder.ts";
 
+/** Where QEMU finds its monitors. */
 export const MONITORS = [
   { name: "qmp", fd: 10 },
   { name: "qmp-event", fd: 11 },
@@ -12,15 +12,6 @@ export const MONITORS = [
 
 /** Sockets found in the arguments come after everything that whoever starts the guest may hand over. */
 const FIRST_SOCKET_FD = FREE_DESCRIPTORS.end;
-
-function monitorArgs(folder: GuestFolder): string[] {
-  return MONITORS.flatMap(({ name }) => [
-    "-chardev",
-    `socket,id=${name},path=${folder.socket(name).replaceAll(",", ",,")},server=on,wait=off`,
-    "-mon",
-    `chardev=${name},mode=control`,
-  ]);
-}
 
 /**
  * Character devices that listen in the guest's folder (`-chardev socket,id=…,path=…,server=on`): QEMU cannot reach
@@ -44,10 +35,4 @@ export function handOverSockets(
     return parts.with(at, `fd=${fd}`).join(",");
   });
   return { args: rewritten, sockets };
-}
-
-/** With the three monitors, whether the arguments name them already or not. */
-export function withMonitors(args: readonly string[], folder: GuestFolder): string[] {
-  const hasThem = args.some((arg) => arg.startsWith("socket,id=qmp,"));
-  return hasThem ? [...args] : [...args, ...monitorArgs(folder)];
 }
