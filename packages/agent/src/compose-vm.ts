@@ -3,7 +3,7 @@ import { createHash, randomBytes } from "node:crypto";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import { cpuModelCollection } from "@gpve/domain/vm/host/custom-cpu-model.ts";
 import { parseVzdumpConf } from "@gpve/domain/backup/vzdump-defaults.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
@@ -21,12 +21,10 @@ import { restoreVmOperation } from "./application/qemu/restore/restore-vm.ts";
 import { allVmsOperations } from "./application/qemu/all-vms.ts";
 import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
 import { createAllVmsHandlers } from "./presentation/pve/guest/all-vms-handlers.ts";
-import { background, ignore } from "@gpve/kit/background.ts";
+import { background } from "@gpve/kit/background.ts";
 import type { HostDevices } from "@gpve/domain/vm/host/host-devices.ts";
 import type { HostMemory } from "@gpve/domain/vm/host/host-memory.ts";
-import { runHook } from "./application/guest/hookscript.ts";
 import { PciReservations } from "./application/qemu/start/pci-reservations.ts";
-import { removeMadeDevices } from "./application/qemu/start/take-devices.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { vmStarter } from "./application/qemu/start/start-vm.ts";
 import { NodeMappings } from "./application/devices/node-mappings.ts";
@@ -49,7 +47,6 @@ import { GuestAgents } from "./infrastructure/guest-agent/guest-agents.ts";
 import { VmBridges } from "./infrastructure/net/vm-bridges.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
 import { hasUserNamespaces } from "./infrastructure/guest-process/confinement.ts";
-import { stopOrphanedHelpers } from "./infrastructure/guest-process/orphaned-helpers.ts";
 import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import type { PathGuard } from "./infrastructure/host/path-guard.ts";
 import { openTerminal } from "./infrastructure/host/terminal-process.ts";
@@ -62,7 +59,11 @@ import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
 import { listPciDevices } from "./infrastructure/host/pci-devices.ts";
 import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
 import { findSupervisor, type SupervisorParts } from "./compose-supervisor.ts";
-import { adoptFilters, dropFilters, keepFilters } from "./compose-vm-network.ts";
+import { adoptGuests } from "./application/guest/adopt-guests.ts";
+import { watchEnds } from "./application/guest/guest-end.ts";
+import { afterProcessEnd, afterVmEnd } from "./application/qemu/power/after-end.ts";
+import { adoptFilters } from "./application/qemu/start/adopt-filters.ts";
+import { keepFilters } from "./infrastructure/net/keep-filters.ts";
 import { composeGuestWatch } from "./compose-guest-watch.ts";
 import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/guest/console-extensions.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm/vm-agent-handlers.ts";
@@ -240,24 +241,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     backupOperation(host, tools, (vmid, work) => parts.engine.withResource(`vm/${vmid}`, {}, work)),
   );
   parts.engine.register(restoreVmOperation(host, tools));
-  processes.onExit(({ id }) => {
-    if (!/^\d+$/.test(id)) return;
-    const vmid = Number(id);
-    background(log, "ending a guest's helpers", host.starter.stopHelpers(vmid));
-    const said = (line: string): void => log.info({ resource: `qemu/${id}` }, line);
-    const values = configs.find(vmid)?.values ?? {};
-    background(log, "removing what a guest was lent", removeMadeDevices(host, vmid, values));
-    background(log, "hook script", runHook(host, vmid, values, "post-stop", { log: said }));
-  });
-  processes.onExit(({ id, label, exit: { cause, reason, exitCode, signal, outOfMemory, lastWords } }) => {
-    const facts = { resource: `qemu/${id}`, cause, reason, exitCode, signal, outOfMemory };
-    if (cause === "shutdown" || cause === "stopped") log.info(facts, `${label} has ended`);
-    else log.warn({ ...facts, lastWords }, `${label} has ended`);
-    // Its end is told: the next agent must not find it again.
-    background(log, "clearing up after a guest", forgetEnded(processes, id));
-    background(log, "clearing up after network cards", network.sweep());
-    background(log, "removing filters of network cards", dropFilters(network, id));
-  });
+  watchEnds({ processes, log, type: "qemu", work: afterVmEnd(host), ofEach: afterProcessEnd(host) });
   return {
     handlers: {
       ...createVmAgentHandlers(host),
@@ -314,16 +298,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       await hostFacts.fresh().catch((err: unknown) => {
         log.error({ err: messageOf(err) }, "this host cannot be looked at");
       });
-      const { running, ended, unreachable } = await processes.adopt();
-      for (const { label, error } of unreachable)
-        log.error({ err: error.message, resource: label }, "a guest runs but cannot be reached");
-      await stopOrphanedHelpers(processes, log);
-      for (const { id, label, exit } of ended) {
-        log.warn({ resource: label, cause: exit.cause }, "a guest ended while no agent ran");
-        await processes.forget(id);
-      }
-      await adoptFilters(network, configs, running, log);
-      if (running.length > 0) log.info({ guests: running.length }, "adopted running guests");
+      await adoptFilters({ network, configs, log }, await adoptGuests({ processes, log }));
     },
     keepStatistics: async (signal) => {
       await Promise.all([watch.run(signal), keepFilters(network, { clock, log }, signal)]);
@@ -349,15 +324,6 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       processes.close();
     },
   };
-}
-
-async function forgetEnded(processes: SupervisedQemus, id: string): Promise<void> {
-  try {
-    await processes.forget(id);
-  } catch (err) {
-    if (!isAppError(err, "object.conflict")) throw err;
-    ignore(err, "it is being started again");
-  }
 }
 
 function hash(algorithm: string, text: string): string {

@@ -33,6 +33,7 @@ import { requireSnippet } from "../application/guest/snippet-volume.ts";
 import { readSnippet } from "../infrastructure/cloudinit/snippets.ts";
 import { createVmCloudinitHandlers } from "../presentation/pve/vm/vm-cloudinit-handlers.ts";
 import { createVmHandlers } from "../presentation/pve/vm/vm-handlers.ts";
+import { FakeVmNetwork } from "./fake-vm-network.ts";
 import { FakeHostMemory } from "./fake-host-memory.ts";
 import { FakeGuests, Refused } from "./fake-guests.ts";
 import { contextOf, StorageWorld, type Rights } from "./storage-world.ts";
@@ -55,6 +56,7 @@ export class VmWorld extends StorageWorld {
   hostFacts: Partial<HostFacts> = {};
   readonly mediated = new Set<string>();
   readonly memory = new FakeHostMemory();
+  readonly network = new FakeVmNetwork();
   /** Addresses of USB devices that are plugged in. */
   readonly usb = new Set<string>();
   readonly directories = new Map<string, string>();
@@ -78,19 +80,7 @@ export class VmWorld extends StorageWorld {
         plugin: (id) => this.storages.find(id).plugin,
         definition: (id) => this.storages.find(id).definition,
       },
-      network: {
-        isPortFree: async () => true,
-        filter: async () => undefined,
-        unfilter: async () => undefined,
-        wallOff: async () => undefined,
-        unwall: async () => undefined,
-        filterRemarks: () => [],
-        bridge: async (_key, net) => ({ device: net.bridge ?? "", mtu: 1500 }),
-        newTap: (vmid, key) => `tap${vmid}i${key.slice(3)}`,
-        tapOf: (vmid, key) => `tap${vmid}i${key.slice(3)}`,
-        configure: async () => [],
-        attach: async () => undefined,
-      },
+      network: this.network,
       cloudinit: new CloudinitVolumes({
         tools: plainTools(exec),
         dns: { read: async () => ({}), write: async () => undefined },

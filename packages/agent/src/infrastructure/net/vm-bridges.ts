@@ -1,4 +1,5 @@
 // Bridges and taps of VMs on this host.
+import { isUserNetworkUid } from "../guest-process/guest-uid.ts";
 import { existsSync } from "node:fs";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
@@ -131,6 +132,18 @@ export class VmBridges implements VmNetwork {
         `${key}: ${filtered ? FILTERED : "firewall=1 is not kept now: the card may send with any MAC address; it is tried again"}`,
       ];
     });
+  }
+
+  async adoptWalls(
+    running: readonly { readonly id: string; readonly uid: number | undefined }[],
+  ): Promise<void> {
+    const ids = running.filter(({ uid = 0 }) => isUserNetworkUid(uid)).map(({ id }) => id);
+    try {
+      await this.hostWall?.adopt(ids);
+    } catch (err) {
+      if (ids.length > 0) throw err;
+      ignore(err, "there is nobody to be kept out");
+    }
   }
 
   /** Cards of guests that ran before we did. */

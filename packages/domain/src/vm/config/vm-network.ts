@@ -43,6 +43,14 @@ export interface VmNetwork {
   wallOff(id: string): Promise<void>;
   /** It has ended. */
   unwall(id: string): Promise<void>;
+  /** Walls of user-mode networks among processes that ran before we did; rejects where one cannot be had again. */
+  adoptWalls(running: readonly { readonly id: string; readonly uid: number | undefined }[]): Promise<void>;
+  /** Filters of guests that ran before we did. */
+  adoptFilters(
+    guests: readonly { readonly vmid: number; readonly nets: readonly KeyedNet[] }[],
+  ): Promise<void>;
+  /** Nothing of cards that are gone stays in the kernel. */
+  sweep(): Promise<void>;
   /** How the cards of a running guest are filtered, in words. */
   filterRemarks(vmid: number, nets: readonly KeyedNet[]): string[];
 }

@@ -1,0 +1,14 @@
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import { keepGuestNetwork } from "./make-guest-network.ts";
+import type { VmBridges } from "./vm-bridges.ts";
+
+/** Filter and wall are made again where somebody took a part of them away. */
+export async function keepFilters(
+  { macFilter, hostWall }: VmBridges,
+  deps: { readonly clock: Clock; readonly log: Logger },
+  signal: AbortSignal,
+): Promise<void> {
+  const kept = hostWall === undefined ? [macFilter] : [macFilter, hostWall];
+  await Promise.all(kept.map((each) => keepGuestNetwork(each, deps, signal)));
+}
