@@ -3,7 +3,6 @@ import { randomUUID } from "node:crypto";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
@@ -47,7 +46,6 @@ export function composeBackupJobs(parts: BackupJobParts): ComposedBackupJobs {
         .collection(guestCollection)
         .list()
         .map(({ value }) => value),
-    valuesOf: ({ vmid, conf }) => parseVmConfig(conf, { vmid, digestOf: () => "" }).values,
     poolMembers: (pool) => access.directory.model().pools.get(pool)?.vms,
   });
   return {

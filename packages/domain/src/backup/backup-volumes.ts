@@ -1,13 +1,7 @@
 // Which volumes of a VM a backup takes, and why.
+import type { BackupVolume } from "../guest/guest-kind.ts";
 import { isCdrom, listDrives } from "../vm/config/drive.ts";
 import type { VmValues } from "../vm/config/vm-config.ts";
-
-export interface BackupVolume {
-  readonly key: string;
-  readonly volume: string;
-  readonly included: boolean;
-  readonly reason: string;
-}
 
 export function backupVolumes(values: VmValues): BackupVolume[] {
   return listDrives(values)

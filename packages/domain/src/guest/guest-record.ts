@@ -1,7 +1,7 @@
 // The stored form of a guest: PVE's configuration text is the canonical model; what lists show is read from it.
 import { AppError } from "@gpve/contracts/errors.ts";
-
-export type GuestType = "qemu" | "lxc";
+import type { GuestKeys, GuestSummary } from "./guest-kind.ts";
+import { guestKinds, isGuestType, type GuestType } from "./guest-kinds.ts";
 
 export interface GuestRecord {
   readonly vmid: number;
@@ -28,22 +28,7 @@ export interface Microvm {
   readonly cmdline?: string;
 }
 
-export interface GuestSummary {
-  readonly name: string;
-  readonly cpus: number;
-  readonly maxmem: number;
-  readonly maxdisk: number;
-  readonly template: boolean;
-  readonly tags?: string;
-  readonly lock?: string;
-  /** It has a serial port. */
-  readonly serial?: true;
-  /** Bytes that ballooning leaves it, and its weight among those that are shrunk. */
-  readonly balloon?: { readonly min: number; readonly shares: number };
-}
-
 const DEFAULT_MEMORY_MIB = 512;
-const DEFAULT_SHARES = 1000;
 
 export function guestRecord(input: {
   vmid: number;
@@ -68,7 +53,7 @@ export function decodeGuest(json: unknown): GuestRecord {
   const { vmid, type, node, conf, fence, madeBy, wantedPool, microvm } = json as Partial<GuestRecord>;
   if (
     typeof vmid !== "number" ||
-    (type !== "qemu" && type !== "lxc") ||
+    !isGuestType(type) ||
     typeof node !== "string" ||
     typeof conf !== "string"
   ) {
@@ -128,7 +113,7 @@ export const guestCollection = {
 };
 
 /** `key: value` lines of the current section, without the snapshot and pending ones. */
-export function currentSection(conf: string): ReadonlyMap<string, string> {
+export function currentSection(conf: string): GuestKeys {
   const keys = new Map<string, string>();
   for (const line of conf.split("\n")) {
     if (line.startsWith("[")) break;
@@ -140,52 +125,25 @@ export function currentSection(conf: string): ReadonlyMap<string, string> {
 }
 
 /** What lists show, from the keys of the current section. */
-export function summarise(vmid: number, type: GuestType, keys: ReadonlyMap<string, string>): GuestSummary {
+export function summarise(vmid: number, type: GuestType, keys: GuestKeys): GuestSummary {
+  const kind = guestKinds[type];
   const tags = keys.get("tags");
   const lock = keys.get("lock");
-  const fallback = type === "qemu" ? `VM ${vmid}` : `CT${vmid}`;
   return {
-    name: keys.get(type === "qemu" ? "name" : "hostname") ?? fallback,
-    cpus: cpuCount(type, keys),
+    name: keys.get(kind.nameKey) ?? kind.unnamed(vmid),
+    cpus: kind.cpus(keys),
     maxmem: memoryMiB(keys.get("memory")) * 1024 * 1024,
-    maxdisk: sizeOption(keys.get(bootDisk(type, keys)) ?? ""),
+    maxdisk: sizeOption(keys.get(kind.mainDisk(keys) ?? "") ?? ""),
     template: keys.get("template") === "1",
     ...(tags === undefined || tags === "" ? {} : { tags }),
     ...(lock === undefined ? {} : { lock }),
-    ...(type === "qemu" ? qemuOnly(keys) : {}),
+    ...kind.more(keys),
   };
-}
-
-function qemuOnly(keys: ReadonlyMap<string, string>): Pick<GuestSummary, "serial" | "balloon"> {
-  const balloon = Number(keys.get("balloon") ?? 0);
-  const shares = Number(keys.get("shares") ?? DEFAULT_SHARES);
-  return {
-    ...([0, 1, 2, 3].some((port) => keys.has(`serial${port}`)) ? { serial: true } : {}),
-    ...(balloon > 0 ? { balloon: { min: balloon * 1024 * 1024, shares } } : {}),
-  };
-}
-
-function cpuCount(type: GuestType, keys: ReadonlyMap<string, string>): number {
-  const all = Number(keys.get("cores") ?? 1) * (type === "qemu" ? Number(keys.get("sockets") ?? 1) : 1);
-  return Number(keys.get("vcpus") ?? all);
 }
 
 function memoryMiB(value: string | undefined): number {
   const first = /(?:^|current=)(\d+)/.exec(value ?? "")?.[1];
   return first === undefined ? DEFAULT_MEMORY_MIB : Number(first);
-}
-
-function bootDisk(type: GuestType, keys: ReadonlyMap<string, string>): string {
-  if (type === "lxc") return "rootfs";
-  const order = /order=([^,]*)/.exec(keys.get("boot") ?? "")?.[1]?.split(";") ?? [];
-  const isDisk = (key: string): boolean =>
-    /^(?:scsi|virtio|sata|ide)\d+$/.test(key) && !(keys.get(key) ?? "").includes("media=cdrom");
-  return (
-    order.find((key) => isDisk(key) && keys.has(key)) ??
-    keys.get("bootdisk") ??
-    [...keys.keys()].find(isDisk) ??
-    ""
-  );
 }
 
 const units: Readonly<Record<string, number>> = { "": 1, K: 1024, M: 1024 ** 2, G: 1024 ** 3, T: 1024 ** 4 };

@@ -1,4 +1,5 @@
 // What agents tell servers about themselves, several times a minute. Lives in memory only.
+import type { GuestType } from "../guest/guest-kinds.ts";
 
 export interface NodeUsage {
   readonly cpu: number;
@@ -95,7 +96,7 @@ export interface NodeFacts {
 /** Cheap live figures of one guest, for lists. Filled by the vm and container modules. */
 export interface GuestRuntime {
   readonly vmid: number;
-  readonly type: "qemu" | "lxc";
+  readonly type: GuestType;
   readonly status: "running" | "stopped";
   readonly uptimeSeconds: number;
   readonly cpu: number;

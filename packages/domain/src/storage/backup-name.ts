@@ -1,9 +1,10 @@
 // Names of backup archives: vzdump-qemu-100-2024_01_31-23_59_00.vma.zst, and our incrementals (.gpvi.zst).
 // The time in a name is local time of the node that wrote it; callers say how far that is from UTC.
+import type { GuestType } from "../guest/guest-kinds.ts";
 
 export interface BackupName {
   readonly fileName: string;
-  readonly type: "qemu" | "lxc" | "openvz" | "unknown";
+  readonly type: GuestType | "openvz" | "unknown";
   /** "vma.zst", "tar", "tgz", "gpvi": as lists show it. */
   readonly format: string;
   readonly container: "vma" | "tar" | "gpvi";
@@ -52,7 +53,7 @@ export function parseBackupName(fileName: string): BackupName | undefined {
   const time = { year, month, day, hour, minute, second };
   // A day that no calendar has: the name says nothing of its content that could be believed.
   if (!exists(time)) return { ...base, type: "unknown", standard: false, vmid, time: undefined };
-  return { ...base, type: standard[1] as "lxc" | "openvz" | "qemu", standard: true, vmid, time };
+  return { ...base, type: standard[1] as GuestType | "openvz", standard: true, vmid, time };
 }
 
 /** Whether a name belongs to a guest when somebody asks for that guest's backups. */
@@ -71,11 +72,7 @@ function exists({ year, month, day, hour, minute, second }: NonNullable<BackupNa
 }
 
 /** Name of a new archive, without its extension. */
-export function backupBaseName(
-  type: "qemu" | "lxc",
-  vmid: number,
-  time: NonNullable<BackupName["time"]>,
-): string {
+export function backupBaseName(type: GuestType, vmid: number, time: NonNullable<BackupName["time"]>): string {
   const two = (value: number): string => String(value).padStart(2, "0");
   const date = `${String(time.year).padStart(4, "0")}_${two(time.month)}_${two(time.day)}`;
   return `vzdump-${type}-${vmid}-${date}-${two(time.hour)}_${two(time.minute)}_${two(time.second)}`;

@@ -5,7 +5,6 @@ import type { AgentCall, AgentDirectory } from "@gpve/domain/node/agent-port.ts"
 import type { NodeBoard, NodeHealth, NodeView } from "@gpve/domain/node/runtime.ts";
 import { zoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { taskRecordId } from "@gpve/domain/task/task-record.ts";
-import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { BackupJobs } from "../application/backup-job/backup-jobs.ts";
 import { JobScheduler } from "../application/backup-job/job-scheduler.ts";
@@ -79,7 +78,6 @@ export async function openBackupJobWorld(): Promise<BackupJobWorld> {
         .collection(guestCollection)
         .list()
         .map(({ value }) => value),
-    valuesOf: ({ vmid, conf }) => parseVmConfig(conf, { vmid, digestOf: () => "" }).values,
     poolMembers: (pool) => access.directory.model().pools.get(pool)?.vms,
   });
   Object.assign(fixture.handlers, createBackupJobHandlers({ jobs, clock, zone: () => zone }));

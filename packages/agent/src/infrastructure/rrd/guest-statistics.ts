@@ -1,7 +1,7 @@
 // One archive of statistics per guest.
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { GuestSummary } from "@gpve/domain/guest/guest-record.ts";
+import type { GuestSummary } from "@gpve/domain/guest/guest-kind.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import {
   RrdFile,

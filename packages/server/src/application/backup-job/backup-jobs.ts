@@ -10,14 +10,13 @@ import {
   type BackupJob,
   type JobOptions,
 } from "@gpve/domain/backup/backup-job.ts";
-import { backupVolumes } from "@gpve/domain/backup/backup-volumes.ts";
-import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { guestKinds } from "@gpve/domain/guest/guest-kinds.ts";
+import { currentSection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { readPropertyString } from "@gpve/domain/schema/property-string.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
-import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { alreadyThere, missing, refused } from "../access/failures.ts";
@@ -29,8 +28,6 @@ export interface BackupJobsDeps {
   readonly zone: () => ZoneOffset;
   readonly newId: () => string;
   readonly guests: () => readonly GuestRecord[];
-  /** The configuration of a VM. */
-  readonly valuesOf: (guest: GuestRecord) => VmValues;
   /** Guests of a pool; undefined = no such pool. */
   readonly poolMembers: (pool: string) => readonly number[] | undefined;
 }
@@ -121,7 +118,7 @@ export class BackupJobs {
 
   #branch(guest: GuestRecord): Record<string, unknown> {
     const { vmid, type, summary } = guest;
-    const volumes = type === "qemu" ? backupVolumes(this.#deps.valuesOf(guest)) : [];
+    const volumes = guestKinds[type].backupVolumes(currentSection(guest.conf));
     const children = volumes.map(({ key, volume, included, reason }) => ({
       id: `${vmid}:${key}`,
       name: volume,

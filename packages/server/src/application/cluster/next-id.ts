@@ -1,3 +1,4 @@
+import { guestLabel } from "@gpve/domain/guest/guest-kinds.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { Collection } from "@gpve/store/records/port.ts";
@@ -16,9 +17,8 @@ export function nextFreeId(
   if (wanted !== undefined) {
     const taken = guests.get(String(wanted));
     if (taken === undefined) return wanted;
-    const kind = taken.value.type === "qemu" ? "VM" : "CT";
     throw new AppError("request.invalid", "Parameter verification failed.", {
-      errors: { vmid: `${kind} ${wanted} already exists` },
+      errors: { vmid: `${guestLabel(taken.value)} already exists` },
     });
   }
   for (let id = range.lower; id < range.upper; id++) {

@@ -1,7 +1,8 @@
 // Reads of guests: all of them from memory, whatever node a guest is on and whether or not that node answers.
 import { createHash } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { GuestRecord, GuestType } from "@gpve/domain/guest/guest-record.ts";
+import { noSuchGuest, type GuestType } from "@gpve/domain/guest/guest-kinds.ts";
+import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 import { apiConfig, apiValue } from "@gpve/domain/vm/config/api-config.ts";
@@ -49,11 +50,7 @@ export class ReadGuests {
   find(node: string, type: GuestType, vmid: number): Entry<GuestRecord> {
     const entry = this.#guests.get(String(vmid));
     if (entry === undefined || entry.value.type !== type || entry.value.node !== node) {
-      const folder = type === "qemu" ? "qemu-server" : "lxc";
-      throw new AppError(
-        "object.not_found",
-        `Configuration file 'nodes/${node}/${folder}/${vmid}.conf' does not exist`,
-      );
+      throw noSuchGuest(type, node, vmid);
     }
     return entry;
   }

@@ -1,5 +1,6 @@
 // Takes a node out of the cluster. From then on its certificate opens nothing, at any server: whoever calls is looked
 // up among the nodes, and servers hang up on a node as soon as its record is gone.
+import { guestLabel } from "@gpve/domain/guest/guest-kinds.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { Tx } from "@gpve/store/records/port.ts";
@@ -48,8 +49,6 @@ export function removeNode(tx: Tx, { node, force, ownNode }: RemoveNodeCommand):
 }
 
 function named(guests: readonly GuestRecord[]): string {
-  const names = guests
-    .slice(0, MAX_NAMED)
-    .map(({ type, vmid, summary }) => `${type === "qemu" ? "VM" : "CT"} ${vmid} (${summary.name})`);
+  const names = guests.slice(0, MAX_NAMED).map((guest) => `${guestLabel(guest)} (${guest.summary.name})`);
   return [...names, ...(guests.length > MAX_NAMED ? ["…"] : [])].join(", ");
 }

@@ -1,4 +1,5 @@
 // Pools: named sets of guests and storages that permissions can be given on. They nest up to three levels.
+import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import { splitList } from "@gpve/domain/access/ids.ts";
 import { requirePermissionModify } from "@gpve/domain/access/permission-check.ts";
 import { byText, sortedUnique } from "@gpve/domain/access/sorting.ts";
@@ -49,7 +50,7 @@ export class Pools {
   }
 
   /** Members that still exist, as resource rows. */
-  members(pool: Pool, type?: "qemu" | "lxc" | "storage"): ResourceRow[] {
+  members(pool: Pool, type?: GuestType | "storage"): ResourceRow[] {
     const { resourceRow } = this.#deps;
     const rows: ResourceRow[] = [];
     for (const vmid of type === "storage" ? [] : pool.vms) {

@@ -1,5 +1,6 @@
 // Figures of nodes, guests and storages, read from the board when someone scrapes: nothing is kept, so nothing
 // outlives the node it was about. A node that is not online shows only that; its last report is no longer true.
+import { guestTypes } from "@gpve/domain/guest/guest-kinds.ts";
 import type { GuestRuntime, NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import { metricText, type Sample } from "@gpve/kit/telemetry/exposition.ts";
 
@@ -91,7 +92,7 @@ function* present(views: readonly Online[], value: (view: Online) => number | un
 
 function* guestCounts(views: readonly Online[]): Iterable<Sample> {
   for (const { node, report } of views) {
-    for (const type of ["qemu", "lxc"] as const) {
+    for (const type of guestTypes) {
       for (const status of ["running", "stopped"] as const) {
         const count = report.guests.filter((guest) => guest.type === type && guest.status === status).length;
         yield [{ node, type, status }, count];

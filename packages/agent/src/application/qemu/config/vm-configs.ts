@@ -8,6 +8,7 @@ import {
   type GuestRecord,
   type Microvm,
 } from "@gpve/domain/guest/guest-record.ts";
+import { guestKinds, guestLabel, noSuchGuest, type GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
@@ -25,6 +26,7 @@ export const datacenterCollection: CollectionDef<Readonly<Record<string, unknown
   decode: (json) => json as Readonly<Record<string, unknown>>,
 };
 
+const TYPE: GuestType = "qemu";
 const SERVER_PATIENCE_MS = 5_000;
 const SERVER_POLL_MS = 50;
 
@@ -96,10 +98,10 @@ export class VmConfigs {
   }
 
   /** Who has the id, anywhere in the cluster. */
-  ownerOf(vmid: number): { readonly kind: "VM" | "CT"; readonly node: string } | undefined {
+  ownerOf(vmid: number): { readonly kind: string; readonly node: string } | undefined {
     const record = this.#deps.records().collection(guestCollection).get(String(vmid))?.value;
     if (record === undefined) return undefined;
-    return { kind: record.type === "qemu" ? "VM" : "CT", node: record.node };
+    return { kind: guestKinds[record.type].noun, node: record.node };
   }
 
   /** Throws when any guest of the cluster has the id. */
@@ -164,7 +166,7 @@ export class VmConfigs {
         String(vmid),
         guestRecord({
           vmid,
-          type: "qemu",
+          type: TYPE,
           node,
           conf: writeVmConfig(config),
           ...originOf(made),
@@ -214,7 +216,7 @@ export class VmConfigs {
       const { summary: _old, microvm: own, ...kept } = record ?? {};
       const microvm = made === undefined ? own : made.microvm;
       const origin = originOf(made ?? {});
-      const next = { ...kept, ...origin, vmid, type: "qemu" as const, node: this.#deps.node, conf };
+      const next = { ...kept, ...origin, vmid, type: TYPE, node: this.#deps.node, conf };
       tx.put(
         guestCollection,
         String(vmid),
@@ -226,8 +228,7 @@ export class VmConfigs {
 
   #parse(vmid: number, record: GuestRecord | undefined): VmConfig {
     if (record === undefined || !this.#isOurs(record)) {
-      const file = `nodes/${this.#deps.node}/qemu-server/${vmid}.conf`;
-      throw new AppError("object.not_found", `Configuration file '${file}' does not exist`);
+      throw noSuchGuest(TYPE, this.#deps.node, vmid);
     }
     let config = this.#parsed.get(record);
     if (config === undefined) {
@@ -238,7 +239,7 @@ export class VmConfigs {
   }
 
   #isOurs(record: GuestRecord | undefined): boolean {
-    return record?.type === "qemu" && record.node === this.#deps.node;
+    return record?.type === TYPE && record.node === this.#deps.node;
   }
 }
 
@@ -263,11 +264,10 @@ async function patiently(
   return false;
 }
 
-export function alreadyExists(vmid: number, taken: GuestRecord): AppError {
-  const kind = taken.type === "qemu" ? "VM" : "CT";
+function alreadyExists(vmid: number, taken: GuestRecord): AppError {
   return new AppError(
     "object.exists",
-    `unable to create VM ${vmid} - ${kind} ${vmid} already exists on node '${taken.node}'`,
+    `unable to create VM ${vmid} - ${guestLabel(taken)} already exists on node '${taken.node}'`,
     { pveStatus: 500 },
   );
 }

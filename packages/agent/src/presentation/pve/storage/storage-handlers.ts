@@ -1,4 +1,5 @@
 // /nodes/{node}/storage: the storages of this node.
+import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import type { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { imageFormats, isContentType } from "@gpve/domain/storage/content.ts";
@@ -148,7 +149,7 @@ function formatsOf(definition: StorageDefinition): Record<string, unknown> {
 function pruneArgs(params: {
   readonly storage: string;
   readonly vmid?: number;
-  readonly type?: "qemu" | "lxc";
+  readonly type?: GuestType;
   readonly "prune-backups"?: string;
 }): PruneArgs {
   const { storage, vmid, type, "prune-backups": keep } = params;

@@ -1,9 +1,10 @@
+import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import type { Pool } from "@gpve/domain/access/types.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Pools } from "../../../application/pool/pools.ts";
 
 export function createPoolHandlers({ pools }: { readonly pools: Pools }): PveHandlers {
-  const show = (pool: Pool, type: "qemu" | "lxc" | "storage" | undefined): Record<string, unknown> => ({
+  const show = (pool: Pool, type: GuestType | "storage" | undefined): Record<string, unknown> => ({
     comment: pool.comment,
     members: pools.members(pool, type),
   });

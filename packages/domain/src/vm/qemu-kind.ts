@@ -1,0 +1,33 @@
+// VMs in the table of kinds.
+import { backupVolumes } from "../backup/backup-volumes.ts";
+import type { GuestKeys, GuestKind } from "../guest/guest-kind.ts";
+
+const DEFAULT_SHARES = 1000;
+
+export const qemuKind: GuestKind = {
+  noun: "VM",
+  configFolder: "qemu-server",
+  nameKey: "name",
+  unnamed: (vmid) => `VM ${vmid}`,
+  cpus: (keys) =>
+    Number(keys.get("vcpus") ?? Number(keys.get("cores") ?? 1) * Number(keys.get("sockets") ?? 1)),
+  mainDisk: bootDisk,
+  more: (keys) => {
+    const balloon = Number(keys.get("balloon") ?? 0);
+    const shares = Number(keys.get("shares") ?? DEFAULT_SHARES);
+    return {
+      ...([0, 1, 2, 3].some((port) => keys.has(`serial${port}`)) ? { serial: true } : {}),
+      ...(balloon > 0 ? { balloon: { min: balloon * 1024 * 1024, shares } } : {}),
+    };
+  },
+  backupVolumes: (keys) => backupVolumes(Object.fromEntries(keys)),
+};
+
+function bootDisk(keys: GuestKeys): string | undefined {
+  const order = /order=([^,]*)/.exec(keys.get("boot") ?? "")?.[1]?.split(";") ?? [];
+  const isDisk = (key: string): boolean =>
+    /^(?:scsi|virtio|sata|ide)\d+$/.test(key) && !(keys.get(key) ?? "").includes("media=cdrom");
+  return (
+    order.find((key) => isDisk(key) && keys.has(key)) ?? keys.get("bootdisk") ?? [...keys.keys()].find(isDisk)
+  );
+}
