@@ -86,6 +86,13 @@ module.exports = {
       from: { path: own("contracts"), pathNot: "\\.test\\.ts$" },
       to: { dependencyTypes: ["core"] },
     },
+    {
+      name: "guest-knows-no-kind",
+      comment: "what any guest has is not written for one kind: kinds come in by ports",
+      severity: "error",
+      from: { path: "^packages/agent/src/application/guest/", pathNot: "\\.test\\.ts$" },
+      to: { path: "^packages/agent/src/application/qemu/" },
+    },
     ...layers("server"),
     ...layers("agent"),
   ],

@@ -15,10 +15,12 @@ import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { storedChains } from "./application/qemu/chain/backup-chains.ts";
+import { vmBackup } from "./application/qemu/backup/backup-vm.ts";
 import { backupOperation } from "./application/guest/backup/backup-operation.ts";
 import { archivedConfigText } from "./application/qemu/chain/open-backup.ts";
 import { restoreVmOperation } from "./application/qemu/restore/restore-vm.ts";
-import { allVmsOperations } from "./application/qemu/all-vms.ts";
+import { allGuestsOperations } from "./application/guest/all-guests.ts";
+import { orderedVms } from "./application/qemu/ordered-vms.ts";
 import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
 import { createAllVmsHandlers } from "./presentation/pve/guest/all-vms-handlers.ts";
 import { background } from "@gpve/kit/background.ts";
@@ -195,7 +197,8 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   };
   const host = { ...ports, starter: vmStarter(ports) };
   registerVmOperations(parts.engine, host);
-  for (const operation of allVmsOperations(host, parts.engine)) parts.engine.register(operation);
+  for (const operation of allGuestsOperations([orderedVms(host)], parts.engine))
+    parts.engine.register(operation);
   const sessions = new ConsoleSessions({ clock, engine: parts.engine });
   const shells = new NodeShells({
     node,
@@ -238,7 +241,9 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   const spool = new FileSpool({ folder: data.file("agent", "file-restore"), clock });
   await spool.clear();
   parts.engine.register(
-    backupOperation(host, tools, (vmid, work) => parts.engine.withResource(`vm/${vmid}`, {}, work)),
+    backupOperation({ ...host, backup: vmBackup(host, tools) }, tools, (vmid, work) =>
+      parts.engine.withResource(`vm/${vmid}`, {}, work),
+    ),
   );
   parts.engine.register(restoreVmOperation(host, tools));
   watchEnds({ processes, log, type: "qemu", work: afterVmEnd(host), ofEach: afterProcessEnd(host) });

@@ -10,6 +10,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OperationView } from "@gpve/kit/operation/record.ts";
 import type { MemoryTaskLogs } from "@gpve/kit/testing/memory-task-logs.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
+import { vmBackup } from "../application/qemu/backup/backup-vm.ts";
 import { backupOperation } from "../application/guest/backup/backup-operation.ts";
 import { archivedConfigText } from "../application/qemu/chain/open-backup.ts";
 import { restoreVmOperation } from "../application/qemu/restore/restore-vm.ts";
@@ -63,7 +64,9 @@ export class BackupWorld extends VmWorld {
       },
     };
     engine.register(
-      backupOperation(host, this.tools, (vmid, work) => engine.withResource(`vm/${vmid}`, {}, work)),
+      backupOperation({ ...host, backup: vmBackup(host, this.tools) }, this.tools, (vmid, work) =>
+        engine.withResource(`vm/${vmid}`, {}, work),
+      ),
     );
     engine.register(restoreVmOperation(host, this.tools));
     this.handlers = {

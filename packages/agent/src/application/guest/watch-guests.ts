@@ -4,10 +4,16 @@ import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import type { VmSampler } from "../qemu/figures/vm-sampler.ts";
+
+/** What a kind of guest tells of those that run. */
+export interface GuestSampler {
+  /** Asks each for figures that only it knows; one that does not answer keeps its last ones. */
+  askGuests(): Promise<void>;
+  sample(): readonly GuestRuntime[];
+}
 
 export interface GuestWatch {
-  readonly sampler: Pick<VmSampler, "askGuests" | "sample">;
+  readonly sampler: GuestSampler;
   /** VMs of this node, running or not. */
   readonly guests: () => readonly GuestRecord[];
   readonly keep: (rows: readonly GuestRuntime[], guests: readonly GuestRecord[]) => void;

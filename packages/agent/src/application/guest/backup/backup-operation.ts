@@ -5,8 +5,9 @@ import { parseKeepOptions, type KeepOptions } from "@gpve/domain/storage/prune.t
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { hookRunner } from "./backup-hooks.ts";
 import type { BackupArgs, BackupState } from "./backup-request.ts";
-import { backupVm, type BackupJob, type BackupVmPorts } from "../../qemu/backup/backup-vm.ts";
-import { releaseGuest } from "../../qemu/backup/held-guest.ts";
+import type { BackupRun, GuestBackup } from "./backup-run.ts";
+import type { GuestStorages } from "../guest-storages.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
 import type { BackupTarget } from "./prune-old-backups.ts";
 
 /** One at a time on a node, as with PVE. */
@@ -15,13 +16,19 @@ export const BACKUP_QUEUE = "vzdump";
 /** Less is no wait worth a line. */
 const WAITED_MS = 1_000;
 
+export interface BackupOperationPorts {
+  readonly clock: Clock;
+  readonly storages: GuestStorages;
+  readonly backup: GuestBackup;
+}
+
 type Context = StepContext<BackupArgs, BackupState>;
 
 /** One task for all guests asked for, as PVE does: one that fails does not keep the others from being saved. */
 export function backupOperation(
-  host: BackupVmPorts,
+  host: BackupOperationPorts,
   tools: BackupTools,
-  whileFree: BackupJob["whileFree"],
+  whileFree: BackupRun["whileFree"],
 ): OperationDefinition<BackupArgs, BackupState> {
   return {
     type: "vzdump",
@@ -32,7 +39,7 @@ export function backupOperation(
         run: (ctx) => runJob(host, tools, whileFree, ctx),
         undo: async (ctx) => {
           if (ctx.state.held === undefined) return;
-          await releaseGuest(host, tools, ctx.state.held, ctx);
+          await host.backup.release(ctx.state.held, ctx);
           delete ctx.state.held;
         },
       },
@@ -41,9 +48,9 @@ export function backupOperation(
 }
 
 async function runJob(
-  host: BackupVmPorts,
+  host: BackupOperationPorts,
   tools: BackupTools,
-  whileFree: BackupJob["whileFree"],
+  whileFree: BackupRun["whileFree"],
   ctx: Context,
 ): Promise<void> {
   const { args, state, signal, log, warn, progress, checkpoint } = ctx;
@@ -55,14 +62,14 @@ async function runJob(
   if (args.skipped !== undefined && args.skipped.length > 0)
     log(`INFO: skip external VMs: ${args.skipped.join(", ")}`);
   const keep = args.keep ?? storageRules(host, args) ?? { "keep-all": true };
-  const job = { host, tools, args, target, keep, hook, whileFree, state, checkpoint };
+  const run = { tools, args, target, keep, hook, whileFree, state, checkpoint };
   let failed = 0;
   try {
     await hook("job-start");
     for (const [index, vmid] of args.vmids.entries()) {
       const share = (part: number): void => progress((index + part) / args.vmids.length);
       try {
-        await backupVm(job, vmid, { signal, log, warn, progress: share });
+        await host.backup.save(run, vmid, { signal, log, warn, progress: share });
       } catch {
         // It is in the log already, with its reason.
         signal.throwIfAborted();
@@ -79,7 +86,7 @@ async function runJob(
   if (failed > 0) throw new AppError("operation.failed", "job errors", { pveStatus: 500 });
 }
 
-function checkWait(host: BackupVmPorts, args: BackupArgs, log: (line: string) => void): void {
+function checkWait(host: BackupOperationPorts, args: BackupArgs, log: (line: string) => void): void {
   const waited = host.clock.now() - (args.submittedAt ?? host.clock.now());
   if (waited < WAITED_MS) return;
   if (waited > Math.max(1, args.lockwaitMinutes) * 60_000)
@@ -89,7 +96,11 @@ function checkWait(host: BackupVmPorts, args: BackupArgs, log: (line: string) =>
   log("INFO: got global lock");
 }
 
-async function targetOf(host: BackupVmPorts, tools: BackupTools, args: BackupArgs): Promise<BackupTarget> {
+async function targetOf(
+  host: BackupOperationPorts,
+  tools: BackupTools,
+  args: BackupArgs,
+): Promise<BackupTarget> {
   if (args.tmpdir !== undefined && !(await tools.isFolder(args.tmpdir)))
     throw refused(`tmpdir '${args.tmpdir}' does not exist`);
   if (args.storage === undefined) {
@@ -114,7 +125,7 @@ async function targetOf(host: BackupVmPorts, tools: BackupTools, args: BackupArg
   return { storage, plugin, folder: plugin.path(`backup/${probe}`).slice(0, -probe.length - 1) };
 }
 
-function storageRules(host: BackupVmPorts, { storage }: BackupArgs): KeepOptions | undefined {
+function storageRules(host: BackupOperationPorts, { storage }: BackupArgs): KeepOptions | undefined {
   if (storage === undefined) return undefined;
   const text = host.storages.definition(storage).options["prune-backups"];
   return typeof text === "string" ? parseKeepOptions(text) : undefined;

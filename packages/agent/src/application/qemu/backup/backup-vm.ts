@@ -4,34 +4,31 @@ import { SUFFIX, type BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { archiveSizeText, clockText, momentText } from "@gpve/domain/backup/backup-texts.ts";
 import { expandNotes } from "@gpve/domain/backup/notes-template.ts";
 import { backupBaseName, NOTES_SUFFIX, PROTECTED_SUFFIX } from "@gpve/domain/storage/backup-name.ts";
-import type { KeepOptions } from "@gpve/domain/storage/prune.ts";
 import { setLock } from "@gpve/domain/vm/config/lock.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { archivedConfig, backupDisks, type BackupDisk } from "./backup-disks.ts";
-import type { RunHook } from "../../guest/backup/backup-hooks.ts";
-import type { BackupArgs, BackupMode, BackupState, BackupWork } from "../../guest/backup/backup-request.ts";
+import type { BackupMode, BackupState, BackupWork } from "../../guest/backup/backup-request.ts";
+import type { BackupRun, GuestBackup } from "../../guest/backup/backup-run.ts";
 import { createTarget, extensionOf } from "../chain/archive-target.ts";
 import { planStep, type ChainStepPorts } from "../chain/chain-step.ts";
 import { copyRunning, copyStopped, endReading, haltGuest } from "./copy-guest.ts";
 import { dropFleecingImages, fleecingVolumes, makeFleecingImages, type Fleeced } from "./fleecing-images.ts";
 import { isPaused, releaseGuest } from "./held-guest.ts";
-import { countBackups, pruneOldBackups, type BackupTarget } from "../../guest/backup/prune-old-backups.ts";
+import { countBackups, pruneOldBackups } from "../../guest/backup/prune-old-backups.ts";
 import { runningVm } from "../running-vm.ts";
 import type { StopVmPorts } from "../power/stop-vm.ts";
 
 export interface BackupVmPorts extends ChainStepPorts, StopVmPorts {}
 
-export interface BackupJob {
+interface VmBackupRun extends BackupRun {
   readonly host: BackupVmPorts;
-  readonly tools: BackupTools;
-  readonly args: BackupArgs;
-  readonly target: BackupTarget;
-  readonly keep: KeepOptions;
-  readonly hook: RunHook;
-  /** Runs `work` while no operation has the VM; refuses at once where one has it locked. */
-  readonly whileFree: <T>(vmid: number, work: () => Promise<T>) => Promise<T>;
-  readonly state: BackupState;
-  readonly checkpoint: () => Promise<void>;
+}
+
+export function vmBackup(host: BackupVmPorts, tools: BackupTools): GuestBackup {
+  return {
+    save: (run, vmid, work) => backupVm({ ...run, host }, vmid, work),
+    release: (held, work) => releaseGuest(host, tools, held, work),
+  };
 }
 
 interface Plan {
@@ -46,7 +43,7 @@ interface Plan {
 }
 
 /** Whatever goes wrong, no half archive is left and the VM is as before. The log stays beside the archive. */
-export async function backupVm(job: BackupJob, vmid: number, work: BackupWork): Promise<void> {
+async function backupVm(job: VmBackupRun, vmid: number, work: BackupWork): Promise<void> {
   const { host, tools, args, target, hook } = job;
   const started = host.clock.now();
   const moment = (): string => momentText(tools.civilTime(host.clock.now()));
@@ -81,7 +78,7 @@ export async function backupVm(job: BackupJob, vmid: number, work: BackupWork): 
 }
 
 /** Archives are named by the second: one second, one archive. */
-async function freeName({ host, tools, target }: BackupJob, vmid: number): Promise<string> {
+async function freeName({ host, tools, target }: VmBackupRun, vmid: number): Promise<string> {
   for (;;) {
     const base = backupBaseName("qemu", vmid, tools.civilTime(host.clock.now()));
     const names = await tools.listFiles(target.folder).catch(() => []);
@@ -91,7 +88,7 @@ async function freeName({ host, tools, target }: BackupJob, vmid: number): Promi
 }
 
 async function attempt(
-  job: BackupJob,
+  job: VmBackupRun,
   plan: Plan,
   hook: (phase: string) => Promise<void>,
   work: BackupWork,
@@ -180,7 +177,7 @@ async function attempt(
  * starting or stopping it.
  */
 async function hold(
-  job: BackupJob,
+  job: VmBackupRun,
   { vmid, path }: Plan,
 ): Promise<{ config: VmConfig; guest: NonNullable<BackupState["held"]>; running: boolean }> {
   const { host, state, checkpoint } = job;
@@ -211,7 +208,7 @@ function leftoversOf(path: string): string[] {
 
 /** A template's disks do not change: nothing of them needs a place of its own. */
 function scratchFiles(
-  { host, args }: BackupJob,
+  { host, args }: VmBackupRun,
   vmid: number,
   disks: readonly BackupDisk[],
   { values }: VmConfig,
@@ -231,7 +228,7 @@ function scratchFiles(
 }
 
 /** What the storage or the request allows a guest to have. */
-async function requireRoom(job: BackupJob, vmid: number): Promise<void> {
+async function requireRoom(job: VmBackupRun, vmid: number): Promise<void> {
   const { args, keep, target, tools } = job;
   const limit =
     keep["keep-all"] === true ? 0 : Object.values(keep).reduce<number>((a, b) => a + Number(b), 0);
@@ -252,7 +249,7 @@ async function requireRoom(job: BackupJob, vmid: number): Promise<void> {
 
 /** Notes, protection, and what has to go for the new one. */
 async function keepArchive(
-  job: BackupJob,
+  job: VmBackupRun,
   plan: Plan,
   name: string,
   log: (line: string) => void,

@@ -63,7 +63,7 @@ export async function copyRunning(
   }
   const process = requireRunning(host, vmid);
   // A guest that switches itself off meanwhile keeps its QEMU until all is read.
-  const letGo = process.holdOpen();
+  const releaseHold = process.holdOpen();
   try {
     const drives = disks.flatMap(({ key, size }) => {
       const scratch = held.fleeced.find((each) => each.key === key)?.scratch;
@@ -95,7 +95,7 @@ export async function copyRunning(
     }
     progress.end();
   } finally {
-    letGo();
+    releaseHold();
   }
 }
 

@@ -3,6 +3,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { BackupWorld } from "../../../testing/backup-world.ts";
+import { vmBackup } from "./backup-vm.ts";
 import { backupOperation } from "../../guest/backup/backup-operation.ts";
 import type { HeldGuest } from "../../guest/backup/backup-request.ts";
 
@@ -33,7 +34,11 @@ const undo = async (more: Partial<HeldGuest>, state?: { held?: HeldGuest }): Pro
     isFrozen: false,
     ...more,
   };
-  const definition = backupOperation(world.host, world.tools, (_vmid, work) => work());
+  const definition = backupOperation(
+    { ...world.host, backup: vmBackup(world.host, world.tools) },
+    world.tools,
+    (_vmid, work) => work(),
+  );
   const ctx = {
     state: state ?? { held },
     signal: new AbortController().signal,

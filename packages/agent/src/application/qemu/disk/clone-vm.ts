@@ -24,7 +24,7 @@ import { freeVolume, listVolumes } from "../config/free-volumes.ts";
 import { withFrozenFilesystems, type UseGuestAgentPorts } from "../agent/use-guest-agent.ts";
 import { withPrefix } from "../pve-words.ts";
 import { bandwidth } from "./copy-limits.ts";
-import { backupDisks, dropCopies, type BackupJob } from "./qemu-copy.ts";
+import { copyAtOneMoment, dropCopies, type DiskCopy } from "./qemu-copy.ts";
 import { runningVm } from "../running-vm.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
@@ -243,7 +243,7 @@ async function copyLive(
       if (job["total-progress"] > 0) progress(job["current-progress"] / job["total-progress"]);
     },
   };
-  await backupDisks(process, jobs, wait, (begin) => withFrozenFilesystems(host, args.vmid, ctx, begin));
+  await copyAtOneMoment(process, jobs, wait, (begin) => withFrozenFilesystems(host, args.vmid, ctx, begin));
   for (const { key, drive, volname, storage } of disks) {
     const { format: _format, ...rest } = drive;
     const { size } = await host.storages.plugin(storage).info(volname);
@@ -251,7 +251,7 @@ async function copyLive(
   }
 }
 
-function jobOf(host: CloneVmPorts, newid: number, key: string, storage: string, volname: string): BackupJob {
+function jobOf(host: CloneVmPorts, newid: number, key: string, storage: string, volname: string): DiskCopy {
   const id = `clone-${newid}-${key}`;
   return { id, key, target: { block: host.storages.plugin(storage).block(volname), node: id } };
 }

@@ -16,7 +16,7 @@ import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { withPrefix } from "../pve-words.ts";
 import { withFrozenFilesystems, type UseGuestAgentPorts } from "../agent/use-guest-agent.ts";
-import { backupDisks, dropCopies, dropCopy, type CopyTarget } from "./qemu-copy.ts";
+import { copyAtOneMoment, dropCopies, dropCopy, type CopyTarget } from "./qemu-copy.ts";
 import { runningVm } from "../running-vm.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 
@@ -113,7 +113,7 @@ async function copyLive(
   const id = jobId(target.vmid, target.key);
   const copy: CopyTarget = { block: plugin.block(volname), node: id };
   try {
-    await backupDisks(
+    await copyAtOneMoment(
       process,
       [{ id, key, target: copy }],
       {

@@ -14,7 +14,7 @@ export interface CopyTarget {
   readonly node: string;
 }
 
-export interface BackupJob {
+export interface DiskCopy {
   readonly id: string;
   /** "scsi0" */
   readonly key: string;
@@ -23,9 +23,9 @@ export interface BackupJob {
 }
 
 /** One moment of all disks, each copied to its target. `quiesced` holds the guest's file systems for that moment. */
-export async function backupDisks(
+export async function copyAtOneMoment(
   process: QemuProcess,
-  jobs: readonly BackupJob[],
+  jobs: readonly DiskCopy[],
   wait: JobWait,
   quiesced: (begin: () => Promise<unknown>) => Promise<unknown> = (begin) => begin(),
 ): Promise<void> {

@@ -156,7 +156,7 @@ export function resumeVmOperation(host: StopVmPorts): OperationDefinition<StopAr
 }
 
 /** States in which a guest does not see its power button. */
-export function isPaused(status: string): boolean {
+export function isDeafToButton(status: string): boolean {
   return status === "paused" || status === "prelaunch" || status === "suspended";
 }
 
@@ -167,7 +167,7 @@ export async function shutDown(
   args: ShutdownArgs,
   work: { readonly signal: AbortSignal; readonly log: (line: string) => void },
 ): Promise<void> {
-  const paused = isPaused(await statusOf(process, work.signal));
+  const paused = isDeafToButton(await statusOf(process, work.signal));
   if (paused && !args.forceStop) throw refused("VM is paused - cannot shutdown");
   const { values } = host.configs.get(args.vmid);
   await runHook(host, args.vmid, values, "pre-stop", work);

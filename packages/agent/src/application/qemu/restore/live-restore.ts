@@ -88,7 +88,7 @@ export async function liveRestore(
   } finally {
     await server.close();
   }
-  await letGo(host, vmid, [
+  await forbidFiles(host, vmid, [
     socket,
     ...disks.flatMap(({ overlay }) => (overlay === undefined ? [] : [overlay])),
   ]);
@@ -181,7 +181,7 @@ async function mirrorAll(
   }
 }
 
-async function letGo(host: LiveRestorePorts, vmid: number, paths: readonly string[]): Promise<void> {
+async function forbidFiles(host: LiveRestorePorts, vmid: number, paths: readonly string[]): Promise<void> {
   const process = runningVm(host, vmid);
   for (const path of paths)
     await process

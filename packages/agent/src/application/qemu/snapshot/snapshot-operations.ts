@@ -5,7 +5,7 @@ import { listDisks } from "@gpve/domain/vm/config/drive.ts";
 import { createSnapshot, deleteSnapshot, rollbackSnapshot } from "@gpve/domain/vm/snapshot/snapshot-run.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { freeVolume } from "../config/free-volumes.ts";
-import { continueGuest, SnapshotWork, type SnapshotWorkPorts } from "./snapshot-work.ts";
+import { goOnAfterCrash, SnapshotWork, type SnapshotWorkPorts } from "./snapshot-work.ts";
 import { runningVm } from "../running-vm.ts";
 import type { BackupChains } from "@gpve/domain/backup/backup-chain.ts";
 
@@ -56,7 +56,7 @@ export function createSnapshotOperation(
 /** Nothing of the snapshot is left and the guest goes on. */
 async function takeBack(host: SnapshotOperationsPorts, ctx: Context<CreateSnapshotArgs>): Promise<void> {
   const { vmid, name } = ctx.args;
-  await continueGuest(host, vmid, ctx.state.resumes ?? false, ctx.signal);
+  await goOnAfterCrash(host, vmid, ctx.state.resumes ?? false, ctx.signal);
   const snapshot = snapshotOf(host.configs.get(vmid), name);
   if (snapshot !== undefined) {
     await host.configs.change(vmid, (config) => ({

@@ -215,7 +215,7 @@ export class SnapshotWork implements SnapshotHost {
 }
 
 /** A guest that a crash of ours left standing still, or its file systems frozen, goes on as it was. */
-export async function continueGuest(
+export async function goOnAfterCrash(
   host: SnapshotWorkPorts,
   vmid: number,
   resumes: boolean,

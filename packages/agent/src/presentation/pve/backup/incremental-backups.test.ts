@@ -21,6 +21,7 @@ import type { OperationView } from "@gpve/kit/operation/record.ts";
 import type { MemoryTaskLogs } from "@gpve/kit/testing/memory-task-logs.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { openChain } from "../../../application/qemu/chain/archive-chain.ts";
+import { vmBackup } from "../../../application/qemu/backup/backup-vm.ts";
 import { backupOperation } from "../../../application/guest/backup/backup-operation.ts";
 import { pruneOldBackups } from "../../../application/guest/backup/prune-old-backups.ts";
 import { restoreVmOperation } from "../../../application/qemu/restore/restore-vm.ts";
@@ -55,7 +56,9 @@ beforeEach(async () => {
     },
   };
   engine.register(
-    backupOperation(world.host, tools, (vmid, work) => engine.withResource(`vm/${vmid}`, {}, work)),
+    backupOperation({ ...world.host, backup: vmBackup(world.host, tools) }, tools, (vmid, work) =>
+      engine.withResource(`vm/${vmid}`, {}, work),
+    ),
   );
   engine.register(restoreVmOperation(world.host, tools));
   await engine.start();

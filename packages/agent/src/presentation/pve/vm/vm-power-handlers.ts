@@ -6,7 +6,7 @@ import { hasLock } from "@gpve/domain/vm/config/lock.ts";
 import { checkSuspendable } from "@gpve/domain/vm/snapshot/suspend.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { stateStorage, type RamVolumePorts } from "../../../application/qemu/snapshot/ram-volume.ts";
-import { isPaused, statusOf } from "../../../application/qemu/power/stop-vm.ts";
+import { isDeafToButton, statusOf } from "../../../application/qemu/power/stop-vm.ts";
 import { badParameter, requireRootFor, submitVmTask, type SubmitVmTask } from "./vm-tasks.ts";
 import { requireRunning, runningVm } from "../../../application/qemu/running-vm.ts";
 
@@ -105,7 +105,7 @@ export function createPowerHandlers({ host, engine }: PowerHandlerDeps): PveHand
 async function refusePaused(host: RamVolumePorts, vmid: number): Promise<void> {
   const process = runningVm(host, vmid);
   if (process === undefined) return;
-  if (isPaused(await statusOf(process)))
+  if (isDeafToButton(await statusOf(process)))
     throw new AppError("object.conflict", "VM is paused - cannot shutdown", { pveStatus: 500 });
 }
 
