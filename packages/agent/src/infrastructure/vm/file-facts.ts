@@ -1,6 +1,6 @@
 import { existsSync, statSync } from "node:fs";
 import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
-import { isExecutable } from "./executable.ts";
+import { isExecutable } from "../host/executable.ts";
 
 export const hostFileFacts: FileFacts = {
   exists: existsSync,

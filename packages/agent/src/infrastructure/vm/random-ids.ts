@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
-import { newMac } from "../vm/new-mac.ts";
+import { newMac } from "./new-mac.ts";
 
 export function randomIds(macPrefix: () => string | undefined): Ids {
   return {
