@@ -18,8 +18,6 @@ describe("images", () => {
     "packages/agent/src/infrastructure/images/tiny/build-tiny.ts",
     // tries io_uring on a file of its own
     "packages/agent/src/infrastructure/qemu/host-facts.ts",
-    // asks a registry for what there is, and fetches it
-    "packages/agent/src/infrastructure/storage/fetch/skopeo-registry.ts",
   ];
 
   const openers =
@@ -37,8 +35,6 @@ describe("images", () => {
     expect(starting).toEqual([
       // hook scripts of an administrator
       "packages/agent/src/infrastructure/backup/host-backup-tools.ts",
-      // fetches from a registry
-      "packages/agent/src/infrastructure/storage/fetch/skopeo-registry.ts",
     ]);
   });
 });

@@ -87,7 +87,11 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
   engine.register(pruneBackupsOperation(storages));
   engine.register(copyImageOperation({ storages, files }));
   engine.register(downloadOperation({ storages, files, fetcher }));
-  const registry = new SkopeoRegistry({ exec: settings.exec, env: process.env });
+  const registry = new SkopeoRegistry({
+    tools: settings.imageTools,
+    env: process.env,
+    scratch: data.file("run", "skopeo"),
+  });
   engine.register(pullOciOperation({ storages, files, registry }));
 
   let next = (): void => undefined;

@@ -8,6 +8,7 @@ import { basename, join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { MINIMAL_ENV, type Exec } from "@gpve/kit/exec.ts";
+import { withHeldFile } from "@gpve/kit/held-file.ts";
 import type { ToolCgroups, ToolGroup } from "../cgroup/tool-cgroups.ts";
 import { programView } from "../guest-process/guest-view.ts";
 import { GUESTS_GROUP } from "../guest-process/shared-files.ts";
@@ -44,13 +45,15 @@ export function confinedTools(deps: ConfinedToolsDeps): ImageTools {
       const uid = uids.take();
       undo.push(() => uids.free(uid));
       for (const { path: lent, access } of files) undo.push(await readable.lend(lent, access));
+      const { workFolder } = options.fetching ?? {};
+      if (workFolder !== undefined) await withHeldFile(workFolder, ({ chown }) => chown(uid, uid));
       const group = cgroups.open();
       undo.push(() => group.close());
       return { uid, group };
     };
     try {
       const user = await ownUser();
-      const { limits: _limits, socket: _socket, diesWithUs: _dies, ionice, ...rest } = options;
+      const { limits: _l, socket: _s, diesWithUs: _d, fetching: _f, ionice, ...rest } = options;
       const [first, ...words] = [...politely(ionice), supervisor, "tool"];
       const place = { uid: user?.uid, root: deps.root, cgroupFiles: user?.group.files ?? [], options };
       const spec = specOf(path, args, files, place);
@@ -84,12 +87,18 @@ function specOf(
   },
 ): string {
   const { uid, root, cgroupFiles } = place;
-  const { limits, socket, diesWithUs } = place.options;
-  const view = programView(program);
+  const { limits, socket, diesWithUs, fetching } = place.options;
+  const view = programView(program, fetching?.reads);
+  const work = fetching === undefined ? [] : [{ path: fetching.workFolder, access: "rw" } as const];
   return renderSpec({
     program,
     args: [basename(program), ...args],
-    env: { ...MINIMAL_ENV, TMPDIR: "/tmp", ...(socket === undefined ? {} : { LISTEN_FDS: "1" }) },
+    env: {
+      ...MINIMAL_ENV,
+      TMPDIR: "/tmp",
+      ...(socket === undefined ? {} : { LISTEN_FDS: "1" }),
+      ...fetching?.env,
+    },
     cgroupFiles,
     limits: Object.fromEntries(
       Object.entries({ ...LIMITS, ...limits }).map(([name, value]) => [name, String(value)]),
@@ -98,11 +107,14 @@ function specOf(
       ? { userNamespace: true }
       : { identity: { uid, gid: uid, groups: [TOOL_GROUP, GUESTS_GROUP] } }),
     ownPids: true,
-    ownNetwork: true,
+    ownNetwork: fetching === undefined,
     root,
     ...(diesWithUs === true ? { parent: process.pid } : {}),
     tmpfs: [{ path: "/tmp", size: "1m" }],
-    binds: [...view.binds, ...files.map(({ path, access }) => ({ source: path, target: path, access }))],
+    binds: [
+      ...view.binds,
+      ...[...files, ...work].map(({ path, access }) => ({ source: path, target: path, access })),
+    ],
     links: view.links,
     sockets: socket === undefined ? [] : [{ path: socket, fd: LISTEN_FD }],
   });

@@ -1,10 +1,19 @@
 // Programs that work on images (qemu-img, qemu-nbd, unpackers). A guest or a stranger has written these, so a program gets
 // to see the files it is named and nothing else; see confined-tools.ts.
-import type { Exec, ExecOptions, ExecResult } from "@gpve/kit/exec.ts";
+import { MINIMAL_ENV, type Exec, type ExecOptions, type ExecResult } from "@gpve/kit/exec.ts";
 
 export interface ToolFile {
   readonly path: string;
   readonly access: "ro" | "rw";
+}
+
+/** What a program needs that fetches what strangers serve. */
+export interface Fetching {
+  /** A folder of its own, the only place where it writes. */
+  readonly workFolder: string;
+  /** Files and folders of the host that it may read besides, where they are there: certificates, addresses. */
+  readonly reads: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
 }
 
 export interface ToolOptions extends Omit<ExecOptions, "input" | "cwd" | "env"> {
@@ -12,6 +21,8 @@ export interface ToolOptions extends Omit<ExecOptions, "input" | "cwd" | "env"> 
   readonly limits?: Readonly<Record<string, number>>;
   /** Where the program listens: made by us, given to it as a descriptor. For qemu-nbd. */
   readonly socket?: string;
+  /** With the host's network. */
+  readonly fetching?: Fetching;
   /** 0 to 7 best effort, 8 only when nobody else wants the disk. */
   readonly ionice?: number | undefined;
 }
@@ -27,7 +38,7 @@ export interface ImageTools {
 
 /** Without root there is no other user and no view to be had: the program runs as we do, with its limits. */
 export function plainTools(exec: Exec): ImageTools {
-  return (program, args, _files, { limits = {}, socket, ionice, ...options } = {}) => {
+  return (program, args, _files, { limits = {}, socket, ionice, fetching, ...options } = {}) => {
     const bounds = Object.entries(limits).map(([name, value]) => `--${name}=${value}`);
     const [first = program, ...rest] = [
       ...politely(ionice),
@@ -36,7 +47,8 @@ export function plainTools(exec: Exec): ImageTools {
       ...(socket === undefined ? [] : ["--socket", socket]),
       ...args,
     ];
-    return exec(first, rest, { ...options, label: program });
+    const env = fetching === undefined ? {} : { env: { ...MINIMAL_ENV, ...fetching.env } };
+    return exec(first, rest, { ...options, ...env, label: program });
   };
 }
 

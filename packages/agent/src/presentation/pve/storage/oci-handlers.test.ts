@@ -2,23 +2,24 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ExecOptions } from "@gpve/kit/exec.ts";
 import { pullOciOperation } from "../../../application/storage/pull-oci.ts";
+import type { ImageTools } from "../../../infrastructure/image-tools/image-tools.ts";
 import { SkopeoRegistry } from "../../../infrastructure/storage/fetch/skopeo-registry.ts";
 import { StorageNode } from "../../../testing/storage-world.ts";
 import { createOciHandlers } from "./oci-handlers.ts";
 
 const PULL = "POST /nodes/{node}/storage/{storage}/oci-registry-pull";
 let node: StorageNode;
-let seen: { args: readonly string[]; env: Readonly<Record<string, string>> | undefined }[];
+let seen: { args: readonly string[]; env: Readonly<Record<string, string>> }[];
 let failure: string | undefined;
 
 /** A skopeo that writes a line into the archive it is told to make. */
-const skopeo = async (_file: string, args: readonly string[], options: ExecOptions = {}) => {
-  seen.push({ args, env: options.env });
+const skopeo: ImageTools = async (_program, args, _files, options = {}) => {
+  const { env, workFolder } = options.fetching ?? { env: {}, workFolder: "" };
+  seen.push({ args, env });
   const archive = args.at(-1)?.replace("oci-archive:", "") ?? "";
-  if (args[0] === "copy") {
-    mkdirSync(join(options.env?.["TMPDIR"] ?? "", "scratch"));
+  if (args.includes("copy")) {
+    mkdirSync(join(workFolder, "scratch"));
     writeFileSync(archive, "layers");
     options.onLine?.("Copying blob", "stdout");
   }
@@ -31,7 +32,8 @@ async function setUp(): Promise<void> {
   seen = [];
   failure = undefined;
   const registry = new SkopeoRegistry({
-    exec: skopeo,
+    tools: skopeo,
+    scratch: join(node.root, "run"),
     env: { https_proxy: "http://proxy:1", SSL_CERT_FILE: "/ca.pem", HOME: "/root" },
   });
   const { storages, files, operations } = node;
@@ -49,9 +51,9 @@ it("keeps an image as a template under its name and tag, or the name given", asy
   expect(task).toMatchObject({ state: "done", type: "ociregistrypull" });
   await node.task(PULL, { storage: "local", reference: "r.example:5000/a/b:1.0", filename: "mine.tar" });
   expect(cache()).toEqual(["mine.tar", "nginx_alpine.tar"]);
-  expect(seen[0]?.args.slice(0, 2)).toEqual(["copy", "docker://docker.io/library/nginx:alpine"]);
+  expect(seen[0]?.args.slice(2, 4)).toEqual(["copy", "docker://docker.io/library/nginx:alpine"]);
   expect(seen[0]?.env).toMatchObject({ HTTPS_PROXY: "http://proxy:1", SSL_CERT_FILE: "/ca.pem" });
-  expect(seen[0]?.env).not.toHaveProperty("HOME");
+  expect(seen[0]?.env["HOME"]).toBe(seen[0]?.env["TMPDIR"]);
   const content = (await node.call("GET /nodes/{node}/storage/{storage}/content", {
     storage: "local",
     content: "vztmpl",
