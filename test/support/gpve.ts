@@ -10,6 +10,9 @@ import { endGuestsOf } from "./left-guests.ts";
 export const root = resolve(import.meta.dirname, "../..");
 export const nodeBinary = join(root, "node_modules/.bin/node");
 export const mainFile = join(root, "packages/bin/src/main.ts");
+/** As the launcher has them: what is tested and measured is what users get. */
+export const nodeOptions: readonly string[] =
+  /^node_options=\((.*)\)$/m.exec(readFileSync(join(root, "gpve"), "utf8"))?.[1]?.split(" ") ?? [];
 
 export interface Credentials {
   readonly url: string;
@@ -51,7 +54,7 @@ export async function startGpve(options: StartOptions = {}): Promise<Gpve> {
     ...(options.network === true ? [] : ["--no-network"]),
     ...(options.args ?? []),
   ];
-  const child = startChild(nodeBinary, ["--disable-warning=ExperimentalWarning", ...args], {
+  const child = startChild(nodeBinary, [...nodeOptions, ...args], {
     env: { ...MINIMAL_ENV, ...options.env },
   });
   await untilPrinted(child, "Try next:");

@@ -53,6 +53,8 @@ writeFileSync(
     output: blob,
     disableExperimentalSEAWarning: true,
     useCodeCache: true,
+    // As the launcher, `gpve`, starts it.
+    execArgv: ["--max-semi-space-size=4"],
     assets: { [SUPERVISOR_ASSET]: supervisor },
   }),
 );

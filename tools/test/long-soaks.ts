@@ -27,4 +27,9 @@ export const longSoaks: readonly LongSoak[] = [
     file: "test/conformance/qemu-dialects.test.ts",
     env: { GPVE_DIALECT_RUNS: "50000" },
   },
+  {
+    name: "10 000 operations of four users, memory bounded",
+    file: "test/integration/busy-users.test.ts",
+    env: { GPVE_SOAK_OPERATIONS: "10000" },
+  },
 ];
