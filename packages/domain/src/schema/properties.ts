@@ -4,10 +4,7 @@ import type { PveSchema } from "@gpve/contracts/pve/schema.ts";
 export type PropertyFormat = Readonly<Record<string, PveSchema>>;
 
 export function defaultKeyOf(schema: PropertyFormat): string | undefined {
-  for (const [key, rule] of Object.entries(schema)) {
-    if (rule.default_key === true || rule.default_key === 1) return key;
-  }
-  return undefined;
+  return compile(schema).defaultKey;
 }
 
 export function own<V>(record: Readonly<Record<string, V>>, key: string): V | undefined {
@@ -18,6 +15,8 @@ interface CompiledProperties {
   readonly fixed: ReadonlyMap<string, PveSchema>;
   /** Keys written `net[n]`, by their stem. */
   readonly indexed: ReadonlyMap<string, { schema: PveSchema; low: number; high: number }>;
+  /** The key of a value without one, in a property string. */
+  readonly defaultKey: string | undefined;
 }
 
 const compiledProperties = new WeakMap<PropertyFormat, CompiledProperties>();
@@ -34,7 +33,9 @@ function compile(properties: PropertyFormat): CompiledProperties {
       indexed.set(key.replace(/\[n\]$/, ""), { schema, low, high });
     }
   }
-  const result = { fixed, indexed };
+  const [defaultKey] =
+    Object.entries(properties).find(([, rule]) => rule.default_key === true || rule.default_key === 1) ?? [];
+  const result = { fixed, indexed, defaultKey };
   compiledProperties.set(properties, result);
   return result;
 }

@@ -39,13 +39,13 @@ export function printPropertyString(
     );
   const done = new Set(skip);
   const parts: string[] = [];
-  const combined = combinedKeys(schema);
+  const together = combinedKeys(schema);
   const add = (key: string, bare: boolean) => {
     const item = value[key];
     if (done.has(key) || item === undefined) return;
     done.add(key);
     const text = printValue(schema, key, item);
-    const partner = combined.get(key);
+    const partner = together.get(key);
     const partnerValue = partner === undefined ? undefined : value[partner];
     if (partner !== undefined && partnerValue !== undefined) {
       parts.push(`${text}=${printValue(schema, partner, partnerValue)}`);
@@ -72,9 +72,14 @@ function printValue(schema: PropertyFormat, key: string, value: PropertyValue): 
   return text;
 }
 
+const combined = new WeakMap<PropertyFormat, ReadonlyMap<string, string>>();
+
 /** keyAlias -> the key it is written together with (`model` -> `macaddr`). */
-function combinedKeys(schema: PropertyFormat): Map<string, string> {
+function combinedKeys(schema: PropertyFormat): ReadonlyMap<string, string> {
+  const found = combined.get(schema);
+  if (found !== undefined) return found;
   const pairs = new Map<string, string>();
+  combined.set(schema, pairs);
   for (const rule of Object.values(schema)) {
     if (rule.keyAlias !== undefined && rule.alias !== undefined) pairs.set(rule.keyAlias, rule.alias);
   }

@@ -17,7 +17,7 @@ export function toFields(
   table: readonly PropertyField[],
   properties: PropertyRecord,
 ): TypedFields | undefined {
-  const byPve = new Map(table.map((row) => [row.pve, row.field]));
+  const byPve = fieldsByPve(table);
   const fields: Record<string, unknown> = {};
   for (const [pve, value] of Object.entries(properties)) {
     const field = byPve.get(pve);
@@ -25,6 +25,18 @@ export function toFields(
     fields[field] = value;
   }
   return fields;
+}
+
+/** Of every table once: lists of thousands of VMs are read through them. */
+const known = new WeakMap<readonly PropertyField[], ReadonlyMap<string, string>>();
+
+function fieldsByPve(table: readonly PropertyField[]): ReadonlyMap<string, string> {
+  let byPve = known.get(table);
+  if (byPve === undefined) {
+    byPve = new Map(table.map((row) => [row.pve, row.field]));
+    known.set(table, byPve);
+  }
+  return byPve;
 }
 
 export function toProperties(table: readonly PropertyField[], fields: TypedFields): PropertyRecord {
