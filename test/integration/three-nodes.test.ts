@@ -133,6 +133,7 @@ describe.each(stores)("three nodes in namespaces, store %s", (store) => {
     await cluster.server.start();
     for (const node of cluster.nodes) await becomes(node.name, "online", 15_000);
     await eventually("n3 to answer", 10_000, async () => (await ask("n3")).status === 200);
+    for (const node of cluster.nodes) expect((await statuses())[node.name]).toBe("online");
   });
 
   test.skipIf(problem !== undefined)("a stranger with a used token does not get in", async () => {
@@ -174,6 +175,7 @@ describe("two servers on one etcd", () => {
       await eventually("the second server to reach n1", 30_000, async () => (await status(second)) === 200);
       await first.start();
       await eventually("the first server to reach n1", 30_000, async () => (await status(first)) === 200);
+      expect([await status(first), await status(second)]).toEqual([200, 200]);
     },
   );
 
