@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
-import { endGuestsOf } from "./left-guests.ts";
+import { endGuestsOf, removeWallOf } from "./left-guests.ts";
 
 export const root = resolve(import.meta.dirname, "../..");
 export const nodeBinary = join(root, "node_modules/.bin/node");
@@ -73,6 +73,7 @@ export async function startGpve(options: StartOptions = {}): Promise<Gpve> {
       await child.exited;
       clearTimeout(timer);
       endGuestsOf(data);
+      await removeWallOf(data);
       rmSync(data, { recursive: true, force: true });
     },
   };

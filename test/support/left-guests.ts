@@ -1,7 +1,9 @@
 // Guests outlive whoever started them: a test that fails halfway would leave them to all tests after it.
 import { existsSync, readdirSync, readFileSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
+import { natTableName } from "@gpve/agent/infrastructure/net/nat-table.ts";
 import { readJsonFile } from "@gpve/kit/atomic-file.ts";
+import { exec } from "@gpve/kit/exec.ts";
 
 /** Ends every guest of a data directory, whether or not anything else of it still runs, and removes its cgroups. */
 export function endGuestsOf(data: string): void {
@@ -15,6 +17,13 @@ export function endGuestsOf(data: string): void {
     }
   }
   if (instanceId !== undefined) removeCgroups(`gpve-${instanceId}`);
+}
+
+/** What kept its user-mode networks from this machine: no agent was there to see them end. */
+export async function removeWallOf(data: string): Promise<void> {
+  const { instanceId } = (readJsonFile(join(data, "instance.json")) ?? {}) as { instanceId?: string };
+  if (instanceId === undefined || process.getuid?.() !== 0) return;
+  await exec("nft", ["delete", "table", "inet", natTableName(instanceId)], { okCodes: [0, 1] });
 }
 
 /** By its group; where guests have none, by the files it has. Its sockets are descriptors, which its arguments do not tell. */
