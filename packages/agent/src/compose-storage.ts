@@ -38,7 +38,7 @@ export interface StorageSettings {
   readonly node: string;
   readonly definitions: () => readonly StorageDefinition[];
   readonly guard: PathGuard;
-  readonly isContainer?: (vmid: number) => boolean;
+  readonly isContainer: (vmid: number) => boolean;
   readonly ownership?: VolumeOwnership;
   /** Through which files are fetched. */
   readonly proxy: () => string | undefined;
@@ -115,7 +115,7 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
         clock,
         statistics,
         uploads,
-        ...(settings.isContainer === undefined ? {} : { isContainer: settings.isContainer }),
+        isContainer: settings.isContainer,
       }),
     },
     uploads: new UploadSpool({

@@ -90,6 +90,8 @@ export interface VmParts {
   readonly guestsTried: () => Promise<void>;
   readonly storages: GuestStorages & { imageStorages(): readonly string[] };
   readonly engine: OperationEngine;
+  /** undefined = this node is in no cluster. */
+  readonly clusterName: () => string | undefined;
   readonly exec: Exec;
   readonly imageTools: ImageTools;
   readonly log: Logger;
@@ -247,6 +249,12 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   );
   parts.engine.register(restoreVmOperation(host, tools));
   watchEnds({ processes, log, type: "qemu", work: afterVmEnd(host), ofEach: afterProcessEnd(host) });
+  const vzdumpPorts = {
+    configs: host.configs,
+    storages: host.storages,
+    clock: host.clock,
+    clusterName: parts.clusterName,
+  };
   return {
     handlers: {
       ...createVmAgentHandlers(host),
@@ -259,7 +267,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       }),
       ...createFileRestoreHandlers({ host, tools, spool, formats: diskFormats, pack: packFiles }),
       ...createBackupHandlers({
-        host,
+        host: vzdumpPorts,
         tools,
         engine: parts.engine,
         poolMembers: (pool) => records().collection(poolCollection).get(pool)?.value.vms,
@@ -291,7 +299,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         takeFile: takeGuestFile,
         lastWords: (vmid) => processes.lastWords(String(vmid)),
       }),
-      ...createBackupExtensions({ host, engine: parts.engine }),
+      ...createBackupExtensions({ host: vzdumpPorts, engine: parts.engine }),
       ...createVmExtensions({ host, engine: parts.engine, imageStorages }),
     },
     openTunnel: consoleTunnel(consoleParts),

@@ -78,7 +78,9 @@ export interface AgentSettings {
   /** The cluster's storages; the same object for the same definition. */
   readonly storages: () => readonly StorageDefinition[];
   /** Whether a guest is a container. */
-  readonly isContainer?: (vmid: number) => boolean;
+  readonly isContainer: (vmid: number) => boolean;
+  /** undefined = this node is in no cluster. */
+  readonly clusterName: () => string | undefined;
   /** The cluster's records; throws store.unavailable while no server is in reach. */
   readonly records: () => Records;
   /** Whether a host without a bridge gets one for its guests. */
@@ -158,7 +160,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     guard,
     node: nodeName,
     definitions: settings.storages,
-    ...(settings.isContainer === undefined ? {} : { isContainer: settings.isContainer }),
+    isContainer: settings.isContainer,
     engine,
     clock,
     exec: runExec,
@@ -184,6 +186,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     guard,
     node: nodeName,
     records: settings.records,
+    clusterName: settings.clusterName,
     facts: known,
     guestsTried: () => facts.guestsTried(),
     storages: {

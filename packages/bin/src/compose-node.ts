@@ -88,6 +88,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     storages: () => server.storages.definitions(),
     isContainer: (vmid) => server.records.collection(guestCollection).get(String(vmid))?.value.type === "lxc",
     records: () => server.records,
+    clusterName: () => undefined,
     makeNetwork: settings.makeNetwork,
     ...(settings.crash === undefined ? {} : { crash: settings.crash }),
   });

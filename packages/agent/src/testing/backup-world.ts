@@ -32,6 +32,7 @@ export class BackupWorld extends VmWorld {
   readonly handlers: PveHandlers;
   /** The node's own defaults of backups. */
   settings: Record<string, unknown> = {};
+  readonly cluster = "lab";
   #second = 0;
   #last = "";
 
@@ -71,7 +72,12 @@ export class BackupWorld extends VmWorld {
     engine.register(restoreVmOperation(host, this.tools));
     this.handlers = {
       ...createBackupHandlers({
-        host,
+        host: {
+          configs: host.configs,
+          storages: host.storages,
+          clock: host.clock,
+          clusterName: () => this.cluster,
+        },
         tools: this.tools,
         engine,
         poolMembers: (pool) => records.collection(poolCollection).get(pool)?.value.vms,

@@ -74,6 +74,7 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
       storages: () => cluster.storages(),
       isContainer: (vmid) => cluster.isContainer(vmid),
       records: () => cluster.records(),
+      clusterName: () => links.map((link) => link.clusterName).find((name) => name !== undefined),
       log,
       metrics,
       ...(config.qemu.binaryPath === undefined ? {} : { qemuBinary: config.qemu.binaryPath }),

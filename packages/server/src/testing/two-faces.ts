@@ -326,6 +326,8 @@ function agentOf(world: VmWorld, accessOf: Parameters<typeof createAgent>[0]["ac
     },
   }) as OperationEngine;
   const { host } = world;
+  const { configs, storages, clock } = host;
+  const vzdumpPorts = { configs, storages, clock, clusterName: () => undefined };
   const task = {
     upid: UPID,
     node: "n1",
@@ -347,7 +349,13 @@ function agentOf(world: VmWorld, accessOf: Parameters<typeof createAgent>[0]["ac
         imageStorages: () => ["local"],
         archivedConfig: () => Promise.reject(new Error("nothing was ever saved")),
       }),
-      createBackupHandlers({ host, tools: {} as never, engine: idle, poolMembers: () => undefined }),
+      createBackupHandlers({
+        host: vzdumpPorts,
+        tools: {} as never,
+        engine: idle,
+        poolMembers: () => undefined,
+        settings: () => ({}),
+      }),
       createTaskHandlers({
         tasks: {
           get: () => task as unknown as Task,
@@ -366,7 +374,7 @@ function agentOf(world: VmWorld, accessOf: Parameters<typeof createAgent>[0]["ac
     ],
     extensions: {
       ...createVmExtensions({ host, engine: idle, imageStorages: () => ["local"] }),
-      ...createBackupExtensions({ host, engine: idle }),
+      ...createBackupExtensions({ host: vzdumpPorts, engine: idle }),
       "POST /gpve/nodes/{node}/probe": done,
       "GET /gpve/nodes/{node}/images": () => [],
       "POST /gpve/nodes/{node}/images/{image}/pull": done,

@@ -48,6 +48,7 @@ export class ServerLink {
   #channel: Channel | undefined;
   #running: Promise<void> | undefined;
   #connected = false;
+  #clusterName: string | undefined;
 
   constructor(deps: ServerLinkDeps) {
     this.#deps = deps;
@@ -65,6 +66,11 @@ export class ServerLink {
 
   connected(): boolean {
     return this.#connected;
+  }
+
+  /** As the server said when the line was last up. */
+  get clusterName(): string | undefined {
+    return this.#clusterName;
   }
 
   get endpoint(): string {
@@ -124,6 +130,7 @@ export class ServerLink {
       { signal, timeoutMs: CALL_TIMEOUT_MS },
     );
     this.#connected = true;
+    this.#clusterName = hello.clusterName === "" ? undefined : hello.clusterName;
     onHello();
     log.info({ endpoint, protocol: hello.protocol, server: hello.serverVersion }, "line to the server is up");
     const wants = { facts: true };

@@ -3,7 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { ExtensionHandler } from "../../../application/agent.ts";
 import { BACKUP_QUEUE } from "../../../application/guest/backup/backup-operation.ts";
-import { backupArgs, type VzdumpParams, type VzdumpRequestPorts } from "./vzdump-request.ts";
+import { backupArgs, type VzdumpParams, type BackupRequestPorts } from "./vzdump-request.ts";
 
 /** Checked against the route's schema before it comes here. */
 interface BackupBody {
@@ -15,7 +15,7 @@ interface BackupBody {
 }
 
 export function createBackupExtensions(deps: {
-  readonly host: VzdumpRequestPorts;
+  readonly host: BackupRequestPorts;
   readonly engine: Pick<OperationEngine, "submit">;
 }): Readonly<Record<string, ExtensionHandler>> {
   const { host, engine } = deps;

@@ -21,13 +21,13 @@ describe.skipIf(!hasBackupTools)("backups (skipped without qemu-utils and lzop)"
       vmid: "100",
       storage: "local",
       compress,
-      "notes-template": "{{guestname}} {{vmid}}\\nend",
+      "notes-template": "{{guestname}} {{vmid}} {{node}} {{cluster}}\\nend",
       protected: true,
     });
     expect(done).toMatchObject({ state: "done" });
     const [name = ""] = world.dumps();
     const folder = join(world.root, "local", "dump");
-    expect(readFileSync(join(folder, `${name}.notes`), "utf8")).toBe("web 100\nend");
+    expect(readFileSync(join(folder, `${name}.notes`), "utf8")).toBe("web 100 n1 lab\nend");
     expect(existsSync(join(folder, `${name}.protected`))).toBe(true);
     expect(readdirSync(folder).some((file) => file.endsWith(".log"))).toBe(true);
     expect(await world.restore(101, name, { unique: true })).toMatchObject({ state: "done" });

@@ -14,19 +14,19 @@ import {
   backupArgs,
   checkVzdumpRequest,
   selectGuests,
+  type BackupRequestPorts,
   type VzdumpRequestPorts,
 } from "./vzdump-request.ts";
 import { volumeOf } from "../../../application/guest/guest-storages.ts";
 
 export interface BackupHandlerDeps {
-  readonly host: VzdumpRequestPorts;
+  readonly host: BackupRequestPorts;
   readonly tools: BackupTools;
   readonly engine: OperationEngine;
   /** undefined = there is no such pool. */
   readonly poolMembers: (pool: string) => readonly number[] | undefined;
-  readonly clusterName?: () => string | undefined;
   /** What this node takes where a request says nothing. */
-  readonly settings?: () => VzdumpSettings;
+  readonly settings: () => VzdumpSettings;
 }
 
 export function createBackupHandlers(deps: BackupHandlerDeps): PveHandlers {
@@ -41,7 +41,7 @@ export function createBackupHandlers(deps: BackupHandlerDeps): PveHandlers {
   return {
     "POST /nodes/{node}/vzdump": async (request, ctx) => {
       checkVzdumpRequest(host, request, ctx);
-      const params = withSettings(deps.settings?.() ?? {}, request);
+      const params = withSettings(deps.settings(), request);
       const found = selectGuests(host, params, deps.poolMembers);
       if (params.stop === true) {
         for (const upid of underWay) await engine.cancel(upid, ctx.actor?.authid ?? "");
@@ -51,14 +51,10 @@ export function createBackupHandlers(deps: BackupHandlerDeps): PveHandlers {
       if (params.dumpdir === undefined)
         ctx.access.require(`/storage/${params.storage ?? "local"}`, ["Datastore.AllocateSpace"]);
       const vmids = allowedGuests(host, params, found.vmids, ctx);
-      const cluster = deps.clusterName?.();
       const { upid } = await engine.submit({
         type: "vzdump",
         resources: [BACKUP_QUEUE],
-        args: {
-          ...backupArgs(host, params, { vmids, skipped: found.skipped }, ctx),
-          ...(cluster === undefined ? {} : { cluster }),
-        },
+        args: { ...backupArgs(host, params, { vmids, skipped: found.skipped }, ctx) },
         actor: ctx.actor?.authid ?? "",
         subject: vmids.length === 1 ? String(vmids[0]) : "",
         ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
@@ -66,7 +62,7 @@ export function createBackupHandlers(deps: BackupHandlerDeps): PveHandlers {
       return upid;
     },
     "GET /nodes/{node}/vzdump/defaults": ({ node, storage }, ctx) => {
-      const settings = deps.settings?.() ?? {};
+      const settings = deps.settings();
       const given = storage ?? settings["storage"];
       const id = typeof given === "string" ? given : settings["dumpdir"] === undefined ? "local" : undefined;
       if (id !== undefined)

@@ -62,7 +62,11 @@ beforeEach(async () => {
   );
   engine.register(restoreVmOperation(world.host, tools));
   await engine.start();
-  const routes = createBackupExtensions({ host: world.host, engine });
+  const ports = { configs: world.host.configs, storages: world.host.storages, clock: world.host.clock };
+  const routes = createBackupExtensions({
+    host: { ...ports, clusterName: () => "lab" },
+    engine,
+  });
   extension = async (params, rights) =>
     routes["POST /gpve/nodes/{node}/vms/{vmid}/backup"]?.(params as never, contextOf(rights));
 });

@@ -23,6 +23,14 @@ export interface VzdumpRequestPorts {
   readonly clock: Clock;
 }
 
+export interface BackupRequestPorts extends VzdumpRequestPorts {
+  /** undefined = this node is in no cluster. */
+  readonly clusterName: () => string | undefined;
+}
+
+/** What PVE writes for {{cluster}} where there is none. */
+const NO_CLUSTER = "standalone node";
+
 export interface VzdumpParams {
   readonly node?: string;
   readonly vmid?: string;
@@ -148,7 +156,7 @@ export function allowedGuests(
 }
 
 export function backupArgs(
-  host: VzdumpRequestPorts,
+  host: BackupRequestPorts,
   params: VzdumpParams,
   { vmids, skipped }: Selection,
   ctx: RequestContext,
@@ -167,6 +175,7 @@ export function backupArgs(
     mode: params.mode ?? "snapshot",
     compression: COMPRESSIONS[params.compress ?? "0"] ?? "none",
     ...(notes === undefined ? {} : { notesTemplate: notes }),
+    cluster: host.clusterName() ?? NO_CLUSTER,
     isProtected: params.protected ?? false,
     ...(limit < 0 ? {} : { maxProtected: limit }),
     ...(keep === undefined ? {} : { keep: parseKeepOptions(keep) }),
