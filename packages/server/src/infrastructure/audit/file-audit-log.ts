@@ -19,6 +19,7 @@ import { fileName } from "./audit-files.ts";
 import { type ChainPoint, lineOf, sealed } from "./chain.ts";
 import { HeadWriter, readHead } from "./head-file.ts";
 import { listAudit } from "./list-audit.ts";
+import { pruningPoint, removeBefore } from "./prune-audit.ts";
 import { resumeFrom } from "./recover.ts";
 import { verifyAudit } from "./verify-audit.ts";
 
@@ -31,9 +32,14 @@ export interface FileAuditLogOptions {
   readonly log: FailureLog;
   /** A file that has grown beyond this is followed by a new one. */
   readonly maxFileBytes?: number;
+  /** The oldest file goes when there are more. */
+  readonly maxFiles?: number;
 }
 
 const MAX_BATCH = 500;
+const MAX_FILE_BYTES = 64 * 1024 * 1024;
+/** Together 2 GiB, about five million entries. */
+const MAX_FILES = 32;
 /** The head reaches the disk this late; after a power cut the entries since then are found unsealed and kept. */
 const HEAD_SYNC_MS = 1_000;
 
@@ -47,6 +53,7 @@ interface Place {
   readonly point: ChainPoint;
   readonly file: string;
   readonly offset: number;
+  readonly from?: ChainPoint;
 }
 
 export async function openFileAuditLog(options: FileAuditLogOptions): Promise<FileAuditLog> {
@@ -57,7 +64,10 @@ export async function openFileAuditLog(options: FileAuditLogOptions): Promise<Fi
   const resume = await resumeFrom(dir, anchor, stored?.head);
   const notes = [...resume.notes];
   if (stored?.whole === false) notes.push("one copy of the sealed head was damaged");
-  const log = new FileAuditLog(options, anchor, await HeadWriter.open(dir, key), resume);
+  const log = new FileAuditLog(options, anchor, await HeadWriter.open(dir, key), {
+    ...resume,
+    ...(stored?.head.from === undefined ? {} : { from: stored.head.from }),
+  });
   if (notes.length > 0) {
     options.log.error({ notes }, "the audit log was not closed cleanly or its files were changed");
     await log.append(recoveryEntry(clock, notes));
@@ -137,8 +147,10 @@ export class FileAuditLog implements AuditLog {
 
   async #write(entries: readonly AuditEntry[]): Promise<void> {
     let { point, file, offset } = this.#place;
-    const { maxFileBytes = 64 * 1024 * 1024 } = this.#options;
-    if (offset >= maxFileBytes) {
+    const from = this.#place.from === undefined ? {} : { from: this.#place.from };
+    const { maxFileBytes = MAX_FILE_BYTES } = this.#options;
+    const isNewFile = offset >= maxFileBytes;
+    if (isNewFile) {
       await this.#file?.close();
       this.#file = undefined;
       [file, offset] = [fileName(point.seq + 1), 0];
@@ -155,8 +167,13 @@ export class FileAuditLog implements AuditLog {
         done += (await handle.write(bytes, done, bytes.length - done, offset + done)).bytesWritten;
       }
       await handle.datasync();
-      const next = { point: { seq: point.seq, hash: point.hash }, file, offset: offset + bytes.length };
-      await this.#head.write({ ...next.point, anchor: this.#anchor, file, offset: next.offset });
+      const next = {
+        point: { seq: point.seq, hash: point.hash },
+        file,
+        offset: offset + bytes.length,
+        ...from,
+      };
+      await this.#writeHead(next);
       this.#place = next;
     } catch (err) {
       // Half a batch must not stay: the next one begins at the same place. Opening anew cuts it off if this fails.
@@ -165,12 +182,39 @@ export class FileAuditLog implements AuditLog {
       await handle.close().catch((again: unknown) => ignore(again, "the write error is the one to tell"));
       throw err;
     }
+    if (isNewFile) await this.#prune();
     this.#cancelSync ??= this.#options.clock.after(HEAD_SYNC_MS, () => {
       this.#cancelSync = undefined;
       this.#head
         .sync()
         .catch((err: unknown) => this.#options.log.error({ err }, "cannot sync the audit head"));
     });
+  }
+
+  #writeHead({ point, file, offset, from }: Place): Promise<void> {
+    return this.#head.write({
+      ...point,
+      anchor: this.#anchor,
+      file,
+      offset,
+      ...(from === undefined ? {} : { from }),
+    });
+  }
+
+  /** The entries of this batch are safe already: what fails here is told and tried again with the next file. */
+  async #prune(): Promise<void> {
+    const { dir, maxFiles = MAX_FILES, log } = this.#options;
+    try {
+      const from = await pruningPoint(dir, maxFiles);
+      if (from === undefined) return;
+      const next = { ...this.#place, from };
+      await this.#writeHead(next);
+      await this.#head.sync();
+      this.#place = next;
+      await removeBefore(dir, from);
+    } catch (err) {
+      log.error({ err }, "cannot remove the oldest file of the audit log");
+    }
   }
 
   async #open(file: string, offset: number): Promise<FileHandle> {

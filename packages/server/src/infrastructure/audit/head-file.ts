@@ -12,6 +12,8 @@ export interface Head extends ChainPoint {
   readonly file: string;
   /** Where the next line goes. */
   readonly offset: number;
+  /** The last entry that was removed to bound the log; absent = none ever was. */
+  readonly from?: ChainPoint;
 }
 
 export const HEAD_FILE = "head";

@@ -3,6 +3,7 @@ import { ANCHOR_FILE, readAnchor } from "./anchor.ts";
 import { auditFiles, fileName, linesFrom } from "./audit-files.ts";
 import { type ChainPoint, parseLine, readLine } from "./chain.ts";
 import { HEAD_FILE, readHead } from "./head-file.ts";
+import { filesBefore } from "./prune-audit.ts";
 
 export interface VerifyOptions {
   /** Where the log is known to end; a running log says so itself. Later lines are then left alone. */
@@ -28,7 +29,9 @@ export async function verifyAudit(
   const anchor = await readAnchor(dir);
   const sealedHead = await readHead(dir, key);
   const stored = sealedHead?.head;
-  const files = await auditFiles(dir);
+  const all = await auditFiles(dir);
+  const removed = stored?.from === undefined ? [] : filesBefore(all, stored.from);
+  const files = all.filter((name) => !removed.includes(name));
   const head = options.live ?? stored;
   if (anchor === undefined && (files.length > 0 || stored !== undefined)) {
     found("seal", ANCHOR_FILE, 0, "the anchor is gone");
@@ -42,7 +45,9 @@ export async function verifyAudit(
   if (stored !== undefined && anchor !== undefined && stored.anchor !== anchor) {
     found("seal", ANCHOR_FILE, 0, "the anchor is not the one the head was sealed with");
   }
-  let last: ChainPoint = { seq: 0, hash: anchor ?? "" };
+  // What was removed to bound the log is gone by its own word.
+  const from = stored?.from;
+  let last: ChainPoint = from ?? { seq: 0, hash: anchor ?? "" };
   let entries = 0;
   const watched = [head, options.expect].filter((point) => point !== undefined);
   reading: for (const file of files) {
