@@ -168,7 +168,9 @@ export const VmBackupRequestSchema = Type.Object(
         default: "zstd",
       }),
     ),
-    notes: Type.Optional(Type.String({ description: "With {{guestname}}, {{node}}, {{vmid}}, {{cluster}}." })),
+    notes: Type.Optional(
+      Type.String({ description: "With {{guestname}}, {{node}}, {{vmid}}, {{cluster}}." }),
+    ),
     protected: Type.Optional(Type.Boolean({ default: false })),
     incremental: Type.Optional(
       Type.Boolean({

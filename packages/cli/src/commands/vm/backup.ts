@@ -19,7 +19,10 @@ export const vmBackup: CommandSpec = {
       choices: ["snapshot", "suspend", "stop"],
     },
     { flags: "--compress <method>", about: "how to pack it (zstd)", choices: ["zstd", "gzip", "lzo", "0"] },
-    { flags: "--notes <text>", about: "notes; {{guestname}}, {{vmid}}, {{node}} and {{cluster}} are filled in" },
+    {
+      flags: "--notes <text>",
+      about: "notes; {{guestname}}, {{vmid}}, {{node}} and {{cluster}} are filled in",
+    },
     { flags: "--protected", about: "never remove it by pruning" },
     {
       flags: "--incremental",
