@@ -54,7 +54,7 @@ import type { PathGuard } from "./infrastructure/host/path-guard.ts";
 import { openTerminal } from "./infrastructure/host/terminal-process.ts";
 import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
 import { connectConsole } from "./infrastructure/vm/console-socket.ts";
-import { HostFactsKeeper } from "./infrastructure/qemu/host-facts-keeper.ts";
+import { KeptQemuFacts } from "./infrastructure/qemu/kept-qemu-facts.ts";
 import { takeGuestFile } from "./infrastructure/vm/guest-written-file.ts";
 import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
 import { UnixRamStreams } from "./infrastructure/vm/ram-streams.ts";
@@ -149,7 +149,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
     host: { pciDevices: () => listPciDevices(), usbDevices: () => listUsbDevices(), kindOf: pathKind },
     requireDirectory: (subject, path) => parts.guard.requireDirectory(subject, path),
   });
-  const hostFacts = new HostFactsKeeper({
+  const hostFacts = new KeptQemuFacts({
     node,
     files: hostFiles,
     exec: parts.exec,

@@ -36,7 +36,8 @@ const tools = {
   [`${qemu} --version`]: "QEMU emulator version 7.2.1",
   [`${qemu} -machine help`]: "Supported:\nq35 x\n",
   "timeout --signal=KILL": "",
-  "ip -j": '[{"ifname":"vmbr0","linkinfo":{"info_kind":"bridge"}}]',
+  "ip -j":
+    '[{"ifname":"vmbr1","linkinfo":{"info_kind":"bridge"}},{"ifname":"eth0"},{"ifname":"vmbr0","linkinfo":{"info_kind":"bridge"}}]',
   "getconf CLK_TCK": "250\n",
   "qemu-img --version": "qemu-img version 7\nmore",
 };
@@ -73,13 +74,13 @@ describe("node facts", () => {
     expect(facts).toMatchObject({
       accelerator: "kvm",
       qemu: { version: "7.2.1", machines: ["q35"] },
-      bridges: ["vmbr0"],
+      bridges: ["vmbr0", "vmbr1"],
       gpus: [{ uuid: "0000:01:00.0", model: "0x10de:0x20b0", driver: "vfio-pci" }],
       cpu: { userHz: 250 },
     });
     const calls = exec.calls.length;
     await keeper.refreshBridges();
-    expect(exec.calls.slice(calls)).toEqual(["ip -j -d link"]);
+    expect(exec.calls.slice(calls)).toEqual(["ip -j -d address show"]);
     const again = keeperWith(tools);
     await again.keeper.load();
     expect(again.keeper.facts().facts.accelerator).toBe("kvm");

@@ -1,5 +1,6 @@
 // Everything a node knows about itself. What files tell is there at once; what has to be tried (running guests,
 // calling tools) comes in the background and is remembered for this boot, so that a restart is quick.
+import { listBridges } from "../net/interfaces.ts";
 import { join } from "node:path";
 import { arch, hostname, release, type as sysname, version } from "node:os";
 import { messageOf } from "@gpve/contracts/errors.ts";
@@ -14,7 +15,6 @@ import type { HostFiles } from "./host-files.ts";
 import {
   isDiskName,
   isGpu,
-  parseBridges,
   parseCgroupVersion,
   parseNvidiaSmi,
   parseOsRelease,
@@ -199,8 +199,8 @@ export class FactsKeeper {
   }
 
   async #bridges(): Promise<readonly string[]> {
-    const output = await this.#deps.exec("ip", ["-j", "-d", "link"]).catch(() => undefined);
-    return output === undefined ? [] : parseBridges(output.stdout);
+    const bridges = await listBridges(this.#deps.exec).catch(() => []);
+    return bridges.map(({ name }) => name).toSorted();
   }
 
   async #gpus(): Promise<NodeFacts["gpus"]> {

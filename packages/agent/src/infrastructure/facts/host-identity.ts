@@ -1,4 +1,4 @@
-// Parsers for what a host is rather than what it does: system, devices, bridges, GPUs, control groups.
+// Parsers for what a host is rather than what it does: system, devices, GPUs, control groups.
 
 /** PRETTY_NAME of /etc/os-release. */
 export function parseOsRelease(text: string): string {
@@ -14,18 +14,6 @@ export function parseCgroupVersion(mounts: string): 1 | 2 {
 /** The efivars file: four bytes of attributes, then the value. */
 export function parseSecureBoot(content: Uint8Array | undefined): boolean {
   return content?.[4] === 1;
-}
-
-/** `ip -j -d link`: names of bridges. */
-export function parseBridges(json: string): readonly string[] {
-  const rows = JSON.parse(json === "" ? "[]" : json) as readonly {
-    ifname?: string;
-    linkinfo?: { info_kind?: string };
-  }[];
-  return rows
-    .filter((row) => row.linkinfo?.info_kind === "bridge" && row.ifname !== undefined)
-    .map((row) => row.ifname ?? "")
-    .toSorted();
 }
 
 /** Block devices that are real disks: no loops, RAM disks, mappings or optical drives. */

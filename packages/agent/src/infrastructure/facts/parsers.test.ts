@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import {
   isDiskName,
   isGpu,
-  parseBridges,
   parseCgroupVersion,
   parseNvidiaSmi,
   parseOsRelease,
@@ -134,17 +133,6 @@ describe("what a host is", () => {
     expect(parseSecureBoot(new Uint8Array([6, 0, 0, 0, 1]))).toBe(true);
     expect(parseSecureBoot(new Uint8Array([6, 0, 0, 0, 0]))).toBe(false);
     expect(parseSecureBoot(undefined)).toBe(false);
-  });
-
-  test("bridges among all links", () => {
-    const links = [
-      { ifname: "vmbr1", linkinfo: { info_kind: "bridge" } },
-      { ifname: "eth0" },
-      { ifname: "vmbr0", linkinfo: { info_kind: "bridge" } },
-      { ifname: "t", linkinfo: { info_kind: "tun" } },
-    ];
-    expect(parseBridges(JSON.stringify(links))).toEqual(["vmbr0", "vmbr1"]);
-    expect(parseBridges("")).toEqual([]);
   });
 
   test("disks and GPUs", () => {

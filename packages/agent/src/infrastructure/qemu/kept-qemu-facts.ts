@@ -11,7 +11,7 @@ import type { HostFiles } from "../facts/host-files.ts";
 import { HOST_ARCH, hostTries, readHostFacts, type ClusterFacts, type HostTries } from "./host-facts.ts";
 import { askQemu, type QemuKnowledge } from "./qemu-probe.ts";
 
-export interface HostFactsKeeperDeps {
+export interface KeptQemuFactsDeps {
   readonly node: string;
   readonly files: HostFiles;
   readonly exec: Exec;
@@ -28,8 +28,8 @@ export interface HostFactsKeeperDeps {
 const GOOD_FOR_MS = 10_000;
 const FOREIGN_ARCHS = (["x86_64", "aarch64"] as const).filter((arch) => arch !== HOST_ARCH);
 
-export class HostFactsKeeper {
-  readonly #deps: HostFactsKeeperDeps;
+export class KeptQemuFacts {
+  readonly #deps: KeptQemuFactsDeps;
   #known: HostFacts | undefined;
   #readAt = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
@@ -39,7 +39,7 @@ export class HostFactsKeeper {
   /** By path. */
   readonly #foreign = new Map<string, { readonly mtime: number; readonly qemu: QemuKnowledge | undefined }>();
 
-  constructor(deps: HostFactsKeeperDeps) {
+  constructor(deps: KeptQemuFactsDeps) {
     this.#deps = deps;
   }
 

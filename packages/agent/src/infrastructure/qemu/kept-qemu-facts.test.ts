@@ -6,7 +6,7 @@ import type { Exec } from "@gpve/kit/exec.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import type { HostFiles } from "../facts/host-files.ts";
-import { HostFactsKeeper } from "./host-facts-keeper.ts";
+import { KeptQemuFacts } from "./kept-qemu-facts.ts";
 import { NO_CLUSTER_FACTS } from "./host-facts.ts";
 
 const VERSION = '{"return": {"qemu": {"major": 7, "minor": 2, "micro": 1}, "package": ""}, "id": "version"}';
@@ -19,7 +19,7 @@ let kvm: boolean;
 let works: boolean;
 let asked: number;
 let clock: FakeClock;
-let keeper: HostFactsKeeper;
+let keeper: KeptQemuFacts;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "gpve-keeper-"));
   [mtime, kvm, works, asked] = [1, false, true, 0];
@@ -38,7 +38,7 @@ beforeEach(() => {
     mtime: async (path) => (path.endsWith("/qemu") ? mtime : foreignMtime),
     space: async () => ({ total: 0, free: 0, avail: 0 }),
   };
-  keeper = new HostFactsKeeper({
+  keeper = new KeptQemuFacts({
     node: "n1",
     files,
     exec,
