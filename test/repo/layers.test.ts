@@ -22,6 +22,7 @@ const innocent = [
   "contracts/src/c.ts",
   "domain/src/d.ts",
   "kit/src/k.ts",
+  "kit/src/declared.ts",
   "store/src/s.ts",
   "store/src/port.ts",
   "agent/src/a.ts",
@@ -100,6 +101,22 @@ const violations: readonly (readonly [string, string, string])[] = [
     'import { t } from "../infrastructure/i.ts"; export const u = t;',
     "server-presentation",
   ],
+  [
+    "agent/src/application/files.ts",
+    'import { readFileSync } from "node:fs"; export const u = readFileSync;',
+    "application-no-io",
+  ],
+  [
+    "server/src/application/library.ts",
+    'import pino from "pino"; export const u = pino;',
+    "application-no-npm",
+  ],
+  [
+    "server/src/presentation/files.ts",
+    'import { readFile } from "node:fs/promises"; export const u = readFile;',
+    "presentation-no-files",
+  ],
+  ["store/src/undeclared.ts", 'import pino from "pino"; export const u = pino;', "npm-declared"],
 ];
 
 let root: string;

@@ -12,6 +12,7 @@ import { forAMoment } from "./infrastructure/host/for-a-moment.ts";
 import { HostLog } from "./infrastructure/host/host-log.ts";
 import { HostServices } from "./infrastructure/host/host-services.ts";
 import { DebianHost } from "./infrastructure/packages/debian-host.ts";
+import { blockDevice } from "./infrastructure/disks/block-device.ts";
 import { createDiskHandlers } from "./presentation/pve/node/disk-handlers.ts";
 import { createHostStateHandlers } from "./presentation/pve/node/host-state-handlers.ts";
 
@@ -43,6 +44,7 @@ export function composeHost({ data, node, exec, kernel, guests, withServer }: Ho
   const services = forAMoment((_all: "all") => hostServices.list(), KEPT_MS, now);
   return {
     ...createDiskHandlers({
+      blockDevice,
       disks: {
         list: ({ smart, partitions }) => disks(`${smart} ${partitions}`),
         smart: (devpath, healthOnly) => inventory.smart(devpath, healthOnly),

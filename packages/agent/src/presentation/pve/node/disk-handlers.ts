@@ -1,6 +1,4 @@
 // PVE's methods about the host's disks: reads of what is really there. Making something on a disk comes later.
-import { realpathSync, statSync } from "node:fs";
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { ignore } from "@gpve/kit/background.ts";
 
@@ -24,14 +22,10 @@ export interface DiskHandlerDeps {
     directories(): readonly Row[];
   };
   /** The block device a path leads to; throws in PVE's words. */
-  readonly blockDevice?: (path: string) => string;
+  readonly blockDevice: (path: string) => string;
 }
 
-export function createDiskHandlers({
-  disks,
-  volumes,
-  blockDevice = realDevice,
-}: DiskHandlerDeps): PveHandlers {
+export function createDiskHandlers({ disks, volumes, blockDevice }: DiskHandlerDeps): PveHandlers {
   return {
     "GET /nodes/{node}/disks/list": async ({ type, skipsmart, "include-partitions": partitions }) => {
       const found = await disks.list({ smart: skipsmart !== true, partitions: partitions === true });
@@ -65,19 +59,4 @@ async function smartOrNothing(
     ignore(err, "shown as UNKNOWN");
     return {};
   }
-}
-
-function realDevice(path: string): string {
-  const refuse = (text: string): never => {
-    throw new AppError("request.invalid", text, { pveStatus: 500 });
-  };
-  let real = "";
-  try {
-    real = realpathSync(path);
-  } catch (err) {
-    ignore(err, "said below");
-  }
-  if (real !== "" && !real.startsWith("/dev/")) return refuse(`got unusual device path '${real}'`);
-  if (real === "" || !statSync(real).isBlockDevice()) return refuse("not a valid block device");
-  return real;
 }
