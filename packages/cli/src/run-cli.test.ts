@@ -250,7 +250,7 @@ describe("completion", () => {
   const complete = (...words: string[]): readonly string[] => completeWords(allCommands, words);
 
   test("offers commands, verbs, options and their values", () => {
-    expect(complete("ta")).toEqual(["task"]);
+    expect(complete("ta")).toEqual(["talos", "task"]);
     expect(complete("task", "")).toEqual(["cancel", "follow", "list", "show"]);
     expect(complete("--data", "/x", "task", "s")).toEqual(["show"]);
     expect(complete("task", "list", "--ru")).toEqual(["--running"]);

@@ -40,7 +40,7 @@ export const talosInit: CommandSpec = {
   ],
   examples: [
     "talos init",
-    "talos init prod.yaml --preset production --name prod --network 10.0.0.0/24 --nodes pve1,pve2,pve3 --yes",
+    "talos init prod.yaml --preset production --name prod --network 10.0.0.0/24 --nodes a,b,c --yes",
   ],
   doing: (input) => `write ${input.optionalArg("file") ?? DEFAULT_FILE}`,
   run: (cli, input) => explaining(cli, () => init(cli, input)),
