@@ -151,6 +151,7 @@ try {
     check("lint", "oxlint", ["--type-aware", "--deny-warnings", "."]);
     check("types", "npm", ["run", "-s", "check:types"]);
     check("layers", "npm", ["run", "-s", "check:layers"]);
+    check("unused code", "npm", ["run", "-s", "check:unused"]);
     check("generated files", "npm", ["run", "-s", "check:gen"]);
   }
   if (wanted("unit")) vitest("unit tests with coverage", ["--coverage"]);

@@ -6,7 +6,7 @@
 import { absentRoutes } from "./absent-routes.ts";
 import type { RouteDecl } from "./route-decl.ts";
 
-export type { AuditRule, RouteDecl } from "./route-decl.ts";
+export type { RouteDecl } from "./route-decl.ts";
 
 const read: RouteDecl = { audit: "none" };
 const readOnNode: RouteDecl = { audit: "none", runs: "node" };

@@ -163,11 +163,6 @@ export function readCertificate(pem: string): CertificateFacts {
   };
 }
 
-/** All certificates of a PEM text, in its order. */
-export function splitChain(pem: string): readonly string[] {
-  return pem.match(/-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g) ?? [];
-}
-
 /** True when a client that dials `name` (host name or address) would accept the certificate. */
 export function covers(certPem: string, name: string): boolean {
   const certificate = new NodeCertificate(certPem);

@@ -22,8 +22,6 @@ export interface ConfigContract {
 
 export type ContractName = "v1.11" | "v1.12" | "v1.13" | "v1.14";
 
-export const DEFAULT_CONTRACT: ContractName = "v1.13";
-
 const v111: ConfigContract = {
   name: "v1.11",
   clusterIdEncoding: "base64url",

@@ -1,9 +1,8 @@
 // What was decided about a cluster and must not change by itself: who has which VMID and address, and whether anything
 // was ever applied. It lies in .deployer/<cluster>/lock.json beside cluster.yaml.
-import { mkdirSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { readTextFile } from "@gpve/kit/atomic-file.ts";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { type Static, Type } from "typebox";
 
@@ -49,12 +48,6 @@ export function readLock(folder: string, cluster: string): ClusterLock {
     );
   }
   return lock;
-}
-
-export function writeLock(folder: string, lock: ClusterLock): void {
-  const path = lockPath(folder, lock.cluster);
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  writeFileAtomic(path, `${JSON.stringify(lock, null, 2)}\n`);
 }
 
 function parsed(text: string): ClusterLock | undefined {

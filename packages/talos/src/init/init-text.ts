@@ -24,7 +24,6 @@ export interface InitAnswers {
   readonly recipients: readonly string[];
 }
 
-export const DEFAULT_TALOS = "v1.13.9";
 /** The VIP lies just below the control planes. */
 const VIP_OFFSET = 9;
 
