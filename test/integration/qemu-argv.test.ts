@@ -221,7 +221,9 @@ describe.skipIf(!present)("the installed QEMU accepts", () => {
   test("a microvm when it is asked for", async () => {
     const config = { ...BASE, virtio0: "store:a.raw", net0: `virtio=${NIC}`, serial0: "socket" };
     const { input } = prepare(config, { microvm: true });
-    await quit(await start(input));
+    const qmp = await start(input);
+    expect(await qmp.execute("query-status")).toMatchObject({ status: "prelaunch" });
+    await quit(qmp);
   });
 
   test("a guest that waits for a migration", async () => {
@@ -259,7 +261,7 @@ describe.skipIf(!present)("the firmware boots from", () => {
     const qmp = await start(input);
     const alive = printed(input.paths.serial(0), "!");
     await qmp.execute("cont");
-    await alive;
+    expect(await alive).toContain("!");
     await quit(qmp);
   });
 });
@@ -323,15 +325,17 @@ describe.skipIf(!present)("a running guest takes", () => {
   });
 });
 
-/** Resolves once the guest has printed the mark. */
-function printed(path: string, mark: string): Promise<void> {
+/** What the guest has printed, up to the mark. */
+function printed(path: string, mark: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(path);
     socket.on("error", reject);
+    let text = "";
     socket.on("data", (chunk) => {
-      if (!chunk.toString("latin1").includes(mark)) return;
+      text += chunk.toString("latin1");
+      if (!text.includes(mark)) return;
       socket.destroy();
-      resolve();
+      resolve(text);
     });
   });
 }

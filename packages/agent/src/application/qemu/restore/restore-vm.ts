@@ -1,7 +1,7 @@
 // Restoring an archive as a VM: its id is taken, disks are made and filled, then the configuration names them. A VM
 // that is replaced stays as it was until the archive has been read to its end.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
+import type { ArchiveReader, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { readArchivedMicrovm } from "@gpve/domain/backup/archived-microvm.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -126,10 +126,24 @@ export function requireFree(host: RestoreVmPorts, vmid: number): void {
 }
 
 async function restore(host: RestoreVmPorts, tools: BackupTools, ctx: Context): Promise<void> {
-  const { args, state, log, warn } = ctx;
+  const { args, state, log } = ctx;
   if (isThere(host, args.vmid, state)) return;
   log(`restore vma archive: ${args.archive}`);
   const reader = await openBackup(host, tools, args.archive, ctx.signal);
+  try {
+    await restoreFrom(reader, host, tools, ctx);
+  } finally {
+    await reader.close();
+  }
+}
+
+async function restoreFrom(
+  reader: ArchiveReader,
+  host: RestoreVmPorts,
+  tools: BackupTools,
+  ctx: Context,
+): Promise<void> {
+  const { args, state, log, warn } = ctx;
   const conf = configOf(reader.header.configs);
   for (const [name, content] of reader.header.configs) log(`CFG: size: ${content.length} name: ${name}`);
   for (const { id, size, name } of reader.header.devices)

@@ -27,8 +27,13 @@ export class GpviReader implements IncrementalReader {
 
   static async open(source: AsyncIterable<Uint8Array>): Promise<GpviReader> {
     const input = new ByteReader(source, broken);
-    const { length, checksum } = decodeHead(await input.take(HEAD_BYTES));
-    return new GpviReader(decodeDescription(await input.take(length), checksum), input);
+    try {
+      const { length, checksum } = decodeHead(await input.take(HEAD_BYTES));
+      return new GpviReader(decodeDescription(await input.take(length), checksum), input);
+    } catch (err) {
+      await input.close();
+      throw err;
+    }
   }
 
   async *extents(): AsyncGenerator<IncrementalExtent> {

@@ -43,9 +43,14 @@ export class VmaReader {
 
   static async open(source: AsyncIterable<Uint8Array>): Promise<VmaReader> {
     const input = new ByteReader(source, broken);
-    const start = await input.take(HEADER_FIXED_BYTES);
-    const rest = await input.take(headerSize(start) - HEADER_FIXED_BYTES);
-    return new VmaReader(decodeHeader(Buffer.concat([start, rest])), input);
+    try {
+      const start = await input.take(HEADER_FIXED_BYTES);
+      const rest = await input.take(headerSize(start) - HEADER_FIXED_BYTES);
+      return new VmaReader(decodeHeader(Buffer.concat([start, rest])), input);
+    } catch (err) {
+      await input.close();
+      throw err;
+    }
   }
 
   /** Throws on anything that is not as it was written: cut off, changed, a cluster twice or missing. */

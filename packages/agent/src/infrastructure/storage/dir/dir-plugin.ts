@@ -368,6 +368,8 @@ export class DirPlugin implements StoragePlugin {
     const { base } = this.parse(volname);
     const { format } = this.block(volname);
     const path = await this.file(volname);
+    // What cannot be read is refused by its volume's name.
+    await this.info(volname);
     const backing = await imagesBelow(this.directory("images"), { path, format }, base);
     return { path, format, ...(backing.length === 0 ? {} : { backing }) };
   }
