@@ -149,6 +149,32 @@ test("lists every resource to root and keeps the bytes until something changes",
   expect(list.json("vm", viewer).toString()).toContain("qemu/102");
 });
 
+test("says of hundreds of guests what a report, a change and a deletion made of them", async () => {
+  const vmids = Array.from({ length: 600 }, (_, at) => 1000 + at);
+  for (const vmid of vmids) await addGuest(vmid);
+  const list = lister();
+  const all = { actor: root, access: see(() => true) };
+  const some = { actor: { userid: "u@pve", authid: "u@pve" }, access: see((path) => path !== "/vms/1300") };
+  const shown = (viewer = all) =>
+    (JSON.parse(list.json("vm", viewer).toString()) as Record<string, unknown>[]).map(
+      (row) => `${String(row["vmid"])} ${String(row["name"])} ${String(row["status"])}`,
+    );
+  const plain = vmids.map((vmid) => `${vmid} web stopped`);
+  expect(shown()).toEqual(plain);
+  expect(shown(some)).toEqual(plain.filter((row) => !row.startsWith("1300")));
+  const [view, ...others] = views;
+  if (view?.report === undefined) throw new Error("n1 has reported");
+  const running = view.report.guests.map((guest) => ({ ...guest, vmid: 1300 }));
+  views = [{ ...view, report: { ...view.report, guests: running } }, ...others];
+  generation++;
+  expect(shown()).toEqual(plain.with(300, "1300 web running"));
+  await addGuest(1599, "n1", "name: last\n");
+  expect(shown()).toEqual(plain.with(300, "1300 web running").with(599, "1599 last stopped"));
+  await records.transact((tx) => tx.delete(guestCollection, "1000"));
+  expect(shown()).toEqual(plain.with(300, "1300 web running").with(599, "1599 last stopped").slice(1));
+  views = [view, ...others];
+});
+
 test("shows others only what they may audit", async () => {
   await addGuest(100);
   await addGuest(101);

@@ -60,7 +60,15 @@ type Runtimes = ReadonlyMap<
   { readonly online: boolean; readonly guests: ReadonlyMap<number, GuestRuntime> }
 >;
 
+/** Rows side by side, as they are sent. */
+interface Block {
+  readonly rows: readonly ReadyRow[];
+  readonly bytes: Buffer;
+}
+
 const VM_PRIVILEGES = ["VM.Audit"];
+/** A report changes the rows of one node: what it leaves alone is not written again. */
+const BLOCK_ROWS = 256;
 const KEPT_BYTES = 64 * 1024 * 1024;
 const KEPT_ENTRIES = 1_000_000;
 
@@ -68,6 +76,9 @@ const KEPT_ENTRIES = 1_000_000;
 export class ListResources {
   readonly #deps: ListResourcesDeps;
   readonly #ready = new Map<string, ReadyRow>();
+  /** Of the list of all guests, by its place in it. */
+  readonly #blocks: Block[] = [];
+  readonly #guestsOf = new WeakMap<object, ReadonlyMap<number, GuestRuntime>>();
   readonly #lists = new Kept<Buffer>({ limit: KEPT_BYTES, weigh: (json) => json.length });
   readonly #visible = new Kept<readonly Entry<GuestRecord>[]>({
     limit: KEPT_ENTRIES,
@@ -87,7 +98,7 @@ export class ListResources {
     const pools = this.#deps.pools();
     const facts = [board.generation(), guests.list(), pools.version, storages()];
     return this.#lists.get(facts, `${viewer.actor?.authid ?? ""} ${type ?? ""}`, () =>
-      Buffer.from(`[${this.#parts(type, viewer, pools).join(",")}]`),
+      jsonList(this.#parts(type, viewer, pools)),
     );
   }
 
@@ -101,9 +112,10 @@ export class ListResources {
     return this.#storageRows().filter((row) => row["storage"] === storage);
   }
 
-  #parts(type: ResourceType | undefined, viewer: Viewer, pools: PoolMembership): string[] {
+  /** Each is one row, or several with commas between them. */
+  #parts(type: ResourceType | undefined, viewer: Viewer, pools: PoolMembership): (string | Buffer)[] {
     const { access } = viewer;
-    const parts: string[] = [];
+    const parts: (string | Buffer)[] = [];
     if (type === undefined) {
       const usage = this.#poolUsage(pools);
       for (const pool of pools.ids()) {
@@ -113,9 +125,9 @@ export class ListResources {
     }
     if (type === undefined || type === "vm") {
       const runtimes = this.#runtimes();
-      for (const entry of this.#visibleGuests(viewer, pools)) {
-        parts.push(this.#guestRow(entry, runtimes, pools).json);
-      }
+      const rows = this.#visibleGuests(viewer, pools).map((entry) => this.#guestRow(entry, runtimes, pools));
+      if (rows.length === this.#deps.guests.list().length) parts.push(...this.#inBlocks(rows));
+      else for (const { json } of rows) parts.push(json);
     }
     if (type === undefined || type === "node") {
       for (const view of this.#deps.board.list()) {
@@ -159,6 +171,19 @@ export class ListResources {
     );
   }
 
+  #inBlocks(rows: readonly ReadyRow[]): Buffer[] {
+    const count = Math.ceil(rows.length / BLOCK_ROWS);
+    this.#blocks.length = Math.min(this.#blocks.length, count);
+    for (let at = 0; at < count; at++) {
+      const wanted = rows.slice(at * BLOCK_ROWS, (at + 1) * BLOCK_ROWS);
+      const kept = this.#blocks[at];
+      if (kept?.rows.length === wanted.length && wanted.every((row, index) => row === kept.rows[index]))
+        continue;
+      this.#blocks[at] = { rows: wanted, bytes: Buffer.from(wanted.map(({ json }) => json).join(",")) };
+    }
+    return this.#blocks.map(({ bytes }) => bytes);
+  }
+
   #storageRows(): Row[] {
     return this.#deps.board.list().flatMap((view) =>
       this.#deps
@@ -181,10 +206,18 @@ export class ListResources {
         view.node,
         {
           online: view.health === "online",
-          guests: new Map((view.report?.guests ?? []).map((guest) => [guest.vmid, guest])),
+          guests: this.#guestsIn(view.report?.guests ?? []),
         },
       ]),
     );
+  }
+
+  #guestsIn(reported: readonly GuestRuntime[]): ReadonlyMap<number, GuestRuntime> {
+    const known = this.#guestsOf.get(reported);
+    if (known !== undefined) return known;
+    const guests = new Map(reported.map((guest) => [guest.vmid, guest]));
+    this.#guestsOf.set(reported, guests);
+    return guests;
   }
 
   #guestRow(entry: Entry<GuestRecord>, runtimes: Runtimes, pools: PoolMembership): ReadyRow {
@@ -207,4 +240,18 @@ export class ListResources {
     this.#ready.set(entry.id, ready);
     return ready;
   }
+}
+
+function jsonList(parts: readonly (string | Buffer)[]): Buffer {
+  const pieces: Buffer[] = [];
+  let text = "[";
+  for (const [at, part] of parts.entries()) {
+    if (at > 0) text += ",";
+    if (typeof part === "string") text += part;
+    else {
+      pieces.push(Buffer.from(text), part);
+      text = "";
+    }
+  }
+  return Buffer.concat([...pieces, Buffer.from(`${text}]`)]);
 }
