@@ -55,6 +55,7 @@ import { storeBackup } from "./commands/store/backup.ts";
 import { storeMigrate } from "./commands/store/migrate.ts";
 import { storeRestore } from "./commands/store/restore.ts";
 import { storeVerify } from "./commands/store/verify.ts";
+import { simulateHa } from "./commands/simulate/ha.ts";
 import { talosKubeconfig, talosTalosconfig } from "./commands/talos/access.ts";
 import { talosExplain } from "./commands/talos/explain.ts";
 import { talosImport } from "./commands/talos/import.ts";
@@ -153,6 +154,7 @@ export const allCommands: readonly CommandSpec[] = [
   storageShow,
   storageCreate,
   storageDelete,
+  simulateHa,
   storageContent,
   storageUpload,
   storageDownload,

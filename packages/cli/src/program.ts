@@ -33,6 +33,7 @@ export const nouns: Readonly<Record<string, string>> = {
   realm: "where users come from",
   role: "named sets of privileges",
   store: "the data of a stopped or running gpve",
+  simulate: "failures played through in virtual time",
   talos: "Talos Kubernetes clusters from one file",
   "talos secrets": "a Talos cluster's secrets bundle",
   task: "running and finished work",

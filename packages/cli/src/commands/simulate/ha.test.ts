@@ -1,0 +1,46 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { Gpvectl } from "../../testing/run-gpvectl.ts";
+
+const example = readFileSync(
+  resolve(import.meta.dirname, "../../../../../examples/ha/node-loss.yaml"),
+  "utf8",
+);
+
+let gpvectl: Gpvectl;
+beforeEach(async () => {
+  gpvectl = await Gpvectl.create();
+});
+afterEach(() => gpvectl[Symbol.asyncDispose]());
+
+const play = (text: string, ...more: readonly string[]) => {
+  writeFileSync(join(gpvectl.home, "a.yaml"), text);
+  return gpvectl.run(["simulate", "ha", "a.yaml", ...more]);
+};
+
+test("the example shows a node fenced and its guest started away from the other one", async () => {
+  const ran = await play(example);
+  expect(ran.code).toBe(0);
+  expect(ran.out).toContain("server 'n1' stopped by poweroff (watchdog)");
+  expect(ran.out).toMatch(/^vm:100 +started +started +n3 +n3$/m);
+  expect(ran.out).toMatch(/^vm:101 +started +started +n2 +n2$/m);
+  expect(ran.out).toMatch(/^ct:102 +started +started +n2 +n2$/m);
+});
+
+test("only the end, for people and for programs", async () => {
+  expect((await play(example, "--end-only")).out).toMatch(/^SERVICE /);
+  const { out } = await play(example, "--output", "json");
+  expect(JSON.parse(out)).toMatchObject({
+    ranTwice: [],
+    services: [{ service: "ct:102" }, { service: "vm:100", runsOn: "n3" }, { service: "vm:101" }],
+  });
+});
+
+test("a mistake is named with the file and the key", async () => {
+  const wrong = await play("nodes: [n1]\nscript: [power n2 off]\n");
+  expect(wrong.code).not.toBe(0);
+  expect(wrong.err).toContain("a.yaml: script[0] names the node 'n2', which is not under nodes");
+  expect((await play("nodes: [")).err).toContain("a.yaml line 1");
+  expect((await gpvectl.run(["simulate", "ha", "none.yaml"])).err).toContain("none.yaml cannot be read");
+});

@@ -1,0 +1,74 @@
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { parseDocument } from "yaml";
+import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { readScenario } from "@gpve/domain/ha/simulator/read-scenario.ts";
+import type { Scenario } from "@gpve/domain/ha/simulator/scenario.ts";
+import { Simulation } from "@gpve/domain/ha/simulator/simulation.ts";
+import type { Cli, CommandSpec } from "../../command.ts";
+import { yamlValue } from "../../yaml-value.ts";
+
+export const simulateHa: CommandSpec = {
+  name: "simulate ha",
+  summary: "play a script of failures on the HA manager, in virtual time",
+  details:
+    "The file names nodes, services, rules and what happens: examples/ha/node-loss.yaml has all of it. " +
+    "The manager is the one that runs in production; no server is asked and nothing is changed.",
+  arguments: [{ name: "<file>", about: "the scenario, YAML or JSON" }],
+  options: [{ flags: "--end-only", about: "only how it ends" }],
+  examples: ["simulate ha examples/ha/node-loss.yaml", "simulate ha cut.yaml --end-only"],
+  doing: (input) => `play ${input.arg("file")}`,
+  run: async (cli, input) => {
+    const world = new Simulation(read(cli, input.arg("file"))).run();
+    const services = [...world.services]
+      .toSorted(([one], [other]) => one.localeCompare(other, "en", { numeric: true }))
+      .map(([service, { state, node }]) => ({
+        service,
+        wanted: state,
+        state: world.manager.services[service]?.state ?? "unmanaged",
+        node,
+        runsOn: world.runsOn(service) ?? "",
+      }));
+    const seconds = world.nowS;
+    if (!cli.out.forPeople) cli.out.data({ seconds, services, ranTwice: world.doubleStarts, log: world.log });
+    else {
+      if (!input.flag("endOnly")) {
+        for (const { atS, level, who, text } of world.log)
+          cli.out.text(`${String(atS).padStart(6)} s  ${level.padEnd(4)}  ${who}: ${text}\n`);
+        cli.out.text("\n");
+      }
+      cli.out.text(
+        cli.out.table(services, [
+          { header: "SERVICE", field: "service" },
+          { header: "WANTED", field: "wanted" },
+          { header: "STATE", field: "state" },
+          { header: "NODE", field: "node" },
+          { header: "RUNS ON", field: "runsOn" },
+        ]),
+      );
+    }
+    if (world.doubleStarts.length > 0)
+      throw new AppError("operation.failed", `services ran twice: ${world.doubleStarts.join(", ")}`, {
+        data: { next: "This must never happen: please report it with the scenario." },
+      });
+    cli.out.done(`After ${seconds} seconds; nothing ever ran twice.`);
+    return 0;
+  },
+};
+
+function read(cli: Cli, file: string): Scenario {
+  const path = resolve(cli.io.cwd, file);
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (cause) {
+    throw new AppError("request.invalid", `${file} cannot be read: ${messageOf(cause)}`, { cause });
+  }
+  const value = yamlValue(parseDocument(text), file, "request.invalid");
+  try {
+    return readScenario(value);
+  } catch (err) {
+    if (!isAppError(err)) throw err;
+    throw new AppError("request.invalid", `${file}: ${err.message}`, { cause: err });
+  }
+}
