@@ -73,7 +73,7 @@ describe.skipIf(missing !== undefined)("the tiny image", () => {
   it("boots from an IDE disk", async () => {
     const qemu = await boot("-device", "ide-hd,drive=disk");
     qemu.type("cat /proc/partitions");
-    await qemu.until("sda2");
+    expect(await qemu.until("sda2")).toContain("sda2");
   });
 
   const MAC = "BC:24:11:00:00:07";
