@@ -24,7 +24,7 @@ test("a killed writer loses no entry it was told is stored", async () => {
      const { openFileAuditLog } = await import("${source}");
      const clock = { now: Date.now, monotonic: () => performance.now(), sleep: async () => {}, after: () => () => {} };
      const log = await openFileAuditLog({ dir: process.argv[2], key: Buffer.alloc(32, 9), clock,
-       log: { error() {} }, maxFileBytes: 20_000 });
+       log: { error() {} }, maxFileBytes: 20_000, maxFiles: 10_000 });
      setTimeout(() => process.kill(process.pid, "SIGKILL"), Number(process.argv[3]));
      let number = 0;
      const write = async () => {
@@ -47,7 +47,7 @@ test("a killed writer loses no entry it was told is stored", async () => {
       }),
     ).rejects.toThrow("SIGKILL");
   }
-  const log = await openFileAuditLog({ dir, key, clock: systemClock, log: silentLogger });
+  const log = await openFileAuditLog({ dir, key, clock: systemClock, log: silentLogger, maxFiles: 10_000 });
   await log.close();
   const kept = new Set<string>();
   for await (const record of listAudit(dir)) kept.add(record.requestId);

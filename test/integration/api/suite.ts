@@ -143,6 +143,7 @@ export function defineApiSuite(start: () => Promise<ApiTarget>): void {
 
   test("halfway: the store loses what it can lose", async () => {
     await target.halfway?.();
+    expect((await api("GET", "/version")).status).toBe(200);
   });
 
   describe("afterwards", () => {
