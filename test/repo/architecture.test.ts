@@ -1,0 +1,25 @@
+// The architecture page names files; a page that names files which have gone leads nobody anywhere.
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { ROOT } from "./source-tree.ts";
+
+const page = readFileSync(join(ROOT, "docs/architecture.md"), "utf8");
+const walks = page.split("## Three walks\n")[1]?.split("\n## ")[0] ?? "";
+
+test("every file of the walks is there, and no walk comes back to one", () => {
+  const tables = walks.split(/\n\*\*/).slice(1);
+  const files = tables.map((table) => [...table.matchAll(/^\| `([^`]+)`/gm)].map(([, file = ""]) => file));
+  expect(files.map((walk) => walk.length > 5)).toEqual([true, true, true]);
+  for (const walk of files) {
+    expect(walk.filter((file) => !existsSync(join(ROOT, "packages", file)))).toEqual([]);
+    expect(new Set(walk).size).toBe(walk.length);
+  }
+});
+
+test("every file of the seams is there", () => {
+  const seams = page.split("## Seams\n")[1]?.split("\n## ")[0] ?? "";
+  const files = [...seams.matchAll(/`(packages\/[^`]+\.\w+)`/g)].map(([, file = ""]) => file);
+  expect(files.length).toBeGreaterThan(10);
+  expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([]);
+});
