@@ -38,6 +38,7 @@ import { untilSignalled } from "../until-signalled.ts";
 import { commandOptions } from "./options.ts";
 import { supervisorSource } from "../supervisor-source.ts";
 
+const OPEN_RETRY_MS = 1_000;
 const JOIN_RETRY_MS = 1_000;
 const JOIN_GIVE_UP_MS = 120_000;
 
@@ -180,6 +181,7 @@ class ClusterView implements TaskPublisher {
   #records: Awaited<ReturnType<typeof openRecords>> | undefined;
   #access: AccessDirectory | undefined;
   #tasks: RecordsTaskPublisher | undefined;
+  #isClosed = false;
 
   constructor(node: string, links: () => readonly ServerLink[], log: Logger) {
     this.#node = node;
@@ -187,7 +189,22 @@ class ClusterView implements TaskPublisher {
     this.#log = log;
   }
 
+  /** A node that was removed is refused at first, and let in when it has joined again: so this is tried until it works. */
   async open(): Promise<void> {
+    while (!this.#isClosed) {
+      try {
+        await this.#openOnce();
+        return;
+      } catch (err) {
+        if (this.#isClosed) return;
+        this.#log.warn({ err: messageOf(err) }, "the cluster's records cannot be followed yet");
+        await this.#store?.close();
+        await systemClock.sleep(OPEN_RETRY_MS);
+      }
+    }
+  }
+
+  async #openOnce(): Promise<void> {
     const links = this.#links().map((link) =>
       linkOver(
         link.endpoint,
@@ -242,6 +259,7 @@ class ClusterView implements TaskPublisher {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#records?.close();
     await this.#store?.close();
   }
