@@ -163,7 +163,7 @@ describe.skipIf(!hasQemu)("a guest on another node than the server", () => {
     expect((await api("POST", `${VM}/status/stop`)).status).toBeGreaterThanOrEqual(400);
     expect(existsSync(`/proc/${pid}`)).toBe(true);
     await parts.rejoin();
-    await expect.poll(current, { timeout: 120_000, interval: 500 }).toMatchObject({ status: "running", pid });
+    await expect.poll(current, { timeout: 30_000, interval: 500 }).toMatchObject({ status: "running", pid });
     await expect
       .poll(async () => (await api("POST", `${VM}/agent/ping`)).status, { timeout: 60_000, interval: 500 })
       .toBe(200);
