@@ -1,5 +1,6 @@
 // The host that PVE's command-line cases assume, read from the suite's own description of it.
 import { createHash } from "node:crypto";
+import { given } from "@gpve/contracts/given.ts";
 import type {
   CommandInput,
   ProtocolNode,
@@ -195,7 +196,7 @@ function chained(
           node: nodeOf(name.replace(/([^/]+)$/, `${snapshot}-$1`)),
         }))
       : undefined;
-  return { node: nodeOf(name), ...(chain === undefined ? {} : { chain }) };
+  return { node: nodeOf(name), ...given({ chain }) };
 }
 
 function rbd(storage: SuiteStorage, name: string): Pick<ResolvedVolume, "node" | "legacyPath"> {

@@ -1,5 +1,6 @@
 // What a snapshot case probably asks, read off its two files: the difference between them names the snapshot, shows
 // a saved RAM, and tells a request that was carried out from one that failed.
+import { given } from "@gpve/contracts/given.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
 import type { SavedState } from "@gpve/domain/vm/snapshot/snapshot.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
@@ -93,7 +94,7 @@ function candidates(files: CaseFiles, before: VmConfig, after: VmConfig, ending:
     const base: Asked = { phase, vmid, name, ...remembered(after, name) };
     for (const trouble of troubles) {
       for (const variant of variants(phase, ending, after.snapshots[name]))
-        requests.push({ ...base, ...variant, ...(trouble === undefined ? {} : { trouble }) });
+        requests.push({ ...base, ...variant, ...given({ trouble }) });
     }
   }
   // Storage of names that no known case has: last, as it proves least.

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { request } from "node:https";
 import type { ClientRequest } from "node:http";
+import { given } from "@gpve/contracts/given.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { v1Routes } from "@gpve/contracts/v1/routes.ts";
 import { apiOf, startGpve } from "../support/gpve.ts";
@@ -47,7 +48,7 @@ async function v1(
 const object = (kind: string, name: string | undefined, spec: object, labels?: object) => ({
   apiVersion: "gpve.io/v1",
   kind,
-  metadata: { ...(name === undefined ? {} : { name }), ...(labels === undefined ? {} : { labels }) },
+  metadata: { ...given({ name, labels }) },
   spec,
 });
 
@@ -85,7 +86,7 @@ function openWatch(path: string, lastEventId?: string) {
       agent: false,
       headers: {
         Authorization: `PVEAPIToken=${gpve.credentials.token}`,
-        ...(lastEventId === undefined ? {} : { "Last-Event-ID": lastEventId }),
+        ...given({ "Last-Event-ID": lastEventId }),
       },
     },
     (res) => {

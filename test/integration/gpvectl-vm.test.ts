@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ByteReader } from "@gpve/cli/commands/vm/byte-reader.ts";
 import { greetServer } from "@gpve/cli/commands/vm/rfb-greeting.ts";
@@ -26,7 +27,7 @@ async function ctl(argv: readonly string[], input = "", onLine?: (line: string) 
     input,
     timeoutMs: 240_000,
     okCodes: Array.from({ length: 131 }, (_none, at) => at),
-    ...(onLine === undefined ? {} : { onLine }),
+    ...given({ onLine }),
   });
   return { code, out: stdout, err: stderr };
 }

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { Agent, request } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
+import { given } from "@gpve/contracts/given.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { startGpve, type Gpve } from "../support/gpve.ts";
 
@@ -39,7 +40,7 @@ function call(
         headers: {
           Authorization: `PVEAPIToken=${token}`,
           ...(body === undefined ? {} : { "Content-Type": "application/json" }),
-          ...(key === undefined ? {} : { "Idempotency-Key": key }),
+          ...given({ "Idempotency-Key": key }),
         },
       },
       (res) => {

@@ -6,6 +6,7 @@ import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { span } from "@gpve/kit/telemetry/span.ts";
@@ -45,7 +46,7 @@ test("a request is traced from HTTP through the agent to the executed command", 
               params: {},
               requestId: "r1",
               clientAddress: "127.0.0.1",
-              ...(parent === undefined ? {} : { traceparent: parent }),
+              ...given({ traceparent: parent }),
             },
             new AbortController().signal,
           );

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { stringify } from "yaml";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import { apiOf, mainFile, nodeBinary, readCredentials, untilPrinted, type Credentials } from "./gpve.ts";
@@ -38,7 +39,7 @@ export async function startParts(etcd: EtcdSettings | undefined): Promise<Parts>
       kind: "ServerConfiguration",
       dataDir: serverData,
       server: { address: "127.0.0.1", port: serverPort },
-      cluster: { name: "test", ...(etcd === undefined ? {} : { etcd }) },
+      cluster: { name: "test", ...given({ etcd }) },
     }),
   );
   const run = (args: readonly string[]): Child =>

@@ -1,6 +1,7 @@
 // Wires the storages of one agent.
 import { mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
@@ -74,7 +75,7 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
         tools: settings.imageTools,
         backupTime,
         guard: (each) => settings.guard.requireStorage(each, "used"),
-        ...(settings.ownership === undefined ? {} : { ownership: settings.ownership }),
+        ...given({ ownership: settings.ownership }),
       }),
     clock,
     guard: (definition) => settings.guard.requireStorage(definition, "defined"),

@@ -1,5 +1,6 @@
 // Wires one agent. The only file here that constructs adapters. Whether servers reach it in memory or over gRPC is the
 // business of whoever composes the process.
+import { given } from "@gpve/contracts/given.ts";
 import { withUploads } from "./presentation/pve/storage/upload-tunnel.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
@@ -117,7 +118,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     log,
     folder: data.file("agent"),
     confinement: () => confinementCapability(runExec),
-    ...(settings.qemuBinary === undefined ? {} : { qemuBinary: settings.qemuBinary }),
+    ...given({ qemuBinary: settings.qemuBinary }),
   });
   await facts.load();
   const known = () => facts.facts().facts;
@@ -132,7 +133,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     clock,
     logger: log,
     publisher: settings.publisher,
-    ...(settings.crash === undefined ? {} : { crash: settings.crash }),
+    ...given({ crash: settings.crash }),
     beforeEnd: () => reporter.told(),
     metrics: {
       queue: () => undefined,
@@ -272,7 +273,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
           resources: [`node/${nodeName}/probe`],
           actor: ctx.actor?.authid ?? "",
           ...(typeof requestId === "string" ? { requestId } : {}),
-          ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+          ...given({ traceparent: ctx.traceparent }),
         });
         return submitted.upid;
       },

@@ -1,5 +1,6 @@
 // For `down --guests`, when server and agent have stopped: ends every guest of a data directory and takes away the
 // network that was made for them.
+import { given } from "@gpve/contracts/given.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { stopGroups, type StartableGuest } from "@gpve/domain/guest/startup-order.ts";
@@ -77,7 +78,7 @@ export async function stopGuests(
 /** Its order as it was when it started: the configuration is the server's, which is down. */
 function startable({ id, note }: GuestProcess): StartableGuest {
   const { startup } = (note ?? {}) as { readonly startup?: string };
-  return { vmid: Number(id), onboot: false, ...(startup === undefined ? {} : { startup }) };
+  return { vmid: Number(id), onboot: false, ...given({ startup }) };
 }
 
 /** True when the guest switched itself off. */

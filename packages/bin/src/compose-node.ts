@@ -1,5 +1,6 @@
 // Server and agent as one process on one data directory: what `gpve up` runs. They talk through the same contract as
 // two machines would, in memory.
+import { given } from "@gpve/contracts/given.ts";
 import { startAgent } from "@gpve/agent/compose.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { background } from "@gpve/kit/background.ts";
@@ -90,7 +91,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     records: () => server.records,
     clusterName: () => undefined,
     makeNetwork: settings.makeNetwork,
-    ...(settings.crash === undefined ? {} : { crash: settings.crash }),
+    ...given({ crash: settings.crash }),
   });
   await server.membership.enrolLocal(
     name,

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { createLogger, type Logger, type LogLevel } from "@gpve/kit/logger.ts";
 import { startMetricsListener, type MetricsListener } from "@gpve/kit/telemetry/metrics-listener.ts";
@@ -26,15 +27,13 @@ export async function startObservability(settings: ObservabilitySettings): Promi
   const log = createLogger({
     component: settings.component,
     output: settings.output,
-    ...(settings.level === undefined ? {} : { level: settings.level }),
-    ...(settings.format === undefined ? {} : { format: settings.format }),
+    ...given({ level: settings.level, format: settings.format }),
   });
   const tracing: Tracing = startTracing({
     serviceName: settings.component === "gpve" ? "gpve" : `gpve-${settings.component}`,
     serviceVersion: PRODUCT_VERSION,
     log,
-    ...(settings.otlpEndpoint === undefined ? {} : { endpoint: settings.otlpEndpoint }),
-    ...(settings.attributes === undefined ? {} : { attributes: settings.attributes }),
+    ...given({ endpoint: settings.otlpEndpoint, attributes: settings.attributes }),
   });
   const metrics = createMetrics({ version: PRODUCT_VERSION });
   const listener: MetricsListener | undefined =

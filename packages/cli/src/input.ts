@@ -70,12 +70,3 @@ export function durationSeconds(text: string): number {
   }
   return Number(match[1]) * unit;
 }
-
-/** Leaves out what was not given, so that it is not sent. */
-export function given<T extends Readonly<Record<string, unknown>>>(
-  values: T,
-): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: Exclude<T[K], undefined>;
-  };
-}

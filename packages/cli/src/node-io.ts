@@ -1,6 +1,7 @@
 // The real terminal, environment and network.
 import { once } from "node:events";
 import { homedir } from "node:os";
+import { given } from "@gpve/contracts/given.ts";
 import { NodeTransport } from "@gpve/client/node-transport.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -28,7 +29,7 @@ export function nodeIo(options: { localDataDir?: string } = {}): CliIo {
     cwd: process.cwd(),
     clock: systemClock,
     signal: interrupt.signal,
-    ...(options.localDataDir === undefined ? {} : { localDataDir: options.localDataDir }),
+    ...given({ localDataDir: options.localDataDir }),
     readStdin,
     ask: (question, asking) => ask(question, asking ?? {}, () => interrupt.abort()),
     connect: (target) => new NodeTransport(target),

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 
 /** A failure of this part of a command's work names it, instead of the whole that was begun. */
@@ -9,7 +10,7 @@ export async function whileDoing<T>(doing: string, work: () => Promise<T>): Prom
     throw new AppError(err.code, err.message, {
       cause: err.cause,
       data: { ...err.data, doing },
-      ...(err.errors === undefined ? {} : { errors: err.errors }),
+      ...given({ errors: err.errors }),
     });
   }
 }

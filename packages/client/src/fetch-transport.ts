@@ -1,4 +1,5 @@
 // The browser's transport: the page's own origin, the browser's own trust.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { type HttpRequest, type HttpResponse, readText, type Transport } from "./transport.ts";
 
@@ -27,7 +28,7 @@ export class FetchTransport implements Transport {
       response = await this.#fetch(`${this.origin}${request.path}`, {
         method: request.method,
         headers,
-        ...(sent === undefined ? {} : { body: sent }),
+        ...given({ body: sent }),
         ...(signals.length === 0 ? {} : { signal: AbortSignal.any(signals) }),
       });
     } catch (err) {

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { NodeTransport } from "./node-transport.ts";
 import { FakeApi } from "./testing/fake-api.ts";
@@ -69,7 +70,7 @@ describe("requests", () => {
     new NodeTransport({
       url: server.url,
       fingerprint: server.fingerprint,
-      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      ...given({ timeoutMs }),
     });
 
   test("keeps one connection for reads and opens a new one for each write", async () => {

@@ -3,6 +3,7 @@
 // to connect, and no CA can undo the choice.
 import type { ClientRequest, IncomingMessage } from "node:http";
 import { type Agent, request as httpsRequest } from "node:https";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { openWebSocket } from "./node-socket.ts";
 import { normalFingerprint, PinningAgent } from "./pinning-agent.ts";
@@ -88,7 +89,7 @@ export class NodeTransport implements Transport {
           host: this.#url.host,
           ...(body === undefined ? {} : { "content-length": String(body.length) }),
         },
-        ...(request.signal === undefined ? {} : { signal: request.signal }),
+        ...given({ signal: request.signal }),
         ...(timeoutMs > 0 ? { timeout: timeoutMs } : {}),
       });
       outgoing.once("timeout", () => {

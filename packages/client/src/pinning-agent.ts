@@ -8,6 +8,7 @@ import {
   type PeerCertificate,
   type TLSSocket,
 } from "node:tls";
+import { given } from "@gpve/contracts/given.ts";
 import { hasForeignRole } from "@gpve/contracts/certificate-roles.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 
@@ -38,7 +39,7 @@ export class PinningAgent extends Agent {
       ...(isName ? { servername: host } : {}),
       ALPNProtocols: ["http/1.1"],
       rejectUnauthorized: false,
-      ...(trust.ca === undefined ? {} : { ca: trust.ca }),
+      ...given({ ca: trust.ca }),
     });
     const fail = (err: Error): void => {
       socket.destroy();

@@ -1,4 +1,5 @@
 // Turns a refused request into the platform's one error type, whichever face answered.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, type AppErrorOptions, type ErrorCode, errorCodes } from "@gpve/contracts/errors.ts";
 import type { HttpResponse } from "./transport.ts";
 
@@ -58,7 +59,7 @@ function options(
   return {
     data: { ...data, status, method: asked.method, path: asked.path },
     pveStatus: status,
-    ...(map === undefined ? {} : { errors: map }),
+    ...given({ errors: map }),
   };
 }
 

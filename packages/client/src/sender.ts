@@ -1,4 +1,5 @@
 // One request with authentication, and one repeat when other credentials can help.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Authentication } from "./authentication.ts";
 import { responseError } from "./response-error.ts";
@@ -38,7 +39,7 @@ export class Sender {
     const headers = await this.#authentication.headers(false);
     if (this.#transport.openSocket === undefined)
       throw new AppError("feature.unsupported", "this client cannot open consoles");
-    return this.#transport.openSocket({ path, headers, ...(signal === undefined ? {} : { signal }) });
+    return this.#transport.openSocket({ path, headers, ...given({ signal }) });
   }
 
   async #once(method: HttpVerb, path: string, options: SendOptions): Promise<HttpResponse> {

@@ -1,4 +1,5 @@
 // Our own face: /api/v1, objects with metadata, spec and status.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, type ErrorCode, isAppError } from "@gpve/contracts/errors.ts";
 import type {
   ApplyResult,
@@ -193,7 +194,7 @@ export class V1Client {
     const response = await this.#sender.send("GET", `/api/v1/${path}`, {
       headers: {
         accept: "text/event-stream",
-        ...(from === undefined ? {} : { "last-event-id": from }),
+        ...given({ "last-event-id": from }),
       },
       timeoutMs: 0,
       ...pick(signal),
@@ -209,7 +210,7 @@ export class V1Client {
     type = "application/json",
   ): Promise<unknown> {
     return this.raw(verb, path, {
-      ...(body === undefined ? {} : { body }),
+      ...given({ body }),
       ...pick(options.signal),
       headers: {
         "idempotency-key": options.idempotencyKey ?? globalThis.crypto.randomUUID(),

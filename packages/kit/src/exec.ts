@@ -2,6 +2,7 @@
 // Secrets go through stdin, never argv or environment.
 import { spawn } from "node:child_process";
 import { StringDecoder } from "node:string_decoder";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 
 export interface ExecOptions {
@@ -55,7 +56,7 @@ function dyingWithUs(argv: readonly string[]): string[] {
 const NOT_FOUND = 127;
 
 function notInstalled(file: string, cause?: Error): AppError {
-  const options = { data: { file }, ...(cause === undefined ? {} : { cause }) };
+  const options = { data: { file }, ...given({ cause }) };
   return new AppError("feature.unsupported", `cannot run ${file}: it is not installed`, options);
 }
 

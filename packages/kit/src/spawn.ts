@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { openSync, closeSync } from "node:fs";
 import type { Socket } from "node:net";
 import type { Readable, Writable } from "node:stream";
+import { given } from "@gpve/contracts/given.ts";
 import { MINIMAL_ENV } from "./exec.ts";
 
 export interface DetachedOptions {
@@ -20,7 +21,7 @@ export function spawnDetached(file: string, args: readonly string[], options: De
       detached: true,
       stdio: ["ignore", log, log],
       shell: false,
-      ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+      ...given({ cwd: options.cwd }),
       ...(options.env === undefined ? {} : { env: { ...options.env } }),
     });
     child.on("error", () => {

@@ -1,4 +1,5 @@
 // Wires the /api/v1 face onto the same access, records, tasks and audit as /api2.
+import { given } from "@gpve/contracts/given.ts";
 import { ulid } from "ulid";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
@@ -71,7 +72,7 @@ export function composeKinds(
         ? undefined
         : {
             progress: operation.progress,
-            ...(operation.progressText === undefined ? {} : { step: operation.progressText }),
+            ...given({ step: operation.progressText }),
           };
     },
   });

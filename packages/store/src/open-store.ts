@@ -1,5 +1,6 @@
 // From configuration to a Store.
 import { readFileSync } from "node:fs";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { openEtcdStore } from "./etcd/etcd-store.ts";
@@ -37,7 +38,7 @@ export async function openStore(config: StoreConfig, options: OpenStoreOptions =
 function open(config: StoreConfig, clock: Clock): Store {
   if (config.type === "sqlite") {
     const { path, maxBytes } = config;
-    return openSqliteStore({ path, clock, ...(maxBytes === undefined ? {} : { maxBytes }) });
+    return openSqliteStore({ path, clock, ...given({ maxBytes }) });
   }
   const { endpoints, caFile, certFile, keyFile } = config;
   for (const endpoint of endpoints) checkEndpoint(endpoint);

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { Bytes, KeyValue, Store } from "./port.ts";
 import { keyAfter } from "./keys.ts";
 
@@ -12,10 +13,7 @@ export async function readAll(
   at?: number,
 ): Promise<number> {
   const options = signal === undefined ? {} : { signal };
-  const first = await store.range(
-    { ...span, limit: PAGE, ...(at === undefined ? {} : { revision: at }) },
-    options,
-  );
+  const first = await store.range({ ...span, limit: PAGE, ...given({ revision: at }) }, options);
   const revision = at ?? first.revision;
   await onPage(first.kvs);
   let page = first;

@@ -1,4 +1,5 @@
 // Why a store refuses a request, so precisely that etcd's own words can be found for it: clients match on those.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, type ErrorCode } from "@gpve/contracts/errors.ts";
 
 const codes = {
@@ -28,7 +29,7 @@ export function refusal(
   const { cause, data } = options;
   return new AppError(codes[reason], message, {
     data: { ...data, refusal: reason },
-    ...(cause === undefined ? {} : { cause }),
+    ...given({ cause }),
   });
 }
 

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Store } from "./port.ts";
 
@@ -29,7 +30,7 @@ export function timedStore(store: Store, observe: ObserveStore, clock: Clock): S
     leaseRevoke: (id) => timed("leaseRevoke", () => store.leaseRevoke(id)),
     leaseStatus: (id) => timed("leaseStatus", () => store.leaseStatus(id)),
     leases: () => timed("leases", () => store.leases()),
-    ...(store.upkeep === undefined ? {} : { upkeep: store.upkeep }),
+    ...given({ upkeep: store.upkeep }),
     close: () => store.close(),
   };
 }

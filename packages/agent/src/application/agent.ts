@@ -1,4 +1,5 @@
 // The agent as others see it: a table of node methods and one way to call them.
+import { given } from "@gpve/contracts/given.ts";
 import { agentRoute } from "@gpve/contracts/agent/agent-routes.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { permissionDenied } from "@gpve/domain/access/access-view.ts";
@@ -72,7 +73,7 @@ export function createAgent(deps: AgentDeps): Agent {
         signal,
         log: deps.logFor(call),
         clientAddress: call.clientAddress,
-        ...(call.traceparent === undefined ? {} : { traceparent: call.traceparent }),
+        ...given({ traceparent: call.traceparent }),
       };
       if (handler === undefined) return toReply(await extension?.(call.params, context));
       const params = deps.validate(route as PveRouteKey, call.params, call.source ?? "form");
@@ -113,9 +114,7 @@ function toReply(answer: unknown): AgentReply {
   const data = answer.rawJson === undefined ? answer.data : parseRaw(answer.rawJson);
   return {
     data,
-    ...(answer.total === undefined ? {} : { total: answer.total }),
-    ...(answer.changes === undefined ? {} : { changes: answer.changes }),
-    ...(answer.download === undefined ? {} : { download: answer.download }),
+    ...given({ total: answer.total, changes: answer.changes, download: answer.download }),
   };
 }
 

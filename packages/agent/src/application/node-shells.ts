@@ -1,5 +1,6 @@
 // Shells of the node itself, on a terminal of their own. Root of the host gets in as whom it has proved to be; everybody
 // else meets the host's own login.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -51,7 +52,7 @@ export class NodeShells {
       {
         type: "vncshell",
         subject: "",
-        ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
+        ...given({ traceparent: request.traceparent }),
       },
     );
   }

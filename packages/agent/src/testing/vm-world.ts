@@ -2,6 +2,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { firmwareTable, type HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
 import { sampleHost } from "@gpve/domain/vm/argv/testing/sample-host.ts";
@@ -255,7 +256,7 @@ export class VmNode extends VmWorld {
     if (handler === undefined) throw new AppError("internal.error", `no handler of ${route}`);
     const ctx = contextOf(rights === "root" ? undefined : rights);
     const actor = rights === "root" ? { userid: "root@pam", authid: "root@pam" } : ctx.actor;
-    return handler({ node: "n1", ...params }, { ...ctx, ...(actor === undefined ? {} : { actor }) });
+    return handler({ node: "n1", ...params }, { ...ctx, ...given({ actor }) });
   }
 
   /** Calls a method that answers with a task and waits for its end. */

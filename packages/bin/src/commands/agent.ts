@@ -1,5 +1,6 @@
 // `gpve agent --config FILE`: the agent of one node, talking to servers elsewhere.
 import { readFileSync } from "node:fs";
+import { given } from "@gpve/contracts/given.ts";
 import { startAgent } from "@gpve/agent/compose.ts";
 import { IdentityStore, type AgentIdentity } from "@gpve/agent/infrastructure/server-link/identity.ts";
 import { ServerLink } from "@gpve/agent/infrastructure/server-link/server-link.ts";
@@ -78,7 +79,7 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
       clusterName: () => links.map((link) => link.clusterName).find((name) => name !== undefined),
       log,
       metrics,
-      ...(config.qemu.binaryPath === undefined ? {} : { qemuBinary: config.qemu.binaryPath }),
+      ...given({ qemuBinary: config.qemu.binaryPath }),
     });
     const listener = await listenForServers({ agent: running.agent, address, port, tls: identity });
     const use = (next: AgentIdentity): void => {

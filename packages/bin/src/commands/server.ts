@@ -1,4 +1,5 @@
 // `gpve server --config FILE`: a server alone, for clusters.
+import { given } from "@gpve/contracts/given.ts";
 import { createAgent } from "@gpve/agent/application/agent.ts";
 import { createTaskHandlers } from "@gpve/agent/presentation/pve/node/task-handlers.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -95,9 +96,7 @@ function storeOf(config: ServerConfiguration, sqlitePath: string): StoreConfig {
   return {
     type: "etcd",
     endpoints: etcd.endpoints,
-    ...(etcd.caFile === undefined ? {} : { caFile: etcd.caFile }),
-    ...(etcd.certFile === undefined ? {} : { certFile: etcd.certFile }),
-    ...(etcd.keyFile === undefined ? {} : { keyFile: etcd.keyFile }),
+    ...given({ caFile: etcd.caFile, certFile: etcd.certFile, keyFile: etcd.keyFile }),
   };
 }
 

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
+import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { openDataDir, type DataDir } from "@gpve/kit/data-dir.ts";
 import type { Io } from "../io.ts";
@@ -48,7 +49,7 @@ async function ask(data: DataDir): Promise<{ ok: boolean; facts: Record<string, 
         answering: "yes",
         nodes: nodes.map((row) => `${String(row["node"])} ${String(row["status"])}`).join(", "),
         guests: `${guests.filter((row) => row["status"] === "running").length} running, ${guests.length} in all`,
-        ...(confinement === undefined ? {} : { confinement }),
+        ...given({ confinement }),
       },
     };
   } catch (err) {

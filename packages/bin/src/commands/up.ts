@@ -1,4 +1,5 @@
 // `gpve up`: server and agent as one process on this machine.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { openDataDir, type DataDir } from "@gpve/kit/data-dir.ts";
@@ -53,7 +54,7 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
       node: node.name,
       startedAt: new Date().toISOString(),
       version: PRODUCT_VERSION,
-      ...(node.metricsUrl === undefined ? {} : { metricsUrl: node.metricsUrl }),
+      ...given({ metricsUrl: node.metricsUrl }),
     };
     writeRunState(data, state);
     const self = readRunState(data);

@@ -1,4 +1,5 @@
 // The one way commands print: the same data as a table for people, JSON or YAML for programs.
+import { given } from "@gpve/contracts/given.ts";
 import { stringify } from "yaml";
 import type { CliIo } from "../io.ts";
 import { cellText } from "./cell.ts";
@@ -67,7 +68,7 @@ export class Printer {
       colours: this.colours,
       width: this.#io.stdout.isTTY ? this.#io.stdout.columns : undefined,
       nowMs: this.#io.clock.now(),
-      ...(memory === undefined ? {} : { memory }),
+      ...given({ memory }),
     });
   }
 

@@ -1,6 +1,7 @@
 // Contexts: which servers this person talks to, and as whom. The file holds secrets, so its mode is 0600.
 import { mkdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { parseDocument, stringify } from "yaml";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Ticket } from "@gpve/client/authentication.ts";
@@ -62,7 +63,7 @@ export async function saveConfig(io: CliIo, config: ClientConfig): Promise<void>
   const body = {
     apiVersion: "gpve.io/v1",
     kind: "ClientConfig",
-    ...(config.current === undefined ? {} : { current: config.current }),
+    ...given({ current: config.current }),
     contexts: config.contexts,
   };
   try {
@@ -93,7 +94,7 @@ function parseContext(value: unknown, name: string, path: string): Context {
     ...text("caFile"),
     ...text("username"),
     ...text("token"),
-    ...(ticket === undefined ? {} : { ticket }),
+    ...given({ ticket }),
   };
 }
 

@@ -1,6 +1,7 @@
 // Which server, and as whom: --data, --context, the environment, the current context, this machine's own gpve.
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Credentials, Ticket } from "@gpve/client/authentication.ts";
 import { GpveClient } from "@gpve/client/client.ts";
@@ -71,9 +72,9 @@ export async function transportOptions(
   const { url, fingerprint, caFile } = target;
   return {
     url,
-    ...(fingerprint === undefined ? {} : { fingerprint }),
+    ...given({ fingerprint }),
     ...(caFile === undefined ? {} : { ca: await readCa(caFile) }),
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+    ...given({ timeoutMs }),
   };
 }
 
@@ -99,8 +100,7 @@ function localTarget(local: LocalCredentials, dir: string): Target {
   }
   return {
     url,
-    ...(fingerprint === undefined ? {} : { fingerprint }),
-    ...(caFile === undefined ? {} : { caFile }),
+    ...given({ fingerprint, caFile }),
     credentials,
     source: `data directory ${dir}`,
   };
@@ -113,8 +113,7 @@ function contextTarget(name: string, context: Context): Target {
   else if (ticket !== undefined) credentials = { kind: "ticket", ticket };
   return {
     url,
-    ...(fingerprint === undefined ? {} : { fingerprint }),
-    ...(caFile === undefined ? {} : { caFile }),
+    ...given({ fingerprint, caFile }),
     credentials,
     source: `context ${name}`,
     context: name,
@@ -127,8 +126,7 @@ function environmentTarget(io: CliIo, url: string): Target {
   const caFile = nonEmpty(io.env["GPVE_CA_FILE"]);
   return {
     url,
-    ...(fingerprint === undefined ? {} : { fingerprint }),
-    ...(caFile === undefined ? {} : { caFile }),
+    ...given({ fingerprint, caFile }),
     credentials: token === undefined ? { kind: "anonymous" } : { kind: "token", token },
     source: "environment (GPVE_URL)",
   };

@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { FakeApi, FakeTransport } from "@gpve/client/testing/fake-api.ts";
 import type { NodeTransportOptions } from "@gpve/client/node-transport.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -71,7 +72,7 @@ export class Gpvectl implements AsyncDisposable {
         after: () => () => undefined,
       },
       signal: options.signal ?? new AbortController().signal,
-      ...(options.localDataDir === undefined ? {} : { localDataDir: options.localDataDir }),
+      ...given({ localDataDir: options.localDataDir }),
       readStdin: async () => options.stdin ?? "",
       ask: async (question) => {
         this.asked.push(question);

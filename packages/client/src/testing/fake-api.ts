@@ -1,5 +1,6 @@
 // A scripted API: answers by method and path, remembers what it was asked. FakeTransport puts it behind the
 // client directly, FakeHttpsServer behind a real TLS socket.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { FakeSocket } from "./fake-socket.ts";
 import {
@@ -58,7 +59,7 @@ export class FakeApi {
     return this.on(`${verb} /api2/json${path}`, {
       status,
       reason: message.split("\n")[0] ?? "",
-      body: { data: null, message: `${message}\n`, ...(errors === undefined ? {} : { errors }) },
+      body: { data: null, message: `${message}\n`, ...given({ errors }) },
     });
   }
 

@@ -1,4 +1,5 @@
 // RFC 9457 problem bodies: the one form in which /api/v1 says no.
+import { given } from "../given.ts";
 import { Type } from "typebox";
 import type { Static } from "typebox";
 import { errorCodes, errorKinds, isAppError } from "../errors.ts";
@@ -39,7 +40,7 @@ export function problemOf(err: unknown, instance?: string): Problem {
     // An unknown error's text may carry anything; the log has it, the client does not.
     detail: known?.message.trimEnd() ?? "the server failed to answer this request; its log says why",
     code,
-    ...(instance === undefined ? {} : { instance }),
+    ...given({ instance }),
     ...(known?.errors === undefined ? {} : { errors: { ...known.errors } }),
     ...(known === undefined || Object.keys(known.data).length === 0 ? {} : { data: { ...known.data } }),
   };

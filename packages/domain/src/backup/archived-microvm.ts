@@ -1,5 +1,6 @@
 // The microvm machine inside a backup: a line beside PVE's own hints in the archived configuration, which PVE itself
 // leaves out when it restores.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Microvm } from "../guest/guest-record.ts";
 
@@ -18,8 +19,7 @@ export function readArchivedMicrovm(conf: string): Microvm | undefined {
   if (!isText(kernel) || !isTextOrAbsent(initrd) || !isTextOrAbsent(cmdline)) throw damaged();
   return {
     kernel,
-    ...(initrd === undefined ? {} : { initrd }),
-    ...(cmdline === undefined ? {} : { cmdline }),
+    ...given({ initrd, cmdline }),
   };
 }
 

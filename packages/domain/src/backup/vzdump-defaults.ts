@@ -1,4 +1,5 @@
 // A node's own defaults of backups, as PVE keeps them in /etc/vzdump.conf: `key: value` lines.
+import { given } from "@gpve/contracts/given.ts";
 import { methodByKey } from "../schema/method-table.ts";
 import { validateParams } from "../schema/validate-params.ts";
 
@@ -56,8 +57,7 @@ export function shownDefaults(
       ? {}
       : {
           storage: storage.id,
-          ...(storage.dumpdir === undefined ? {} : { dumpdir: storage.dumpdir }),
-          ...(storage.prune === undefined ? {} : { "prune-backups": storage.prune }),
+          ...given({ dumpdir: storage.dumpdir, "prune-backups": storage.prune }),
         }),
   };
 }

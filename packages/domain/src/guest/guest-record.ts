@@ -1,4 +1,5 @@
 // The stored form of a guest: PVE's configuration text is the canonical model; what lists show is read from it.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestKeys, GuestSummary } from "./guest-kind.ts";
 import { guestKinds, isGuestType, type GuestType } from "./guest-kinds.ts";
@@ -136,7 +137,7 @@ export function summarise(vmid: number, type: GuestType, keys: GuestKeys): Guest
     maxdisk: sizeOption(keys.get(kind.mainDisk(keys) ?? "") ?? ""),
     template: keys.get("template") === "1",
     ...(tags === undefined || tags === "" ? {} : { tags }),
-    ...(lock === undefined ? {} : { lock }),
+    ...given({ lock }),
     ...kind.more(keys),
   };
 }

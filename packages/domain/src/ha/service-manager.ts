@@ -1,4 +1,5 @@
 // The manager: one round reads what is wanted and what the local managers did, and moves every service one step on.
+import { given } from "@gpve/contracts/given.ts";
 import { compileRules } from "./compile-rules.ts";
 import { Disarming } from "./disarming.ts";
 import type { HaEnvironment } from "./environment.ts";
@@ -162,8 +163,7 @@ export class Manager {
     const { failedNodes, maintenanceNode } = service;
     this.#status.services[sid] = {
       node: service.node,
-      ...(failedNodes === undefined ? {} : { failedNodes }),
-      ...(maintenanceNode === undefined ? {} : { maintenanceNode }),
+      ...given({ failedNodes, maintenanceNode }),
       ...details,
       state,
       uid: this.#nextUid(),

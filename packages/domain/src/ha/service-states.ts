@@ -1,4 +1,5 @@
 // The states of a service as a table: for each, what may follow and why.
+import { given } from "@gpve/contracts/given.ts";
 import type { StepContext } from "./step-context.ts";
 import type { ExitCode, ServiceConfig, ServiceState, ServiceStatus } from "./model.ts";
 import { carryOutCommand, placeService } from "./service-moves.ts";
@@ -149,7 +150,7 @@ function recovery(context: StepContext, sid: string, service: ServiceStatus, con
   const left = nodes.of(service.node) === "maintenance" ? service.node : undefined;
   context.change(sid, afterMove(config), {
     node: target,
-    ...(left === undefined ? {} : { maintenanceNode: left }),
+    ...given({ maintenanceNode: left }),
   });
 }
 

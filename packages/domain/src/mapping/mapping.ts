@@ -1,4 +1,5 @@
 // Mappings of the cluster: one name for what is a PCI device, a USB device or a directory on each node.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { methodByKey } from "../schema/method-table.ts";
 import { readPropertyString } from "../schema/property-string.ts";
@@ -63,7 +64,7 @@ export function newMapping(type: MappingType, id: string, options: MappingOption
     counts.set(node, (counts.get(node) ?? 0) + 1);
   for (const [node, count] of counts)
     if (type === "dir" && count > 1) throw refuse(`Node '${node}' is specified ${count} times.`);
-  return { type, id, ...given(options), map };
+  return { type, id, ...optionsOf(options), map };
 }
 
 export function changedMapping(before: Mapping, set: MappingOptions, remove: readonly string[]): Mapping {
@@ -118,13 +119,12 @@ export function mappingsOn(all: readonly Mapping[], node: string): NodeMappings 
       const { mdev, "live-migration-capable": live } = mapping;
       pciMappings[mapping.id] = {
         paths: entries.flatMap(({ path }) => path ?? []),
-        ...(mdev === undefined ? {} : { mdev }),
-        ...(live === undefined ? {} : { liveMigrationCapable: live }),
+        ...given({ mdev, liveMigrationCapable: live }),
       };
     } else if (mapping.type === "usb") {
       usbMappings[mapping.id] = entries.map(({ id = "", path }) => ({
         id,
-        ...(path === undefined ? {} : { path }),
+        ...given({ path }),
       }));
     } else if (first?.path !== undefined) directories.set(mapping.id, first.path);
   }
@@ -138,7 +138,7 @@ function entryFormat(type: MappingType): PropertyFormat {
   return items.format;
 }
 
-function given(options: MappingOptions): MappingOptions {
+function optionsOf(options: MappingOptions): MappingOptions {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }
 

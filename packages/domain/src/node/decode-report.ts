@@ -1,5 +1,6 @@
 // A node's report as servers take it in: whatever an agent sends, of any version, becomes the types that lists and
 // metrics count on, or is left out. Numbers that an older agent does not send are 0.
+import { given } from "@gpve/contracts/given.ts";
 import type {
   Capability,
   CpuFlagFacts,
@@ -38,7 +39,7 @@ export function decodeReport(json: unknown): DecodedReport {
     usage: decodeUsage(row["usage"]),
     guests: each("guests", "guest", decodeGuestRuntime),
     storages: each("storages", "storage", decodeStorage),
-    ...(facts === undefined ? {} : { facts }),
+    ...given({ facts }),
   };
   return { report, leftOut };
 }
@@ -95,8 +96,7 @@ function decodeGuestRuntime(json: unknown): GuestRuntime {
     netin: number(row, "netin"),
     netout: number(row, "netout"),
     ...(row["memhost"] === undefined ? {} : { memhost: number(row, "memhost") }),
-    ...(drives === undefined ? {} : { drives }),
-    ...(nics === undefined ? {} : { nics }),
+    ...given({ drives, nics }),
     ...(row["extra"] === undefined ? {} : { extra: fields(row["extra"], "extra") }),
   };
 }
@@ -173,7 +173,7 @@ function decodeQemu(json: unknown): NonNullable<NodeFacts["qemu"]> {
     version: text(row, "version"),
     binary: optionalText(row, "binary"),
     machines: texts(row["machines"], "machines"),
-    ...(cpuFlags === undefined ? {} : { cpuFlags }),
+    ...given({ cpuFlags }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { PveParams } from "@gpve/contracts/gen/pve-params.ts";
 import type { RequestContext } from "./context.ts";
 
@@ -45,9 +46,7 @@ export class PveReply {
   withData(data: unknown): PveReply {
     return new PveReply({
       data,
-      ...(this.total === undefined ? {} : { total: this.total }),
-      ...(this.changes === undefined ? {} : { changes: this.changes }),
-      ...(this.download === undefined ? {} : { download: this.download }),
+      ...given({ total: this.total, changes: this.changes, download: this.download }),
     });
   }
 }

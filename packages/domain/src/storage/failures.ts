@@ -1,10 +1,11 @@
 // Failures of the storage area in PVE's words: unknown objects and refused changes are 500 there.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 
 export function storageRefused(message: string, cause?: unknown): AppError {
   return new AppError("request.invalid", message, {
     pveStatus: 500,
-    ...(cause === undefined ? {} : { cause }),
+    ...given({ cause }),
   });
 }
 

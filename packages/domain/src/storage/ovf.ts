@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 // The description of a VM in an OVF envelope, as far as an import needs it. The text comes from outside.
 import { storageRefused } from "./failures.ts";
 import { guestTypeOfOs } from "./ovf-os.ts";
@@ -51,12 +52,11 @@ export function parseOvf(text: string): OvfMachine {
   return {
     config: {
       ...(name === "" ? {} : { name }),
-      ...(cpus === undefined ? {} : { cores: cpus }),
-      ...(memory === undefined ? {} : { memory }),
+      ...given({ cores: cpus, memory }),
       ostype: guestTypeOfOs(attribute(child(system, "OperatingSystemSection"), "id")),
       ...(isEfi ? { bios: "ovmf" } : {}),
       ...(disks.length === 0 ? {} : { boot: `order=${disks.map(({ address }) => address).join(";")}` }),
-      ...(scsihw === undefined ? {} : { scsihw }),
+      ...given({ scsihw }),
     },
     disks,
     nets: Object.fromEntries(

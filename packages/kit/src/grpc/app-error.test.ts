@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { AppError, errorCodes, type ErrorCode } from "@gpve/contracts/errors.ts";
 import fc from "fast-check";
@@ -15,8 +16,7 @@ describe("AppError over gRPC", () => {
         (code, message, errors, pveStatus) => {
           const sent = new AppError(code, message, {
             data: { vmid: 100 },
-            ...(errors === undefined ? {} : { errors }),
-            ...(pveStatus === undefined ? {} : { pveStatus }),
+            ...given({ errors, pveStatus }),
           });
           const wire = new ConnectError(
             message,

@@ -1,4 +1,5 @@
 // AppError over gRPC: the status code is for foreign tools, the detail carries the error itself.
+import { given } from "@gpve/contracts/given.ts";
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
 import {
@@ -36,7 +37,7 @@ export function toConnectError(err: unknown): ConnectError {
     errors: { ...error.errors },
     hasErrors: error.errors !== undefined,
     dataJson: JSON.stringify(error.data),
-    ...(error.pveStatus === undefined ? {} : { pveStatus: error.pveStatus }),
+    ...given({ pveStatus: error.pveStatus }),
   });
   return new ConnectError(
     error.message,
@@ -56,7 +57,7 @@ export function appErrorOf(err: unknown): AppError | undefined {
   return new AppError(asCode(detail.code), detail.message, {
     data: asObject(detail.dataJson),
     ...(detail.hasErrors ? { errors: { ...detail.errors } } : {}),
-    ...(detail.pveStatus === undefined ? {} : { pveStatus: detail.pveStatus }),
+    ...given({ pveStatus: detail.pveStatus }),
   });
 }
 

@@ -1,6 +1,7 @@
 // One mutually authenticated HTTP/2 connection to a peer that comes back by itself: opened on demand, proven
 // alive by pings, replaced when it is dead. A cut cable shows within seconds instead of TCP's many minutes.
 import type { PeerCertificate } from "node:tls";
+import { given } from "@gpve/contracts/given.ts";
 import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { Http2SessionManager, createGrpcTransport } from "@connectrpc/connect-node";
 import type { Clock } from "../clock.ts";
@@ -45,9 +46,7 @@ export function createChannel(options: ChannelOptions): Channel {
       ca: options.tls.caPem,
       minVersion: "TLSv1.3",
       rejectUnauthorized: true,
-      ...(options.tls.certPem === undefined ? {} : { cert: options.tls.certPem }),
-      ...(options.tls.keyPem === undefined ? {} : { key: options.tls.keyPem }),
-      ...(accept === undefined ? {} : { checkServerIdentity: accept }),
+      ...given({ cert: options.tls.certPem, key: options.tls.keyPem, checkServerIdentity: accept }),
     },
   );
   return {

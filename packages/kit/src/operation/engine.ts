@@ -1,4 +1,5 @@
 // Durable operations: submit, wait, cancel, observe. See docs/how-to/write-an-operation.md.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { ignore } from "../background.ts";
 import type { Clock } from "../clock.ts";
@@ -219,11 +220,10 @@ export class OperationEngine {
       order: Math.min(sequence, ...victims.map((victim) => victim.record.order)),
       type,
       resources: [...new Set(resources)].toSorted(),
-      ...(shared === undefined ? {} : { shared }),
+      ...given({ shared }),
       args,
       actor,
-      ...(requestId === undefined ? {} : { requestId }),
-      ...(traceparent === undefined ? {} : { traceparent }),
+      ...given({ requestId, traceparent }),
       state: "queued",
       createdAt,
       steps: [],

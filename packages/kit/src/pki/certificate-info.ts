@@ -1,5 +1,6 @@
 // A certificate as PVE shows it.
 import { X509Certificate } from "node:crypto";
+import { given } from "@gpve/contracts/given.ts";
 
 export interface CertificateInfo {
   readonly [key: string]: unknown;
@@ -37,7 +38,7 @@ export function certificateInfo(filename: string, pem: string): CertificateInfo 
       .flatMap((name) => /^(?:DNS|IP Address):(.*)$/.exec(name)?.[1] ?? []),
     pem: `${/-----BEGIN[^]*?-----END CERTIFICATE-----/.exec(pem)?.[0] ?? ""}\n`,
     "public-key-type": KEY_TYPES[asymmetricKeyType] ?? asymmetricKeyType,
-    ...(bits === undefined ? {} : { "public-key-bits": bits }),
+    ...given({ "public-key-bits": bits }),
   };
 }
 

@@ -1,4 +1,5 @@
 // What each operation of /api/v1 amounts to under /api2. An operation without a line here fails the comparison.
+import { given } from "@gpve/contracts/given.ts";
 import type { Answer } from "./two-faces.ts";
 import { UPID } from "./two-faces.ts";
 
@@ -27,7 +28,7 @@ export interface Own {
 const get = (path: string, shows?: string): Request => ({
   method: "GET",
   path: `/api2/json${path}`,
-  ...(shows === undefined ? {} : { shows }),
+  ...given({ shows }),
 });
 const api2 = (method: string, path: string, body: unknown = {}): Request => ({
   method,
@@ -37,13 +38,12 @@ const api2 = (method: string, path: string, body: unknown = {}): Request => ({
 const v1 = (method: string, path: string, body?: unknown, shows?: string): Request => ({
   method,
   path: `/api/v1${path}`,
-  ...(body === undefined ? {} : { body }),
-  ...(shows === undefined ? {} : { shows }),
+  ...given({ body, shows }),
 });
 export const object = (kind: string, name: string | undefined, spec: object, labels?: object) => ({
   apiVersion: "gpve.io/v1",
   kind,
-  metadata: { ...(name === undefined ? {} : { name }), ...(labels === undefined ? {} : { labels }) },
+  metadata: { ...given({ name, labels }) },
   spec,
 });
 

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { DatabaseSync } from "node:sqlite";
+import { given } from "@gpve/contracts/given.ts";
 import { afterAll, afterEach, expect, it } from "vitest";
 import type { Store } from "../port.ts";
 import { utf8 } from "../keys.ts";
@@ -21,7 +22,7 @@ afterEach(async () => {
 afterAll(() => rmSync(dir, { recursive: true }));
 
 function newStore(path = ":memory:", maxBytes?: number): Store {
-  const store = openSqliteStore({ path, ...(maxBytes === undefined ? {} : { maxBytes }) });
+  const store = openSqliteStore({ path, ...given({ maxBytes }) });
   stores.push(store);
   return store;
 }

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { afterEach, expect, it } from "vitest";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -20,7 +21,7 @@ afterEach(() => store.close());
 
 const session = (on: Store = store): Promise<Session> => openSession(on, { ttlSeconds: 9, log, clock });
 const stand = async (value: string, own: Session, signal?: AbortSignal) =>
-  campaign({ store, session: own, name, value, clock, ...(signal === undefined ? {} : { signal }) });
+  campaign({ store, session: own, name, value, clock, ...given({ signal }) });
 const settle = (): Promise<void> => clock.advance(0);
 
 it("lets the first candidate lead and the others follow in order, with growing tokens", async () => {

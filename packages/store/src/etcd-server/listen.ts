@@ -8,6 +8,7 @@ import {
   type ServerHttp2Session,
 } from "node:http2";
 import type { ListenOptions } from "node:net";
+import { given } from "@gpve/contracts/given.ts";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import type { Interceptor } from "@connectrpc/connect";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
@@ -44,7 +45,7 @@ export async function listenEtcd(options: EtcdListenerOptions): Promise<EtcdList
         storeOf: () => store,
         member: memberOf(options.name, clientUrls),
         clock,
-        ...(progressNotifyMs === undefined ? {} : { progressNotifyMs }),
+        ...given({ progressNotifyMs }),
       }),
   });
   const server = options.tls === undefined ? createServer(handler) : secure(options.tls, handler);

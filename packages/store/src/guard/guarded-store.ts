@@ -1,5 +1,6 @@
 // A Store as one peer sees it: only what it may read, only writes to what is its own, only its own leases. Any way to
 // offer a store to peers (today etcd's gRPC) serves this and has no rules of its own.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { equalBytes, fromUtf8, utf8 } from "../keys.ts";
 import type {
@@ -70,9 +71,9 @@ export class GuardedStore implements Store {
         {
           ...request,
           key: part.start,
-          ...(part.end === undefined ? {} : { end: part.end }),
+          ...given({ end: part.end }),
           ...(limit > 0 && !full ? { limit: limit - taken } : {}),
-          ...(revision === undefined ? {} : { revision }),
+          ...given({ revision }),
           ...(full ? { countOnly: true } : {}),
         },
         options,

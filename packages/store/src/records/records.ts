@@ -1,4 +1,5 @@
 // Records on a Store: a memory cache fed by one watch, and optimistic transactions on top of it.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { type FailureLog, background, ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
@@ -69,7 +70,7 @@ class CachedRecords implements Records {
       store,
       clock: this.#clock,
       root: this.#root,
-      ...(options.corner === undefined ? {} : { corner: options.corner }),
+      ...given({ corner: options.corner }),
     });
     this.#signal =
       options.signal === undefined ? this.#stop.signal : AbortSignal.any([options.signal, this.#stop.signal]);

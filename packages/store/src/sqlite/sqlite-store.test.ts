@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { given } from "@gpve/contracts/given.ts";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import type { Op, Store } from "../port.ts";
@@ -36,7 +37,7 @@ const put = (key: string, value: string | Uint8Array, lease?: bigint): Op => ({
   type: "put",
   key: utf8(key),
   value: typeof value === "string" ? utf8(value) : value,
-  ...(lease === undefined ? {} : { lease }),
+  ...given({ lease }),
 });
 const write = async (store: Store, ...ops: Op[]): Promise<number> =>
   (await store.txn({ compare: [], success: ops })).revision;

@@ -1,4 +1,5 @@
 // What every Store must do. Runs on SQLite in memory and on disk, on one etcd and on three.
+import { given } from "@gpve/contracts/given.ts";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import type { Bytes, Op, Store, StoreEvent, WatchBatch, WatchRequest } from "../port.ts";
@@ -34,14 +35,14 @@ export function storeConformance(name: string, open: () => Promise<ConformanceTa
       type: "put",
       key: k(suffix),
       value: utf8(value),
-      ...(lease === undefined ? {} : { lease }),
+      ...given({ lease }),
     });
     const write = async (...ops: Op[]): Promise<number> =>
       (await store.txn({ compare: [], success: ops })).revision;
     const names = (kvs: readonly { key: Bytes }[]): string[] =>
       kvs.map((kv) => fromUtf8(kv.key).slice(root.length));
     const get = async (suffix: string, revision?: number) =>
-      (await store.range({ key: k(suffix), ...(revision === undefined ? {} : { revision }) })).kvs[0];
+      (await store.range({ key: k(suffix), ...given({ revision }) })).kvs[0];
     const fails = async (promise: Promise<unknown>, code: string): Promise<void> => {
       const err = await promise.then(
         () => undefined,

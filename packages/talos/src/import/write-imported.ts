@@ -1,4 +1,5 @@
 // cluster.yaml out of what another tool said. Machines keep their names, addresses, MACs and VMIDs.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { stringify } from "yaml";
 import { addressAt, contains, prefixLength } from "../cluster/networks.ts";
@@ -68,12 +69,10 @@ export function writeImported(
       nodeCIDR,
       gateway,
       ...unlessEmpty("dns", cluster.dns),
-      ...(cluster.bridge === undefined ? {} : { bridge: cluster.bridge }),
-      ...(cluster.vlan === undefined ? {} : { vlan: cluster.vlan }),
-      ...(cluster.mtu === undefined ? {} : { mtu: cluster.mtu }),
+      ...given({ bridge: cluster.bridge, vlan: cluster.vlan, mtu: cluster.mtu }),
       ...unlessEmpty("podCIDRs", cluster.podCIDRs),
       ...unlessEmpty("serviceCIDRs", cluster.serviceCIDRs),
-      ...(cluster.dnsDomain === undefined ? {} : { dnsDomain: cluster.dnsDomain }),
+      ...given({ dnsDomain: cluster.dnsDomain }),
     },
     endpoint: endpoint(cluster, nodeCIDR, controlPlanes, assumed),
     ...unlessEmpty(
@@ -129,10 +128,7 @@ function overrides(cluster: string, pool: string, members: readonly ImportedMach
       name,
       {
         ...(hostname === "" || hostname === name ? {} : { hostname: label(hostname) }),
-        ...(host === undefined ? {} : { host }),
-        ...(address === undefined ? {} : { ip: address }),
-        ...(vmid === undefined ? {} : { vmid }),
-        ...(mac === undefined ? {} : { mac }),
+        ...given({ host, ip: address, vmid, mac }),
         ...unlessEmpty("machine", Object.fromEntries(own)),
         ...patches(member.patches),
       },
@@ -146,7 +142,7 @@ function endpoint(
   controlPlanes: readonly ImportedMachine[],
   assumed: string[],
 ) {
-  const rest = { ...(port === undefined ? {} : { port }), ...unlessEmpty("extraSANs", extraSANs) };
+  const rest = { ...given({ port }), ...unlessEmpty("extraSANs", extraSANs) };
   if (vip !== undefined) return { ...(contains(nodeCIDR, vip) ? { vip } : { dns: vip }), ...rest };
   const isOwn = controlPlanes.length === 1 && controlPlanes[0]?.address === endpointHost;
   if (endpointHost !== undefined) return isOwn ? rest : { dns: endpointHost, ...rest };
@@ -159,9 +155,7 @@ function endpoint(
 function sizeOf(machine: ImportedMachine | undefined): { machine: Record<string, unknown> } | undefined {
   const { cores, memoryMiB, diskGiB, extraDisks } = machine ?? {};
   const size = {
-    ...(cores === undefined ? {} : { cores }),
-    ...(memoryMiB === undefined ? {} : { memoryMiB }),
-    ...(diskGiB === undefined ? {} : { diskGiB }),
+    ...given({ cores, memoryMiB, diskGiB }),
     ...unlessEmpty("extraDisks", extraDisks),
   };
   return Object.keys(size).length === 0 ? undefined : { machine: size };

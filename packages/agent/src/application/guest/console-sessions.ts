@@ -1,5 +1,6 @@
 // Consoles that were offered and consoles that are open. An offer is good for one client within some seconds; the client
 // then comes through a tunnel. Every offer is a task that ends with the console.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { OpenTunnel } from "@gpve/domain/node/agent-port.ts";
@@ -79,7 +80,7 @@ export class ConsoleSessions {
         args: { owner: wanted.owner, port },
         actor: wanted.authid,
         subject: task.subject,
-        ...(task.traceparent === undefined ? {} : { traceparent: task.traceparent }),
+        ...given({ traceparent: task.traceparent }),
       });
       return { port, upid, password: session.password };
     } catch (err) {

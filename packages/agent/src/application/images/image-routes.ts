@@ -1,4 +1,5 @@
 // The node's part of /api/v1's images: what there is, and starting to fetch or build one.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import {
   type CatalogueImage,
@@ -76,7 +77,7 @@ export function imageRoutes(deps: {
       subject: args.image,
       actor: ctx.actor?.authid ?? "",
       ...(typeof requestId === "string" ? { requestId } : {}),
-      ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+      ...given({ traceparent: ctx.traceparent }),
     });
     return upid;
   };

@@ -1,4 +1,5 @@
 // VMs among all guests of a node.
+import { given } from "@gpve/contracts/given.ts";
 import { guestKinds } from "@gpve/domain/guest/guest-kinds.ts";
 import { isTemplate } from "@gpve/domain/vm/config/lock.ts";
 import type { OrderedGuests } from "../guest/all-guests.ts";
@@ -19,7 +20,7 @@ export function orderedVms(host: OrderedVmsPorts): OrderedGuests {
         const config = host.configs.find(vmid);
         if (config === undefined || isTemplate(config)) return [];
         const { onboot, startup } = config.values;
-        return [{ vmid, onboot: onboot === "1", ...(startup === undefined ? {} : { startup }) }];
+        return [{ vmid, onboot: onboot === "1", ...given({ startup }) }];
       }),
   };
 }

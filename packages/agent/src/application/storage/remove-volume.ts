@@ -1,4 +1,5 @@
 // Removing a volume, and removing the backups that the keep-* rules no longer keep.
+import { given } from "@gpve/contracts/given.ts";
 import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
 import type { KeepOptions, PruneCandidate, Pruned } from "@gpve/domain/storage/prune.ts";
 import { markBackups, parseKeepOptions } from "@gpve/domain/storage/prune.ts";
@@ -77,7 +78,7 @@ export async function planPrune(
 ): Promise<PruneRow[]> {
   const backups = await plugin.list({
     content: ["backup"],
-    ...(args.vmid === undefined ? {} : { vmid: args.vmid }),
+    ...given({ vmid: args.vmid }),
   });
   const candidates = backups
     .map((backup) => candidate(plugin.storage, backup))
@@ -94,7 +95,7 @@ function candidate(storage: string, backup: VolumeInfo): PruneCandidate {
     type: name?.type ?? "unknown",
     standard: name?.standard ?? false,
     protected: backup.protected === true,
-    ...(vmid === undefined ? {} : { vmid }),
+    ...given({ vmid }),
     ...(backup.parent === undefined ? {} : { parent: `${storage}:${backup.parent}` }),
   };
 }

@@ -3,6 +3,7 @@
 // may have.
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { basename, dirname } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 
@@ -54,6 +55,6 @@ function readAtMost(file: number, volid: string): string {
 function refused(message: string, cause?: unknown): AppError {
   return new AppError("request.invalid", message, {
     pveStatus: 500,
-    ...(cause === undefined ? {} : { cause }),
+    ...given({ cause }),
   });
 }

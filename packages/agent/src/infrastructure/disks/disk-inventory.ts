@@ -1,4 +1,5 @@
 // The host's disks as PVE lists them: what the kernel and udev say, how healthy they are, who uses them.
+import { given } from "@gpve/contracts/given.ts";
 import { diskOwners, type CephVolumes, type DiskOwners, type OwnerReports } from "./disk-owners.ts";
 import { lifeLeft, parseSmart, type SmartData } from "./smart-data.ts";
 import { parseUdev, type UdevDisk } from "./udev-info.ts";
@@ -85,8 +86,7 @@ export class DiskInventory {
       health,
       wearout,
       ...(owners.mountPoint(udev.devpath) === undefined ? {} : { mounted: true }),
-      ...(udev.byIdLink === undefined ? {} : { by_id_link: udev.byIdLink }),
-      ...(used === undefined ? {} : { used }),
+      ...given({ by_id_link: udev.byIdLink, used }),
       ...cephFields(ceph),
     };
     const shown = options.partitions
@@ -127,7 +127,7 @@ export class DiskInventory {
         type: "partition",
         size: this.#size(`${name}/${each}`),
         ...(owners.mountPoint(devpath) === undefined ? {} : { mounted: true }),
-        ...(used === undefined ? {} : { used }),
+        ...given({ used }),
         ...cephFields(ceph),
       };
       return { name: part, row, ceph };

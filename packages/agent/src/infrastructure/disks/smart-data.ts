@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 // What smartctl prints, as PVE shows it. ATA disks have a table of attributes, SAS and NVMe disks a text.
 
 export interface SmartAttribute {
@@ -67,11 +68,9 @@ export function parseSmart(output: string): SmartData {
     } else if (line.includes("SMART Disabled")) health = "SMART Disabled";
   }
   return {
-    ...(health === undefined ? {} : { health }),
-    ...(type === undefined ? {} : { type }),
+    ...given({ health, type }),
     ...(attributes.length === 0 ? {} : { attributes }),
-    ...(text === undefined ? {} : { text }),
-    ...(wearout === undefined ? {} : { wearout }),
+    ...given({ text, wearout }),
   };
 }
 

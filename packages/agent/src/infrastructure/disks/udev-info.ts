@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 // What udev knows of a block device.
 
 export interface UdevDisk {
@@ -33,6 +34,6 @@ export function parseUdev(output: string): UdevDisk | undefined {
     usb: property("ID_BUS") === "usb",
     wwn: property("ID_WWN") ?? "unknown",
     ...(model === undefined || model === "" ? {} : { model }),
-    ...(link === undefined ? {} : { byIdLink: link }),
+    ...given({ byIdLink: link }),
   };
 }

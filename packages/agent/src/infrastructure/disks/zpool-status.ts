@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 // `zpool status`: a few named texts, and the tree of devices drawn by indentation.
 
 export interface PoolDevice {
@@ -47,7 +48,7 @@ export function parsePoolStatus(text: string): PoolStatus {
   const children = root.below.map(toDevice);
   return {
     ...rest,
-    ...(pool === undefined ? {} : { name: pool }),
+    ...given({ name: pool }),
     leaf: children.length === 0,
     children,
   };
@@ -65,7 +66,7 @@ function grow(path: Branch[], line: string): void {
     device: {
       name,
       msg,
-      ...(state === undefined ? {} : { state }),
+      ...given({ state }),
       ...(read === undefined ? {} : { read: Number.parseFloat(read) }),
       ...(write === undefined ? {} : { write: Number.parseFloat(write) }),
       ...(cksum === undefined ? {} : { cksum: Number.parseFloat(cksum) }),

@@ -1,5 +1,6 @@
 // What a node may be able to do, how each is tried, and what to do when it fails. Everything is tried without a
 // trace: kernel objects are made inside a network namespace that ends with the probe.
+import { given } from "@gpve/contracts/given.ts";
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Capability } from "@gpve/domain/node/runtime.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
@@ -102,7 +103,7 @@ export async function tryCapability(
   const [file, ...args] = probe.argv;
   const install = `apt-get install -y ${probe.package}`;
   try {
-    const options = { timeoutMs: 10_000, ...(signal === undefined ? {} : { signal }) };
+    const options = { timeoutMs: 10_000, ...given({ signal }) };
     const { stdout, stderr } = await exec(file, args, options);
     const detail = (probe.read ?? firstLine)(stdout === "" ? stderr : stdout);
     if (detail !== undefined) return { name: probe.name, available: true, detail };

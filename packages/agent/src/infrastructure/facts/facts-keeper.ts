@@ -3,6 +3,7 @@
 import { listBridges } from "../net/interfaces.ts";
 import { join } from "node:path";
 import { arch, hostname, release, type as sysname, version } from "node:os";
+import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { Capability, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
@@ -118,7 +119,7 @@ export class FactsKeeper {
       cpu: { ...this.#static.cpu, userHz },
       bridges,
       gpus,
-      ...(qemu === undefined ? {} : { qemu }),
+      ...given({ qemu }),
       accelerator: acceleratorOf(this.#tried),
       capabilities: capabilitiesOf(this.#tried, this.#looked, this.#pending),
     };
@@ -190,7 +191,7 @@ export class FactsKeeper {
         version,
         binary: this.#qemuBinary,
         machines,
-        ...(cpuFlags === undefined ? {} : { cpuFlags }),
+        ...given({ cpuFlags }),
       };
     } catch (err) {
       this.#deps.log.warn({ err: messageOf(err) }, "QEMU cannot be used");

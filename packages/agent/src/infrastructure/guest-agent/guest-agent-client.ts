@@ -3,6 +3,7 @@
 // the agent's own 0xFF and that number is left over from an earlier one. After a time-out we do so again.
 import { randomInt } from "node:crypto";
 import type { Socket } from "node:net";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { GuestAgent, GuestAgentCall } from "@gpve/domain/vm/running/guest-agent.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
@@ -72,7 +73,7 @@ export class GuestAgentClient implements GuestAgent {
     if (signal?.aborted === true) throw cancelled(this.#options.label, command);
     const socket = await this.#connect(signal);
     if (!this.#inSync) await this.#sync(socket, signal);
-    const line = `${JSON.stringify({ execute: command, ...(args === undefined ? {} : { arguments: args }) })}\n`;
+    const line = `${JSON.stringify({ execute: command, ...given({ arguments: args }) })}\n`;
     if (options.noReply === true) {
       socket.write(line);
       this.#inSync = false; // an error may still come; the next sync throws it away
@@ -102,8 +103,7 @@ export class GuestAgentClient implements GuestAgent {
     try {
       socket = await connectUnixSocket(path, {
         clock: this.#clock,
-        ...(ownerUid === undefined ? {} : { ownerUid }),
-        ...(signal === undefined ? {} : { signal }),
+        ...given({ ownerUid, signal }),
       });
     } catch (cause) {
       if (isAppError(cause, "operation.cancelled")) throw cause;
@@ -204,7 +204,7 @@ function parse(line: string): Record<string, unknown> | undefined {
 function notRunning(cause?: unknown): AppError {
   return new AppError("guest_agent.unavailable", "QEMU guest agent is not running", {
     pveStatus: 500,
-    ...(cause === undefined ? {} : { cause }),
+    ...given({ cause }),
   });
 }
 

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestAgent } from "@gpve/domain/vm/running/guest-agent.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -23,7 +24,7 @@ export class GuestAgents {
       path: process.socketPath("qga"),
       label: process.label,
       clock: this.#clock,
-      ...(process.uid === undefined ? {} : { ownerUid: process.uid }),
+      ...given({ ownerUid: process.uid }),
     });
     this.#clients.set(process.id, { process, client });
     void process.exited.then(() => {

@@ -1,4 +1,5 @@
 // Why a guest did not start: the program's own words where it had any.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestFolder } from "./guest-folder.ts";
 
@@ -8,6 +9,6 @@ export function startFailure(label: string, why: string, folder: GuestFolder, ca
   return new AppError("guest.start_failed", `start of ${label} failed: ${own}`, {
     pveStatus: 500,
     data: { lastWords: words, reason: why },
-    ...(cause === undefined ? {} : { cause }),
+    ...given({ cause }),
   });
 }

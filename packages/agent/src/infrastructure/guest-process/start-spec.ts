@@ -1,4 +1,5 @@
 import { basename } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import type { QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
@@ -44,10 +45,9 @@ export function specOf(start: SpecStart, folder: GuestFolder, place: StartPlace)
         : {
             core: "0",
             nofile: "1048576",
-            ...(start.memlock === undefined ? {} : { memlock: start.memlock }),
+            ...given({ memlock: start.memlock }),
           },
-    ...(start.affinity === undefined ? {} : { affinity: start.affinity }),
-    ...(start.oomScoreAdj === undefined ? {} : { oomScoreAdj: start.oomScoreAdj }),
+    ...given({ affinity: start.affinity, oomScoreAdj: start.oomScoreAdj }),
     ...(place.uid === undefined && place.userNamespace !== true
       ? { tmpfs: [], binds: [], links: [] }
       : {
@@ -73,7 +73,7 @@ export function specOf(start: SpecStart, folder: GuestFolder, place: StartPlace)
       queues,
       firstFd,
     })),
-    ...(start.vhost === undefined ? {} : { vhost: start.vhost }),
+    ...given({ vhost: start.vhost }),
     sockets: [
       ...sockets,
       ...(start.sockets ?? []).map(({ name, fd }) => ({ path: folder.socket(name), fd })),

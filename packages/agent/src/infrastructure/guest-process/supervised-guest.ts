@@ -1,5 +1,6 @@
 // One running process as its users see it.
 import { kill as sendSignal } from "node:process";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
   CallOptions,
@@ -200,7 +201,7 @@ export function exitOf(
   const ended = record === undefined ? {} : { exitCode: record.exitCode, signal: record.signal };
   const outOfMemory = record?.signal === 9 && (cgroups?.oomKills(card.id) ?? 0) > 0;
   return {
-    cause: causeOf({ ...ended, sameBoot, lastWords, ...(note === undefined ? {} : { note }) }),
+    cause: causeOf({ ...ended, sameBoot, lastWords, ...given({ note }) }),
     ...(record === undefined || record.exitCode < 0 ? {} : { exitCode: record.exitCode }),
     ...(record === undefined || record.signal === 0 ? {} : { signal: record.signal }),
     ...(note?.reason === undefined ? {} : { reason: note.reason }),

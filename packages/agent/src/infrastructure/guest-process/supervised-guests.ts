@@ -5,6 +5,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { copyFile, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
   Adoption,
@@ -242,7 +243,7 @@ export class SupervisedGuests implements GuestProcesses {
       startedAt: this.clock.now(),
       confined: this.confinement.level !== "none",
       ...(uid === undefined ? {} : { uid, inGroup: true }),
-      ...(start.note === undefined ? {} : { note: start.note }),
+      ...given({ note: start.note }),
     };
     folder.writeCard(card);
     const cgroupFiles = cgroups?.create(start.id) ?? [];

@@ -1,4 +1,5 @@
 // Guests and their helpers of a node, with what QEMU has beside: its uuid over QMP proves who it is.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { CallOptions } from "@gpve/domain/guest/guest-processes.ts";
 import type { QemuProcess, QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
@@ -12,7 +13,7 @@ import { SupervisedQemu } from "./supervised-qemu.ts";
 export class SupervisedQemus extends SupervisedGuests implements QemuProcesses {
   async startQemu(start: QemuStart, options: CallOptions = {}): Promise<QemuProcess> {
     const { uuid } = start;
-    const kind = { monitors: true, ...(uuid === undefined ? {} : { uuid }) };
+    const kind = { monitors: true, ...given({ uuid }) };
     return asQemu(await this.startAs(start, kind, options));
   }
 
@@ -30,7 +31,7 @@ export class SupervisedQemus extends SupervisedGuests implements QemuProcesses {
     const client = await QmpClient.open({
       ...this.#monitorsOf(parts),
       connectTimeoutMs: options.timeoutMs,
-      ...(options.signal === undefined ? {} : { signal: options.signal }),
+      ...given({ signal: options.signal }),
     });
     try {
       const { UUID: uuid } = await client.execute("query-uuid");

@@ -1,5 +1,6 @@
 // The host's log: systemd's journal where there is one, else what gpve itself wrote.
 import { readdirSync } from "node:fs";
+import { given } from "@gpve/contracts/given.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { readFileTail } from "@gpve/kit/file-tail.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
@@ -102,7 +103,7 @@ export class HostLog {
       onLine: (line, stream) => {
         if (stream === "stdout" && line !== "") onLine(line);
       },
-      ...(signal === undefined ? {} : { signal }),
+      ...given({ signal }),
     });
   }
 

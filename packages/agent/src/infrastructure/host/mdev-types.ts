@@ -1,6 +1,7 @@
 // Kinds of mediated devices that a PCI device can be divided into.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 
 export interface MdevType {
   readonly [key: string]: unknown;
@@ -29,7 +30,7 @@ export function listMdevTypes(device: string, sys = "/sys"): MdevType[] {
         type,
         available: Number(read("available_instances") ?? 0),
         description: read("description") ?? "",
-        ...(name === undefined ? {} : { name }),
+        ...given({ name }),
       };
     });
 }

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
 import type { DnsSettings, HostDns } from "@gpve/domain/node/host-ports.ts";
 import { replaceHostFile } from "./host-file.ts";
@@ -16,10 +17,7 @@ export function parseResolvConf(text: string): DnsSettings {
   }
   const [dns1, dns2, dns3] = servers;
   return {
-    ...(search === undefined ? {} : { search }),
-    ...(dns1 === undefined ? {} : { dns1 }),
-    ...(dns2 === undefined ? {} : { dns2 }),
-    ...(dns3 === undefined ? {} : { dns3 }),
+    ...given({ search, dns1, dns2, dns3 }),
   };
 }
 

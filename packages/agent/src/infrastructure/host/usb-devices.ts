@@ -1,6 +1,7 @@
 // USB devices as the kernel lists them.
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 
 export interface UsbHostDevice {
   readonly [key: string]: unknown;
@@ -48,7 +49,7 @@ export function listUsbDevices(sys = "/sys"): UsbHostDevice[] {
           speed: read("speed") ?? "",
           level: ports.length,
           port: Math.max(0, Number(ports.at(-1) ?? 1) - 1),
-          ...(usbpath === undefined ? {} : { usbpath }),
+          ...given({ usbpath }),
           ...Object.fromEntries(Object.entries(optional).filter(([, text]) => text !== undefined)),
         },
       ];

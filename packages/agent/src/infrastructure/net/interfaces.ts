@@ -1,4 +1,5 @@
 // The host's network interfaces, as `ip -j` tells them.
+import { given } from "@gpve/contracts/given.ts";
 import { type Exec, exec as systemExec } from "@gpve/kit/exec.ts";
 
 export interface NetInterface {
@@ -52,8 +53,7 @@ export function parseInterfaces(json: string): NetInterface[] {
       up: link.flags?.includes("UP") ?? false,
       kind,
       addresses: (link.addr_info ?? []).map(({ local, prefixlen }) => `${local ?? ""}/${prefixlen ?? 0}`),
-      ...(link.master === undefined ? {} : { master: link.master }),
-      ...(link.ifalias === undefined ? {} : { alias: link.ifalias }),
+      ...given({ master: link.master, alias: link.ifalias }),
       ...(kind === "bridge"
         ? { vlanAware: Number(link.linkinfo?.info_data?.["vlan_filtering"] ?? 0) === 1 }
         : {}),

@@ -1,6 +1,7 @@
 // Bridges and taps of VMs on this host.
 import { isUserNetworkUid } from "../guest-process/guest-uid.ts";
 import { existsSync } from "node:fs";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { NetDevice } from "@gpve/domain/vm/config/property-types.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -54,8 +55,7 @@ export class VmBridges implements VmNetwork {
       {
         key,
         bridge: device,
-        ...(net.tag === undefined ? {} : { tag: net.tag }),
-        ...(net.trunks === undefined ? {} : { trunks: net.trunks }),
+        ...given({ tag: net.tag, trunks: net.trunks }),
       },
       interfaces,
     );

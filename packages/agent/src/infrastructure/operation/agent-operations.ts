@@ -1,5 +1,6 @@
 // The operations of one node: journal in DIR/agent/operations.db, logs in DIR/tasks, tasks published to the cluster.
 import { uptime } from "node:os";
+import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { isServerTask, operationTasks, upidNamer } from "@gpve/domain/task/operation-tasks.ts";
 import type { TaskDirectory, TaskPublisher } from "@gpve/domain/task/ports.ts";
@@ -52,10 +53,7 @@ export function openAgentOperations(options: AgentOperationsOptions): AgentOpera
     logs,
     logger,
     nameOf: upidNamer(node, () => uptime() * 100),
-    ...(metrics === undefined ? {} : { metrics }),
-    ...(concurrency === undefined ? {} : { concurrency }),
-    ...(crash === undefined ? {} : { crash }),
-    ...(beforeEnd === undefined ? {} : { beforeEnd }),
+    ...given({ metrics, concurrency, crash, beforeEnd }),
   });
   const outbox = new TaskOutbox({
     publisher,

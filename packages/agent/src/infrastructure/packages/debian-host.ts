@@ -1,4 +1,5 @@
 // Packages of a Debian host: what gpve leans on, and what could be upgraded.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION, PVE_VERSION, REPO_ID } from "@gpve/contracts/version.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -127,7 +128,7 @@ export class DebianHost {
         ...about(name, arch, known["Section"], known["Priority"], known["Description"] ?? ""),
         Origin: /^([^:,]+)/.exec(origin.trim())?.[1] ?? "unknown",
         Version: version,
-        ...(old === undefined ? {} : { OldVersion: old }),
+        ...given({ OldVersion: old }),
       };
     });
   }

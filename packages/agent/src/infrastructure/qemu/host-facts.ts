@@ -2,6 +2,7 @@
 import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { featuresOf } from "@gpve/domain/vm/argv/machine/qemu-features.ts";
 import {
   firmwareTable,
@@ -112,7 +113,7 @@ export async function readHostFacts(
       devices.filter((name) => /^(ttyS|ttyUSB|ttyACM|parport)\d+$/.test(name)).map((name) => `/dev/${name}`),
     ),
     renderNode: (await files.list("/dev/dri")).some((name) => name.startsWith("renderD")),
-    ...(initiator === undefined ? {} : { iscsiInitiator: initiator }),
+    ...given({ iscsiInitiator: initiator }),
   };
 }
 

@@ -1,5 +1,6 @@
 // The two monitors of one VM: one for commands, one for events, so that a slow command never delays an event. Both
 // come back after a lost connection. When nobody listens any more QEMU has ended, and the client ends too.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { isNobodyListening } from "@gpve/kit/unix-socket.ts";
@@ -135,10 +136,7 @@ export class QmpClient implements Qmp {
         path,
         label,
         clock: this.clock,
-        ...(ownerUid === undefined ? {} : { ownerUid }),
-        ...(connectTimeoutMs === undefined ? {} : { connectTimeoutMs }),
-        ...(maxLineBytes === undefined ? {} : { maxLineBytes }),
-        ...(signal === undefined ? {} : { signal }),
+        ...given({ ownerUid, connectTimeoutMs, maxLineBytes, signal }),
         ...(withEvents ? { onEvent: (event) => this.events.emit(event) } : {}),
       });
     } catch (err) {

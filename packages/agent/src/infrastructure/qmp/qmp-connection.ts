@@ -1,6 +1,7 @@
 // One connection to one QMP monitor: greeting, capabilities, then commands matched to answers by id, and events.
 // Commands may overlap. A time-out or an abort gives up waiting; a late answer is dropped by its id.
 import type { Socket } from "node:net";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
@@ -118,9 +119,7 @@ export class QmpConnection {
       signal?.addEventListener("abort", onAbort, { once: true });
       this.#waiting.set(id, { command, settle });
       this.#corkForNow();
-      this.#socket.write(
-        `${JSON.stringify({ execute: command, ...(args === undefined ? {} : { arguments: args }), id })}\n`,
-      );
+      this.#socket.write(`${JSON.stringify({ execute: command, ...given({ arguments: args }), id })}\n`);
     });
   }
 

@@ -1,5 +1,6 @@
 // What QEMU says on a monitor, line by line. A guest that has broken into its QEMU writes these lines itself: whatever
 // they are, they end in a message or in an error of ours.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { QmpEvent } from "@gpve/domain/vm/qmp/qmp.ts";
 
@@ -71,7 +72,7 @@ function greetingOf(value: unknown): QmpGreeting {
 function notQmp(message: string, line: string, cause?: unknown): AppError {
   return new AppError("internal.error", message, {
     data: { line: line.slice(0, 200) },
-    ...(cause === undefined ? {} : { cause }),
+    ...given({ cause }),
   });
 }
 

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
@@ -12,7 +13,7 @@ export async function connectConsole(
   const path = name === "vnc" || name === "spice" ? join(process.ioFolder, name) : process.socketPath(name);
   const socket = await connectUnixSocket(path, {
     signal,
-    ...(process.uid === undefined ? {} : { ownerUid: process.uid }),
+    ...given({ ownerUid: process.uid }),
   });
   const { promise: closed, resolve } = Promise.withResolvers<void>();
   socket.on("error", () => socket.destroy());

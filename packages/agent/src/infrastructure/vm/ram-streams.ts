@@ -5,6 +5,7 @@ import { mkdir, open, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { RamReceiver, RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
@@ -58,7 +59,7 @@ export class UnixRamStreams implements RamStreams {
   async send(process: QemuProcess, socket: string, file: string, signal: AbortSignal): Promise<void> {
     const connection = await connectUnixSocket(socket, {
       signal,
-      ...(process.uid === undefined ? {} : { ownerUid: process.uid }),
+      ...given({ ownerUid: process.uid }),
     });
     try {
       const state = (await openPlainFile(file)).createReadStream({ highWaterMark: CHUNK_BYTES });

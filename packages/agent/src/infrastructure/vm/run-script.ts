@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { Scripts } from "@gpve/domain/guest/scripts.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 
@@ -12,7 +13,7 @@ export function hostScripts(exec: Exec): Scripts {
         timeoutMs: TIMEOUT_MS,
         okCodes: EVERY_EXIT_CODE,
         onLine: log,
-        ...(signal === undefined ? {} : { signal }),
+        ...given({ signal }),
       });
       return code;
     },

@@ -1,4 +1,5 @@
 // What servers call on this node.
+import { given } from "@gpve/contracts/given.ts";
 import { create } from "@bufbuild/protobuf";
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
@@ -82,7 +83,7 @@ function decodeCall(request: CallRequest): AgentCall {
     source: request.source === "json" ? "json" : "form",
     requestId: request.requestId,
     clientAddress: request.clientAddress,
-    ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
+    ...given({ traceparent: request.traceparent }),
   };
 }
 
@@ -118,7 +119,7 @@ function decodeDecision(
 function actorOf(actor: CallRequest["actor"]): Actor | undefined {
   if (actor === undefined) return undefined;
   const { userid, authid, tokenid } = actor;
-  return { userid, authid, ...(tokenid === undefined ? {} : { tokenid }) };
+  return { userid, authid, ...given({ tokenid }) };
 }
 
 function encodeHead(reply: AgentReply): ReplyHead {
@@ -126,13 +127,13 @@ function encodeHead(reply: AgentReply): ReplyHead {
   return create(ReplyHeadSchema, {
     dataJson: reply.data === undefined ? "" : JSON.stringify(reply.data),
     ...(reply.total === undefined ? {} : { total: BigInt(reply.total) }),
-    ...(reply.changes === undefined ? {} : { changes: reply.changes }),
+    ...given({ changes: reply.changes }),
     ...(download === undefined
       ? {}
       : {
           download: {
             contentType: download.contentType,
-            ...(download.fileName === undefined ? {} : { fileName: download.fileName }),
+            ...given({ fileName: download.fileName }),
           },
         }),
   });

@@ -1,7 +1,8 @@
 // What `acl grant` and `acl revoke` share.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ArgumentSpec, Cli, OptionSpec } from "../../command.ts";
-import { given, type Input } from "../../input.ts";
+import type { Input } from "../../input.ts";
 
 export const aclArguments: readonly ArgumentSpec[] = [
   { name: "<path>", about: "where: /, /vms/100, /pool/dev, /nodes/n1, /storage/local" },

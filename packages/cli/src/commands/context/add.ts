@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
-import { given } from "../../input.ts";
 import { readSecretLine } from "../../secret-input.ts";
 import { loadConfig, saveConfig, withContext } from "../../session/config-file.ts";
 import { transportOptions } from "../../session/target.ts";

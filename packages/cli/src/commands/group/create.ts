@@ -1,5 +1,5 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec } from "../../command.ts";
-import { given } from "../../input.ts";
 
 export const groupCreate: CommandSpec = {
   name: "group create",

@@ -1,7 +1,8 @@
+import { given } from "@gpve/contracts/given.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
-import { durationSeconds, given } from "../../input.ts";
+import { durationSeconds } from "../../input.ts";
 
 export const nodeJoinCommand: CommandSpec = {
   name: "node join-command",

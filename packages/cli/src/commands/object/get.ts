@@ -1,8 +1,9 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { V1Kind, V1Object, V1WatchEvent } from "@gpve/client/object.ts";
 import type { V1Client } from "@gpve/client/v1-client.ts";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
-import { given, type Input, wholeNumber } from "../../input.ts";
+import { type Input, wholeNumber } from "../../input.ts";
 import { isCellFormat } from "../../output/cell.ts";
 import type { TableColumn } from "../../output/table.ts";
 import { namedObject, objectName } from "./named-object.ts";

@@ -1,8 +1,9 @@
 import { resolve } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { GpveClient } from "@gpve/client/client.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
-import { given, type Input } from "../../input.ts";
+import type { Input } from "../../input.ts";
 import { passwordStdinOption, readSecretLine } from "../../secret-input.ts";
 import {
   type ClientConfig,

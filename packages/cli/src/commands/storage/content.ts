@@ -1,5 +1,6 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec } from "../../command.ts";
-import { given, wholeNumber } from "../../input.ts";
+import { wholeNumber } from "../../input.ts";
 import { nodeOf, nodeOption } from "./node-of.ts";
 
 export const storageContent: CommandSpec = {

@@ -1,12 +1,13 @@
 // Which store an offline command works on: the SQLite file of a data directory, or an etcd cluster.
 import { existsSync, renameSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { acquireProcessLock, type ProcessLock } from "@gpve/kit/process-lock.ts";
 import type { StoreConfig } from "@gpve/store/open-store.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Cli, OptionSpec } from "../../command.ts";
-import { given, type Input } from "../../input.ts";
+import type { Input } from "../../input.ts";
 
 export const etcdOptions: readonly OptionSpec[] = [
   { flags: "--etcd <urls>", about: "an etcd cluster: endpoints, separated by commas" },

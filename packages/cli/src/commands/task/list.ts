@@ -1,6 +1,7 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { PveRow } from "@gpve/client/pve-client.ts";
 import type { CommandSpec } from "../../command.ts";
-import { given, wholeNumber } from "../../input.ts";
+import { wholeNumber } from "../../input.ts";
 import { showRows, watchOptions } from "../../watch.ts";
 import { taskColumns } from "./columns.ts";
 

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { expect, test } from "vitest";
 import { Gpvectl, NOW } from "../../testing/run-gpvectl.ts";
 
@@ -91,7 +92,7 @@ test("--watch as JSON prints one line per change; on a terminal it redraws", asy
       abort.abort();
       return { body: { data: [{ poolid: "a" }] } };
     });
-    const options = { signal: abort.signal, ...(terminal === undefined ? {} : { terminal }) };
+    const options = { signal: abort.signal, ...given({ terminal }) };
     return (await ctl.run(argv, options)).out;
   };
   expect(await watchOnce(["pool", "list", "-w", "-o", "json"])).toBe('[{"poolid":"a"}]\n');

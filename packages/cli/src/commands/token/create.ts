@@ -1,6 +1,6 @@
+import { given } from "@gpve/contracts/given.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import type { CommandSpec } from "../../command.ts";
-import { given } from "../../input.ts";
 import { expireSeconds } from "../user/fields.ts";
 import { splitTokenName } from "./token-name.ts";
 

@@ -1,5 +1,6 @@
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { given, type Input } from "../../input.ts";
+import type { Input } from "../../input.ts";
 
 /** The parameters that `user create` and `user set` share. */
 export function userFields(input: Input): {

@@ -1,8 +1,8 @@
+import { given } from "@gpve/contracts/given.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
-import { given } from "../../input.ts";
 import { findVm, vmArgument } from "./find-vm.ts";
 
 export const vmBackup: CommandSpec = {

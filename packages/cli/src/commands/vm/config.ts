@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import type { CommandSpec } from "../../command.ts";
 import { plainText } from "../../output/cell.ts";
@@ -20,7 +21,7 @@ export const vmConfig: CommandSpec = {
     const config = await client.pve.get("/nodes/{node}/qemu/{vmid}/config", {
       ...place,
       ...(input.flag("current") ? { current: true } : {}),
-      ...(snapshot === undefined ? {} : { snapshot }),
+      ...given({ snapshot }),
     });
     if (!cli.out.forPeople || !isObject(config)) {
       cli.out.data(config);

@@ -1,8 +1,9 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { GpveClient } from "@gpve/client/client.ts";
 import { consoleOffer } from "@gpve/client/pve-client.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
-import { durationSeconds, given } from "../../input.ts";
+import { durationSeconds } from "../../input.ts";
 import { findVm, vmArgument, type VmPlace } from "./find-vm.ts";
 import { serialSession, type SerialOptions } from "./serial-session.ts";
 
@@ -55,7 +56,7 @@ export async function openConsole(
   const data = await client.pve
     .call("POST", "/nodes/{node}/qemu/{vmid}/termproxy", {
       ...place,
-      ...(serial === undefined ? {} : { serial }),
+      ...given({ serial }),
     })
     .catch((err: unknown) => {
       throw withAdvice(err, place);

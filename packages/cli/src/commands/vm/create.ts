@@ -1,8 +1,9 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { GpveClient } from "@gpve/client/client.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
-import { given, type Input, wholeNumber } from "../../input.ts";
+import { type Input, wholeNumber } from "../../input.ts";
 import { passwordStdinOption } from "../../secret-input.ts";
 import { readParameters } from "../api/parameters.ts";
 import { openConsole } from "./console.ts";

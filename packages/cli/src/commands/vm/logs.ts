@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { PveRow } from "@gpve/client/pve-client.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import type { CommandSpec } from "../../command.ts";
@@ -29,7 +30,7 @@ export const vmLogs: CommandSpec = {
       source: "all",
       limit: input.number("limit") ?? 5,
       ...(input.flag("errors") ? { errors: true } : {}),
-      ...(type === undefined ? {} : { typefilter: type }),
+      ...given({ typefilter: type }),
     });
     const log = await client.v1.raw("GET", `nodes/${encodeURIComponent(node)}/vms/${vmid}/log`);
     const lines = isObject(log) && Array.isArray(log["lines"]) ? (log["lines"] as unknown[]).map(String) : [];

@@ -2,11 +2,12 @@
 // a serial port to reach it by, and a cloud-init drive that lets its owner in.
 import { readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import type { GpveClient } from "@gpve/client/client.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Cli } from "../../command.ts";
-import { given, type Input } from "../../input.ts";
+import type { Input } from "../../input.ts";
 import { readSecretLine } from "../../secret-input.ts";
 import type { ImageSource } from "./image-source.ts";
 

@@ -1,7 +1,8 @@
 // start, stop, shutdown, reboot, reset, pause, suspend, resume: the same command with other words.
+import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec, OptionSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
-import { durationSeconds, given, type Input } from "../../input.ts";
+import { durationSeconds, type Input } from "../../input.ts";
 import { whileDoing } from "../../while-doing.ts";
 import { findVm, type VmPlace } from "./find-vm.ts";
 

@@ -1,8 +1,9 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { GpveClient } from "@gpve/client/client.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
-import { given, wholeNumber } from "../../input.ts";
+import { wholeNumber } from "../../input.ts";
 import { nodeOf } from "../storage/node-of.ts";
 
 export const vmRestore: CommandSpec = {

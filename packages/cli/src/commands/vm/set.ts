@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
@@ -24,7 +25,7 @@ export const vmSet: CommandSpec = {
     }
     const client = await cli.client();
     const place = await findVm(client, input.arg("vm"));
-    const params = { ...place, ...settings, ...(gone === undefined ? {} : { delete: gone }) };
+    const params = { ...place, ...settings, ...given({ delete: gone }) };
     const { data } = await client.pve.call("POST", "/nodes/{node}/qemu/{vmid}/config", params);
     await finishWork(cli, input, data, `Changed VM ${place.vmid}.`);
   },

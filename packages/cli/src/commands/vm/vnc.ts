@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { resolve } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import type { GpveClient } from "@gpve/client/client.ts";
 import { consoleOffer } from "@gpve/client/pve-client.ts";
 import { isObject } from "@gpve/client/response-error.ts";
@@ -52,7 +53,7 @@ export const vmVnc: CommandSpec = {
     const offer = {
       vmid: place.vmid,
       address: listener.address,
-      ...(password === undefined ? {} : { password }),
+      ...given({ password }),
     };
     if (cli.out.forPeople) {
       const secret = password === undefined ? "" : `, password ${password}`;

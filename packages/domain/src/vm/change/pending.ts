@@ -1,4 +1,5 @@
 // Pending changes: everything a client sets goes here first, then what can be applied now moves to the main section.
+import { given } from "@gpve/contracts/given.ts";
 import { splitList } from "../../schema/list.ts";
 import { detachDrive } from "../config/drive.ts";
 import { isDriveKey } from "../config/keys.ts";
@@ -101,8 +102,7 @@ export function pendingRows(config: VmConfig): PendingRow[] {
     const removal = deletes.get(key);
     return {
       key,
-      ...(value === undefined ? {} : { value }),
-      ...(pending === undefined ? {} : { pending }),
+      ...given({ value, pending }),
       ...(removal === undefined ? {} : { delete: removal.force ? 2 : 1 }),
     };
   });

@@ -1,4 +1,5 @@
 // The files of a VM's cloud-init drive, and what `GET cloudinit/dump` shows of them.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { CloudinitFiles } from "../config/property-types.ts";
 import type { VmValues } from "../config/vm-config.ts";
@@ -107,9 +108,6 @@ async function customFiles(values: VmValues, facts: CloudinitDriveFacts): Promis
     [volumes.user, volumes.network, volumes.meta, volumes.vendor].map(read),
   );
   return {
-    ...(user === undefined ? {} : { user }),
-    ...(network === undefined ? {} : { network }),
-    ...(meta === undefined ? {} : { meta }),
-    ...(vendor === undefined ? {} : { vendor }),
+    ...given({ user, network, meta, vendor }),
   };
 }

@@ -1,5 +1,6 @@
 // [special:cloudinit]: what the cloud-init drive was last made from, where it differs from the configuration.
 // A changed or removed key keeps its old value there; a key that is new is named in `added`.
+import { given } from "@gpve/contracts/given.ts";
 import { splitList } from "../../schema/list.ts";
 import { keyKind } from "../config/keys.ts";
 import { MASKED } from "../change/pending.ts";
@@ -84,8 +85,7 @@ export function cloudinitRows(config: VmConfig): CloudinitRow[] {
     const old = recorded ?? (added.has(key) ? undefined : present);
     return {
       key,
-      ...(old === undefined ? {} : { old }),
-      ...(present === undefined ? {} : { new: present }),
+      ...given({ old, new: present }),
     };
   });
 }

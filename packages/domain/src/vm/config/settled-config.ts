@@ -1,5 +1,6 @@
 // What a VM's configuration becomes when a declaration is applied to it again: what was asked for and is there
 // already stays as it is, so that the second time changes nothing.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { windowsVersion } from "../argv/machine/versions.ts";
 import { formatSize } from "../../schema/size.ts";
@@ -107,6 +108,6 @@ function settledSmbios(wanted: string, current: string): string {
     readVmProperty("smbios1", wanted, "smbios1"),
     readVmProperty("smbios1", current, "smbios1"),
   ];
-  const text = printVmProperty("smbios1", { ...(has.uuid === undefined ? {} : { uuid: has.uuid }), ...ask });
+  const text = printVmProperty("smbios1", { ...given({ uuid: has.uuid }), ...ask });
   return text === printVmProperty("smbios1", has) ? current : text;
 }

@@ -1,4 +1,5 @@
 // Which CPU flags may be set, and on which nodes they work.
+import { given } from "@gpve/contracts/given.ts";
 import type { NodeFacts } from "../../node/runtime.ts";
 
 export interface CpuFlagRow {
@@ -56,7 +57,7 @@ function row(name: string, nodes: ReadonlySet<string>, scope: "vm" | "all"): Cpu
   const description = DESCRIPTIONS[name] ?? raw;
   return {
     name,
-    ...(description === undefined ? {} : { description }),
+    ...given({ description }),
     "supported-on": [...nodes].sort(),
   };
 }

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 
 /** QEMU's error classes; everything else is GenericError. */
@@ -28,7 +29,7 @@ export function qmpLost(label: string, command: string, cause?: unknown): AppErr
   return new AppError(
     "qmp.disconnected",
     `${label} qmp command '${command}' failed - QEMU closed the connection`,
-    { pveStatus: 500, data: { command }, ...(cause === undefined ? {} : { cause }) },
+    { pveStatus: 500, data: { command }, ...given({ cause }) },
   );
 }
 

@@ -1,5 +1,6 @@
 // The order of work around a snapshot: which configuration is written when, what is undone on failure. Everything
 // that touches volumes or the guest is behind SnapshotHost.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isCdrom, listDrives } from "../config/drive.ts";
 import type { Drive } from "../config/property-types.ts";
@@ -105,8 +106,7 @@ export async function prepare(host: SnapshotHost, request: CreateSnapshotRequest
       prepareSnapshot(current, {
         name: request.name,
         snaptime: host.now(),
-        ...(request.description === undefined ? {} : { description: request.description }),
-        ...(state === undefined ? {} : { state }),
+        ...given({ description: request.description, state }),
       }),
     );
   } catch (error) {

@@ -3,6 +3,7 @@
 //
 //   (none) --prepare--> snapstate prepare --commit--> (complete) --markDeleting--> snapstate delete --finish--> (gone)
 //   lock snapshot      ^^^^^^^^^^^^^^^^^^            lock snapshot-delete          ^^^^^^^^^^^^^^^^
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, type ErrorCode } from "@gpve/contracts/errors.ts";
 import { addUnused, isCdrom, listDrives, parseDrive } from "../config/drive.ts";
 import { checkLock, hasLock, isTemplate, setLock, type VmLock } from "../config/lock.ts";
@@ -195,8 +196,7 @@ export function finishRollback(
       : {
           vmstate,
           machine,
-          ...(cpu === undefined ? {} : { cpu }),
-          ...(netsHostMtu === undefined ? {} : { netsHostMtu }),
+          ...given({ cpu, netsHostMtu }),
         };
   return { config: { ...config, values, pending: {}, special: {} }, start };
 }
@@ -219,8 +219,7 @@ export function snapshotRows(config: VmConfig, running: boolean): SnapshotRow[] 
     description: values["description"] ?? "",
     vmstate: values["vmstate"] !== undefined,
     snaptime: Number(values["snaptime"] ?? 0),
-    ...(values["parent"] === undefined ? {} : { parent: values["parent"] }),
-    ...(values["snapstate"] === undefined ? {} : { snapstate: values["snapstate"] }),
+    ...given({ parent: values["parent"], snapstate: values["snapstate"] }),
   }));
   const parent = config.values["parent"];
   rows.push({
@@ -228,7 +227,7 @@ export function snapshotRows(config: VmConfig, running: boolean): SnapshotRow[] 
     digest: config.digest,
     running,
     description: "You are here!",
-    ...(parent === undefined ? {} : { parent }),
+    ...given({ parent }),
   });
   return rows;
 }

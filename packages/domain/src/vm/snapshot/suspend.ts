@@ -1,6 +1,7 @@
 // What suspending to disk does to the configuration. The saved RAM is named in it, so that it is freed with the VM.
 //
 //   (running) --beginSuspend--> lock suspending --finishSuspend--> lock suspended --endSuspend--> (running)
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { checkLock, hasLock } from "../config/lock.ts";
 import { checkStateSavable, type SavedState, type StartFromState } from "./snapshot.ts";
@@ -45,7 +46,6 @@ export function suspendedState(config: VmConfig): StartFromState | undefined {
   return {
     vmstate,
     machine: runningmachine ?? "",
-    ...(runningcpu === undefined ? {} : { cpu: runningcpu }),
-    ...(netsHostMtu === undefined ? {} : { netsHostMtu }),
+    ...given({ cpu: runningcpu, netsHostMtu }),
   };
 }

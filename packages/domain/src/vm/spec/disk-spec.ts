@@ -1,5 +1,6 @@
 // A disk of a VirtualMachine: PVE says `local:32` for a new one and `local:100/vm-100-disk-0.raw,size=32G` for one that
 // is there; typed, both have a storage and a size, and the second has a volume.
+import { given } from "@gpve/contracts/given.ts";
 import { diskFields } from "@gpve/contracts/v1/vm-spec/fields.ts";
 import type { PropertyRecord } from "../../schema/check.ts";
 import { parseVolumeId } from "../../storage/volume-id.ts";
@@ -44,7 +45,7 @@ export function writeDisk(key: string, fields: TypedFields, path: string): strin
     return printProperties(key, {
       file: volume,
       ...properties,
-      ...(bytes === undefined ? {} : { size: bytes }),
+      ...given({ size: bytes }),
     });
   }
   return printProperties(key, { file: newVolume(key, fields, bytes, path), ...properties });

@@ -1,5 +1,6 @@
 // POST /access/ticket: a password, or a still valid ticket, becomes a new ticket. Every failure looks the same
 // from outside; the reason goes to the log.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { normalizeAclPath } from "@gpve/domain/access/acl-path.ts";
 import { parseUserid, splitList } from "@gpve/domain/access/ids.ts";
@@ -140,7 +141,7 @@ export class Login {
     const common = {
       username,
       cap: capabilities(directory.model(), view),
-      ...(name === undefined ? {} : { clusterName: name }),
+      ...given({ clusterName: name }),
     };
     if (input.path && input.privs) return common;
     return { ...common, ticket: await tickets.issue(username), csrfToken: tickets.issueCsrf(username) };

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { joinTokenid, requireUserid, splitList } from "@gpve/domain/access/ids.ts";
 import { noSuchUser } from "@gpve/domain/access/permission-check.ts";
 import type { Sealer, TokenSecrets } from "@gpve/domain/access/ports.ts";
@@ -92,14 +93,14 @@ export class Tokens {
           ...old,
           privsep: input.privsep ?? old.privsep,
           expire: input.expire ?? (removed.includes("expire") ? 0 : old.expire),
-          ...(comment === undefined ? {} : { comment }),
+          ...given({ comment }),
         };
         tx.put(tokensDef, authid, next);
         if (secret !== undefined) this.#putSecret(tx, authid, secret);
         return next;
       }),
     );
-    return { token, authid, ...(secret === undefined ? {} : { secret }) };
+    return { token, authid, ...given({ secret }) };
   }
 
   async remove(userid: string, tokenid: string): Promise<void> {

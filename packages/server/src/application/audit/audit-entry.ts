@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { AuditEntry } from "@gpve/domain/audit/audit-log.ts";
 import type { Actor } from "@gpve/domain/request/context.ts";
 import { redact, redactText } from "@gpve/kit/redact.ts";
@@ -53,7 +54,7 @@ export function auditEntry(request: AnsweredRequest): AuditEntry {
     userAgent: clipped(request.userAgent),
     statusCode: request.status,
     message: clipped(redactText(request.message)),
-    ...(extra === undefined ? {} : { extra }),
+    ...given({ extra }),
   };
 }
 

@@ -1,4 +1,5 @@
 // The cluster's backup jobs: create, change, remove, show, and what they cover.
+import { given } from "@gpve/contracts/given.ts";
 import {
   backupJobCollection,
   changedJob,
@@ -132,7 +133,7 @@ export class BackupJobs {
   #shown(job: BackupJob): Record<string, unknown> {
     const event = scheduleOf(job);
     const next = event === undefined ? undefined : nextEvent(event, this.#now(), this.#deps.zone());
-    return { ...shownJob(job), ...(next === undefined ? {} : { "next-run": next }) };
+    return { ...shownJob(job), ...given({ "next-run": next }) };
   }
 
   #checkChange(given: JobOptions, remove: readonly string[], ctx: RequestContext): void {

@@ -1,5 +1,6 @@
 // Rows of /cluster/resources. A guest's row changes only when its record, its figures or its pool change; its JSON is
 // kept until then, so that a list of 20 000 guests is a join of ready strings.
+import { given } from "@gpve/contracts/given.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeView, StorageRuntime } from "@gpve/domain/node/runtime.ts";
 
@@ -32,9 +33,7 @@ export function guestRow(
     diskwrite: runtime?.diskwrite ?? 0,
     netin: runtime?.netin ?? 0,
     netout: runtime?.netout ?? 0,
-    ...(pool === undefined ? {} : { pool }),
-    ...(summary.tags === undefined ? {} : { tags: summary.tags }),
-    ...(summary.lock === undefined ? {} : { lock: summary.lock }),
+    ...given({ pool, tags: summary.tags, lock: summary.lock }),
   };
 }
 

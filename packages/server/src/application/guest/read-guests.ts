@@ -1,5 +1,6 @@
 // Reads of guests: all of them from memory, whatever node a guest is on and whether or not that node answers.
 import { createHash } from "node:crypto";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { noSuchGuest, type GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
@@ -151,8 +152,7 @@ function guestListRow(
     diskread: runtime?.diskread ?? 0,
     diskwrite: runtime?.diskwrite ?? 0,
     ...(summary.template ? { template: 1 } : {}),
-    ...(summary.tags === undefined ? {} : { tags: summary.tags }),
-    ...(summary.lock === undefined ? {} : { lock: summary.lock }),
+    ...given({ tags: summary.tags, lock: summary.lock }),
     ...(summary.serial === undefined ? {} : { serial: 1 }),
     ...(summary.balloon === undefined
       ? {}

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { NodeFacts, NodeReport } from "@gpve/domain/node/runtime.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -13,7 +14,7 @@ const report = (node: string, facts?: NodeFacts): NodeReport => ({
   usage: {} as NodeReport["usage"],
   guests: [],
   storages: [],
-  ...(facts === undefined ? {} : { facts }),
+  ...given({ facts }),
 });
 const facts = { hostname: "h" } as NodeFacts;
 

@@ -1,5 +1,6 @@
 // The one way from a request to the agent of a node: the method's own permission is judged, and the call carries the
 // decision. Both faces come through here.
+import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute, TunnelRoute } from "@gpve/contracts/agent/agent-routes.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { decideForSystem, type Decision } from "@gpve/domain/access/decision.ts";
@@ -58,7 +59,7 @@ export class NodeCalls {
         ...call,
         requestId,
         clientAddress,
-        ...(traceparent === undefined ? {} : { traceparent }),
+        ...given({ traceparent }),
       },
       ctx.signal,
     );

@@ -1,5 +1,6 @@
 // How nodes come into the cluster and stay in it: invitations, join, certificate renewal, removal.
 import { createHash, timingSafeEqual } from "node:crypto";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import {
   formatJoinToken,
@@ -74,7 +75,7 @@ export class Membership {
         hash: sha256(secret),
         expiresAt,
         createdBy: options.createdBy,
-        ...(options.node === undefined ? {} : { node: options.node }),
+        ...given({ node: options.node }),
       });
     });
     const caFingerprint = plainFingerprint(issuer.caFingerprint);

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -19,7 +20,7 @@ const board = { list: () => [], get: () => undefined, generation: () => 0 };
 const object = (kind: string, name: string | undefined, spec: object, more: object = {}) => ({
   apiVersion: "gpve.io/v1",
   kind,
-  metadata: { ...(name === undefined ? {} : { name }), ...more },
+  metadata: { ...given({ name }), ...more },
   spec,
 });
 const team = [

@@ -1,4 +1,5 @@
 // Applying many objects as one durable operation: a step per object, undone as a whole when one fails.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ApplyResult } from "@gpve/contracts/v1/bodies.ts";
 import { API_VERSION } from "@gpve/contracts/v1/object.ts";
@@ -77,12 +78,12 @@ export async function applyObjects(
       kind: object.kind,
       name: object.metadata.name,
       spec: object.spec,
-      ...(object.metadata.namespace === undefined ? {} : { namespace: object.metadata.namespace }),
-      ...(object.metadata.labels === undefined ? {} : { labels: object.metadata.labels }),
-      ...(object.metadata.annotations === undefined ? {} : { annotations: object.metadata.annotations }),
-      ...(object.metadata.resourceVersion === undefined
-        ? {}
-        : { resourceVersion: object.metadata.resourceVersion }),
+      ...given({
+        namespace: object.metadata.namespace,
+        labels: object.metadata.labels,
+        annotations: object.metadata.annotations,
+        resourceVersion: object.metadata.resourceVersion,
+      }),
     })),
   };
   const traceparent = ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent };
@@ -178,7 +179,7 @@ export function submitApplyTo(engine: Pick<OperationEngine, "submit">): SubmitAp
       args,
       actor: actor.authid,
       requestId,
-      ...(traceparent === undefined ? {} : { traceparent }),
+      ...given({ traceparent }),
     });
     return upid;
   };
@@ -270,10 +271,10 @@ function objectOf(item: ApplyItem): CheckedObject {
   const { kind, name, namespace, spec, labels, annotations, resourceVersion } = item;
   const metadata = {
     name,
-    ...(namespace === undefined ? {} : { namespace }),
+    ...given({ namespace }),
     ...(labels === undefined ? {} : { labels: { ...labels } }),
     ...(annotations === undefined ? {} : { annotations: { ...annotations } }),
-    ...(resourceVersion === undefined ? {} : { resourceVersion }),
+    ...given({ resourceVersion }),
   };
   return { apiVersion: API_VERSION, kind, metadata, spec };
 }

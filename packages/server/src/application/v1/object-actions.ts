@@ -1,4 +1,5 @@
 // Changes of objects that are work on a node: judged as every write is, done there, then shown as they became.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
@@ -81,7 +82,7 @@ export async function putByAction(
   const object = typeof write.object === "function" ? write.object(current as V1Object) : write.object;
   const verb = write.verb === "apply" ? (current === undefined ? "create" : "replace") : write.verb;
   const desired = { ...object, status: current?.status };
-  requireMayWrite(adapter, verb, ctx, { ...(current === undefined ? {} : { current }), desired });
+  requireMayWrite(adapter, verb, ctx, { ...given({ current }), desired });
   if (current !== undefined && verb === "create")
     throw new AppError("object.exists", `${kind} '${name}' already exists`, { data: { kind, name } });
   requireVersion(kind, name, object.metadata.resourceVersion, current);

@@ -1,5 +1,6 @@
 // Labels and annotations of all kinds: /gpve/meta/<kind>/<name>. The records they belong to know nothing of them.
 import { createHash } from "node:crypto";
+import { given } from "@gpve/contracts/given.ts";
 import { API_VERSION } from "@gpve/contracts/v1/object.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
@@ -41,7 +42,7 @@ export function projectObject(kind: string, raw: RawObject, meta: Entry<MetaReco
     kind,
     metadata: {
       name: raw.name,
-      ...(raw.namespace === undefined ? {} : { namespace: raw.namespace }),
+      ...given({ namespace: raw.namespace }),
       uid: uidOf(kind, raw),
       labels: { ...(raw.labels ?? meta?.value.labels) },
       annotations: { ...meta?.value.annotations },

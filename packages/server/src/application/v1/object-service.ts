@@ -1,5 +1,6 @@
 // List, read and change objects of every kind: permission, validation, optimistic concurrency and idempotency in
 // one place. Adapters only know where the records are.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { fieldText, readTemplate } from "@gpve/contracts/v1/field-path.ts";
 import type { KindDeclaration, Verb } from "@gpve/contracts/v1/kind.ts";
@@ -118,7 +119,7 @@ export class ObjectService {
         ...(more && last !== undefined
           ? { continue: encodeContinue({ kind, revision, after: last, selectors }) }
           : {}),
-        ...(remaining === undefined ? {} : { remainingItemCount: remaining }),
+        ...given({ remainingItemCount: remaining }),
       },
       items,
     };

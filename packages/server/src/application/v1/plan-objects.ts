@@ -1,4 +1,5 @@
 // What applying objects would change, found by doing it in a transaction that is never committed.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { FieldChange, PlanItem, PlanResult } from "@gpve/contracts/v1/bodies.ts";
 import { findKind } from "@gpve/contracts/v1/kinds.ts";
@@ -140,7 +141,7 @@ function planAction(
   const { adapter, object, before, ctx } = one;
   const { name, namespace, labels, annotations, resourceVersion } = object.metadata;
   const desired = { ...object, status: before?.status };
-  const target = { ...(before === undefined ? {} : { current: before }), desired };
+  const target = { ...given({ current: before }), desired };
   requireMayWrite(adapter, before === undefined ? "create" : "replace", ctx, target);
   requireVersion(adapter.kind.kind, name, resourceVersion, before);
   return {

@@ -1,4 +1,5 @@
 // One change of one object inside a transaction, with its answer.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Verb } from "@gpve/contracts/v1/kind.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
@@ -42,7 +43,7 @@ export function writeObject(outer: Tx, now: number, write: Write): Outcome {
   const object = typeof write.object === "function" ? write.object(current as V1Object) : write.object;
   const verb = write.verb === "apply" ? (current === undefined ? "create" : "replace") : write.verb;
   const desired = { ...object, status: current?.status };
-  requireMayWrite(adapter, verb, ctx, { ...(current === undefined ? {} : { current }), desired });
+  requireMayWrite(adapter, verb, ctx, { ...given({ current }), desired });
   if (current !== undefined && verb === "create") {
     throw new AppError("object.exists", `${kind} '${name}' already exists`, { data: { kind, name } });
   }
@@ -145,7 +146,7 @@ export function requireVersion(
     "object.conflict",
     `${kind} '${name}' is not at version ${expected} any more: ${what}; read it again`,
     {
-      data: { kind, name, expected, ...(found === undefined ? {} : { found }) },
+      data: { kind, name, expected, ...given({ found }) },
     },
   );
 }

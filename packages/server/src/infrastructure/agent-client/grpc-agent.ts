@@ -1,5 +1,6 @@
 // Calls to the agent of another node. Failures of the way there become PVE's proxy codes; failures of the method
 // itself arrive as the agent threw them.
+import { given } from "@gpve/contracts/given.ts";
 import { create } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -99,7 +100,7 @@ export class GrpcAgent {
         ...reply,
         download: {
           contentType,
-          ...(fileName === undefined ? {} : { fileName }),
+          ...given({ fileName }),
           body: this.#body(parts, signal),
         },
       };
@@ -229,7 +230,7 @@ function encodeCall(call: AgentCall): CallRequest {
     clientAddress: call.clientAddress,
     source: call.source ?? "form",
     ...encodeDecision(call.decision),
-    ...(call.traceparent === undefined ? {} : { traceparent: call.traceparent }),
+    ...given({ traceparent: call.traceparent }),
   });
 }
 
@@ -242,6 +243,6 @@ function decodeHead(head: ReplyHead): AgentReply {
   return {
     data: head.dataJson === "" ? undefined : parseBoundedJson(head.dataJson, ANSWER_DEPTH),
     ...(head.total === undefined ? {} : { total: Number(head.total) }),
-    ...(head.changes === undefined ? {} : { changes: head.changes }),
+    ...given({ changes: head.changes }),
   };
 }

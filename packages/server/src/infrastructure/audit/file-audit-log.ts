@@ -3,6 +3,7 @@
 import { constants } from "node:fs";
 import { type FileHandle, mkdir, open } from "node:fs/promises";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
   AuditEntry,
@@ -197,7 +198,7 @@ export class FileAuditLog implements AuditLog {
       anchor: this.#anchor,
       file,
       offset,
-      ...(from === undefined ? {} : { from }),
+      ...given({ from }),
     });
   }
 

@@ -1,5 +1,6 @@
 // The host's own accounts, out of process: Debian's pamtester runs the PAM stack and reads the password on its
 // standard input. Its answer is the exit code.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { HostAccounts, HostAuthentication } from "@gpve/domain/access/ports.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
@@ -26,7 +27,7 @@ export function createPamAccounts({ exec, service = "other" }: PamAccountsDeps):
           input: `${password}\n`,
           timeoutMs: TIMEOUT_MS,
           okCodes: [0, 1],
-          ...(signal === undefined ? {} : { signal }),
+          ...given({ signal }),
         });
         if (code === 0) return { ok: true };
         return { ok: false, reason: `PAM: ${stderr.trim().split("\n").at(-1) ?? "refused"}` };
@@ -41,7 +42,7 @@ export function createPamAccounts({ exec, service = "other" }: PamAccountsDeps):
       await exec("chpasswd", [], {
         input: `${user}:${password}\n`,
         timeoutMs: TIMEOUT_MS,
-        ...(signal === undefined ? {} : { signal }),
+        ...given({ signal }),
       });
     },
   };

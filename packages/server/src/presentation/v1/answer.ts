@@ -1,5 +1,6 @@
 // How a request of /api/v1 ends: its audit entry, its problem, its bytes.
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { PROBLEM_TYPE, problemOf } from "@gpve/contracts/v1/problem.ts";
 import type { Problem } from "@gpve/contracts/v1/problem.ts";
@@ -78,7 +79,7 @@ export async function audited(
       message: answer === "streamed" ? "" : (answer.problem?.detail ?? ""),
       params: {
         ...progress.params,
-        ...(made === undefined ? {} : { name: made }),
+        ...given({ name: made }),
         ...(route.audit === "write" && body !== undefined ? { body } : {}),
       },
     });

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -16,7 +17,7 @@ afterEach(() => v1.close());
 const tenant = (name: string, comment?: string, labels?: object) => ({
   apiVersion: "gpve.io/v1",
   kind: "Tenant",
-  metadata: { name, ...(labels === undefined ? {} : { labels }) },
+  metadata: { name, ...given({ labels }) },
   spec: comment === undefined ? {} : { comment },
 });
 

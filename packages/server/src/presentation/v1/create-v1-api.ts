@@ -1,6 +1,7 @@
 // /api/v1: from an HTTP request to an object, a list, a stream of events or a problem. The order of the checks:
 // route (404, 405), authentication (401), permission (403), query and body (400, 413), then the work.
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { problemOf } from "@gpve/contracts/v1/problem.ts";
 import { V1_PREFIX, v1Routes } from "@gpve/contracts/v1/routes.ts";
@@ -42,7 +43,7 @@ export function createV1Api(deps: V1Deps): V1Api & { close(): void } {
     validator,
     idempotency,
     adapters: deps.adapters,
-    ...(deps.history === undefined ? {} : { history: deps.history }),
+    ...given({ history: deps.history }),
   });
   const epoch = new AccessEpoch(deps.records);
   const table = new RouteTable(v1Routes(deps.adapters.map((adapter) => adapter.kind)));
@@ -156,7 +157,7 @@ async function handle(
     signal: deps.shutdown === undefined ? abort.signal : AbortSignal.any([abort.signal, deps.shutdown]),
     log: deps.log,
     clientAddress: progress.clientAddress,
-    ...(traceparent === undefined ? {} : { traceparent }),
+    ...given({ traceparent }),
   };
   const object = await permittedObject(server, route, params, ctx);
   const query = readQuery(route, url.slice(path.length + 1));

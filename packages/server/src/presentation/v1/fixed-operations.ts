@@ -1,4 +1,5 @@
 // What /api/v1 does besides objects. Every declared operation has its handler here, or this does not compile.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ApplyRequest, JoinTokenRequest, VmBackupRequest } from "@gpve/contracts/v1/bodies.ts";
 import { openApiOfPve } from "@gpve/contracts/v1/openapi-pve.ts";
@@ -131,7 +132,7 @@ export function fixedOperations(
           deps.invite({
             ttlMs: (request.ttlSeconds ?? 3600) * 1000,
             createdBy: ctx.actor?.authid ?? "",
-            ...(request.node === undefined ? {} : { node: request.node }),
+            ...given({ node: request.node }),
           }),
         { secret: true },
       );
@@ -140,7 +141,7 @@ export function fixedOperations(
         body: {
           token: made.token,
           expiresAt: new Date(made.expiresAt).toISOString(),
-          ...(caFingerprint === undefined ? {} : { caFingerprint }),
+          ...given({ caFingerprint }),
         },
       };
     },
@@ -168,13 +169,9 @@ function auditFilters(query: Readonly<Record<string, string>>): AuditFilters {
   return {
     newestFirst: true,
     limit: Number(query["limit"] ?? 100) || 100,
-    ...(user === undefined ? {} : { user }),
-    ...(verb === undefined ? {} : { verb }),
-    ...(resource === undefined ? {} : { resource }),
-    ...(status === undefined ? {} : { status }),
+    ...given({ user, verb, resource, status }),
     ...(before === undefined ? {} : { before: Number(before) }),
-    ...(since === undefined ? {} : { since }),
-    ...(until === undefined ? {} : { until }),
+    ...given({ since, until }),
   };
 }
 

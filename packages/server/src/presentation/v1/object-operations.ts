@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { KindDeclaration, Verb } from "@gpve/contracts/v1/kind.ts";
 import { V1_PREFIX } from "@gpve/contracts/v1/routes.ts";
 import { parseSelection } from "../../application/v1/object-service.ts";
@@ -26,7 +27,7 @@ export async function objectOperation(
               {
                 ...parseSelection(service.cache(kind.kind).adapter, query),
                 limit: Number(query["limit"] ?? 0),
-                ...(query["continue"] === undefined ? {} : { continue: query["continue"] }),
+                ...given({ continue: query["continue"] }),
               },
               ctx,
             ),

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { problemOf } from "@gpve/contracts/v1/problem.ts";
 import type { V1Route } from "@gpve/contracts/v1/routes.ts";
@@ -58,7 +59,7 @@ export async function watchOperation(
         return deps.accessOf(actor);
       },
     },
-    { selection, ctx, ...(from === undefined ? {} : { from }) },
+    { selection, ctx, ...given({ from }) },
   );
   call.req.resume();
   await sendEvents(call.res, items, { "X-Request-Id": ctx.requestId }, (err) =>

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { BackupArgs } from "./backup-request.ts";
@@ -33,7 +34,7 @@ export function hookRunner(
       script,
       words,
       {
-        ...(target.storage === undefined ? {} : { STOREID: target.storage }),
+        ...given({ STOREID: target.storage }),
         DUMPDIR: target.folder,
         ...(guest === undefined
           ? {}

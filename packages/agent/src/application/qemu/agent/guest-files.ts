@@ -1,4 +1,5 @@
 // Programs and files inside a guest, through its agent.
+import { given } from "@gpve/contracts/given.ts";
 import type { GuestAgent } from "@gpve/domain/vm/running/guest-agent.ts";
 
 const CHUNK_BYTES = 1024 * 1024;
@@ -40,8 +41,7 @@ export async function programStatus(
   const { exited, exitcode, signal: killedBy, "out-data": out, "err-data": err } = status;
   return {
     exited,
-    ...(exitcode === undefined ? {} : { exitcode }),
-    ...(killedBy === undefined ? {} : { signal: killedBy }),
+    ...given({ exitcode, signal: killedBy }),
     ...(out === undefined ? {} : { "out-data": textOf(Buffer.from(out, "base64")) }),
     ...(err === undefined ? {} : { "err-data": textOf(Buffer.from(err, "base64")) }),
     // Strict clients read these as true booleans: they are only there when they say something.

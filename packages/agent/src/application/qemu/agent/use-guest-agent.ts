@@ -1,4 +1,5 @@
 // The agent inside a VM, with the checks PVE makes before it speaks to it.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { AgentCommand } from "@gpve/domain/vm/running/agent-commands.ts";
 import type { GuestAgent, GuestAgents } from "@gpve/domain/vm/running/guest-agent.ts";
@@ -41,8 +42,7 @@ export async function runAgentCommand(
   const { name, timeoutMs, noReply } = command;
   return requireGuestAgent(host, vmid).execute(`guest-${name}`, undefined, {
     signal,
-    ...(timeoutMs === undefined ? {} : { timeoutMs }),
-    ...(noReply === undefined ? {} : { noReply }),
+    ...given({ timeoutMs, noReply }),
   });
 }
 

@@ -1,5 +1,6 @@
 // Volumes that hold what a guest overwrites while its backup runs, on the storage that the backup names for them. The
 // configuration lists them from before they are made until after they are gone, so that whoever comes next finds them.
+import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { storageExists } from "@gpve/domain/storage/failures.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -94,7 +95,7 @@ async function requireFree(host: FleecingImagesPorts, volid: string, path: strin
   const { plugin, volname } = volumeOf(host, volid);
   await plugin.activate();
   const { vmid } = plugin.parse(volname);
-  const there = await plugin.list({ content: ["images"], ...(vmid === undefined ? {} : { vmid }) });
+  const there = await plugin.list({ content: ["images"], ...given({ vmid }) });
   if (there.some((each) => each.volname === volname))
     throw storageExists(`disk image '${path}' already exists`);
 }

@@ -1,4 +1,5 @@
 // An incremental archive with all that it builds on, read as if it were one full archive.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type {
   ArchiveCluster,
@@ -89,7 +90,7 @@ export async function openChain(
   const head = await openLink(tools, plugin, newest.name);
   await head.close();
   const header: ArchiveHeader = {
-    ...(head.uuid === undefined ? {} : { uuid: head.uuid }),
+    ...given({ uuid: head.uuid }),
     ctime: head.ctime,
     configs: head.configs,
     devices: head.devices.map(({ name: device, size }, index) => ({ id: index + 1, name: device, size })),
@@ -195,6 +196,6 @@ const ZEROES = Buffer.alloc(ZERO_BYTES);
 function refused(message: string, cause?: unknown): AppError {
   return new AppError("request.invalid", message, {
     pveStatus: 500,
-    ...(cause === undefined ? {} : { cause }),
+    ...given({ cause }),
   });
 }

@@ -1,4 +1,5 @@
 // VM configurations of this node, kept in the cluster's store. Every change is compare-and-swap on the stored text.
+import { given } from "@gpve/contracts/given.ts";
 import { cpuModelCollection } from "@gpve/domain/vm/host/custom-cpu-model.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import {
@@ -48,8 +49,7 @@ export interface MadeVm {
 
 function originOf({ pool, madeBy }: MadeVm): Pick<GuestRecord, "wantedPool" | "madeBy"> {
   return {
-    ...(pool === undefined ? {} : { wantedPool: pool }),
-    ...(madeBy === undefined ? {} : { madeBy }),
+    ...given({ wantedPool: pool, madeBy }),
   };
 }
 
@@ -170,7 +170,7 @@ export class VmConfigs {
           node,
           conf: writeVmConfig(config),
           ...originOf(made),
-          ...(made.microvm === undefined ? {} : { microvm: made.microvm }),
+          ...given({ microvm: made.microvm }),
         }),
       );
     });
@@ -217,11 +217,7 @@ export class VmConfigs {
       const microvm = made === undefined ? own : made.microvm;
       const origin = originOf(made ?? {});
       const next = { ...kept, ...origin, vmid, type: TYPE, node: this.#deps.node, conf };
-      tx.put(
-        guestCollection,
-        String(vmid),
-        guestRecord({ ...next, ...(microvm === undefined ? {} : { microvm }) }),
-      );
+      tx.put(guestCollection, String(vmid), guestRecord({ ...next, ...given({ microvm }) }));
     }
     return parseVmConfig(conf, { vmid, digestOf: this.#deps.sha1Hex });
   }

@@ -1,4 +1,5 @@
 // Consoles of running VMs: their screens and serial lines.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
@@ -66,7 +67,7 @@ export class Consoles {
       {
         type: "vncproxy",
         subject: String(vmid),
-        ...(request.traceparent === undefined ? {} : { traceparent: request.traceparent }),
+        ...given({ traceparent: request.traceparent }),
       },
     );
   }

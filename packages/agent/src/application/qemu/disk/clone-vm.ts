@@ -1,4 +1,5 @@
 // Cloning a VM: its id is taken first, then its disks are copied or built upon, then it is there.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -138,7 +139,7 @@ export function cloneVmOperation(host: CloneVmPorts): OperationDefinition<CloneA
               newUuid: host.ids.newUuid,
               newMac: host.ids.newMac,
               vmid: args.vmid,
-              ...(args.name === undefined ? {} : { name: args.name }),
+              ...given({ name: args.name }),
             }),
             ...Object.fromEntries(
               Object.entries(state.drives).map(([key, text]) => [

@@ -1,5 +1,6 @@
 // `import-from`: a new disk with the content of a volume or a file. A disk that a running VM writes to is copied by
 // its QEMU, as one moment of it; everything else by qemu-img.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
@@ -145,7 +146,7 @@ async function convert(
   log(`importing ${from} to storage '${storage}'`);
   const volname = await host.storages
     .plugin(storage)
-    .importFrom(source, { vmid, format }, { signal, log, ...(progress === undefined ? {} : { progress }) });
+    .importFrom(source, { vmid, format }, { signal, log, ...given({ progress }) });
   return formatVolumeId({ storage, volname });
 }
 

@@ -1,4 +1,5 @@
 // A running VM's disk is copied while it is written to; in the end the guest goes on with the copy.
+import { given } from "@gpve/contracts/given.ts";
 import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { copyNodes, type CopyNodes } from "@gpve/domain/vm/argv/block/copy-nodes.ts";
@@ -49,7 +50,7 @@ export async function mirrorDisk(process: QemuProcess, job: MirrorJob, wait: Job
     device: await presentTop(process, job.key),
     target: top,
     sync: "full",
-    ...(job.bytesPerSecond === undefined ? {} : { speed: job.bytesPerSecond }),
+    ...given({ speed: job.bytesPerSecond }),
     "auto-dismiss": false,
   });
   await finishMirror(process, job, wait);

@@ -1,4 +1,5 @@
 // Balloons of running guests follow the memory of the host, every few seconds.
+import { given } from "@gpve/contracts/given.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { balloonTargets, type BalloonedGuest } from "@gpve/domain/vm/running/auto-balloon.ts";
@@ -44,7 +45,7 @@ export async function balanceMemory(
         min: balloon.min,
         max: maxmem,
         shares: balloon.shares,
-        ...(free === undefined ? {} : { free }),
+        ...given({ free }),
       };
     } catch (err) {
       ignore(err, "it is ending, or has no balloon yet");

@@ -1,4 +1,5 @@
 // GET status/current: what the configuration says, and what QEMU says right now.
+import { given } from "@gpve/contracts/given.ts";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import { summarise } from "@gpve/domain/guest/guest-record.ts";
@@ -77,14 +78,13 @@ function fromConfig(vmid: number, values: VmValues): Record<string, unknown> {
     disk: 0,
     ha: { managed: 0 },
     ...(template ? { template: 1 } : {}),
-    ...(tags === undefined ? {} : { tags }),
-    ...(lock === undefined ? {} : { lock }),
+    ...given({ tags, lock }),
     ...(agent !== undefined && readVmProperty("agent", agent, "agent").enabled ? { agent: 1 } : {}),
     ...(serial === undefined ? {} : { serial: 1 }),
     ...(balloon === undefined ? {} : { balloon_min: balloon.min, shares: balloon.shares }),
     // PVE counts virtio displays too: their viewer is the same one.
     ...(/^(?:qxl|virtio)/.test(vga.type ?? "") ? { spice: 1 } : {}),
-    ...(vga.clipboard === undefined ? {} : { clipboard: vga.clipboard }),
+    ...given({ clipboard: vga.clipboard }),
   };
 }
 
@@ -117,8 +117,7 @@ function runningFacts(process: QemuProcess, remarks: readonly string[]): Record<
     notes?: readonly string[];
   };
   return {
-    ...(machine === undefined ? {} : { "running-machine": machine }),
-    ...(accelerator === undefined ? {} : { "gpve-accelerator": accelerator }),
+    ...given({ "running-machine": machine, "gpve-accelerator": accelerator }),
     ...(notes.length + remarks.length === 0 ? {} : { "gpve-notes": [...notes, ...remarks] }),
   };
 }

@@ -1,6 +1,7 @@
 // A network card without a tap: a small QEMU of its own speaks for the guest on the host's network (slirp), and the
 // guest's QEMU, which has an empty network namespace, reaches it by a unix socket. The guest gets an address, names and
 // the way out; from the host its SSH port is reached at a port of 127.0.0.1.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { USER_NETWORK_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
 import type {
@@ -86,7 +87,7 @@ export async function startUserNetwork(
   const isFirst = listNets(values).find(({ net }) => isUserNetwork(host, net))?.key === key;
   const ports = isFirst ? await freePorts(host, vmid) : [undefined];
   for (const [index, sshPort] of ports.entries()) {
-    const note: UserNetworkNote = { vmid, key, ...(sshPort === undefined ? {} : { sshPort }) };
+    const note: UserNetworkNote = { vmid, key, ...given({ sshPort }) };
     const process = await startWalledOff(
       host,
       {

@@ -1,4 +1,5 @@
 // Steps on a running QEMU that are taken back when a later one fails.
+import { given } from "@gpve/contracts/given.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { CommandInput } from "@gpve/domain/vm/argv/command-input.ts";
@@ -24,8 +25,7 @@ export function runningInput(
 ): CommandInput {
   const { machine, cpu } = (process.note ?? {}) as { machine?: string; cpu?: string };
   return commandInput(host, vmid, values, volumes, {
-    ...(machine === undefined ? {} : { machine }),
-    ...(cpu === undefined ? {} : { cpu }),
+    ...given({ machine, cpu }),
   });
 }
 

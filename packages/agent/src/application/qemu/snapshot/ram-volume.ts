@@ -1,4 +1,5 @@
 // The volume that a running guest's RAM is written to, and what must be known to load it again.
+import { given } from "@gpve/contracts/given.ts";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import { isShared } from "@gpve/domain/storage/definition.ts";
@@ -49,7 +50,7 @@ export async function allocateRamVolume(
   return {
     vmstate,
     runningmachine: machine,
-    ...(cpu === undefined ? {} : { runningcpu: cpu }),
+    ...given({ runningcpu: cpu }),
     ...(mtu === "" ? {} : { "running-nets-host-mtu": mtu }),
   };
 }

@@ -1,4 +1,5 @@
 // What a microvm boots: files of a storage, read by QEMU itself.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
@@ -22,7 +23,7 @@ export async function microvmFiles(
   const boot = {
     kernel: await pathOf(host, kernel),
     ...(initrd === undefined ? {} : { initrd: await pathOf(host, initrd) }),
-    ...(cmdline === undefined ? {} : { cmdline }),
+    ...given({ cmdline }),
   };
   const paths = [boot.kernel, ...(boot.initrd === undefined ? [] : [boot.initrd])];
   return {

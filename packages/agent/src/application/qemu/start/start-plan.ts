@@ -1,4 +1,5 @@
 // From a configuration to everything a start needs: QEMU's command line, the files it may open, its network devices.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { FREE_DESCRIPTORS, type GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestTap, QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
@@ -84,14 +85,14 @@ export async function planStart(
       label: `VM ${vmid}`,
       program: input.paths.binary,
       args: command.argv.slice(1),
-      ...(uuid === undefined ? {} : { uuid }),
+      ...given({ uuid }),
       files: [...volumes.files, ...extraFiles],
       ioFiles: [
         ...found.ioFiles,
         ...(volumes.efiVars === undefined ? [] : [{ name: "efivars", copyOf: volumes.efiVars }]),
       ],
       taps: network.taps,
-      ...(network.vhost === undefined ? {} : { vhost: network.vhost }),
+      ...given({ vhost: network.vhost }),
       hostNetwork:
         hostNetworkReason(
           values,
@@ -100,13 +101,13 @@ export async function planStart(
       needsKvm: command.accelerator === "kvm",
       limits: limitsOf(values),
       bounds: guestBounds(values),
-      ...(values["affinity"] === undefined ? {} : { affinity: values["affinity"] }),
+      ...given({ affinity: values["affinity"] }),
       note: {
         machine: command.machine,
         cpu: command.cpu,
         accelerator: command.accelerator,
         notes: command.notes,
-        ...(values["startup"] === undefined ? {} : { startup: values["startup"] }),
+        ...given({ startup: values["startup"] }),
       },
     },
   };
@@ -253,7 +254,7 @@ function pathOnHost(
       node,
       format: drive.format ?? "raw",
       contentType: "other",
-      ...(scsi === undefined ? {} : { scsi }),
+      ...given({ scsi }),
     },
     files: [{ path, access, ofHost: true, ...(cdrom ? {} : { owned: true }) }],
   };

@@ -1,4 +1,5 @@
 // Starting a VM: pending changes take effect, then QEMU runs.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -145,9 +146,7 @@ async function startQemu(
   const options = {
     ...(microvm === undefined ? {} : { microvm: microvm.boot }),
     paused: args.paused ?? false,
-    ...(machineVersion === undefined ? {} : { machineVersion }),
-    ...(args.machine === undefined ? {} : { machine: args.machine }),
-    ...(args.cpu === undefined ? {} : { cpu: args.cpu }),
+    ...given({ machineVersion, machine: args.machine, cpu: args.cpu }),
     ...(args.from === undefined ? {} : fromState(args.from)),
   };
   const drives = args.instead?.drives ?? {};
@@ -270,7 +269,7 @@ function fromState({ machine, cpu, netsHostMtu }: StartFromState): CommandOption
   return {
     incoming: true,
     machine,
-    ...(cpu === undefined ? {} : { cpu }),
+    ...given({ cpu }),
     ...(mtus.length === 0
       ? {}
       : { netHostMtu: Object.fromEntries(mtus.map(([, key = "", mtu]) => [key, Number(mtu)])) }),

@@ -15,6 +15,7 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { DebianPackages } from "../debian-packages.ts";
@@ -132,7 +133,7 @@ export function debianRecipe(
           "a Debian image is built by root only: run the agent as root",
         );
       }
-      const work = { timeoutMs: 60 * 60_000, ...(signal === undefined ? {} : { signal }) };
+      const work = { timeoutMs: 60 * 60_000, ...given({ signal }) };
       const root = join(folder, "root");
       const tools = join(folder, "tools");
       await debian.unpack(TOOLS, join(folder, "archives"), tools);

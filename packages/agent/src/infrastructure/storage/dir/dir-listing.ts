@@ -2,6 +2,7 @@
 import type { Stats } from "node:fs";
 import { lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import {
   namesGuest,
   NOTES_SUFFIX,
@@ -72,7 +73,7 @@ export async function imageSize(
     return {
       ...common,
       size: header.size,
-      ...(header.backingFile === undefined ? {} : { parent: header.backingFile }),
+      ...given({ parent: header.backingFile }),
     };
   }
   if (format === "vmdk") {
@@ -192,7 +193,7 @@ async function backupRow(
     ctime: backupTime(name) ?? row.ctime,
     subtype: parsed?.type ?? "unknown",
     ...(parsed?.vmid === undefined ? {} : { vmid: parsed.vmid }),
-    ...(notes === undefined ? {} : { notes }),
+    ...given({ notes }),
     ...(parent === undefined ? {} : { parent: `backup/${parent}` }),
     ...(all.has(name + PROTECTED_SUFFIX) ? { protected: true } : {}),
   };

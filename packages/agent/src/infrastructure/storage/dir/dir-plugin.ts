@@ -1,6 +1,7 @@
 // Storage type `dir`: volumes are files below one directory.
 import { lstat, realpath, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { ContentType, ImageFormat, VolumeType } from "@gpve/domain/storage/content.ts";
 import { contentDirs, storagePath } from "@gpve/domain/storage/definition.ts";
@@ -128,7 +129,7 @@ export class DirPlugin implements StoragePlugin {
     if (volume.format.startsWith("ova+")) return ovaMember(await this.file(volname), volume.name);
     const image = await this.#openable(volname);
     const fromOutside = volume.type !== "images";
-    return { ...image, fromOutside, ...(snapshot === undefined ? {} : { snapshot }) };
+    return { ...image, fromOutside, ...given({ snapshot }) };
   }
 
   has(feature: StorageFeature, volname: string, of: { readonly snapshot?: string } = {}): boolean {

@@ -1,6 +1,7 @@
 // Looks at an image that came from outside, before anything of ours opens it for real. First our own reading of the
 // header refuses everything that names another file; then qemu-img looks at it confined, unable to write, with bounded
 // memory and time.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { openPlainFile } from "@gpve/kit/held-file.ts";
 import { imageFiles, imageName, type Region } from "../../image-tools/image-node.ts";
@@ -41,7 +42,7 @@ export async function inspectImage(
       limits: LIMITS,
       timeoutMs: 60_000,
       maxOutputBytes: 1024 * 1024,
-      ...(signal === undefined ? {} : { signal }),
+      ...given({ signal }),
     })
     .catch((cause: unknown) => {
       throw refused(`qemu-img cannot read it as ${format}: ${messageOf(cause)}`, cause);
@@ -64,7 +65,7 @@ async function refuseBroken(path: string, { tools, signal, region }: InspectionD
     limits: LIMITS,
     timeoutMs: CHECK_TIMEOUT_MS,
     okCodes: [0, CHECK_FOUND_CORRUPTION, CHECK_FOUND_LEAKS],
-    ...(signal === undefined ? {} : { signal }),
+    ...given({ signal }),
   }).catch((cause: unknown) => {
     throw refused(`qemu-img cannot check it: ${messageOf(cause)}`, cause);
   });
@@ -140,6 +141,6 @@ function parseInfo(stdout: string): { format: string; virtualSize: number; backi
 function refused(why: string, cause?: unknown): AppError {
   return new AppError("request.invalid", `the image is refused: ${why}`, {
     pveStatus: 500,
-    ...(cause === undefined ? {} : { cause }),
+    ...given({ cause }),
   });
 }

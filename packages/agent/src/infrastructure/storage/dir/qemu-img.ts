@@ -1,4 +1,5 @@
 // qemu-img by argv. Formats are always named: an image is never asked what it is.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { StorageWork } from "@gpve/domain/storage/plugin.ts";
 import { imageFiles, imageName, type LayeredImage } from "../../image-tools/image-node.ts";
@@ -143,7 +144,7 @@ function optionsOf(work: ToolWork) {
   return {
     timeoutMs: NO_TIMEOUT_MS,
     ...(work.isNew === true ? { diesWithUs: true } : {}),
-    ...(work.signal === undefined ? {} : { signal: work.signal }),
+    ...given({ signal: work.signal }),
     onLine: (line: string) => {
       const fraction = progressOf(line);
       if (fraction !== undefined) work.progress?.(fraction);

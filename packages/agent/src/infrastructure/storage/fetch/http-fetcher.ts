@@ -4,6 +4,7 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import { dirname } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { createPlainFile, sinkInto } from "@gpve/kit/held-file.ts";
 
@@ -165,7 +166,7 @@ export function fileNameOf(url: string, disposition: string | undefined): string
 function failed(message: string, cause?: unknown): AppError {
   return new AppError("operation.failed", message, {
     pveStatus: 500,
-    ...(cause === undefined ? {} : { cause }),
+    ...given({ cause }),
   });
 }
 

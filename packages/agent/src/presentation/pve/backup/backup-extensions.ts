@@ -1,4 +1,5 @@
 // Backups as /api/v1 asks for them: with what PVE's vzdump has no parameter for.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { ExtensionHandler } from "../../../application/agent.ts";
@@ -36,8 +37,7 @@ export function createBackupExtensions(deps: {
         storage,
         mode: body.mode ?? "snapshot",
         compress: body.compress === "none" ? "0" : (body.compress ?? "zstd"),
-        ...(body.notes === undefined ? {} : { "notes-template": body.notes }),
-        ...(body.protected === undefined ? {} : { protected: body.protected }),
+        ...given({ "notes-template": body.notes, protected: body.protected }),
       };
       const { requestId } = params;
       // A request that is made again must be the same to the last byte.
@@ -49,7 +49,7 @@ export function createBackupExtensions(deps: {
         actor: ctx.actor?.authid ?? "",
         subject: String(vmid),
         ...(typeof requestId === "string" ? { requestId } : {}),
-        ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+        ...given({ traceparent: ctx.traceparent }),
       });
       return upid;
     },

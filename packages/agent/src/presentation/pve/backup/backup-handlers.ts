@@ -1,4 +1,5 @@
 // vzdump and what belongs to it.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { shownDefaults, visibleDefaults, type VzdumpSettings } from "@gpve/domain/backup/vzdump-defaults.ts";
@@ -57,7 +58,7 @@ export function createBackupHandlers(deps: BackupHandlerDeps): PveHandlers {
         args: { ...backupArgs(host, params, { vmids, skipped: found.skipped }, ctx) },
         actor: ctx.actor?.authid ?? "",
         subject: vmids.length === 1 ? String(vmids[0]) : "",
-        ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+        ...given({ traceparent: ctx.traceparent }),
       });
       return upid;
     },
@@ -121,8 +122,8 @@ export function requireBackup(
   const { type, vmid } = plugin.parse(volname);
   requireVolumeAccess(
     ctx.access,
-    { storage, volid, type, ...(vmid === undefined ? {} : { vmid }) },
-    { as: "backup", ...(forVmid === undefined ? {} : { forVmid }) },
+    { storage, volid, type, ...given({ vmid }) },
+    { as: "backup", ...given({ forVmid }) },
   );
   return vmid;
 }

@@ -1,6 +1,7 @@
 // Looking into backups through the methods: a real file system in a real archive.
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -54,7 +55,7 @@ const download = async (path: string, tar?: boolean): Promise<{ name: string; by
       storage: "local",
       volume: `backup/${FULL}`,
       filepath: b64(path),
-      ...(tar === undefined ? {} : { tar }),
+      ...given({ tar }),
     },
     contextOf(undefined),
   );

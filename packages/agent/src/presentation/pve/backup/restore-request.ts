@@ -1,4 +1,5 @@
 // POST /nodes/{node}/qemu with an archive: who may ask for it, and what it becomes.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -97,12 +98,12 @@ export function restoreArgs(
     vmid,
     archive,
     madeBy: ctx.requestId,
-    ...(storage === undefined ? {} : { storage }),
+    ...given({ storage }),
     unique: params.unique ?? false,
     force: params.force ?? false,
     start: params.start ?? false,
     live,
-    ...(pool === undefined ? {} : { pool }),
+    ...given({ pool }),
     bwlimit,
     overrides,
     storages,

@@ -1,4 +1,5 @@
 // POST vzdump: whom it is about, who may ask for it, and what it becomes.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Compression } from "@gpve/domain/backup/backup-ports.ts";
 import {
@@ -174,7 +175,7 @@ export function backupArgs(
     ...(params.tmpdir === undefined ? {} : { tmpdir: params.tmpdir.replace(/\/+$/, "") }),
     mode: params.mode ?? "snapshot",
     compression: COMPRESSIONS[params.compress ?? "0"] ?? "none",
-    ...(notes === undefined ? {} : { notesTemplate: notes }),
+    ...given({ notesTemplate: notes }),
     cluster: host.clusterName() ?? NO_CLUSTER,
     isProtected: params.protected ?? false,
     ...(limit < 0 ? {} : { maxProtected: limit }),
@@ -182,7 +183,7 @@ export function backupArgs(
     remove: params.remove ?? true,
     bwlimit: params.bwlimit ?? 0,
     ionice: params.ionice ?? DEFAULTS.ionice,
-    ...(params.script === undefined ? {} : { script: params.script }),
+    ...given({ script: params.script }),
     lockwaitMinutes: params.lockwait ?? DEFAULTS.lockwait,
     stopwaitMinutes: params.stopwait ?? DEFAULTS.stopwait,
     submittedAt: host.clock.now(),

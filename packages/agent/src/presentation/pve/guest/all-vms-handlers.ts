@@ -1,4 +1,5 @@
 // PVE's methods for all VMs of a node at once, and the statistics of one.
+import { given } from "@gpve/contracts/given.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
@@ -28,9 +29,9 @@ export function createAllVmsHandlers({ engine, statistics }: AllVmsHandlerDeps):
     const { upid } = await engine.submit({
       type,
       resources: [`node/${node}/all`],
-      args: { ...args, ...(vmids === undefined ? {} : { vmids }) },
+      args: { ...args, ...given({ vmids }) },
       actor: ctx.actor?.authid ?? "",
-      ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+      ...given({ traceparent: ctx.traceparent }),
     });
     return upid;
   };
@@ -42,7 +43,7 @@ export function createAllVmsHandlers({ engine, statistics }: AllVmsHandlerDeps):
         "stopall",
         node,
         vms,
-        { forceStop: forceStop ?? true, ...(timeout === undefined ? {} : { timeoutSeconds: timeout }) },
+        { forceStop: forceStop ?? true, ...given({ timeoutSeconds: timeout }) },
         ctx,
       ),
     "POST /nodes/{node}/suspendall": ({ node, vms }, ctx) => submit("suspendall", node, vms, {}, ctx),

@@ -1,4 +1,5 @@
 // Consoles as servers ask for them. Tickets are the server's business; here an offer knows who it is for.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import {
@@ -42,7 +43,7 @@ export function createConsoleExtensions(parts: ConsoleParts): Readonly<Record<st
         kind,
         authid: ctx.actor?.authid ?? "",
         ...(typeof serial === "string" ? { serial } : {}),
-        ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+        ...given({ traceparent: ctx.traceparent }),
       });
     },
 
@@ -52,7 +53,7 @@ export function createConsoleExtensions(parts: ConsoleParts): Readonly<Record<st
       return shells.offer({
         authid: ctx.actor?.authid ?? "",
         command: typeof command === "string" ? command : "login",
-        ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+        ...given({ traceparent: ctx.traceparent }),
       });
     },
   };

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { expect, test } from "vitest";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
@@ -11,7 +12,7 @@ const row = (devpath: string, used: string | undefined, more: Readonly<Record<st
   size: 512,
   osdid: -1,
   "osdid-list": null,
-  ...(used === undefined ? {} : { used }),
+  ...given({ used }),
   ...more,
 });
 const asked: unknown[] = [];
@@ -41,10 +42,7 @@ const smart = (devpath: string) =>
 const handlers = createDiskHandlers({ disks: { list, smart }, volumes, blockDevice: (path) => path });
 const ctx = {} as RequestContext;
 const paths = async (type?: "unused" | "journal_disks"): Promise<unknown[]> => {
-  const found = await handlers["GET /nodes/{node}/disks/list"]?.(
-    { node: "n1", ...(type === undefined ? {} : { type }) },
-    ctx,
-  );
+  const found = await handlers["GET /nodes/{node}/disks/list"]?.({ node: "n1", ...given({ type }) }, ctx);
   return (found as { devpath: string }[]).map(({ devpath }) => devpath.slice(-1));
 };
 

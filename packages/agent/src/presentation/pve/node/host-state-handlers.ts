@@ -1,4 +1,5 @@
 // PVE's methods about what else a host knows of itself: services, logs, traffic of guests, packages.
+import { given } from "@gpve/contracts/given.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 
@@ -49,9 +50,7 @@ export function createHostStateHandlers(deps: HostStateDeps): PveHandlers {
         if (total > start && rows.length < wanted) rows.push({ n: total, t: line });
       };
       const query = {
-        ...(since === undefined ? {} : { since }),
-        ...(until === undefined ? {} : { until }),
-        ...(service === undefined ? {} : { service }),
+        ...given({ since, until, service }),
       };
       await deps.log.lines(query, onLine, ctx.signal);
       // PVE's log viewer never gets an empty list.
@@ -61,11 +60,9 @@ export function createHostStateHandlers(deps: HostStateDeps): PveHandlers {
     "GET /nodes/{node}/journal": async ({ since, until, lastentries, startcursor, endcursor }, ctx) => {
       const entries = await deps.log.entries(
         {
-          ...(since === undefined ? {} : { since }),
-          ...(until === undefined ? {} : { until }),
+          ...given({ since, until }),
           ...(lastentries === undefined || lastentries === 0 ? {} : { lastEntries: lastentries }),
-          ...(startcursor === undefined ? {} : { after: startcursor }),
-          ...(endcursor === undefined ? {} : { before: endcursor }),
+          ...given({ after: startcursor, before: endcursor }),
         },
         ctx.signal,
       );

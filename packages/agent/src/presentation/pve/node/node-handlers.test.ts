@@ -10,6 +10,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeFacts, NodeUsage } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
@@ -206,8 +207,7 @@ describe("node methods", () => {
           const settings = {
             search,
             dns1,
-            ...(dns2 === undefined ? {} : { dns2 }),
-            ...(dns3 === undefined ? {} : { dns3 }),
+            ...given({ dns2, dns3 }),
           };
           expect(parseResolvConf(formatResolvConf(settings, old))).toEqual(settings);
         },

@@ -1,5 +1,6 @@
 // PVE's methods about the node itself.
 import { createHash } from "node:crypto";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION, PVE_RELEASE, PVE_VERSION, REPO_ID } from "@gpve/contracts/version.ts";
 import type { NodeFacts, NodeUsage } from "@gpve/domain/node/runtime.ts";
@@ -53,9 +54,7 @@ export function createNodeHandlers(deps: NodeHandlerDeps): PveHandlers {
     "PUT /nodes/{node}/dns": async ({ search, dns1, dns2, dns3 }) => {
       await deps.dns.write({
         search,
-        ...(dns1 === undefined ? {} : { dns1 }),
-        ...(dns2 === undefined ? {} : { dns2 }),
-        ...(dns3 === undefined ? {} : { dns3 }),
+        ...given({ dns1, dns2, dns3 }),
       });
       return null;
     },

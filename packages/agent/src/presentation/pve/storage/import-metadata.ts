@@ -1,4 +1,5 @@
 // What a foreign VM on a storage would become, for clients that then create it.
+import { given } from "@gpve/contracts/given.ts";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { OvfDisk, OvfMachine } from "@gpve/domain/storage/ovf.ts";
@@ -41,7 +42,7 @@ export function importMetadata(
           address,
           {
             volid: isArchive ? `${storage}:${volname}/${file}` : `${storage}:import/${file}`,
-            ...(size === undefined ? {} : { size }),
+            ...given({ size }),
           },
         ]),
       ),

@@ -1,5 +1,6 @@
 // /nodes/{node}/storage/{storage}/content and what brings files into it.
 import { dirname } from "node:path";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { AccessView } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -48,7 +49,7 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
       if (content !== undefined && !isContentType(content)) return [];
       const rows = await plugin.list({
         ...(content === undefined ? {} : { content: listedAs(content, contentOf(definition)) }),
-        ...(vmid === undefined ? {} : { vmid }),
+        ...given({ vmid }),
       });
       const has = contentOf(definition);
       return rows
@@ -149,7 +150,7 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
           kind: "upload",
           volid,
           spooled: tmpfilename,
-          ...(checksum === undefined ? {} : { checksum }),
+          ...given({ checksum }),
         };
         return await submit(deps, ctx, {
           type: COPY_IMAGE,
@@ -178,8 +179,7 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
         volid,
         url: params.url,
         verifyCertificates: params["verify-certificates"] ?? true,
-        ...(compression === undefined ? {} : { compression }),
-        ...(checksum === undefined ? {} : { checksum }),
+        ...given({ compression, checksum }),
       };
       return submit(deps, ctx, {
         type: DOWNLOAD,
@@ -235,7 +235,7 @@ function factsOf(storage: string, row: VolumeInfo): VolumeFacts {
     storage,
     volid: `${storage}:${row.volname}`,
     type: row.content,
-    ...(row.vmid === undefined ? {} : { vmid: row.vmid }),
+    ...given({ vmid: row.vmid }),
   };
 }
 

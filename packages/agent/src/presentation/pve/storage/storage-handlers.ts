@@ -1,4 +1,5 @@
 // /nodes/{node}/storage: the storages of this node.
+import { given } from "@gpve/contracts/given.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import type { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -106,7 +107,7 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
         ctime,
         mark,
         type,
-        ...(vmid === undefined ? {} : { vmid }),
+        ...given({ vmid }),
       }));
     },
 
@@ -156,8 +157,7 @@ function pruneArgs(params: {
   return {
     storage,
     ...(keep === undefined ? {} : { keep: parseKeepOptions(keep) }),
-    ...(vmid === undefined ? {} : { vmid }),
-    ...(type === undefined ? {} : { type }),
+    ...given({ vmid, type }),
   };
 }
 

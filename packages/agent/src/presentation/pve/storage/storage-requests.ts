@@ -1,4 +1,5 @@
 // What the storage methods share: their dependencies, and how a request becomes a volume or a task.
+import { given } from "@gpve/contracts/given.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { badStorageParameter } from "@gpve/domain/storage/failures.ts";
 import type { VolumeFacts } from "@gpve/domain/storage/volume-access.ts";
@@ -42,7 +43,7 @@ export function volumeOf(
     storage: plugin.storage,
     volid,
     type: name.type,
-    ...(name.vmid === undefined ? {} : { vmid: name.vmid }),
+    ...given({ vmid: name.vmid }),
   };
   return { ...found, facts };
 }
@@ -70,7 +71,7 @@ export async function submit(
   const { upid } = await deps.engine.submit({
     ...request,
     actor: ctx.actor?.authid ?? "",
-    ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+    ...given({ traceparent: ctx.traceparent }),
   });
   return upid;
 }

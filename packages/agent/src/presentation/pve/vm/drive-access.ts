@@ -1,5 +1,6 @@
 // Whether the caller may use what the drives of a request name: storages, volumes, files of the host, sources of
 // imports. PVE asks this before it forks, beside the privilege that each key needs.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { VolumeType } from "@gpve/domain/storage/content.ts";
@@ -125,7 +126,7 @@ function useVolume(
   requireVolumeAccess(
     ctx.access,
     { storage, volid: file, type: name.type, ...owner },
-    { forVmid: vmid, ...(as === undefined ? {} : { as }) },
+    { forVmid: vmid, ...given({ as }) },
   );
   return name.type;
 }

@@ -1,4 +1,5 @@
 // Who may set which key of a VM's configuration.
+import { given } from "@gpve/contracts/given.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change/change-privileges.ts";
 import { keyKind } from "@gpve/domain/vm/config/keys.ts";
@@ -27,8 +28,7 @@ export function checkPrivileges(
     const oldValue = before?.[key];
     const change = privilegesForChange(key, {
       vmid,
-      ...(value === undefined ? {} : { value }),
-      ...(oldValue === undefined ? {} : { oldValue }),
+      ...given({ value, oldValue }),
       isNew: before === undefined,
     });
     for (const { path, privileges, mode } of change.needs ?? []) ctx.access.require(path, privileges, mode);

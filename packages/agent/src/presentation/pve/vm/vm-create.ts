@@ -1,4 +1,5 @@
 // Making VMs: by PVE's method, and for /api/v1, which also knows QEMU's microvm machine.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { NEW_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
@@ -75,8 +76,7 @@ export function submitNewVm({ host, engine }: VmMakerDeps, vm: NewVm, ctx: Reque
     values,
     start,
     madeBy: ctx.requestId,
-    ...(pool === undefined ? {} : { pool }),
-    ...(microvm === undefined ? {} : { microvm }),
+    ...given({ pool, microvm }),
     ...(vm.params["ha-managed"] === true ? { haManaged: true } : {}),
   };
   return submitVmTask(engine, "qmcreate", vmid, args, ctx);
@@ -95,8 +95,8 @@ export function createVmExtensions(
       // Which VM and whose pool was decided on; the configuration has no say in it.
       if (named !== pool)
         throw new AppError("request.invalid", "config.pool is not the pool that was asked for");
-      const given = { ...keys, node, vmid: String(vmid), ...(pool === undefined ? {} : { pool }) };
-      const valid = requireValidParams(method, given, { source: "form" }) as Record<string, unknown>;
+      const asked = { ...keys, node, vmid: String(vmid), ...given({ pool }) };
+      const valid = requireValidParams(method, asked, { source: "form" }) as Record<string, unknown>;
       const { vmid: number, node: _node, archive, pool: _pool, start: _start, ...params } = valid;
       if (archive !== undefined)
         throw new AppError("request.invalid", "config.archive: backups are restored by their own methods");
@@ -115,7 +115,7 @@ export function createVmExtensions(
           start: running === true,
           pool: wanted,
           params,
-          ...(machine === undefined ? {} : { microvm: machine }),
+          ...given({ microvm: machine }),
         },
         ctx,
       );

@@ -1,4 +1,5 @@
 // PVE's methods that make, grow and take away a VM's disks: clone, template, resize, move, unlink.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { AccessView } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -45,12 +46,7 @@ export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerD
         newid,
         madeBy: ctx.requestId,
         full: full ?? !isTemplate(config),
-        ...(snapname === undefined ? {} : { snapname }),
-        ...(name === undefined ? {} : { name }),
-        ...(description === undefined ? {} : { description }),
-        ...(storage === undefined ? {} : { storage }),
-        ...(format === undefined ? {} : { format }),
-        ...(pool === undefined ? {} : { pool }),
+        ...given({ snapname, name, description, storage, format, pool }),
       };
       if (!args.full && storage !== undefined)
         throw refused("parameter 'storage' not allowed for linked clones");
@@ -70,7 +66,7 @@ export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerD
     },
 
     "POST /nodes/{node}/qemu/{vmid}/template": ({ vmid, disk }, ctx) => {
-      const args = { vmid, ...(disk === undefined ? {} : { disk }) };
+      const args = { vmid, ...given({ disk }) };
       checkTemplatePossible(host, args);
       return submitVmTask(engine, "qmtemplate", vmid, args, ctx);
     },
@@ -83,7 +79,7 @@ export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerD
         disk,
         size,
         skiplock: skiplock ?? false,
-        ...(digest === undefined ? {} : { digest }),
+        ...given({ digest }),
         ...(allowed.length === storages.length ? {} : { allowedStorages: allowed }),
       };
       return submitVmTask(engine, "resize", vmid, args, ctx);
@@ -104,8 +100,7 @@ export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerD
           disk,
           targetVmid,
           targetDisk,
-          ...(digest === undefined ? {} : { digest }),
-          ...(targetDigest === undefined ? {} : { targetDigest }),
+          ...given({ digest, targetDigest }),
         };
         const { file } = checkReassignable(host, args);
         ctx.access.require(`/storage/${requireVolumeId(file).storage}`, ["Datastore.AllocateSpace"]);
@@ -120,8 +115,7 @@ export function createDiskHandlers({ host, engine, imageStorages }: DiskHandlerD
         disk,
         storage,
         remove: more.delete ?? false,
-        ...(format === undefined ? {} : { format }),
-        ...(digest === undefined ? {} : { digest }),
+        ...given({ format, digest }),
       };
       const { file } = checkMovable(host, args);
       const limit = copyLimit(host, {

@@ -1,5 +1,6 @@
 // PVE's methods that start, stop, pause and resume a VM. What PVE finds out before it forks is refused here; whether
 // there is such a VM at all is mostly the task's to say.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { hasLock } from "@gpve/domain/vm/config/lock.ts";
@@ -41,8 +42,7 @@ export function createPowerHandlers({ host, engine }: PowerHandlerDeps): PveHand
         );
       const args = {
         skiplock: skiplock ?? false,
-        ...(machine === undefined ? {} : { machine }),
-        ...(cpu === undefined ? {} : { cpu }),
+        ...given({ machine, cpu }),
       };
       return submit("qmstart", vmid, args, ctx);
     },
@@ -61,7 +61,7 @@ export function createPowerHandlers({ host, engine }: PowerHandlerDeps): PveHand
       const args = {
         skiplock: skiplock ?? false,
         forceStop: more.forceStop ?? false,
-        ...(more.timeout === undefined ? {} : { timeoutSeconds: more.timeout }),
+        ...given({ timeoutSeconds: more.timeout }),
       };
       return submit("qmshutdown", vmid, args, ctx);
     },
@@ -69,7 +69,7 @@ export function createPowerHandlers({ host, engine }: PowerHandlerDeps): PveHand
     "POST /nodes/{node}/qemu/{vmid}/status/reboot": async ({ vmid, timeout }, ctx) => {
       await refusePaused(host, vmid);
       requireRunning(host, vmid);
-      const args = { forceStop: false, ...(timeout === undefined ? {} : { timeoutSeconds: timeout }) };
+      const args = { forceStop: false, ...given({ timeoutSeconds: timeout }) };
       return submit("qmreboot", vmid, args, ctx);
     },
 

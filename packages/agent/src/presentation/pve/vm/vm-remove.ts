@@ -1,4 +1,5 @@
 // Removing VMs: by PVE's method, and for /api/v1, which says what VM it has judged.
+import { given } from "@gpve/contracts/given.ts";
 import { REMOVE_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -32,7 +33,7 @@ export function submitRemoval(
     purge,
     destroyUnreferenced,
     storages: imageStorages(),
-    ...(meant === undefined ? {} : { meant }),
+    ...given({ meant }),
   };
   return submitVmTask(engine, "qmdestroy", vmid, args, ctx);
 }

@@ -1,4 +1,5 @@
 // PVE's methods for snapshots of a VM.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { apiConfig } from "@gpve/domain/vm/config/api-config.ts";
@@ -34,7 +35,7 @@ export function createSnapshotHandlers({ host, engine }: SnapshotHandlerDeps): P
       const args = {
         name: snapname,
         withState: vmstate ?? false,
-        ...(description === undefined ? {} : { description }),
+        ...given({ description }),
       };
       return submitVmTask(engine, "qmsnapshot", vmid, args, ctx);
     },

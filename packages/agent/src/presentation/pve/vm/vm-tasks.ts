@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { AppError } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
@@ -33,7 +34,7 @@ export async function submitVmTask(
     args: { vmid, ...args },
     actor: ctx.actor?.authid ?? "",
     subject,
-    ...(ctx.traceparent === undefined ? {} : { traceparent: ctx.traceparent }),
+    ...given({ traceparent: ctx.traceparent }),
   });
   return upid;
 }

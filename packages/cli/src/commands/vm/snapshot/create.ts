@@ -1,6 +1,6 @@
+import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec } from "../../../command.ts";
 import { finishWork, noWaitOption } from "../../../follow-result.ts";
-import { given } from "../../../input.ts";
 import { findVm, vmArgument } from "../find-vm.ts";
 
 export const vmSnapshotCreate: CommandSpec = {

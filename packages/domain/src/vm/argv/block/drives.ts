@@ -1,4 +1,5 @@
 // All drives of a guest but the firmware's: their nodes, controllers and devices, in PVE's order.
+import { given } from "@gpve/contracts/given.ts";
 import type { Drive } from "../../config/property-types.ts";
 import { listDrives, whyNotEmpty } from "../../config/drive.ts";
 import { driveNodes, findVolume, isPassedThrough, throttleLimits, type BlockContext } from "./block-node.ts";
@@ -38,7 +39,7 @@ export function deviceContext(build: Build, key: string): DriveDeviceContext {
     blockdev: build.usesBlockdev,
     iscsiGeneric: !build.since(4, 1),
     place: (id) => build.pci.place(id),
-    ...(bootIndex === undefined ? {} : { bootIndex }),
+    ...given({ bootIndex }),
   };
 }
 

@@ -1,4 +1,5 @@
 // NICs: the host side (a tap the supervisor opened, a process that is the network, or QEMU's own) and the card the guest sees.
+import { given } from "@gpve/contracts/given.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
 import type { NetDevice } from "../../config/property-types.ts";
 import type { Build } from "../build.ts";
@@ -73,9 +74,7 @@ export function nicContext(build: Build, key: string, net: NetDevice): NicContex
     tunnel: tunnelDefault(build),
     isaAddress: !build.stock,
     ...(net.bridge === undefined ? {} : { bridgeMtu: build.host.bridgeMtu[net.bridge] ?? DEFAULT_MTU }),
-    ...(hostMtu === undefined ? {} : { hostMtu }),
-    ...(bootIndex === undefined ? {} : { bootIndex }),
-    ...(romfile === undefined ? {} : { romfile }),
+    ...given({ hostMtu, bootIndex, romfile }),
   };
 }
 
@@ -108,7 +107,7 @@ export function nicDevice(key: string, net: NetDevice, context: NicContext): Nic
   const warning = mtuWarning(key, net, context);
   return {
     device: device(nicDriver(net), ...properties),
-    ...(warning === undefined ? {} : { warning }),
+    ...given({ warning }),
   };
 }
 

@@ -1,4 +1,5 @@
 // OVMF: which images, and the variable store of the guest.
+import { given } from "@gpve/contracts/given.ts";
 import type { Drive } from "../../config/property-types.ts";
 import { requireDrive } from "../../config/drive.ts";
 import { driveNodes, findVolume, type BlockOptions } from "../block/block-node.ts";
@@ -84,7 +85,7 @@ export function efiOptions(build: Build, { varsBytes }: FirmwareImage): BlockOpt
   return {
     readOnly: build.isTemplate,
     cache: "writeback",
-    ...(varsBytes === undefined ? {} : { bytes: varsBytes }),
+    ...given({ bytes: varsBytes }),
   };
 }
 

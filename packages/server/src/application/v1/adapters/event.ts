@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { eventKind } from "@gpve/contracts/v1/kinds/event.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
@@ -21,7 +22,7 @@ function raw(entry: Entry<EventRecord>): RawObject {
   const { type, reason, message, object, node, count, firstAt, lastAt } = entry.value;
   return {
     name: entry.id,
-    spec: { type, reason, message, object: { ...object }, ...(node === undefined ? {} : { node }) },
+    spec: { type, reason, message, object: { ...object }, ...given({ node }) },
     status: { count, firstAt: new Date(firstAt).toISOString(), lastAt: new Date(lastAt).toISOString() },
     revision: entry.revision,
     createRevision: entry.createRevision,

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { taskKind } from "@gpve/contracts/v1/kinds/task.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { taskOfRecord, taskRecordId } from "@gpve/domain/task/task-record.ts";
@@ -60,7 +61,7 @@ function statusOf(task: Task, progress: TaskProgress | undefined): Fields {
   return {
     phase: phaseOf(task),
     startedAt: new Date(task.starttime * 1000).toISOString(),
-    ...(task.exitstatus === undefined ? {} : { exitStatus: task.exitstatus }),
+    ...given({ exitStatus: task.exitstatus }),
     ...(task.endtime === undefined ? {} : { endedAt: new Date(task.endtime * 1000).toISOString() }),
     ...(progress === undefined ? {} : { progress: progress.progress }),
     ...(progress?.step === undefined ? {} : { step: progress.step }),

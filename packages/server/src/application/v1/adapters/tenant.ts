@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { tenantKind } from "@gpve/contracts/v1/kinds/tenant.ts";
 import type { Pool } from "@gpve/domain/access/types.ts";
@@ -59,7 +60,7 @@ function raw(entry: Entry<Pool>): RawObject {
   return {
     name: entry.id,
     spec: comment === undefined || comment === "" ? {} : { comment },
-    status: { guests: [...vms], storages: [...storage], ...(parent === undefined ? {} : { parent }) },
+    status: { guests: [...vms], storages: [...storage], ...given({ parent }) },
     revision: entry.revision,
     createRevision: entry.createRevision,
     generation: entry.version,

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { userKind } from "@gpve/contracts/v1/kinds/user.ts";
 import { parseUserid } from "@gpve/domain/access/ids.ts";
@@ -63,7 +64,7 @@ export function userAdapter(): KindAdapter {
           enable: spec["enable"] !== false,
           expire: typeof spec["expire"] === "number" ? spec["expire"] : 0,
           groups,
-          ...(keys === undefined ? {} : { keys }),
+          ...given({ keys }),
           ...Object.fromEntries(texts),
         };
         tx.put(usersDef, name, user);

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute } from "@gpve/contracts/agent/agent-routes.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { virtualMachineKind } from "@gpve/contracts/v1/kinds/virtual-machine.ts";
@@ -88,7 +89,7 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
     const config = configOf(entry);
     return {
       name: String(vmid),
-      ...(namespace === undefined ? {} : { namespace }),
+      ...given({ namespace }),
       spec: {
         node,
         running: runtime?.status === "running",
@@ -99,7 +100,7 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
       revision: entry.revision,
       createRevision: entry.createRevision,
       generation: entry.version,
-      ...(madeBy === undefined ? {} : { madeBy }),
+      ...given({ madeBy }),
       digest: () => createHash("sha1").update(entry.value.conf).digest("hex"),
     };
   };
@@ -253,7 +254,7 @@ function statusOf(
     memoryBytes: summary.maxmem,
     diskBytes: summary.maxdisk,
     template: summary.template,
-    ...(summary.lock === undefined ? {} : { lock: summary.lock }),
+    ...given({ lock: summary.lock }),
     ...(summary.tags === undefined ? {} : { tags: summary.tags.split(/[;, ]+/).filter((tag) => tag !== "") }),
     ...(pending.length === 0 ? {} : { pending }),
     ...(snapshots.length === 0 ? {} : { snapshots }),

@@ -1,4 +1,5 @@
 // A VirtualMachine's spec as its node is asked for it: the configuration behind typed fields and `config`.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
@@ -29,9 +30,9 @@ export function readVmSpec(name: string, spec: Fields, node = ""): VmSpec {
 export function shownVmSpec({ node, running, config, microvm }: Omit<VmSpec, "paths">): Fields {
   return {
     node,
-    ...(running === undefined ? {} : { running }),
+    ...given({ running }),
     ...toTypedSpec(config),
-    ...(microvm === undefined ? {} : { microvm }),
+    ...given({ microvm }),
   };
 }
 

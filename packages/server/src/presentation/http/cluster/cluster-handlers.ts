@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { PVE_RELEASE, PVE_VERSION, REPO_ID } from "@gpve/contracts/version.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
@@ -35,7 +36,7 @@ export function createClusterHandlers(deps: ClusterHandlerDeps): PveHandlers {
         version: PVE_VERSION,
         release: PVE_RELEASE,
         repoid: REPO_ID,
-        ...(console === undefined ? {} : { console }),
+        ...given({ console }),
       };
     },
     "GET /cluster/resources": ({ type }, ctx) => new PveReply({ rawJson: deps.resources.json(type, ctx) }),

@@ -1,4 +1,5 @@
 // Consoles of VMs and of nodes: the node offers one, and whoever asked gets a ticket for it that is good for some seconds.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { CONSOLE_ROUTE, SHELL_ROUTE } from "@gpve/domain/node/console.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
@@ -47,7 +48,7 @@ export function createConsoleHandlers(deps: ConsoleHandlerDeps): PveHandlers {
     },
 
     "POST /nodes/{node}/qemu/{vmid}/termproxy": async ({ node, vmid, serial }, ctx) => {
-      const wanted = { vmid, kind: "terminal", ...(serial === undefined ? {} : { serial }) } as const;
+      const wanted = { vmid, kind: "terminal", ...given({ serial }) } as const;
       const { user, port, upid, ticket } = await offer(node, wanted, ctx);
       return { user, port, upid, ticket };
     },

@@ -1,4 +1,5 @@
 // Runs one resolved PVE method: here, or on the node it names.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { declaredRoute } from "@gpve/contracts/pve/routes.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
@@ -52,7 +53,7 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
         signal,
         log: deps.log,
         clientAddress: request.clientAddress,
-        ...(traceparent === undefined ? {} : { traceparent }),
+        ...given({ traceparent }),
       };
       const runsOnNode = (route?.runs ?? (method.proxyto === "node" ? "node" : "server")) === "node";
       if (index === undefined && runsOnNode && node !== undefined) {

@@ -2,6 +2,7 @@
 // method, path, authentication and CSRF (401), body rules (501/506), formatter (501), JSON (500), handler (501),
 // conflicting parameters (400), token allowed (403), permission (403), then execution where the method runs.
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import { findMethod } from "@gpve/domain/schema/method-table.ts";
@@ -306,9 +307,7 @@ function asResult(result: unknown): PveResult {
     return {
       ok: true,
       data: result.data,
-      ...(result.total === undefined ? {} : { total: result.total }),
-      ...(result.changes === undefined ? {} : { changes: result.changes }),
-      ...(result.rawJson === undefined ? {} : { rawJson: result.rawJson }),
+      ...given({ total: result.total, changes: result.changes, rawJson: result.rawJson }),
     };
   }
   return result as PveResult;

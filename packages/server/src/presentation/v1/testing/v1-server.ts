@@ -1,6 +1,7 @@
 // A real /api/v1 on a loopback port, over a real SQLite store. Who asks is said by the Authorization header.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import type { Actor, RequestLogger } from "@gpve/domain/request/context.ts";
@@ -83,7 +84,7 @@ export async function startV1(
   const adapters = createKindAdapters({
     board,
     ownNode: () => "own",
-    ...(vmActions === undefined ? {} : { vmActions }),
+    ...given({ vmActions }),
   });
   const extra = typeof options.deps === "function" ? options.deps(records) : (options.deps ?? {});
   const stop = new AbortController();
