@@ -33,13 +33,14 @@ import { SkopeoRegistry } from "./infrastructure/storage/fetch/skopeo-registry.t
 import { HostStorageFiles } from "./infrastructure/storage/fetch/storage-files.ts";
 import { createOciHandlers } from "./presentation/pve/storage/oci-handlers.ts";
 import { createStorageHandlers } from "./presentation/pve/storage/storage-handlers.ts";
+import type { StorageHandlerDeps } from "./presentation/pve/storage/storage-requests.ts";
 
 export interface StorageSettings {
   readonly data: DataDir;
   readonly node: string;
   readonly definitions: () => readonly StorageDefinition[];
   readonly guard: PathGuard;
-  readonly isContainer: (vmid: number) => boolean;
+  readonly volumeContent: StorageHandlerDeps["volumeContent"];
   readonly ownership?: VolumeOwnership;
   /** Through which files are fetched. */
   readonly proxy: () => string | undefined;
@@ -116,7 +117,7 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
         clock,
         statistics,
         uploads,
-        isContainer: settings.isContainer,
+        volumeContent: settings.volumeContent,
       }),
     },
     uploads: new UploadSpool({

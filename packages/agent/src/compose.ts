@@ -62,6 +62,8 @@ import { createGraphHandlers } from "./presentation/pve/node/graph-handlers.ts";
 import { createHostHandlers } from "./presentation/pve/node/host-handlers.ts";
 import { createNodeHandlers } from "./presentation/pve/node/node-handlers.ts";
 import { createTaskHandlers } from "./presentation/pve/node/task-handlers.ts";
+import { guestKinds, type GuestType } from "@gpve/domain/guest/guest-kinds.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface AgentSettings {
   readonly data: DataDir;
@@ -78,8 +80,8 @@ export interface AgentSettings {
   readonly serverTasks?: TaskDirectory;
   /** The cluster's storages; the same object for the same definition. */
   readonly storages: () => readonly StorageDefinition[];
-  /** Whether a guest is a container. */
-  readonly isContainer: (vmid: number) => boolean;
+  /** undefined = there is no such guest, or nobody could be asked yet. */
+  readonly guestType: (vmid: number) => GuestType | undefined;
   /** undefined = this node is in no cluster. */
   readonly clusterName: () => string | undefined;
   /** The cluster's records; throws store.unavailable while no server is in reach. */
@@ -161,7 +163,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     guard,
     node: nodeName,
     definitions: settings.storages,
-    isContainer: settings.isContainer,
+    volumeContent: (vmid) => guestKinds[settings.guestType(vmid) ?? VM_TYPE].volumeContent,
     engine,
     clock,
     exec: runExec,

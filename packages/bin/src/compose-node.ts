@@ -87,7 +87,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     metrics,
     serverTasks: server.tasks,
     storages: () => server.storages.definitions(),
-    isContainer: (vmid) => server.records.collection(guestCollection).get(String(vmid))?.value.type === "lxc",
+    guestType: (vmid) => server.records.collection(guestCollection).get(String(vmid))?.value.type,
     records: () => server.records,
     clusterName: () => undefined,
     makeNetwork: settings.makeNetwork,

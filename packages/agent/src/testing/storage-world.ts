@@ -88,7 +88,7 @@ export class StorageNode extends StorageWorld {
       clock: systemClock,
       statistics: { rows: (storage) => [{ time: storage.length }] },
       uploads: this.uploads,
-      isContainer: (vmid) => vmid === 200,
+      volumeContent: (vmid) => (vmid === 200 ? "rootdir" : "images"),
     });
   }
 

@@ -38,6 +38,7 @@ import { showDataDir } from "../show-data-dir.ts";
 import { untilSignalled } from "../until-signalled.ts";
 import { commandOptions } from "./options.ts";
 import { supervisorSource } from "../supervisor-source.ts";
+import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 
 const OPEN_RETRY_MS = 1_000;
 const JOIN_RETRY_MS = 1_000;
@@ -74,7 +75,7 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
       accessOf: (actor) => cluster.accessOf(actor),
       publisher: cluster,
       storages: () => cluster.storages(),
-      isContainer: (vmid) => cluster.isContainer(vmid),
+      guestType: (vmid) => cluster.guestType(vmid),
       records: () => cluster.records(),
       clusterName: () => links.map((link) => link.clusterName).find((name) => name !== undefined),
       log,
@@ -247,8 +248,8 @@ class ClusterView implements TaskPublisher {
     );
   }
 
-  isContainer(vmid: number): boolean {
-    return this.#records?.collection(guestCollection).get(String(vmid))?.value.type === "lxc";
+  guestType(vmid: number): GuestType | undefined {
+    return this.#records?.collection(guestCollection).get(String(vmid))?.value.type;
   }
 
   apply(changes: Parameters<TaskPublisher["apply"]>[0]): Promise<void> {

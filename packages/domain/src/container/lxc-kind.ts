@@ -9,5 +9,6 @@ export const lxcKind: GuestKind = {
   cpus: (keys) => Number(keys.get("vcpus") ?? keys.get("cores") ?? 1),
   mainDisk: () => "rootfs",
   more: () => ({}),
+  volumeContent: "rootdir",
   backupVolumes: () => [],
 };

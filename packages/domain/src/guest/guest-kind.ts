@@ -38,6 +38,8 @@ export interface GuestKind {
   readonly mainDisk: (keys: GuestKeys) => string | undefined;
   /** What only this kind has in lists. */
   readonly more: (keys: GuestKeys) => Partial<GuestSummary>;
+  /** What storages call the volumes it runs from. */
+  readonly volumeContent: "images" | "rootdir";
   /** Which volumes a backup takes, and why. */
   readonly backupVolumes: (keys: GuestKeys) => readonly BackupVolume[];
 }

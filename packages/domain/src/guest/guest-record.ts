@@ -2,7 +2,8 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestKeys, GuestSummary } from "./guest-kind.ts";
-import { guestKinds, isGuestType, type GuestType } from "./guest-kinds.ts";
+import { guestKinds, type GuestType } from "./guest-kinds.ts";
+import { isGuestType } from "./guest-words.ts";
 
 export interface GuestRecord {
   readonly vmid: number;

@@ -10,6 +10,7 @@ import type {
   NodeUsage,
   StorageRuntime,
 } from "./runtime.ts";
+import { guestTypes } from "../guest/guest-words.ts";
 
 export interface DecodedReport {
   readonly report: NodeReport;
@@ -86,7 +87,7 @@ function decodeGuestRuntime(json: unknown): GuestRuntime {
   const nics = counters("nics", "netin", "netout");
   return {
     vmid,
-    type: oneOf(row, "type", ["qemu", "lxc"]),
+    type: oneOf(row, "type", guestTypes),
     status: oneOf(row, "status", ["running", "stopped"]),
     uptimeSeconds: number(row, "uptimeSeconds"),
     cpu: number(row, "cpu"),

@@ -1,6 +1,7 @@
 // Names of backup archives: vzdump-qemu-100-2024_01_31-23_59_00.vma.zst, and our incrementals (.gpvi.zst).
 // The time in a name is local time of the node that wrote it; callers say how far that is from UTC.
 import type { GuestType } from "../guest/guest-kinds.ts";
+import { guestTypes } from "../guest/guest-words.ts";
 
 export interface BackupName {
   readonly fileName: string;
@@ -25,10 +26,14 @@ export interface BackupName {
     | undefined;
 }
 
+/** Between bars, as patterns want them: those of the table, and what containers were before. */
+export const BACKUP_TYPES = [...guestTypes, "openvz"].join("|");
 const EXTENSION = /\.(tgz|(tar|vma)(?:\.(gz|lzo|zst|bz2))?|(gpvi)(?:\.(zst))?)$/;
 /** Of the name without its extension: a name with something between them is not ours, so pruning leaves it alone. */
-const STANDARD = /^vzdump-(lxc|openvz|qemu)-([1-9]\d{2,8})-(\d{4})_(\d{2})_(\d{2})-(\d{2})_(\d{2})_(\d{2})$/;
-const TYPED = /^vzdump-(lxc|openvz|qemu)-./;
+const STANDARD = new RegExp(
+  `^vzdump-(${BACKUP_TYPES})-([1-9]\\d{2,8})-(\\d{4})_(\\d{2})_(\\d{2})-(\\d{2})_(\\d{2})_(\\d{2})$`,
+);
+const TYPED = new RegExp(`^vzdump-(${BACKUP_TYPES})-.`);
 const ANY_VMID = /-([1-9]\d{2,8})-./;
 
 /** undefined = no backup archive by its name. */

@@ -3,6 +3,7 @@
 //   100/vm-100-disk-0.qcow2                        images/100/vm-100-disk-0.qcow2
 //   9000/base-9000-disk-0.qcow2/100/vm-100-…       images/100/vm-100-…   (a linked clone)
 //   iso/x.iso  vztmpl/x.tar.zst  backup/vzdump-…  snippets/x  import/x.qcow2  import/x.ova/disk.vmdk
+import { BACKUP_TYPES } from "./backup-name.ts";
 import {
   BACKUP_NAME,
   IMPORT_NAME,
@@ -26,6 +27,7 @@ export interface DirVolume {
   readonly format: string;
 }
 
+const OWNED_BACKUP = new RegExp(`^vzdump-(?:${BACKUP_TYPES})-(\\d+)-.+`);
 const IMAGE_NAME = /^((?:(vm-|base-|subvol-)(?:\d+)-[^/\s]+|[^/\s]+)\.(raw|qcow2|vmdk|subvol))$/;
 
 export interface ImageName {
@@ -169,7 +171,7 @@ export function freeDiskName(
 
 function parseBackup(name: string): DirVolume | undefined {
   if (!BACKUP_NAME.test(name)) return undefined;
-  const vmid = /^vzdump-(?:openvz|lxc|qemu)-(\d+)-.+/.exec(name)?.[1];
+  const vmid = OWNED_BACKUP.exec(name)?.[1];
   return vmid === undefined ? file("backup", name) : { ...file("backup", name), vmid: Number(vmid) };
 }
 

@@ -20,6 +20,7 @@ export const qemuKind: GuestKind = {
       ...(balloon > 0 ? { balloon: { min: balloon * 1024 * 1024, shares } } : {}),
     };
   },
+  volumeContent: "images",
   backupVolumes: (keys) => backupVolumes(Object.fromEntries(keys)),
 };
 

@@ -1,7 +1,7 @@
 // VMs among all guests of a node.
 import { given } from "@gpve/contracts/given.ts";
 import { guestKinds } from "@gpve/domain/guest/guest-kinds.ts";
-import { isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { isTemplate } from "@gpve/domain/guest/guest-lock.ts";
 import type { OrderedGuests } from "../guest/all-guests.ts";
 import type { VmConfigs } from "./config/vm-configs.ts";
 import { runningVm, type RunningPorts } from "./running-vm.ts";

@@ -2,6 +2,7 @@ import { isObject } from "@gpve/client/response-error.ts";
 import type { PveRow } from "@gpve/client/pve-client.ts";
 import type { CommandSpec } from "../../command.ts";
 import { findTarget } from "../../session/target.ts";
+import { isGuestType } from "@gpve/domain/guest/guest-words.ts";
 
 export const status: CommandSpec = {
   name: "status",
@@ -17,7 +18,7 @@ export const status: CommandSpec = {
       client.pve.list("/cluster/resources"),
       client.pve.list("/cluster/tasks"),
     ]);
-    const guests = resources.filter((row) => row["type"] === "qemu" || row["type"] === "lxc");
+    const guests = resources.filter((row) => isGuestType(row["type"]));
     const running = guests.filter((row) => row["status"] === "running");
     const active = tasks.filter((row) => row["endtime"] === undefined || row["endtime"] === 0);
     const failed = tasks.filter((row) => !active.includes(row) && isFailed(row));

@@ -2,6 +2,7 @@
 import type { GpveClient } from "@gpve/client/client.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ArgumentSpec } from "../../command.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export const vmArgument: ArgumentSpec = { name: "<vm>", about: "VMID or name" };
 
@@ -12,7 +13,7 @@ export interface VmPlace {
 
 export async function findVm(client: GpveClient, text: string): Promise<VmPlace> {
   const rows = await client.pve.list("/cluster/resources", { type: "vm" });
-  const vms = rows.filter((row) => row["type"] === "qemu");
+  const vms = rows.filter((row) => row["type"] === VM_TYPE);
   const byId = vms.filter((row) => String(row["vmid"]) === text);
   const found = byId.length > 0 ? byId : vms.filter((row) => row["name"] === text);
   const [first] = found;

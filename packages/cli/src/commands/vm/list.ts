@@ -1,5 +1,6 @@
 import type { CommandSpec } from "../../command.ts";
 import { showRows, watchOptions } from "../../watch.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export const vmList: CommandSpec = {
   name: "vm list",
@@ -34,7 +35,7 @@ export const vmList: CommandSpec = {
     await showRows(cli, input, columns, "No VMs.", async () => {
       const rows = await pve.list("/cluster/resources", { type: "vm" });
       return rows
-        .filter((row) => row["type"] === "qemu")
+        .filter((row) => row["type"] === VM_TYPE)
         .filter((row) => node === undefined || row["node"] === node)
         .filter((row) => pool === undefined || row["pool"] === pool)
         .filter((row) => !input.flag("running") || row["status"] === "running")

@@ -3,7 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { splitList } from "../../schema/list.ts";
 import { parameterError } from "../../schema/validate-params.ts";
 import { configText } from "../config/api-config.ts";
-import { checkLock, hasLock } from "../config/lock.ts";
+import { checkLock, hasLock } from "../../guest/guest-lock.ts";
 import { vmKeySchema } from "../config/keys.ts";
 import { revertPending, stageDelete, stageValue } from "./pending.ts";
 import type { VmConfig } from "../config/vm-config.ts";

@@ -3,7 +3,8 @@ import { given } from "@gpve/contracts/given.ts";
 import { splitList } from "../../schema/list.ts";
 import { detachDrive } from "../config/drive.ts";
 import { isDriveKey } from "../config/keys.ts";
-import { without, type VmConfig, type VmValues } from "../config/vm-config.ts";
+import type { VmConfig, VmValues } from "../config/vm-config.ts";
+import { without } from "../../guest/guest-config.ts";
 
 /** Keys to remove at the next start -> whether their volume goes too (`!key`). */
 export function pendingDeletes(config: VmConfig): ReadonlyMap<string, { readonly force: boolean }> {

@@ -4,7 +4,8 @@ import { given } from "@gpve/contracts/given.ts";
 import { splitList } from "../../schema/list.ts";
 import { keyKind } from "../config/keys.ts";
 import { MASKED } from "../change/pending.ts";
-import { without, type VmConfig, type VmValues } from "../config/vm-config.ts";
+import type { VmConfig, VmValues } from "../config/vm-config.ts";
+import { without } from "../../guest/guest-config.ts";
 
 const KINDS = new Set([
   "cicustom",

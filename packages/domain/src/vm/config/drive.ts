@@ -4,7 +4,8 @@ import { parsePropertyString, propertyFormatOf, type PropertyRecord } from "../.
 import { printPropertyString } from "../../schema/property-string.ts";
 import { driveKeys, MAX_UNUSED, vmKeySchema } from "./keys.ts";
 import type { Drive } from "./property-types.ts";
-import { without, type VmValues } from "./vm-config.ts";
+import type { VmValues } from "./vm-config.ts";
+import { without } from "../../guest/guest-config.ts";
 
 const PAIRS_THAT_EXCLUDE = [
   ["mbps", "mbps_rd"],

@@ -3,7 +3,8 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { encodeText } from "./config-text.ts";
 import { findCloudinitDrive, listDrives } from "./drive.ts";
 import { checkVmValue } from "./keys.ts";
-import { without, type VmConfig, type VmValues } from "./vm-config.ts";
+import type { VmConfig, VmValues } from "./vm-config.ts";
+import { without } from "../../guest/guest-config.ts";
 
 export function writeVmConfig(config: VmConfig): string {
   const checked = normalise(modernise(without(config.values, "snapstate")));

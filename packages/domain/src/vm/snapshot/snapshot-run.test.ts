@@ -1,5 +1,5 @@
 import { expect, describe, it } from "vitest";
-import { setLock } from "../config/lock.ts";
+import { setLock } from "../../guest/guest-lock.ts";
 import { rollbackSnapshot } from "./snapshot-run.ts";
 import { beginRollback, finishRollback } from "./snapshot.ts";
 import { MemoryHost, twoDisks as base, UUID } from "./testing/memory-snapshots.ts";

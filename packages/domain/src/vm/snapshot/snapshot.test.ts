@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { messageOf } from "@gpve/contracts/errors.ts";
-import { checkLock, setLock } from "../config/lock.ts";
+import { checkLock, setLock } from "../../guest/guest-lock.ts";
 import { createSnapshot, deleteSnapshot } from "./snapshot-run.ts";
 import {
   commitSnapshot,

@@ -6,8 +6,9 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, type ErrorCode } from "@gpve/contracts/errors.ts";
 import { addUnused, isCdrom, listDrives, parseDrive } from "../config/drive.ts";
-import { checkLock, hasLock, isTemplate, setLock, type VmLock } from "../config/lock.ts";
-import { snapshotOf, without, withSnapshot, type VmConfig, type VmValues } from "../config/vm-config.ts";
+import { checkLock, hasLock, isTemplate, setLock, type GuestLock } from "../../guest/guest-lock.ts";
+import type { VmConfig, VmValues } from "../config/vm-config.ts";
+import { snapshotOf, without, withSnapshot } from "../../guest/guest-config.ts";
 import { readVmProperty } from "../config/vm-properties.ts";
 
 /** RAM of the running guest, kept with the snapshot. */
@@ -92,14 +93,19 @@ export function lockForSnapshotDelete(config: VmConfig, name: string): VmConfig 
 }
 
 /** `expected` is the lock held: `snapshot` when a failed creation is cleaned up. */
-export function markSnapshotDeleting(config: VmConfig, name: string, expected: VmLock): VmConfig {
+export function markSnapshotDeleting(config: VmConfig, name: string, expected: GuestLock): VmConfig {
   requireLock(config, expected);
   if (isTemplate(config)) throw refuse("request.invalid", "you can't delete a snapshot if vm is a template");
   return withSnapshot(config, name, { ...requireSnapshot(config, name), snapstate: "delete" });
 }
 
 /** One volume's snapshot (or the saved RAM) is gone: the snapshot no longer names it. */
-export function removeSnapshotDrive(config: VmConfig, name: string, key: string, expected: VmLock): VmConfig {
+export function removeSnapshotDrive(
+  config: VmConfig,
+  name: string,
+  key: string,
+  expected: GuestLock,
+): VmConfig {
   requireLock(config, expected);
   const snapshot = requireSnapshot(config, name);
   if (key === "vmstate") return withSnapshot(config, name, without(snapshot, key));
@@ -113,7 +119,7 @@ export function removeSnapshotDrive(config: VmConfig, name: string, key: string,
 export function finishSnapshotDelete(
   config: VmConfig,
   name: string,
-  options: { readonly unused: readonly string[]; readonly expected: VmLock },
+  options: { readonly unused: readonly string[]; readonly expected: GuestLock },
 ): VmConfig {
   requireLock(config, options.expected);
   const parent = requireSnapshot(config, name)["parent"];
@@ -269,7 +275,7 @@ function machineOf(text: string): string | undefined {
   return readVmProperty("machine", text, "machine").type;
 }
 
-function requireLock(config: VmConfig, expected: VmLock): void {
+function requireLock(config: VmConfig, expected: GuestLock): void {
   if (!hasLock(config, expected))
     throw refuse("object.conflict", `encountered invalid lock, expected '${expected}'`);
 }

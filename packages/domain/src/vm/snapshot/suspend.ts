@@ -3,9 +3,10 @@
 //   (running) --beginSuspend--> lock suspending --finishSuspend--> lock suspended --endSuspend--> (running)
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { checkLock, hasLock } from "../config/lock.ts";
+import { checkLock, hasLock } from "../../guest/guest-lock.ts";
 import { checkStateSavable, type SavedState, type StartFromState } from "./snapshot.ts";
-import { without, type VmConfig } from "../config/vm-config.ts";
+import type { VmConfig } from "../config/vm-config.ts";
+import { without } from "../../guest/guest-config.ts";
 
 const STATE_KEYS = ["lock", "vmstate", "runningmachine", "runningcpu", "running-nets-host-mtu"] as const;
 

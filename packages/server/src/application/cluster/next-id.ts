@@ -1,4 +1,4 @@
-import { guestLabel } from "@gpve/domain/guest/guest-kinds.ts";
+import { guestLabel } from "@gpve/domain/guest/guest-words.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { Collection } from "@gpve/store/records/port.ts";

@@ -2,7 +2,8 @@
 import { createHash } from "node:crypto";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { noSuchGuest, type GuestType } from "@gpve/domain/guest/guest-kinds.ts";
+import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
+import { noSuchGuest } from "@gpve/domain/guest/guest-words.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
@@ -12,6 +13,7 @@ import { effectiveValues, pendingRows } from "@gpve/domain/vm/change/pending.ts"
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import type { Collection, Entry } from "@gpve/store/records/port.ts";
 import { Kept } from "../kept.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface ReadGuestsDeps {
   readonly guests: Collection<GuestRecord>;
@@ -67,7 +69,7 @@ export class ReadGuests {
 
   /** The answer of GET config as JSON text, kept until the guest changes. */
   configJson(node: string, vmid: number): Buffer {
-    const entry = this.find(node, "qemu", vmid);
+    const entry = this.find(node, VM_TYPE, vmid);
     let json = this.#shown.get(entry);
     if (json === undefined) {
       const config = this.config(entry);
@@ -85,7 +87,7 @@ export class ReadGuests {
 
   /** Without pending changes, or as it was at a snapshot. */
   configView(node: string, vmid: number, view: { readonly snapshot?: string }): Record<string, unknown> {
-    const config = this.config(this.find(node, "qemu", vmid));
+    const config = this.config(this.find(node, VM_TYPE, vmid));
     if (view.snapshot === undefined) return { ...apiConfig(config.values), digest: config.digest };
     const snapshot = config.snapshots[view.snapshot];
     if (snapshot === undefined) {
@@ -96,7 +98,7 @@ export class ReadGuests {
 
   /** Values are typed as in GET config: strict clients read both alike. */
   pending(node: string, vmid: number): readonly Record<string, unknown>[] {
-    const config = this.config(this.find(node, "qemu", vmid));
+    const config = this.config(this.find(node, VM_TYPE, vmid));
     const rows = pendingRows(config).map(({ key, value, pending, ...rest }) => ({
       key,
       ...(value === undefined ? {} : { value: apiValue(key, value) }),

@@ -1,6 +1,6 @@
 // Takes a node out of the cluster. From then on its certificate opens nothing, at any server: whoever calls is looked
 // up among the nodes, and servers hang up on a node as soon as its record is gone.
-import { guestLabel } from "@gpve/domain/guest/guest-kinds.ts";
+import { guestLabel } from "@gpve/domain/guest/guest-words.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { Tx } from "@gpve/store/records/port.ts";

@@ -1,6 +1,7 @@
 // Figures of nodes, guests and storages, read from the board when someone scrapes: nothing is kept, so nothing
 // outlives the node it was about. A node that is not online shows only that; its last report is no longer true.
-import { guestTypes } from "@gpve/domain/guest/guest-kinds.ts";
+import { guestTypes } from "@gpve/domain/guest/guest-words.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import type { GuestRuntime, NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import { metricText, type Sample } from "@gpve/kit/telemetry/exposition.ts";
 
@@ -74,7 +75,7 @@ export function vmStates(
       ),
   );
   const samples = guests
-    .filter(({ value }) => value.type === "qemu")
+    .filter(({ value }) => value.type === VM_TYPE)
     .map(({ value: { vmid, node } }): Sample => {
       const online = board.get(node)?.health === "online";
       const state = !online ? "unknown" : running.has(`${node}/${vmid}`) ? "running" : "stopped";
@@ -104,7 +105,7 @@ function* guestCounts(views: readonly Online[]): Iterable<Sample> {
 function guestMetrics(views: readonly Online[]): string[] {
   const running = views.flatMap(({ node, report }) =>
     report.guests
-      .filter((guest) => guest.type === "qemu" && guest.status === "running")
+      .filter((guest) => guest.type === VM_TYPE && guest.status === "running")
       .map((guest) => ({ labels: { vmid: guest.vmid, node }, guest })),
   );
   return [

@@ -3,9 +3,11 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { BackupArgs } from "./backup-request.ts";
 import type { BackupTarget } from "./prune-old-backups.ts";
+import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 
 /** What a hook script is told about the guest in hand. */
 export interface HookGuest {
+  readonly type: GuestType;
   readonly vmid: number;
   readonly mode: string;
   readonly name: string;
@@ -38,7 +40,7 @@ export function hookRunner(
         DUMPDIR: target.folder,
         ...(guest === undefined
           ? {}
-          : { VMTYPE: "qemu", HOSTNAME: guest.name, TARGET: guest.target, LOGFILE: guest.logFile }),
+          : { VMTYPE: guest.type, HOSTNAME: guest.name, TARGET: guest.target, LOGFILE: guest.logFile }),
       },
       (line) => log(`INFO: ${line}`),
     );

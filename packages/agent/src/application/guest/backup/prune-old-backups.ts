@@ -9,6 +9,7 @@ import {
 } from "@gpve/domain/storage/backup-name.ts";
 import { markBackups, type KeepOptions, type PruneCandidate } from "@gpve/domain/storage/prune.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
+import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { backupTime, civilTime } from "../../storage/local-time.ts";
 import { planPrune } from "../../storage/remove-volume.ts";
@@ -20,6 +21,11 @@ export interface BackupTarget {
   readonly folder: string;
 }
 
+export interface BackedUpGuest {
+  readonly type: GuestType;
+  readonly vmid: number;
+}
+
 interface OldBackup {
   readonly label: string;
   readonly ctime: number;
@@ -29,7 +35,7 @@ interface OldBackup {
 export async function pruneOldBackups(
   target: BackupTarget,
   tools: BackupTools,
-  vmid: number,
+  guest: BackedUpGuest,
   keep: KeepOptions,
   log: (line: string) => void,
 ): Promise<void> {
@@ -37,7 +43,7 @@ export async function pruneOldBackups(
   log(
     `INFO: prune older backups with retention: ${rules.map(([name, value]) => `${name}=${Number(value)}`).join(", ")}`,
   );
-  const old = await oldBackups(target, tools, vmid, keep);
+  const old = await oldBackups(target, tools, guest, keep);
   let failed = false;
   // Children first: one that fails in between never leaves an archive without what it builds on.
   for (const backup of old.toSorted((a, b) => b.ctime - a.ctime)) {
@@ -58,9 +64,9 @@ export async function pruneOldBackups(
 export async function countBackups(
   target: BackupTarget,
   tools: BackupTools,
-  vmid: number,
+  guest: BackedUpGuest,
 ): Promise<{ protected: number; others: number }> {
-  const all = await candidates(target, tools, vmid);
+  const all = await candidates(target, tools, guest);
   const isProtected = all.filter((each) => each.protected).length;
   return { protected: isProtected, others: all.length - isProtected };
 }
@@ -68,12 +74,12 @@ export async function countBackups(
 async function oldBackups(
   target: BackupTarget,
   tools: BackupTools,
-  vmid: number,
+  guest: BackedUpGuest,
   keep: KeepOptions,
 ): Promise<OldBackup[]> {
   const { plugin, storage } = target;
   if (plugin !== undefined && storage !== undefined) {
-    const marked = await planPrune(plugin, { storage, keep, vmid, type: "qemu" });
+    const marked = await planPrune(plugin, { storage, keep, ...guest });
     return marked
       .filter(({ mark }) => mark === "remove")
       .map(({ volid, ctime }) => ({
@@ -82,7 +88,7 @@ async function oldBackups(
         remove: () => plugin.free(volid.slice(storage.length + 1)),
       }));
   }
-  return markBackups(await inFolder(target.folder, tools, vmid), keep, civilTime)
+  return markBackups(await inFolder(target.folder, tools, guest), keep, civilTime)
     .filter(({ mark }) => mark === "remove")
     .map(({ volid, ctime }) => ({ label: volid, ctime, remove: () => removeArchive(volid, tools) }));
 }
@@ -90,27 +96,31 @@ async function oldBackups(
 async function candidates(
   { plugin, folder }: BackupTarget,
   tools: BackupTools,
-  vmid: number,
+  guest: BackedUpGuest,
 ): Promise<readonly { readonly protected: boolean }[]> {
-  if (plugin === undefined) return inFolder(folder, tools, vmid);
-  const rows = await plugin.list({ content: ["backup"], vmid });
+  if (plugin === undefined) return inFolder(folder, tools, guest);
+  const rows = await plugin.list({ content: ["backup"], vmid: guest.vmid });
   return rows
-    .filter(({ subtype }) => subtype === undefined || subtype === "qemu")
+    .filter(({ subtype }) => subtype === undefined || subtype === guest.type)
     .map((row) => ({ protected: row.protected === true }));
 }
 
-async function inFolder(folder: string, tools: BackupTools, vmid: number): Promise<PruneCandidate[]> {
+async function inFolder(
+  folder: string,
+  tools: BackupTools,
+  { type, vmid }: BackedUpGuest,
+): Promise<PruneCandidate[]> {
   const names = await tools.listFiles(folder);
   const all = new Set(names);
   const rows: PruneCandidate[] = [];
   for (const name of names) {
     const parsed = parseBackupName(name);
-    if (parsed?.standard !== true || parsed.type !== "qemu" || parsed.vmid !== vmid) continue;
+    if (parsed?.standard !== true || parsed.type !== type || parsed.vmid !== vmid) continue;
     const parent = parsed.container === "gpvi" ? await parentIn(folder, name, tools) : undefined;
     rows.push({
       volid: `${folder}/${name}`,
       ctime: backupTime(name) ?? 0,
-      type: "qemu",
+      type,
       vmid,
       standard: true,
       protected: all.has(name + PROTECTED_SUFFIX),

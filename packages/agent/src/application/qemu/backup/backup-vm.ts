@@ -4,7 +4,7 @@ import { SUFFIX, type BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { archiveSizeText, clockText, momentText } from "@gpve/domain/backup/backup-texts.ts";
 import { expandNotes } from "@gpve/domain/backup/notes-template.ts";
 import { backupBaseName, NOTES_SUFFIX, PROTECTED_SUFFIX } from "@gpve/domain/storage/backup-name.ts";
-import { setLock } from "@gpve/domain/vm/config/lock.ts";
+import { setLock } from "@gpve/domain/guest/guest-lock.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { archivedConfig, backupDisks, type BackupDisk } from "./backup-disks.ts";
 import type { BackupMode, BackupState, BackupWork } from "../../guest/backup/backup-request.ts";
@@ -17,6 +17,7 @@ import { isPaused, releaseGuest } from "./held-guest.ts";
 import { countBackups, pruneOldBackups } from "../../guest/backup/prune-old-backups.ts";
 import { runningVm } from "../running-vm.ts";
 import type { StopVmPorts } from "../power/stop-vm.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface BackupVmPorts extends ChainStepPorts, StopVmPorts {}
 
@@ -60,7 +61,7 @@ async function backupVm(job: VmBackupRun, vmid: number, work: BackupWork): Promi
     path: `${target.folder}/${base}.vma${SUFFIX[args.compression]}`,
     logFile: `${target.folder}/${base}.log`,
   };
-  const guest = { vmid, name: nameOf(host, vmid), logFile: plan.logFile };
+  const guest = { type: VM_TYPE, vmid, name: nameOf(host, vmid), logFile: plan.logFile };
   const phase = (name: string): Promise<void> => hook(name, { ...guest, mode: plan.mode, target: plan.path });
   try {
     await attempt(job, plan, phase, { ...work, log });
@@ -80,7 +81,7 @@ async function backupVm(job: VmBackupRun, vmid: number, work: BackupWork): Promi
 /** Archives are named by the second: one second, one archive. */
 async function freeName({ host, tools, target }: VmBackupRun, vmid: number): Promise<string> {
   for (;;) {
-    const base = backupBaseName("qemu", vmid, tools.civilTime(host.clock.now()));
+    const base = backupBaseName(VM_TYPE, vmid, tools.civilTime(host.clock.now()));
     const names = await tools.listFiles(target.folder).catch(() => []);
     if (!names.some((name) => name.startsWith(`${base}.`))) return base;
     await host.clock.sleep(1000);
@@ -233,7 +234,7 @@ async function requireRoom(job: VmBackupRun, vmid: number): Promise<void> {
   const limit =
     keep["keep-all"] === true ? 0 : Object.values(keep).reduce<number>((a, b) => a + Number(b), 0);
   if (!(limit > 0 && !args.remove) && !args.isProtected) return;
-  const count = await countBackups(target, tools, vmid);
+  const count = await countBackups(target, tools, { type: VM_TYPE, vmid });
   if (args.isProtected) {
     if (args.maxProtected === undefined || count.protected < args.maxProtected) return;
     throw refused(
@@ -275,7 +276,7 @@ async function keepArchive(
     await tools.writeSideFile(`${plan.path}${PROTECTED_SUFFIX}`, "");
   }
   if (args.remove && keep["keep-all"] !== true && Object.keys(keep).length > 0)
-    await pruneOldBackups(target, tools, plan.vmid, keep, log);
+    await pruneOldBackups(target, tools, { type: VM_TYPE, vmid: plan.vmid }, keep, log);
 }
 
 async function keepLog(

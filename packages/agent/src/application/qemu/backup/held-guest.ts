@@ -3,8 +3,8 @@ import { messageOf } from "@gpve/contracts/errors.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { ignore } from "@gpve/kit/background.ts";
-import { hasLock } from "@gpve/domain/vm/config/lock.ts";
-import { without } from "@gpve/domain/vm/config/vm-config.ts";
+import { hasLock } from "@gpve/domain/guest/guest-lock.ts";
+import { without } from "@gpve/domain/guest/guest-config.ts";
 import {
   agentOptions,
   answeringAgent,

@@ -13,7 +13,8 @@ import {
 } from "@gpve/domain/vm/config/drive.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
-import { without, type VmConfig, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { without } from "@gpve/domain/guest/guest-config.ts";
 import { hasClones, isOwned } from "./free-volumes.ts";
 import type { GuestStorages } from "../../guest/guest-storages.ts";
 import type { VmConfigs } from "./vm-configs.ts";

@@ -6,7 +6,8 @@ import { CLOUDINIT_DRIVE_BYTES } from "@gpve/domain/vm/cloudinit/cloudinit-drive
 import { clearCloudinitState } from "@gpve/domain/vm/cloudinit/cloudinit-state.ts";
 import { findCloudinitDrive, isCloudinitVolume, listDrives } from "@gpve/domain/vm/config/drive.ts";
 import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
-import { without, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { without } from "@gpve/domain/guest/guest-config.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 import type { CloudinitDrives } from "@gpve/domain/vm/cloudinit/cloudinit-drives.ts";
 import type { VmConfigs } from "./vm-configs.ts";

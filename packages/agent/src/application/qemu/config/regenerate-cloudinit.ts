@@ -1,6 +1,6 @@
 // A VM's cloud-init drive is made again for a guest that may run.
 import { findCloudinitDrive } from "@gpve/domain/vm/config/drive.ts";
-import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import { changeMedia } from "../live/live-drives.ts";
 import { runningVm } from "../running-vm.ts";
 import { applyCloudinit, type CloudinitDrivePorts } from "./cloudinit-drive.ts";

@@ -24,7 +24,7 @@ import {
   requireDrive,
 } from "@gpve/domain/vm/config/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
-import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import { pinnedMachine } from "@gpve/domain/vm/change/new-machine.ts";
 import { withMac } from "@gpve/domain/vm/change/new-vm.ts";
 import {

@@ -9,12 +9,14 @@ import {
   type GuestRecord,
   type Microvm,
 } from "@gpve/domain/guest/guest-record.ts";
-import { guestKinds, guestLabel, noSuchGuest, type GuestType } from "@gpve/domain/guest/guest-kinds.ts";
+import { guestKinds } from "@gpve/domain/guest/guest-kinds.ts";
+import { guestLabel, noSuchGuest } from "@gpve/domain/guest/guest-words.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { CollectionDef, Records, Tx } from "@gpve/store/records/port.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 /** Of a pool, its guests alone are of interest here. */
 export const poolCollection: CollectionDef<{ readonly vms?: readonly number[] }> = {
@@ -27,7 +29,6 @@ export const datacenterCollection: CollectionDef<Readonly<Record<string, unknown
   decode: (json) => json as Readonly<Record<string, unknown>>,
 };
 
-const TYPE: GuestType = "qemu";
 const SERVER_PATIENCE_MS = 5_000;
 const SERVER_POLL_MS = 50;
 
@@ -166,7 +167,7 @@ export class VmConfigs {
         String(vmid),
         guestRecord({
           vmid,
-          type: TYPE,
+          type: VM_TYPE,
           node,
           conf: writeVmConfig(config),
           ...originOf(made),
@@ -216,7 +217,7 @@ export class VmConfigs {
       const { summary: _old, microvm: own, ...kept } = record ?? {};
       const microvm = made === undefined ? own : made.microvm;
       const origin = originOf(made ?? {});
-      const next = { ...kept, ...origin, vmid, type: TYPE, node: this.#deps.node, conf };
+      const next = { ...kept, ...origin, vmid, type: VM_TYPE, node: this.#deps.node, conf };
       tx.put(guestCollection, String(vmid), guestRecord({ ...next, ...given({ microvm }) }));
     }
     return parseVmConfig(conf, { vmid, digestOf: this.#deps.sha1Hex });
@@ -224,7 +225,7 @@ export class VmConfigs {
 
   #parse(vmid: number, record: GuestRecord | undefined): VmConfig {
     if (record === undefined || !this.#isOurs(record)) {
-      throw noSuchGuest(TYPE, this.#deps.node, vmid);
+      throw noSuchGuest(VM_TYPE, this.#deps.node, vmid);
     }
     let config = this.#parsed.get(record);
     if (config === undefined) {
@@ -235,7 +236,7 @@ export class VmConfigs {
   }
 
   #isOurs(record: GuestRecord | undefined): boolean {
-    return record?.type === TYPE && record.node === this.#deps.node;
+    return record?.type === VM_TYPE && record.node === this.#deps.node;
   }
 }
 

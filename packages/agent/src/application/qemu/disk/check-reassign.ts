@@ -3,7 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isCdrom, listDrives, requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
-import { checkLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
 import { requireUnmodified } from "./unmodified.ts";
 import { runningVm } from "../running-vm.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";

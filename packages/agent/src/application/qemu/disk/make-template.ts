@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isCdrom, listDisks, printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
-import { checkLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
 import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";

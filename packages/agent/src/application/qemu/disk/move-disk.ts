@@ -17,7 +17,7 @@ import {
   requireDrive,
 } from "@gpve/domain/vm/config/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
-import { checkLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
 import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
 import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { ignore } from "@gpve/kit/background.ts";

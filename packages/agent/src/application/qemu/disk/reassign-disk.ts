@@ -6,7 +6,7 @@ import { readConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
 import { printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
 import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
-import { without } from "@gpve/domain/vm/config/vm-config.ts";
+import { without } from "@gpve/domain/guest/guest-config.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { listVolumes } from "../config/free-volumes.ts";
 import { updateVmConfig, type UpdateConfigPorts } from "../config/update-config.ts";

@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { checkDigest } from "@gpve/domain/vm/change/config-update.ts";
 import { isCdrom, isInQemu, printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
-import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
 import { presentTop } from "./top-node.ts";

@@ -8,6 +8,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { driveStatistics, guestMemory } from "./guest-statistics.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import { summarise } from "@gpve/domain/guest/guest-record.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface VmSamplerDeps {
   readonly processes: { list(): readonly GuestProcess[]; qemu(id: string): QemuProcess | undefined };
@@ -167,7 +168,7 @@ export class VmSampler {
     const vmid = Number(process.id);
     const { cpuNs, memoryAnonBytes, memoryBytes } = process.usage();
     const values = this.#deps.configs.find(vmid)?.values ?? {};
-    const { cpus, maxmem } = summarise(vmid, "qemu", new Map(Object.entries(values)));
+    const { cpus, maxmem } = summarise(vmid, VM_TYPE, new Map(Object.entries(values)));
     const nics = Object.keys(values).filter((key) => /^net\d+$/.test(key));
     // What the host sends into the tap is what the guest receives.
     const traffic = nics.flatMap((key) => {
@@ -178,7 +179,7 @@ export class VmSampler {
     const drives = this.#blocks.get(process.id) ?? {};
     return {
       vmid,
-      type: "qemu",
+      type: VM_TYPE,
       status: "running",
       uptimeSeconds: this.#uptime(process),
       cpu: this.#cpu(process.id, cpuNs, cpus),

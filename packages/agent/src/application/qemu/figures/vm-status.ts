@@ -13,6 +13,7 @@ import { userNetworkRemarks, type UserNetworkPorts } from "../helpers/user-netwo
 import { BALLOON_PATH } from "./vm-sampler.ts";
 import { runningVm } from "../running-vm.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface VmStatusPorts extends UserNetworkPorts {
   readonly processes: QemuProcesses;
@@ -64,7 +65,7 @@ export async function vmStatus(
 function fromConfig(vmid: number, values: VmValues): Record<string, unknown> {
   const { name, cpus, maxmem, maxdisk, template, tags, lock, serial, balloon } = summarise(
     vmid,
-    "qemu",
+    VM_TYPE,
     new Map(Object.entries(values)),
   );
   const agent = values["agent"];
@@ -92,7 +93,7 @@ function noFigures(host: VmStatusPorts, vmid: number, process: QemuProcess): Gue
   const uptimeSeconds = Math.max(0, Math.floor((host.clock.now() - process.startedAt) / 1000));
   return {
     vmid,
-    type: "qemu",
+    type: VM_TYPE,
     status: "running",
     uptimeSeconds,
     cpu: 0,

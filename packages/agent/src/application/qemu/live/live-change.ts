@@ -12,7 +12,7 @@ import { changeMedia, plugLiveDrive, setThrottle, unplugLiveDrive } from "./live
 import { changeNet, plugLiveNet, unplugLiveNet } from "./live-nets.ts";
 import { changeUsb, setTablet } from "./live-usb.ts";
 import { setBalloon, setCpus, setMemory } from "./live-size.ts";
-import { without } from "@gpve/domain/vm/config/vm-config.ts";
+import { without } from "@gpve/domain/guest/guest-config.ts";
 
 export type Outcome = "applied" | "pending";
 

@@ -9,7 +9,8 @@ import { iothreadId, scsiController, splitDriveKey } from "@gpve/domain/vm/argv/
 import { requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { deviceIds, unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
-import { without, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { without } from "@gpve/domain/guest/guest-config.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { topNodes } from "../disk/top-node.ts";

@@ -1,7 +1,7 @@
 // Ending, resetting and pausing a VM.
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
-import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock, hasLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
 import { readStartup } from "@gpve/domain/vm/config/vm-properties.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";

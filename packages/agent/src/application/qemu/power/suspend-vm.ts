@@ -1,6 +1,6 @@
 // Suspending a VM to disk: its RAM is written to a volume and QEMU ends; the next start goes on from there.
 import { civilTime } from "../../storage/local-time.ts";
-import { hasLock } from "@gpve/domain/vm/config/lock.ts";
+import { hasLock } from "@gpve/domain/guest/guest-lock.ts";
 import { beginSuspend, endSuspend, finishSuspend } from "@gpve/domain/vm/snapshot/suspend.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import { freeVolume } from "../config/free-volumes.ts";

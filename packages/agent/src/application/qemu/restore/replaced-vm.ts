@@ -1,7 +1,7 @@
 // The VM that a restore replaces: kept as it was until the new one is there, then what nobody needs of it is freed.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { addUnused, isCloudinitVolume, listDrives } from "@gpve/domain/vm/config/drive.ts";
-import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { freeVolume, isOwned, ownedVolumes } from "../config/free-volumes.ts";
 import { restoreRefused, type RestoreWork } from "./restore-request.ts";

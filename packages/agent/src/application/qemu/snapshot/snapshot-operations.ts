@@ -1,6 +1,7 @@
 // Snapshots as operations. The lock in the configuration says what a crash cut off.
-import { snapshotOf, without, type VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
-import { hasLock, type VmLock } from "@gpve/domain/vm/config/lock.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
+import { snapshotOf, without } from "@gpve/domain/guest/guest-config.ts";
+import { hasLock, type GuestLock } from "@gpve/domain/guest/guest-lock.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
 import { createSnapshot, deleteSnapshot, rollbackSnapshot } from "@gpve/domain/vm/snapshot/snapshot-run.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
@@ -131,7 +132,7 @@ export function rollbackOperation(
 async function releaseLock(
   host: SnapshotOperationsPorts,
   ctx: Context<SnapshotArgs>,
-  lock: VmLock,
+  lock: GuestLock,
 ): Promise<void> {
   if (ctx.state.begun !== true) return;
   await host.configs.change(ctx.args.vmid, (config): VmConfig =>

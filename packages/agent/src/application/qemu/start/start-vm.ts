@@ -1,7 +1,7 @@
 // Starting a VM: pending changes take effect, then QEMU runs.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { checkLock, hasLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock, hasLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
 import { hugepageNeeds } from "@gpve/domain/vm/argv/processor/hugepage-needs.ts";

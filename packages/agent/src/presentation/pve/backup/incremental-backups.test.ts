@@ -232,7 +232,8 @@ describe.skipIf(!hasTools)("incremental backups of stopped VMs (skipped without 
     const broken = "vzdump-qemu-100-2025_01_01-00_00_00.gpvi.zst";
     writeFileSync(join(plain, broken), "x");
     const lines: string[] = [];
-    await pruneOldBackups({ folder: plain }, tools, 100, { "keep-last": 1 }, (line) => lines.push(line));
+    const guest = { type: "qemu", vmid: 100 } as const;
+    await pruneOldBackups({ folder: plain }, tools, guest, { "keep-last": 1 }, (line) => lines.push(line));
     expect(readdirSync(plain).toSorted()).toEqual([full.name, child.name].toSorted());
     expect(lines.join("\n")).toContain(broken);
   });

@@ -6,7 +6,7 @@ import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { requireHostPathAccess } from "@gpve/domain/storage/volume-access.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
-import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { restoreConfigText } from "@gpve/domain/vm/change/restore-config.ts";
 import { restoreRefused, type RestoreArgs } from "../../../application/qemu/restore/restore-request.ts";

@@ -194,7 +194,7 @@ export function createStorageContentHandlers(deps: StorageHandlerDeps): PveHandl
 /** Disks of containers lie among the images; which they are is known by their owner. */
 function shownContent(deps: StorageHandlerDeps, row: VolumeInfo): VolumeType {
   if (row.content !== "images" || row.vmid === undefined) return row.content;
-  return deps.isContainer?.(row.vmid) === true ? "rootdir" : "images";
+  return deps.volumeContent(row.vmid);
 }
 
 /** Only of images is known what they take and what they build on. */

@@ -8,6 +8,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine, SubmitRequest } from "@gpve/kit/operation/engine.ts";
 import type { NodeStorages, OpenVolume } from "../../../application/storage/node-storages.ts";
 import type { StorageFiles, UrlFetcher } from "../../../application/storage/ports.ts";
+import type { GuestKind } from "@gpve/domain/guest/guest-kind.ts";
 
 export interface StorageStatistics {
   rows(
@@ -27,8 +28,8 @@ export interface StorageHandlerDeps {
   readonly statistics: StorageStatistics;
   /** Bodies of uploads lie here, and nowhere else. */
   readonly uploads: string;
-  /** Whether a guest is a container, whose disks are shown as `rootdir`. */
-  readonly isContainer?: (vmid: number) => boolean;
+  /** As what the volumes of a guest are shown. */
+  readonly volumeContent: (vmid: number) => GuestKind["volumeContent"];
 }
 
 /** A volume as a path names it: with its storage, or without where the path has one. */

@@ -10,7 +10,7 @@ import {
   withDiscardedState,
   type ConfigUpdate,
 } from "@gpve/domain/vm/change/config-update.ts";
-import { checkLock } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import { effectiveValues } from "@gpve/domain/vm/change/pending.ts";
 import { doomedVolumes } from "../../../application/qemu/config/check-update.ts";
 import { checkStorages, type NewDisksPorts } from "../../../application/qemu/config/new-disks.ts";

@@ -7,7 +7,7 @@ import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
-import { checkLock, isTemplate } from "@gpve/domain/vm/config/lock.ts";
+import { checkLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
 import { requireSnapshot } from "@gpve/domain/vm/snapshot/snapshot.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import {

@@ -3,7 +3,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { hasLock } from "@gpve/domain/vm/config/lock.ts";
+import { hasLock } from "@gpve/domain/guest/guest-lock.ts";
 import { checkSuspendable } from "@gpve/domain/vm/snapshot/suspend.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { stateStorage, type RamVolumePorts } from "../../../application/qemu/snapshot/ram-volume.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { without } from "@gpve/domain/vm/config/vm-config.ts";
+import { without } from "@gpve/domain/guest/guest-config.ts";
 import { VmNode } from "../../../testing/vm-world.ts";
 
 const VM = "/nodes/{node}/qemu/{vmid}" as const;

@@ -25,6 +25,7 @@ import type { KindActions, KindAdapter, RawObject } from "../adapter.ts";
 import { mergePatch, sameJson } from "../merge-patch.ts";
 import { poolOfNew, readVmSpec, requireTenant, settledTyped, shownVmSpec } from "./vm-read-spec.ts";
 import { checkNewConfig, settledVmConfig, shownConfig, type VmSpec } from "./vm-spec.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface VmActionDeps {
   /** Calls a method of a node, after what it needs was judged. Resolves with its data. */
@@ -290,5 +291,5 @@ function onlyNode(board: NodeBoard, spec: Fields): string {
 }
 
 function isVm({ value }: Entry<GuestRecord>): boolean {
-  return value.type === "qemu";
+  return value.type === VM_TYPE;
 }

@@ -7,7 +7,8 @@ import { vmKeySchema } from "@gpve/domain/vm/config/keys.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
 import { MASKED } from "@gpve/domain/vm/change/pending.ts";
 import { settledConfig } from "@gpve/domain/vm/config/settled-config.ts";
-import { without, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { without } from "@gpve/domain/guest/guest-config.ts";
 
 export interface VmSpec {
   readonly node: string;

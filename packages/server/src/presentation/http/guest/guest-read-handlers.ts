@@ -4,6 +4,7 @@ import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { ReadGuests } from "../../../application/guest/read-guests.ts";
 import type { NodeCalls } from "../../../application/node/call-agent.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface GuestReadDeps {
   readonly guests: ReadGuests;
@@ -21,7 +22,7 @@ const ASK_AT_ONCE = 16;
 export function createGuestReadHandlers({ guests, calls }: GuestReadDeps): PveHandlers {
   return {
     "GET /nodes/{node}/qemu": async ({ node, full }, ctx) => {
-      const rawJson = guests.listJson(node, "qemu", ctx);
+      const rawJson = guests.listJson(node, VM_TYPE, ctx);
       if (full !== true) return new PveReply({ rawJson });
       const rows = await fullRows(calls, node, JSON.parse(rawJson.toString()) as Row[], ctx);
       // As they come: what QEMU counts has true and false in it.

@@ -1,7 +1,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { VmConfig } from "./vm-config.ts";
+import type { GuestConfig } from "./guest-config.ts";
 
-export type VmLock =
+export type GuestLock =
   | "backup"
   | "clone"
   | "create"
@@ -14,23 +14,23 @@ export type VmLock =
   | "suspended"
   | "suspending";
 
-/** Refuses a VM that some other work holds. */
-export function checkLock(config: VmConfig): void {
+/** Refuses a guest that some other work holds. */
+export function checkLock(config: GuestConfig): void {
   const lock = config.values["lock"];
   if (lock !== undefined)
     throw new AppError("resource.busy", `VM is locked (${lock})`, { pveStatus: 500, data: { lock } });
 }
 
 /** Takes the lock that is kept in the configuration, for work that outlasts one write. */
-export function setLock(config: VmConfig, lock: VmLock): VmConfig {
+export function setLock(config: GuestConfig, lock: GuestLock): GuestConfig {
   checkLock(config);
   return { ...config, values: { ...config.values, lock } };
 }
 
-export function hasLock(config: VmConfig, lock: VmLock): boolean {
+export function hasLock(config: GuestConfig, lock: GuestLock): boolean {
   return config.values["lock"] === lock;
 }
 
-export function isTemplate(config: VmConfig): boolean {
+export function isTemplate(config: GuestConfig): boolean {
   return config.values["template"] === "1";
 }
