@@ -1,15 +1,16 @@
 // A host of snapshots whose storage can do what a volume's number says, and that fails as a case wants.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
-import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import {
   createSnapshot,
   deleteSnapshot,
   prepare,
   rollbackSnapshot,
   type SnapshotHost,
-} from "@gpve/domain/vm/snapshot/snapshot-run.ts";
-import { commitSnapshot, type SavedState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+} from "@gpve/domain/guest/snapshot/snapshot-run.ts";
+import { commitSnapshot } from "@gpve/domain/guest/snapshot/snapshot.ts";
+import type { GuestVolume } from "@gpve/domain/guest/snapshot/snapshot-rules.ts";
+import { vmSnapshotRules, type SavedState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 
@@ -85,6 +86,7 @@ async function run(host: CaseHost, asked: Asked): Promise<void> {
 }
 
 class CaseHost implements SnapshotHost {
+  readonly rules = vmSnapshotRules;
   readonly vmid: number;
   text: string;
   readonly touched: number[] = [];
@@ -124,16 +126,14 @@ class CaseHost implements SnapshotHost {
   async stop() {
     if (this.#asked.trouble !== "no-stop") this.#running = false;
   }
-  snapshotVolume = async (_key: string, drive: Drive) =>
-    void this.touched.push(this.#volume(drive, "snapshot"));
-  deleteVolumeSnapshot = async (_key: string, drive: Drive) =>
-    void this.removed.push(this.#volume(drive, "delete"));
-  rollbackVolume = async (_key: string, drive: Drive) =>
-    void this.touched.push(this.#volume(drive, "rollback"));
-  checkVolumeRollback = async (_key: string, drive: Drive) => void this.#volume(drive, "check");
+  snapshotVolume = async (volume: GuestVolume) => void this.touched.push(this.#volume(volume, "snapshot"));
+  deleteVolumeSnapshot = async (volume: GuestVolume) =>
+    void this.removed.push(this.#volume(volume, "delete"));
+  rollbackVolume = async (volume: GuestVolume) => void this.touched.push(this.#volume(volume, "rollback"));
+  checkVolumeRollback = async (volume: GuestVolume) => void this.#volume(volume, "check");
 
-  #volume(drive: Drive, action: keyof typeof POSSIBLE): number {
-    const number = Number(/^local:snapshotable-disk-(\d+)$/.exec(drive.file)?.[1] ?? 0);
+  #volume({ volid }: GuestVolume, action: keyof typeof POSSIBLE): number {
+    const number = Number(/^local:snapshotable-disk-(\d+)$/.exec(volid)?.[1] ?? 0);
     this.#fail("no-volume", VOLUME_FAILURES[action]);
     if (this.#asked.anyVolume !== true && !(POSSIBLE[action] as readonly number[]).includes(number))
       throw new Error(VOLUME_FAILURES[action]);

@@ -2,7 +2,7 @@
 // a saved RAM, and tells a request that was carried out from one that failed.
 import { given } from "@gpve/contracts/given.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
-import type { SavedState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import type { SavedState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readConfig, runCase, TROUBLES, type Asked, type Outcome, type Phase } from "./qemu-snapshot-host.ts";
 

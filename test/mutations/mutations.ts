@@ -14,8 +14,8 @@ export interface Mutation {
   readonly always?: boolean;
 }
 
-const RUN = "packages/domain/src/vm/snapshot/snapshot-run.ts";
-const SNAPSHOT = "packages/domain/src/vm/snapshot/snapshot.ts";
+const RUN = "packages/domain/src/guest/snapshot/snapshot-run.ts";
+const SNAPSHOT = "packages/domain/src/guest/snapshot/snapshot.ts";
 const snapshots = {
   tests: ["test/conformance/qemu-snapshot-own.test.ts"],
   config: "integration",
@@ -49,7 +49,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: "snapshots of volumes stay when theirs is deleted",
     file: RUN,
-    find: "const gone = await step(() => host.deleteVolumeSnapshot(key, drive, name));",
+    find: "const gone = await step(() => host.deleteVolumeSnapshot(volume, name));",
     replace: "const gone = true;",
     always: true,
     ...snapshots,
@@ -64,15 +64,15 @@ export const mutations: readonly Mutation[] = [
   {
     name: "a rollback leaves the volumes as they are",
     file: RUN,
-    find: "await host.rollbackVolume(key, drive, name);",
-    replace: "void drive;",
+    find: "await host.rollbackVolume(volume, name);",
+    replace: "void volume;",
     ...snapshots,
   },
   {
     name: "a rollback does not ask whether the volumes can",
     file: RUN,
-    find: "await host.checkVolumeRollback(key, drive, name);",
-    replace: "void drive;",
+    find: "await host.checkVolumeRollback(volume, name);",
+    replace: "void volume;",
     ...snapshots,
   },
   {

@@ -61,7 +61,7 @@ describe("volumes", () => {
     // whether it is there
     "hookscript",
     // RAM, by a descriptor that follows no link
-    "snapshot-work",
+    "vm-snapshots",
     "start-vm",
     "suspend-vm",
     // snippets, in the same way

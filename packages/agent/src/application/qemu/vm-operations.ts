@@ -10,8 +10,8 @@ import {
   createSnapshotOperation,
   deleteSnapshotOperation,
   rollbackOperation,
-  type SnapshotOperationsPorts,
-} from "./snapshot/snapshot-operations.ts";
+} from "../guest/snapshot-operations.ts";
+import { vmSnapshots, type VmSnapshotPorts } from "./snapshot/vm-snapshots.ts";
 import { startVmOperation } from "./start/start-operation.ts";
 import {
   pauseVmOperation,
@@ -25,8 +25,7 @@ import {
 import { suspendVmOperation } from "./power/suspend-vm.ts";
 import type { UpdateConfigPorts } from "./config/update-config.ts";
 
-export interface VmOperationsPorts
-  extends CreateVmPorts, StopVmPorts, UpdateConfigPorts, SnapshotOperationsPorts {}
+export interface VmOperationsPorts extends CreateVmPorts, StopVmPorts, UpdateConfigPorts, VmSnapshotPorts {}
 
 export interface OperationRegistrar {
   register<Args, State extends object>(definition: OperationDefinition<Args, State>): void;
@@ -45,9 +44,10 @@ export function registerVmOperations(engine: OperationRegistrar, host: VmOperati
   engine.register(resumeVmOperation(host));
   engine.register(suspendVmOperation(host));
   engine.register(configureVmOperation(host));
-  engine.register(createSnapshotOperation(host));
-  engine.register(deleteSnapshotOperation(host));
-  engine.register(rollbackOperation(host));
+  const snapshots = vmSnapshots(host);
+  engine.register(createSnapshotOperation(snapshots));
+  engine.register(deleteSnapshotOperation(snapshots));
+  engine.register(rollbackOperation(snapshots));
   engine.register(cloneVmOperation(host));
   engine.register(makeTemplateOperation(host));
   engine.register(resizeDiskOperation(host));

@@ -4,7 +4,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { checkLock, hasLock } from "../../guest/guest-lock.ts";
-import { checkStateSavable, type SavedState, type StartFromState } from "./snapshot.ts";
+import { checkStateSavable, type SavedState, type StartFromState } from "./vm-snapshot-rules.ts";
 import type { VmConfig } from "../config/vm-config.ts";
 import { without } from "../../guest/guest-config.ts";
 

@@ -16,7 +16,7 @@ import { cloneValues } from "@gpve/domain/vm/change/new-vm.ts";
 import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
 import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import type { JobWait } from "@gpve/domain/vm/qmp/qmp-waits.ts";
-import { requireSnapshot } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import { requireSnapshot } from "@gpve/domain/guest/snapshot/snapshot.ts";
 import { emptyVmConfig, type VmConfig, type VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { printVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";

@@ -5,7 +5,7 @@ import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.
 import { isShared } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
-import type { SavedState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import type { SavedState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { memoryMiB, readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { requireRunning } from "../running-vm.ts";

@@ -5,7 +5,7 @@ import { checkLock, hasLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts
 import { ignore } from "@gpve/kit/background.ts";
 import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
 import { hugepageNeeds } from "@gpve/domain/vm/argv/processor/hugepage-needs.ts";
-import type { StartFromState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import type { StartFromState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import { endSuspend, suspendedState } from "@gpve/domain/vm/snapshot/suspend.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";

@@ -2,7 +2,7 @@
 import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import type { ResolvedVolume } from "@gpve/domain/vm/argv/command-input.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import type { StartFromState } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import type { StartFromState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 
 export interface StartArgs {
   readonly vmid: number;

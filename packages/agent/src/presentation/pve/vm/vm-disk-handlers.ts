@@ -8,7 +8,7 @@ import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { checkLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
-import { requireSnapshot } from "@gpve/domain/vm/snapshot/snapshot.ts";
+import { requireSnapshot } from "@gpve/domain/guest/snapshot/snapshot.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import {
   alreadyCloned,

@@ -2,59 +2,56 @@
 // that touches volumes or the guest is behind SnapshotHost.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { isCdrom, listDrives } from "../config/drive.ts";
-import type { Drive } from "../config/property-types.ts";
 import {
   beginRollback,
   checkRollbackPossible,
   checkSnapshotPossible,
-  checkStateSavable,
   commitSnapshot,
   finishRollback,
   finishSnapshotDelete,
   lockForSnapshotDelete,
   markSnapshotDeleting,
   prepareSnapshot,
-  removeSnapshotDrive,
+  removeSnapshotVolume,
   requireSnapshot,
   rollbackTarget,
-  strayCloudinit,
-  type SavedState,
-  type StartFromState,
 } from "./snapshot.ts";
-import type { VmConfig, VmValues } from "../config/vm-config.ts";
+import type { GuestConfig, GuestValues } from "../guest-config.ts";
+import type { GuestVolume, SavedState, SnapshotRules } from "./snapshot-rules.ts";
 
-export interface SnapshotHost {
+/** `Start`: how a guest is started that goes on from saved RAM. */
+export interface SnapshotHost<Start = unknown> {
   readonly vmid: number;
-  load(): Promise<VmConfig>;
+  readonly rules: SnapshotRules<Start>;
+  load(): Promise<GuestConfig>;
   /** Reads, changes and writes in one transaction. */
-  update(change: (config: VmConfig) => VmConfig): Promise<VmConfig>;
+  update(change: (config: GuestConfig) => GuestConfig): Promise<GuestConfig>;
   /** Unix seconds. */
   now(): number;
   newUuid(): string;
   warn(message: string): void;
   isRunning(): Promise<boolean>;
-  hasSnapshotFeature(config: VmConfig): Promise<boolean>;
+  hasSnapshotFeature(config: GuestConfig): Promise<boolean>;
   activateStorages(storages: readonly string[]): Promise<void>;
   /** Makes the volume for the RAM and says what runs; the RAM itself is written by `saveState`. */
-  allocateState(config: VmConfig, name: string): Promise<SavedState>;
+  allocateState(config: GuestConfig, name: string): Promise<SavedState>;
   freeVolume(volid: string): Promise<void>;
   /** Whether the guest's file systems must and can be quiesced. */
-  wantsFreeze(config: VmConfig): Promise<boolean>;
+  wantsFreeze(config: GuestConfig): Promise<boolean>;
   freeze(): Promise<void>;
   thaw(): Promise<void>;
   /** Holds the guest still, saving its RAM when the snapshot has a vmstate. */
-  beginState(snapshot: VmValues): Promise<void>;
+  beginState(snapshot: GuestValues): Promise<void>;
   /** Every disk has its snapshot: the rest of the RAM is written. The snapshot fails when this does. */
-  finishState?(snapshot: VmValues): Promise<void>;
-  endState(snapshot: VmValues): Promise<void>;
-  snapshotVolume(key: string, drive: Drive, name: string): Promise<void>;
-  deleteVolumeSnapshot(key: string, drive: Drive, name: string): Promise<void>;
+  finishState?(snapshot: GuestValues): Promise<void>;
+  endState(snapshot: GuestValues): Promise<void>;
+  snapshotVolume(volume: GuestVolume, name: string): Promise<void>;
+  deleteVolumeSnapshot(volume: GuestVolume, name: string): Promise<void>;
   /** Throws when the volume cannot go back to the snapshot. */
-  checkVolumeRollback(key: string, drive: Drive, name: string): Promise<void>;
-  rollbackVolume(key: string, drive: Drive, name: string): Promise<void>;
+  checkVolumeRollback(volume: GuestVolume, name: string): Promise<void>;
+  rollbackVolume(volume: GuestVolume, name: string): Promise<void>;
   stop(): Promise<void>;
-  start(state: StartFromState): Promise<void>;
+  start(state: Start): Promise<void>;
 }
 
 export interface CreateSnapshotRequest {
@@ -76,12 +73,12 @@ export async function createSnapshot(host: SnapshotHost, request: CreateSnapshot
     if (freeze) await attempt(host, () => host.thaw());
   };
   try {
-    await host.activateStorages(storagesOf(snapshot, false));
+    await host.activateStorages(storagesOf(host, snapshot, false));
     if (freeze) await attempt(host, () => host.freeze());
     if (running) await host.beginState(snapshot);
-    for (const { key, drive } of disks(snapshot)) {
-      await host.snapshotVolume(key, drive, name);
-      done.add(key);
+    for (const volume of host.rules.volumes(snapshot)) {
+      await host.snapshotVolume(volume, name);
+      done.add(volume.key);
     }
     if (running) await host.finishState?.(snapshot);
   } catch (error) {
@@ -94,9 +91,9 @@ export async function createSnapshot(host: SnapshotHost, request: CreateSnapshot
 }
 
 /** Checks, keeps room for the RAM, and records the snapshot as being made. */
-export async function prepare(host: SnapshotHost, request: CreateSnapshotRequest): Promise<VmConfig> {
+export async function prepare(host: SnapshotHost, request: CreateSnapshotRequest): Promise<GuestConfig> {
   const config = await host.load();
-  if (request.withState === true) checkStateSavable(config.values);
+  if (request.withState === true) host.rules.checkStateSavable(config.values);
   checkSnapshotPossible(config, request.name, true);
   checkSnapshotPossible(config, request.name, await host.hasSnapshotFeature(config));
   const withState = request.withState === true && (await host.isRunning());
@@ -125,7 +122,7 @@ export async function deleteSnapshot(
   const expected = created === undefined ? "snapshot-delete" : "snapshot";
   const snapshot = requireSnapshot(await host.load(), name);
   if (created === undefined) {
-    await host.activateStorages(storagesOf(snapshot, true));
+    await host.activateStorages(storagesOf(host, snapshot, true));
     await host.update((config) => lockForSnapshotDelete(config, name));
   }
   await host.update((config) => markSnapshotDeleting(config, name, expected));
@@ -135,7 +132,7 @@ export async function deleteSnapshot(
     return true;
   };
   const forget = async (key: string): Promise<void> => {
-    if (!force) await host.update((config) => removeSnapshotDrive(config, name, key, expected));
+    if (!force) await host.update((config) => removeSnapshotVolume(host.rules, config, name, key, expected));
   };
   const vmstate = snapshot["vmstate"];
   if (vmstate !== undefined) {
@@ -143,32 +140,34 @@ export async function deleteSnapshot(
     await forget("vmstate");
   }
   const unused: string[] = [];
-  for (const { key, drive } of disks(snapshot)) {
-    if (created === undefined || created.has(key)) {
-      const gone = await step(() => host.deleteVolumeSnapshot(key, drive, name));
-      if (gone) unused.push(drive.file);
+  for (const volume of host.rules.volumes(snapshot)) {
+    if (created === undefined || created.has(volume.key)) {
+      const gone = await step(() => host.deleteVolumeSnapshot(volume, name));
+      if (gone) unused.push(volume.volid);
     }
-    await forget(key);
+    await forget(volume.key);
   }
-  await host.update((config) => finishSnapshotDelete(config, name, { unused, expected }));
+  await host.update((config) => finishSnapshotDelete(host.rules, config, name, { unused, expected }));
 }
 
-export async function rollbackSnapshot(host: SnapshotHost, name: string): Promise<void> {
+export async function rollbackSnapshot<Start>(host: SnapshotHost<Start>, name: string): Promise<void> {
   const before = await host.load();
   const snapshot = rollbackTarget(before, name);
-  await host.activateStorages(storagesOf(snapshot, true));
-  for (const { key, drive } of disks(snapshot)) await host.checkVolumeRollback(key, drive, name);
+  await host.activateStorages(storagesOf(host, snapshot, true));
+  const volumes = host.rules.volumes(snapshot);
+  for (const volume of volumes) await host.checkVolumeRollback(volume, name);
   checkRollbackPossible(before, name);
   await host.stop();
   await requireStopped(host);
   await host.update((config) => beginRollback(config, name));
-  for (const { key, drive } of disks(snapshot)) await host.rollbackVolume(key, drive, name);
+  for (const volume of volumes) await host.rollbackVolume(volume, name);
   await requireStopped(host);
   // While the configuration still names them: cut off in between, the next try finds them again.
-  for (const volid of strayCloudinit(await host.load())) await attempt(host, () => host.freeVolume(volid));
-  let start: StartFromState | undefined;
+  for (const volid of host.rules.madeAnew(await host.load()))
+    await attempt(host, () => host.freeVolume(volid));
+  let start: Start | undefined;
   await host.update((config) => {
-    const result = finishRollback(config, name, { newUuid: () => host.newUuid() });
+    const result = finishRollback(host.rules, config, name, { newUuid: () => host.newUuid() });
     start = result.start;
     return result.config;
   });
@@ -182,12 +181,8 @@ async function requireStopped(host: SnapshotHost): Promise<void> {
     });
 }
 
-function disks(values: VmValues): { readonly key: string; readonly drive: Drive }[] {
-  return listDrives(values).filter(({ drive }) => !isCdrom(drive));
-}
-
-function storagesOf(values: VmValues, withState: boolean): string[] {
-  const volumes = disks(values).map(({ drive }) => drive.file);
+function storagesOf({ rules }: SnapshotHost, values: GuestValues, withState: boolean): string[] {
+  const volumes = rules.volumes(values).map(({ volid }) => volid);
   if (withState && values["vmstate"] !== undefined) volumes.push(values["vmstate"]);
   const storages = volumes.flatMap((volid) => /^([^/:]+):/.exec(volid)?.[1] ?? []);
   return [...new Set(storages)].sort();

@@ -1,18 +1,19 @@
 import { describe, expect, it } from "vitest";
 import { messageOf } from "@gpve/contracts/errors.ts";
-import { checkLock, setLock } from "../../guest/guest-lock.ts";
+import { checkLock, setLock } from "../guest-lock.ts";
 import { createSnapshot, deleteSnapshot } from "./snapshot-run.ts";
 import {
   commitSnapshot,
   finishSnapshotDelete,
   markSnapshotDeleting,
   prepareSnapshot,
-  removeSnapshotDrive,
+  removeSnapshotVolume,
   snapshotRows,
 } from "./snapshot.ts";
-import { beginSuspend } from "./suspend.ts";
+import { beginSuspend } from "../../vm/snapshot/suspend.ts";
+import { vmSnapshotRules } from "../../vm/snapshot/vm-snapshot-rules.ts";
 import { MemoryHost, twoDisks as base } from "./testing/memory-snapshots.ts";
-import type { VmConfig } from "../config/vm-config.ts";
+import type { VmConfig } from "../../vm/config/vm-config.ts";
 
 describe("taking a snapshot", () => {
   it("quiesces the guest, snapshots each disk and becomes the parent", async () => {
@@ -144,7 +145,7 @@ describe("deleting a snapshot", () => {
 
   it("keeps as unused what only other snapshots still have, not what is or will be attached", () => {
     const locked = setLock({ ...tree, pending: { scsi5: "l1:later" } }, "snapshot-delete");
-    const done = finishSnapshotDelete(locked, "b1", {
+    const done = finishSnapshotDelete(vmSnapshotRules, locked, "b1", {
       unused: ["l1:x", "l1:gone", "l1:later", "l1:old"],
       expected: "snapshot-delete",
     });
@@ -152,7 +153,10 @@ describe("deleting a snapshot", () => {
     expect(done.values).not.toHaveProperty("unused2");
     const elsewhere = setLock({ ...tree, values: {}, snapshots: { ...tree.snapshots } }, "snapshot-delete");
     expect(
-      finishSnapshotDelete(elsewhere, "b1", { unused: ["l1:x"], expected: "snapshot-delete" }).values,
+      finishSnapshotDelete(vmSnapshotRules, elsewhere, "b1", {
+        unused: ["l1:x"],
+        expected: "snapshot-delete",
+      }).values,
     ).toEqual({ unused0: "l1:x" });
   });
 
@@ -160,14 +164,18 @@ describe("deleting a snapshot", () => {
     const expected = "snapshot-delete";
     const message = "encountered invalid lock, expected 'snapshot-delete'";
     expect(() => markSnapshotDeleting(tree, "b1", expected)).toThrow(message);
-    expect(() => removeSnapshotDrive(tree, "b1", "scsi0", expected)).toThrow(message);
-    expect(() => finishSnapshotDelete(tree, "b1", { unused: [], expected })).toThrow(message);
+    expect(() => removeSnapshotVolume(vmSnapshotRules, tree, "b1", "scsi0", expected)).toThrow(message);
+    expect(() => finishSnapshotDelete(vmSnapshotRules, tree, "b1", { unused: [], expected })).toThrow(
+      message,
+    );
     const locked = setLock(tree, expected);
     const template = { ...locked, values: { ...locked.values, template: "1" } };
     expect(() => markSnapshotDeleting(template, "b1", expected)).toThrow("if vm is a template");
-    expect(removeSnapshotDrive(locked, "b1", "ide2", expected)).toBe(locked);
-    expect(removeSnapshotDrive(locked, "b1", "sata5", expected)).toBe(locked);
-    expect(removeSnapshotDrive(locked, "b1", "scsi0", expected).snapshots["b1"]).toMatchObject({
+    expect(removeSnapshotVolume(vmSnapshotRules, locked, "b1", "ide2", expected)).toBe(locked);
+    expect(removeSnapshotVolume(vmSnapshotRules, locked, "b1", "sata5", expected)).toBe(locked);
+    expect(
+      removeSnapshotVolume(vmSnapshotRules, locked, "b1", "scsi0", expected).snapshots["b1"],
+    ).toMatchObject({
       unused0: "l1:x",
     });
   });

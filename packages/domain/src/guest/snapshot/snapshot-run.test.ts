@@ -1,9 +1,10 @@
 import { expect, describe, it } from "vitest";
-import { setLock } from "../../guest/guest-lock.ts";
+import { setLock } from "../guest-lock.ts";
 import { rollbackSnapshot } from "./snapshot-run.ts";
 import { beginRollback, finishRollback } from "./snapshot.ts";
+import { vmSnapshotRules } from "../../vm/snapshot/vm-snapshot-rules.ts";
 import { MemoryHost, twoDisks as base, UUID } from "./testing/memory-snapshots.ts";
-import { emptyVmConfig, type VmConfig } from "../config/vm-config.ts";
+import { emptyVmConfig, type VmConfig } from "../../vm/config/vm-config.ts";
 
 describe("rolling back", () => {
   const withState: VmConfig = {
@@ -50,6 +51,7 @@ describe("rolling back", () => {
   it("guesses the machine of snapshots that do not say which ran", () => {
     const rolled = (snapshot: Record<string, string>, machine?: string) =>
       finishRollback(
+        vmSnapshotRules,
         setLock(
           { ...emptyVmConfig, values: machine === undefined ? {} : { machine }, snapshots: { s1: snapshot } },
           "rollback",
@@ -113,7 +115,7 @@ describe("rolling back", () => {
 
   it("keeps what a snapshot without a machine says of the CPU", () => {
     const config = setLock({ ...emptyVmConfig, snapshots: { s1: { runningcpu: "host" } } }, "rollback");
-    expect(finishRollback(config, "s1", { newUuid: () => UUID }).config.values).toEqual({
+    expect(finishRollback(vmSnapshotRules, config, "s1", { newUuid: () => UUID }).config.values).toEqual({
       parent: "s1",
       runningcpu: "host",
     });
@@ -140,6 +142,8 @@ describe("rolling back", () => {
     expect(() => beginRollback(half, "s1")).toThrow(
       "unable to rollback to incomplete snapshot (snapstate = prepare)",
     );
-    expect(() => finishRollback(withState, "s1", { newUuid: () => UUID })).toThrow("got wrong lock");
+    expect(() => finishRollback(vmSnapshotRules, withState, "s1", { newUuid: () => UUID })).toThrow(
+      "got wrong lock",
+    );
   });
 });

@@ -1,7 +1,8 @@
 // Volumes and guest of a VM in memory, for whatever takes, deletes and rolls back its snapshots.
 import type { SnapshotHost } from "../snapshot-run.ts";
-import type { StartFromState } from "../snapshot.ts";
-import { emptyVmConfig, type VmConfig } from "../../config/vm-config.ts";
+import { vmSnapshotRules, type StartFromState } from "../../../vm/snapshot/vm-snapshot-rules.ts";
+import type { GuestVolume } from "../snapshot-rules.ts";
+import { emptyVmConfig, type VmConfig } from "../../../vm/config/vm-config.ts";
 
 export const UUID = "11111111-1111-4111-8111-111111111111";
 
@@ -22,7 +23,8 @@ export const twoDisks: VmConfig = {
 };
 
 /** A step listed in `failing` throws. */
-export class MemoryHost implements SnapshotHost {
+export class MemoryHost implements SnapshotHost<StartFromState> {
+  readonly rules = vmSnapshotRules;
   readonly vmid = 100;
   config: VmConfig;
   running = true;
@@ -64,10 +66,10 @@ export class MemoryHost implements SnapshotHost {
   thaw = () => this.#do("thaw");
   beginState = () => this.#do("begin");
   endState = () => this.#do("end");
-  snapshotVolume = (key: string) => this.#do(`snap ${key}`);
-  deleteVolumeSnapshot = (key: string) => this.#do(`unsnap ${key}`);
-  checkVolumeRollback = (key: string) => this.#do(`check ${key}`);
-  rollbackVolume = (key: string) => this.#do(`rollback ${key}`);
+  snapshotVolume = ({ key }: GuestVolume) => this.#do(`snap ${key}`);
+  deleteVolumeSnapshot = ({ key }: GuestVolume) => this.#do(`unsnap ${key}`);
+  checkVolumeRollback = ({ key }: GuestVolume) => this.#do(`check ${key}`);
+  rollbackVolume = ({ key }: GuestVolume) => this.#do(`rollback ${key}`);
   async stop() {
     await this.#do("stop");
     this.running = false;

@@ -1,10 +1,16 @@
 // Snapshots on this node: what snapshot-run.ts needs done to volumes and to the running guest.
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
-import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isInQemu, listDrives } from "@gpve/domain/vm/config/drive.ts";
-import type { SavedState, StartFromState } from "@gpve/domain/vm/snapshot/snapshot.ts";
-import type { SnapshotHost } from "@gpve/domain/vm/snapshot/snapshot-run.ts";
+import {
+  vmSnapshotRules,
+  type SavedState,
+  type StartFromState,
+} from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
+import type { GuestVolume } from "@gpve/domain/guest/snapshot/snapshot-rules.ts";
+import type { GuestSnapshots, SnapshotTask } from "../../guest/snapshot-operations.ts";
+import type { BackupChains } from "@gpve/domain/backup/backup-chain.ts";
+import type { SnapshotHost } from "@gpve/domain/guest/snapshot/snapshot-run.ts";
 import type { VmConfig, VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { presentTop } from "../disk/top-node.ts";
@@ -33,15 +39,28 @@ export interface SnapshotWorkPorts extends RamVolumePorts, UseGuestAgentPorts {
   readonly ram: RamStreams;
 }
 
-export interface SnapshotTask {
-  readonly signal: AbortSignal;
-  readonly log: (line: string) => void;
-  readonly warn: (line: string) => void;
-  /** Called before the first change of anything. */
-  readonly begun: (what: { readonly vmstate?: string; readonly resumes?: boolean }) => Promise<void>;
+export interface VmSnapshotPorts extends SnapshotWorkPorts {
+  readonly chains: BackupChains;
 }
 
-export class SnapshotWork implements SnapshotHost {
+/** VMs where snapshots are made, deleted and gone back to. */
+export function vmSnapshots(host: VmSnapshotPorts): GuestSnapshots<StartFromState> {
+  return {
+    operations: { create: "qmsnapshot", delete: "qmdelsnapshot", rollback: "qmrollback" },
+    configs: host.configs,
+    work: (vmid, task) => new SnapshotWork(host, vmid, task),
+    goOn: (vmid, resumes, signal) => goOnAfterCrash(host, vmid, resumes, signal),
+    // Before the disks change: whatever happens next, no backup builds on what was.
+    beforeRollback: (vmid, name) => host.chains.drop(vmid, `the VM was rolled back to snapshot '${name}'`),
+    isRunning: (vmid) => runningVm(host, vmid) !== undefined,
+    start: async (vmid, task) => {
+      await host.starter.start({ vmid }, task);
+    },
+  };
+}
+
+class SnapshotWork implements SnapshotHost<StartFromState> {
+  readonly rules = vmSnapshotRules;
   readonly vmid: number;
   readonly #host: SnapshotWorkPorts;
   readonly #task: SnapshotTask;
@@ -142,21 +161,21 @@ export class SnapshotWork implements SnapshotHost {
     if (process !== undefined) await letGo(process, this.#resumes);
   }
 
-  async snapshotVolume(key: string, drive: Drive, name: string): Promise<void> {
-    this.#task.log(`snapshotting '${key}' (${drive.file})`);
+  async snapshotVolume({ key, volid }: GuestVolume, name: string): Promise<void> {
+    this.#task.log(`snapshotting '${key}' (${volid})`);
     const process = this.#userOf(key);
     if (process !== undefined) {
       const device = await presentTop(process, key);
       await process.qmp.execute("blockdev-snapshot-internal-sync", { device, name });
       return;
     }
-    const { plugin, volname } = volumeOf(this.#host, drive.file);
+    const { plugin, volname } = volumeOf(this.#host, volid);
     await plugin.snapshot(volname, name, this.#task);
   }
 
   /** One that is not there is no error: the work may be a second try. */
-  async deleteVolumeSnapshot(_key: string, drive: Drive, name: string): Promise<void> {
-    const present = attachedKey(this.#host, this.vmid, drive.file);
+  async deleteVolumeSnapshot({ volid }: GuestVolume, name: string): Promise<void> {
+    const present = attachedKey(this.#host, this.vmid, volid);
     const process = present === undefined ? undefined : this.#userOf(present);
     if (process !== undefined && present !== undefined) {
       try {
@@ -169,23 +188,23 @@ export class SnapshotWork implements SnapshotHost {
       }
       return;
     }
-    const { plugin, volname } = volumeOf(this.#host, drive.file);
+    const { plugin, volname } = volumeOf(this.#host, volid);
     const known = await plugin.snapshots(volname);
     if (known.some((each) => each.name === name)) await plugin.deleteSnapshot(volname, name, this.#task);
   }
 
-  async checkVolumeRollback(_key: string, drive: Drive, name: string): Promise<void> {
-    const { plugin, volname } = volumeOf(this.#host, drive.file);
+  async checkVolumeRollback({ volid }: GuestVolume, name: string): Promise<void> {
+    const { plugin, volname } = volumeOf(this.#host, volid);
     const known = await plugin.snapshots(volname);
     if (known.some((each) => each.name === name)) return;
-    throw new AppError("object.not_found", `volume '${drive.file}' has no snapshot '${name}'`, {
+    throw new AppError("object.not_found", `volume '${volid}' has no snapshot '${name}'`, {
       pveStatus: 500,
     });
   }
 
-  async rollbackVolume(_key: string, drive: Drive, name: string): Promise<void> {
-    const { plugin, volname } = volumeOf(this.#host, drive.file);
-    this.#task.log(`rolling back '${drive.file}'`);
+  async rollbackVolume({ volid }: GuestVolume, name: string): Promise<void> {
+    const { plugin, volname } = volumeOf(this.#host, volid);
+    this.#task.log(`rolling back '${volid}'`);
     await plugin.rollback(volname, name, this.#task);
   }
 
@@ -215,7 +234,7 @@ export class SnapshotWork implements SnapshotHost {
 }
 
 /** A guest that a crash of ours left standing still, or its file systems frozen, goes on as it was. */
-export async function goOnAfterCrash(
+async function goOnAfterCrash(
   host: SnapshotWorkPorts,
   vmid: number,
   resumes: boolean,
