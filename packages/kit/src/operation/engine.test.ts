@@ -556,6 +556,23 @@ describe("events, metrics, pruning", () => {
     await engine.stop();
   });
 
+  it("keeps no more than it should between two rounds either, and of what ended only what readers ask for", async () => {
+    const { engine } = testEngine({ clock: new FakeClock(), keepCount: 20 });
+    engine.register({
+      ...simple("wordy", () => {}),
+      initialState: () => ({ text: "x".repeat(10_000) }),
+    });
+    await engine.start();
+    for (let n = 0; n < 100; n++) {
+      const { upid } = await engine.submit({ type: "wordy", resources: [], actor: joe });
+      await engine.wait(upid);
+    }
+    const kept = [...engine.list()];
+    expect(kept.length).toBeLessThanOrEqual(23);
+    expect(kept.map(({ data }) => data)).toEqual(kept.map(() => ({})));
+    await engine.stop();
+  });
+
   it("forgets old operations with their logs and request ids, never unfinished ones", async () => {
     const clock = new FakeClock();
     const removed: string[] = [];

@@ -79,7 +79,10 @@ export interface ResourceOptions {
 }
 
 const CLAIM_WAIT_MS = 5_000;
+const KEEP_COUNT = 5_000;
 const PRUNE_EVERY_MS = 600_000;
+/** Busy users make thousands between two rounds: so many times too many are not waited for. */
+const PRUNE_ABOVE = 1.1;
 
 export class OperationEngine {
   readonly #options: EngineOptions;
@@ -93,6 +96,7 @@ export class OperationEngine {
   #ready = Promise.withResolvers<void>();
   #loop: Promise<void> | undefined;
   #prunedAt = 0;
+  #isPruning = false;
 
   constructor(options: EngineOptions) {
     this.#options = options;
@@ -294,7 +298,7 @@ export class OperationEngine {
     for (const { record } of before?.operations.values() ?? []) {
       const operation = now.operations.get(record.id);
       if (operation !== undefined && !isEnded(record.state) && isEnded(operation.record.state))
-        operation.emit("ended");
+        this.#emit({ kind: "ended", operation: operation.view() });
     }
   }
 
@@ -349,13 +353,16 @@ export class OperationEngine {
     }
     if (event.kind === "removed") this.#requests.forget(event.operation);
     if (event.kind !== "ended" || this.#execution === undefined) return;
-    if (this.#options.clock.now() - this.#prunedAt < PRUNE_EVERY_MS) return;
+    const { clock, keepCount = KEEP_COUNT } = this.#options;
+    const isFull = this.#execution.operations.size > keepCount * PRUNE_ABOVE;
+    if (this.#isPruning || (!isFull && clock.now() - this.#prunedAt < PRUNE_EVERY_MS)) return;
     void this.#prune(this.#execution);
   }
 
   async #prune(execution: Execution): Promise<void> {
-    const { keepMs = 30 * 86_400_000, keepCount = 5_000, clock, logger } = this.#options;
+    const { keepMs = 30 * 86_400_000, keepCount = KEEP_COUNT, clock, logger } = this.#options;
     this.#prunedAt = clock.now();
+    this.#isPruning = true;
     const records = [...execution.operations.values()].map(({ record }) => record);
     try {
       await execution.forget(outlived(records, { keepCount, endedBefore: clock.now() - keepMs }));
@@ -364,6 +371,8 @@ export class OperationEngine {
         { err: messageOf(error) },
         "old operations could not be removed; the next round tries again",
       );
+    } finally {
+      this.#isPruning = false;
     }
   }
 }

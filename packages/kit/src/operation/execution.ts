@@ -5,6 +5,7 @@ import type { Clock } from "../clock.ts";
 import { lockOf } from "./definition.ts";
 import type { OperationRegistry } from "./definition.ts";
 import type { JournalSession } from "./journal.ts";
+import { EndedOperation } from "./ended-operation.ts";
 import { LiveOperation } from "./live-operation.ts";
 import type {
   CrashInjector,
@@ -42,7 +43,8 @@ const DEAF_STEP_MS = 2_000;
 const LOG_REPAIR_MS = 10_000;
 
 export class Execution {
-  readonly operations = new Map<string, LiveOperation>();
+  /** In order of submission. */
+  readonly operations = new Map<string, LiveOperation | EndedOperation>();
   readonly #deps: ExecutionDeps;
   readonly #queues: ResourceQueues;
   readonly #halt = new AbortController();
@@ -83,11 +85,14 @@ export class Execution {
     this.#sequence = lastSequence;
     const newest = records.reduce((max, { createdAt, endedAt = 0 }) => Math.max(max, createdAt, endedAt), 0);
     for (const record of records) {
-      const operation = this.#adopt(record);
       if (isEnded(record.state)) {
+        this.#keep(record);
         if ((record.endedAt ?? 0) >= newest - LOG_REPAIR_MS)
-          await operation.log.finish(lastLogLine(record.exitStatus ?? "", record.state));
-      } else if (record.state === "queued" && operation.definition !== undefined) {
+          await this.#deps.logs.open(record.id).finish(lastLogLine(record.exitStatus ?? "", record.state));
+        continue;
+      }
+      const operation = this.#adopt(record);
+      if (record.state === "queued" && operation.definition !== undefined) {
         this.#queues.add(entryOf(record));
       } else this.#takeUp(operation);
     }
@@ -107,9 +112,15 @@ export class Execution {
   }
 
   /** Never queued: a waiting operation ends at once, a running one is told to stop and is undone. */
-  async cancel(operation: LiveOperation, by: string, reason: string): Promise<boolean> {
+  async cancel(operation: LiveOperation | EndedOperation, by: string, reason: string): Promise<boolean> {
     const { record } = operation;
-    if (isEnded(record.state) || operation.isFinishing || record.state === "undoing") return false;
+    if (
+      operation instanceof EndedOperation ||
+      isEnded(record.state) ||
+      operation.isFinishing ||
+      record.state === "undoing"
+    )
+      return false;
     if (record.cancelled !== undefined) return true;
     operation.update({ cancelled: { by, reason } });
     if (record.state === "queued" && this.#queues.drop(record.id)) {
@@ -135,7 +146,7 @@ export class Execution {
   blocker(keys: readonly string[]): { readonly name: string; readonly isLocked: boolean } | undefined {
     for (const key of keys) {
       const holder = this.#queues.holderOf(key);
-      const operation = holder === undefined ? undefined : this.operations.get(holder.id);
+      const operation = holder === undefined ? undefined : this.#live(holder.id);
       if (operation === undefined) continue;
       const lock = lockOf(operation.definition, operation.record.args);
       return { name: lock ?? operation.record.type, isLocked: lock !== undefined };
@@ -146,10 +157,11 @@ export class Execution {
   /** Unfinished operations of these types on any of these keys. */
   victims(types: readonly string[], keys: readonly string[]): readonly LiveOperation[] {
     return [...this.operations.values()].filter(
-      ({ record }) =>
-        types.includes(record.type) &&
-        !isEnded(record.state) &&
-        record.resources.some((key) => keys.includes(key)),
+      (operation): operation is LiveOperation =>
+        operation instanceof LiveOperation &&
+        types.includes(operation.record.type) &&
+        !isEnded(operation.record.state) &&
+        operation.record.resources.some((key) => keys.includes(key)),
     );
   }
 
@@ -204,6 +216,16 @@ export class Execution {
     return operation;
   }
 
+  #keep(record: OperationRecord): void {
+    this.operations.set(record.id, new EndedOperation({ progressText: undefined, ...record, progress: 1 }));
+    this.#sequence = Math.max(this.#sequence, record.sequence);
+  }
+
+  #live(id: string): LiveOperation | undefined {
+    const operation = this.operations.get(id);
+    return operation instanceof LiveOperation ? operation : undefined;
+  }
+
   /** It was running when its owner died. */
   #takeUp(operation: LiveOperation): void {
     const { record, definition } = operation;
@@ -226,7 +248,7 @@ export class Execution {
     ) {
       const entry = this.#queues.take();
       if (entry === undefined) break;
-      const operation = this.operations.get(entry.id);
+      const operation = this.#live(entry.id);
       if (operation === undefined) continue;
       this.#start(operation, () => runOperation(operation, this.#runnerDeps(entry)), entry);
     }
@@ -261,6 +283,7 @@ export class Execution {
       waitedMs: begun - createdAt,
       ranMs: endedAt - begun,
     });
+    this.#keep(operation.view());
     operation.emit("ended");
   }
 
