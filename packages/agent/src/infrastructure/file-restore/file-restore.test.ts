@@ -407,6 +407,68 @@ describe("packed files", () => {
   });
 });
 
+const ZIP_LIST =
+  "import sys,zipfile\nfor i in zipfile.ZipFile(sys.argv[1]).infolist(): print(oct(i.external_attr >> 16), i.filename)";
+
+describe.each(["tar.zst", "zip"] as const)("files being packed as %s", (format) => {
+  const FILE: TreeFile = {
+    name: "f",
+    kind: "f",
+    size: 64 * 65_536,
+    mtime: 1_700_000_000,
+    mode: 0o600,
+    uid: 0,
+    gid: 0,
+  };
+  let state = "";
+  async function* big(end: "whole" | "broken"): AsyncGenerator<Uint8Array> {
+    state = "open";
+    try {
+      for (let block = 0; block < 64; block++) {
+        if (end === "broken" && block === 20) throw new Error("the disk cannot be read");
+        yield randomBytes(65_536);
+      }
+    } finally {
+      state = "closed";
+    }
+  }
+  async function* one(end: "whole" | "broken"): AsyncGenerator<PackedEntry> {
+    yield { path: "f", file: FILE, body: big(end) };
+  }
+
+  test("are let go of when nobody reads on", async () => {
+    for await (const bytes of packFiles(format, one("whole"))) {
+      expect(bytes.length).toBeGreaterThan(0);
+      break;
+    }
+    expect(state).toBe("closed");
+  });
+
+  test("tell their reader when they cannot be read", async () => {
+    await expect(bytesOf(packFiles(format, one("broken")))).rejects.toThrow("the disk cannot be read");
+    expect(state).toBe("closed");
+  });
+
+  test.skipIf(!existsSync("/usr/bin/python3"))(
+    "keep a mode of nothing, and names that lead nowhere",
+    async () => {
+      async function* shadow(): AsyncGenerator<PackedEntry> {
+        yield { path: "..\\..\\up", file: { ...FILE, mode: 0, size: 0 } };
+      }
+      const path = join(dir, `modes.${format}`);
+      writeFileSync(path, await bytesOf(packFiles(format, shadow())));
+      // tar's own list doubles a backslash.
+      const { stdout } =
+        format === "zip"
+          ? await exec("python3", ["-c", ZIP_LIST, path])
+          : await exec("tar", ["--zstd", "-tvf", path]);
+      expect(stdout).toMatch(
+        format === "zip" ? /^0o100000 \.\._\.\._up$/m : /^---------- .* \.\.\\\\\.\.\\\\up$/m,
+      );
+    },
+  );
+});
+
 describe("unpacked disks", () => {
   test("are filled once, read at any place, and gone in the end", async () => {
     const folder = join(dir, "spool");

@@ -1,4 +1,5 @@
 // Many files as one stream: zip for those who double-click, tar.zst for those who want modes and links kept.
+import { once } from "node:events";
 import { Readable } from "node:stream";
 import { createZstdCompress } from "node:zlib";
 import type { PackedEntry, PackFiles } from "@gpve/domain/backup/file-tree.ts";
@@ -14,7 +15,9 @@ async function* zstdTarOf(files: AsyncIterable<PackedEntry>): AsyncGenerator<Uin
   try {
     yield* source.pipe(packer) as AsyncIterable<Uint8Array>;
   } finally {
-    source.destroy();
     packer.destroy();
+    source.destroy();
+    // Files that are still being read must have been let go of.
+    if (!source.closed) await once(source, "close");
   }
 }

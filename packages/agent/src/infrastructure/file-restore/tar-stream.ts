@@ -1,90 +1,53 @@
+import { once } from "node:events";
+import { pack, type Header, type Pack } from "tar-stream";
 import type { FileKind, PackedEntry } from "@gpve/domain/backup/file-tree.ts";
+import { ignore } from "@gpve/kit/background.ts";
 
-const BLOCK = 512;
-const MAX_OCTAL_SIZE = 8 * 1024 ** 3;
-const TYPES: Readonly<Partial<Record<FileKind, string>>> = { f: "0", l: "2", d: "5" };
+const TYPES = { f: "file", l: "symlink", d: "directory" } as const satisfies Partial<
+  Record<FileKind, Header["type"]>
+>;
+/** The library takes a mode of 0 for one that was not given; with the type's bits it is none, and they are not written. */
+const TYPE_BITS = { f: 0o100000, l: 0o120000, d: 0o040000 } as const;
 
-/** ustar, with pax headers for what does not fit. Devices and sockets are left out. */
+/** With pax headers for what does not fit. Devices and sockets are left out. */
 export async function* tarOf(files: AsyncIterable<PackedEntry>): AsyncGenerator<Uint8Array> {
-  for await (const { path, file, target = "", body } of files) {
-    const type = TYPES[file.kind];
-    if (type === undefined) continue;
-    const name = file.kind === "d" ? `${path}/` : path;
-    const size = file.kind === "f" ? file.size : 0;
-    const extended = paxOf(name, target, size);
-    if (extended.length > 0) {
-      yield header({ name: "pax", type: "x", size: extended.length, mode: 0o644, uid: 0, gid: 0, mtime: 0 });
-      yield padded(extended);
-    }
-    const { mode, uid, gid, mtime } = file;
-    yield header({ name, type, size, target, mode, uid, gid, mtime });
-    if (size > 0 && body !== undefined) {
-      yield* body;
-      if (size % BLOCK !== 0) yield Buffer.alloc(BLOCK - (size % BLOCK));
-    }
+  const tar = pack();
+  const filled = fill(tar, files).catch((err: unknown) => tar.destroy(err as Error));
+  try {
+    yield* tar as AsyncIterable<Uint8Array>;
+  } finally {
+    tar.destroy();
+    await filled;
   }
-  yield Buffer.alloc(2 * BLOCK);
 }
 
-function paxOf(name: string, target: string, size: number): Buffer {
-  const records: string[] = [];
-  if (!fits(name)) records.push(record("path", name));
-  if (!fits(target)) records.push(record("linkpath", target));
-  if (size >= MAX_OCTAL_SIZE) records.push(record("size", String(size)));
-  return Buffer.from(records.join(""));
-}
-
-function fits(text: string): boolean {
-  return /^[\x20-\x7e]{0,100}$/.test(text);
-}
-
-/** "LENGTH key=value\n", where LENGTH counts itself. */
-function record(key: string, value: string): string {
-  const rest = Buffer.byteLength(` ${key}=${value}\n`);
-  let length = rest + String(rest).length;
-  length = rest + String(length).length;
-  return `${length} ${key}=${value}\n`;
-}
-
-function header(entry: {
-  readonly name: string;
-  readonly type: string;
-  readonly size: number;
-  readonly target?: string;
-  readonly mode: number;
-  readonly uid: number;
-  readonly gid: number;
-  readonly mtime: number;
-}): Buffer {
-  const block = Buffer.alloc(BLOCK);
-  const text = (value: string, at: number, length: number): void => {
-    Buffer.from(value).subarray(0, length).copy(block, at);
-  };
-  const octal = (value: number, at: number, length: number): void =>
-    text(
-      `${Math.min(value, 8 ** (length - 1) - 1)
-        .toString(8)
-        .padStart(length - 1, "0")}\0`,
-      at,
-      length,
+async function fill(tar: Pack, files: AsyncIterable<PackedEntry>): Promise<void> {
+  for await (const { path, file, target = "", body } of files) {
+    const { kind, mode, uid, gid, mtime } = file;
+    if (kind !== "f" && kind !== "l" && kind !== "d") continue;
+    const size = kind === "f" ? file.size : 0;
+    const { promise: packed, resolve, reject } = Promise.withResolvers<void>();
+    packed.catch((err: unknown) => ignore(err, "whoever waits for it is told"));
+    const entry = tar.entry(
+      {
+        name: kind === "d" ? `${path}/` : path,
+        type: TYPES[kind],
+        mode: TYPE_BITS[kind] | mode,
+        mtime: new Date(mtime * 1000),
+        size,
+        uid,
+        gid,
+        ...(kind === "l" ? { linkname: target } : {}),
+      },
+      (err) => (err === null || err === undefined ? resolve() : reject(err)),
     );
-  text(entry.name, 0, 100);
-  octal(entry.mode, 100, 8);
-  octal(entry.uid, 108, 8);
-  octal(entry.gid, 116, 8);
-  octal(entry.size, 124, 12);
-  octal(entry.mtime, 136, 12);
-  text("        ", 148, 8);
-  text(entry.type, 156, 1);
-  text(entry.target ?? "", 157, 100);
-  text("ustar\x0000", 257, 8);
-  const sum = block.reduce((total, byte) => total + byte, 0);
-  text(`${sum.toString(8).padStart(6, "0")}\0 `, 148, 8);
-  return block;
-}
-
-function padded(bytes: Buffer): Buffer {
-  const whole = Buffer.alloc(Math.ceil(bytes.length / BLOCK) * BLOCK);
-  bytes.copy(whole);
-  return whole;
+    entry.on("error", (err) => ignore(err, "the callback has it too"));
+    if (size > 0)
+      for await (const bytes of body ?? []) {
+        if (!entry.write(bytes)) await Promise.race([once(entry, "drain"), packed]);
+      }
+    entry.end(() => {});
+    await packed;
+  }
+  tar.finalize();
 }
