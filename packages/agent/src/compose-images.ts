@@ -4,7 +4,6 @@ import { imageCatalogue, type CatalogueImage, type ImageRecipeName } from "@gpve
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { ExtensionHandler } from "./application/agent.ts";
 import {
   buildImageOperation,
   type ImageOperationDeps,
@@ -32,7 +31,7 @@ export interface ImageSettings {
 }
 
 /** Registers the operations and gives the node's routes. */
-export function composeImages(settings: ImageSettings): Readonly<Record<string, ExtensionHandler>> {
+export function composeImages(settings: ImageSettings): ReturnType<typeof imageRoutes> {
   const { data, storages, engine, exec, catalogue = imageCatalogue } = settings;
   const cache = process.env["GPVE_IMAGE_CACHE"] ?? data.file("agent", "images");
   const fetcher = new HttpFetcher({ userAgent: `gpve/${PRODUCT_VERSION}`, proxy: settings.proxy });

@@ -1,6 +1,5 @@
 // Wires virtual machines into an agent: processes, storages, operations, methods.
 import { createHash, randomBytes } from "node:crypto";
-import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
@@ -34,7 +33,8 @@ import { hostFileFacts } from "./infrastructure/vm/file-facts.ts";
 import { hostScripts } from "./infrastructure/vm/run-script.ts";
 import { randomIds } from "./infrastructure/vm/random-ids.ts";
 import { poolCollection, VmConfigs } from "./application/qemu/config/vm-configs.ts";
-import type { ExtensionHandler } from "./application/agent.ts";
+import type { OwnCallRoute } from "@gpve/contracts/agent/agent-routes.ts";
+import type { OwnHandlers } from "./application/agent.ts";
 import { Consoles } from "./application/qemu/console/consoles.ts";
 import type { GuestStorages } from "./application/guest/guest-storages.ts";
 import { NodeShells } from "./application/node-shells.ts";
@@ -67,7 +67,7 @@ import { afterProcessEnd, afterVmEnd } from "./application/qemu/power/after-end.
 import { adoptFilters } from "./application/qemu/start/adopt-filters.ts";
 import { keepFilters } from "./infrastructure/net/keep-filters.ts";
 import { composeGuestWatch } from "./compose-guest-watch.ts";
-import { consoleTunnel, createConsoleExtensions } from "./presentation/pve/guest/console-extensions.ts";
+import { consoleTunnels, createConsoleExtensions } from "./presentation/pve/guest/console-extensions.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm/vm-agent-handlers.ts";
 import { createBackupExtensions } from "./presentation/pve/backup/backup-extensions.ts";
 import { diskFormats } from "./infrastructure/file-restore/disk-formats.ts";
@@ -106,11 +106,16 @@ export interface VmParts {
   readonly observeMonitoring: (seconds: number) => void;
 }
 
+type VmRoute = Extract<
+  OwnCallRoute,
+  `${string}/vms/${string}` | `${string}/virtual-machines${string}` | `${string}/shells`
+>;
+
 export interface ComposedVms {
   readonly handlers: PveHandlers;
   /** What servers call besides PVE's methods. */
-  readonly extensions: Readonly<Record<string, ExtensionHandler>>;
-  readonly openTunnel: NonNullable<AgentConnection["tunnel"]>;
+  readonly extensions: OwnHandlers<VmRoute>;
+  readonly tunnels: ReturnType<typeof consoleTunnels>;
   /** Addresses of a PCI mapping on this node; undefined = no such mapping. */
   readonly mappedPci: (id: string) => readonly string[] | undefined;
   /** Who runs now, and what it uses. */
@@ -302,7 +307,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
       ...createBackupExtensions({ host: vzdumpPorts, engine: parts.engine }),
       ...createVmExtensions({ host, engine: parts.engine, imageStorages }),
     },
-    openTunnel: consoleTunnel(consoleParts),
+    tunnels: consoleTunnels(consoleParts),
     mappedPci: (id) => mappings.pciPaths(id),
     rows: () => watch.rows(),
     running: () => watch.running(),

@@ -1,7 +1,7 @@
 // Wires one agent. The only file here that constructs adapters. Whether servers reach it in memory or over gRPC is the
 // business of whoever composes the process.
 import { given } from "@gpve/contracts/given.ts";
-import { withUploads } from "./presentation/pve/storage/upload-tunnel.ts";
+import { uploadTunnels } from "./presentation/pve/storage/upload-tunnel.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
@@ -22,7 +22,7 @@ import { span } from "@gpve/kit/telemetry/span.ts";
 import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
 import { withTraceparent } from "@gpve/kit/telemetry/traceparent.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { createAgent, type Agent } from "./application/agent.ts";
+import { createAgent, type Agent, type OwnHandlers, type Tunnels } from "./application/agent.ts";
 import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts";
 import { createReporter, type Reporter } from "./application/report/reporter.ts";
 import { composeHost } from "./compose-host.ts";
@@ -105,8 +105,6 @@ const BRIDGES_EVERY_MS = 60_000;
 /** Trying everything starts some twenty processes: often enough to see new packages, seldom enough to stay idle. */
 const FACTS_EVERY_MS = 15 * 60_000;
 const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
-/** Served beside PVE's methods, for /api/v1. */
-const PROBE_ROUTE = "POST /gpve/nodes/{node}/probe";
 
 export async function startAgent(settings: AgentSettings): Promise<RunningAgent> {
   const { data, nodeName, log, metrics } = settings;
@@ -257,7 +255,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         },
       }),
     ],
-    tunnel: withUploads(storage.uploads, vms.openTunnel),
+    tunnels: { ...uploadTunnels(storage.uploads), ...vms.tunnels } satisfies Tunnels,
     extensions: {
       ...images,
       ...vms.extensions,
@@ -267,19 +265,18 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         { pciDevices: () => listPciDevices(), usbDevices: () => listUsbDevices(), kindOf: pathKind },
         (path) => guard.requireDirectory("a directory mapping", path),
       ),
-      [PROBE_ROUTE]: async (params, ctx) => {
+      "POST /gpve/nodes/{node}/probe": async ({ requestId }, ctx) => {
         ctx.access.require(`/nodes/${nodeName}`, ["Sys.Modify"]);
-        const { requestId } = params;
         const submitted = await engine.submit({
           type: PROBE_OPERATION,
           resources: [`node/${nodeName}/probe`],
           actor: ctx.actor?.authid ?? "",
-          ...(typeof requestId === "string" ? { requestId } : {}),
+          requestId,
           ...given({ traceparent: ctx.traceparent }),
         });
         return submitted.upid;
       },
-    },
+    } satisfies OwnHandlers,
     validate: (route, params, source) => {
       const method = methodByKey(route);
       if (method === undefined) throw new AppError("internal.error", `no such route: ${route}`);

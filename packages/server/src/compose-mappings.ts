@@ -1,5 +1,4 @@
 // Wires the cluster's mappings into a server: kept in the store, checked by the node they are about.
-import { MAPPING_CHECK_ROUTE } from "@gpve/domain/mapping/mapping-checks.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { claimedBy, hostPaths } from "@gpve/domain/storage/protected-paths.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -21,9 +20,10 @@ export function composeMappings(parts: {
     localNode,
     claimed: () => [...hostPaths(parts.dataDir), ...storages.definitions().flatMap(claimedBy)],
     check: async (node, type, all, ctx, options = {}) => {
-      const params = { type, mappings: all.map(({ id, map }) => ({ id, map })), ...options };
-      const { data } = await calls.call(node, MAPPING_CHECK_ROUTE, params, ctx);
-      return data as readonly (readonly string[])[];
+      const mappings = all.map(({ id, map }) => ({ id, map: [...map] }));
+      const params = { type, mappings, ...options };
+      const { data } = await calls.call(node, "POST /gpve/nodes/{node}/mapping-checks", params, ctx);
+      return data;
     },
   });
   return createMappingHandlers({ mappings });

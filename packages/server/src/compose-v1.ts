@@ -11,6 +11,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
+import { NodeWork } from "./application/node/node-work.ts";
 import { taskRecords } from "./application/task/recent-tasks.ts";
 import type { KindAdapter } from "./application/v1/adapter.ts";
 import { applyObjectsOperation, submitApplyTo } from "./application/v1/apply-objects.ts";
@@ -30,7 +31,6 @@ import type { PveApiDeps } from "./presentation/http/pve/ports.ts";
 import { createV1Api } from "./presentation/v1/create-v1-api.ts";
 
 /** Where images and backups go that do not say. */
-const DEFAULT_STORAGE = "local";
 
 export interface V1Parts {
   readonly shared: Pick<
@@ -123,7 +123,7 @@ export function composeEvents(
 }
 
 export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
-  const { calls, engine } = parts;
+  const work = new NodeWork(parts.calls);
   return createV1Api({
     ...parts.shared,
     version: PRODUCT_VERSION,
@@ -131,35 +131,16 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     clock: parts.clock,
     adapters: parts.adapters,
     history: objectsFromHistory(parts.store),
-    submitApply: submitApplyTo(engine),
+    submitApply: submitApplyTo(parts.engine),
     auditLog: parts.audit,
-    taskLog: async ({ upid, node }, { start, limit }, ctx) => {
-      const reply = await calls.call(node, "GET /nodes/{node}/tasks/{upid}/log", { upid, start, limit }, ctx);
-      const lines = reply.data as readonly { n: number; t: string }[];
-      return { lines: [...lines], total: reply.total ?? lines.length };
-    },
-    cancelTask: async ({ upid, node }, ctx) => {
-      await calls.call(node, "DELETE /nodes/{node}/tasks/{upid}", { upid }, ctx);
-    },
-    probeNode: async (node, ctx, requestId) =>
-      String((await calls.call(node, "POST /gpve/nodes/{node}/probe", { requestId }, ctx)).data),
-    nodeImages: async (node, storage = DEFAULT_STORAGE, ctx) =>
-      (await calls.call(node, "GET /gpve/nodes/{node}/images", { storage }, ctx)).data,
-    makeImage: async (node, verb, { name, storage = DEFAULT_STORAGE }, ctx, requestId) => {
-      const params = { image: name, storage, requestId };
-      const route = `POST /gpve/nodes/{node}/images/{image}/${verb}` as const;
-      return String((await calls.call(node, route, params, ctx)).data);
-    },
-    backupVm: async ({ node, vmid }, { storage = DEFAULT_STORAGE, ...backup }, ctx, requestId) => {
-      const params = { vmid, storage, backup, requestId };
-      return String((await calls.call(node, "POST /gpve/nodes/{node}/vms/{vmid}/backup", params, ctx)).data);
-    },
-    vmScreenshot: async (node, vmid, ctx) => {
-      const reply = await calls.call(node, "GET /gpve/nodes/{node}/vms/{vmid}/screenshot", { vmid }, ctx);
-      return Buffer.from((reply.data as { readonly png: string }).png, "base64");
-    },
-    vmLog: async (node, vmid, ctx) =>
-      (await calls.call(node, "GET /gpve/nodes/{node}/vms/{vmid}/log", { vmid }, ctx)).data,
+    taskLog: (task, range, ctx) => work.taskLog(task, range, ctx),
+    cancelTask: (task, ctx) => work.cancelTask(task, ctx),
+    probeNode: (node, ctx, requestId) => work.probe(node, ctx, requestId),
+    nodeImages: (node, storage, ctx) => work.images(node, storage, ctx),
+    makeImage: (node, verb, image, ctx, requestId) => work.makeImage(node, verb, image, ctx, requestId),
+    backupVm: (vm, request, ctx, requestId) => work.backUp(vm, request, ctx, requestId),
+    vmScreenshot: (node, vmid, ctx) => work.screenshot({ node, vmid }, ctx),
+    vmLog: (node, vmid, ctx) => work.log({ node, vmid }, ctx),
     invite: (options) => parts.membership.invite(options),
     caFingerprint: () => parts.pki.caFingerprint,
     pve: { methods: pveMethods, implemented: isImplemented },

@@ -1,11 +1,18 @@
 // The agent as others see it: a table of node methods and one way to call them.
 import { given } from "@gpve/contracts/given.ts";
-import { agentRoute } from "@gpve/contracts/agent/agent-routes.ts";
+import {
+  agentRoute,
+  type AnswerOf,
+  type OwnCallRoute,
+  type RequestOf,
+  type TunnelRoute,
+} from "@gpve/contracts/agent/agent-routes.ts";
+import { messageFault } from "@gpve/contracts/agent/check-message.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { permissionDenied } from "@gpve/domain/access/access-view.ts";
 import { requireDecision, type Decision } from "@gpve/domain/access/decision.ts";
 import { paramText } from "@gpve/domain/access/permission-check.ts";
-import type { AgentCall, AgentConnection, AgentReply } from "@gpve/domain/node/agent-port.ts";
+import type { AgentCall, AgentConnection, AgentReply, OpenTunnel } from "@gpve/domain/node/agent-port.ts";
 import type { AccessView, Actor, RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers, type PveRouteKey } from "@gpve/domain/request/handler.ts";
 
@@ -13,8 +20,8 @@ export interface AgentDeps {
   readonly node: string;
   /** What each area offers. The same route from two areas is a mistake in the composition. */
   readonly handlers: readonly PveHandlers[];
-  /** Routes that are not PVE's: they check their parameters themselves. */
-  readonly extensions?: Readonly<Record<string, ExtensionHandler>>;
+  /** Routes that are not PVE's. */
+  readonly extensions?: Partial<OwnHandlers>;
   /** Checks and types raw parameters; throws request.invalid with PVE's texts. */
   readonly validate: (
     route: PveRouteKey,
@@ -22,12 +29,25 @@ export interface AgentDeps {
     source: "form" | "json",
   ) => unknown;
   /** Streams of bytes to what this node has. */
-  readonly tunnel?: NonNullable<AgentConnection["tunnel"]>;
+  readonly tunnels?: Partial<Tunnels>;
   readonly accessOf: (actor: Actor | undefined) => AccessView;
   readonly logFor: (call: AgentCall) => RequestLogger;
 }
 
-export type ExtensionHandler = (params: AgentCall["params"], context: RequestContext) => unknown;
+/** Handlers of routes between servers and agents. A request is what the table says when it comes here. */
+export type OwnHandlers<R extends OwnCallRoute = OwnCallRoute> = {
+  readonly [K in R]: (params: RequestOf<K>, context: RequestContext) => AnswerOf<K> | Promise<AnswerOf<K>>;
+};
+
+export type Tunnels<R extends TunnelRoute = TunnelRoute> = {
+  readonly [K in R]: (
+    params: RequestOf<K>,
+    /** Who was let in; "" = the system. */
+    authid: string,
+    input: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ) => Promise<{ readonly opened: AnswerOf<K>; readonly output: AsyncIterable<Uint8Array> }>;
+};
 
 export interface Agent extends AgentConnection {
   /** Route keys this agent can serve. */
@@ -35,31 +55,35 @@ export interface Agent extends AgentConnection {
 }
 
 type AnyHandler = (params: unknown, context: RequestContext) => unknown;
+type AnyTunnel = (
+  params: unknown,
+  authid: string,
+  input: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+) => Promise<OpenTunnel>;
 
 export function createAgent(deps: AgentDeps): Agent {
   const table = mergeHandlers(deps.handlers);
-  for (const route of Object.keys(deps.extensions ?? {}))
-    if (agentRoute(route) === undefined)
-      throw new AppError("internal.error", `${route} is not declared: nobody could be let in`);
-  const { tunnel } = deps;
+  const extensions = tableOf<AnyHandler>(deps.extensions ?? {});
+  const tunnels = tableOf<AnyTunnel>(deps.tunnels ?? {});
   return {
     node: deps.node,
     routes: new Set(table.keys()),
-    ...(tunnel === undefined
-      ? {}
-      : {
-          async tunnel(request, input, signal) {
-            requireDecision(request.decision, { node: deps.node, params: request.params });
-            requireHere(deps.node, request.params);
-            return tunnel(request, input, signal);
-          },
-        }),
+    async tunnel({ decision, params }, input, signal) {
+      requireDecision(decision, { node: deps.node, params });
+      const tunnel = tunnels.get(decision.route);
+      if (tunnel === undefined)
+        throw new AppError("feature.unsupported", `this node offers no ${JSON.stringify(decision.route)}`);
+      requireHere(deps.node, params);
+      requireRequest(decision.route, params);
+      return tunnel(params, decision.actor?.authid ?? "", input, signal);
+    },
     async call(call, signal) {
       // Before anything else: what nobody decided is not even looked at.
       requireDecision(call.decision, { node: deps.node, params: call.params });
       const { route, actor } = call.decision;
       const handler = table.get(route);
-      const extension = deps.extensions?.[route];
+      const extension = extensions.get(route);
       if (handler === undefined && extension === undefined) {
         throw new AppError("feature.unsupported", `Method '${shown(call)}' not implemented`, {
           pveStatus: 501,
@@ -75,7 +99,10 @@ export function createAgent(deps: AgentDeps): Agent {
         clientAddress: call.clientAddress,
         ...given({ traceparent: call.traceparent }),
       };
-      if (handler === undefined) return toReply(await extension?.(call.params, context));
+      if (handler === undefined) {
+        requireRequest(route, call.params);
+        return toReply(await extension?.(call.params, context));
+      }
       const params = deps.validate(route as PveRouteKey, call.params, call.source ?? "form");
       requireJudged(call.decision, params);
       return toReply(await handler(params, context));
@@ -97,6 +124,25 @@ function requireHere(node: string, params: AgentCall["params"]): void {
   const stated = params["node"];
   if (stated === undefined || stated === node || stated === "localhost") return;
   throw new AppError("internal.error", `call for node ${JSON.stringify(stated)} arrived at node ${node}`);
+}
+
+/** A route that is not listed does not compile; one that was forced in is not offered. */
+function tableOf<H>(handlers: object): ReadonlyMap<string, H> {
+  const table = new Map<string, H>(Object.entries(handlers) as [string, H][]);
+  for (const route of table.keys())
+    if (agentRoute(route) === undefined)
+      throw new AppError("internal.error", `${route} is not declared: nobody could be let in`);
+  return table;
+}
+
+function requireRequest(route: string, params: AgentCall["params"]): void {
+  const schema = agentRoute(route)?.request;
+  const fault = schema === undefined ? "it is not declared" : messageFault(schema, params);
+  if (fault !== undefined)
+    throw new AppError(
+      "request.invalid",
+      `${route}: ${fault}; server and node may be of versions that do not go together`,
+    );
 }
 
 function mergeHandlers(areas: readonly PveHandlers[]): Map<string, AnyHandler> {

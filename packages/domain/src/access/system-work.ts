@@ -1,4 +1,4 @@
-import type { AgentRoute } from "@gpve/contracts/agent/agent-routes.ts";
+import type { AgentRoute, TunnelRoute } from "@gpve/contracts/agent/agent-routes.ts";
 
 /** Work that nobody asks for in a request, and what it may call. */
 export const SYSTEM_WORK = {
@@ -13,7 +13,7 @@ export const SYSTEM_WORK = {
     "POST /nodes/{node}/qemu/{vmid}/status/shutdown",
     "DELETE /gpve/nodes/{node}/virtual-machines/{vmid}",
   ],
-} as const satisfies Readonly<Record<string, readonly AgentRoute[]>>;
+} as const satisfies Readonly<Record<string, readonly (AgentRoute | TunnelRoute)[]>>;
 
 export type SystemWork = keyof typeof SYSTEM_WORK;
 

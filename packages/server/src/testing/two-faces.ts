@@ -2,7 +2,7 @@
 // agent would start is accepted and not done: what is of interest is who may ask for it.
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createAgent, type ExtensionHandler } from "@gpve/agent/application/agent.ts";
+import { createAgent } from "@gpve/agent/application/agent.ts";
 import { createBackupExtensions } from "@gpve/agent/presentation/pve/backup/backup-extensions.ts";
 import { createBackupHandlers } from "@gpve/agent/presentation/pve/backup/backup-handlers.ts";
 import { createTaskHandlers } from "@gpve/agent/presentation/pve/node/task-handlers.ts";
@@ -338,7 +338,7 @@ function agentOf(world: VmWorld, accessOf: Parameters<typeof createAgent>[0]["ac
     endtime: 2,
     exitstatus: "OK",
   };
-  const done: ExtensionHandler = () => "UPID:x";
+  const done = () => "UPID:x";
   const agent = createAgent({
     node: "n1",
     handlers: [

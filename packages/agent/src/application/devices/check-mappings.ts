@@ -1,21 +1,20 @@
 // Checks mappings of the cluster against this node, for a server that was asked to.
-import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { isAppError } from "@gpve/contracts/errors.ts";
 import {
   checkDirectoryEntry,
   checkPciEntry,
   checkUsbEntry,
   type MappingHost,
 } from "@gpve/domain/mapping/check-mapping.ts";
-import { entriesOn, mappingTypes, type Mapping, type MappingEntry } from "@gpve/domain/mapping/mapping.ts";
-import { MAPPING_CHECK_ROUTE } from "@gpve/domain/mapping/mapping-checks.ts";
-import type { ExtensionHandler } from "../agent.ts";
+import { entriesOn, type Mapping, type MappingEntry } from "@gpve/domain/mapping/mapping.ts";
+import type { OwnHandlers } from "../agent.ts";
 
 export function createMappingChecks(
   node: string,
   host: MappingHost,
   /** Throws when guests may not have a directory of this host. */
   requireDirectory: (path: string) => Promise<void>,
-): Readonly<Record<string, ExtensionHandler>> {
+): OwnHandlers<"POST /gpve/nodes/{node}/mapping-checks"> {
   const placeFault = async ({ path }: MappingEntry): Promise<string | undefined> => {
     try {
       if (path !== undefined) await requireDirectory(path);
@@ -26,17 +25,14 @@ export function createMappingChecks(
     }
   };
   return {
-    [MAPPING_CHECK_ROUTE]: ({ type, mappings, onlyPlace }) => {
-      const kind = mappingTypes.find((each) => each === type);
-      if (kind === undefined || !Array.isArray(mappings))
-        throw new AppError("request.invalid", "a check of mappings needs a type and mappings");
+    "POST /gpve/nodes/{node}/mapping-checks": ({ type: kind, mappings, onlyPlace }) => {
       const faults = async (id: string, entry: MappingEntry): Promise<string[]> => {
         const found = onlyPlace === true ? undefined : faultOf(kind, id, entry, host);
         const fault = found ?? (kind === "dir" ? await placeFault(entry) : undefined);
         return fault === undefined ? [] : [fault];
       };
       return Promise.all(
-        (mappings as readonly Pick<Mapping, "id" | "map">[]).map(async ({ id, map }) =>
+        mappings.map(async ({ id, map }) =>
           (
             await Promise.all(entriesOn({ type: kind, id, map }, node).map((entry) => faults(id, entry)))
           ).flat(),

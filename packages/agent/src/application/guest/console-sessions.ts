@@ -3,7 +3,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
-import type { OpenTunnel } from "@gpve/domain/node/agent-port.ts";
+import type { ConsoleOpened } from "@gpve/contracts/agent/agent-messages.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
@@ -94,7 +94,7 @@ export class ConsoleSessions {
     request: { readonly owner: string; readonly port: number; readonly authid: string },
     input: AsyncIterable<Uint8Array>,
     signal: AbortSignal,
-  ): Promise<OpenTunnel> {
+  ): Promise<{ readonly opened: ConsoleOpened; readonly output: AsyncIterable<Uint8Array> }> {
     const session = this.#sessions.get(request.port);
     if (session === undefined || session.owner !== request.owner || session.authid !== request.authid)
       throw refused(`no console waits on port ${request.port}`);

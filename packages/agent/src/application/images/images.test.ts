@@ -87,10 +87,16 @@ describe("images on a node", () => {
         },
       },
     }) as unknown as RequestContext;
-  const call = async (route: string, params: object, granted = true): Promise<unknown> => {
+  let asked = 0;
+  const call = async (
+    route: keyof ReturnType<typeof imageRoutes>,
+    params: object,
+    granted = true,
+  ): Promise<unknown> => {
     const { engine } = operations;
     const routes = imageRoutes({ storages: world.storages, catalogue: catalogue(), engine });
-    return routes[route]?.({ node: "n1", ...params }, context(granted));
+    const request = { node: "n1", image: "", storage: "local", requestId: `r${++asked}`, ...params };
+    return routes[route](request, context(granted));
   };
   const make = async (verb: "pull" | "build", image: string, more: object = {}): Promise<OperationView> => {
     const upid = await call(`POST /gpve/nodes/{node}/images/{image}/${verb}`, { image, ...more });

@@ -2,7 +2,6 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { newStorageDefinition } from "@gpve/domain/storage/definition.ts";
-import { STORAGE_CHECK_ROUTE } from "@gpve/domain/storage/storage-check.ts";
 import { contextOf, StorageWorld } from "../../testing/storage-world.ts";
 import { createStorageChecks } from "./check-storage.ts";
 
@@ -14,7 +13,10 @@ afterEach(() => world.remove());
 
 const check = async (options: Record<string, string | boolean>, rights?: Record<string, string[]>) => {
   const definition = newStorageDefinition("new", "dir", { path: join(world.root, "new"), ...options });
-  return createStorageChecks(world.storages)[STORAGE_CHECK_ROUTE]?.({ definition }, contextOf(rights));
+  return createStorageChecks(world.storages)["POST /gpve/nodes/{node}/storage-checks"](
+    { node: "n1", definition },
+    contextOf(rights),
+  );
 };
 
 it("makes the directories of a storage that may be used here, and keeps no definition", async () => {

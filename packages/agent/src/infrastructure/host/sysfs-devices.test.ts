@@ -177,13 +177,15 @@ describe("USB devices", () => {
       usbDevices: () => listUsbDevices(sys),
       kindOf: pathKind,
     };
-    const [check] = Object.values(
-      createMappingChecks("n1", host, async (path) => {
+    const { "POST /gpve/nodes/{node}/mapping-checks": check } = createMappingChecks(
+      "n1",
+      host,
+      async (path) => {
         if (path === "/etc") throw new AppError("request.invalid", "it is /etc");
-      }),
+      },
     );
-    const faults = async (type: string, ...map: string[]): Promise<unknown> =>
-      check?.({ type, mappings: [{ id: "x", map }] }, undefined as never);
+    const faults = async (type: "pci" | "usb" | "dir", ...map: string[]): Promise<unknown> =>
+      check({ node: "n1", type, mappings: [{ id: "x", map }] }, undefined as never);
     expect(
       await faults("usb", "node=n1,id=046d:c52b", "node=n1,id=0000:0000", "node=n2,id=0000:0001"),
     ).toEqual([["usb device '0000:0000' not found"]]);
@@ -195,8 +197,9 @@ describe("USB devices", () => {
     ]);
     expect(await faults("dir", "node=n1,path=/etc")).toEqual([["it is /etc"]]);
     const mappings = [{ id: "x", map: ["node=n1,path=/nowhere"] }];
-    expect(await check?.({ type: "dir", mappings, onlyPlace: true }, undefined as never)).toEqual([[]]);
+    expect(await check({ node: "n1", type: "dir", mappings, onlyPlace: true }, undefined as never)).toEqual([
+      [],
+    ]);
     expect(existsSync("/nowhere") || pathKind("/nowhere")).toBeUndefined();
-    await expect(faults("moon")).rejects.toThrow("needs a type");
   });
 });

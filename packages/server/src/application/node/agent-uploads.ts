@@ -1,17 +1,12 @@
 // Bodies of uploads go to the agent of their node as they arrive, whether it runs in this process or far away.
 import { once } from "node:events";
 import { PassThrough } from "node:stream";
+import { UploadStoredAnswer, type UploadStored } from "@gpve/contracts/agent/agent-messages.ts";
+import type { AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { OpenTunnel } from "@gpve/domain/node/agent-port.ts";
-import {
-  UPLOAD_TUNNEL,
-  type UploadOpened,
-  type UploadPlace,
-  type UploadRequest,
-  type UploadStored,
-} from "@gpve/domain/node/upload.ts";
+import type { UploadPlace } from "@gpve/domain/node/upload.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
-import type { NodeCalls } from "./call-agent.ts";
+import { requireAnswer, type NodeCalls } from "./call-agent.ts";
 
 interface To {
   readonly node: string;
@@ -19,6 +14,8 @@ interface To {
   readonly actor: Actor | undefined;
   readonly access: AccessView;
 }
+
+const UPLOAD = "TUNNEL /gpve/nodes/{node}/storage/{storage}/upload";
 
 export interface AgentUploadsOptions {
   readonly calls: Pick<NodeCalls, "tunnel">;
@@ -37,11 +34,13 @@ export class AgentUploads {
     const abort = new AbortController();
     const body = new PassThrough();
     const { opened, output } = await this.#tunnel(to, { length }, body, abort.signal);
-    const { path } = opened as UploadOpened;
+    if (opened === null)
+      throw new AppError("internal.error", `node '${node}' does not say where it keeps an upload`);
+    const { path } = opened;
     let sent = 0;
     let isOpen = true;
     // Read from the start: a node that has no more room says so in mid-body.
-    const stored = read(output);
+    const stored = read(node, output);
     const failed = stored.then(
       () => Promise.reject(new AppError("internal.error", `node '${node}' ended the upload early`)),
       (err: unknown) => Promise.reject(err as Error),
@@ -76,19 +75,21 @@ export class AgentUploads {
 
   #tunnel(
     { node, storage, actor, access }: To,
-    params: UploadRequest,
+    params: Omit<AskedOf<typeof UPLOAD>, "storage">,
     input: AsyncIterable<Uint8Array>,
     signal: AbortSignal,
-  ): Promise<OpenTunnel> {
+  ) {
     const ctx = { actor, access, signal, requestId: this.#options.newRequestId(), clientAddress: "" };
-    return this.#options.calls.tunnel(node, UPLOAD_TUNNEL, { ...params, storage }, input, ctx);
+    return this.#options.calls.tunnel(node, UPLOAD, { ...params, storage }, input, ctx);
   }
 }
 
-async function read(output: AsyncIterable<Uint8Array>): Promise<UploadStored> {
+async function read(node: string, output: AsyncIterable<Uint8Array>): Promise<UploadStored> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of output) chunks.push(chunk);
-  return JSON.parse(Buffer.concat(chunks).toString("utf8")) as UploadStored;
+  const said: unknown = JSON.parse(Buffer.concat(chunks).toString("utf8"));
+  requireAnswer(UploadStoredAnswer, said, { node, route: UPLOAD });
+  return said as UploadStored;
 }
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}

@@ -1,16 +1,18 @@
 // The one way from a request to the agent of a node: the method's own permission is judged, and the call carries the
 // decision. Both faces come through here.
 import { given } from "@gpve/contracts/given.ts";
-import type { AgentRoute, TunnelRoute } from "@gpve/contracts/agent/agent-routes.ts";
+import {
+  agentRoute,
+  type AgentRoute,
+  type AnswerOf,
+  type AskedOf,
+  type DataOf,
+  type TunnelRoute,
+} from "@gpve/contracts/agent/agent-routes.ts";
+import { messageFault, type MessageSchema } from "@gpve/contracts/agent/check-message.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { decideForSystem, type Decision } from "@gpve/domain/access/decision.ts";
-import type {
-  AgentCall,
-  AgentConnection,
-  AgentDirectory,
-  AgentReply,
-  OpenTunnel,
-} from "@gpve/domain/node/agent-port.ts";
+import type { AgentCall, AgentConnection, AgentDirectory, AgentReply } from "@gpve/domain/node/agent-port.ts";
 import type { AccessView, Actor, RequestContext } from "@gpve/domain/request/context.ts";
 
 export type Params = AgentCall["params"];
@@ -27,6 +29,13 @@ export type Asking = Pick<
   "actor" | "access" | "requestId" | "clientAddress" | "signal" | "traceparent" | "work"
 >;
 
+export type ReplyOf<R extends AgentRoute> = AgentReply & { readonly data: DataOf<R> };
+
+export interface TunnelTo<R extends TunnelRoute> {
+  readonly opened: AnswerOf<R>;
+  readonly output: AsyncIterable<Uint8Array>;
+}
+
 export interface NodeCallsDeps {
   readonly agents: () => AgentDirectory | undefined;
   readonly localNode: string;
@@ -41,9 +50,16 @@ export class NodeCalls {
   }
 
   /** `params` without the node, which is the one that is called. */
-  async call(node: string, route: AgentRoute, params: Params, ctx: Asking): Promise<AgentReply> {
+  async call<R extends AgentRoute>(
+    node: string,
+    route: R,
+    params: AskedOf<R>,
+    ctx: Asking,
+  ): Promise<ReplyOf<R>> {
     const all = { ...params, node: this.#named(node) };
-    return this.forward(this.#decide(route, all, ctx), { params: all, source: "json" }, ctx);
+    const reply = await this.forward(this.#decide(route, all, ctx), { params: all, source: "json" }, ctx);
+    requireAnswer(agentRoute(route)?.answer, reply.data, { node, route });
+    return reply as ReplyOf<R>;
   }
 
   /** A call that was judged before. */
@@ -65,19 +81,22 @@ export class NodeCalls {
     );
   }
 
-  async tunnel(
+  async tunnel<R extends TunnelRoute>(
     node: string,
-    route: TunnelRoute,
-    params: Params,
+    route: R,
+    params: AskedOf<R>,
     input: AsyncIterable<Uint8Array>,
     ctx: Asking,
-  ): Promise<OpenTunnel> {
+  ): Promise<TunnelTo<R>> {
     const all = { ...params, node: this.#named(node) };
     const decision = this.#decide(route, all, ctx);
     const connection = this.#connection(node);
     if (connection.tunnel === undefined)
       throw new AppError("feature.unsupported", `node ${connection.node} offers no tunnels`);
-    return connection.tunnel({ decision, params: all, requestId: ctx.requestId }, input, ctx.signal);
+    const request = { decision, params: all, requestId: ctx.requestId };
+    const { opened, output } = await connection.tunnel(request, input, ctx.signal);
+    requireAnswer(agentRoute(route)?.answer, opened, { node, route });
+    return { opened: opened as AnswerOf<R>, output };
   }
 
   knows(node: string): boolean {
@@ -98,6 +117,20 @@ export class NodeCalls {
   #named(node: string): string {
     return node === "localhost" ? this.#deps.localNode : node;
   }
+}
+
+/** A node may be of another version, or no friend: what it says is looked at before it is believed. */
+export function requireAnswer(
+  schema: MessageSchema | undefined,
+  answer: unknown,
+  { node, route }: { readonly node: string; readonly route: string },
+): void {
+  const fault = schema === undefined ? undefined : messageFault(schema, answer);
+  if (fault !== undefined)
+    throw new AppError(
+      "internal.error",
+      `node '${node}' answered ${route} with what is no answer to it: ${fault}; look whether it runs this server's version`,
+    );
 }
 
 /** PVE's words for a node that nobody has heard of. */

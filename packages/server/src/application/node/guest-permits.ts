@@ -2,7 +2,6 @@
 // where every server sees it when the agent writes the record. A note is about one request, is used up by the record,
 // and ends.
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
-import { NEW_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { CollectionDef, Records } from "@gpve/store/records/port.ts";
 import type { RemoteAgentConnection } from "./directory.ts";
@@ -21,7 +20,7 @@ export const permitCollection: CollectionDef<GuestPermit> = {
 
 /** Methods that make guests, and the parameter that names the new one. */
 const MAKES_GUEST: Readonly<Record<string, string>> = {
-  [NEW_VM_ROUTE]: "vmid",
+  "POST /gpve/nodes/{node}/virtual-machines": "vmid",
   "POST /nodes/{node}/qemu": "vmid",
   "POST /nodes/{node}/lxc": "vmid",
   "POST /nodes/{node}/qemu/{vmid}/clone": "newid",

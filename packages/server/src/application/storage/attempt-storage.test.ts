@@ -28,7 +28,7 @@ const failing = (err: Error): AgentDirectory =>
 describe("a new storage", () => {
   it("is tried on the server's own node, in the name of who wants it", async () => {
     const calls: AgentCall[] = [];
-    const agents = answering((call) => calls.push(call));
+    const agents = answering((call) => (calls.push(call), null));
     await attemptStorage({ calls: nodeCalls(agents), node: "n1" }, definition, ctx);
     expect(calls).toMatchObject([
       {

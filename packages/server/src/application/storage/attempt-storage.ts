@@ -1,9 +1,9 @@
 // A new storage is tried on the node of the server that was asked, so that trouble shows at once.
+import type { AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { servesNode, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
-import { STORAGE_CHECK_ROUTE } from "@gpve/domain/storage/storage-check.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { refused } from "../access/failures.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
@@ -48,12 +48,12 @@ export async function checkStoragePlace(
 async function ask(
   calls: Calls,
   node: string,
-  params: Readonly<Record<string, unknown>>,
+  params: AskedOf<"POST /gpve/nodes/{node}/storage-checks">,
   ctx: RequestContext,
 ): Promise<void> {
   if (!calls.knows(node)) return;
   try {
-    await calls.call(node, STORAGE_CHECK_ROUTE, params, ctx);
+    await calls.call(node, "POST /gpve/nodes/{node}/storage-checks", params, ctx);
   } catch (err) {
     // It is the storage that cannot be used, not this service.
     if (isAppError(err, "node.unavailable")) throw refused(err.message);

@@ -30,7 +30,14 @@ const args: ApplyArgs = {
 
 /** A node that does at once what it is asked to. */
 const nodeOf = (records: Records): VmActionDeps => ({
-  callNode: async (_node, route, { vmid, config, delete: _gone, digest: _digest, ...set }, { requestId }) => {
+  callNode: async (_node, route, params, { requestId }) => {
+    const {
+      vmid,
+      config,
+      delete: _gone,
+      digest: _digest,
+      ...set
+    }: Readonly<Record<string, unknown>> = params;
     await records.transact((tx) => {
       const values = route.endsWith("/virtual-machines") ? (config as object) : set;
       const conf = Object.entries(values)

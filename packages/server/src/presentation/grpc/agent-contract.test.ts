@@ -374,7 +374,7 @@ describe("a joined node", () => {
         yield await Promise.resolve({ part: { case: "open" as const, value: { target: "vnc" } } });
       })(),
     );
-    await expect(tunnel[Symbol.asyncIterator]().next()).rejects.toThrow(/offers no "vnc"/);
+    await expect(tunnel[Symbol.asyncIterator]().next()).rejects.toThrow(/carries no decision/);
     channel.close();
   });
 

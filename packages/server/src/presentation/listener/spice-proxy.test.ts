@@ -1,4 +1,3 @@
-import { SPICE_TUNNEL } from "@gpve/domain/node/console.ts";
 import { nodeCalls } from "../../testing/node-calls.ts";
 import { once } from "node:events";
 import { connect as connectTcp, type Socket } from "node:net";
@@ -38,7 +37,7 @@ const agent: AgentConnection = {
     asked.push(request);
     if (failure !== undefined) return Promise.reject(failure);
     return Promise.resolve({
-      opened: {},
+      opened: { kind: "spice" },
       output: (async function* () {
         for await (const chunk of input) {
           yield chunk;
@@ -94,7 +93,14 @@ describe("the SPICE proxy", () => {
     secure.write("REDQ");
     await expect.poll(() => heard).toBe("REDQ");
     expect(asked).toMatchObject([
-      { decision: { route: SPICE_TUNNEL, work: "spice-viewer", actor: undefined }, params: { vmid: 100 } },
+      {
+        decision: {
+          route: "TUNNEL /gpve/nodes/{node}/vms/{vmid}/spice",
+          work: "spice-viewer",
+          actor: undefined,
+        },
+        params: { vmid: 100 },
+      },
     ]);
     const ended = new Promise((resolve) => secure.once("end", resolve));
     secure.write("q");

@@ -5,7 +5,6 @@ import type { AddressInfo, Socket } from "node:net";
 import { createSecureContext, TLSSocket } from "node:tls";
 import { messageOf } from "@gpve/contracts/errors.ts";
 import { noAccess } from "@gpve/domain/access/access-view.ts";
-import { SPICE_TUNNEL } from "@gpve/domain/node/console.ts";
 import { background } from "@gpve/kit/background.ts";
 import { systemClock, type Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
@@ -156,7 +155,7 @@ async function carry(
     strangers.proven(socket);
     const { output } = await options.calls.tunnel(
       wanted.node,
-      SPICE_TUNNEL,
+      "TUNNEL /gpve/nodes/{node}/vms/{vmid}/spice",
       { vmid: wanted.vmid },
       received(secure),
       {

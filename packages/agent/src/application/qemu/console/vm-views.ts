@@ -1,6 +1,6 @@
 // What can be looked at of a VM besides its console: its screen as a picture, and what its QEMU has said.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ExtensionHandler } from "../../agent.ts";
+import type { OwnHandlers } from "../../agent.ts";
 import { refused } from "../../guest/console-sessions.ts";
 import { runningVm } from "../running-vm.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
@@ -21,13 +21,12 @@ export interface VmViewsDeps {
   readonly lastWords: (vmid: number) => string;
 }
 
-const VM = "/gpve/nodes/{node}/vms/{vmid}";
+type ViewRoute = `GET /gpve/nodes/{node}/vms/{vmid}/${"screenshot" | "log"}`;
 
-export function vmViewRoutes(deps: VmViewsDeps): Readonly<Record<string, ExtensionHandler>> {
+export function vmViewRoutes(deps: VmViewsDeps): OwnHandlers<ViewRoute> {
   const { host, takeFile, lastWords } = deps;
   return {
-    [`GET ${VM}/screenshot`]: async (params, ctx) => {
-      const vmid = vmidOf(params);
+    "GET /gpve/nodes/{node}/vms/{vmid}/screenshot": async ({ vmid }, ctx) => {
       ctx.access.require(`/vms/${vmid}`, ["VM.Console"]);
       host.configs.get(vmid);
       const process = runningVm(host, vmid);
@@ -43,18 +42,11 @@ export function vmViewRoutes(deps: VmViewsDeps): Readonly<Record<string, Extensi
       return { png: Buffer.from(await takeFile(filename, process.uid)).toString("base64") };
     },
 
-    [`GET ${VM}/log`]: (params, ctx) => {
-      const vmid = vmidOf(params);
+    "GET /gpve/nodes/{node}/vms/{vmid}/log": ({ vmid }, ctx) => {
       ctx.access.require(`/vms/${vmid}`, ["VM.Audit"]);
       host.configs.get(vmid);
       const text = lastWords(vmid);
       return { lines: text === "" ? [] : text.split("\n") };
     },
   };
-}
-
-function vmidOf(params: Readonly<Record<string, unknown>>): number {
-  const vmid = Number(params["vmid"]);
-  if (!Number.isSafeInteger(vmid)) throw new AppError("object.not_found", "no such VM");
-  return vmid;
 }

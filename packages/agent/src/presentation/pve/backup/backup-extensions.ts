@@ -2,35 +2,20 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { ExtensionHandler } from "../../../application/agent.ts";
+import type { OwnHandlers } from "../../../application/agent.ts";
 import { BACKUP_QUEUE } from "../../../application/guest/backup/backup-operation.ts";
 import { backupArgs, type VzdumpParams, type BackupRequestPorts } from "./vzdump-request.ts";
-
-/** Checked against the route's schema before it comes here. */
-interface BackupBody {
-  readonly mode?: "snapshot" | "suspend" | "stop";
-  readonly compress?: "none" | "zstd" | "gzip" | "lzo";
-  readonly notes?: string;
-  readonly protected?: boolean;
-  readonly incremental?: boolean;
-}
 
 export function createBackupExtensions(deps: {
   readonly host: BackupRequestPorts;
   readonly engine: Pick<OperationEngine, "submit">;
-}): Readonly<Record<string, ExtensionHandler>> {
+}): OwnHandlers<"POST /gpve/nodes/{node}/vms/{vmid}/backup"> {
   const { host, engine } = deps;
   return {
-    "POST /gpve/nodes/{node}/vms/{vmid}/backup": async (params, ctx) => {
-      const vmid = Number(params["vmid"]);
-      const body = (params["backup"] ?? {}) as BackupBody;
+    "POST /gpve/nodes/{node}/vms/{vmid}/backup": async ({ vmid, storage, backup: body, requestId }, ctx) => {
       ctx.access.require(`/vms/${vmid}`, ["VM.Backup"]);
-      if (!Number.isSafeInteger(vmid) || !host.configs.has(vmid))
-        throw new AppError(
-          "object.not_found",
-          `there is no VM ${String(params["vmid"])} on node ${host.configs.node}`,
-        );
-      const storage = String(params["storage"]);
+      if (!host.configs.has(vmid))
+        throw new AppError("object.not_found", `there is no VM ${vmid} on node ${host.configs.node}`);
       ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
       const asked: VzdumpParams = {
         vmid: String(vmid),
@@ -39,7 +24,6 @@ export function createBackupExtensions(deps: {
         compress: body.compress === "none" ? "0" : (body.compress ?? "zstd"),
         ...given({ "notes-template": body.notes, protected: body.protected }),
       };
-      const { requestId } = params;
       // A request that is made again must be the same to the last byte.
       const { submittedAt: _now, ...args } = backupArgs(host, asked, { vmids: [vmid], skipped: [] }, ctx);
       const { upid } = await engine.submit({
@@ -48,7 +32,7 @@ export function createBackupExtensions(deps: {
         args: { ...args, incremental: body.incremental ?? true },
         actor: ctx.actor?.authid ?? "",
         subject: String(vmid),
-        ...(typeof requestId === "string" ? { requestId } : {}),
+        requestId,
         ...given({ traceparent: ctx.traceparent }),
       });
       return upid;

@@ -2,13 +2,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { AppError } from "@gpve/contracts/errors.ts";
-import { decided } from "@gpve/domain/access/testing/decided.ts";
-import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
-import { SHELL_TUNNEL } from "@gpve/domain/node/console.ts";
-import { UPLOAD_TUNNEL } from "@gpve/domain/node/upload.ts";
 import { UploadSpool } from "../../../infrastructure/storage/upload-spool.ts";
-import { withUploads } from "./upload-tunnel.ts";
+import { uploadTunnels } from "./upload-tunnel.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "gpve-spool-"));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
@@ -20,15 +15,12 @@ const spool = new UploadSpool({
   isWanted: (path) => wanted.has(path),
   reserveBytes: 0,
 });
-const others: NonNullable<AgentConnection["tunnel"]> = async ({ decision }) => {
-  throw new AppError("feature.unsupported", `no ${decision.route}`);
-};
-const tunnel = withUploads(spool, others);
+const UPLOAD = "TUNNEL /gpve/nodes/{node}/storage/{storage}/upload";
 const open = (
-  params: Record<string, unknown>,
+  params: { readonly length?: number; readonly discard?: string },
   input: AsyncIterable<Uint8Array> = body(),
   signal = new AbortController().signal,
-) => tunnel({ decision: decided(UPLOAD_TUNNEL), params, requestId: "r" }, input, signal);
+) => uploadTunnels(spool)[UPLOAD]({ node: "n1", storage: "local", ...params }, "joe@pve", input, signal);
 
 async function* body(...chunks: (string | Error)[]): AsyncGenerator<Uint8Array> {
   for (const chunk of chunks) {
@@ -74,14 +66,8 @@ describe("uploads on a node", () => {
       /not enough space for an upload of \d+ bytes.*'n1'/,
     );
     await expect(open({})).rejects.toThrow("how long");
-    await expect(open({ length: -1 })).rejects.toThrow("how long");
     const outside = join(tmpdir(), "gpve-spool-outside");
     await open({ discard: outside });
     await open({ discard: join(directory, "../x") });
-  });
-
-  test("leave other tunnels alone", async () => {
-    const request = { decision: decided(SHELL_TUNNEL), params: {}, requestId: "r" };
-    await expect(tunnel(request, body(), new AbortController().signal)).rejects.toThrow(`no ${SHELL_TUNNEL}`);
   });
 });

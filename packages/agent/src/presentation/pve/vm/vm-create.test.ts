@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { NEW_VM_ROUTE, REMOVE_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
 import { contextOf } from "../../../testing/storage-world.ts";
 import { VmNode } from "../../../testing/vm-world.ts";
 import { createVmExtensions } from "./vm-create.ts";
@@ -15,7 +14,7 @@ const extensions = () =>
 const make = async (params: object, rights?: Record<string, string[]>) => {
   const actor = rights === undefined ? "root@pam" : "a@pve";
   const ctx = { ...contextOf(rights), actor: { userid: actor, authid: actor } };
-  const route = extensions()[NEW_VM_ROUTE];
+  const route = extensions()["POST /gpve/nodes/{node}/virtual-machines"];
   const upid = await route?.({ node: "n1", vmid: 100, config: {}, ...params }, ctx);
   return (await node.engine.wait(String(upid))).exitStatus;
 };
@@ -90,7 +89,10 @@ describe("VMs for /api/v1", () => {
   it("are removed only as the VM that was meant", async () => {
     const ctx = { ...contextOf(undefined), actor: { userid: "root@pam", authid: "root@pam" } };
     const remove = async (params: object) => {
-      const upid = await extensions()[REMOVE_VM_ROUTE]?.({ node: "n1", vmid: 100, ...params }, ctx);
+      const upid = await extensions()["DELETE /gpve/nodes/{node}/virtual-machines/{vmid}"]?.(
+        { node: "n1", vmid: 100, ...params },
+        ctx,
+      );
       return (await node.engine.wait(String(upid))).exitStatus;
     };
     await make({ config: { cores: "2" } });

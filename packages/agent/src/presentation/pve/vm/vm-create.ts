@@ -2,7 +2,6 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
-import { NEW_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
@@ -10,7 +9,7 @@ import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { ExtensionHandler } from "../../../application/agent.ts";
+import type { OwnHandlers } from "../../../application/agent.ts";
 import { microvmFiles } from "../../../application/qemu/start/microvm-files.ts";
 import { checkStorages, type NewDisksPorts } from "../../../application/qemu/config/new-disks.ts";
 import { checkDriveAccess, checkDriveParameters } from "./drive-access.ts";
@@ -85,13 +84,18 @@ export function submitNewVm({ host, engine }: VmMakerDeps, vm: NewVm, ctx: Reque
 /** What /api/v1 calls: the parameters of PVE's method, and what PVE has no word for. */
 export function createVmExtensions(
   deps: VmMakerDeps & VmRemoverDeps,
-): Readonly<Record<string, ExtensionHandler>> {
+): OwnHandlers<
+  "POST /gpve/nodes/{node}/virtual-machines" | "DELETE /gpve/nodes/{node}/virtual-machines/{vmid}"
+> {
   return {
     ...removeVmExtensions(deps),
-    [NEW_VM_ROUTE]: async ({ node, vmid, pool, config, running, microvm }, ctx) => {
+    "POST /gpve/nodes/{node}/virtual-machines": async (
+      { node, vmid, pool, config, running, microvm },
+      ctx,
+    ) => {
       const method = methodByKey("POST /nodes/{node}/qemu");
       if (method === undefined) throw new AppError("internal.error", "PVE's method to make VMs is gone");
-      const { pool: named = pool, ...keys } = config as { readonly pool?: unknown };
+      const { pool: named = pool, ...keys } = config;
       // Which VM and whose pool was decided on; the configuration has no say in it.
       if (named !== pool)
         throw new AppError("request.invalid", "config.pool is not the pool that was asked for");
@@ -100,22 +104,16 @@ export function createVmExtensions(
       const { vmid: number, node: _node, archive, pool: _pool, start: _start, ...params } = valid;
       if (archive !== undefined)
         throw new AppError("request.invalid", "config.archive: backups are restored by their own methods");
-      const machine = microvm as Microvm | undefined;
-      if (machine !== undefined) await checkMicrovm(deps.host, machine, ctx);
-      const wanted = pool as string | undefined;
-      checkNewVmRequest(
-        deps.host,
-        { ...params, vmid: number as number, pool: wanted, start: running === true },
-        ctx,
-      );
+      if (microvm !== undefined) await checkMicrovm(deps.host, microvm, ctx);
+      checkNewVmRequest(deps.host, { ...params, vmid: number as number, pool, start: running === true }, ctx);
       return submitNewVm(
         deps,
         {
           vmid: number as number,
           start: running === true,
-          pool: wanted,
+          pool,
           params,
-          ...given({ microvm: machine }),
+          ...given({ microvm }),
         },
         ctx,
       );

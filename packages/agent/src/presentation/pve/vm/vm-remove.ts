@@ -1,9 +1,8 @@
 // Removing VMs: by PVE's method, and for /api/v1, which says what VM it has judged.
 import { given } from "@gpve/contracts/given.ts";
-import { REMOVE_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { ExtensionHandler } from "../../../application/agent.ts";
+import type { OwnHandlers } from "../../../application/agent.ts";
 import {
   checkDestroyable,
   requireMeant,
@@ -38,14 +37,12 @@ export function submitRemoval(
   return submitVmTask(engine, "qmdestroy", vmid, args, ctx);
 }
 
-export function removeVmExtensions(deps: VmRemoverDeps): Readonly<Record<string, ExtensionHandler>> {
+export function removeVmExtensions(
+  deps: VmRemoverDeps,
+): OwnHandlers<"DELETE /gpve/nodes/{node}/virtual-machines/{vmid}"> {
   return {
-    [REMOVE_VM_ROUTE]: ({ vmid, digest, madeBy }, ctx) => {
-      const meant = {
-        ...(typeof digest === "string" ? { digest } : {}),
-        ...(typeof madeBy === "string" ? { madeBy } : {}),
-      };
-      return submitRemoval(deps, { vmid: Number(vmid), meant }, ctx);
+    "DELETE /gpve/nodes/{node}/virtual-machines/{vmid}": ({ vmid, digest, madeBy }, ctx) => {
+      return submitRemoval(deps, { vmid, meant: given({ digest, madeBy }) }, ctx);
     },
   };
 }

@@ -1,11 +1,10 @@
 import { createHash } from "node:crypto";
 import { given } from "@gpve/contracts/given.ts";
-import type { AgentRoute } from "@gpve/contracts/agent/agent-routes.ts";
+import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { virtualMachineKind } from "@gpve/contracts/v1/kinds/virtual-machine.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
-import { NEW_VM_ROUTE, REMOVE_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
@@ -29,10 +28,10 @@ import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface VmActionDeps {
   /** Calls a method of a node, after what it needs was judged. Resolves with its data. */
-  readonly callNode: (
+  readonly callNode: <R extends AgentRoute>(
     node: string,
-    route: AgentRoute,
-    params: Readonly<Record<string, unknown>>,
+    route: R,
+    params: AskedOf<R>,
     ctx: RequestContext,
   ) => Promise<unknown>;
   /** Resolves when a task has ended well; throws what it ended with. */
@@ -134,10 +133,10 @@ function actions(
   { callNode, taskEnd, reported, withdraw }: VmActionDeps,
   configOf: (entry: Entry<GuestRecord>) => VmConfig,
 ): KindActions {
-  const work = async (
+  const work = async <R extends AgentRoute>(
     node: string,
-    route: AgentRoute,
-    params: Readonly<Record<string, unknown>>,
+    route: R,
+    params: AskedOf<R>,
     ctx: RequestContext,
   ): Promise<void> => {
     const answer = await callNode(node, route, params, ctx);
@@ -185,7 +184,12 @@ function actions(
       const { node, running, microvm } = wanted;
       const pool = poolOfNew(namespace, wanted);
       const config = pool === undefined ? wanted.config : { ...wanted.config, pool };
-      await work(node, NEW_VM_ROUTE, { vmid: Number(name), pool, config, running, microvm }, ctx);
+      await work(
+        node,
+        "POST /gpve/nodes/{node}/virtual-machines",
+        { vmid: Number(name), config, ...given({ pool, running, microvm }) },
+        ctx,
+      );
       if (running === true) await reported({ node, vmid: Number(name), running }, ctx.signal);
     },
     async change({ name, namespace, spec, previous, ctx }) {
@@ -221,13 +225,23 @@ function actions(
     },
     async remove({ name, previous, ctx }) {
       const { node } = readVmSpec(name, previous.spec);
-      await work(node, REMOVE_VM_ROUTE, { vmid: Number(name), ...judged(previous) }, ctx);
+      await work(
+        node,
+        "DELETE /gpve/nodes/{node}/virtual-machines/{vmid}",
+        { vmid: Number(name), ...judged(previous) },
+        ctx,
+      );
     },
     forestall: ({ name, ctx }) => withdraw(name, ctx.requestId),
     async discard({ name, previous, ctx }) {
       const [vmid, { node }] = [Number(name), readVmSpec(name, previous.spec)];
       await work(node, "POST /nodes/{node}/qemu/{vmid}/status/stop", { vmid }, ctx);
-      await work(node, REMOVE_VM_ROUTE, { vmid, madeBy: previous.madeBy }, ctx);
+      await work(
+        node,
+        "DELETE /gpve/nodes/{node}/virtual-machines/{vmid}",
+        { vmid, ...given({ madeBy: previous.madeBy }) },
+        ctx,
+      );
     },
   };
 }

@@ -1,4 +1,5 @@
 // A VirtualMachine's spec as its node is asked for it: the configuration behind typed fields and `config`.
+import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
@@ -22,7 +23,7 @@ export function readVmSpec(name: string, spec: Fields, node = ""): VmSpec {
     running: spec["running"] as boolean | undefined,
     config: values,
     paths,
-    microvm: spec["microvm"],
+    microvm: spec["microvm"] as Microvm | undefined,
   };
 }
 

@@ -1,5 +1,6 @@
 // The configuration inside a VirtualMachine: what is shown of it, and what applying it leads to.
 import { AppError } from "@gpve/contracts/errors.ts";
+import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { validateParams } from "@gpve/domain/schema/validate-params.ts";
 import { cloudinitPasswordNeedsHash } from "@gpve/domain/vm/cloudinit/cloudinit-password.ts";
@@ -17,7 +18,7 @@ export interface VmSpec {
   readonly config: Readonly<Record<string, string>>;
   /** Where fields ask for a key. */
   readonly paths: ReadonlyMap<string, string>;
-  readonly microvm: unknown;
+  readonly microvm: Microvm | undefined;
 }
 
 /** Passwords are nobody's to read, hashed or not. */

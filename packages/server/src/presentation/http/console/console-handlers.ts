@@ -1,7 +1,7 @@
 // Consoles of VMs and of nodes: the node offers one, and whoever asked gets a ticket for it that is good for some seconds.
 import { given } from "@gpve/contracts/given.ts";
+import type { AnswerOf } from "@gpve/contracts/agent/agent-routes.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { CONSOLE_ROUTE, SHELL_ROUTE } from "@gpve/domain/node/console.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { NodeCalls } from "../../../application/node/call-agent.ts";
@@ -19,11 +19,7 @@ export interface ConsoleHandlerDeps {
   readonly certificate: () => string;
 }
 
-interface Offer {
-  readonly port: number;
-  readonly upid: string;
-  readonly password: string;
-}
+type Offer = AnswerOf<"POST /gpve/nodes/{node}/shells">;
 
 export function createConsoleHandlers(deps: ConsoleHandlerDeps): PveHandlers {
   const offer = async (
@@ -31,8 +27,8 @@ export function createConsoleHandlers(deps: ConsoleHandlerDeps): PveHandlers {
     params: { readonly vmid: number; readonly kind: "vnc" | "terminal"; readonly serial?: string },
     ctx: RequestContext,
   ) => {
-    const { data } = await deps.calls.call(node, CONSOLE_ROUTE, params, ctx);
-    return withTicket(data as Offer, `/vms/${params.vmid}`, ctx);
+    const { data } = await deps.calls.call(node, "POST /gpve/nodes/{node}/vms/{vmid}/consoles", params, ctx);
+    return withTicket(data, `/vms/${params.vmid}`, ctx);
   };
 
   const withTicket = async ({ port, upid, password }: Offer, path: string, ctx: RequestContext) => {
@@ -54,8 +50,13 @@ export function createConsoleHandlers(deps: ConsoleHandlerDeps): PveHandlers {
     },
 
     "POST /nodes/{node}/termproxy": async ({ node, cmd }, ctx) => {
-      const { data } = await deps.calls.call(node, SHELL_ROUTE, { command: cmd ?? "login" }, ctx);
-      const { user, port, upid, ticket } = await withTicket(data as Offer, nodePath(deps, node), ctx);
+      const { data } = await deps.calls.call(
+        node,
+        "POST /gpve/nodes/{node}/shells",
+        { command: cmd ?? "login" },
+        ctx,
+      );
+      const { user, port, upid, ticket } = await withTicket(data, nodePath(deps, node), ctx);
       return { user, port, upid, ticket };
     },
 

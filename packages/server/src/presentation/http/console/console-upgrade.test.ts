@@ -1,4 +1,3 @@
-import { CONSOLE_TUNNEL } from "@gpve/domain/node/console.ts";
 import { decideAnything } from "@gpve/domain/access/testing/decided.ts";
 import { nodeCalls } from "../../../testing/node-calls.ts";
 import { createServer, type Server } from "node:http";
@@ -121,7 +120,11 @@ describe("the websocket of a console", () => {
     expect(await outcome(socket)).toBe("open");
     expect(socket.protocol).toBe("binary");
     expect(opened[0]).toMatchObject({
-      decision: { route: CONSOLE_TUNNEL, actor, judged: { node: "n1", vmid: "100" } },
+      decision: {
+        route: "TUNNEL /gpve/nodes/{node}/vms/{vmid}/console",
+        actor,
+        judged: { node: "n1", vmid: "100" },
+      },
       params: { vmid: 100, port: 5900 },
     });
     socket.send(Buffer.from("abc"));

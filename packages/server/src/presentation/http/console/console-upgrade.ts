@@ -4,8 +4,6 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { createWebSocketStream, WebSocket, WebSocketServer } from "ws";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
-import type { OpenTunnel } from "@gpve/domain/node/agent-port.ts";
-import { CONSOLE_TUNNEL, SHELL_TUNNEL } from "@gpve/domain/node/console.ts";
 import { findMethod, methodKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { background } from "@gpve/kit/background.ts";
@@ -15,12 +13,15 @@ import { clientAddressOf, type IsProxy } from "../../listener/trusted-proxies.ts
 import { toFailure } from "../pve/failure.ts";
 import { splitApiPath } from "../pve/path.ts";
 import type { Authenticated } from "../../../application/access/authenticator.ts";
+import type { TunnelTo } from "../../../application/node/call-agent.ts";
 import type { PveApiDeps } from "../pve/ports.ts";
 import { cookieTicket } from "../pve/pve-api.ts";
 import { collectParams, mergePathParams } from "../pve/request-params.ts";
 import { refuseUpgrade } from "../upgrade.ts";
 import { nodePath, requireTicket, type ConsoleTickets } from "./console-handlers.ts";
 import { shellFrame, TerminalFrames } from "./terminal-frames.ts";
+
+type ConsoleTunnel = TunnelTo<"TUNNEL /gpve/nodes/{node}/vms/{vmid}/console">;
 
 export interface ConsoleUpgradeDeps extends Pick<
   PveApiDeps,
@@ -83,7 +84,7 @@ export function createConsoleUpgrade(
       const abort = new AbortController();
       socket.once("close", () => abort.abort());
       const client = Promise.withResolvers<AsyncIterable<Uint8Array>>();
-      let tunnel: OpenTunnel;
+      let tunnel: ConsoleTunnel;
       let request: Request;
       try {
         request = await check(deps, req, { method, pathParams, query, path: path.segments });
@@ -98,8 +99,14 @@ export function createConsoleUpgrade(
         const input = whenThere(client.promise);
         tunnel =
           vmid === undefined
-            ? await deps.calls.tunnel(node, SHELL_TUNNEL, { port }, input, asking)
-            : await deps.calls.tunnel(node, CONSOLE_TUNNEL, { port, vmid }, input, asking);
+            ? await deps.calls.tunnel(node, "TUNNEL /gpve/nodes/{node}/shell", { port }, input, asking)
+            : await deps.calls.tunnel(
+                node,
+                "TUNNEL /gpve/nodes/{node}/vms/{vmid}/console",
+                { port, vmid },
+                input,
+                asking,
+              );
       } catch (err) {
         const { status, message } = toFailure(err);
         const reason = message.trim().replaceAll(/[^\t\x20-\x7e]/g, " ");
@@ -111,13 +118,13 @@ export function createConsoleUpgrade(
         background(deps.log, "console", join(ws, tunnel, request));
       });
 
-      async function join(ws: WebSocket, { opened, output }: OpenTunnel, asked: Request): Promise<void> {
+      async function join(ws: WebSocket, { opened, output }: ConsoleTunnel, asked: Request): Promise<void> {
         const stream = createWebSocketStream(ws);
         // A client that goes without a word has closed its console.
         stream.on("error", () => stream.destroy());
         // The node's side may end first: what it has said is still sent.
         const received = stream.iterator({ destroyOnReturn: false }) as AsyncIterable<Uint8Array>;
-        const kind = (opened as { kind?: string } | null)?.kind;
+        const kind = opened.kind;
         // Who has not said who they are sees nothing, and hears OK before anything else.
         const welcomed = Promise.withResolvers<void>();
         ws.once("close", () => welcomed.resolve());

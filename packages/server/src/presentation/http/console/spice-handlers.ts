@@ -1,7 +1,6 @@
 // What a SPICE viewer needs to reach a VM's screen, as its connection file: the address is a ticket that our proxy
 // understands, and the certificate is checked by its subject instead.
 import { X509Certificate } from "node:crypto";
-import { SPICE_ROUTE } from "@gpve/domain/node/console.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeCalls } from "../../../application/node/call-agent.ts";
@@ -31,8 +30,13 @@ export function createSpiceHandlers(deps: SpiceHandlerDeps): PveHandlers {
       const listening = deps.proxy();
       if (listening === undefined)
         throw new AppError("feature.unsupported", "this server's SPICE proxy is switched off");
-      const { data } = await deps.calls.call(node, SPICE_ROUTE, { vmid }, ctx);
-      const { password, title } = data as { readonly password: string; readonly title: string };
+      const { data: offer } = await deps.calls.call(
+        node,
+        "POST /gpve/nodes/{node}/vms/{vmid}/spice",
+        { vmid },
+        ctx,
+      );
+      const { password, title } = offer;
       const host = proxy ?? listening.host;
       return {
         type: "spice",

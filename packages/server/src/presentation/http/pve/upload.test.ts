@@ -15,7 +15,6 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { AgentCall, AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import { decideAnything } from "@gpve/domain/access/testing/decided.ts";
-import { UPLOAD_TUNNEL } from "@gpve/domain/node/upload.ts";
 import { nodeCalls } from "../../../testing/node-calls.ts";
 import { AgentUploads } from "../../../application/node/agent-uploads.ts";
 import { createEntry } from "../entry.ts";
@@ -34,7 +33,10 @@ let room = Number.MAX_SAFE_INTEGER;
 let made = 0;
 
 const fakeTunnel: NonNullable<AgentConnection["tunnel"]> = async ({ decision, params }, input) => {
-  expect(decision).toMatchObject({ route: UPLOAD_TUNNEL, actor: { authid: "joe@pve" } });
+  expect(decision).toMatchObject({
+    route: "TUNNEL /gpve/nodes/{node}/storage/{storage}/upload",
+    actor: { authid: "joe@pve" },
+  });
   expect(decision.judged["storage"]).toBe("local");
   const { length, discard } = params as { length: number; discard?: string };
   if (discard !== undefined) rmSync(discard);

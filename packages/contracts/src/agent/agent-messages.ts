@@ -1,0 +1,130 @@
+// What servers and agents say to each other beside PVE's methods: the shapes of requests and of answers.
+import { Type } from "typebox";
+import type { Static, TProperties } from "typebox";
+import { VmBackupRequestSchema } from "../v1/bodies.ts";
+
+/** Closed: what a node does not understand, it must not leave undone in silence. */
+const request = <P extends TProperties>(more: P) =>
+  Type.Object({ node: Type.String(), ...more }, { additionalProperties: false });
+/** Open: a node that is newer may say more. */
+const answer = <P extends TProperties>(properties: P) => Type.Object(properties);
+
+const vmid = Type.Integer({ minimum: 1, maximum: 999_999_999 });
+const port = Type.Integer({ minimum: 1, maximum: 65_535 });
+/** Of what the client asked for: asked again, it is the same task. */
+const requestId = Type.String();
+
+export const UpidAnswer = Type.String({ pattern: "^UPID:" });
+export const NoAnswer = Type.Null();
+
+export const ProbeRequest = request({ requestId });
+
+export const ImagesRequest = request({ storage: Type.String() });
+export const ImageRequest = request({ image: Type.String(), storage: Type.String(), requestId });
+export const ImagesAnswer = Type.Array(
+  answer({
+    name: Type.String(),
+    about: Type.String(),
+    pull: Type.Boolean(),
+    build: Type.Boolean(),
+    volume: Type.Optional(Type.String({ description: "The volume it lies in, if it is here." })),
+    sizeBytes: Type.Optional(Type.Number()),
+    time: Type.Optional(Type.Number({ description: "Seconds since 1970." })),
+  }),
+);
+export type ImageRow = Static<typeof ImagesAnswer>[number];
+
+/** `config`: the parameters of PVE's method; the rest is what PVE has no word for. */
+export const NewVmRequest = request({
+  vmid,
+  pool: Type.Optional(Type.String()),
+  config: Type.Record(Type.String(), Type.String()),
+  running: Type.Optional(Type.Boolean()),
+  microvm: Type.Optional(
+    Type.Object(
+      {
+        kernel: Type.String(),
+        initrd: Type.Optional(Type.String()),
+        cmdline: Type.Optional(Type.String()),
+      },
+      { additionalProperties: false },
+    ),
+  ),
+});
+/** Only the VM that was meant: by the digest of its configuration, or by the request it was made by. */
+export const RemoveVmRequest = request({
+  vmid,
+  digest: Type.Optional(Type.String()),
+  madeBy: Type.Optional(Type.String()),
+});
+
+/** `backup`: as /api/v1 has it, without where it goes. */
+export const VmBackupRequest = request({
+  vmid,
+  storage: Type.String(),
+  backup: Type.Omit(VmBackupRequestSchema, ["storage"], { additionalProperties: false }),
+  requestId,
+});
+export const VmRequest = request({ vmid });
+export const ScreenshotAnswer = answer({ png: Type.String({ description: "Base64." }) });
+export const LogAnswer = answer({ lines: Type.Array(Type.String()) });
+
+export const ConsoleRequest = request({
+  vmid,
+  kind: Type.Union([Type.Literal("vnc"), Type.Literal("terminal")]),
+  serial: Type.Optional(Type.String()),
+});
+export const ShellRequest = request({ command: Type.String() });
+export const ConsoleOfferAnswer = answer({
+  port,
+  upid: UpidAnswer,
+  password: Type.String(),
+});
+export const SpiceOfferAnswer = answer({
+  password: Type.String(),
+  title: Type.String({ description: "What viewers call the console." }),
+});
+
+/**
+ * Activated on the node as it would be; nothing is kept of it. `onlyPlace`: nothing is made either, it is only looked
+ * whether its directories may be a storage's.
+ */
+export const StorageCheckRequest = request({
+  definition: Type.Object({
+    storage: Type.String(),
+    type: Type.String(),
+    options: Type.Record(Type.String(), Type.Unknown()),
+  }),
+  onlyPlace: Type.Optional(Type.Boolean()),
+});
+/** `onlyPlace`: a directory that is not there is no fault, only one that no guest may have. */
+export const MappingCheckRequest = request({
+  type: Type.Union([Type.Literal("pci"), Type.Literal("usb"), Type.Literal("dir")]),
+  mappings: Type.Array(
+    Type.Object({ id: Type.String(), map: Type.Array(Type.String()) }, { additionalProperties: false }),
+  ),
+  onlyPlace: Type.Optional(Type.Boolean()),
+});
+/** Of each mapping what is wrong with it on that node. */
+export const MappingCheckAnswer = Type.Array(Type.Array(Type.String()));
+
+export const ConsoleTunnelRequest = request({ vmid, port });
+export const ShellTunnelRequest = request({ port });
+/** How its bytes are to be read. */
+export const ConsoleTunnelAnswer = answer({
+  kind: Type.Union([Type.Literal("vnc"), Type.Literal("terminal"), Type.Literal("shell")]),
+});
+export type ConsoleOpened = Static<typeof ConsoleTunnelAnswer>;
+export const SpiceTunnelAnswer = answer({ kind: Type.Literal("spice") });
+
+/** A body of so many bytes at most, or one that nobody takes. */
+export const UploadRequest = request({
+  storage: Type.String(),
+  length: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
+  discard: Type.Optional(Type.String()),
+});
+/** Where the bytes will lie on the node: the parameter `tmpfilename` of the call that follows. */
+export const UploadAnswer = Type.Union([answer({ path: Type.String() }), NoAnswer]);
+/** What the node sends through the tunnel when it has written the last byte. */
+export const UploadStoredAnswer = answer({ bytes: Type.Integer({ minimum: 0 }) });
+export type UploadStored = Static<typeof UploadStoredAnswer>;

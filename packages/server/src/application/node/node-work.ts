@@ -1,0 +1,90 @@
+// What /api/v1 has nodes do and tell, beside objects.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { TaskLog, VmBackupRequest } from "@gpve/contracts/v1/bodies.ts";
+import type { Asking, NodeCalls } from "./call-agent.ts";
+
+interface TaskOnNode {
+  readonly upid: string;
+  readonly node: string;
+}
+
+interface VmOnNode {
+  readonly node: string;
+  /** As the path has it. */
+  readonly vmid: string;
+}
+
+const DEFAULT_STORAGE = "local";
+
+export class NodeWork {
+  readonly #calls: Pick<NodeCalls, "call">;
+
+  constructor(calls: Pick<NodeCalls, "call">) {
+    this.#calls = calls;
+  }
+
+  async taskLog(
+    { upid, node }: TaskOnNode,
+    { start, limit }: { readonly start: number; readonly limit: number },
+    ctx: Asking,
+  ): Promise<TaskLog> {
+    const params = { upid, start, limit };
+    const reply = await this.#calls.call(node, "GET /nodes/{node}/tasks/{upid}/log", params, ctx);
+    const lines = reply.data as readonly { n: number; t: string }[];
+    return { lines: [...lines], total: reply.total ?? lines.length };
+  }
+
+  async cancelTask({ upid, node }: TaskOnNode, ctx: Asking): Promise<void> {
+    await this.#calls.call(node, "DELETE /nodes/{node}/tasks/{upid}", { upid }, ctx);
+  }
+
+  /** Starts operation `nodeprobe`; answers with its UPID. The same request id gives the same operation. */
+  async probe(node: string, ctx: Asking, requestId: string): Promise<string> {
+    return (await this.#calls.call(node, "POST /gpve/nodes/{node}/probe", { requestId }, ctx)).data;
+  }
+
+  async images(node: string, storage = DEFAULT_STORAGE, ctx: Asking): Promise<unknown> {
+    return (await this.#calls.call(node, "GET /gpve/nodes/{node}/images", { storage }, ctx)).data;
+  }
+
+  /** Starts operation `imagepull` or `imagebuild`; answers with its UPID. */
+  async makeImage(
+    node: string,
+    verb: "pull" | "build",
+    { name, storage = DEFAULT_STORAGE }: { readonly name: string; readonly storage: string | undefined },
+    ctx: Asking,
+    requestId: string,
+  ): Promise<string> {
+    const route = `POST /gpve/nodes/{node}/images/{image}/${verb}` as const;
+    return (await this.#calls.call(node, route, { image: name, storage, requestId }, ctx)).data;
+  }
+
+  /** Starts operation `vzdump`; answers with its UPID. */
+  async backUp(
+    vm: VmOnNode,
+    { storage = DEFAULT_STORAGE, ...backup }: VmBackupRequest,
+    ctx: Asking,
+    requestId: string,
+  ): Promise<string> {
+    const params = { vmid: vmidOf(vm), storage, backup, requestId };
+    return (await this.#calls.call(vm.node, "POST /gpve/nodes/{node}/vms/{vmid}/backup", params, ctx)).data;
+  }
+
+  /** A PNG. */
+  async screenshot(vm: VmOnNode, ctx: Asking): Promise<Uint8Array> {
+    const route = "GET /gpve/nodes/{node}/vms/{vmid}/screenshot";
+    const { data } = await this.#calls.call(vm.node, route, { vmid: vmidOf(vm) }, ctx);
+    return Buffer.from(data.png, "base64");
+  }
+
+  async log(vm: VmOnNode, ctx: Asking): Promise<unknown> {
+    const route = "GET /gpve/nodes/{node}/vms/{vmid}/log";
+    return (await this.#calls.call(vm.node, route, { vmid: vmidOf(vm) }, ctx)).data;
+  }
+}
+
+function vmidOf({ node, vmid }: VmOnNode): number {
+  if (!/^[1-9]\d{0,8}$/.test(vmid))
+    throw new AppError("object.not_found", `there is no VM ${vmid} on node ${node}`);
+  return Number(vmid);
+}
