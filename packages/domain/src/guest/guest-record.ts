@@ -20,6 +20,8 @@ export interface GuestRecord {
   readonly wantedPool?: string;
   /** QEMU's microvm machine, which PVE's configuration has no word for. */
   readonly microvm?: Microvm;
+  /** Bytes of volumes whose size the configuration does not say, as of unused disks. */
+  readonly sizes?: Readonly<Record<string, number>>;
   readonly summary: GuestSummary;
 }
 
@@ -41,6 +43,7 @@ export function guestRecord(input: {
   madeBy?: string;
   wantedPool?: string;
   microvm?: Microvm;
+  sizes?: Readonly<Record<string, number>>;
 }): GuestRecord {
   const summary = summarise(input.vmid, input.type, currentSection(input.conf));
   return { ...input, fence: input.fence ?? 0, summary };
@@ -52,7 +55,7 @@ export function withOwner(guest: GuestRecord, node: string): GuestRecord {
 }
 
 export function decodeGuest(json: unknown): GuestRecord {
-  const { vmid, type, node, conf, fence, madeBy, wantedPool, microvm } = json as Partial<GuestRecord>;
+  const { vmid, type, node, conf, fence, madeBy, wantedPool, microvm, sizes } = json as Partial<GuestRecord>;
   if (
     typeof vmid !== "number" ||
     !isGuestType(type) ||
@@ -73,7 +76,15 @@ export function decodeGuest(json: unknown): GuestRecord {
     ...(typeof madeBy === "string" ? { madeBy } : {}),
     ...(typeof wantedPool === "string" ? { wantedPool } : {}),
     ...(typeof microvm === "object" ? { microvm } : {}),
+    ...(typeof sizes === "object" ? { sizes: readSizes(sizes) } : {}),
   });
+}
+
+/** Nothing that an agent writes makes use of storage smaller than nothing. */
+function readSizes(sizes: object): Readonly<Record<string, number>> {
+  return Object.fromEntries(
+    Object.entries(sizes).filter(([, bytes]) => Number.isSafeInteger(bytes) && bytes > 0),
+  );
 }
 
 export function encodeGuest(guest: GuestRecord): unknown {

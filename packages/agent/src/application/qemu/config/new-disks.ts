@@ -1,4 +1,5 @@
 // Disks that a request asks for: `store:SIZE` allocates, `import-from` copies, anything else must be there already.
+import { NEW_DISK, newDiskBytes } from "@gpve/domain/vm/change/disk-size.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -20,9 +21,7 @@ export interface NewDisksPorts extends CloudinitDrivePorts, ImportDiskPorts {
 
 type DiskFormat = "raw" | "qcow2" | "vmdk";
 
-const NEW_DISK = /^(?:([^/:\s]+):)?(\d+(?:\.\d+)?)$/;
 const GIB = 1024 ** 3;
-const TPM_STATE_BYTES = 4 * 1024 * 1024;
 
 export interface DiskWork {
   readonly signal: AbortSignal;
@@ -150,7 +149,7 @@ async function allocateDisk(
   const plugin = host.storages.plugin(storage);
   await plugin.activate();
   if (key === "efidisk0") return efiDisk(host, vmid, storage, drive, work);
-  const size = sizeFor(key, Number(wanted[2]) * GIB);
+  const size = newDiskBytes(key, Number(wanted[2]) * GIB);
   const format = isTpmState(key) ? "raw" : formatFor(host, storage, drive);
   work.log(`${key}: allocating ${size} bytes as ${format} on storage '${storage}'`);
   const volname = await plugin.alloc({ vmid, format, size }, { signal: work.signal, log: work.log });
@@ -179,11 +178,6 @@ async function efiDisk(
   const { size } = await plugin.info(volname);
   const { format: _asked, ...rest } = drive;
   return { ...rest, file: formatVolumeId({ storage, volname }), size };
-}
-
-function sizeFor(key: string, asked: number): number {
-  if (isTpmState(key)) return TPM_STATE_BYTES;
-  return Math.max(1024 * 1024, Math.round(asked / 1024) * 1024);
 }
 
 async function importedDisk(

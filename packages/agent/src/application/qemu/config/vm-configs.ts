@@ -13,6 +13,7 @@ import { guestKinds } from "@gpve/domain/guest/guest-kinds.ts";
 import { guestLabel, noSuchGuest } from "@gpve/domain/guest/guest-words.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
+import { unsaidSizes, vmVolumes } from "@gpve/domain/vm/vm-demand.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { CollectionDef, Records, Tx } from "@gpve/store/records/port.ts";
@@ -212,13 +213,15 @@ export class VmConfigs {
   #changeIn(tx: Tx, vmid: number, change: (config: VmConfig) => VmConfig, made?: MadeVm): VmConfig {
     const record = tx.get(guestCollection, String(vmid))?.value;
     const before = this.#parse(vmid, record);
-    const conf = writeVmConfig(change(before));
+    const after = change(before);
+    const conf = writeVmConfig(after);
     if (conf !== record?.conf || made !== undefined) {
-      const { summary: _old, microvm: own, ...kept } = record ?? {};
+      const { summary: _old, microvm: own, sizes: noted, ...kept } = record ?? {};
       const microvm = made === undefined ? own : made.microvm;
       const origin = originOf(made ?? {});
+      const sizes = unsaidSizes(vmVolumes(before, noted), after);
       const next = { ...kept, ...origin, vmid, type: VM_TYPE, node: this.#deps.node, conf };
-      tx.put(guestCollection, String(vmid), guestRecord({ ...next, ...given({ microvm }) }));
+      tx.put(guestCollection, String(vmid), guestRecord({ ...next, ...given({ microvm, sizes }) }));
     }
     return parseVmConfig(conf, { vmid, digestOf: this.#deps.sha1Hex });
   }

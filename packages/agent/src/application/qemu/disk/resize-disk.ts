@@ -1,6 +1,7 @@
 // Growing a disk, also while the guest uses it.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { checkDigest } from "@gpve/domain/vm/change/config-update.ts";
+import { wantedBytes } from "@gpve/domain/vm/change/disk-size.ts";
 import { isCdrom, isInQemu, printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import { keepNumberText } from "@gpve/domain/vm/config/number-text.ts";
@@ -31,22 +32,6 @@ export interface ResizeArgs {
 interface ResizeState {
   /** Decided once: a second try must not grow the disk twice. */
   bytes?: number;
-}
-
-const UNITS: Readonly<Record<string, number>> = {
-  "": 1,
-  K: 1024,
-  M: 1024 ** 2,
-  G: 1024 ** 3,
-  T: 1024 ** 4,
-};
-
-/** As PVE, whole KiB. */
-export function wantedBytes(text: string, now: number): number {
-  const match = /^(\+?)(\d+(?:\.\d+)?)([KMGT]?)$/.exec(text);
-  if (match === null) throw refused(`unable to parse size '${text}'`);
-  const bytes = Number(match[2]) * (UNITS[match[3] ?? ""] ?? 1) + (match[1] === "+" ? now : 0);
-  return Math.ceil(bytes / 1024) * 1024;
 }
 
 export function resizeDiskOperation(host: ResizeDiskPorts): OperationDefinition<ResizeArgs, ResizeState> {

@@ -5,9 +5,10 @@ import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.
 import { isShared } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
+import { ramVolumeBytes } from "@gpve/domain/vm/snapshot/ram-volume-size.ts";
 import type { SavedState } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import { memoryMiB, readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
+import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { requireRunning } from "../running-vm.ts";
 import type { GuestStorages } from "../../guest/guest-storages.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
@@ -17,10 +18,6 @@ export interface RamVolumePorts {
   readonly processes: QemuProcesses;
   readonly configs: VmConfigs;
 }
-
-const MIB = 1024 * 1024;
-/** Devices and what changes while it is written, beside the RAM itself. */
-const STATE_MARGIN_MIB = 500;
 
 export interface RamVolumeRequest {
   readonly vmid: number;
@@ -43,7 +40,7 @@ export async function allocateRamVolume(
   const file = stateName(vmid, name);
   const vmstate = formatVolumeId({ storage, volname: `${vmid}/${file}` });
   await work.begun(vmstate);
-  const size = (memoryMiB(values["memory"]) * 2 + STATE_MARGIN_MIB) * MIB;
+  const size = ramVolumeBytes(values);
   await plugin.alloc({ vmid, format: "raw", name: file, size }, work);
   const { machine = "", cpu } = (process.note ?? {}) as { machine?: string; cpu?: string };
   const mtu = await hostMtus(process, values, work.signal);
