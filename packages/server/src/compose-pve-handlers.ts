@@ -13,6 +13,7 @@ import { ReadGuests } from "./application/guest/read-guests.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
 import type { Membership } from "./application/node/membership.ts";
+import type { QuotaLedger } from "./application/quota/quota-ledger.ts";
 import { Pools } from "./application/pool/pools.ts";
 import type { StorageDefinitions } from "./application/storage/storage-definitions.ts";
 import { RecentTasks, taskRecords } from "./application/task/recent-tasks.ts";
@@ -43,6 +44,7 @@ export interface PveHandlerParts {
   readonly clusterName: string | undefined;
   readonly calls: NodeCalls;
   readonly membership: Membership;
+  readonly quotas: Pick<QuotaLedger, "requireRoomIn">;
   readonly caPem: () => string;
   /** This server's certificate. */
   readonly certificate: () => string;
@@ -61,6 +63,7 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
   });
   const readGuests = new ReadGuests({ guests, board, permissions: () => access.directory.model() });
   const pools = new Pools({
+    requireRoom: (tx, moves) => parts.quotas.requireRoomIn(tx, moves),
     records,
     directory: access.directory,
     resourceRow: (kind, id) => (kind === "vm" ? resources.guest(Number(id)) : resources.storage(id)[0]),

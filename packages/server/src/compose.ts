@@ -34,6 +34,7 @@ import { composeBackupJobs } from "./compose-backup-jobs.ts";
 import { composeConsoles } from "./compose-consoles.ts";
 import { composeMappings } from "./compose-mappings.ts";
 import { composeOperations } from "./compose-operations.ts";
+import { composeQuotas } from "./compose-quota.ts";
 import { composePveHandlers } from "./compose-pve-handlers.ts";
 import { composeEvents, composeKinds, composeV1 } from "./compose-v1.ts";
 import { freshReads, ownedStore } from "./application/fresh-reads.ts";
@@ -195,7 +196,9 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     delay: (ms: number) => clock.sleep(ms),
   };
   let agents: AgentDirectory | undefined;
-  const calls = new NodeCalls({ agents: () => agents, localNode: nodeName, decide: access.decide });
+  const quotas = composeQuotas({ records, board, clock, log, owner });
+  const { gate } = quotas;
+  const calls = new NodeCalls({ agents: () => agents, localNode: nodeName, decide: access.decide, gate });
   const kinds = composeKinds({ records, clock, engine, board, membership, shared, calls });
   kinds.register(engine);
 
@@ -257,6 +260,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
             access,
             board,
             membership,
+            quotas: quotas.ledger,
             storages,
             reads,
             nodeName,
@@ -346,6 +350,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       await scheduling;
       directory?.close();
       stopPools();
+      quotas.stop();
       stopBoard();
       await events.close();
       await operations.close();

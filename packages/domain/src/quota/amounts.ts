@@ -41,10 +41,6 @@ export function amountOf(amounts: Amounts, key: ResourceKey): number {
   return amounts[key] ?? 0;
 }
 
-export function isNothing(amounts: Amounts): boolean {
-  return Object.values(amounts).every((amount) => amount === 0);
-}
-
 export function keysOf(amounts: Amounts): readonly ResourceKey[] {
   return Object.keys(amounts) as ResourceKey[];
 }

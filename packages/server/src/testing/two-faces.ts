@@ -41,6 +41,8 @@ import { applyObjectsOperation } from "../application/v1/apply-objects.ts";
 import { eventCollection } from "../application/v1/events.ts";
 import { metaCollection } from "../application/v1/object-meta.ts";
 import { createKindAdapters } from "../application/v1/kind-adapters.ts";
+import { composeQuotas } from "../compose-quota.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
 import { composePveHandlers } from "../compose-pve-handlers.ts";
 import { composeV1, type V1Parts } from "../compose-v1.ts";
 import { LocalAgent } from "../infrastructure/agent-client/local-agent.ts";
@@ -117,7 +119,9 @@ export async function openTwoFaces(): Promise<TwoFaces> {
   const { agent, engine: agentEngine } = agentOf(world, fix.access.accessOf);
   const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
   const directory = { connection: (node: string) => (node === "n1" ? new LocalAgent(agent) : undefined) };
-  const calls = new NodeCalls({ agents: () => directory, localNode: "n1", decide: access.decide });
+  const quotas = composeQuotas({ records, board, clock, log: silentLogger, owner: "n1" });
+  const { gate } = quotas;
+  const calls = new NodeCalls({ agents: () => directory, localNode: "n1", decide: access.decide, gate });
   const { engine } = testEngine();
   const adapters = createKindAdapters({
     board,
@@ -157,6 +161,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     nodeName: "n1",
     clusterName: undefined,
     membership: {} as Membership,
+    quotas: quotas.ledger,
   };
   const pve = createPveApi({
     ...shared,
@@ -224,6 +229,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     close: async () => {
       stop.abort(new Error("the test ends"));
       v1.close();
+      quotas.stop();
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
       await engine.stop();

@@ -15,6 +15,8 @@ import { decideForSystem, type Decision } from "@gpve/domain/access/decision.ts"
 import type { AgentCall, AgentConnection, AgentDirectory, AgentReply } from "@gpve/domain/node/agent-port.ts";
 import type { AccessView, Actor, RequestContext } from "@gpve/domain/request/context.ts";
 
+import type { QuotaGate } from "../quota/quota-gate.ts";
+
 export type Params = AgentCall["params"];
 
 /** Throws access.denied when the permission that the route declares is not there. */
@@ -40,6 +42,8 @@ export interface NodeCallsDeps {
   readonly agents: () => AgentDirectory | undefined;
   readonly localNode: string;
   readonly decide: Decide;
+  /** Stands before every call. Absent: nobody is bounded. */
+  readonly gate?: Pick<QuotaGate, "pass">;
 }
 
 export class NodeCalls {
@@ -69,16 +73,15 @@ export class NodeCalls {
     ctx: Asking,
   ): Promise<AgentReply> {
     const { requestId, clientAddress, traceparent } = ctx;
-    return this.#connection(String(call.params["node"])).call(
-      {
-        decision,
-        ...call,
-        requestId,
-        clientAddress,
-        ...given({ traceparent }),
-      },
-      ctx.signal,
-    );
+    const node = String(call.params["node"]);
+    const send = (): Promise<AgentReply> =>
+      this.#connection(node).call(
+        { decision, ...call, requestId, clientAddress, ...given({ traceparent }) },
+        ctx.signal,
+      );
+    const ask = async (route: AgentRoute, params: Params): Promise<unknown> =>
+      (await this.call(node, route, params, ctx)).data;
+    return this.#deps.gate?.pass({ route: decision.route, ...call, requestId }, ask, send) ?? send();
   }
 
   async tunnel<R extends TunnelRoute>(

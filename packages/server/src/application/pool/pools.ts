@@ -20,6 +20,8 @@ export interface PoolsDeps {
   readonly records: Records;
   readonly directory: AccessDirectory;
   readonly resourceRow: ResourceRowOf;
+  /** Part of putting guests into pools (vmid -> pool): throws where a quota has no room. Absent: nobody is bounded. */
+  readonly requireRoom?: (tx: Tx, moves: ReadonlyMap<number, string>) => void;
 }
 
 export interface PoolChange {
@@ -85,14 +87,17 @@ export class Pools {
         const { comment, ...kept } = entry.value;
         const vms = new Set(kept.vms);
         const storage = new Set(kept.storage);
+        const moves = new Map<number, string>();
         for (const text of splitList(change.vms)) {
           const vmid = Number(text);
           requirePermissionModify(ctx.access, `/vms/${vmid}`);
           if (change.remove === true) removeVm(vms, vmid);
           else {
             addVm(tx, poolid, vms, vmid, { allowMove: change.allowMove === true, access: ctx.access });
+            moves.set(vmid, poolid);
           }
         }
+        if (moves.size > 0) this.#deps.requireRoom?.(tx, moves);
         for (const id of splitList(change.storage)) {
           requirePermissionModify(ctx.access, `/storage/${id}`);
           if (storage.has(id) !== (change.remove === true)) {

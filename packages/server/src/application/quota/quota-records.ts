@@ -1,0 +1,33 @@
+// Where quotas and their reservations lie in the cluster store. Agents see none of it.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Quota } from "@gpve/domain/quota/quota.ts";
+import type { Reservation } from "@gpve/domain/quota/reservation.ts";
+import type { CollectionDef } from "@gpve/store/records/port.ts";
+
+/** By name. One that cannot be read must not turn into no bound at all. */
+export const quotasDef: CollectionDef<Quota> = { ...define<Quota>("/gpve/quotas/"), allOrNothing: true };
+
+export const reservationsDef: CollectionDef<Reservation> = {
+  ...define<Reservation>("/gpve/quota-reservations/"),
+  allOrNothing: true,
+};
+
+/** By the outermost pool. Whoever reserves in it, or moves guests into it, writes it: they take turns. */
+export interface QuotaTurn {
+  readonly turn: number;
+}
+
+export const turnsDef: CollectionDef<QuotaTurn> = define<QuotaTurn>("/gpve/quota-turns/");
+
+function define<T extends object>(prefix: string): CollectionDef<T> {
+  return {
+    prefix,
+    decode: (json) => {
+      if (typeof json === "object" && json !== null && !Array.isArray(json)) return json as T;
+      throw new AppError(
+        "data.newer_version",
+        `a record below ${prefix} has a shape this version does not know`,
+      );
+    },
+  };
+}
