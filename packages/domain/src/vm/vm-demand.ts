@@ -8,7 +8,8 @@ import { add, bytesOn, most, NOTHING, type Amounts } from "../quota/amounts.ts";
 import { parseVolumeId } from "../storage/volume-id.ts";
 import { effectiveValues } from "./change/pending.ts";
 import { isCdrom, isCloudinitVolume, listDrives } from "./config/drive.ts";
-import { without, type VmConfig, type VmValues } from "./config/vm-config.ts";
+import { without } from "../guest/guest-config.ts";
+import type { VmConfig, VmValues } from "./config/vm-config.ts";
 import { memoryMiB } from "./config/vm-properties.ts";
 import { ramVolumeBytes } from "./snapshot/ram-volume-size.ts";
 

@@ -17,9 +17,10 @@ import {
   parseDrive,
   printDrive,
 } from "../config/drive.ts";
-import { hasLock } from "../config/lock.ts";
+import { hasLock } from "../../guest/guest-lock.ts";
 import { parseVmConfig } from "../config/parse-config.ts";
-import { emptyVmConfig, snapshotOf, without, type VmConfig, type VmValues } from "../config/vm-config.ts";
+import { snapshotOf, without } from "../../guest/guest-config.ts";
+import { emptyVmConfig, type VmConfig, type VmValues } from "../config/vm-config.ts";
 import { ramVolumeBytes } from "../snapshot/ram-volume-size.ts";
 import { vmDemand, vmVolumes, type VolumeSizes } from "../vm-demand.ts";
 import { plannedValues, unknownVolumes } from "./planned-drives.ts";
