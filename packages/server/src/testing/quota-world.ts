@@ -79,13 +79,18 @@ export async function openQuotaServer(
     quotas,
     board,
     call: (route, params, requestId) =>
-      calls.call(node.node, route as never, params, {
-        actor,
-        access,
-        requestId,
-        clientAddress: "127.0.0.1",
-        signal: new AbortController().signal,
-      } as never),
+      calls.call(
+        node.node,
+        route as never,
+        params as never,
+        {
+          actor,
+          access,
+          requestId,
+          clientAddress: "127.0.0.1",
+          signal: new AbortController().signal,
+        } as never,
+      ),
     close: async () => {
       quotas.stop();
       stopPools();

@@ -14,7 +14,6 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { decideForSystem, type Decision } from "@gpve/domain/access/decision.ts";
 import type { AgentCall, AgentConnection, AgentDirectory, AgentReply } from "@gpve/domain/node/agent-port.ts";
 import type { AccessView, Actor, RequestContext } from "@gpve/domain/request/context.ts";
-
 import type { QuotaGate } from "../quota/quota-gate.ts";
 
 export type Params = AgentCall["params"];

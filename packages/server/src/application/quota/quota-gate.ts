@@ -3,7 +3,6 @@
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { AgentRoute } from "@gpve/contracts/agent/agent-routes.ts";
 import { AgentUnreachable, type AgentCall, type AgentReply } from "@gpve/domain/node/agent-port.ts";
-import { NEW_VM_ROUTE } from "@gpve/domain/node/new-vm.ts";
 import { NO_ANSWERS, type Answers, type Effect, type Unknowns } from "@gpve/domain/quota/effects.ts";
 import { vmConfigOf } from "@gpve/domain/quota/guest-demand.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
@@ -35,6 +34,7 @@ export interface GatedCall {
 export type AskNode = (route: AgentRoute, params: Readonly<Record<string, unknown>>) => Promise<unknown>;
 
 const CREATE_ROUTE = "POST /nodes/{node}/qemu";
+const NEW_VM_ROUTE = "POST /gpve/nodes/{node}/virtual-machines" satisfies AgentRoute;
 
 export class QuotaGate {
   readonly #deps: QuotaGateDeps;
