@@ -30,7 +30,7 @@ export type Credentials =
 export const TICKET_LIFETIME_MS = 2 * 3600_000;
 const RENEW_AFTER_MS = 3600_000;
 /** PVE's texts for what no token may do, not even one of root@pam. */
-const NEEDS_TICKET = /user != root@pam|need proper ticket/;
+const NEEDS_TICKET = /user != root@pam|need proper ticket|^only root (?:can|may) /im;
 
 export class Authentication {
   readonly #credentials: Credentials;
@@ -73,7 +73,8 @@ export class Authentication {
   async renewAfterRefusal(refusal: AppError): Promise<boolean> {
     const { kind } = this.#credentials;
     if (kind === "token-or-password" && !this.#tokenRefused) {
-      if (!NEEDS_TICKET.test(refusal.message)) return false;
+      const texts = [refusal.message, ...Object.values(refusal.errors ?? {})];
+      if (!texts.some((text) => NEEDS_TICKET.test(text))) return false;
       this.#tokenRefused = true;
       return true;
     }

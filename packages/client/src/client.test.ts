@@ -141,6 +141,20 @@ describe("authentication", () => {
     expect(api.requests.filter((request) => request.path.endsWith("/ticket"))).toHaveLength(1);
   });
 
+  test.each([
+    ["Only root can pass arbitrary filesystem paths.", undefined],
+    ["Parameter verification failed.", { skiplock: "Only root may use this option." }],
+    ["only root can set 'args' config", undefined],
+  ])("what only root may do is asked for with the password: %s", async (message, errors) => {
+    const { pve } = client({ ...password, kind: "token-or-password", token: "root@pam!up=s" });
+    api.on("GET /api2/json/version", (request) =>
+      request.headers["cookie"] === undefined
+        ? { status: 500, reason: message, body: { data: null, message, errors } }
+        : { body: { data: "root" } },
+    );
+    expect(await pve.get("/version")).toBe("root");
+  });
+
   test("login answers without a ticket are explained", async () => {
     api.pve("POST /access/ticket", { NeedTFA: 1, ticket: "PVE:!tfa!" });
     await expect(client(password).login()).rejects.toThrow(/second factor/);

@@ -27,8 +27,7 @@ export class Sender {
     if (first.status < 400) return first;
     const refusal = await responseError(first, { method, path });
     // A refused request has done nothing, so it may be repeated. Logins never pass here.
-    const maybe = first.status === 401 || first.status === 403;
-    if (!maybe || !(await this.#authentication.renewAfterRefusal(refusal))) throw refusal;
+    if (!(await this.#authentication.renewAfterRefusal(refusal))) throw refusal;
     const second = await this.#once(method, path, options);
     if (second.status < 400) return second;
     throw await responseError(second, { method, path });
