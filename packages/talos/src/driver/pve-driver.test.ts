@@ -45,6 +45,24 @@ describe("by pvesh", () => {
     driver.close();
   });
 
+  test("a task that failed is a failure, though pvesh ends well", async () => {
+    const upid = "UPID:pve1:1:2:3:qmstart:100:root@pam:";
+    const answers: Record<string, string> = {
+      create: `starting\n"${upid}"\n`,
+      get: JSON.stringify({ status: "stopped", exitstatus: "no such bridge" }),
+    };
+    const seen: string[][] = [];
+    const calls = new PveshCalls(async (program, args) => {
+      seen.push([program, ...args]);
+      return { code: 0, stdout: answers[args[0] ?? ""] ?? "", stderr: "" };
+    });
+    const start = () => calls.work("POST", "/nodes/pve1/qemu/100/status/start");
+    await expect(start()).rejects.toMatchObject({ code: "operation.failed", message: "no such bridge" });
+    expect(seen.at(-1)).toContain(`/nodes/pve1/tasks/${upid}/status`);
+    answers["get"] = JSON.stringify({ status: "stopped", exitstatus: "OK" });
+    await expect(start()).resolves.toBeUndefined();
+  });
+
   test("what is no JSON is told as such", async () => {
     const calls = new PveshCalls(async () => ({ code: 0, stdout: "hello", stderr: "" }));
     await expect(calls.read("/version")).rejects.toThrow("pvesh get /version did not print JSON");

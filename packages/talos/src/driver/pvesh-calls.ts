@@ -1,4 +1,6 @@
 // The API on a Proxmox host itself, by `pvesh`: root's own, no token, no network.
+import { isObject } from "@gpve/client/response-error.ts";
+import { upidNode } from "@gpve/client/task-wait.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { exec as realExec, type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import type { CallValues, PlatformCalls, Verb } from "./platform-calls.ts";
@@ -24,8 +26,15 @@ export class PveshCalls implements PlatformCalls {
   }
 
   async work(verb: Exclude<Verb, "GET">, path: string, values: CallValues = {}): Promise<void> {
-    // pvesh waits for the task and ends as it does.
-    await this.#run(verb, path, values);
+    const text = await this.#run(verb, path, values);
+    // pvesh waits for the task, but on Proxmox VE it ends well even when the task did not. Its log comes first.
+    const upid = /^"?(UPID:[^:\s]+:[^"\s]*)"?\s*$/m.exec(text.trimEnd().split("\n").at(-1) ?? "")?.[1];
+    if (upid === undefined) return;
+    const status = await this.read(`/nodes/${upidNode(upid)}/tasks/${upid}/status`);
+    const exit = isObject(status) ? String(status["exitstatus"]) : "unexpected status";
+    if (exit !== "OK" && !exit.startsWith("WARNINGS")) {
+      throw new AppError("operation.failed", exit, { data: { upid } });
+    }
   }
 
   close(): void {
