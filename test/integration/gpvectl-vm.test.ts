@@ -6,7 +6,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ByteReader } from "@gpve/cli/commands/vm/byte-reader.ts";
 import { greetServer } from "@gpve/cli/commands/vm/rfb-greeting.ts";
-import { exec } from "@gpve/kit/exec.ts";
+import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { mainFile, nodeBinary, startGpve, type Gpve } from "../support/gpve.ts";
 import { tinyImage } from "../support/images.ts";
 
@@ -67,6 +67,44 @@ describe.skipIf(!hasQemu)("gpvectl vm", () => {
       .toBe(0);
     const ran = await ctl(["vm", "exec", "demo", "--stdin", "--", "sh", "-c", "tr a-z A-Z; exit 3"], "hello");
     expect(ran).toMatchObject({ code: 3, out: "HELLO" });
+  });
+
+  test("answers to PVE's commands, by links as scripts on the node have them", async () => {
+    const links = join(gpve.data, "bin");
+    await exec(nodeBinary, [mainFile, "pve-commands", "install", links]);
+    const run = async (name: string, ...words: readonly string[]): Promise<Ran> => {
+      const env = { ...MINIMAL_ENV, GPVE_DATA: gpve.data };
+      const okCodes = [0, 1, 2, 255];
+      const { code, stdout, stderr } = await exec(join(links, name), words, { env, okCodes });
+      return { code, out: stdout, err: stderr };
+    };
+    expect((await run("qm", "list")).out).toMatch(/^ +100 demo +running +256 /m);
+    expect(await run("qm", "status", "100")).toEqual({ code: 0, out: "status: running\n", err: "" });
+    expect(await run("qm", "start", "100")).toEqual({ code: 255, out: "", err: "VM 100 already running\n" });
+    expect((await run("qm", "config", "999")).code).toBe(2);
+    const said = await run("qm", "guest", "exec", "100", "--", "echo", "hello");
+    expect(JSON.parse(said.out)).toMatchObject({ exitcode: 0, "out-data": "hello\n" });
+
+    // A file of this machine as a disk, of a VM that runs and does not see it.
+    const imported = await run("qm", "importdisk", "100", await tinyImage(), "local", "--format", "qcow2");
+    expect(imported).toMatchObject({ code: 0 });
+    const [, volume = ""] = /unused0: successfully imported disk '(.*)'/.exec(imported.out) ?? [];
+    const path = (await run("pvesm", "path", volume)).out.trim();
+    expect(readFileSync(path).toString("latin1", 0, 3)).toBe("QFI");
+    expect((await run("pvesm", "list", "local")).out).toMatch(
+      new RegExp(`^${volume} +qcow2 +images +\\d+ 100$`, "m"),
+    );
+    expect(await run("qm", "set", "100", "--delete", "unused0")).toMatchObject({ code: 0 });
+    expect(existsSync(path)).toBe(false);
+
+    expect((await run("vzdump", "100", "--storage", "local")).out).toContain(
+      "INFO: Backup job finished successfully",
+    );
+    expect(await run("pveum", "user", "add", "joe@pve")).toMatchObject({ code: 0 });
+    expect((await run("pveum", "user", "list", "--noborder")).out).toMatch(/^joe@pve /m);
+    const asked = await run("pvesh", "get", "/nodes/localhost/qemu/100/config", "--output-format", "json");
+    expect(JSON.parse(asked.out)).toMatchObject({ name: "demo" });
+    expect((await run("pvesh", "get", "/nowhere")).code).toBe(1);
   });
 
   test("lets a VNC viewer see its screen, with the password it printed", async () => {

@@ -10,10 +10,11 @@ import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import type { Step } from "../../packages/talos/src/plan/plan-steps.ts";
 import type { Driver } from "../../packages/talos/src/driver/driver.ts";
 import { PveDriver } from "../../packages/talos/src/driver/pve-driver.ts";
+import { PveshCalls } from "../../packages/talos/src/driver/pvesh-calls.ts";
 import { RestCalls } from "../../packages/talos/src/driver/rest-calls.ts";
 import { driverConformance } from "../../packages/talos/src/testing/driver-conformance.ts";
 import { skipping } from "../support/foreign-clients.ts";
-import { apiOf, mainFile, startGpve, type Api, type Gpve } from "../support/gpve.ts";
+import { apiOf, mainFile, nodeBinary, startGpve, type Api, type Gpve } from "../support/gpve.ts";
 import { uploadImage } from "../support/images.ts";
 
 const bridge = "vmbr883";
@@ -50,6 +51,22 @@ describe.skipIf(skipping("Talos on gpve", lacking))("a real gpve", () => {
   });
 
   driverConformance(() => ({ driver, host: node, storage: "local", vmid: 4100 }));
+
+  describe("by PVE's commands on the node", () => {
+    let qm: Driver;
+
+    beforeAll(async () => {
+      const links = join(folder, "bin");
+      await exec(nodeBinary, [mainFile, "pve-commands", "install", links]);
+      const env = { ...MINIMAL_ENV, PATH: `${links}:${MINIMAL_ENV["PATH"]}`, GPVE_DATA: gpve.data };
+      qm = new PveDriver(
+        "host",
+        new PveshCalls((program, args, options) => exec(program, args, { ...options, env })),
+      );
+    });
+
+    driverConformance(() => ({ driver: qm, host: node, storage: "local", vmid: 4101 }));
+  });
 
   const gpvectl = (...args: readonly string[]) =>
     exec(process.execPath, [mainFile, "ctl", "talos", ...args], {

@@ -42,6 +42,7 @@ const commands: Readonly<Record<string, CommandHelp>> = {
     about: "run an agent: --config FILE",
     options: { "--config FILE": "its configuration", "--data DIR": "another data directory than it names" },
   },
+  "pve-commands": { about: "install DIR, remove DIR: qm, pvesh, pvesm, pveum, pvenode, vzdump as links" },
   test: { about: "prepare this machine and run every test" },
 };
 

@@ -1,10 +1,11 @@
-// One program, many names: gpve, gpve-server, gpve-agent, gpvectl.
+// One program, many names: gpve, gpve-server, gpve-agent, gpvectl, and PVE's own commands.
 import { basename } from "node:path";
 import { AppError, errorKinds, messageOf } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { helpOf, overview } from "./command-help.ts";
 import { DISK_IS_FULL } from "./commands/why-not-started.ts";
 import { processIo, type Io } from "./io.ts";
+import { pveCommandNames } from "./pve-command-names.ts";
 
 type Command = (args: readonly string[], io: Io) => Promise<number>;
 
@@ -16,12 +17,17 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   ctl: async () => (await import("./commands/ctl.ts")).ctl,
   server: async () => (await import("./commands/server.ts")).server,
   agent: async () => (await import("./commands/agent.ts")).agent,
+  "pve-commands": async () => (await import("./commands/pve-commands.ts")).pveCommands,
+  ...Object.fromEntries(
+    pveCommandNames.map((name) => [name, async () => (await import("./commands/pve.ts")).pveCommand(name)]),
+  ),
 };
 
 const byName: Readonly<Record<string, string>> = {
   "gpve-server": "server",
   "gpve-agent": "agent",
   gpvectl: "ctl",
+  ...Object.fromEntries(pveCommandNames.map((name) => [name, name])),
 };
 
 async function main(argv: readonly string[]): Promise<number> {

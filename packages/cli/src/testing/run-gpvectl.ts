@@ -1,5 +1,5 @@
 // Runs gpvectl against a scripted API and gives back everything it printed.
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { given } from "@gpve/contracts/given.ts";
@@ -7,6 +7,7 @@ import { FakeApi, FakeTransport } from "@gpve/client/testing/fake-api.ts";
 import type { NodeTransportOptions } from "@gpve/client/node-transport.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { CliIo, LocalAddress, LocalClient, OutStream } from "../io.ts";
+import { runPveCommand } from "../pve-commands/run-pve-command.ts";
 import { runCli } from "../run-cli.ts";
 
 export interface Ran {
@@ -53,7 +54,20 @@ export class Gpvectl implements AsyncDisposable {
     return new Gpvectl(await mkdtemp(join(tmpdir(), "gpvectl-test-")));
   }
 
-  async run(argv: readonly string[], options: RunOptions = {}): Promise<Ran> {
+  run(argv: readonly string[], options: RunOptions = {}): Promise<Ran> {
+    return this.#captured(options, (io) => runCli(argv, io));
+  }
+
+  /** One of PVE's commands, on the machine of the scripted server. */
+  async runPve(program: string, argv: readonly string[], options: RunOptions = {}): Promise<Ran> {
+    const localDataDir = join(this.home, "data");
+    await mkdir(localDataDir, { recursive: true });
+    const credentials = { url: "https://fake:8006", username: "root@pam", token: "root@pam!up=x" };
+    await writeFile(join(localDataDir, "credentials.json"), JSON.stringify(credentials));
+    return this.#captured({ localDataDir, ...options }, (io) => runPveCommand(program, argv, io));
+  }
+
+  async #captured(options: RunOptions, run: (io: CliIo) => Promise<number>): Promise<Ran> {
     const answers = [...(options.answers ?? [])];
     const out = capture(options.terminal);
     const err = capture(options.terminal);
@@ -103,7 +117,7 @@ export class Gpvectl implements AsyncDisposable {
         return this.#transport(target);
       },
     };
-    const code = await runCli(argv, io);
+    const code = await run(io);
     return { code, out: out.text(), err: err.text() };
   }
 

@@ -10,12 +10,15 @@ export type ValidatedParams =
   | { readonly ok: true; readonly params: Record<string, unknown> }
   | { readonly ok: false; readonly errors: Record<string, string> };
 
+/** What of a method says which parameters it takes. */
+export type TakesParams = Pick<PveMethod, "parameters" | "additionalProperties">;
+
 /**
  * Checks and types the parameters of a call, path parameters included. Never throws. Defaults are not filled in.
  * Forms follow PVE to the letter (booleans are 0 or 1); JSON bodies may also say true, "on", or 1e+06.
  */
 export function validateParams(
-  method: PveMethod,
+  method: TakesParams,
   raw: Readonly<Record<string, unknown>>,
   options: { readonly source: ParamSource },
 ): ValidatedParams {
@@ -40,7 +43,7 @@ export function validateParams(
 
 /** The same, as the error a PVE client expects: 400 `Parameter verification failed.` with the errors map. */
 export function requireValidParams(
-  method: PveMethod,
+  method: TakesParams,
   raw: Readonly<Record<string, unknown>>,
   options: { readonly source: ParamSource },
 ): Record<string, unknown> {

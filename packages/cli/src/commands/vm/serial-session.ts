@@ -25,13 +25,15 @@ export interface SerialOptions {
   /** Pipes only: how long the guest must be silent after the end of the input. */
   readonly quietMs: number;
   readonly deadlineMs?: number;
+  /** The key that leaves, on a terminal; 0: none. */
+  readonly escape?: number;
 }
 
 /** How it ended: the guest (or another console) closed it, or the person left. */
 export type SerialEnd = "closed" | "left" | "said" | "quiet";
 
 export async function serialSession(options: SerialOptions): Promise<SerialEnd> {
-  const { socket, terminal, clock, signal } = options;
+  const { socket, terminal, clock, signal, escape: leave = ESCAPE } = options;
   const heard = new Heard();
   const frame = (keys: Uint8Array): Promise<void> =>
     socket.send(Buffer.concat([Buffer.from(`0:${keys.length}:`), keys]));
@@ -69,7 +71,7 @@ export async function serialSession(options: SerialOptions): Promise<SerialEnd> 
       // Only an answer counts for `until`, unless nothing was asked.
       if (isFirst) heard.forget();
       isFirst = false;
-      const escape = terminal.isTTY ? keys.indexOf(ESCAPE) : -1;
+      const escape = terminal.isTTY && leave !== 0 ? keys.indexOf(leave) : -1;
       const sent = escape < 0 ? keys : keys.subarray(0, escape);
       for (let at = 0; at < sent.length; at += MAX_FRAME_BYTES)
         await frame(sent.subarray(at, at + MAX_FRAME_BYTES));
