@@ -94,6 +94,13 @@ module.exports = {
       to: { path: "^packages/agent/src/application/qemu/" },
     },
     {
+      name: "agent-without-server",
+      comment: "what runs on a node needs nothing of the server; what both use is the domain's",
+      severity: "error",
+      from: { path: "^packages/agent/src/|^packages/bin/src/commands/agent\\.ts$", pathNot: "\\.test\\.ts$" },
+      to: { path: "^packages/server/", reachable: true },
+    },
+    {
       name: "application-no-io",
       comment: "use cases reach the machine by ports; computing with node's own code is no reaching",
       severity: "error",

@@ -96,6 +96,9 @@ const violations: readonly (readonly [string, string, string])[] = [
     'export type { T } from "@gpve/server/application/a.ts";',
     "agent-domain-free",
   ],
+  ["agent/src/compose.ts", 'export type { T } from "@gpve/server/application/a.ts";', "agent-without-server"],
+  ["bin/src/around.ts", 'export type { T } from "@gpve/server/application/a.ts";', ""],
+  ["bin/src/commands/agent.ts", 'export type { T } from "../around.ts";', "agent-without-server"],
   [
     "server/src/presentation/skip.ts",
     'import { t } from "../infrastructure/i.ts"; export const u = t;',

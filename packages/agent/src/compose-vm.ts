@@ -32,7 +32,8 @@ import { NodeMappings } from "./application/devices/node-mappings.ts";
 import { hostFileFacts } from "./infrastructure/vm/file-facts.ts";
 import { hostScripts } from "./infrastructure/vm/run-script.ts";
 import { randomIds } from "./infrastructure/vm/random-ids.ts";
-import { poolCollection, VmConfigs } from "./application/qemu/config/vm-configs.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
+import { VmConfigs } from "./application/qemu/config/vm-configs.ts";
 import type { OwnCallRoute } from "@gpve/contracts/agent/agent-routes.ts";
 import type { OwnHandlers } from "./application/agent.ts";
 import { Consoles } from "./application/qemu/console/consoles.ts";
@@ -275,7 +276,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
         host: vzdumpPorts,
         tools,
         engine: parts.engine,
-        poolMembers: (pool) => records().collection(poolCollection).get(pool)?.value.vms,
+        poolMembers: (pool) => records().collection(poolsDef).get(pool)?.value.vms,
         settings: () => {
           const { settings, problems } = parseVzdumpConf(readTextFile(data.file("vzdump.conf")) ?? "");
           for (const problem of problems) log.warn({ file: data.file("vzdump.conf") }, problem);

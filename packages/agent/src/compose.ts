@@ -29,7 +29,7 @@ import { composeHost } from "./compose-host.ts";
 import { composeImageTools } from "./compose-image-tools.ts";
 import { composeImages } from "./compose-images.ts";
 import { createStorageChecks } from "./application/storage/check-storage.ts";
-import { datacenterCollection } from "./application/qemu/config/vm-configs.ts";
+import { datacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
 import { PathGuard } from "./infrastructure/host/path-guard.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeVms } from "./compose-vm.ts";
@@ -144,7 +144,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   const { engine, logs } = operations;
   engine.register(probeNodeOperation({ refresh: (signal) => facts.refresh(signal), facts: known }));
   const proxy = (): string | undefined => {
-    const set = settings.records().collection(datacenterCollection).get("options")?.value["http_proxy"];
+    const set = datacenterOptions(settings.records())["http_proxy"];
     return typeof set === "string" ? set : undefined;
   };
   const guard = new PathGuard({

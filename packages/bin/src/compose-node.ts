@@ -7,9 +7,8 @@ import { background } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { CrashInjector } from "@gpve/kit/operation/ports.ts";
-import { taskRecords } from "@gpve/server/application/task/recent-tasks.ts";
 import { openServer } from "@gpve/server/compose.ts";
-import { RecordsTaskPublisher } from "@gpve/server/infrastructure/task/records-task-publisher.ts";
+import { RecordsTaskPublisher } from "@gpve/domain/task/records-task-publisher.ts";
 import { startCompaction } from "@gpve/store/compaction.ts";
 import { openStore } from "@gpve/store/open-store.ts";
 import { formatUrl, type ListenAddress } from "./commands/options.ts";
@@ -82,7 +81,7 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     supervisor: supervisorSource(data),
     nodeName: name,
     accessOf: server.access.accessOf,
-    publisher: new RecordsTaskPublisher(server.records, taskRecords),
+    publisher: new RecordsTaskPublisher(server.records),
     log: log.child({ component: "agent" }),
     metrics,
     serverTasks: server.tasks,

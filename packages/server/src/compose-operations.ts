@@ -13,8 +13,7 @@ import { StoreJournal } from "@gpve/store/journal/store-journal.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { takeOverJournals } from "./application/operation/take-over.ts";
-import { taskRecords } from "./application/task/recent-tasks.ts";
-import { RecordsTaskPublisher } from "./infrastructure/task/records-task-publisher.ts";
+import { RecordsTaskPublisher } from "@gpve/domain/task/records-task-publisher.ts";
 
 export interface OperationParts {
   readonly store: Store;
@@ -43,7 +42,7 @@ const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as
 export function composeOperations(parts: OperationParts): Operations {
   const { store, records, clock, log, metrics, nodeName } = parts;
   const outbox = new TaskOutbox({
-    publisher: new RecordsTaskPublisher(records, taskRecords),
+    publisher: new RecordsTaskPublisher(records),
     clock,
     onFailure: (err, waiting) => log.warn({ err: String(err), waiting }, "task records wait for the store"),
   });

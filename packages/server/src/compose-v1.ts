@@ -12,7 +12,7 @@ import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import { NodeWork } from "./application/node/node-work.ts";
-import { taskRecords } from "./application/task/recent-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import type { KindAdapter } from "./application/v1/adapter.ts";
 import { applyObjectsOperation, submitApplyTo } from "./application/v1/apply-objects.ts";
 import { loginFailedEvent, recordHappenings } from "./application/v1/event-sources.ts";

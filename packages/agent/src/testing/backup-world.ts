@@ -14,7 +14,7 @@ import { vmBackup } from "../application/qemu/backup/backup-vm.ts";
 import { backupOperation } from "../application/guest/backup/backup-operation.ts";
 import { archivedConfigText } from "../application/qemu/chain/open-backup.ts";
 import { restoreVmOperation } from "../application/qemu/restore/restore-vm.ts";
-import { poolCollection } from "../application/qemu/config/vm-configs.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { hostBackupTools } from "../infrastructure/backup/host-backup-tools.ts";
 import { createBackupHandlers } from "../presentation/pve/backup/backup-handlers.ts";
 import { createVmHandlers } from "../presentation/pve/vm/vm-handlers.ts";
@@ -38,7 +38,7 @@ export class BackupWorld extends VmWorld {
 
   static override async open(): Promise<BackupWorld> {
     const world = new BackupWorld(await memoryRecords());
-    await world.records.transact((tx) => tx.put(poolCollection, "web", { vms: [105] }));
+    await world.records.transact((tx) => tx.put(poolsDef, "web", { poolid: "web", vms: [105], storage: [] }));
     await world.engine.start();
     return world;
   }
@@ -80,7 +80,7 @@ export class BackupWorld extends VmWorld {
         },
         tools: this.tools,
         engine,
-        poolMembers: (pool) => records.collection(poolCollection).get(pool)?.value.vms,
+        poolMembers: (pool) => records.collection(poolsDef).get(pool)?.value.vms,
         settings: () => this.settings,
       }),
       ...createVmHandlers({

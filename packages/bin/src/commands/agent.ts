@@ -23,9 +23,8 @@ import { openDataDir } from "@gpve/kit/data-dir.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { bootId } from "@gpve/kit/process-identity.ts";
 import { acquireProcessLock } from "@gpve/kit/process-lock.ts";
-import { AccessDirectory } from "@gpve/server/application/access/access-directory.ts";
-import { taskRecords } from "@gpve/server/application/task/recent-tasks.ts";
-import { RecordsTaskPublisher } from "@gpve/server/infrastructure/task/records-task-publisher.ts";
+import { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
+import { RecordsTaskPublisher } from "@gpve/domain/task/records-task-publisher.ts";
 import { etcdStoreOver } from "@gpve/store/etcd/etcd-store.ts";
 import { linkOver } from "@gpve/store/etcd/link.ts";
 import type { Store } from "@gpve/store/port.ts";
@@ -223,7 +222,7 @@ class ClusterView implements TaskPublisher {
     });
     this.#records = records;
     this.#access = new AccessDirectory({ records, clock: systemClock });
-    this.#tasks = new RecordsTaskPublisher(records, taskRecords);
+    this.#tasks = new RecordsTaskPublisher(records);
   }
 
   records(): Records {

@@ -1,8 +1,11 @@
 // Task records in the cluster store: /gpve/tasks/<node>/<upid>. What every server shows of all nodes' tasks.
+import type { RecordCollection } from "../record/collection.ts";
 import { taskFromUpid } from "./task.ts";
 import type { Task } from "./task.ts";
 
 export const TASK_PREFIX = "/gpve/tasks/";
+
+export const taskRecords: RecordCollection<TaskRecord> = { prefix: TASK_PREFIX, decode: decodeTaskRecord };
 
 /** All else is in the UPID itself. */
 export interface TaskRecord {

@@ -8,7 +8,7 @@ import { taskRecordId } from "@gpve/domain/task/task-record.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { BackupJobs } from "../application/backup-job/backup-jobs.ts";
 import { JobScheduler } from "../application/backup-job/job-scheduler.ts";
-import { taskRecords } from "../application/task/recent-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { createBackupJobHandlers } from "../presentation/http/cluster/backup-job-handlers.ts";
 import { openAccessFixture, type AccessFixture } from "./access-fixture.ts";
 

@@ -13,13 +13,13 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import type { Store } from "@gpve/store/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
-import { poolsDef } from "../application/access/collections.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { MemoryNodeBoard } from "../application/node/board.ts";
 import { NodeCalls, type Params } from "../application/node/call-agent.ts";
 import { nodeRecords } from "../application/node/collections.ts";
 import { keepGuestPools } from "../application/pool/guest-pools.ts";
 import { quotasDef, reservationsDef } from "../application/quota/quota-records.ts";
-import { taskRecords } from "../application/task/recent-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { composeQuotas, type Quotas } from "../compose-quota.ts";
 
 const actor = { authid: "root@pam", userid: "root@pam" };

@@ -29,14 +29,14 @@ import {
   rolesDef,
   tokensDef,
   usersDef,
-} from "../application/access/collections.ts";
+} from "@gpve/domain/access/collections.ts";
 import { ownedStore } from "../application/fresh-reads.ts";
 import { MemoryNodeBoard } from "../application/node/board.ts";
 import { NodeCalls } from "../application/node/call-agent.ts";
 import type { Membership } from "../application/node/membership.ts";
 import { nodeRecords } from "../application/node/collections.ts";
 import { StorageDefinitions } from "../application/storage/storage-definitions.ts";
-import { taskRecords } from "../application/task/recent-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { applyObjectsOperation } from "../application/v1/apply-objects.ts";
 import { eventCollection } from "../application/v1/events.ts";
 import { metaCollection } from "../application/v1/object-meta.ts";

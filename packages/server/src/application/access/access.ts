@@ -11,7 +11,7 @@ import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { Decide } from "../node/call-agent.ts";
-import { AccessDirectory } from "./access-directory.ts";
+import { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { AccessControlList } from "./acl.ts";
 import { Authenticator } from "./authenticator.ts";
 import { ChangePassword } from "./change-password.ts";

@@ -7,8 +7,8 @@ import type { AclEntry, AclSubject, Role } from "@gpve/domain/access/types.ts";
 import type { AccessView, RequestContext } from "@gpve/domain/request/context.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
-import type { AccessDirectory } from "./access-directory.ts";
-import { aclDef, aclId, groupsDef, rolesDef, tokensDef, usersDef } from "./collections.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
+import { aclDef, aclId, groupsDef, rolesDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
 import { badParameters, missing, prefixed } from "./failures.ts";
 
 export interface AclChange {

@@ -8,9 +8,9 @@ import type { Actor } from "@gpve/domain/request/context.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
-import type { AccessDirectory } from "./access-directory.ts";
-import type { SealedSecret } from "./collections.ts";
-import { tokenSecretContext, tokenSecretsDef } from "./collections.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
+import type { SealedSecret } from "./secret-collections.ts";
+import { tokenSecretContext, tokenSecretsDef } from "./secret-collections.ts";
 
 export interface Credentials {
   readonly method: string;

@@ -3,16 +3,9 @@ import { randomBytes } from "node:crypto";
 import type { PasswordHasher, Sealer, TokenSecrets } from "@gpve/domain/access/ports.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { BUILTIN_REALMS, DEFAULT_ROOT } from "./access-directory.ts";
-import {
-  passwordContext,
-  passwordsDef,
-  realmsDef,
-  tokenSecretContext,
-  tokenSecretsDef,
-  tokensDef,
-  usersDef,
-} from "./collections.ts";
+import { BUILTIN_REALMS, DEFAULT_ROOT } from "@gpve/domain/access/access-directory.ts";
+import { realmsDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
+import { passwordContext, passwordsDef, tokenSecretContext, tokenSecretsDef } from "./secret-collections.ts";
 
 export interface BootstrapDeps {
   readonly records: Records;

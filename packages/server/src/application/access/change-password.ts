@@ -4,7 +4,7 @@ import { noSuchUser } from "@gpve/domain/access/permission-check.ts";
 import { isActive } from "@gpve/domain/access/privileges.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { ROOT_USER, isRoot } from "@gpve/domain/request/context.ts";
-import type { AccessDirectory } from "./access-directory.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { badParameters, refused } from "./failures.ts";
 import type { LoginLimiter } from "./login-limiter.ts";
 import type { Passwords } from "./passwords.ts";

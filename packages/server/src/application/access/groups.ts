@@ -2,9 +2,9 @@ import { byText } from "@gpve/domain/access/sorting.ts";
 import type { Group } from "@gpve/domain/access/types.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import type { AccessDirectory } from "./access-directory.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "./acl.ts";
-import { groupsDef, usersDef } from "./collections.ts";
+import { groupsDef, usersDef } from "@gpve/domain/access/collections.ts";
 import { alreadyThere, missing, prefixed } from "./failures.ts";
 
 export interface GroupView extends Group {

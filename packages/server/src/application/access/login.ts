@@ -8,7 +8,7 @@ import type { TicketService } from "@gpve/domain/access/ports.ts";
 import { isActive } from "@gpve/domain/access/privileges.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
-import type { AccessDirectory } from "./access-directory.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import type { Capabilities } from "./capabilities.ts";
 import { capabilities } from "./capabilities.ts";
 import type { LoginLimiter } from "./login-limiter.ts";

@@ -4,8 +4,8 @@ import { parseUserid } from "@gpve/domain/access/ids.ts";
 import type { HostAccounts, HostAuthentication, PasswordHasher, Sealer } from "@gpve/domain/access/ports.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
-import type { AccessDirectory } from "./access-directory.ts";
-import { passwordContext, passwordsDef } from "./collections.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
+import { passwordContext, passwordsDef } from "./secret-collections.ts";
 import { missing } from "./failures.ts";
 
 export interface PasswordsDeps {

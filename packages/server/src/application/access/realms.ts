@@ -6,9 +6,9 @@ import { splitList } from "@gpve/domain/access/ids.ts";
 import { byText } from "@gpve/domain/access/sorting.ts";
 import type { Realm } from "@gpve/domain/access/types.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
-import type { AccessDirectory } from "./access-directory.ts";
-import { BUILTIN_REALMS } from "./access-directory.ts";
-import { realmsDef } from "./collections.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
+import { BUILTIN_REALMS } from "@gpve/domain/access/access-directory.ts";
+import { realmsDef } from "@gpve/domain/access/collections.ts";
 import { alreadyThere, badParameters, conflict, missing, prefixed, refused } from "./failures.ts";
 
 export interface RealmFields {

@@ -3,9 +3,9 @@ import { splitList } from "@gpve/domain/access/ids.ts";
 import { sortedUnique } from "@gpve/domain/access/sorting.ts";
 import type { Role } from "@gpve/domain/access/types.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import type { AccessDirectory } from "./access-directory.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "./acl.ts";
-import { rolesDef } from "./collections.ts";
+import { rolesDef } from "@gpve/domain/access/collections.ts";
 import { alreadyThere, badParameters, missing, prefixed, refused } from "./failures.ts";
 
 export class Roles {

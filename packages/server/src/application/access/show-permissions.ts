@@ -1,7 +1,7 @@
 import { createAccessView } from "@gpve/domain/access/access-view.ts";
 import { parseTokenid } from "@gpve/domain/access/ids.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import type { AccessDirectory } from "./access-directory.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { effectivePermissions } from "./capabilities.ts";
 
 /** One's own permissions and those of one's tokens; anybody's with Sys.Audit on /access. */

@@ -4,9 +4,10 @@ import { noSuchUser } from "@gpve/domain/access/permission-check.ts";
 import type { Sealer, TokenSecrets } from "@gpve/domain/access/ports.ts";
 import type { Token } from "@gpve/domain/access/types.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
-import type { AccessDirectory } from "./access-directory.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "./acl.ts";
-import { tokenSecretContext, tokenSecretsDef, tokensDef } from "./collections.ts";
+import { tokensDef } from "@gpve/domain/access/collections.ts";
+import { tokenSecretContext, tokenSecretsDef } from "./secret-collections.ts";
 import { alreadyThere, badParameters, missing, prefixed } from "./failures.ts";
 
 export interface TokenFields {

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { AccessFixture } from "../../testing/access-fixture.ts";
 import { openAccessFixture } from "../../testing/access-fixture.ts";
-import { aclDef, passwordsDef, tokenSecretsDef, tokensDef } from "./collections.ts";
+import { aclDef, tokensDef } from "@gpve/domain/access/collections.ts";
+import { passwordsDef, tokenSecretsDef } from "./secret-collections.ts";
 
 let fix: AccessFixture;
 beforeEach(async () => {

@@ -5,10 +5,11 @@ import type { Token, User } from "@gpve/domain/access/types.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
-import type { AccessDirectory } from "./access-directory.ts";
-import { DEFAULT_ROOT } from "./access-directory.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
+import { DEFAULT_ROOT } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "./acl.ts";
-import { groupsDef, passwordsDef, tokenSecretsDef, tokensDef, usersDef } from "./collections.ts";
+import { groupsDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
+import { passwordsDef, tokenSecretsDef } from "./secret-collections.ts";
 import { alreadyThere, missing, prefixed } from "./failures.ts";
 import type { Passwords } from "./passwords.ts";
 

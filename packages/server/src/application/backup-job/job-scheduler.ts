@@ -19,7 +19,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
-import { taskRecords } from "../task/recent-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import type { BackupJobs } from "./backup-jobs.ts";
 import { backupRunCollection, runId, type BackupRun } from "./backup-runs.ts";
 

@@ -1,19 +1,17 @@
 // Datacenter options: stored as PVE writes them (property strings), shown parsed where PVE shows them parsed.
 import { AppError } from "@gpve/contracts/errors.ts";
+import {
+  clusterCollection,
+  DATACENTER_OPTIONS,
+  datacenterOptions,
+  type DatacenterOptions,
+} from "@gpve/domain/cluster/datacenter-options.ts";
 import { parsePropertyString, type PropertyRecord } from "@gpve/domain/schema/check.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import { shownProperties } from "@gpve/domain/schema/property-string.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
-import type { CollectionDef, Records } from "@gpve/store/records/port.ts";
+import type { Records } from "@gpve/store/records/port.ts";
 
-export type DatacenterOptions = Readonly<Record<string, string | number | boolean>>;
-
-export const clusterCollection: CollectionDef<DatacenterOptions> = {
-  prefix: "/gpve/cluster/",
-  decode: (json) => json as DatacenterOptions,
-};
-
-const ID = "options";
 /** Of `user-tag-access`: the one list among the properties. */
 const USER_TAGS = "user-allow-list";
 const shownParsed = [
@@ -38,7 +36,7 @@ export class DatacenterOptionsStore {
   }
 
   read(): DatacenterOptions {
-    return this.#records.collection(clusterCollection).get(ID)?.value ?? {};
+    return datacenterOptions(this.#records);
   }
 
   /** As GET /cluster/options answers. */
@@ -66,9 +64,9 @@ export class DatacenterOptionsStore {
     if (typeof range === "string") checkNextIdRange(range);
     await this.#records.transact(
       (tx) => {
-        const next = { ...tx.get(clusterCollection, ID)?.value, ...change.set };
+        const next = { ...tx.get(clusterCollection, DATACENTER_OPTIONS)?.value, ...change.set };
         for (const key of change.delete) delete next[key];
-        tx.put(clusterCollection, ID, next);
+        tx.put(clusterCollection, DATACENTER_OPTIONS, next);
       },
       { signal },
     );

@@ -4,7 +4,7 @@ import { silentLogger } from "@gpve/kit/logger.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { expect, it, vi } from "vitest";
-import { poolsDef } from "../access/collections.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { backupRunCollection } from "../backup-job/backup-runs.ts";
 import { keepGuestPools } from "./guest-pools.ts";
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { AccessFixture } from "../../testing/access-fixture.ts";
 import { openAccessFixture } from "../../testing/access-fixture.ts";
-import { poolsDef } from "../access/collections.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { addGuestToPool, removeGuestAccess, removeStorageAccess } from "./pools.ts";
 
 let fix: AccessFixture;

@@ -6,9 +6,9 @@ import { byText, sortedUnique } from "@gpve/domain/access/sorting.ts";
 import type { Pool } from "@gpve/domain/access/types.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
-import type { AccessDirectory } from "../access/access-directory.ts";
+import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "../access/acl.ts";
-import { poolsDef } from "../access/collections.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { alreadyThere, missing, prefixed, refused } from "../access/failures.ts";
 
 export type ResourceRow = Readonly<Record<string, unknown>>;

@@ -6,7 +6,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { leftOf } from "@gpve/domain/quota/reservation.ts";
-import { taskRecords } from "../task/recent-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import type { QuotaLedger } from "./quota-ledger.ts";
 import { reservationsDef } from "./quota-records.ts";
 import type { QuotaView } from "./quota-view.ts";

@@ -14,8 +14,8 @@ import {
   type QuotaServer,
 } from "../../testing/quota-world.ts";
 import { soakQuotas } from "../../testing/quota-soak.ts";
-import { poolsDef } from "../access/collections.ts";
-import { taskRecords } from "../task/recent-tasks.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { reservationsDef } from "./quota-records.ts";
 
 const GIB = 1024 ** 3;

@@ -5,7 +5,7 @@ import { mappingCollection, mappingKey, newMapping } from "@gpve/domain/mapping/
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { createStorageHandlers } from "../../presentation/http/storage/storage-handlers.ts";
 import { MemoryRecords } from "../../testing/memory-records.ts";
-import { aclDef, poolsDef } from "../access/collections.ts";
+import { aclDef, poolsDef } from "@gpve/domain/access/collections.ts";
 import { StorageDefinitions } from "./storage-definitions.ts";
 
 let records: MemoryRecords;

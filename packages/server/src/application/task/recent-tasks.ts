@@ -1,10 +1,8 @@
 // The tasks of all nodes as /cluster/tasks shows them: everything that runs, and what ended lately.
-import { decodeTaskRecord, TASK_PREFIX, taskOfRecord } from "@gpve/domain/task/task-record.ts";
+import { taskOfRecord } from "@gpve/domain/task/task-record.ts";
 import type { TaskRecord } from "@gpve/domain/task/task-record.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
-import type { Collection, CollectionDef } from "@gpve/store/records/port.ts";
-
-export const taskRecords: CollectionDef<TaskRecord> = { prefix: TASK_PREFIX, decode: decodeTaskRecord };
+import type { Collection } from "@gpve/store/records/port.ts";
 
 const ENDED_PER_NODE = 100;
 

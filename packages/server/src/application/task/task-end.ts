@@ -2,7 +2,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { taskRecordId } from "@gpve/domain/task/task-record.ts";
 import { statusTypeOf } from "@gpve/domain/task/task.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { taskRecords } from "./recent-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 
 /** Resolves when a task of any node has ended, with warnings or without; throws what it failed with. */
 export async function taskEnd(records: Records, upid: string, signal: AbortSignal): Promise<void> {

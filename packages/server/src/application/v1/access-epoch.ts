@@ -1,5 +1,5 @@
 import type { Records } from "@gpve/store/records/port.ts";
-import { aclDef, poolsDef, rolesDef, tokensDef, usersDef } from "../access/collections.ts";
+import { aclDef, poolsDef, rolesDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
 
 /** Counts the changes of who may do what, so that open watches are judged anew. */
 export class AccessEpoch {

@@ -7,7 +7,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { silent } from "../../presentation/v1/testing/v1-server.ts";
-import { AccessDirectory } from "../access/access-directory.ts";
+import { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import type { VmActionDeps } from "./adapters/virtual-machine.ts";
 import { APPLY_OPERATION, applyObjectsOperation } from "./apply-objects.ts";
 import type { ApplyArgs } from "./apply-objects.ts";

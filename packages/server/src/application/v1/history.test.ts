@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
-import { aclDef, poolsDef } from "../access/collections.ts";
+import { aclDef, poolsDef } from "@gpve/domain/access/collections.ts";
 import { createKindAdapters } from "./kind-adapters.ts";
 import { objectsFromHistory } from "./history.ts";
 import { metaCollection } from "./object-meta.ts";

@@ -3,7 +3,7 @@ import { isAppError } from "@gpve/contracts/errors.ts";
 import type { AccessView, RequestContext } from "@gpve/domain/request/context.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { MemoryRecords } from "../../testing/memory-records.ts";
-import { poolsDef } from "../access/collections.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { tenantAdapter } from "./adapters/tenant.ts";
 import { KindCache } from "./kind-cache.ts";
 import { metaCollection } from "./object-meta.ts";

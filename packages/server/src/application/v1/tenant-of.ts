@@ -1,7 +1,7 @@
 // Which tenant (pool) a guest is in.
 import type { Pool } from "@gpve/domain/access/types.ts";
 import type { Entry } from "@gpve/store/records/port.ts";
-import { poolsDef } from "../access/collections.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
 import type { Reader } from "./adapter.ts";
 
 /** By the list itself, which is the same one until a pool changes. */

@@ -24,7 +24,7 @@ import { linkOver } from "@gpve/store/etcd/link.ts";
 import { Watch } from "@gpve/store/gen/proto/etcdserverpb/rpc_pb.ts";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { withGuestPermits } from "../../application/node/guest-permits.ts";
-import { taskRecords } from "../../application/task/recent-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { openTestStore, quietLog, startAgentFace, type AgentFace } from "../../testing/agent-face.ts";
 
 let dir = "";

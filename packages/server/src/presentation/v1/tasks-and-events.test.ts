@@ -7,7 +7,7 @@ import { problemOf } from "@gpve/contracts/v1/problem.ts";
 import type { AuditFilters, AuditRecord } from "@gpve/domain/audit/audit-log.ts";
 import type { NodeFacts, NodeReport, NodeView } from "@gpve/domain/node/runtime.ts";
 import { nodeRecords } from "../../application/node/collections.ts";
-import { taskRecords } from "../../application/task/recent-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { eventCollection } from "../../application/v1/events.ts";
 import type { WatchItem } from "../../application/v1/watch-objects.ts";
 import { sendEvents } from "./send-events.ts";

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
-import { poolsDef } from "../../application/access/collections.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
 
 let v1: V1TestServer;

@@ -5,7 +5,7 @@ import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { taskRecordId } from "@gpve/domain/task/task-record.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { taskRecords } from "../../application/task/recent-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { taskEnd } from "../../application/task/task-end.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
 

@@ -1,5 +1,7 @@
 // VM configurations of this node, kept in the cluster's store. Every change is compare-and-swap on the stored text.
 import { given } from "@gpve/contracts/given.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
+import { datacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
 import { cpuModelCollection } from "@gpve/domain/vm/host/custom-cpu-model.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import {
@@ -16,19 +18,8 @@ import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { unsaidSizes, vmVolumes } from "@gpve/domain/vm/vm-demand.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { CollectionDef, Records, Tx } from "@gpve/store/records/port.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
-
-/** Of a pool, its guests alone are of interest here. */
-export const poolCollection: CollectionDef<{ readonly vms?: readonly number[] }> = {
-  prefix: "/gpve/pools/",
-  decode: (json) => json as { readonly vms?: readonly number[] },
-};
-
-export const datacenterCollection: CollectionDef<Readonly<Record<string, unknown>>> = {
-  prefix: "/gpve/cluster/",
-  decode: (json) => json as Readonly<Record<string, unknown>>,
-};
 
 const SERVER_PATIENCE_MS = 5_000;
 const SERVER_POLL_MS = 50;
@@ -114,13 +105,13 @@ export class VmConfigs {
 
   /** Throws PVE's text. */
   requirePool(pool: string | undefined): void {
-    if (pool === undefined || this.#deps.records().collection(poolCollection).get(pool) !== undefined) return;
+    if (pool === undefined || this.#deps.records().collection(poolsDef).get(pool) !== undefined) return;
     throw new AppError("object.not_found", `pool '${pool}' does not exist`, { pveStatus: 500 });
   }
 
   /** An option of the datacenter as it is stored; undefined = its default. */
   datacenterOption(name: string): string | undefined {
-    const value = this.#deps.records().collection(datacenterCollection).get("options")?.value[name];
+    const value = datacenterOptions(this.#deps.records())[name];
     return typeof value === "string" ? value : undefined;
   }
 

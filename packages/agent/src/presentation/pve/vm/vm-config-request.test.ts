@@ -1,14 +1,10 @@
-import type { CollectionDef } from "@gpve/store/records/port.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { clusterCollection } from "@gpve/domain/cluster/datacenter-options.ts";
 import { cpuModelCollection } from "@gpve/domain/vm/host/custom-cpu-model.ts";
 import { VmNode } from "../../../testing/vm-world.ts";
 
 const QEMU = "/nodes/{node}/qemu" as const;
 const VM = "/nodes/{node}/qemu/{vmid}" as const;
-const datacenter: CollectionDef<Record<string, string>> = {
-  prefix: "/gpve/cluster/",
-  decode: (json) => json as Record<string, string>,
-};
 
 let node: VmNode;
 beforeEach(async () => {
@@ -312,7 +308,7 @@ describe("what a change meets in the configuration", () => {
 
 describe("tags", () => {
   const options = (value: Record<string, string>) =>
-    node.records.transact((tx) => tx.put(datacenter, "options", value));
+    node.records.transact((tx) => tx.put(clusterCollection, "options", value));
 
   it("are stored as the datacenter wants them", async () => {
     await put({ tags: "B,a b" });

@@ -1,7 +1,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { goneGuestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { poolCollection } from "../../../application/qemu/config/vm-configs.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { VmNode } from "../../../testing/vm-world.ts";
 
 const QEMU = "/nodes/{node}/qemu" as const;
@@ -93,7 +93,7 @@ describe("creating a VM", () => {
     await expect(node.call(`POST ${VM}/clone`, { vmid: 200, newid: 201, pool: "x" }, "root")).rejects.toThrow(
       "pool 'x' does not exist",
     );
-    await node.records.transact((tx) => tx.put(poolCollection, "x", { vms: [] }));
+    await node.records.transact((tx) => tx.put(poolsDef, "x", { poolid: "x", vms: [], storage: [] }));
     expect(() => node.configs.requirePool("x")).not.toThrow();
   });
 

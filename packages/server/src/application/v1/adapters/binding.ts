@@ -7,7 +7,7 @@ import type { AccessView } from "@gpve/domain/request/context.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { CollectionDef, Entry, Tx } from "@gpve/store/records/port.ts";
 import { requireGrantable } from "../../access/acl.ts";
-import { aclDef, aclId, groupsDef, rolesDef, tokensDef, usersDef } from "../../access/collections.ts";
+import { aclDef, aclId, groupsDef, rolesDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
 

@@ -4,7 +4,7 @@ import { BUILTIN_ROLES, isBuiltinRole, isPrivilege } from "@gpve/domain/access/b
 import type { Role } from "@gpve/domain/access/types.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import { removeAclEntries } from "../../access/acl.ts";
-import { rolesDef } from "../../access/collections.ts";
+import { rolesDef } from "@gpve/domain/access/collections.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
 import { didYouMean } from "@gpve/kit/did-you-mean.ts";

@@ -6,7 +6,7 @@ import type { TaskRecord } from "@gpve/domain/task/task-record.ts";
 import { EXIT_INTERRUPTED, statusTypeOf } from "@gpve/domain/task/task.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
-import { taskRecords } from "../../task/recent-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
 

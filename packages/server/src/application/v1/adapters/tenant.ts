@@ -3,7 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { tenantKind } from "@gpve/contracts/v1/kinds/tenant.ts";
 import type { Pool } from "@gpve/domain/access/types.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
-import { aclDef, poolsDef } from "../../access/collections.ts";
+import { aclDef, poolsDef } from "@gpve/domain/access/collections.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
 

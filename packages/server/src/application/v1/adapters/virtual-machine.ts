@@ -17,7 +17,7 @@ import { toValues } from "@gpve/domain/vm/spec/spec-values.ts";
 import { toTypedSpec, type TypedVmSpec } from "@gpve/domain/vm/spec/typed-spec.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import type { ReportedGuest } from "../../node/guest-reported.ts";
-import { poolsDef } from "../../access/collections.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { movedGuests, tenantOf } from "../tenant-of.ts";
 import { byName } from "../adapter.ts";
 import type { KindActions, KindAdapter, RawObject } from "../adapter.ts";

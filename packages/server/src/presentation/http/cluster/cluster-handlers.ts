@@ -1,5 +1,6 @@
 import { given } from "@gpve/contracts/given.ts";
 import { PVE_RELEASE, PVE_VERSION, REPO_ID } from "@gpve/contracts/version.ts";
+import type { DatacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -8,10 +9,7 @@ import {
   nodeList,
   type ClusterIdentity,
 } from "../../../application/cluster/cluster-status.ts";
-import type {
-  DatacenterOptions,
-  DatacenterOptionsStore,
-} from "../../../application/cluster/datacenter-options.ts";
+import type { DatacenterOptionsStore } from "../../../application/cluster/datacenter-options.ts";
 import type { LogRow } from "../../../application/cluster/cluster-log.ts";
 import { exportMetrics } from "../../../application/cluster/export-metrics.ts";
 import type { ListResources } from "../../../application/cluster/list-resources.ts";

@@ -3,8 +3,9 @@ import { upidNamer } from "@gpve/domain/task/operation-tasks.ts";
 import { taskFromUpid } from "@gpve/domain/task/task.ts";
 import type { Task, TaskEnd } from "@gpve/domain/task/task.ts";
 import { describe, expect, it } from "vitest";
-import { RecentTasks, taskRecords } from "../../../application/task/recent-tasks.ts";
-import { RecordsTaskPublisher } from "../../../infrastructure/task/records-task-publisher.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
+import { RecentTasks } from "../../../application/task/recent-tasks.ts";
+import { RecordsTaskPublisher } from "@gpve/domain/task/records-task-publisher.ts";
 import { MemoryRecords } from "../../../testing/memory-records.ts";
 import { createClusterTaskHandlers } from "./cluster-task-handlers.ts";
 
@@ -20,7 +21,7 @@ const put = (...tasks: readonly Task[]) => tasks.map((one) => ({ upid: one.upid,
 
 function setup() {
   const records = new MemoryRecords();
-  const publisher = new RecordsTaskPublisher(records, taskRecords);
+  const publisher = new RecordsTaskPublisher(records);
   const tasks = new RecentTasks(records.collection(taskRecords));
   const handler = createClusterTaskHandlers({ tasks })["GET /cluster/tasks"];
   const as = (authid: string, auditor = false) =>

@@ -1,13 +1,12 @@
 // The access model as the records of this moment make it. Every part is rebuilt only when its own collection
 // changed; between changes all requests share one model.
-import { createAccessView } from "@gpve/domain/access/access-view.ts";
-import type { AccessModel } from "@gpve/domain/access/model.ts";
-import { buildAclTree, indexPools, indexRoles, indexTokens, indexUsers } from "@gpve/domain/access/model.ts";
-import type { Group, Realm, User } from "@gpve/domain/access/types.ts";
-import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
-import { ROOT_USER } from "@gpve/domain/request/context.ts";
-import type { Clock } from "@gpve/kit/clock.ts";
-import type { CollectionDef, Entry, Records } from "@gpve/store/records/port.ts";
+import { createAccessView } from "./access-view.ts";
+import type { AccessModel } from "./model.ts";
+import { buildAclTree, indexPools, indexRoles, indexTokens, indexUsers } from "./model.ts";
+import type { Group, Realm, User } from "./types.ts";
+import type { AccessView, Actor } from "../request/context.ts";
+import { ROOT_USER } from "../request/context.ts";
+import type { RecordCollection, RecordEntry, RecordReader } from "../record/collection.ts";
 import { aclDef, groupsDef, poolsDef, realmsDef, rolesDef, tokensDef, usersDef } from "./collections.ts";
 
 export const BUILTIN_REALMS: ReadonlyMap<string, Realm> = new Map([
@@ -19,7 +18,7 @@ export const BUILTIN_REALMS: ReadonlyMap<string, Realm> = new Map([
 export const DEFAULT_ROOT: User = { userid: ROOT_USER, enable: true, expire: 0, groups: [] };
 
 export class AccessDirectory {
-  readonly #clock: Clock;
+  readonly #clock: { now(): number };
   readonly #parts: {
     readonly users: () => Pick<AccessModel, "users" | "members">;
     readonly groups: () => AccessModel["groups"];
@@ -31,7 +30,14 @@ export class AccessDirectory {
   };
   #model: AccessModel | undefined;
 
-  constructor({ records, clock }: { readonly records: Records; readonly clock: Clock }) {
+  constructor({
+    records,
+    clock,
+  }: {
+    readonly records: RecordReader;
+    /** In milliseconds. */
+    readonly clock: { now(): number };
+  }) {
     this.#clock = clock;
     this.#parts = {
       users: derived(records, usersDef, (users) => indexUsers(withRoot(users))),
@@ -91,8 +97,12 @@ function withRoot(users: readonly User[]): readonly User[] {
 }
 
 /** A value made from a collection, kept until the collection changes. */
-function derived<T, V>(records: Records, def: CollectionDef<T>, make: (values: readonly T[]) => V): () => V {
-  let from: readonly Entry<T>[] | undefined;
+function derived<T, V>(
+  records: RecordReader,
+  def: RecordCollection<T>,
+  make: (values: readonly T[]) => V,
+): () => V {
+  let from: readonly RecordEntry<T>[] | undefined;
   let value: V | undefined;
   return () => {
     const entries = records.collection(def).list();

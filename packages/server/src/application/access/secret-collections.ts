@@ -1,0 +1,19 @@
+// Secrets of access in the cluster store, each sealed with the master key. No agent reads them.
+import { accessRecords } from "@gpve/domain/access/collections.ts";
+
+export interface SealedSecret {
+  readonly sealed: string;
+}
+
+/** Password hashes by userid. */
+export const passwordsDef = accessRecords<SealedSecret>("/gpve/secrets/passwords/");
+/** Digests of token secrets by full id. */
+export const tokenSecretsDef = accessRecords<SealedSecret>("/gpve/secrets/tokens/");
+
+export function passwordContext(userid: string): string {
+  return `passwords/${userid}`;
+}
+
+export function tokenSecretContext(authid: string): string {
+  return `tokens/${authid}`;
+}
