@@ -5,7 +5,7 @@ import { NatBridge, type NatBridgeOptions } from "./nat-bridge.ts";
 
 export function guestNetwork(
   data: DataDir,
-  options: Partial<Pick<NatBridgeOptions, "bridge" | "exec" | "clock">> = {},
+  options: Partial<Pick<NatBridgeOptions, "bridge" | "besideOthers" | "exec" | "clock">> = {},
 ): NatBridge {
   return new NatBridge({
     ...options,

@@ -22,6 +22,7 @@ import {
 } from "./nat-network.ts";
 import { natTable, natTableName } from "./nat-table.ts";
 import { sweepLimits } from "./rate-limit.ts";
+import { takenSubnets } from "./taken-subnets.ts";
 import { freeSubnet, ipv4Range, ipv4Text } from "./subnet.ts";
 
 export interface NatBridgeOptions {
@@ -30,6 +31,8 @@ export interface NatBridgeOptions {
   readonly runFolder: string;
   /** Default vmbr0. */
   readonly bridge?: string;
+  /** Made also where the host has a guests' bridge of its own. */
+  readonly besideOthers?: boolean;
   readonly exec?: Exec;
   readonly clock?: Clock;
   /** Starts dnsmasq; its pid is returned. */
@@ -67,15 +70,17 @@ export class NatBridge {
   async ensure(): Promise<NatNetwork | undefined> {
     const interfaces = await listInterfaces(this.#exec);
     const ours = this.#ourBridge(interfaces);
-    const { instanceId } = this.#options;
-    const foreign = interfaces.some((found) => isGuestsBridge(found) && !isOtherInstances(found, instanceId));
+    const { instanceId, besideOthers } = this.#options;
+    const foreign =
+      besideOthers !== true &&
+      interfaces.some((found) => isGuestsBridge(found) && !isOtherInstances(found, instanceId));
     if (ours === undefined && foreign) return undefined;
     if (ours === undefined && interfaces.some(({ name }) => name === this.#bridge))
       this.#bridge = instanceBridgeName(this.#name, instanceId);
     if (ours === undefined && interfaces.some(({ name }) => name === this.#bridge))
       throw new AppError("object.exists", `there is already an interface named ${this.#bridge}`);
     mkdirSync(this.#options.runFolder, { recursive: true, mode: 0o700 });
-    const subnet = this.#readNote()?.subnet ?? (await this.#chooseSubnet(interfaces));
+    const subnet = this.#readNote()?.subnet ?? (await this.#chooseSubnet());
     const network = this.#describe(subnet);
     this.#writeNote({ ...this.#readNote(), subnet });
     if (ours === undefined) await this.#makeBridge();
@@ -135,12 +140,8 @@ export class NatBridge {
     await this.#exec("ip", ["link", "set", "dev", this.#bridge, "alias", this.#alias]);
   }
 
-  async #chooseSubnet(interfaces: readonly NetInterface[]): Promise<string> {
-    const { stdout } = await this.#exec("ip", ["-j", "route", "show", "table", "all"]);
-    const routes = (JSON.parse(stdout === "" ? "[]" : stdout) as { dst?: string }[]).map(
-      ({ dst }) => dst ?? "",
-    );
-    const subnet = freeSubnet([...interfaces.flatMap(({ addresses }) => addresses), ...routes]);
+  async #chooseSubnet(): Promise<string> {
+    const subnet = freeSubnet(await takenSubnets(this.#exec));
     if (subnet !== undefined) return subnet;
     throw new AppError(
       "capacity.exceeded",
