@@ -16,6 +16,7 @@ const commands: Readonly<Record<string, CommandHelp>> = {
       "--listen ADDR:PORT": `where both APIs answer (${DEFAULT_LISTEN})`,
       "--detach": "return when it is ready",
       "--no-network": "do not make the NAT bridge vmbr0 for guests",
+      "--nodes N": "a cluster of N nodes (3 to 9) on this machine, for trying it; needs root",
       "--metrics ADDR:PORT": "Prometheus metrics on their own listener (off)",
       "--node NAME": "this node's name (the machine's)",
       "--otlp URL": "send traces to this OpenTelemetry endpoint (off)",
@@ -28,6 +29,20 @@ const commands: Readonly<Record<string, CommandHelp>> = {
   status: {
     about: "what runs on a data directory",
     options: { ...data, "--output json": "for programs" },
+  },
+  lab: {
+    about: "faults for the nodes of up --nodes: kill|freeze|thaw|cut|heal NODE, status",
+    options: {
+      ...data,
+      "kill NODE": "a loss of power: every process of the node is gone at once",
+      "freeze NODE": "every process of the node stands still",
+      "thaw NODE": "and goes on",
+      "cut NODE": "the node has no network",
+      "heal NODE": "the node is back: network, frozen processes, and what was killed is started again",
+      status: "what state the nodes are in",
+      "--agent-only": "kill, freeze or thaw the agent and nothing else of the node",
+      "--output json": "status for programs",
+    },
   },
   ctl: { about: "gpvectl for the server on this machine" },
   server: {

@@ -14,6 +14,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   up: async () => (await import("./commands/up.ts")).up,
   down: async () => (await import("./commands/down.ts")).down,
   status: async () => (await import("./commands/status.ts")).status,
+  lab: async () => (await import("./commands/lab.ts")).lab,
   ctl: async () => (await import("./commands/ctl.ts")).ctl,
   server: async () => (await import("./commands/server.ts")).server,
   agent: async () => (await import("./commands/agent.ts")).agent,

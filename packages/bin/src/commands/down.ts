@@ -5,11 +5,15 @@ import { type DataDir, openDataDir } from "@gpve/kit/data-dir.ts";
 import { createLogger } from "@gpve/kit/logger.ts";
 import { isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
 import type { Io } from "../io.ts";
+import { readLab } from "../lab/lab-plan.ts";
+import { stopLab } from "../lab/stop-lab.ts";
 import { readRunState } from "../run-state.ts";
 import { runningGuests } from "./running-guests.ts";
 import { commandOptions, dataDirOption } from "./options.ts";
 
 const STOP_TIMEOUT_MS = 20_000;
+/** Agents, servers and etcd go one after the other. */
+const LAB_STOP_TIMEOUT_MS = 45_000;
 /** What a guest has to switch itself off, before it is stopped. */
 const SHUTDOWN_TIMEOUT_MS = 60_000;
 
@@ -18,6 +22,13 @@ export async function down(args: readonly string[], io: Io): Promise<number> {
   const data = openDataDir(dataDirOption(options.data));
   const state = readRunState(data);
   const withGuests = options.guests === true;
+  const lab = readLab(data);
+  if (lab !== undefined) {
+    // Whoever holds the address stops the nodes too; where it was killed, they are stopped all the same.
+    if (state !== undefined) await stopProcess(state.process, data, LAB_STOP_TIMEOUT_MS);
+    await stopLab(lab, withGuests, io);
+    return 0;
+  }
   if (state === undefined && !withGuests) {
     io.out(`gpve is not running on ${data.path}`);
     return 0;
@@ -37,14 +48,18 @@ export async function down(args: readonly string[], io: Io): Promise<number> {
   return 0;
 }
 
-async function stopProcess(running: ProcessIdentity, data: DataDir): Promise<void> {
+async function stopProcess(
+  running: ProcessIdentity,
+  data: DataDir,
+  timeoutMs = STOP_TIMEOUT_MS,
+): Promise<void> {
   process.kill(running.pid, "SIGTERM");
-  const end = performance.now() + STOP_TIMEOUT_MS;
+  const end = performance.now() + timeoutMs;
   while (isAlive(running)) {
     if (performance.now() > end) {
       throw new AppError(
         "request.timeout",
-        `process ${running.pid} did not stop within ${STOP_TIMEOUT_MS / 1000} s; see ${data.file("log", "gpve.log")}`,
+        `process ${running.pid} did not stop within ${timeoutMs / 1000} s; see ${data.file("log", "gpve.log")}`,
       );
     }
     await new Promise((resolve) => setTimeout(resolve, 50));

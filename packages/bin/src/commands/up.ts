@@ -1,4 +1,4 @@
-// `gpve up`: server and agent as one process on this machine.
+// `gpve up`: server and agent as one process on this machine, or several nodes with --nodes.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
@@ -9,6 +9,8 @@ import { spawnDetached } from "@gpve/kit/spawn.ts";
 import { startNode } from "../compose-node.ts";
 import type { Io } from "../io.ts";
 import { clearRunState, readRunState, writeRunState, type RunState } from "../run-state.ts";
+import { isLab, parseNodeCount } from "../lab/lab-plan.ts";
+import { upLab } from "../lab/up-lab.ts";
 import { selfCommand } from "../self-command.ts";
 import { untilSignalled } from "../until-signalled.ts";
 import { commandOptions, dataDirOption, DEFAULT_LISTEN, formatUrl, parseListen } from "./options.ts";
@@ -16,6 +18,10 @@ import { welcome } from "./welcome.ts";
 import { lastWords } from "./why-not-started.ts";
 
 const START_TIMEOUT_MS = 60_000;
+/** Nine processes where there is otherwise one. */
+const LAB_START_TIMEOUT_MS = 300_000;
+/** What says something of one node. */
+const SINGLE_OPTIONS = ["metrics", "no-network", "node", "otlp"] as const;
 
 export async function up(args: readonly string[], io: Io): Promise<number> {
   const options = commandOptions("up", args, {
@@ -25,10 +31,14 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
     metrics: { type: "string" },
     "no-network": { type: "boolean" },
     node: { type: "string" },
+    nodes: { type: "string" },
     otlp: { type: "string" },
   });
   const listen = parseListen(options.listen ?? DEFAULT_LISTEN);
+  const count = parseNodeCount(options.nodes);
   const data = openDataDir(dataDirOption(options.data));
+  const hasNodes = count !== undefined || isLab(data);
+  if (hasNodes) refuseSingle(options);
   const running = readRunState(data);
   if (running !== undefined) {
     if (options.listen !== undefined && running.url !== formatUrl(listen)) {
@@ -37,18 +47,21 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
     io.out(welcome(data, running, io.isTerminal));
     return 0;
   }
-  if (options.detach === true) return detach(data, args, io);
+  if (options.detach === true)
+    return detach(data, args, io, hasNodes ? LAB_START_TIMEOUT_MS : START_TIMEOUT_MS);
 
   const lock = acquireProcessLock(data.file("run", "lock"));
   try {
-    const node = await startNode({
-      data,
-      listen,
-      metrics: options.metrics === undefined ? undefined : parseListen(options.metrics),
-      nodeName: options.node,
-      otlpEndpoint: options.otlp,
-      makeNetwork: options["no-network"] !== true,
-    });
+    const node = hasNodes
+      ? await upLab(data, { count, listen }, io)
+      : await startNode({
+          data,
+          listen,
+          metrics: options.metrics === undefined ? undefined : parseListen(options.metrics),
+          nodeName: options.node,
+          otlpEndpoint: options.otlp,
+          makeNetwork: options["no-network"] !== true,
+        });
     const state = {
       url: formatUrl({ host: listen.host, port: node.port }),
       node: node.name,
@@ -67,15 +80,21 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
   }
 }
 
+function refuseSingle(options: Readonly<Record<string, unknown>>): void {
+  const found = SINGLE_OPTIONS.filter((name) => options[name] !== undefined);
+  if (found.length > 0)
+    throw new AppError("config.invalid", `--${found.join(", --")} cannot be used with several nodes`);
+}
+
 /** Starts this same command again in its own session and waits until it is ready. */
-async function detach(data: DataDir, args: readonly string[], io: Io): Promise<number> {
+async function detach(data: DataDir, args: readonly string[], io: Io, timeoutMs: number): Promise<number> {
   const logFile = data.file("log", "gpve.log");
   const words = lastWords(data.path, logFile);
   const child = [...selfCommand(), "up", "--data", data.path, ...withoutOptions(args)];
   const [file = "", ...rest] = child;
   const pid = spawnDetached(file, rest, { logFile, cwd: "/", env: inheritedEnv() });
   const identity = identify(pid);
-  const state = await untilReady(data, () => identity !== undefined && isAlive(identity));
+  const state = await untilReady(data, timeoutMs, () => identity !== undefined && isAlive(identity));
   if (state === undefined) {
     throw new AppError("internal.error", words.tell());
   }
@@ -83,8 +102,12 @@ async function detach(data: DataDir, args: readonly string[], io: Io): Promise<n
   return 0;
 }
 
-async function untilReady(data: DataDir, alive: () => boolean): Promise<RunState | undefined> {
-  const end = performance.now() + START_TIMEOUT_MS;
+async function untilReady(
+  data: DataDir,
+  timeoutMs: number,
+  alive: () => boolean,
+): Promise<RunState | undefined> {
+  const end = performance.now() + timeoutMs;
   while (performance.now() < end) {
     const state = readRunState(data);
     if (state !== undefined) return state;

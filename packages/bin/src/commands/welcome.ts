@@ -39,7 +39,7 @@ export function welcome(data: DataDir, state: RunState, isTerminal: boolean): st
   ];
   const lines = rows.map(([name, value]) => `  ${name.padEnd(12)} ${value}`);
   return [
-    `gpve ${state.version} is running, node ${state.node}`,
+    `gpve ${state.version} is running, ${state.node.includes(",") ? "nodes" : "node"} ${state.node}`,
     "",
     ...lines,
     "",

@@ -1,0 +1,132 @@
+// `gpve lab ...`: faults for the nodes of `gpve up --nodes`. What state a node is in is read off its processes and cables.
+import { parseArgs } from "node:util";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { openDataDir } from "@gpve/kit/data-dir.ts";
+import type { Io } from "../io.ts";
+import { cutNode, cutNodes, healNode } from "../lab/lab-network.ts";
+import { labNode, requireLab, type Lab, type LabNode } from "../lab/lab-plan.ts";
+import { partNames, runningPart, send } from "../lab/node-parts.ts";
+import { nodeProcesses, signalNode } from "../lab/node-processes.ts";
+import { startNodeParts } from "../lab/start-lab.ts";
+import { dataDirOption } from "./options.ts";
+
+type Verb = (lab: Lab, node: LabNode, agentOnly: boolean) => Promise<string>;
+
+const verbs: Readonly<Record<string, Verb>> = {
+  kill: (_lab, node, agentOnly) => told(node, "SIGKILL", agentOnly, "has lost its power"),
+  freeze: (_lab, node, agentOnly) => told(node, "SIGSTOP", agentOnly, "stands still"),
+  thaw: (_lab, node, agentOnly) => told(node, "SIGCONT", agentOnly, "goes on"),
+  cut: async (lab, node) => {
+    await cutNode(lab, node);
+    return `${node.name} has no network`;
+  },
+  heal: async (lab, node) => {
+    await healNode(lab, node);
+    signalNode(node, "SIGCONT");
+    await startNodeParts(lab, node);
+    return `${node.name} is back`;
+  },
+};
+
+const USAGE = `./gpve lab ${Object.keys(verbs).join("|")} NODE, or ./gpve lab status`;
+
+export async function lab(args: readonly string[], io: Io): Promise<number> {
+  const { values, positionals } = parse(args);
+  const [verb = "status", name, ...rest] = positionals;
+  const found = requireLab(openDataDir(dataDirOption(values.data)));
+  if (rest.length > 0) throw new AppError("config.invalid", `gpve lab ${verb} takes one node: ${USAGE}`);
+  if (verb === "status") {
+    const rows = await statusRows(found);
+    io.out(values.output === "json" ? JSON.stringify(rows, undefined, 2) : table(rows));
+    return 0;
+  }
+  const run = verbs[verb];
+  if (run === undefined) throw new AppError("config.invalid", `gpve lab ${verb}: ${USAGE}`);
+  const agentOnly = values["agent-only"] === true;
+  if (agentOnly && (verb === "cut" || verb === "heal"))
+    throw new AppError("config.invalid", `gpve lab ${verb} is for a whole node: leave out --agent-only`);
+  io.out(await run(found, labNode(found, name), agentOnly));
+  return 0;
+}
+
+function parse(args: readonly string[]) {
+  const options = {
+    data: { type: "string" },
+    "agent-only": { type: "boolean" },
+    output: { type: "string" },
+  } as const;
+  try {
+    return parseArgs({ args: [...args], options, strict: true, allowPositionals: true });
+  } catch (cause) {
+    throw new AppError("config.invalid", `gpve lab: ${(cause as Error).message}. ${USAGE}`, { cause });
+  }
+}
+
+async function told(
+  node: LabNode,
+  signal: NodeJS.Signals,
+  agentOnly: boolean,
+  became: string,
+): Promise<string> {
+  if (agentOnly) {
+    const agent = runningPart(node, "agent");
+    if (agent === undefined) throw new AppError("object.not_found", `the agent of ${node.name} does not run`);
+    send(agent.pid, signal);
+    return `the agent of ${node.name} ${became}`;
+  }
+  const count = signalNode(node, signal);
+  // Killed is gone: whoever asks next finds nothing of it.
+  while (signal === "SIGKILL" && nodeProcesses(node).length > 0) {
+    signalNode(node, signal);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return `${node.name} ${became} (${count} processes)`;
+}
+
+interface StatusRow {
+  readonly node: string;
+  readonly address: string;
+  readonly power: "on" | "off" | "frozen";
+  readonly network: "up" | "cut";
+  readonly running: readonly string[];
+  readonly processes: number;
+}
+
+async function statusRows(of: Lab): Promise<StatusRow[]> {
+  const cut = await cutNodes(of);
+  return of.nodes.map((node) => {
+    const processes = nodeProcesses(node);
+    const frozen = processes.length > 0 && processes.every(({ state }) => state === "T" || state === "t");
+    return {
+      node: node.name,
+      address: node.address,
+      power: processes.length === 0 ? "off" : frozen ? "frozen" : "on",
+      network: cut.has(node.name) ? "cut" : "up",
+      running: partNames.filter((part) => runningPart(node, part) !== undefined),
+      processes: processes.length,
+    };
+  });
+}
+
+function table(rows: readonly StatusRow[]): string {
+  const lines = [
+    ["NODE", "ADDRESS", "POWER", "NETWORK", "PROCESSES", "RUNNING"],
+    ...rows.map((row) => [
+      row.node,
+      row.address,
+      row.power,
+      row.network,
+      String(row.processes),
+      row.running.join(" ") || "-",
+    ]),
+  ];
+  const widths = lines[0]?.map((_, at) => Math.max(...lines.map((line) => (line[at] ?? "").length))) ?? [];
+  return lines
+    .map((line) =>
+      line
+        .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}

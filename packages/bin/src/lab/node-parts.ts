@@ -1,0 +1,152 @@
+// What runs on a lab node: a member of etcd, a server and an agent, each started as it would be on a machine of its own.
+import { rmSync } from "node:fs";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { kill } from "node:process";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import { readFileTail } from "@gpve/kit/file-tail.ts";
+import { identify, isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
+import { spawnDetached } from "@gpve/kit/spawn.ts";
+import { selfCommand } from "../self-command.ts";
+import { AGENT_PORT, ETCD_PEER_PORT, ETCD_PORT, SERVER_PORT, type Lab, type LabNode } from "./lab-plan.ts";
+import { etcdFiles } from "./lab-secrets.ts";
+
+export const partNames = ["etcd", "server", "agent"] as const;
+export type PartName = (typeof partNames)[number];
+
+const PORTS: Readonly<Record<PartName, number>> = { etcd: ETCD_PORT, server: SERVER_PORT, agent: AGENT_PORT };
+const START_TIMEOUT_MS = 120_000;
+const LAST_WORDS_BYTES = 2_000;
+
+/**
+ * Enters a node: its network, and a view of files in which /sys is that network's (with this machine's cgroups) and the
+ * node's folder is at DIR/node. The view ends with the process. The script is always this one, and what it mounts and
+ * starts are its parameters.
+ */
+const ENTER = [
+  'mount --rbind /sys/fs/cgroup "$2"',
+  "mount -t sysfs sysfs /sys",
+  'mount --move "$2" /sys/fs/cgroup',
+  'mount --bind "$1" "$2"',
+  "shift 2",
+  'exec "$@"',
+].join(" && ");
+
+export function enterNode(lab: Lab, node: LabNode): string[] {
+  const network = ["nsenter", `--net=/run/netns/${node.namespace}`];
+  return [...network, "unshare", "--mount", "--", "sh", "-c", ENTER, "sh", node.folder, lab.nodeData];
+}
+
+/** undefined = it does not run. */
+export function runningPart(node: LabNode, part: PartName): ProcessIdentity | undefined {
+  const known = readJsonFile(noteOf(node, part)) as ProcessIdentity | undefined;
+  return known !== undefined && isAlive(known) ? known : undefined;
+}
+
+/** Starts it unless it runs, and waits until its port answers. */
+export async function startPart(lab: Lab, node: LabNode, part: PartName): Promise<void> {
+  if (runningPart(node, part) === undefined) {
+    const [file = "", ...args] = [...enterNode(lab, node), ...commandOf(lab, node, part)];
+    const pid = spawnDetached(file, args, {
+      logFile: logOf(node, part),
+      cwd: "/",
+      env: environment(),
+    });
+    const identity = identify(pid);
+    if (identity !== undefined) writeFileAtomic(noteOf(node, part), `${JSON.stringify(identity)}\n`);
+  }
+  const end = performance.now() + START_TIMEOUT_MS;
+  while (!(await accepts(node.address, PORTS[part]))) {
+    if (runningPart(node, part) === undefined || performance.now() > end) {
+      const words = readFileTail(logOf(node, part), LAST_WORDS_BYTES).trim();
+      throw new AppError(
+        "internal.error",
+        `${part} of node ${node.name} did not start; the last lines of ${logOf(node, part)}:\n${words}`,
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+/** As a service manager does: asked first, ended when it does not. */
+export async function stopPart(node: LabNode, part: PartName, patienceMs: number): Promise<void> {
+  const running = runningPart(node, part);
+  if (running === undefined) return;
+  send(running.pid, "SIGTERM");
+  // One that was frozen hears nothing until it is thawed.
+  send(running.pid, "SIGCONT");
+  const end = performance.now() + patienceMs;
+  while (isAlive(running)) {
+    if (performance.now() > end) send(running.pid, "SIGKILL");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  rmSync(noteOf(node, part), { force: true });
+}
+
+export function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    kill(pid, signal);
+  } catch (err) {
+    ignore(err, "it has just ended");
+  }
+}
+
+function commandOf(lab: Lab, node: LabNode, part: PartName): string[] {
+  if (part === "etcd") return etcdCommand(lab, node);
+  const config = join(lab.nodeData, `${part}.yaml`);
+  const own = part === "server" ? ["--node", node.name] : [];
+  return [...selfCommand(), part, "--config", config, "--data", lab.nodeData, ...own];
+}
+
+function etcdCommand(lab: Lab, node: LabNode): string[] {
+  const { caFile, certFile, keyFile } = etcdFiles(lab.nodeData);
+  const peer = (of: LabNode): string => `https://${of.address}:${ETCD_PEER_PORT}`;
+  const clients = `https://${node.address}:${ETCD_PORT}`;
+  const members = lab.nodes.filter(({ isMember }) => isMember);
+  const options = {
+    name: node.name,
+    "data-dir": join(lab.nodeData, "etcd"),
+    "initial-cluster": members.map((of) => `${of.name}=${peer(of)}`).join(","),
+    "initial-cluster-token": `gpve-${lab.id}`,
+    "listen-client-urls": clients,
+    "advertise-client-urls": clients,
+    "listen-peer-urls": peer(node),
+    "initial-advertise-peer-urls": peer(node),
+    "trusted-ca-file": caFile,
+    "cert-file": certFile,
+    "key-file": keyFile,
+    "peer-trusted-ca-file": caFile,
+    "peer-cert-file": certFile,
+    "peer-key-file": keyFile,
+  };
+  const flags = ["--client-cert-auth", "--peer-client-cert-auth"];
+  return ["etcd", ...Object.entries(options).map(([name, value]) => `--${name}=${value}`), ...flags];
+}
+
+function environment(): Record<string, string> {
+  const { HOME, NODE_COMPILE_CACHE, TZ } = process.env;
+  const given = Object.entries({ HOME, NODE_COMPILE_CACHE, TZ }).filter(([, value]) => value !== undefined);
+  return { ...MINIMAL_ENV, ...(Object.fromEntries(given) as Record<string, string>) };
+}
+
+function noteOf(node: LabNode, part: PartName): string {
+  return join(node.folder, "run", `lab-${part}.json`);
+}
+
+function logOf(node: LabNode, part: PartName): string {
+  return join(node.folder, "log", `${part}.log`);
+}
+
+function accepts(address: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: address, port, timeout: 1_000 });
+    const done = (answer: boolean) => (): void => {
+      socket.destroy();
+      resolve(answer);
+    };
+    socket.once("connect", done(true)).once("timeout", done(false)).once("error", done(false));
+  });
+}

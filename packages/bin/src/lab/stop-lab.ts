@@ -1,0 +1,92 @@
+// `gpve down` for several nodes: servers, agents and etcd stop and guests run on; with --guests nothing is left.
+import { existsSync, readdirSync, rmdirSync } from "node:fs";
+import { join } from "node:path";
+import { messageOf } from "@gpve/contracts/errors.ts";
+import { hostHierarchies } from "@gpve/agent/infrastructure/cgroup/hierarchies.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { exec } from "@gpve/kit/exec.ts";
+import type { Io } from "../io.ts";
+import { selfCommand } from "../self-command.ts";
+import { namespaces, removeLabNetwork } from "./lab-network.ts";
+import type { Lab, LabNode } from "./lab-plan.ts";
+import { enterNode } from "./node-parts.ts";
+import { marksOf, nodeProcesses, signalNode } from "./node-processes.ts";
+import { stopNodes } from "./start-lab.ts";
+
+/** What guests have to switch themselves off; then they are ended, so that all is over within two minutes. */
+const GUESTS_TIMEOUT_MS = 90_000;
+const GONE_TIMEOUT_MS = 10_000;
+
+export async function stopLab(lab: Lab, withGuests: boolean, io: Io): Promise<void> {
+  if (withGuests) for (const node of lab.nodes) signalNode(node, "SIGCONT");
+  await stopNodes(lab);
+  if (!withGuests) {
+    const left = lab.nodes.reduce((sum, node) => sum + guestsOn(node), 0);
+    io.out(
+      `gpve stopped: all nodes are down, ${left === 0 ? "no guests were running" : `guests run on: ${left}`}`,
+    );
+    return;
+  }
+  const spaces = new Set(await namespaces());
+  const ended = await Promise.all(
+    lab.nodes.filter(({ namespace }) => spaces.has(namespace)).map((node) => endGuests(lab, node)),
+  );
+  for (const line of ended) io.out(line);
+  await removeLabNetwork(lab);
+  io.out("gpve stopped: all nodes are down, their networks are removed");
+}
+
+/** As `down --guests` on the node itself; whoever does not go then has lost its power. */
+async function endGuests(lab: Lab, node: LabNode): Promise<string> {
+  const [enter = "", ...inside] = enterNode(lab, node);
+  let said: string;
+  try {
+    const { stdout } = await exec(
+      enter,
+      [...inside, ...selfCommand(), "down", "--data", lab.nodeData, "--guests"],
+      {
+        timeoutMs: GUESTS_TIMEOUT_MS,
+        label: `gpve down on ${node.name}`,
+      },
+    );
+    said = stdout.trim().replace(/^.*are down, /, "");
+  } catch (err) {
+    said = `the guests were ended: ${messageOf(err)}`;
+  }
+  signalNode(node, "SIGKILL");
+  const end = performance.now() + GONE_TIMEOUT_MS;
+  while (nodeProcesses(node).length > 0 && performance.now() < end) {
+    signalNode(node, "SIGKILL");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  removeGroups(marksOf(node).instanceId);
+  return `${node.name}: ${said}`;
+}
+
+/** Guests of a node that lost its power leave their groups behind. */
+function removeGroups(instanceId: string | undefined): void {
+  if (instanceId === undefined) return;
+  const { v1, v2 } = hostHierarchies();
+  for (const mount of new Set([...v1.values(), ...(v2 === undefined ? [] : [v2])])) {
+    const group = join(mount, `gpve-${instanceId}`);
+    if (existsSync(group)) removeGroup(group);
+  }
+}
+
+function removeGroup(folder: string): void {
+  for (const entry of readdirSync(folder, { withFileTypes: true }))
+    if (entry.isDirectory()) removeGroup(join(folder, entry.name));
+  try {
+    rmdirSync(folder);
+  } catch (err) {
+    ignore(err, "a process that is just ending is still in it");
+  }
+}
+
+function guestsOn(node: LabNode): number {
+  return new Set(
+    nodeProcesses(node).flatMap(
+      ({ cgroups }) => /\/gpve-[0-9a-f]{6}\/guest-(\d+)$/m.exec(cgroups)?.[1] ?? [],
+    ),
+  ).size;
+}

@@ -1,0 +1,193 @@
+// `./gpve up --nodes 3`: three nodes on this machine with real guests, faults, and nothing left afterwards.
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import { networkProblem } from "@gpve/kit/testing/cluster/test-network.ts";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
+import { loginHeaders, apiOf } from "../support/gpve.ts";
+import { tinyImage } from "../support/images.ts";
+import { newLab, tracesOf, type TestLab } from "../support/lab.ts";
+import { waitTask } from "../support/tasks.ts";
+
+const problem =
+  (await networkProblem()) ??
+  (existsSync("/usr/bin/etcd") ? undefined : "etcd is missing: apt-get install etcd-server");
+if (problem !== undefined) console.warn(`SKIPPED a cluster on one machine: ${problem}`);
+
+describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
+  let lab: TestLab;
+  const vmids = { n1: 101, n2: 102, n3: 103 } as const;
+  const vm = (node: keyof typeof vmids): string => `/nodes/${node}/qemu/${vmids[node]}`;
+  const online = async (url?: string): Promise<string[]> => {
+    const rows = (await lab.api(url)("GET", "/nodes")).data as readonly { node: string; status: string }[];
+    return rows
+      .filter(({ status }) => status === "online")
+      .map(({ node }) => node)
+      .toSorted();
+  };
+  const becomes = (nodes: readonly string[], url?: string): Promise<void> =>
+    vi.waitFor(async () => expect(await online(url)).toEqual(nodes), { timeout: 30_000, interval: 250 });
+  /** What DHCP gave a guest, by its name. */
+  const addressOf = (name: string): string => {
+    const folder = join(lab.data, "run/net");
+    const file = readdirSync(folder).find((entry) => entry.endsWith(".leases")) ?? "";
+    const line = readFileSync(join(folder, file), "utf8")
+      .split("\n")
+      .find((row) => row.split(" ")[3] === name);
+    return line?.split(" ")[2] ?? "";
+  };
+  const isServed = (name: string): Promise<void> =>
+    vi.waitFor(
+      async () => {
+        const answer = await fetch(`http://${addressOf(name)}/`, { signal: AbortSignal.timeout(3_000) });
+        expect((await answer.text()).trim()).toBe(name);
+      },
+      { timeout: 60_000, interval: 500 },
+    );
+
+  /** A node is online before every server has its line to it again. */
+  const statusOf = async (node: keyof typeof vmids, wanted: string): Promise<unknown> => {
+    const end = Date.now() + 30_000;
+    for (;;) {
+      const { data } = await lab.api()("GET", `${vm(node)}/status/current`);
+      const status = (data as { status?: string } | null)?.status;
+      if (status === wanted || Date.now() > end) return status;
+      await new Promise((done) => setTimeout(done, 250));
+    }
+  };
+
+  beforeAll(async () => {
+    lab = newLab();
+    await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
+  }, 300_000);
+  afterAll(async () => {
+    await lab?.remove();
+  }, 180_000);
+
+  test("every server answers for all nodes, and says which is its own", async () => {
+    const { urls, nodes, url } = lab.credentials();
+    expect(nodes).toEqual(["n1", "n2", "n3"]);
+    expect(urls).toHaveLength(3);
+    expect(new Set([...urls, url]).size).toBe(4);
+    for (const [at, server] of urls.entries()) {
+      await becomes(["n1", "n2", "n3"], server);
+      const rows = (await lab.api(server)("GET", "/cluster/status")).data as readonly Record<
+        string,
+        unknown
+      >[];
+      expect(rows[0]).toMatchObject({ type: "cluster", nodes: 3, quorate: 1 });
+      expect(rows.filter((row) => row["local"] === 1).map((row) => row["name"])).toEqual([nodes[at]]);
+      expect(
+        rows
+          .slice(1)
+          .map((row) => row["nodeid"] as number)
+          .toSorted(),
+      ).toEqual([1, 2, 3]);
+    }
+  });
+
+  test("a client that changes the server with every call reads what it wrote", async () => {
+    const apis = lab.credentials().urls.map((url) => lab.api(url));
+    for (let at = 0; at < 30; at++) {
+      const comment = `write ${at}`;
+      const [writer, reader] = [apis[at % 3], apis[(at + 1) % 3]];
+      const written = await writer?.("PUT", "/cluster/options", { description: comment });
+      expect(written?.status, written?.text).toBe(200);
+      expect((await reader?.("GET", "/cluster/options"))?.data).toMatchObject({ description: comment });
+    }
+  });
+
+  test("a ticket of one server is good at the others", async () => {
+    const [first = "", ...others] = lab.credentials().urls;
+    const headers = await loginHeaders({ ...lab.credentials(), url: first });
+    for (const url of others)
+      expect((await apiOf({ ...lab.credentials(), url }, headers)("GET", "/access/permissions")).status).toBe(
+        200,
+      );
+  });
+
+  test("a guest on each node, on the storage that all have, in one network with this machine", async () => {
+    mkdirSync(join(lab.data, "shared/import"), { recursive: true });
+    copyFileSync(await tinyImage(), join(lab.data, "shared/import/tiny.qcow2"));
+    for (const [at, node] of (["n1", "n2", "n3"] as const).entries()) {
+      const api = lab.api(lab.credentials().urls[(at + 1) % 3]);
+      const made = await api("POST", `/nodes/${node}/qemu`, {
+        vmid: vmids[node],
+        name: `guest-${node}`,
+        memory: 128,
+        agent: 1,
+        serial0: "socket",
+        scsihw: "virtio-scsi-pci",
+        scsi0: "shared:0,import-from=shared:import/tiny.qcow2",
+        ide2: "shared:cloudinit",
+        ipconfig0: "ip=dhcp",
+        net0: "virtio,bridge=vmbr0",
+        boot: "order=scsi0",
+        start: 1,
+      });
+      expect(made.status, made.text).toBe(200);
+      expect((await waitTask(api, made.data as string, 120_000)).exitstatus).toBe("OK");
+    }
+    for (const node of ["n1", "n2", "n3"] as const) await isServed(`guest-${node}`);
+    const api = lab.api();
+    await untilAgentAnswers(api, vm("n1"));
+    for (const other of ["guest-n2", "guest-n3"]) {
+      const said = await runByAgent(api, vm("n1"), "ping", "-c", "2", addressOf(other));
+      expect(said).toContain(" 0% packet loss");
+    }
+    // The nodes' own network is not the guests'.
+    const node = new URL(lab.credentials().urls[1] ?? "").hostname;
+    const refused = await runByAgent(api, vm("n1"), "sh", "-c", `ping -c 1 -W 2 ${node} || true`);
+    expect(refused).toContain("100% packet loss");
+  });
+
+  test("the address follows a living server when one is frozen, and thaws", async () => {
+    await lab.fault("freeze", "n1");
+    expect(await lab.states()).toMatchObject([
+      { node: "n1", power: "frozen" },
+      { node: "n2", power: "on" },
+      { node: "n3", power: "on" },
+    ]);
+    // A request that is under way may fail once; the next reaches another server.
+    await vi.waitFor(async () => expect((await lab.api()("GET", "/nodes")).status).toBe(200), {
+      timeout: 10_000,
+      interval: 100,
+    });
+    await becomes(["n2", "n3"]);
+    await lab.fault("thaw", "n1");
+    await becomes(["n1", "n2", "n3"]);
+    await isServed("guest-n1");
+  });
+
+  test("a node without network is offline, its guests run on, and it heals", async () => {
+    await lab.fault("cut", "n2");
+    await becomes(["n1", "n3"]);
+    expect((await lab.states())[1]).toMatchObject({ power: "on", network: "cut" });
+    await lab.fault("heal", "n2");
+    await becomes(["n1", "n2", "n3"]);
+    await isServed("guest-n2");
+  });
+
+  test("an agent killed alone leaves its guests; a node killed has nothing left, and boots again", async () => {
+    await lab.fault("kill", "n3", "--agent-only");
+    expect((await lab.states())[2]).toMatchObject({ power: "on", running: ["etcd", "server"] });
+    await isServed("guest-n3");
+    await lab.fault("kill", "n3");
+    expect((await lab.states())[2]).toMatchObject({ power: "off", processes: 0, running: [] });
+    await becomes(["n1", "n2"]);
+    await lab.fault("heal", "n3");
+    await becomes(["n1", "n2", "n3"]);
+    expect(await statusOf("n3", "stopped")).toBe("stopped");
+  });
+
+  test("down leaves the guests, up finds them, and down --guests leaves nothing", async () => {
+    expect(await lab.gpve("down")).toContain("guests run on: 2");
+    await isServed("guest-n1");
+    await lab.gpve("up", "--detach", "--listen", "127.0.0.1:0");
+    expect(await statusOf("n1", "running")).toBe("running");
+    await lab.fault("freeze", "n2");
+    expect((await tracesOf(lab.data)).length).toBeGreaterThan(10);
+    await lab.gpve("down", "--guests");
+    expect(await tracesOf(lab.data)).toEqual([]);
+  });
+});
