@@ -90,6 +90,7 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     ...createConfigHandlers({
       board,
       clusterName: parts.clusterName,
+      localNode: nodeName,
       removeNode: (node) => parts.membership.remove(node),
     }),
     ...createNodeReadHandlers({

@@ -144,6 +144,8 @@ export interface NodeBoard {
 
 export interface NodeView {
   readonly node: string;
+  /** As its record has it: it stays while the node is in the cluster. */
+  readonly nodeid: number;
   readonly health: NodeHealth;
   readonly address: string;
   readonly lastSeen: number;

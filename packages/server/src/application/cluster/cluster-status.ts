@@ -1,4 +1,4 @@
-import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 
 export interface ClusterIdentity {
   /** undefined = one node, no cluster. */
@@ -15,13 +15,14 @@ export function clusterStatus(
   identity: ClusterIdentity,
 ): readonly Record<string, unknown>[] {
   const views = board.list();
-  const nodes = views.map((view, at) => ({
+  const local = localView(views, identity.localNode);
+  const nodes = views.map((view) => ({
     id: `node/${view.node}`,
     type: "node",
     name: view.node,
-    nodeid: identity.name === undefined ? 0 : at + 1,
+    nodeid: identity.name === undefined ? 0 : view.nodeid,
     ip: view.address,
-    local: view.node === identity.localNode ? 1 : 0,
+    local: view === local ? 1 : 0,
     online: view.health === "online" ? 1 : 0,
     level: "",
   }));
@@ -35,6 +36,19 @@ export function clusterStatus(
     quorate: identity.quorate() ? 1 : 0,
   };
   return [cluster, ...nodes];
+}
+
+/**
+ * The node a server runs on. One on a machine that is none names the oldest that answers: clients take the local node
+ * for granted, and every node can be reached through every server.
+ */
+function localView(views: readonly NodeView[], localNode: string): NodeView | undefined {
+  const byAge = views.toSorted((a, b) => a.nodeid - b.nodeid);
+  return (
+    views.find(({ node }) => node === localNode) ??
+    byAge.find(({ health }) => health === "online") ??
+    byAge[0]
+  );
 }
 
 /** Rows of GET /nodes; usage only for those who may audit the node. */

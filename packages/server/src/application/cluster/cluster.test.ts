@@ -36,7 +36,7 @@ const usage = {
   netOut: 0,
 };
 
-function nodeView(node: string, health: NodeView["health"] = "online"): NodeView {
+function nodeView(node: string, health: NodeView["health"] = "online", nodeid = 1): NodeView {
   const runtime = {
     vmid: 100,
     type: "qemu",
@@ -57,7 +57,16 @@ function nodeView(node: string, health: NodeView["health"] = "online"): NodeView
     guests: [runtime],
     storages: [{ storage: "local", active: true, totalBytes: 10, usedBytes: 4, availBytes: 6 }],
   };
-  return { node, health, address: "10.0.0.1", lastSeen: 0, certFingerprint: "AA", report, facts: undefined };
+  return {
+    node,
+    nodeid,
+    health,
+    address: "10.0.0.1",
+    lastSeen: 0,
+    certFingerprint: "AA",
+    report,
+    facts: undefined,
+  };
 }
 
 let views = [nodeView("n1"), nodeView("n2", "offline")];
@@ -274,6 +283,34 @@ test("shows one node without a cluster and all of them with one", () => {
     version: 3,
     quorate: 1,
   });
+});
+
+test("a node keeps its id when another goes, and exactly one is local at any server", () => {
+  const named = { name: "prod", localNode: "n3", quorate: () => true, version: () => 3 };
+  const rows = (localNode: string, ...nodes: readonly NodeView[]): unknown[] =>
+    clusterStatus({ ...board, list: () => nodes }, { ...named, localNode })
+      .slice(1)
+      .map((row) => [row["name"], row["nodeid"], row["local"]]);
+  const [n1, n2, n3] = [
+    nodeView("n1", "offline", 7),
+    nodeView("n2", "online", 4),
+    nodeView("n3", "online", 2),
+  ];
+  expect(rows("n1", n1, n2, n3)).toEqual([
+    ["n1", 7, 1],
+    ["n2", 4, 0],
+    ["n3", 2, 0],
+  ]);
+  expect(rows("n2", n2, n3)).toEqual([
+    ["n2", 4, 1],
+    ["n3", 2, 0],
+  ]);
+  // A server on a machine of its own.
+  expect(rows("elsewhere", n1, n2)).toEqual([
+    ["n1", 7, 0],
+    ["n2", 4, 1],
+  ]);
+  expect(rows("elsewhere", n1)).toEqual([["n1", 7, 1]]);
 });
 
 test("hides usage of nodes from those who may not audit them", () => {

@@ -159,6 +159,7 @@ export class MemoryNodeBoard implements NodeBoard {
     const row = this.#row(record.name);
     row.view ??= {
       node: record.name,
+      nodeid: record.nodeid,
       health: row.health,
       address: record.address,
       lastSeen: row.lastSeen,

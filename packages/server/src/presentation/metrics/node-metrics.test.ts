@@ -26,6 +26,7 @@ function view(node: string, given: Partial<NodeView> = {}): NodeView {
     health: "online",
     address: "192.0.2.1",
     lastSeen: 1_700_000_000_000,
+    nodeid: 1,
     certFingerprint: "",
     facts,
     report: {

@@ -169,6 +169,7 @@ describe("nodes", () => {
       },
     } as unknown as NodeReport;
     const view: NodeView = {
+      nodeid: 1,
       node: "n1",
       health: "online",
       address: "10.0.0.1",

@@ -240,6 +240,7 @@ describe("a watch", () => {
     });
     await reader.next();
     const view: NodeView = {
+      nodeid: 1,
       node: "n1",
       health: "online",
       address: "10.0.0.1",

@@ -1,24 +1,33 @@
 // What PVE keeps in corosync's configuration. There is no corosync here; who is in the cluster is known all the same.
+import { createHash } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 
 export interface ConfigHandlerDeps {
   readonly board: NodeBoard;
   /** undefined: one node, no cluster. */
   readonly clusterName: string | undefined;
+  /** The node this server runs on. */
+  readonly localNode: string;
   readonly removeNode: (node: string) => Promise<void>;
 }
 
-export function createConfigHandlers({ board, clusterName, removeNode }: ConfigHandlerDeps): PveHandlers {
+export function createConfigHandlers(deps: ConfigHandlerDeps): PveHandlers {
+  const { board, clusterName, localNode, removeNode } = deps;
+  const totem = (name: string): Record<string, unknown> => ({
+    cluster_name: name,
+    config_version: String(board.list().length),
+    version: "2",
+  });
   return {
     "GET /cluster/config/nodes": () =>
       clusterName === undefined
         ? []
-        : board.list().map(({ node, address }, at) => ({
+        : board.list().map(({ node, nodeid, address }) => ({
             node,
             name: node,
-            nodeid: String(at + 1),
+            nodeid: String(nodeid),
             quorum_votes: "1",
             ring0_addr: address,
           })),
@@ -27,16 +36,38 @@ export function createConfigHandlers({ board, clusterName, removeNode }: ConfigH
       return null;
     },
     "GET /cluster/config/qdevice": () => ({}),
-    "GET /cluster/config/totem": () => (clusterName === undefined ? {} : { cluster_name: clusterName }),
-    "GET /cluster/config/join": () => {
-      throw clusterName === undefined
-        ? new AppError("object.not_found", "node is not in a cluster, no join info available!", {
-            pveStatus: 424,
-          })
-        : new AppError(
-            "feature.unsupported",
-            "nodes join this cluster otherwise: see 'gpvectl node join-command'",
-          );
+    "GET /cluster/config/totem": () => (clusterName === undefined ? {} : totem(clusterName)),
+    // What a machine must know of the cluster; it joins with the token of `gpvectl node join-command`.
+    "GET /cluster/config/join": ({ node: wanted }) => {
+      if (clusterName === undefined)
+        throw new AppError("object.not_found", "node is not in a cluster, no join info available!", {
+          pveStatus: 424,
+        });
+      const nodelist = board.list().map(joinRow);
+      const preferred = wanted ?? localNode;
+      if (wanted !== undefined && !nodelist.some(({ name }) => name === wanted))
+        throw new AppError("object.not_found", `node '${wanted}' does not exist in cluster`, {
+          pveStatus: 500,
+        });
+      return {
+        config_digest: createHash("sha1")
+          .update(JSON.stringify([clusterName, nodelist]))
+          .digest("hex"),
+        nodelist,
+        preferred_node: preferred,
+        totem: totem(clusterName),
+      };
     },
+  };
+}
+
+function joinRow({ node, nodeid, address, certFingerprint }: NodeView) {
+  return {
+    name: node,
+    nodeid: String(nodeid),
+    pve_addr: address,
+    pve_fp: certFingerprint,
+    quorum_votes: "1",
+    ring0_addr: address,
   };
 }

@@ -10,8 +10,8 @@ import { createNodeReadHandlers } from "./node-read-handlers.ts";
 const ctx = {} as RequestContext;
 const FINGERPRINT = Array.from({ length: 32 }, () => "AB").join(":");
 const views = [
-  { node: "n1", address: "192.0.2.1", certFingerprint: FINGERPRINT },
-  { node: "n2", address: "192.0.2.2", certFingerprint: FINGERPRINT },
+  { node: "n1", nodeid: 1, address: "192.0.2.1", certFingerprint: FINGERPRINT },
+  { node: "n2", nodeid: 2, address: "192.0.2.2", certFingerprint: FINGERPRINT },
 ] as NodeView[];
 const board = {
   list: () => views,
@@ -70,20 +70,31 @@ test("nothing is set of a node, and there are no templates of containers", () =>
 });
 
 test("a lone node has no cluster to show; a cluster shows its nodes, and lets them go", async () => {
-  const alone = createConfigHandlers({ board, removeNode, clusterName: undefined });
+  const alone = createConfigHandlers({ board, removeNode, localNode: "n1", clusterName: undefined });
   expect(alone["GET /cluster/config/nodes"]?.({}, ctx)).toEqual([]);
   expect(alone["GET /cluster/config/totem"]?.({}, ctx)).toEqual({});
   expect(alone["GET /cluster/config/qdevice"]?.({}, ctx)).toEqual({});
   expect(() => alone["GET /cluster/config/join"]?.({}, ctx)).toThrow(
     expect.objectContaining({ message: "node is not in a cluster, no join info available!", pveStatus: 424 }),
   );
-  const together = createConfigHandlers({ board, removeNode, clusterName: "home" });
-  expect(together["GET /cluster/config/totem"]?.({}, ctx)).toEqual({ cluster_name: "home" });
+  const together = createConfigHandlers({ board, removeNode, localNode: "n1", clusterName: "home" });
+  expect(together["GET /cluster/config/totem"]?.({}, ctx)).toMatchObject({ cluster_name: "home" });
   expect(together["GET /cluster/config/nodes"]?.({}, ctx)).toEqual([
     { node: "n1", name: "n1", nodeid: "1", quorum_votes: "1", ring0_addr: "192.0.2.1" },
     { node: "n2", name: "n2", nodeid: "2", quorum_votes: "1", ring0_addr: "192.0.2.2" },
   ]);
   expect(await together["DELETE /cluster/config/nodes/{node}"]?.({ node: "n2" }, ctx)).toBeNull();
   expect(removed).toEqual(["n2"]);
-  expect(() => together["GET /cluster/config/join"]?.({}, ctx)).toThrow("gpvectl node join-command");
+  const join = together["GET /cluster/config/join"];
+  expect(join?.({}, ctx)).toMatchObject({
+    config_digest: expect.stringMatching(/^[0-9a-f]{40}$/) as string,
+    preferred_node: "n1",
+    nodelist: [
+      { name: "n1", nodeid: "1", pve_addr: "192.0.2.1" },
+      { name: "n2", nodeid: "2" },
+    ],
+    totem: { cluster_name: "home" },
+  });
+  expect(join?.({ node: "n2" }, ctx)).toMatchObject({ preferred_node: "n2" });
+  expect(() => join?.({ node: "n9" }, ctx)).toThrow("node 'n9' does not exist in cluster");
 });
