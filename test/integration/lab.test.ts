@@ -77,12 +77,7 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
       >[];
       expect(rows[0]).toMatchObject({ type: "cluster", nodes: 3, quorate: 1 });
       expect(rows.filter((row) => row["local"] === 1).map((row) => row["name"])).toEqual([nodes[at]]);
-      expect(
-        rows
-          .slice(1)
-          .map((row) => row["nodeid"] as number)
-          .toSorted(),
-      ).toEqual([1, 2, 3]);
+      expect(new Set(rows.slice(1).map((row) => row["nodeid"]))).toEqual(new Set([1, 2, 3]));
     }
   });
 
