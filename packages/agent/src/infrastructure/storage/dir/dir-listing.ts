@@ -24,10 +24,10 @@ import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { VolumeInfo, VolumeSize } from "@gpve/domain/storage/plugin.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { incrementalParent } from "../../backup/gpvi/incremental-parent.ts";
-import { head } from "./inspect-image.ts";
-import { parseQcow2Header } from "./qcow2-header.ts";
+import { head } from "../../image-tools/inspect-image.ts";
+import { parseQcow2Header } from "../../image-tools/qcow2-header.ts";
 import { readSideFile } from "./side-file.ts";
-import { judgeVmdk, looksLikeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
+import { judgeVmdk, looksLikeVmdk, VMDK_HEAD_BYTES } from "../../image-tools/vmdk-descriptor.ts";
 import { volumeFile } from "./volume-file.ts";
 
 /** Enough for the header of every image our tools write; longer ones are read again. */

@@ -45,11 +45,12 @@ import { dirHas } from "./dir-features.ts";
 import type { DirPluginDeps } from "./dir-plugin-deps.ts";
 import { imageSize, listVolumes, namesIn } from "./dir-listing.ts";
 import { baseReference, imagesBelow } from "./image-chain.ts";
-import { fillFromStream, readImageStream } from "./image-stream.ts";
-import { inspectImage } from "./inspect-image.ts";
+import { fillFromStream, readImageStream } from "../../image-tools/image-stream.ts";
+import { inspectImage } from "../../image-tools/inspect-image.ts";
 import { makeDirectory } from "./make-directory.ts";
-import { DIRECTORY_MODE, makeImage, makeReadOnly, removeIfEmpty, type EmptyImage } from "./make-image.ts";
-import { isDiskFormat, QemuImg, type Preallocation } from "./qemu-img.ts";
+import type { EmptyImage } from "../../image-tools/empty-image.ts";
+import { DIRECTORY_MODE, makeImage, makeReadOnly, removeIfEmpty } from "./make-image.ts";
+import { isDiskFormat, QemuImg, type Preallocation } from "../../image-tools/qemu-img.ts";
 import { volumeFile } from "./volume-file.ts";
 
 const SNAPSHOT_NAME = /^[a-zA-Z][a-zA-Z0-9_-]*$/;

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { parseImageName } from "@gpve/domain/storage/dir-volume.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { ImageLayer } from "@gpve/domain/storage/plugin.ts";
-import { refuseReferences } from "./inspect-image.ts";
-import { isDiskFormat } from "./qemu-img.ts";
+import { refuseReferences } from "../../image-tools/inspect-image.ts";
+import { isDiskFormat } from "../../image-tools/qemu-img.ts";
 import { volumeFile } from "./volume-file.ts";
 
 const MAX_LAYERS = 64;

@@ -17,9 +17,9 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { CAN_CONFINE, confinedImageTools } from "../../../testing/confined-image-tools.ts";
 import { plainTools } from "../../image-tools/image-tools.ts";
-import { fillFromStream } from "./image-stream.ts";
+import { fillFromStream } from "../../image-tools/image-stream.ts";
 import { makeImage, type EmptyImage } from "./make-image.ts";
-import { QemuImg } from "./qemu-img.ts";
+import { QemuImg } from "../../image-tools/qemu-img.ts";
 
 const SECRET = "a file of the host";
 const MIB = 1024 * 1024;

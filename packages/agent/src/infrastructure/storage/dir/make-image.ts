@@ -8,6 +8,7 @@ import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts"
 import type { VolumeOwnership } from "@gpve/domain/storage/plugin.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { createPlainFile, withHeldFile } from "@gpve/kit/held-file.ts";
+import type { EmptyImage } from "../../image-tools/empty-image.ts";
 import { shareWithGuests } from "../../guest-process/shared-files.ts";
 import { namesIn } from "./dir-listing.ts";
 import { makeDirectory } from "./make-directory.ts";
@@ -23,12 +24,6 @@ export interface NewImage {
   readonly format: ImageFormat;
   readonly name: string | undefined;
   readonly ownership: VolumeOwnership | undefined;
-}
-
-/** A new image to be filled. What is written here is written by the descriptor: another file may take its name. */
-export interface EmptyImage {
-  readonly path: string;
-  readonly file: FileHandle;
 }
 
 /** Returns the volume's name, "100/vm-100-disk-0.qcow2". */

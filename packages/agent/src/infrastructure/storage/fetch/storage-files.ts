@@ -11,7 +11,7 @@ import type { Exec } from "@gpve/kit/exec.ts";
 import { createPlainFile, openPlainFile, sinkInto, withHeldFile } from "@gpve/kit/held-file.ts";
 import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
 import { unpackInto } from "../../image-tools/packers.ts";
-import { head, inspectImage, refuseDisguised } from "../dir/inspect-image.ts";
+import { head, inspectImage, refuseDisguised } from "../../image-tools/inspect-image.ts";
 import { makeDirectory } from "../dir/make-directory.ts";
 import { freeRoom, tooLarge, type Room } from "./room.ts";
 import { inspectOva } from "./ova.ts";

@@ -4,7 +4,7 @@ import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { StorageWork, VolumeStream } from "@gpve/domain/storage/plugin.ts";
 import { openPlainFile, sinkInto } from "@gpve/kit/held-file.ts";
 import { refuseReferences } from "./inspect-image.ts";
-import type { EmptyImage } from "./make-image.ts";
+import type { EmptyImage } from "./empty-image.ts";
 import type { DiskFormat } from "./qemu-img.ts";
 
 export async function readImageStream(path: string, format: DiskFormat): Promise<VolumeStream> {

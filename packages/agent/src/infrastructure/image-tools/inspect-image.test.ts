@@ -4,7 +4,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
-import { plainTools } from "../../image-tools/image-tools.ts";
+import { plainTools } from "./image-tools.ts";
 import { head, inspectImage } from "./inspect-image.ts";
 import { parseQcow2Header } from "./qcow2-header.ts";
 import { preallocationFor, progressOf } from "./qemu-img.ts";

@@ -4,8 +4,8 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { openPlainFile } from "@gpve/kit/held-file.ts";
-import { imageFiles, imageName, type Region } from "../../image-tools/image-node.ts";
-import type { ImageTools } from "../../image-tools/image-tools.ts";
+import { imageFiles, imageName, type Region } from "./image-node.ts";
+import type { ImageTools } from "./image-tools.ts";
 import { isQcow2, parseQcow2Header, QCOW2_HEADER_BYTES } from "./qcow2-header.ts";
 import { judgeVmdk, looksLikeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
 

@@ -2,9 +2,9 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { StorageWork } from "@gpve/domain/storage/plugin.ts";
-import { imageFiles, imageName, type LayeredImage } from "../../image-tools/image-node.ts";
-import type { ImageTools, ToolFile } from "../../image-tools/image-tools.ts";
-import type { EmptyImage } from "./make-image.ts";
+import { imageFiles, imageName, type LayeredImage } from "./image-node.ts";
+import type { ImageTools, ToolFile } from "./image-tools.ts";
+import type { EmptyImage } from "./empty-image.ts";
 import { writeOverlay } from "./qcow2-overlay.ts";
 
 export type DiskFormat = "raw" | "qcow2" | "vmdk";
