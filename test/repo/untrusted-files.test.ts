@@ -42,12 +42,8 @@ describe("images", () => {
 describe("volumes", () => {
   // A volume is read by StoragePlugin.file or source, which follow no link out of the storage. These want a name only.
   const namers = [
-    // where backups are written
-    "backup-operation",
     // a volume to be made
     "fleecing-images",
-    // taken away from a guest's view
-    "live-restore",
     // an image to be put there
     "image-operations",
     // files to be put there
@@ -55,19 +51,12 @@ describe("volumes", () => {
     "receive-file",
     // a line of a log
     "remove-volume",
-    // taken away from a guest's view
-    "clone-vm",
-    "import-disk",
+    "restore-volumes",
     // whether it is there
     "hookscript",
-    // RAM, by a descriptor that follows no link
-    "vm-snapshots",
-    "start-vm",
-    "suspend-vm",
-    // snippets, in the same way
+    // snippets, by a descriptor that follows no link
     "snippets",
     // names to be shown
-    "backup-handlers",
     "import-metadata",
     "storage-content-handlers",
     // whether it is there

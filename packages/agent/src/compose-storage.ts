@@ -27,7 +27,7 @@ import {
 import { pruneBackupsOperation, removeVolumeOperation } from "./application/storage/remove-volume.ts";
 import { StorageStatisticsFiles } from "./infrastructure/rrd/storage-statistics.ts";
 import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
-import { DirPlugin } from "./infrastructure/storage/dir/dir-plugin.ts";
+import { storagePlugin } from "./infrastructure/storage/storage-plugins.ts";
 import { HttpFetcher } from "./infrastructure/storage/fetch/http-fetcher.ts";
 import { SkopeoRegistry } from "./infrastructure/storage/fetch/skopeo-registry.ts";
 import { HostStorageFiles } from "./infrastructure/storage/fetch/storage-files.ts";
@@ -70,8 +70,7 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
     node: settings.node,
     definitions: settings.definitions,
     pluginFor: (definition) =>
-      new DirPlugin({
-        definition,
+      storagePlugin(definition, {
         exec: settings.exec,
         tools: settings.imageTools,
         backupTime,

@@ -15,7 +15,7 @@ import { NodeStorages } from "../application/storage/node-storages.ts";
 import type { SagaRegistry } from "@gpve/kit/testing/saga-harness.ts";
 import { copyImageOperation, downloadOperation } from "../application/storage/receive-file.ts";
 import { pruneBackupsOperation, removeVolumeOperation } from "../application/storage/remove-volume.ts";
-import { DirPlugin } from "../infrastructure/storage/dir/dir-plugin.ts";
+import { storagePlugin } from "../infrastructure/storage/storage-plugins.ts";
 import { HttpFetcher } from "../infrastructure/storage/fetch/http-fetcher.ts";
 import { HostStorageFiles } from "../infrastructure/storage/fetch/storage-files.ts";
 import { createStorageHandlers } from "../presentation/pve/storage/storage-handlers.ts";
@@ -40,7 +40,7 @@ export class StorageWorld {
     this.storages = new NodeStorages({
       node: "n1",
       definitions: () => this.definitions,
-      pluginFor: (definition) => new DirPlugin({ definition, exec, backupTime }),
+      pluginFor: (definition) => storagePlugin(definition, { exec, backupTime }),
       clock: systemClock,
       onProblem: (storage, problem) => void this.problems.push(`${storage}: ${problem}`),
     });

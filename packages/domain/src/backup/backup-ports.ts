@@ -1,5 +1,5 @@
 // What backing up and restoring needs of the outside.
-import type { ImageLayer } from "../storage/plugin.ts";
+import type { ImageLayer } from "../storage/block-node.ts";
 
 export interface Extent {
   readonly length: number;

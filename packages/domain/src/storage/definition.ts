@@ -132,7 +132,10 @@ export const storageTypes: Readonly<Record<string, StorageType>> = {
   ),
 };
 
-export const implementedTypes: ReadonlySet<string> = new Set(["dir"]);
+const WITH_PLUGIN = ["dir"] as const;
+/** Types that agents have a plugin for; their table of plugins does not compile without one for each. */
+export type ImplementedType = (typeof WITH_PLUGIN)[number];
+export const implementedTypes: ReadonlySet<string> = new Set(WITH_PLUGIN);
 
 /** Cannot be changed after creation. */
 const FIXED = new Set([

@@ -1,13 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  formatDirVolume,
-  freeDiskName,
-  parseDirVolume,
-  relativePathOf,
-  requireDirVolume,
-  type DirVolume,
-} from "./dir-volume.ts";
+import { formatDirVolume, parseDirVolume, relativePathOf, requireDirVolume } from "./dir-volume.ts";
+import { freeDiskName, type VolumeName } from "./volume-name.ts";
 
 const vmid = fc.integer({ min: 100, max: 999_999_999 });
 const format = fc.constantFrom("raw", "qcow2", "vmdk");
@@ -30,7 +24,7 @@ describe("volume names of directory storages", () => {
     );
   });
 
-  it.each<[string, Partial<DirVolume>, string]>([
+  it.each<[string, Partial<VolumeName>, string]>([
     [
       "100/vm-100-disk-0.qcow2",
       { type: "images", vmid: 100, format: "qcow2" },

@@ -14,18 +14,7 @@ import {
   type VolumeType,
 } from "./content.ts";
 import { storageRefused } from "./failures.ts";
-
-export interface DirVolume {
-  readonly type: VolumeType;
-  /** File name; of an OVA's member "x.ova/disk.vmdk". */
-  readonly name: string;
-  readonly vmid?: number;
-  /** What a linked clone builds on. */
-  readonly base?: { readonly vmid: number; readonly name: string };
-  readonly isBase: boolean;
-  /** "raw" for everything that is no disk image; "ova+vmdk" for a disk inside an OVA. */
-  readonly format: string;
-}
+import { hasControl, type VolumeName } from "./volume-name.ts";
 
 const OWNED_BACKUP = new RegExp(`^vzdump-(?:${BACKUP_TYPES})-(\\d+)-.+`);
 const IMAGE_NAME = /^((?:(vm-|base-|subvol-)(?:\d+)-[^/\s]+|[^/\s]+)\.(raw|qcow2|vmdk|subvol))$/;
@@ -43,18 +32,10 @@ export function parseImageName(name: string): ImageName | undefined {
   return { name, format: match[3] as ImageFormat, isBase: name.startsWith("base-") };
 }
 
-/**
- * Whose name says base image is trusted as one: it was looked at when it became read-only. So nobody chooses such a name,
- * whatever the case of its letters, which some file systems do not tell apart.
- */
-export function refuseBaseName(name: string, vmid: number): void {
-  if (/^base-/i.test(name)) throw storageRefused(`illegal name '${name}' - should be 'vm-${vmid}-*'`);
-}
-
 const LINKED = /^([1-9]\d*)\/(\S+)\/([1-9]\d*)\/(\S+)$/;
 const SINGLE = /^([1-9]\d*)\/(\S+)$/;
 
-export function parseDirVolume(volname: string): DirVolume | undefined {
+export function parseDirVolume(volname: string): VolumeName | undefined {
   const linked = LINKED.exec(volname);
   if (linked !== null) {
     const [, baseVmid = "", baseName = "", vmid = "", name = ""] = linked;
@@ -96,7 +77,7 @@ export function parseDirVolume(volname: string): DirVolume | undefined {
   }
 }
 
-export function requireDirVolume(volname: string): DirVolume {
+export function requireDirVolume(volname: string): VolumeName {
   const parsed = parseDirVolume(volname);
   if (parsed !== undefined) return parsed;
   const image = wrongImageName(volname);
@@ -114,7 +95,7 @@ function wrongImageName(volname: string): string | undefined {
   return SINGLE.exec(volname)?.[2];
 }
 
-export function formatDirVolume(volume: DirVolume): string {
+export function formatDirVolume(volume: VolumeName): string {
   if (volume.type === "images") {
     const base = volume.base === undefined ? "" : `${volume.base.vmid}/${volume.base.name}/`;
     return `${base}${volume.vmid}/${volume.name}`;
@@ -135,7 +116,7 @@ export const contentDirectories: Readonly<Record<VolumeType, string>> = {
 
 /** Path of a volume's file below the storage's path. */
 export function relativePathOf(
-  volume: DirVolume,
+  volume: VolumeName,
   directories: Readonly<Partial<Record<VolumeType, string>>> = {},
 ): string {
   const directory = directories[volume.type] ?? contentDirectories[volume.type];
@@ -147,35 +128,13 @@ export function relativePathOf(
   return `${directory}/${name}`;
 }
 
-const MAX_DISKS = 1024;
-
-/** vm-100-disk-N.qcow2 with the lowest N that no name in use has, whatever its extension. */
-export function freeDiskName(
-  vmid: number,
-  inUse: Iterable<string>,
-  suffix: string,
-  prefix: "vm" | "base" | "subvol" = "vm",
-  storage = "",
-): string {
-  const taken = new Set<number>();
-  const pattern = new RegExp(`^(?:vm|base|subvol|basevol)-${vmid}-disk-(\\d+)(?:\\.|$)`);
-  for (const name of inUse) {
-    const number = pattern.exec(name)?.[1];
-    if (number !== undefined) taken.add(Number(number));
-  }
-  for (let number = 0; number < MAX_DISKS; number++) {
-    if (!taken.has(number)) return `${prefix}-${vmid}-disk-${number}${suffix}`;
-  }
-  throw storageRefused(`unable to allocate an image name for VM ${vmid} in storage '${storage}'`);
-}
-
-function parseBackup(name: string): DirVolume | undefined {
+function parseBackup(name: string): VolumeName | undefined {
   if (!BACKUP_NAME.test(name)) return undefined;
   const vmid = OWNED_BACKUP.exec(name)?.[1];
   return vmid === undefined ? file("backup", name) : { ...file("backup", name), vmid: Number(vmid) };
 }
 
-function parseImport(name: string): DirVolume | undefined {
+function parseImport(name: string): VolumeName | undefined {
   const member = OVA_MEMBER.exec(name)?.[1];
   if (member !== undefined) {
     return { type: "import", name, isBase: false, format: `ova+${member}` };
@@ -184,14 +143,6 @@ function parseImport(name: string): DirVolume | undefined {
   return extension === undefined ? undefined : { type: "import", name, isBase: false, format: extension };
 }
 
-function file(type: VolumeType, name: string): DirVolume {
+function file(type: VolumeType, name: string): VolumeName {
   return { type, name, isBase: false, format: "raw" };
-}
-
-function hasControl(name: string): boolean {
-  for (let at = 0; at < name.length; at++) {
-    const code = name.charCodeAt(at);
-    if (code < 0x20 || code === 0x7f) return true;
-  }
-  return false;
 }

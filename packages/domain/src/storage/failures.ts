@@ -9,8 +9,8 @@ export function storageRefused(message: string, cause?: unknown): AppError {
   });
 }
 
-export function storageMissing(message: string): AppError {
-  return new AppError("object.not_found", message, { pveStatus: 500 });
+export function storageMissing(message: string, cause?: unknown): AppError {
+  return new AppError("object.not_found", message, { pveStatus: 500, ...given({ cause }) });
 }
 
 export function storageExists(message: string): AppError {

@@ -2,10 +2,8 @@
 // A plugin never decides who may do something and never queues: operations do. Every method that allocates either
 // returns the new volume or leaves nothing behind.
 import type { ContentType, ImageFormat, VolumeType } from "./content.ts";
-import type { DirVolume } from "./dir-volume.ts";
-
-/** What a volume's name says. */
-export type VolumeName = DirVolume;
+import type { DiskFormat, ImageLayer } from "./block-node.ts";
+import type { VolumeName } from "./volume-name.ts";
 
 export interface StorageWork {
   readonly signal?: AbortSignal;
@@ -47,21 +45,9 @@ export interface VolumeInfo extends VolumeSize {
 export interface AllocRequest {
   readonly vmid: number;
   readonly format: ImageFormat;
-  /** File name or volume name as the backend has it; absent = the next free disk name. */
+  /** As the backend names it, see `own`; absent = the next free disk name. */
   readonly name?: string;
   readonly size: number;
-}
-
-/** Where QEMU finds the bytes of a volume. */
-export interface BlockDescription {
-  readonly driver: "file" | "host_device";
-  readonly filename: string;
-  readonly format: "raw" | "qcow2" | "vmdk";
-}
-
-export interface ImageLayer {
-  readonly path: string;
-  readonly format: "raw" | "qcow2" | "vmdk";
 }
 
 export interface ImageSource extends ImageLayer {
@@ -97,6 +83,24 @@ export interface VolumeStream {
   readonly body: AsyncIterable<Uint8Array>;
 }
 
+/** A volume now, or as it was. */
+export interface VolumeMoment {
+  readonly snapshot?: string | undefined;
+}
+
+export interface ImportTarget {
+  readonly vmid: number;
+  readonly format: ImageFormat;
+  readonly name?: string;
+  readonly size?: number;
+}
+
+export interface OwnName {
+  /** For `alloc`. */
+  readonly name: string;
+  readonly volname: string;
+}
+
 export interface StoragePlugin {
   readonly storage: string;
   readonly type: string;
@@ -108,16 +112,26 @@ export interface StoragePlugin {
 
   /** Throws on names this backend cannot have. */
   parse(volname: string): VolumeName;
-  /** Path on this node; the file need not exist. What is read is asked for by `file`. */
+  /** How a volume of a guest is called here whose plain name is "vm-100-cloudinit". */
+  own(vmid: number, plain: string, format: DiskFormat): OwnName;
+  /** The format of a new disk: the wanted one where this storage has it, else the storage's own. */
+  format(wanted?: string): DiskFormat;
+  /** What people are shown as the place of a volume; it need not exist. */
   path(volname: string): string;
-  /** The file to read; throws when it is a link that leads out of the storage, or is not there. */
+  /** The file of a medium or an archive to read; throws when it is a link that leads out of the storage, or is not there. */
   file(volname: string): Promise<string>;
-  block(volname: string): BlockDescription;
+  /** The folder that backups are written to; throws where the storage cannot hold any. */
+  backupFolder(): string;
+
+  /** What QEMU opens once the volume is attached; its layers below are told by `attach`. */
+  block(volname: string): ImageLayer;
   /**
-   * An image to read: a volume with all that it builds on, or a member of an OVA. Throws when the image names other files
-   * than our records do.
+   * Makes one volume usable on this node, cheap when it already is, and says what it is: an image with all that it builds
+   * on, or a member of an OVA. Throws when the image names other files than our records do. New volumes are attached.
    */
-  source(volname: string, of?: { readonly snapshot?: string | undefined }): Promise<ImageSource>;
+  attach(volname: string, of?: VolumeMoment): Promise<ImageSource>;
+  /** Nobody uses the volume any more, as far as the caller knows. Costs nothing where it need not be let go. */
+  detach(volname: string, of?: VolumeMoment): Promise<void>;
   has(feature: StorageFeature, volname: string, of?: { readonly snapshot?: string }): boolean;
 
   alloc(request: AllocRequest, work?: StorageWork): Promise<string>;
@@ -127,7 +141,11 @@ export interface StoragePlugin {
   info(volname: string): Promise<VolumeSize>;
   resize(volname: string, size: number, work?: StorageWork): Promise<void>;
 
-  /** Offline; while a guest runs, its QEMU makes them. */
+  /**
+   * Who takes snapshots of a volume and grows it while a guest has it open: the QEMU of the guest in the image, or the
+   * storage below it, whose new size QEMU is told then.
+   */
+  liveWork(volname: string): "qemu" | "storage";
   snapshot(volname: string, name: string, work?: StorageWork): Promise<void>;
   rollback(volname: string, name: string, work?: StorageWork): Promise<void>;
   deleteSnapshot(volname: string, name: string, work?: StorageWork): Promise<void>;
@@ -138,17 +156,8 @@ export interface StoragePlugin {
   cloneLinked(volname: string, vmid: number, work?: StorageWork): Promise<string>;
   /** Gives the volume to another guest; without a name, the next free one. */
   rename(volname: string, vmid: number, name?: string): Promise<string>;
-  /** A new volume with the content of an image file, at least `size` bytes large. */
-  importFrom(
-    source: ImageSource,
-    target: {
-      readonly vmid: number;
-      readonly format: ImageFormat;
-      readonly name?: string;
-      readonly size?: number;
-    },
-    work?: StorageWork,
-  ): Promise<string>;
+  /** A new volume with the content of an image, at least `size` bytes large. */
+  importFrom(source: ImageSource, target: ImportTarget, work?: StorageWork): Promise<string>;
   exportStream(volname: string): Promise<VolumeStream>;
   importStream(
     stream: VolumeStream,

@@ -1,5 +1,5 @@
 // The storages as this node has them: definitions of the cluster, joined with what is really there.
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import type { StorageRuntime } from "@gpve/domain/node/runtime.ts";
 import type { VolumeType } from "@gpve/domain/storage/content.ts";
 import {
@@ -10,7 +10,8 @@ import {
   type StorageDefinition,
 } from "@gpve/domain/storage/definition.ts";
 import { storageMissing, storageRefused } from "@gpve/domain/storage/failures.ts";
-import type { StoragePlugin, StorageStatus, VolumeName } from "@gpve/domain/storage/plugin.ts";
+import type { StoragePlugin, StorageStatus } from "@gpve/domain/storage/plugin.ts";
+import type { VolumeName } from "@gpve/domain/storage/volume-name.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 
@@ -148,11 +149,7 @@ export class NodeStorages {
   }
 
   #pluginFor(definition: StorageDefinition): StoragePlugin {
-    if (implementedTypes.has(definition.type)) return this.#deps.pluginFor(definition);
-    throw new AppError(
-      "feature.unsupported",
-      `storage '${definition.storage}' has type '${definition.type}', which this version does not support`,
-    );
+    return this.#deps.pluginFor(definition);
   }
 
   async #check(known: Known, now: number): Promise<void> {

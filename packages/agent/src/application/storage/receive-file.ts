@@ -95,7 +95,7 @@ function copyStep({ storages, files }: ReceiveDeps): Step<UploadArgs | CopyArgs,
       const work = { signal: ctx.signal, progress: (fraction: number) => ctx.progress(fraction) };
       if (target.name.type === "images" && target.name.vmid !== undefined) {
         await target.plugin.importFrom(
-          await source.plugin.source(source.volname),
+          await source.plugin.attach(source.volname),
           { vmid: target.name.vmid, format: target.name.format as ImageFormat, name: target.name.name },
           work,
         );

@@ -1,5 +1,6 @@
 // Dirty bitmaps of images that no QEMU has open, by qemu-img.
 import type { ImageBitmap } from "@gpve/domain/backup/backup-ports.ts";
+import { fileNode } from "@gpve/domain/storage/block-node.ts";
 import { imageFiles, imageName, type LayeredImage } from "../image-tools/image-node.ts";
 import type { ImageTools } from "../image-tools/image-tools.ts";
 
@@ -13,7 +14,7 @@ interface Qcow2Info {
 
 /** What lies below an image has nothing to do with its bitmaps. */
 function qcow2(path: string): LayeredImage {
-  return { path, format: "qcow2" };
+  return { node: fileNode(path), format: "qcow2" };
 }
 
 export async function imageBitmaps(tools: ImageTools, path: string): Promise<readonly ImageBitmap[]> {

@@ -121,7 +121,11 @@ describe("a cloud-init volume", () => {
       snippet: async () => "custom",
     });
   const storage = {
-    source: async () => ({ path: "/x/a,b.qcow2", format: "qcow2", fromOutside: false }),
+    attach: async () => ({
+      node: { driver: "file", filename: "/x/a,b.qcow2" },
+      format: "qcow2",
+      fromOutside: false,
+    }),
     info: async () => ({ size: 4 * 1024 * 1024, used: 0, format: "qcow2" }),
   } as unknown as StoragePlugin;
 

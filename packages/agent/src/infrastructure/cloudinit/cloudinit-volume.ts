@@ -1,5 +1,6 @@
 // Puts a VM's cloud-init drive into its volume. The volume keeps its name and size, so that a running guest's QEMU can
 // go on holding it: its content is written over, in the volume's own format.
+import { requireHostFile, type BlockNode } from "@gpve/domain/storage/block-node.ts";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -60,24 +61,25 @@ export class CloudinitVolumes implements CloudinitDrives {
   ): Promise<void> {
     const drive = await this.files(vmid, values, networkVersion);
     // An image that names other files is not written to: QEMU would fill parts of it from them.
-    const { path, format } = await storage.source(volname);
+    const { node, format } = await storage.attach(volname);
     const { size } = await storage.info(volname);
-    await this.#store(isoImage(drive), path, format, Math.max(size, CLOUDINIT_DRIVE_BYTES));
+    await this.#store(isoImage(drive), node, format, Math.max(size, CLOUDINIT_DRIVE_BYTES));
   }
 
   /**
    * Written into the existing image (`-n`), also while QEMU has it open for reading: that QEMU sees it when the medium
    * is changed to the same volume. Name, owner and size stay.
    */
-  async #store(iso: Uint8Array, target: string, format: string, size: number): Promise<void> {
+  async #store(iso: Uint8Array, node: BlockNode, format: string, size: number): Promise<void> {
     const folder = mkdtempSync(join(tmpdir(), "gpve-cloudinit-"));
     try {
       const source = join(folder, "drive.iso");
       const padded = Buffer.alloc(size); // zeros wipe what a longer drive left behind
       padded.set(iso);
       writeFileSync(source, padded, { mode: 0o600 });
+      const target = requireHostFile(node, "a cloud-init drive");
       const file = target.replaceAll(",", ",,");
-      const place = `driver=${format},file.driver=file,file.locking=off,file.filename=${file}`;
+      const place = `driver=${format},file.driver=${node.driver},file.locking=off,file.filename=${file}`;
       const argv = ["convert", "-n", "-f", "raw", "--target-image-opts", source, place];
       await this.#deps.tools("qemu-img", argv, [
         { path: target, access: "rw" },

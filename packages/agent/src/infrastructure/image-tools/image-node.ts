@@ -1,6 +1,6 @@
 // An image as QEMU's tools take it: every layer by its driver and file, down to the last. Nothing is probed, and what a
 // header says of files below it is not followed.
-import type { ImageLayer } from "@gpve/domain/storage/plugin.ts";
+import { hostFile, type ImageLayer } from "@gpve/domain/storage/block-node.ts";
 import type { ToolFile } from "./image-tools.ts";
 
 /** A part of a file that is an image of its own. */
@@ -23,13 +23,17 @@ export function imageName(image: LayeredImage): string {
 }
 
 /** What a tool must see of it. */
-export function imageFiles({ path, backing = [] }: LayeredImage, access: "ro" | "rw"): ToolFile[] {
-  return [{ path, access }, ...backing.map((below) => ({ path: below.path, access: "ro" as const }))];
+export function imageFiles({ node, backing = [] }: LayeredImage, access: "ro" | "rw"): ToolFile[] {
+  return [toolFile(node, access), ...backing.map((below) => toolFile(below.node, "ro"))].flat();
 }
 
-function imageNode({ path, format, region, backing = [] }: LayeredImage): Record<string, unknown> {
+function toolFile(node: ImageLayer["node"], access: "ro" | "rw"): ToolFile[] {
+  const path = hostFile(node);
+  return path === undefined ? [] : [{ path, access }];
+}
+
+function imageNode({ node: file, format, region, backing = [] }: LayeredImage): Record<string, unknown> {
   const [next, ...rest] = backing;
-  const file = { driver: "file", filename: path };
   return {
     driver: format,
     file: region === undefined ? file : { driver: "raw", offset: region.offset, size: region.size, file },

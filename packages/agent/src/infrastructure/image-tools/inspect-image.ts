@@ -3,6 +3,7 @@
 // memory and time.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { fileNode, type DiskFormat } from "@gpve/domain/storage/block-node.ts";
 import { openPlainFile } from "@gpve/kit/held-file.ts";
 import { imageFiles, imageName, type Region } from "./image-node.ts";
 import type { ImageTools } from "./image-tools.ts";
@@ -10,7 +11,7 @@ import { isQcow2, parseQcow2Header, QCOW2_HEADER_BYTES } from "./qcow2-header.ts
 import { judgeVmdk, looksLikeVmdk, VMDK_HEAD_BYTES } from "./vmdk-descriptor.ts";
 
 export interface InspectedImage {
-  readonly format: "raw" | "qcow2" | "vmdk";
+  readonly format: DiskFormat;
   readonly virtualSize: number;
 }
 
@@ -30,12 +31,12 @@ interface InspectionDeps {
 
 export async function inspectImage(
   path: string,
-  format: "raw" | "qcow2" | "vmdk",
+  format: DiskFormat,
   deps: InspectionDeps,
 ): Promise<InspectedImage> {
   const { region, signal } = deps;
   await refuseReferences(path, format, { region });
-  const image = { path, format, region };
+  const image = { node: fileNode(path), format, region };
   const argv = ["info", "--output=json", imageName(image)];
   const { stdout } = await deps
     .tools("qemu-img", argv, imageFiles(image, "ro"), {
@@ -59,7 +60,7 @@ export async function inspectImage(
 
 /** QEMU reads what lies behind the end of a file as zeros: a cut image would be copied without a word. */
 async function refuseBroken(path: string, { tools, signal, region }: InspectionDeps): Promise<void> {
-  const image = { path, format: "qcow2", region } as const;
+  const image = { node: fileNode(path), format: "qcow2", region } as const;
   const argv = ["check", "--output=json", imageName(image)];
   const { code, stdout } = await tools("qemu-img", argv, imageFiles(image, "ro"), {
     limits: LIMITS,
@@ -80,7 +81,7 @@ async function refuseBroken(path: string, { tools, signal, region }: InspectionD
  */
 export async function refuseReferences(
   path: string,
-  format: "raw" | "qcow2" | "vmdk",
+  format: DiskFormat,
   {
     isExpected = () => false,
     region,

@@ -1,17 +1,12 @@
 // qemu-img by argv. Formats are always named: an image is never asked what it is.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { StorageWork } from "@gpve/domain/storage/plugin.ts";
+import type { BlockNode, DiskFormat } from "@gpve/domain/storage/block-node.ts";
+import type { StorageSnapshot, StorageWork } from "@gpve/domain/storage/plugin.ts";
 import { imageFiles, imageName, type LayeredImage } from "./image-node.ts";
 import type { ImageTools, ToolFile } from "./image-tools.ts";
 import type { EmptyImage } from "./empty-image.ts";
 import { writeOverlay } from "./qcow2-overlay.ts";
-
-export type DiskFormat = "raw" | "qcow2" | "vmdk";
-
-export function isDiskFormat(format: string): format is DiskFormat {
-  return format === "raw" || format === "qcow2" || format === "vmdk";
-}
 
 export type Preallocation = "off" | "metadata" | "falloc" | "full";
 
@@ -62,18 +57,35 @@ export class QemuImg {
   ): Promise<void> {
     return this.#run(
       [
-        "convert",
-        "-p",
+        ...convertArguments(source, work),
         "-O",
         target.format,
         ...preallocationOption(target.format, this.#preallocation),
-        ...(work.bytesPerSecond === undefined ? [] : ["-r", `${work.bytesPerSecond}`]),
-        // QEMU changes nothing of a snapshot while its guest writes on: what it holds the image for does not matter.
-        ...(source.snapshot === undefined ? [] : ["-U", "-l", `snapshot.name=${source.snapshot}`]),
         imageName(source),
         target.path,
       ],
       [{ path: target.path, access: "rw" }, ...imageFiles(source, "ro")],
+      { ...work, isNew: true },
+    );
+  }
+
+  /** The same into a device that is there already and reads as zeroes. */
+  convertInto(
+    source: LayeredImage & { readonly snapshot?: string },
+    { driver, filename = "" }: BlockNode,
+    work: StorageWork = {},
+  ): Promise<void> {
+    const target = `driver=raw,file.driver=${driver},file.filename=${filename.replaceAll(",", ",,")}`;
+    return this.#run(
+      [
+        ...convertArguments(source, work),
+        "-n",
+        "--target-is-zero",
+        "--target-image-opts",
+        imageName(source),
+        target,
+      ],
+      [{ path: filename, access: "rw" }, ...imageFiles(source, "ro")],
       { ...work, isNew: true },
     );
   }
@@ -107,9 +119,21 @@ export class QemuImg {
     }
   }
 
-  async info({ path, format }: LayeredImage): Promise<Record<string, unknown>> {
+  async snapshots(image: LayeredImage): Promise<StorageSnapshot[]> {
+    const { snapshots } = await this.info(image);
+    return (Array.isArray(snapshots) ? snapshots : []).map((each: Record<string, unknown>) => ({
+      name: String(each["name"]),
+      ctime: Number(each["date-sec"]),
+    }));
+  }
+
+  async virtualSize(image: LayeredImage): Promise<number> {
+    return Number((await this.info(image))["virtual-size"]);
+  }
+
+  async info({ node, format, region }: LayeredImage): Promise<Record<string, unknown>> {
     // Opens the image alone, and refuses to be told what lies below it.
-    const image = { path, format };
+    const image = { node, format, region };
     const argv = ["info", "-U", "--output=json", imageName(image)];
     const { stdout } = await this.#tools("qemu-img", argv, imageFiles(image, "ro")).catch((err: unknown) => {
       throw clearer(err);
@@ -126,6 +150,19 @@ export class QemuImg {
       throw clearer(err);
     });
   }
+}
+
+function convertArguments(
+  { snapshot }: { readonly snapshot?: string },
+  { bytesPerSecond }: StorageWork,
+): string[] {
+  return [
+    "convert",
+    "-p",
+    ...(bytesPerSecond === undefined ? [] : ["-r", `${bytesPerSecond}`]),
+    // QEMU changes nothing of a snapshot while its guest writes on: what it holds the image for does not matter.
+    ...(snapshot === undefined ? [] : ["-U", "-l", `snapshot.name=${snapshot}`]),
+  ];
 }
 
 /** To whole sectors, as qemu-img does. */

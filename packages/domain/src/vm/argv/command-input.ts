@@ -3,7 +3,7 @@ import type { MonitorPaths } from "./machine/monitors.ts";
 import type { VmValues } from "../config/vm-config.ts";
 import type { Drive } from "../config/property-types.ts";
 import type { HostFacts } from "./host-facts.ts";
-import type { JsonObject } from "./text/option-text.ts";
+import type { BlockNode } from "../../storage/block-node.ts";
 
 /**
  * `stock`: what runs on our hosts, for any QEMU from 7.2 on. `pve`: the exact line PVE would run on its patched QEMU;
@@ -80,8 +80,7 @@ export interface GuestPaths extends MonitorPaths {
   readonly hugepages: (sizeMiB: number) => string;
 }
 
-/** Options of the layer that reads bytes: `{driver: "file", filename}`, `host_device`, `rbd`, `iscsi`, … */
-export type ProtocolNode = JsonObject & { readonly driver: string; readonly filename?: string };
+export type ProtocolNode = BlockNode;
 
 /** How QEMU reaches a volume. */
 export interface ResolvedVolume {

@@ -121,8 +121,7 @@ async function targetOf(
       `could not get storage information for '${storage}': can't use storage '${storage}' for backups - wrong ` +
         "content type",
     );
-  const probe = "vzdump-qemu-100-2000_01_01-00_00_00.vma";
-  return { storage, plugin, folder: plugin.path(`backup/${probe}`).slice(0, -probe.length - 1) };
+  return { storage, plugin, folder: plugin.backupFolder() };
 }
 
 function storageRules(host: BackupOperationPorts, { storage }: BackupArgs): KeepOptions | undefined {

@@ -4,7 +4,7 @@ import { backupVolumes } from "@gpve/domain/backup/backup-volumes.ts";
 import { archivedMicrovm } from "@gpve/domain/backup/archived-microvm.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { formatSize } from "@gpve/domain/schema/size.ts";
-import type { ImageLayer } from "@gpve/domain/storage/plugin.ts";
+import type { ImageLayer } from "@gpve/domain/storage/block-node.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { listDisks } from "@gpve/domain/vm/config/drive.ts";
 import { emptyVmConfig, type VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
@@ -24,7 +24,7 @@ export interface BackupDisk {
   readonly name: string;
   readonly storage: string;
   readonly volid: string;
-  readonly path: string;
+  readonly node: ImageLayer["node"];
   readonly format: ImageLayer["format"];
   /** Images below it, as our records have them. */
   readonly backing?: readonly ImageLayer[];
@@ -74,11 +74,11 @@ async function diskOf(
       pveStatus: 500,
     });
   });
-  const { path, format, backing = [] } = await plugin.source(volname);
+  const { node, format, backing = [] } = await plugin.attach(volname);
   // QEMU does not know a TPM's state by itself: it is read beside the drives.
   const name = key === "tpmstate0" ? "drive-tpmstate0-backup" : `drive-${key}`;
   const { isBase } = plugin.parse(volname);
-  return { key, device, name, storage, volid: file, path, format, backing, size, isBase };
+  return { key, device, name, storage, volid: file, node, format, backing, size, isBase };
 }
 
 /** The configuration as it is, without snapshots and pending changes, and which device of the archive is which disk. */

@@ -113,8 +113,8 @@ function copyFile(
   progress: BackupProgress,
 ): Promise<void> {
   const { tools, args } = copy;
-  const { path, format, backing = [] } = disk;
-  const image = { path, format, backing, access: "ro", ionice: args.ionice } as const;
+  const { node, format, backing = [] } = disk;
+  const image = { node, format, backing, access: "ro", ionice: args.ionice } as const;
   const source: DiskSource = {
     whole: (use) => tools.withImage(image, use),
     tracked: (bitmap, use) => tools.withTrackedImage({ ...image, bitmap }, use),

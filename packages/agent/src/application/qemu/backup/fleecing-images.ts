@@ -2,7 +2,7 @@
 // configuration lists them from before they are made until after they are gone, so that whoever comes next finds them.
 import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
-import { storageExists } from "@gpve/domain/storage/failures.ts";
+import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { fleecingImages } from "../config/free-volumes.ts";
 import type { BackupDisk } from "./backup-disks.ts";
@@ -32,11 +32,16 @@ export function fleecingVolumes(
   disks: readonly BackupDisk[],
   storage: string,
 ): Fleeced[] {
+  const plugin = host.storages.plugin(storage);
+  if (plugin.format("qcow2") !== "qcow2")
+    throw storageRefused(
+      `cannot use storage '${storage}' for fleecing: it holds no qcow2 images - choose another one`,
+    );
   return disks
     .filter(({ key }) => isWorthFleecing(key))
     .map(({ key }, number) => {
-      const volname = `${vmid}/vm-${vmid}-fleece-${number}.qcow2`;
-      const scratch = host.storages.plugin(storage).path(volname);
+      const { volname } = plugin.own(vmid, `vm-${vmid}-fleece-${number}`, "qcow2");
+      const scratch = plugin.path(volname);
       return { key, scratch, volid: formatVolumeId({ storage, volname }) };
     });
 }
@@ -60,7 +65,7 @@ export async function makeFleecingImages(
   for (const { key, volid } of wanted) {
     const { plugin, volname } = volumeOf(host, volid);
     const size = disks.find((disk) => disk.key === key)?.size ?? 0;
-    const name = volname.slice(volname.indexOf("/") + 1);
+    const { name } = plugin.parse(volname);
     await plugin.alloc({ vmid, format: "qcow2", name, size }, { signal: work.signal });
     work.log(`INFO: drive-${key}: attaching fleecing image ${volid} to QEMU`);
   }

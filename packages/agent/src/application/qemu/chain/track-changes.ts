@@ -1,4 +1,5 @@
 // Dirty bitmaps around one backup: what is known of the disks' changes, and a new bitmap on each from its moment on.
+import { requireHostFile, type BlockNode } from "@gpve/domain/storage/block-node.ts";
 import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import {
   BITMAP_GRANULARITY,
@@ -21,7 +22,7 @@ import { ignore } from "@gpve/kit/background.ts";
 export interface SavedDisk {
   readonly key: string;
   readonly volid: string;
-  readonly path: string;
+  readonly node: BlockNode;
   readonly format: string;
   readonly size: number;
   /** A template's: it never changes, and is not written to. */
@@ -92,17 +93,19 @@ export function runningBitmaps(process: QemuProcess, sha256Hex: (text: string) =
   };
 }
 
+const bitmapFile = (image: BlockNode): string => requireHostFile(image, "a dirty bitmap of a stopped VM");
+
 export function imageFileBitmaps(tools: BackupTools): DiskBitmaps {
   return {
-    async list({ format, path }) {
+    async list({ format, node: image }) {
       if (format !== "qcow2") return [];
-      return (await tools.imageBitmaps(path)).map((bitmap) => ({ ...bitmap, recording: true }));
+      return (await tools.imageBitmaps(bitmapFile(image))).map((bitmap) => ({ ...bitmap, recording: true }));
     },
-    async add({ format, path }, name) {
+    async add({ format, node: image }, name) {
       if (format !== "qcow2") throw new RangeError(`a stopped VM's ${format} image keeps no dirty bitmap`);
-      await tools.addImageBitmap(path, name);
+      await tools.addImageBitmap(bitmapFile(image), name);
     },
-    remove: ({ path }, name) => tools.removeImageBitmap(path, name),
+    remove: ({ node: image }, name) => tools.removeImageBitmap(bitmapFile(image), name),
     switchActions: () => [],
     takeBack: async () => undefined,
   };

@@ -49,8 +49,8 @@ export async function allocateCloudinit(
 ): Promise<string> {
   const plugin = host.storages.plugin(storage);
   await plugin.activate();
-  const format = wanted ?? "qcow2";
-  const name = `vm-${vmid}-cloudinit.${format}`;
+  const format = plugin.format(wanted ?? "qcow2");
+  const { name } = plugin.own(vmid, `vm-${vmid}-cloudinit`, format);
   const volname = await plugin.alloc({ vmid, format, name, size: CLOUDINIT_DRIVE_BYTES }, work);
   return formatVolumeId({ storage, volname });
 }

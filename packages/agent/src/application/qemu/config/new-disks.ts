@@ -1,5 +1,6 @@
 // Disks that a request asks for: `store:SIZE` allocates, `import-from` copies, anything else must be there already.
 import { NEW_DISK, newDiskBytes } from "@gpve/domain/vm/change/disk-size.ts";
+import { fileNode, isDiskFormat } from "@gpve/domain/storage/block-node.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -171,7 +172,7 @@ async function efiDisk(
   const plugin = host.storages.plugin(storage);
   work.log(`efidisk0: copying the firmware's variable store to storage '${storage}'`);
   const volname = await plugin.importFrom(
-    { path: vars, format: "raw", fromOutside: false },
+    { node: fileNode(vars), format: "raw", fromOutside: false },
     { vmid, format: formatFor(host, storage, drive) },
     { signal: work.signal, log: work.log },
   );
@@ -202,7 +203,9 @@ function importFormat(host: NewDisksPorts, storage: string, drive: Drive, from: 
   if (drive.format !== undefined || parseVolumeId(from) === undefined) return formatFor(host, storage, drive);
   const { plugin, volname } = volumeOf(host, from);
   const { format } = plugin.parse(volname);
-  return isDiskFormat(format) ? format : formatFor(host, storage, drive);
+  return isDiskFormat(format)
+    ? host.storages.plugin(storage).format(format)
+    : formatFor(host, storage, drive);
 }
 
 async function existingDisk(host: NewDisksPorts, key: string, drive: Drive): Promise<Drive> {
@@ -221,10 +224,8 @@ async function existingDisk(host: NewDisksPorts, key: string, drive: Drive): Pro
 }
 
 function formatFor(host: NewDisksPorts, storage: string, drive: Drive): DiskFormat {
-  const preferred = drive.format ?? host.storages.definition(storage).options["format"] ?? "raw";
-  return preferred === "qcow2" || preferred === "vmdk" ? preferred : "raw";
-}
-
-function isDiskFormat(format: string): format is DiskFormat {
-  return format === "raw" || format === "qcow2" || format === "vmdk";
+  // What is asked for by name is refused by the storage where it has no such format.
+  const { format } = drive;
+  if (format === undefined) return host.storages.plugin(storage).format();
+  return isDiskFormat(format) ? format : "raw";
 }

@@ -1,7 +1,6 @@
 // Cloning a VM: its id is taken first, then its disks are copied or built upon, then it is there.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ImageFormat } from "@gpve/domain/storage/content.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import {
   isCdrom,
@@ -27,7 +26,7 @@ import { withPrefix } from "../pve-words.ts";
 import { bandwidth } from "./copy-limits.ts";
 import { copyAtOneMoment, dropCopies, type DiskCopy } from "./qemu-copy.ts";
 import { runningVm } from "../running-vm.ts";
-import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import { fileOf, volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
 
@@ -187,7 +186,7 @@ async function copyOne(host: CloneVmPorts, ctx: Context, key: string, drive: Dri
   if (isCloudinitVolume(drive.file)) {
     const { format: own } = source.plugin.block(source.volname);
     const to = args.storage ?? source.storage;
-    const file = await allocateCloudinit(host, args.newid, to, targetFormat(args, own), ctx);
+    const file = await allocateCloudinit(host, args.newid, to, args.format ?? own, ctx);
     return { ...rest, file, size: CLOUDINIT_DRIVE_BYTES };
   }
   if (!isFullCopy(args, key, drive) && source.plugin.has("clone", source.volname)) {
@@ -199,15 +198,21 @@ async function copyOne(host: CloneVmPorts, ctx: Context, key: string, drive: Dri
   const plugin = host.storages.plugin(storage);
   await plugin.activate();
   const { format } = source.plugin.block(source.volname);
-  const wanted = isTpmState(key) ? "raw" : targetFormat(args, format);
+  const wanted = isTpmState(key) ? "raw" : plugin.format(args.format ?? format);
   log(`create full clone of '${drive.file}' on storage '${storage}'`);
-  const volname = await plugin.importFrom(
-    await source.plugin.source(source.volname, { snapshot: args.snapname }),
-    { vmid: args.newid, format: wanted },
-    { signal, log, progress, ...bandwidth(args.limits?.[source.storage]) },
-  );
-  const { size } = await plugin.info(volname);
-  return { ...rest, file: formatVolumeId({ storage, volname }), size };
+  const moment = { snapshot: args.snapname };
+  const image = await source.plugin.attach(source.volname, moment);
+  try {
+    const volname = await plugin.importFrom(
+      image,
+      { vmid: args.newid, format: wanted },
+      { signal, log, progress, ...bandwidth(args.limits?.[source.storage]) },
+    );
+    const { size } = await plugin.info(volname);
+    return { ...rest, file: formatVolumeId({ storage, volname }), size };
+  } finally {
+    await source.plugin.detach(source.volname, moment);
+  }
 }
 
 async function allocateLike(
@@ -220,7 +225,7 @@ async function allocateLike(
   const plugin = host.storages.plugin(storage);
   await plugin.activate();
   const { size } = await source.plugin.info(source.volname);
-  const format = targetFormat(args, source.plugin.block(source.volname).format);
+  const format = plugin.format(args.format ?? source.plugin.block(source.volname).format);
   return { storage, volname: await plugin.alloc({ vmid: args.newid, format, size }, { signal, log }) };
 }
 
@@ -268,7 +273,7 @@ async function dropDisks(host: CloneVmPorts, { args, state, log }: Context): Pro
   const process = runningVm(host, args.vmid);
   if (process !== undefined && args.full && args.snapname === undefined) {
     const ids = listDrives(config.values).map(({ key }) => `clone-${args.newid}-${key}`);
-    const files = made.map((volid) => volumeOf(host, volid)).map((each) => each.plugin.path(each.volname));
+    const files = made.flatMap((volid) => fileOf(host, volid));
     await dropCopies(process, ids, files);
   }
   for (const volid of made) await freeVolume(host, volid, log);
@@ -288,10 +293,6 @@ function canCopy(host: CheckClonePorts, drive: Drive, feature: "copy" | "clone",
   if (parseVolumeId(drive.file) === undefined) return false;
   const { plugin, volname } = volumeOf(host, drive.file);
   return plugin.has(feature, volname, snapshot === undefined ? {} : { snapshot });
-}
-
-function targetFormat(args: CloneArgs, own: "raw" | "qcow2" | "vmdk"): Exclude<ImageFormat, "subvol"> {
-  return args.format ?? own;
 }
 
 function refused(message: string): AppError {

@@ -1,5 +1,6 @@
 // `import-from`: a new disk with the content of a volume or a file. A disk that a running VM writes to is copied by
 // its QEMU, as one moment of it; everything else by qemu-img.
+import { fileNode } from "@gpve/domain/storage/block-node.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
@@ -19,7 +20,7 @@ import { withPrefix } from "../pve-words.ts";
 import { withFrozenFilesystems, type UseGuestAgentPorts } from "../agent/use-guest-agent.ts";
 import { copyAtOneMoment, dropCopies, dropCopy, type CopyTarget } from "./qemu-copy.ts";
 import { runningVm } from "../running-vm.ts";
-import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import { fileOf, volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 
 export interface ImportDiskPorts extends UseGuestAgentPorts {
   readonly storages: GuestStorages;
@@ -48,14 +49,20 @@ export async function importDisk(
 ): Promise<string> {
   await host.storages.plugin(target.storage).activate();
   if (from.startsWith("/"))
-    return convert(host, from, { path: from, format: formatOfName(from), fromOutside: true }, target, work);
+    return convert(
+      host,
+      from,
+      { node: fileNode(from), format: formatOfName(from), fromOutside: true },
+      target,
+      work,
+    );
   return withPrefix(`cannot import from '${from}' - `, async () => {
     if (isCloudinitVolume(from)) throw refused("cannot import from cloudinit disk");
     const { plugin, volname } = volumeOf(host, from);
     await plugin.activate();
     const user = userOf(host, from);
     if (user !== undefined) return copyLive(host, from, user, target, work);
-    const source = await plugin.source(volname).catch((err: unknown) => {
+    const source = await plugin.attach(volname).catch((err: unknown) => {
       if (!isAppError(err, "object.not_found")) throw err;
       throw refused(`could not get size of ${from}`);
     });
@@ -74,7 +81,7 @@ export async function dropImports(
     const from = isDriveKey(key) ? parseDrive(key, text)?.["import-from"] : undefined;
     const user = from === undefined || parseVolumeId(from) === undefined ? undefined : userOf(host, from);
     if (user === undefined) continue;
-    const files = made.map((volid) => volumeOf(host, volid)).map((each) => each.plugin.path(each.volname));
+    const files = made.flatMap((volid) => fileOf(host, volid));
     await dropCopies(user.process, [jobId(vmid, key)], files);
   }
 }

@@ -42,7 +42,7 @@ import {
 } from "./mirror-disk.ts";
 import { hasJob, hasNode } from "./qemu-copy.ts";
 import { runningVm } from "../running-vm.ts";
-import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import { fileOf, volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import type { UpdateConfigPorts } from "../config/update-config.ts";
 
@@ -147,10 +147,10 @@ function moveSteps(host: UpdateConfigPorts): readonly Step<MoveArgs, MoveState>[
       run: async ({ args, state, log }) => {
         const { source } = state;
         if (source === undefined || isAttached(host, args.vmid, source)) return;
-        const { plugin, volname } = volumeOf(host, source);
-        await runningVm(host, args.vmid)
-          ?.forbidFile(plugin.block(volname).filename)
-          .catch((err: unknown) => ignore(err, "the guest has let go of it already"));
+        for (const path of fileOf(host, source))
+          await runningVm(host, args.vmid)
+            ?.forbidFile(path)
+            .catch((err: unknown) => ignore(err, "the guest has let go of it already"));
         if (isUsed(host, args.vmid, source)) return;
         if (args.remove || isCloudinitVolume(source)) await freeVolume(host, source, log);
       },
@@ -172,13 +172,13 @@ async function copyDisk(host: UpdateConfigPorts, ctx: Context): Promise<void> {
   const plugin = host.storages.plugin(args.storage);
   await plugin.activate();
   const { format: own } = source.plugin.block(source.volname);
-  const format = isTpmState(args.disk) ? "raw" : (args.format ?? own);
+  const format = isTpmState(args.disk) ? "raw" : plugin.format(args.format ?? own);
   const process = userOf(host, args);
   log(`moving '${state.source}' to storage '${args.storage}'`);
   if (isCloudinitVolume(state.source)) return makeCloudinitThere(host, ctx, format);
   if (process === undefined) {
     const volname = await plugin.importFrom(
-      await source.plugin.source(source.volname),
+      await source.plugin.attach(source.volname),
       { vmid: args.vmid, format },
       { signal, log, progress, ...bandwidth(args.bwlimit) },
     );
@@ -285,10 +285,8 @@ async function takeFromQemu(
   if (process === undefined || target === undefined) return "dropped";
   if (isCloudinitVolume(target)) {
     if (await isInserted(host, process, args, state)) return "on copy";
-    const { plugin, volname } = volumeOf(host, target);
-    await process
-      .forbidFile(plugin.block(volname).filename)
-      .catch((err: unknown) => ignore(err, "it was never allowed"));
+    for (const path of fileOf(host, target))
+      await process.forbidFile(path).catch((err: unknown) => ignore(err, "it was never allowed"));
     return "dropped";
   }
   const job = await jobOf(host, process, args, target);

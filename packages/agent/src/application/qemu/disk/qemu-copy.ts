@@ -1,7 +1,7 @@
 // Copies of a running VM's disks, made by its QEMU. Jobs and nodes have names that say whose they are, so that a crash
 // leaves nothing unknown.
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
-import type { BlockDescription } from "@gpve/domain/storage/plugin.ts";
+import { hostFile, type ImageLayer } from "@gpve/domain/storage/block-node.ts";
 import { isQmpRefusal } from "@gpve/domain/vm/qmp/qmp-errors.ts";
 import type { TransactionAction } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import { waitForJob, type JobWait } from "@gpve/domain/vm/qmp/qmp-waits.ts";
@@ -9,7 +9,7 @@ import { ignore } from "@gpve/kit/background.ts";
 import { presentTop } from "./top-node.ts";
 
 export interface CopyTarget {
-  readonly block: BlockDescription;
+  readonly block: ImageLayer;
   /** Node of the image; its file is `<name>-file`. */
   readonly node: string;
 }
@@ -86,12 +86,13 @@ export async function hasNode(process: QemuProcess, node: string): Promise<boole
 }
 
 async function addTarget(process: QemuProcess, { block, node }: CopyTarget): Promise<void> {
-  await process.allowFile({ path: block.filename, access: "rw" });
+  const path = hostFile(block.node);
+  if (path !== undefined) await process.allowFile({ path, access: "rw" });
   await process.qmp.execute("blockdev-add", {
     driver: block.format,
     "node-name": node,
     discard: "unmap",
-    file: { driver: block.driver, filename: block.filename, "node-name": `${node}-file` },
+    file: { ...block.node, "node-name": `${node}-file` },
   });
 }
 
@@ -104,5 +105,7 @@ export async function removeNode(process: QemuProcess, node: string): Promise<vo
 
 async function removeTarget(process: QemuProcess, { block, node }: CopyTarget): Promise<void> {
   await removeNode(process, node);
-  await process.forbidFile(block.filename).catch((err: unknown) => ignore(err, "it was never allowed"));
+  const path = hostFile(block.node);
+  if (path !== undefined)
+    await process.forbidFile(path).catch((err: unknown) => ignore(err, "it was never allowed"));
 }

@@ -66,8 +66,9 @@ export function resizeDiskOperation(host: ResizeDiskPorts): OperationDefinition<
             if (!plugin.has("resize", volname)) throw refused("can't resize this image format");
             log(`update VM ${vmid}: resize --disk ${disk} --size ${args.size}`);
             const process = isInQemu(config.values, disk) ? runningVm(host, vmid) : undefined;
-            if (process === undefined) await plugin.resize(volname, bytes, { signal, log });
-            else {
+            if (process === undefined || plugin.liveWork(volname) === "storage")
+              await plugin.resize(volname, bytes, { signal, log });
+            if (process !== undefined) {
               const top = await presentTop(process, disk);
               await process.qmp.execute("block_resize", { "node-name": top, size: bytes });
             }

@@ -6,9 +6,9 @@ import type { OperationDefinition, StepContext } from "@gpve/kit/operation/defin
 import { freeVolume } from "../config/free-volumes.ts";
 import { letGo } from "../snapshot/hold-guest.ts";
 import { cancelMigration, RamSave } from "../snapshot/ram-state.ts";
-import { allocateRamVolume, stateStorage, type RamVolumePorts } from "../snapshot/ram-volume.ts";
+import { SAVED_RAM, allocateRamVolume, stateStorage, type RamVolumePorts } from "../snapshot/ram-volume.ts";
 import { requireRunning, runningVm } from "../running-vm.ts";
-import { volumeOf } from "../../guest/guest-storages.ts";
+import { attachedFile } from "../../guest/guest-storages.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
 
@@ -77,8 +77,8 @@ async function save(host: SuspendVmPorts, ctx: Context): Promise<void> {
   );
   await host.configs.change(vmid, (current) => beginSuspend(current, saved, skiplock));
   ctx.log(`saving VM state to '${saved.vmstate}'`);
-  const { plugin, volname } = volumeOf(host, saved.vmstate);
-  const ram = await RamSave.begin(host, process, plugin.path(volname), ctx.signal);
+  const file = await attachedFile(host, saved.vmstate, SAVED_RAM);
+  const ram = await RamSave.begin(host, process, file, ctx.signal);
   try {
     await ram.finish();
   } catch (err) {

@@ -1,6 +1,7 @@
 // A restored VM that starts at once. Each disk begins as an empty image over the archive, which an NBD server of ours
 // unpacks and offers meanwhile; QEMU mirrors it to its volume, and the guest goes on there. A restore that fails is
 // taken back as a whole: the guest is ended, and what it wrote is lost with it. The archive is still there.
+import { AppError } from "@gpve/contracts/errors.ts";
 import type { ArchiveReader, ArchiveServer, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -14,7 +15,7 @@ import { mirrorDisk, mirrorJob } from "../disk/mirror-disk.ts";
 import { Pace } from "../../guest/backup/pace.ts";
 import type { RestoreArgs, RestoreState, RestoreWork } from "./restore-request.ts";
 import { requireRunning, runningVm } from "../running-vm.ts";
-import { volumeOf } from "../../guest/guest-storages.ts";
+import { attachedFile, fileOf, volumeOf } from "../../guest/guest-storages.ts";
 import type { VmStarter } from "../start/vm-starter.ts";
 import type { StartPlanPorts } from "../start/start-plan.ts";
 
@@ -26,6 +27,7 @@ type Below = NonNullable<ResolvedVolume["backing"]>;
 
 /** Read by firmware and TPM before there is a guest that could wait. */
 const NEEDED_AT_ONCE = new Set(["efidisk0", "tpmstate0"]);
+const LIVE = "a live restore";
 const COPY_BYTES = 1024 * 1024;
 
 interface LiveDisk {
@@ -57,7 +59,7 @@ export async function liveRestore(
   const pace = new Pace(args.bwlimit ?? 0, host.clock, work.signal);
   const server = await tools.serveArchive({
     reader,
-    spool: new Map(disks.map(({ device, spool }) => [device, pathOf(host, spool)])),
+    spool: new Map(await Promise.all(disks.map((disk) => spoolOf(host, disk)))),
     socket,
     isFinal: !/\.gpvi(?:\.zst)?$/.test(args.archive),
     pace: (bytes) => pace.after(bytes),
@@ -66,7 +68,7 @@ export async function liveRestore(
     for (const disk of disks)
       if (disk.overlay === undefined) await copyNow(host, tools, server, disk, work.signal);
       // Made anew: one whose clusters are allocated in advance would hide what is below.
-      else await tools.createScratch(pathOf(host, disk.overlay), disk.size);
+      else await tools.createScratch(await attachedFile(host, disk.overlay, LIVE), disk.size);
     const unfinished = { ...emptyVmConfig, values: { ...restored.values, lock: "create" } };
     await host.configs.replace(vmid, unfinished, { microvm: restored.microvm });
     state.isLive = true;
@@ -104,6 +106,10 @@ export async function endLive(host: LiveRestorePorts, vmid: number): Promise<voi
   await host.starter.stopHelpers(vmid);
 }
 
+async function spoolOf(host: LiveRestorePorts, { device, spool }: LiveDisk): Promise<[string, string]> {
+  return [device, await attachedFile(host, spool, LIVE)];
+}
+
 /** All of them are the VM's volumes: an undo finds them by that. */
 async function makeImages(
   host: LiveRestorePorts,
@@ -118,6 +124,12 @@ async function makeImages(
     const size = reader.header.devices.find(({ name }) => name === device)?.size;
     if (volid === undefined || size === undefined) continue;
     const { plugin, storage } = volumeOf(host, volid);
+    if (plugin.format("qcow2") !== "qcow2")
+      throw new AppError(
+        "feature.unsupported",
+        `a live restore needs a storage that holds qcow2 images, and '${storage}' does not: restore without live-restore`,
+        { pveStatus: 500 },
+      );
     const make = async (format: "raw" | "qcow2"): Promise<string> =>
       formatVolumeId({ storage, volname: await plugin.alloc({ vmid, format, size }) });
     const spool = await make("raw");
@@ -135,8 +147,8 @@ async function copyNow(
   signal: AbortSignal,
 ): Promise<void> {
   const { plugin, volname } = volumeOf(host, volid);
-  const { filename, format } = plugin.block(volname);
-  await tools.withImage({ path: filename, format, access: "rw" }, async (disk) => {
+  const { node, format } = await plugin.attach(volname);
+  await tools.withImage({ node, format, access: "rw" }, async (disk) => {
     for (let offset = 0; offset < size; offset += COPY_BYTES) {
       signal.throwIfAborted();
       await disk.write(offset, await server.read(device, offset, Math.min(COPY_BYTES, size - offset)));
@@ -183,15 +195,8 @@ async function mirrorAll(
 
 async function forbidFiles(host: LiveRestorePorts, vmid: number, paths: readonly string[]): Promise<void> {
   const process = runningVm(host, vmid);
-  for (const path of paths)
-    await process
-      ?.forbidFile(path.startsWith("/") ? path : pathOf(host, path))
-      .catch((err: unknown) => ignore(err, "the guest has ended"));
-}
-
-function pathOf(host: LiveRestorePorts, volid: string): string {
-  const { plugin, volname } = volumeOf(host, volid);
-  return plugin.path(volname);
+  for (const path of paths.flatMap((each) => (each.startsWith("/") ? [each] : fileOf(host, each))))
+    await process?.forbidFile(path).catch((err: unknown) => ignore(err, "the guest has ended"));
 }
 
 function ignoreLine(): void {

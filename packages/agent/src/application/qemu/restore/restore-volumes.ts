@@ -58,10 +58,11 @@ export async function makeCloudinitDiscs(
     if (!isCloudinitVolume(drive.file) || volume === undefined || state.discs?.[key] !== undefined) continue;
     const extension = /\.(raw|qcow2|vmdk)$/.exec(volume.volname)?.[1];
     const storage = args.storage ?? volume.storage;
-    await openStorage(host, args, storage);
-    const format = imageFormat(extension ?? "raw");
+    const plugin = await openStorage(host, args, storage);
+    const format = plugin.format(extension ?? "raw");
     // The one of the VM that is replaced serves as well: nothing in it is worth keeping.
-    const there = `${storage}:${args.vmid}/vm-${args.vmid}-cloudinit.${format}`;
+    const { volname } = plugin.own(args.vmid, `vm-${args.vmid}-cloudinit`, format);
+    const there = formatVolumeId({ storage, volname });
     const volid =
       state.existing?.includes(there) === true
         ? there
@@ -109,9 +110,9 @@ export async function fillVolumes(
     const [next, ...others] = rest;
     if (next === undefined) return copyClusters(host, reader, disks, work);
     const { plugin, volname } = volumeOf(host, next.volid);
-    const { filename, format } = plugin.block(volname);
-    work.log(`map '${next.device}' to '${filename}' (write zeros = 0)`);
-    await tools.withImage({ path: filename, format, access: "rw" }, (disk) =>
+    const { node, format } = await plugin.attach(volname);
+    work.log(`map '${next.device}' to '${plugin.path(volname)}' (write zeros = 0)`);
+    await tools.withImage({ node, format, access: "rw" }, (disk) =>
       open(others, new Map([...disks, [next.device, disk]])),
     );
   };

@@ -19,6 +19,9 @@ export interface RamVolumePorts {
   readonly configs: VmConfigs;
 }
 
+/** What its file is for, where it is asked for. */
+export const SAVED_RAM = "saving the RAM of a VM";
+
 export interface RamVolumeRequest {
   readonly vmid: number;
   readonly storage: string;
@@ -37,11 +40,11 @@ export async function allocateRamVolume(
   const process = requireRunning(host, vmid);
   const plugin = host.storages.plugin(storage);
   await plugin.activate();
-  const file = stateName(vmid, name);
-  const vmstate = formatVolumeId({ storage, volname: `${vmid}/${file}` });
+  const own = plugin.own(vmid, `vm-${vmid}-state-${name}`, "raw");
+  const vmstate = formatVolumeId({ storage, volname: own.volname });
   await work.begun(vmstate);
   const size = ramVolumeBytes(values);
-  await plugin.alloc({ vmid, format: "raw", name: file, size }, work);
+  await plugin.alloc({ vmid, format: "raw", name: own.name, size }, work);
   const { machine = "", cpu } = (process.note ?? {}) as { machine?: string; cpu?: string };
   const mtu = await hostMtus(process, values, work.signal);
   return {
@@ -67,10 +70,6 @@ async function hostMtus(process: QemuProcess, values: VmValues, signal: AbortSig
     }
   }
   return found.join(",");
-}
-
-export function stateName(vmid: number, name: string): string {
-  return `vm-${vmid}-state-${name}.raw`;
 }
 
 /** `vmstatestorage`, else one where the VM has a disk: shared before local, directories before others; else `local`. */

@@ -24,9 +24,9 @@ import {
 } from "../agent/use-guest-agent.ts";
 import { letGo } from "./hold-guest.ts";
 import { cancelMigration, continueFromRam, loadRam, RamSave } from "./ram-state.ts";
-import { allocateRamVolume, stateStorage, type RamVolumePorts } from "./ram-volume.ts";
+import { SAVED_RAM, allocateRamVolume, stateStorage, type RamVolumePorts } from "./ram-volume.ts";
 import { requireRunning, runningVm } from "../running-vm.ts";
-import { volumeOf } from "../../guest/guest-storages.ts";
+import { attachedFile, volumeOf } from "../../guest/guest-storages.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
 import type { VmStarter } from "../start/vm-starter.ts";
@@ -145,8 +145,8 @@ class SnapshotWork implements SnapshotHost<StartFromState> {
       return;
     }
     this.#task.log(`saving VM state to '${vmstate}'`);
-    const { plugin, volname } = volumeOf(this.#host, vmstate);
-    this.#save = await RamSave.begin(this.#host, process, plugin.path(volname), this.#task.signal);
+    const file = await attachedFile(this.#host, vmstate, SAVED_RAM);
+    this.#save = await RamSave.begin(this.#host, process, file, this.#task.signal);
   }
 
   async finishState(): Promise<void> {
@@ -163,13 +163,13 @@ class SnapshotWork implements SnapshotHost<StartFromState> {
 
   async snapshotVolume({ key, volid }: GuestVolume, name: string): Promise<void> {
     this.#task.log(`snapshotting '${key}' (${volid})`);
+    const { plugin, volname } = volumeOf(this.#host, volid);
     const process = this.#userOf(key);
-    if (process !== undefined) {
+    if (process !== undefined && plugin.liveWork(volname) === "qemu") {
       const device = await presentTop(process, key);
       await process.qmp.execute("blockdev-snapshot-internal-sync", { device, name });
       return;
     }
-    const { plugin, volname } = volumeOf(this.#host, volid);
     await plugin.snapshot(volname, name, this.#task);
   }
 
@@ -177,7 +177,9 @@ class SnapshotWork implements SnapshotHost<StartFromState> {
   async deleteVolumeSnapshot({ volid }: GuestVolume, name: string): Promise<void> {
     const present = attachedKey(this.#host, this.vmid, volid);
     const process = present === undefined ? undefined : this.#userOf(present);
-    if (process !== undefined && present !== undefined) {
+    const { plugin, volname } = volumeOf(this.#host, volid);
+    const isQemus = plugin.liveWork(volname) === "qemu";
+    if (isQemus && process !== undefined && present !== undefined) {
       try {
         await process.qmp.execute("blockdev-snapshot-delete-internal-sync", {
           device: await presentTop(process, present),
@@ -188,7 +190,6 @@ class SnapshotWork implements SnapshotHost<StartFromState> {
       }
       return;
     }
-    const { plugin, volname } = volumeOf(this.#host, volid);
     const known = await plugin.snapshots(volname);
     if (known.some((each) => each.name === name)) await plugin.deleteSnapshot(volname, name, this.#task);
   }
@@ -213,12 +214,12 @@ class SnapshotWork implements SnapshotHost<StartFromState> {
   }
 
   async start(state: StartFromState): Promise<void> {
-    const { plugin, volname } = volumeOf(this.#host, state.vmstate);
-    await plugin.activate();
+    await volumeOf(this.#host, state.vmstate).plugin.activate();
     await this.#host.starter.start({ vmid: this.vmid, from: state }, this.#task);
     const process = requireRunning(this.#host, this.vmid);
     try {
-      await loadRam(this.#host, process, plugin.path(volname), this.#task.signal);
+      const file = await attachedFile(this.#host, state.vmstate, SAVED_RAM);
+      await loadRam(this.#host, process, file, this.#task.signal);
       await continueFromRam(process, this.#task.signal);
     } catch (err) {
       await process.kill();

@@ -1,4 +1,5 @@
 // From a configuration to everything a start needs: QEMU's command line, the files it may open, its network devices.
+import { hostFile, type BlockNode } from "@gpve/domain/storage/block-node.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { FREE_DESCRIPTORS, type GuestFile } from "@gpve/domain/guest/guest-processes.ts";
@@ -205,37 +206,35 @@ async function resolveVolume(
   const definition = host.storages.definition(storage);
   const parsed = plugin.parse(volname);
   // Throws when the image names other files than our records do.
-  const image = await plugin.source(volname).catch((err: unknown) => {
+  const image = await plugin.attach(volname).catch((err: unknown) => {
     if (!isAppError(err, "object.not_found")) throw err;
     ignore(err, "told by who opens it");
     return undefined;
   });
   const below = image?.backing ?? [];
-  const filename = image?.path ?? block.filename;
+  const { node } = image ?? block;
   // Disks, and discs of cloud-init with a password's hash, are read by their guest and by nobody else.
   const owned = access === "rw" || (parsed.type === "images" && !parsed.isBase);
-  const bytes = block.driver === "file" ? (host.files.bytes(filename) ?? 0) : 0;
+  const bytes = node.driver === "file" ? (host.files.bytes(node.filename ?? "") ?? 0) : 0;
   return {
     resolved: {
-      node: { driver: block.driver, filename },
+      node,
       format: block.format,
       contentType: parsed.type === "iso" ? "iso" : parsed.type === "import" ? "import" : "images",
       storage: { id: storage, type: definition.type, content: [...contentOf(definition)] },
       ...(bytes % DIRECT_BYTES === 0 ? {} : { unaligned: true }),
-      ...(image === undefined
-        ? {}
-        : {
-            backing: below.map(({ path, format }) => ({
-              node: { driver: "file", filename: path },
-              format,
-            })),
-          }),
+      ...(image === undefined ? {} : { backing: below }),
     },
     files: [
-      { path: filename, access, owned, ofStorage: true },
-      ...below.map(({ path }) => ({ path, access: "ro" as const, owned: false, ofStorage: true })),
+      ...filesOf(node, { access, owned }),
+      ...below.flatMap((layer) => filesOf(layer.node, { access: "ro", owned: false })),
     ],
   };
+}
+
+function filesOf(node: BlockNode, use: Pick<GuestFile, "access" | "owned">): GuestFile[] {
+  const path = hostFile(node);
+  return path === undefined ? [] : [{ path, ...use, ofStorage: true }];
 }
 
 /** A disk of the host, or an image outside every storage. Only discs are for everybody to read. */

@@ -39,7 +39,8 @@ import {
 } from "./take-devices.ts";
 import { listNets } from "@gpve/domain/vm/config/vm-network.ts";
 import { requireRunning, runningVm } from "../running-vm.ts";
-import { volumeOf } from "../../guest/guest-storages.ts";
+import { SAVED_RAM } from "../snapshot/ram-volume.ts";
+import { attachedFile, volumeOf } from "../../guest/guest-storages.ts";
 import type { BackupChains } from "@gpve/domain/backup/backup-chain.ts";
 import type { RamStreams } from "@gpve/domain/vm/snapshot/ram-streams.ts";
 
@@ -113,13 +114,12 @@ async function resumeFromDisk(
   const { vmid } = args;
   const { vmstate } = args.from;
   work.log("Resuming suspended VM");
-  const { plugin, volname } = volumeOf(host, vmstate);
-  await plugin.activate();
+  await volumeOf(host, vmstate).plugin.activate();
   work.log(`activating and using '${vmstate}' as vmstate`);
   await startQemu(host, { ...args, paused: true }, values, files, work, beforeStart);
   const process = requireRunning(host, vmid);
   try {
-    await loadRam(host, process, plugin.path(volname), work.signal);
+    await loadRam(host, process, await attachedFile(host, vmstate, SAVED_RAM), work.signal);
     await host.configs.change(vmid, endSuspend);
   } catch (err) {
     await process.kill();

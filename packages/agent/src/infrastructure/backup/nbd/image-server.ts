@@ -2,7 +2,7 @@
 import { existsSync, rmSync } from "node:fs";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import type { ImageLayer } from "@gpve/domain/storage/plugin.ts";
+import type { ImageLayer } from "@gpve/domain/storage/block-node.ts";
 import { imageFiles, imageName } from "../../image-tools/image-node.ts";
 import type { ImageTools } from "../../image-tools/image-tools.ts";
 import { NbdClient } from "./nbd-client.ts";

@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
+import { fileNode } from "@gpve/domain/storage/block-node.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { plainTools } from "../../image-tools/image-tools.ts";
@@ -25,7 +26,7 @@ describe.skipIf(!hasQemu)(
         const path = join(dir, `disk.${format}`);
         await exec("qemu-img", ["create", "-f", format, path, "8M"]);
         const data = randomBytes(MIB);
-        const image = { path, format, socket: join(dir, "s") };
+        const image = { node: fileNode(path), format, socket: join(dir, "s") };
         await withImage(deps, { ...image, access: "rw" }, async (disk) => {
           expect(disk.size).toBe(8 * MIB);
           await disk.write(2 * MIB, data);
@@ -57,12 +58,17 @@ describe.skipIf(!hasQemu)(
     test("says why an image cannot be served", async () => {
       const broken = join(dir, "broken.qcow2");
       writeFileSync(broken, "this is no image");
-      const image = { path: broken, format: "qcow2", socket: join(dir, "b"), access: "ro" } as const;
+      const image = {
+        node: fileNode(broken),
+        format: "qcow2",
+        socket: join(dir, "b"),
+        access: "ro",
+      } as const;
       await expect(withImage(deps, image, async () => undefined)).rejects.toThrow(
         /qemu-nbd: .*not in qcow2 format/i,
       );
       await expect(
-        withImage(deps, { ...image, path: join(dir, "absent") }, async () => undefined),
+        withImage(deps, { ...image, node: fileNode(join(dir, "absent")) }, async () => undefined),
       ).rejects.toThrow(/No such file/);
     });
   },

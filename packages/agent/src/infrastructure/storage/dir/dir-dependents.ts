@@ -1,11 +1,12 @@
 // What must stay because something else builds on it.
 import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
-import { formatDirVolume, type DirVolume } from "@gpve/domain/storage/dir-volume.ts";
+import { formatDirVolume } from "@gpve/domain/storage/dir-volume.ts";
+import type { VolumeName } from "@gpve/domain/storage/volume-name.ts";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import { join } from "node:path";
 import { listImages, namesIn, parentOf } from "./dir-listing.ts";
 
-export async function requireUnusedBase(images: string, base: DirVolume): Promise<void> {
+export async function requireUnusedBase(images: string, base: VolumeName): Promise<void> {
   const reference = `../${base.vmid}/${base.name}`;
   if ((await listImages(images, undefined)).some((row) => row.parent === reference)) {
     throw storageRefused(`base volume '${formatDirVolume(base)}' is still in use by linked clones`);

@@ -1,10 +1,10 @@
-import type { DirVolume } from "@gpve/domain/storage/dir-volume.ts";
+import type { VolumeName } from "@gpve/domain/storage/volume-name.ts";
 import type { StorageFeature } from "@gpve/domain/storage/plugin.ts";
 
 /** What can be done with a volume of a directory storage, or with one of its snapshots. */
 export function dirHas(
   feature: StorageFeature,
-  { type, format, isBase }: DirVolume,
+  { type, format, isBase }: VolumeName,
   snapshot: string | undefined,
 ): boolean {
   const current = snapshot === undefined;

@@ -12,6 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { fileNode } from "@gpve/domain/storage/block-node.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { newStorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { exec, type Exec } from "@gpve/kit/exec.ts";
@@ -273,7 +274,7 @@ describe("the directory storage", () => {
   it("reserves space for copies, clones and grown disks too, as the storage says", async () => {
     const source = join(root, "source.raw");
     writeFileSync(source, Buffer.alloc(65_536, 1));
-    const image = { path: source, format: "raw", fromOutside: false } as const;
+    const image = { node: fileNode(source), format: "raw", fromOutside: false } as const;
     const MIB = 1024 * 1024;
     const used = (plugin: DirPlugin, volname: string): number => statSync(plugin.path(volname)).blocks * 512;
     const made = async (preallocation: string, format: "raw" | "qcow2"): Promise<number[]> => {
@@ -312,7 +313,7 @@ describe("the directory storage", () => {
     const source = join(root, "source.raw");
     writeFileSync(source, Buffer.alloc(65_536, 1));
     const made = await plugin.importFrom(
-      { path: source, format: "raw", fromOutside: false },
+      { node: fileNode(source), format: "raw", fromOutside: false },
       { vmid: 100, format: "raw" },
       { bytesPerSecond: 10_000_000 },
     );
@@ -332,7 +333,7 @@ describe("the directory storage", () => {
     const ended = expect(guest).rejects.toMatchObject({ code: "operation.cancelled" });
     await vi.waitFor(() => expect(exec("qemu-img", ["info", path])).rejects.toThrow("lock"), 20_000);
     try {
-      const source = { path, format: "qcow2", fromOutside: false, snapshot: "a1" } as const;
+      const source = { node: fileNode(path), format: "qcow2", fromOutside: false, snapshot: "a1" } as const;
       const made = await plugin.importFrom(source, { vmid: 101, format: "raw" });
       expect(readFileSync(plugin.path(made)).equals(Buffer.alloc(1024 * 1024, 7))).toBe(true);
     } finally {
@@ -394,7 +395,7 @@ describe("the directory storage", () => {
     await expect(plugin.exportStream(volname)).rejects.toThrow("it builds on a backing file");
     await expect(
       plugin.importFrom(
-        { path: plugin.path(volname), format: "qcow2", fromOutside: true },
+        { node: fileNode(plugin.path(volname)), format: "qcow2", fromOutside: true },
         { vmid: 101, format: "raw" },
       ),
     ).rejects.toThrow("it builds on a backing file");
@@ -407,16 +408,22 @@ describe("the directory storage", () => {
     const path = join(root, "import/disk.qcow2");
     await exec("qemu-img", ["create", "-q", "-f", "qcow2", path, "1M"]);
     const made = await plugin.importFrom(
-      { path, format: "qcow2", fromOutside: true },
+      { node: fileNode(path), format: "qcow2", fromOutside: true },
       { vmid: 100, format: "raw" },
     );
     expect(statSync(plugin.path(made)).size).toBe(1024 * 1024);
     writeFileSync(path, Buffer.concat([readFileSync(path).subarray(0, 80), Buffer.alloc(20)]));
     await expect(
-      plugin.importFrom({ path, format: "qcow2", fromOutside: true }, { vmid: 100, format: "raw" }),
+      plugin.importFrom(
+        { node: fileNode(path), format: "qcow2", fromOutside: true },
+        { vmid: 100, format: "raw" },
+      ),
     ).rejects.toThrow("the image is refused");
     await expect(
-      plugin.importFrom({ path, format: "qcow2", fromOutside: true }, { vmid: 100, format: "subvol" }),
+      plugin.importFrom(
+        { node: fileNode(path), format: "qcow2", fromOutside: true },
+        { vmid: 100, format: "subvol" },
+      ),
     ).rejects.toThrow("subvolume");
   });
 
@@ -447,14 +454,14 @@ describe("the directory storage", () => {
     const members = ["vm.ovf", "plain.vmdk", "stream.vmdk"];
     await exec("tar", ["--format=ustar", "-cf", join(root, "import/ab.ova"), "-C", work, ...members]);
     for (const name of ["plain.vmdk", "stream.vmdk"]) {
-      const source = await plugin.source(`import/ab.ova/${name}`);
+      const source = await plugin.attach(`import/ab.ova/${name}`);
       expect(source).toMatchObject({ format: "vmdk", fromOutside: true });
       const made = await plugin.importFrom(source, { vmid: 100, format: "raw" });
       expect(readFileSync(plugin.path(made)).equals(Buffer.alloc(1024 * 1024, name))).toBe(true);
     }
-    await expect(plugin.source("import/ab.ova/none.vmdk")).rejects.toThrow(
+    await expect(plugin.attach("import/ab.ova/none.vmdk")).rejects.toThrow(
       "the OVA holds no file 'none.vmdk'",
     );
-    await expect(plugin.source("import/none.qcow2")).rejects.toThrow("does not exist");
+    await expect(plugin.attach("import/none.qcow2")).rejects.toThrow("does not exist");
   });
 });

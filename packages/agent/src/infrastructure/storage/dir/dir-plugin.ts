@@ -1,34 +1,35 @@
 // Storage type `dir`: volumes are files below one directory.
-import { lstat, realpath, rename, rm, stat } from "node:fs/promises";
+import { lstat, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
+import { fileNode, isDiskFormat, type DiskFormat, type ImageLayer } from "@gpve/domain/storage/block-node.ts";
 import type { ContentType, ImageFormat, VolumeType } from "@gpve/domain/storage/content.ts";
 import { contentDirs, storagePath } from "@gpve/domain/storage/definition.ts";
 import {
   contentDirectories,
   formatDirVolume,
-  freeDiskName,
   parseImageName,
-  refuseBaseName,
   relativePathOf,
   requireDirVolume,
-  type DirVolume,
 } from "@gpve/domain/storage/dir-volume.ts";
 import { storageExists, storageMissing, storageRefused } from "@gpve/domain/storage/failures.ts";
 import type {
   AllocRequest,
-  BlockDescription,
   ImageSource,
+  ImportTarget,
+  OwnName,
   StorageFeature,
   StoragePlugin,
   StorageSnapshot,
   StorageStatus,
   StorageWork,
   VolumeInfo,
+  VolumeMoment,
   VolumeSize,
   VolumeStream,
 } from "@gpve/domain/storage/plugin.ts";
+import { freeDiskName, refuseBaseName, type VolumeName } from "@gpve/domain/storage/volume-name.ts";
 import type { LayeredImage } from "../../image-tools/image-node.ts";
 import { plainTools, type ImageTools } from "../../image-tools/image-tools.ts";
 import {
@@ -46,11 +47,11 @@ import type { DirPluginDeps } from "./dir-plugin-deps.ts";
 import { imageSize, listVolumes, namesIn } from "./dir-listing.ts";
 import { baseReference, imagesBelow } from "./image-chain.ts";
 import { fillFromStream, readImageStream } from "../../image-tools/image-stream.ts";
-import { inspectImage } from "../../image-tools/inspect-image.ts";
+import { importableImage } from "../../image-tools/importable-image.ts";
 import { makeDirectory } from "./make-directory.ts";
 import type { EmptyImage } from "../../image-tools/empty-image.ts";
 import { DIRECTORY_MODE, makeImage, makeReadOnly, removeIfEmpty } from "./make-image.ts";
-import { isDiskFormat, QemuImg, type Preallocation } from "../../image-tools/qemu-img.ts";
+import { QemuImg, type Preallocation } from "../../image-tools/qemu-img.ts";
 import { volumeFile } from "./volume-file.ts";
 
 const SNAPSHOT_NAME = /^[a-zA-Z][a-zA-Z0-9_-]*$/;
@@ -93,7 +94,7 @@ export class DirPlugin implements StoragePlugin {
     return join(this.#root, this.#directories[type] ?? contentDirectories[type]);
   }
 
-  parse(volname: string): DirVolume {
+  parse(volname: string): VolumeName {
     return requireDirVolume(volname);
   }
 
@@ -113,24 +114,44 @@ export class DirPlugin implements StoragePlugin {
     }
   }
 
-  block(volname: string): BlockDescription {
+  own(vmid: number, plain: string, format: DiskFormat): OwnName {
+    const name = `${plain}.${format}`;
+    return { name, volname: `${vmid}/${name}` };
+  }
+
+  format(wanted?: string): DiskFormat {
+    const own = this.#deps.definition.options["format"];
+    const preferred = wanted ?? (typeof own === "string" ? own : "raw");
+    return isDiskFormat(preferred) ? preferred : "raw";
+  }
+
+  backupFolder(): string {
+    return this.directory("backup");
+  }
+
+  block(volname: string): ImageLayer {
     const volume = this.parse(volname);
     const { format } = volume;
     if (!isDiskFormat(format)) {
       throw storageRefused(`volume '${volname}' of format '${format}' is no block device`);
     }
-    return { driver: "file", filename: this.path(volname), format };
+    return { node: fileNode(this.path(volname)), format };
   }
 
-  async source(
-    volname: string,
-    { snapshot }: { readonly snapshot?: string | undefined } = {},
-  ): Promise<ImageSource> {
+  async attach(volname: string, { snapshot }: VolumeMoment = {}): Promise<ImageSource> {
     const volume = this.parse(volname);
     if (volume.format.startsWith("ova+")) return ovaMember(await this.file(volname), volume.name);
-    const image = await this.#openable(volname);
+    const { path: _path, ...image } = await this.#openable(volname);
     const fromOutside = volume.type !== "images";
     return { ...image, fromOutside, ...given({ snapshot }) };
+  }
+
+  async detach(): Promise<void> {
+    // Nor does a file.
+  }
+
+  liveWork(): "qemu" | "storage" {
+    return "qemu";
   }
 
   has(feature: StorageFeature, volname: string, of: { readonly snapshot?: string } = {}): boolean {
@@ -213,12 +234,7 @@ export class DirPlugin implements StoragePlugin {
 
   async snapshots(volname: string): Promise<StorageSnapshot[]> {
     const image = await this.#openable(volname);
-    if (image.format !== "qcow2") return [];
-    const { snapshots } = await this.#qemuImg.info(image);
-    return (Array.isArray(snapshots) ? snapshots : []).map((each: Record<string, unknown>) => ({
-      name: String(each["name"]),
-      ctime: Number(each["date-sec"]),
-    }));
+    return image.format === "qcow2" ? this.#qemuImg.snapshots(image) : [];
   }
 
   async createBase(volname: string): Promise<string> {
@@ -275,29 +291,15 @@ export class DirPlugin implements StoragePlugin {
     return target;
   }
 
-  async importFrom(
-    source: ImageSource,
-    target: {
-      readonly vmid: number;
-      readonly format: ImageFormat;
-      readonly name?: string;
-      readonly size?: number;
-    },
-    work: StorageWork = {},
-  ): Promise<string> {
+  async importFrom(source: ImageSource, target: ImportTarget, work: StorageWork = {}): Promise<string> {
     const { format } = target;
     if (format === "subvol") throw storageRefused("cannot import a disk image as a subvolume");
-    // Only root names files of the host, and may name them by a link.
-    const image = source.fromOutside ? { ...source, path: await realpath(source.path) } : source;
-    if (source.fromOutside) {
-      const { region } = source;
-      await inspectImage(image.path, source.format, { tools: this.#tools, signal: work.signal, region });
-    }
+    const image = await importableImage(source, this.#tools, work.signal);
     return this.#make(target.vmid, format, target.name, async ({ path }) => {
       await this.#qemuImg.convert(image, { path, format }, work);
       const { size } = await imageSize(path, format);
       if (target.size !== undefined && target.size > size) {
-        await this.#qemuImg.resize({ path, format }, target.size, work);
+        await this.#qemuImg.resize({ node: fileNode(path), format }, target.size, work);
       }
     });
   }
@@ -366,14 +368,14 @@ export class DirPlugin implements StoragePlugin {
   }
 
   /** An image that names no file it should not, with all that it builds on. */
-  async #openable(volname: string): Promise<Omit<LayeredImage, "region">> {
+  async #openable(volname: string): Promise<Omit<LayeredImage, "region"> & { readonly path: string }> {
     const { base } = this.parse(volname);
     const { format } = this.block(volname);
     const path = await this.file(volname);
     // What cannot be read is refused by its volume's name.
     await this.info(volname);
     const backing = await imagesBelow(this.directory("images"), { path, format }, base);
-    return { path, format, ...(backing.length === 0 ? {} : { backing }) };
+    return { path, node: fileNode(path), format, ...(backing.length === 0 ? {} : { backing }) };
   }
 
   async #move(from: string, to: string, what: (path: string) => string): Promise<void> {

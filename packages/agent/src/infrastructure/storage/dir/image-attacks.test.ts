@@ -13,6 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { fileNode } from "@gpve/domain/storage/block-node.ts";
 import { newStorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { CAN_CONFINE, confinedImageTools } from "../../../testing/confined-image-tools.ts";
@@ -106,12 +107,12 @@ describe.each(kinds)("images that a guest has written, read by tools %s", (name,
   const readers: readonly [string, (volname: string) => Promise<unknown>][] = [
     [
       "full clone",
-      async (volname) => plugin.importFrom(await plugin.source(volname), { vmid: 101, format: "raw" }),
+      async (volname) => plugin.importFrom(await plugin.attach(volname), { vmid: 101, format: "raw" }),
     ],
     [
       "clone of a snapshot",
       async (volname) =>
-        plugin.importFrom(await plugin.source(volname, { snapshot: "s1" }), { vmid: 101, format: "raw" }),
+        plugin.importFrom(await plugin.attach(volname, { snapshot: "s1" }), { vmid: 101, format: "raw" }),
     ],
     ["template", (volname) => plugin.createBase(volname)],
     ["snapshot", (volname) => plugin.snapshot(volname, "s2")],
@@ -138,13 +139,13 @@ describe.each(kinds)("images that a guest has written, read by tools %s", (name,
     await exec("qemu-img", ["create", "-q", "-f", "qcow2", "-F", "raw", "-b", secret, forged]);
     const bytes = readFileSync(forged);
     writeFileSync(plugin.path(volname), Buffer.concat([bytes, Buffer.alloc(MIB)]).subarray(0, MIB));
-    const clone = await plugin.importFrom(await plugin.source(volname), { vmid: 101, format: "qcow2" });
+    const clone = await plugin.importFrom(await plugin.attach(volname), { vmid: 101, format: "qcow2" });
     const read = await readImage(plugin.path(clone), "qcow2", 0, MIB);
     expect(Buffer.from(read).equals(readFileSync(plugin.path(volname)))).toBe(true);
     const socket = join(root, "n");
     const first = await withImage(
       { tools, clock: systemClock },
-      { path: plugin.path(volname), format: "raw", access: "ro", socket },
+      { node: fileNode(plugin.path(volname)), format: "raw", access: "ro", socket },
       (image) => image.read(0, 512),
     );
     expect(Buffer.from(first).equals(bytes.subarray(0, 512))).toBe(true);
@@ -157,7 +158,7 @@ describe.each(kinds)("images that a guest has written, read by tools %s", (name,
     await writeImage(plugin.path(second), "qcow2", 4096, Buffer.alloc(16, 2));
     const linked = await plugin.cloneLinked(await plugin.createBase(second), 300);
     await plugin.resize(linked, 2 * MIB);
-    const source = await plugin.source(linked);
+    const source = await plugin.attach(linked);
     expect(source.backing?.map(({ format }) => format)).toEqual(["qcow2", "qcow2"]);
     const copy = await plugin.importFrom(source, { vmid: 301, format: "raw" });
     const bytes = readFileSync(plugin.path(copy));
@@ -172,7 +173,7 @@ describe.each(kinds)("images that a guest has written, read by tools %s", (name,
     const base = join(root, "s/images/200/base-200-disk-0.qcow2");
     chmodSync(base, 0o644);
     await exec("qemu-img", ["rebase", "-u", "-f", "qcow2", "-F", "raw", "-b", secret, base]);
-    await expect(plugin.source(linked)).rejects.toThrow("not its own");
+    await expect(plugin.attach(linked)).rejects.toThrow("not its own");
   });
 
   it.skipIf(isMissing)(
@@ -187,7 +188,11 @@ describe.each(kinds)("images that a guest has written, read by tools %s", (name,
         { path: target, access: "rw" },
         { path, access: "ro" },
       ] as const;
-      await tools("qemu-img", ["convert", "-O", "raw", imageName({ path, format: "qcow2" }), target], files);
+      await tools(
+        "qemu-img",
+        ["convert", "-O", "raw", imageName({ node: fileNode(path), format: "qcow2" }), target],
+        files,
+      );
       expect(readFileSync(target).includes("the-secret")).toBe(false);
     },
   );
@@ -203,7 +208,7 @@ describe.each(kinds)("images that a guest has written, read by tools %s", (name,
       const content = readFileSync(secret);
       const target = join(root, "t");
       writeFileSync(target, "");
-      const image = imageName({ path, format: "qcow2" });
+      const image = imageName({ node: fileNode(path), format: "qcow2" });
       const read = { path, access: "ro" } as const;
       const write = { path: target, access: "rw" } as const;
       for (const [args, files] of [
@@ -218,7 +223,7 @@ describe.each(kinds)("images that a guest has written, read by tools %s", (name,
       await expect(
         withImage(
           { tools, clock: systemClock },
-          { path, format: "qcow2", access: "ro", socket: join(root, "n") },
+          { node: fileNode(path), format: "qcow2", access: "ro", socket: join(root, "n") },
           (served) => served.read(0, 512),
         ),
       ).rejects.toThrow();
@@ -232,11 +237,11 @@ describe.each(kinds)("images that a guest has written, read by tools %s", (name,
     const path = join(root, "s/import/a.qcow2");
     await exec("qemu-img", ["create", "-q", "-f", "qcow2", path, "1M"]);
     chmodSync(path, 0o600);
-    await plugin.importFrom(await plugin.source("import/a.qcow2"), { vmid: 101, format: "raw" });
+    await plugin.importFrom(await plugin.attach("import/a.qcow2"), { vmid: 101, format: "raw" });
     await exec("qemu-img", ["rebase", "-u", "-f", "qcow2", "-F", "raw", "-b", secret, path]);
     await expect(
       plugin
-        .source("import/a.qcow2")
+        .attach("import/a.qcow2")
         .then((source) => plugin.importFrom(source, { vmid: 102, format: "raw" })),
     ).rejects.toThrow("the image is refused");
   });

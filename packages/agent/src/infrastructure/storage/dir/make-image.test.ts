@@ -14,11 +14,13 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { fileNode } from "@gpve/domain/storage/block-node.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { CAN_CONFINE, confinedImageTools } from "../../../testing/confined-image-tools.ts";
 import { plainTools } from "../../image-tools/image-tools.ts";
 import { fillFromStream } from "../../image-tools/image-stream.ts";
-import { makeImage, type EmptyImage } from "./make-image.ts";
+import type { EmptyImage } from "../../image-tools/empty-image.ts";
+import { makeImage } from "./make-image.ts";
 import { QemuImg } from "../../image-tools/qemu-img.ts";
 
 const SECRET = "a file of the host";
@@ -75,7 +77,7 @@ describe("a link that takes a new image's place", () => {
     const work: readonly ((image: EmptyImage) => Promise<void>)[] = [
       (image) => qemuImg.create(image, "qcow2", MIB),
       (image) => qemuImg.createLinked(image, { ...base, format: "qcow2" }),
-      ({ path }) => qemuImg.convert({ path: secret, format: "raw" }, { path, format: "qcow2" }),
+      ({ path }) => qemuImg.convert({ node: fileNode(secret), format: "raw" }, { path, format: "qcow2" }),
     ];
     for (const fill of work) await expect(make("qcow2", fill)).rejects.toThrow(/is a link where/);
     expect(readFileSync(secret, "utf8")).toBe(SECRET);

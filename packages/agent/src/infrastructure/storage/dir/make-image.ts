@@ -3,7 +3,8 @@
 import { mkdir, rm, rmdir, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import type { ImageFormat } from "@gpve/domain/storage/content.ts";
-import { freeDiskName, parseImageName, refuseBaseName } from "@gpve/domain/storage/dir-volume.ts";
+import { parseImageName } from "@gpve/domain/storage/dir-volume.ts";
+import { freeDiskName, refuseBaseName } from "@gpve/domain/storage/volume-name.ts";
 import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { VolumeOwnership } from "@gpve/domain/storage/plugin.ts";
 import { ignore } from "@gpve/kit/background.ts";

@@ -62,7 +62,7 @@ describe.each(volumes)("a link of type %s named %s", (content, volname, name) =>
     link(name, secret);
     await expect(plugin.file(volname)).rejects.toThrow(isLink);
     await expect(plugin.info(volname)).rejects.toThrow(isLink);
-    if (!/\.(?:ova|ovf)$/.test(name)) await expect(plugin.source(volname)).rejects.toThrow(isLink);
+    if (!/\.(?:ova|ovf)$/.test(name)) await expect(plugin.attach(volname)).rejects.toThrow(isLink);
     expect(await plugin.list({ content: [content] })).toEqual([]);
     // It can be removed, and nothing else is.
     expect(await plugin.free(volname)).toBe(true);
@@ -85,7 +85,9 @@ describe("links", () => {
     writeFileSync(at("template/iso/debian-12.iso"), "disc");
     link("template/iso/debian.iso", "debian-12.iso");
     expect(await plugin.file("iso/debian.iso")).toBe(at("template/iso/debian-12.iso"));
-    expect(await plugin.source("iso/debian.iso")).toMatchObject({ path: at("template/iso/debian-12.iso") });
+    expect(await plugin.attach("iso/debian.iso")).toMatchObject({
+      node: { filename: at("template/iso/debian-12.iso") },
+    });
     expect(await plugin.info("iso/debian.iso")).toMatchObject({ size: 4 });
     expect((await plugin.list({ content: ["iso"] })).map(({ volname }) => volname)).toEqual([
       "iso/debian-12.iso",
@@ -103,7 +105,7 @@ describe("links", () => {
     const guard = (): Promise<void> => Promise.reject(new Error("it lies in /etc"));
     const guarded = new DirPlugin({ definition, exec, guard });
     await expect(guarded.file("iso/a.iso")).rejects.toThrow("it lies in /etc");
-    await expect(guarded.source("iso/a.iso")).rejects.toThrow("it lies in /etc");
+    await expect(guarded.attach("iso/a.iso")).rejects.toThrow("it lies in /etc");
   });
 
   it("in place of a guest's folder lead to no disk of another guest", async () => {
@@ -111,7 +113,7 @@ describe("links", () => {
     renameSync(at("images/200/vm-200-disk-0.raw"), at("images/200/vm-100-disk-0.raw"));
     symlinkSync("200", at("images/100"));
     expect(volname).toBe("200/vm-200-disk-0.raw");
-    await expect(plugin.source("100/vm-100-disk-0.raw")).rejects.toThrow("is a link");
+    await expect(plugin.attach("100/vm-100-disk-0.raw")).rejects.toThrow("is a link");
     await expect(plugin.resize("100/vm-100-disk-0.raw", 8192)).rejects.toThrow("is a link");
     expect(await plugin.list({ vmid: 100 })).toEqual([]);
   });
@@ -132,6 +134,6 @@ describe("links", () => {
     await exec("mkfifo", [at("template/iso/a.iso")]);
     chmodSync(at("template/iso/a.iso"), 0o644);
     await expect(plugin.file("iso/a.iso")).rejects.toThrow("is no plain file");
-    await expect(plugin.source("iso/a.iso")).rejects.toThrow("is no plain file");
+    await expect(plugin.attach("iso/a.iso")).rejects.toThrow("is no plain file");
   });
 });

@@ -2,6 +2,7 @@
 import type { FileHandle } from "node:fs/promises";
 import { SAFE_NAME } from "@gpve/domain/storage/content.ts";
 import { storageMissing, storageRefused } from "@gpve/domain/storage/failures.ts";
+import { fileNode } from "@gpve/domain/storage/block-node.ts";
 import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
 import { openPlainFile } from "@gpve/kit/held-file.ts";
 
@@ -59,7 +60,12 @@ export async function ovaMember(path: string, name: string): Promise<ImageSource
   const member = (await inspectOva(path)).find((each) => each.name === wanted);
   if (member === undefined) throw storageMissing(`the OVA holds no file '${wanted}'`);
   const format = wanted.slice(wanted.lastIndexOf(".") + 1).toLowerCase() as ImageSource["format"];
-  return { path, format, fromOutside: true, region: { offset: member.offset, size: member.size } };
+  return {
+    node: fileNode(path),
+    format,
+    fromOutside: true,
+    region: { offset: member.offset, size: member.size },
+  };
 }
 
 /** A header about the files that follow, as tar programs write for exact times or large files. */

@@ -103,10 +103,9 @@ function storageDefaults(
       pveStatus: 500,
     });
   const prune = definition.options["prune-backups"];
-  const sample = host.storages.plugin(id).path("backup/vzdump-qemu-100-2000_01_01-00_00_00.vma");
   return {
     id,
-    dumpdir: sample.slice(0, sample.lastIndexOf("/")),
+    dumpdir: host.storages.plugin(id).backupFolder(),
     ...(typeof prune === "string" ? { prune } : {}),
   };
 }

@@ -1,6 +1,7 @@
 // Looking into backups through the methods: a real file system in a real archive.
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileNode } from "@gpve/domain/storage/block-node.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
@@ -71,7 +72,7 @@ async function archive(): Promise<void> {
   writeFileSync(join(root, "etc", "hostname"), "web\n");
   const image = join(world.root, "fs.img");
   await exec(mke2fs ?? "", ["-q", "-F", "-t", "ext4", "-d", root, image, "4M"]);
-  const disk = await tools.withImage({ path: image, format: "raw", access: "ro" }, (from) =>
+  const disk = await tools.withImage({ node: fileNode(image), format: "raw", access: "ro" }, (from) =>
     from.read(0, from.size),
   );
   const folder = join(world.root, "local", "dump");

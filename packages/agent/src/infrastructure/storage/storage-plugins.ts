@@ -1,0 +1,24 @@
+// Which plugin serves which type of storage. A new type is a line here, its folder, and its name in `implementedTypes`.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { ImplementedType, StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
+import { DirPlugin } from "./dir/dir-plugin.ts";
+import type { DirPluginDeps } from "./dir/dir-plugin-deps.ts";
+
+/** What any of them may need of this node. */
+export type PluginDeps = Omit<DirPluginDeps, "definition">;
+
+const plugins: Readonly<
+  Record<ImplementedType, (definition: StorageDefinition, deps: PluginDeps) => StoragePlugin>
+> = {
+  dir: (definition, deps) => new DirPlugin({ definition, ...deps }),
+};
+
+export function storagePlugin(definition: StorageDefinition, deps: PluginDeps): StoragePlugin {
+  const { type, storage } = definition;
+  if (Object.hasOwn(plugins, type)) return plugins[type as ImplementedType](definition, deps);
+  throw new AppError(
+    "feature.unsupported",
+    `storage '${storage}' has type '${type}', which this version does not support`,
+  );
+}
