@@ -249,7 +249,7 @@ export async function composeVms(parts: VmParts): Promise<ComposedVms> {
   const spool = new FileSpool({ folder: data.file("agent", "file-restore"), clock });
   await spool.clear();
   parts.engine.register(
-    backupOperation({ ...host, backup: vmBackup(host, tools) }, tools, (vmid, work) =>
+    backupOperation({ ...host, backupOf: () => vmBackup(host, tools) }, tools, (vmid, work) =>
       parts.engine.withResource(`vm/${vmid}`, {}, work),
     ),
   );

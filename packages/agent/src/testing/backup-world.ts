@@ -65,7 +65,7 @@ export class BackupWorld extends VmWorld {
       },
     };
     engine.register(
-      backupOperation({ ...host, backup: vmBackup(host, this.tools) }, this.tools, (vmid, work) =>
+      backupOperation({ ...host, backupOf: () => vmBackup(host, this.tools) }, this.tools, (vmid, work) =>
         engine.withResource(`vm/${vmid}`, {}, work),
       ),
     );

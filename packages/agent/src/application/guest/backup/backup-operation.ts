@@ -3,6 +3,7 @@ import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { parseKeepOptions, type KeepOptions } from "@gpve/domain/storage/prune.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import { backupGuest } from "./backup-guest.ts";
 import { hookRunner } from "./backup-hooks.ts";
 import type { BackupArgs, BackupState } from "./backup-request.ts";
 import type { BackupRun, GuestBackup } from "./backup-run.ts";
@@ -19,7 +20,8 @@ const WAITED_MS = 1_000;
 export interface BackupOperationPorts {
   readonly clock: Clock;
   readonly storages: GuestStorages;
-  readonly backup: GuestBackup;
+  /** How a guest of its kind is saved; one that nobody has is a VM as good as any. */
+  readonly backupOf: (vmid: number) => GuestBackup;
 }
 
 type Context = StepContext<BackupArgs, BackupState>;
@@ -39,7 +41,7 @@ export function backupOperation(
         run: (ctx) => runJob(host, tools, whileFree, ctx),
         undo: async (ctx) => {
           if (ctx.state.held === undefined) return;
-          await host.backup.release(ctx.state.held, ctx);
+          await host.backupOf(ctx.state.held.vmid).release(ctx.state.held, ctx);
           delete ctx.state.held;
         },
       },
@@ -69,7 +71,8 @@ async function runJob(
     for (const [index, vmid] of args.vmids.entries()) {
       const share = (part: number): void => progress((index + part) / args.vmids.length);
       try {
-        await host.backup.save(run, vmid, { signal, log, warn, progress: share });
+        const kind = host.backupOf(vmid);
+        await backupGuest(run, { kind, clock: host.clock }, vmid, { signal, log, warn, progress: share });
       } catch {
         // It is in the log already, with its reason.
         signal.throwIfAborted();

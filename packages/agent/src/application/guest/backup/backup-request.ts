@@ -38,27 +38,18 @@ export interface BackupArgs {
   readonly submittedAt?: number;
 }
 
-/** The guest in hand. Written down before anything is done to it, so that a restart can put it right. */
+/**
+ * The guest in hand. Written down before anything is done to it, so that a restart can put it right; a kind of guest adds
+ * what it must know for that.
+ */
 export interface HeldGuest {
   readonly vmid: number;
   /** The archive under its working name, with what belongs to it. */
   readonly leftovers: readonly string[];
-  /** Drives that QEMU reads for us, and the files that hold what the guest overwrites. */
-  readonly fleeced: readonly {
-    readonly key: string;
-    readonly scratch: string;
-    /** The file is this volume. */
-    readonly volid?: string;
-  }[];
-  /** It ran, and was not paused by anybody else: it runs again in the end. */
-  readonly wasRunning: boolean;
-  /** It was shut down for its backup. */
-  isStopped: boolean;
-  isFrozen: boolean;
 }
 
-export interface BackupState {
-  held?: HeldGuest;
+export interface BackupState<Held extends HeldGuest = HeldGuest> {
+  held?: Held;
 }
 
 export interface BackupWork {

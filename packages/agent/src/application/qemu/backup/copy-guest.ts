@@ -5,17 +5,17 @@ import { shutDown, type StopVmPorts } from "../power/stop-vm.ts";
 import type { ArchiveTarget, DiskSource } from "../chain/archive-target.ts";
 import type { BackupDisk } from "./backup-disks.ts";
 import { BackupProgress } from "./backup-progress.ts";
-import type { BackupArgs, BackupMode, BackupWork, HeldGuest } from "../../guest/backup/backup-request.ts";
+import type { BackupArgs, BackupMode, BackupWork } from "../../guest/backup/backup-request.ts";
 import type { ChainStep } from "../chain/chain-step.ts";
 import { beginFleece, endFleece } from "./fleece.ts";
-import { whileFrozen } from "./held-guest.ts";
+import { whileFrozen, type HeldVm } from "./held-guest.ts";
 import { requireRunning, runningVm } from "../running-vm.ts";
 
 export interface GuestCopy {
   readonly host: StopVmPorts;
   readonly tools: BackupTools;
   readonly args: BackupArgs;
-  readonly held: HeldGuest;
+  readonly held: HeldVm;
   readonly disks: readonly BackupDisk[];
   readonly step: ChainStep;
   readonly work: BackupWork & { readonly checkpoint: () => Promise<void> };

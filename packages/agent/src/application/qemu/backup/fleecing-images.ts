@@ -6,7 +6,7 @@ import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts"
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { fleecingImages } from "../config/free-volumes.ts";
 import type { BackupDisk } from "./backup-disks.ts";
-import type { BackupWork, HeldGuest } from "../../guest/backup/backup-request.ts";
+import type { BackupWork } from "../../guest/backup/backup-request.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 
@@ -15,7 +15,13 @@ export interface FleecingImagesPorts {
   readonly configs: VmConfigs;
 }
 
-export type Fleeced = HeldGuest["fleeced"][number];
+/** A drive that QEMU reads for us, and the file that holds what the guest overwrites. */
+export interface Fleeced {
+  readonly key: string;
+  readonly scratch: string;
+  /** The file is this volume. */
+  readonly volid?: string;
+}
 
 const SECTION = "fleecing";
 const IMAGES = "fleecing-images";

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { BackupWorld } from "../../../testing/backup-world.ts";
 import { vmBackup } from "./backup-vm.ts";
 import { backupOperation } from "../../guest/backup/backup-operation.ts";
-import type { HeldGuest } from "../../guest/backup/backup-request.ts";
+import type { HeldVm } from "./held-guest.ts";
 
 let world: BackupWorld;
 let lines: string[];
@@ -21,11 +21,11 @@ beforeEach(async () => {
 });
 afterEach(() => world.close());
 
-const undo = async (more: Partial<HeldGuest>, state?: { held?: HeldGuest }): Promise<void> => {
+const undo = async (more: Partial<HeldVm>, state?: { held?: HeldVm }): Promise<void> => {
   const leftover = join(world.root, "x.vma.dat");
   const scratch = join(world.root, "fleece-100-scsi0.qcow2");
   for (const path of [leftover, scratch]) writeFileSync(path, "half");
-  const held: HeldGuest = {
+  const held: HeldVm = {
     vmid: 100,
     leftovers: [leftover],
     fleeced: [{ key: "scsi0", scratch }],
@@ -35,7 +35,7 @@ const undo = async (more: Partial<HeldGuest>, state?: { held?: HeldGuest }): Pro
     ...more,
   };
   const definition = backupOperation(
-    { ...world.host, backup: vmBackup(world.host, world.tools) },
+    { ...world.host, backupOf: () => vmBackup(world.host, world.tools) },
     world.tools,
     (_vmid, work) => work(),
   );

@@ -3,8 +3,6 @@ import { messageOf } from "@gpve/contracts/errors.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { ignore } from "@gpve/kit/background.ts";
-import { hasLock } from "@gpve/domain/guest/guest-lock.ts";
-import { without } from "@gpve/domain/guest/guest-config.ts";
 import {
   agentOptions,
   answeringAgent,
@@ -13,22 +11,32 @@ import {
   type UseGuestAgentPorts,
 } from "../agent/use-guest-agent.ts";
 import type { BackupWork, HeldGuest } from "../../guest/backup/backup-request.ts";
+import { unlockAfterBackup } from "../../guest/backup/backup-lock.ts";
 import { endFleece } from "./fleece.ts";
-import { dropFleecingImages } from "./fleecing-images.ts";
+import { dropFleecingImages, type Fleeced } from "./fleecing-images.ts";
 import { runningVm } from "../running-vm.ts";
 import type { VmStarter } from "../start/vm-starter.ts";
 import type { GuestStorages } from "../../guest/guest-storages.ts";
 
-export interface HeldGuestPorts extends UseGuestAgentPorts {
+export interface HeldVmPorts extends UseGuestAgentPorts {
   readonly starter: VmStarter;
   readonly storages: GuestStorages;
 }
 
+export interface HeldVm extends HeldGuest {
+  readonly fleeced: readonly Fleeced[];
+  /** It ran, and was not paused by anybody else: it runs again in the end. */
+  readonly wasRunning: boolean;
+  /** It was shut down for its backup. */
+  isStopped: boolean;
+  isFrozen: boolean;
+}
+
 /** Idempotent: after a backup, however it ended, and after a crash in the midst of one. */
 export async function releaseGuest(
-  host: HeldGuestPorts,
+  host: HeldVmPorts,
   tools: BackupTools,
-  held: HeldGuest,
+  held: HeldVm,
   work: BackupWork,
 ): Promise<void> {
   const process = runningVm(host, held.vmid);
@@ -42,14 +50,14 @@ export async function releaseGuest(
   try {
     if (held.wasRunning) await runAgain(host, held, work);
   } finally {
-    await unlock(host, held.vmid);
+    await unlockAfterBackup(host, held.vmid);
   }
 }
 
 /** File systems stand still while `work` runs, where the guest can do that; afterwards they go on in any case. */
 export async function whileFrozen<T>(
-  host: HeldGuestPorts,
-  held: HeldGuest,
+  host: HeldVmPorts,
+  held: HeldVm,
   work: BackupWork & { readonly checkpoint: () => Promise<void> },
   begin: () => Promise<T>,
 ): Promise<T> {
@@ -77,7 +85,7 @@ export async function whileFrozen<T>(
   }
 }
 
-async function thaw(host: HeldGuestPorts, held: HeldGuest, work: BackupWork): Promise<void> {
+async function thaw(host: HeldVmPorts, held: HeldVm, work: BackupWork): Promise<void> {
   work.log("INFO: issuing guest-agent 'fs-thaw' command");
   await thawFilesystems(host, held.vmid).catch((err: unknown) => work.log(`ERROR: ${messageOf(err)}`));
   held.isFrozen = false;
@@ -88,7 +96,7 @@ export async function isPaused(process: QemuProcess): Promise<boolean> {
   return status === "paused" || status === "prelaunch";
 }
 
-async function runAgain(host: HeldGuestPorts, held: HeldGuest, work: BackupWork): Promise<void> {
+async function runAgain(host: HeldVmPorts, held: HeldVm, work: BackupWork): Promise<void> {
   const process = runningVm(host, held.vmid);
   if (process !== undefined) {
     try {
@@ -109,12 +117,5 @@ async function runAgain(host: HeldGuestPorts, held: HeldGuest, work: BackupWork)
   await host.starter.start(
     { vmid: held.vmid, skiplock: true },
     { ...work, signal: new AbortController().signal },
-  );
-}
-
-async function unlock(host: HeldGuestPorts, vmid: number): Promise<void> {
-  if (!host.configs.has(vmid)) return;
-  await host.configs.change(vmid, (config) =>
-    hasLock(config, "backup") ? { ...config, values: without(config.values, "lock") } : config,
   );
 }

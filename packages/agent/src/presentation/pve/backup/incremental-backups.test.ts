@@ -56,7 +56,7 @@ beforeEach(async () => {
     },
   };
   engine.register(
-    backupOperation({ ...world.host, backup: vmBackup(world.host, tools) }, tools, (vmid, work) =>
+    backupOperation({ ...world.host, backupOf: () => vmBackup(world.host, tools) }, tools, (vmid, work) =>
       engine.withResource(`vm/${vmid}`, {}, work),
     ),
   );
