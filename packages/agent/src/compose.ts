@@ -32,7 +32,7 @@ import { createStorageChecks } from "./application/storage/check-storage.ts";
 import { datacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
 import { PathGuard } from "./infrastructure/host/path-guard.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
-import { composeVms } from "./compose-vm.ts";
+import { composeGuests } from "./compose-guests.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { ksmShared } from "./infrastructure/facts/ksm.ts";
@@ -181,7 +181,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       ? operations.tasks
       : joinDirectories([operations.tasks, settings.serverTasks]);
 
-  const vms = await composeVms({
+  const guests = await composeGuests({
     imageTools,
     data,
     guard,
@@ -208,6 +208,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     memory: new LinuxHostMemory({ exec: runExec }),
     memoryUse: async () => (await sampler.sample()).memory,
     supervisor: settings.supervisor,
+    guestType: settings.guestType,
     observeMonitoring: (seconds) => metrics.observeMonitoring(seconds),
   });
   const nodeHandlers = createNodeHandlers({
@@ -227,13 +228,13 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     handlers: [
       createTaskHandlers({ tasks, logs }),
       storage.handlers,
-      vms.handlers,
+      guests.handlers,
       createHostHandlers({
         interfaces: () => interfaceRows(runExec),
         pciDevices: () => listPciDevices(),
         usbDevices: () => listUsbDevices(),
         mdevTypes: (device) => listMdevTypes(device),
-        mappedPci: vms.mappedPci,
+        mappedPci: guests.kinds.qemu.mappedPci,
       }),
       nodeHandlers,
       composeHost({
@@ -241,13 +242,13 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         node: nodeName,
         exec: runExec,
         kernel: () => known().kernel,
-        guests: () => vms.rows(),
+        guests: () => guests.rows(),
         withServer: settings.serverTasks !== undefined,
       }),
       createGraphHandlers({
         node: nodeName,
         draw: drawGraph,
-        data: { ...nodeHandlers, ...storage.handlers, ...vms.handlers },
+        data: { ...nodeHandlers, ...storage.handlers, ...guests.handlers },
         sources: {
           vm: guestSources.map(({ name }) => name),
           node: nodeSources.map(({ name }) => name),
@@ -255,10 +256,10 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         },
       }),
     ],
-    tunnels: { ...uploadTunnels(storage.uploads), ...vms.tunnels } satisfies Tunnels,
+    tunnels: { ...uploadTunnels(storage.uploads), ...guests.kinds.qemu.tunnels } satisfies Tunnels,
     extensions: {
       ...images,
-      ...vms.extensions,
+      ...guests.kinds.qemu.extensions,
       ...createStorageChecks(storage.storages),
       ...createMappingChecks(
         nodeName,
@@ -292,18 +293,18 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     usage: () => sampler.sample(),
     facts: () => facts.facts(),
     storages: () => storage.storages.runtimes(),
-    guests: () => vms.rows(),
-    running: () => vms.running(),
+    guests: () => guests.rows(),
+    running: () => guests.running(),
   });
   engine.observe(({ kind }) => {
     if (kind === "ended") reporter.hurry();
   });
-  vms.onGuestEnd(() => reporter.hurry());
+  guests.onGuestEnd(() => reporter.hurry());
   const network =
     settings.makeNetwork === true ? await makeGuestNetwork(data, { exec: runExec, clock, log }) : undefined;
-  await vms.adopt();
+  await guests.adopt();
   await operations.start();
-  await vms.startAfterBoot();
+  await guests.startAfterBoot();
   await storage.start();
 
   const statistics = keepNodeStatistics(
@@ -318,7 +319,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     stop.signal,
   );
   background(log, "node statistics", statistics);
-  const guestStatistics = vms.keepStatistics(stop.signal);
+  const guestStatistics = guests.keepStatistics(stop.signal);
   background(log, "statistics of guests", guestStatistics);
   const networkKept =
     network === undefined ? Promise.resolve() : keepGuestNetwork(network, { clock, log }, stop.signal);
@@ -346,7 +347,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       await networkKept;
       await operations.stop();
       storage.close();
-      vms.close();
+      guests.close();
       archive.close();
     },
   };

@@ -28,6 +28,8 @@ import { PciReservations } from "../application/qemu/start/pci-reservations.ts";
 import { VmConfigs } from "../application/qemu/config/vm-configs.ts";
 import { volumeOf } from "../application/guest/guest-storages.ts";
 import { vmStarter, type StartVmPorts } from "../application/qemu/start/start-vm.ts";
+import { registerSnapshots } from "../application/guest/snapshot-operations.ts";
+import { vmSnapshots } from "../application/qemu/snapshot/vm-snapshots.ts";
 import { registerVmOperations } from "../application/qemu/vm-operations.ts";
 import { CloudinitVolumes } from "../infrastructure/cloudinit/cloudinit-volume.ts";
 import { requireSnippet } from "../application/guest/snippet-volume.ts";
@@ -228,6 +230,7 @@ export class VmNode extends VmWorld {
     this.engine = engine;
     this.logs = logs;
     registerVmOperations(this.engine, this.host);
+    registerSnapshots(this.engine, vmSnapshots(this.host));
     this.handlers = {
       ...createVmCloudinitHandlers({
         host: this.host,

@@ -23,18 +23,17 @@ export interface GuestEndPorts {
     forget(id: string): Promise<void>;
   };
   readonly log: Logger;
-  /** Of the guests, as logs name them: "qemu". */
-  readonly type: string;
-  /** For the guest itself, not for its helpers. */
-  readonly work: readonly EndWork[];
+  /** What a guest is, as logs name it ("qemu"), and what is to be done for it, not for its helpers. */
+  readonly kindOf: (vmid: number) => { readonly type: string; readonly atEnd: readonly EndWork[] };
   /** For every process, helpers included. */
   readonly ofEach?: readonly ProcessEndWork[];
 }
 
 /** Returns the function that stops looking. */
-export function watchEnds({ processes, log, type, work, ofEach = [] }: GuestEndPorts): () => void {
+export function watchEnds({ processes, log, kindOf, ofEach = [] }: GuestEndPorts): () => void {
   return processes.onExit((ended) => {
     const { id } = ended;
+    const { type, atEnd } = kindOf(Number.parseInt(id, 10));
     const resource = `${type}/${id}`;
     tell(log, resource, ended);
     background(log, "clearing up after a guest", forget(processes, id));
@@ -47,7 +46,7 @@ export function watchEnds({ processes, log, type, work, ofEach = [] }: GuestEndP
       );
     if (!/^\d+$/.test(id)) return;
     const say = (line: string): void => log.info({ resource }, line);
-    for (const { what, run } of work)
+    for (const { what, run } of atEnd)
       background(
         log,
         what,

@@ -7,7 +7,14 @@ import {
   rollbackSnapshot,
   type SnapshotHost,
 } from "@gpve/domain/guest/snapshot/snapshot-run.ts";
+import type { OperationRegistrar } from "./operation-registrar.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+
+export function registerSnapshots<Start>(engine: OperationRegistrar, guests: GuestSnapshots<Start>): void {
+  engine.register(createSnapshotOperation(guests));
+  engine.register(deleteSnapshotOperation(guests));
+  engine.register(rollbackOperation(guests));
+}
 
 /** What a kind of guest does where its snapshots are made, deleted and gone back to. */
 export interface GuestSnapshots<Start = unknown> {
@@ -54,7 +61,7 @@ interface SnapshotState {
 
 type Context<Args> = StepContext<Args, SnapshotState>;
 
-export function createSnapshotOperation<Start>(
+function createSnapshotOperation<Start>(
   guests: GuestSnapshots<Start>,
 ): OperationDefinition<CreateSnapshotArgs, SnapshotState> {
   return {
@@ -101,7 +108,7 @@ function isComplete({ configs }: GuestSnapshots, ctx: Context<SnapshotArgs>): bo
   return ctx.state.begun === true && snapshot !== undefined && snapshot["snapstate"] === undefined;
 }
 
-export function deleteSnapshotOperation<Start>(
+function deleteSnapshotOperation<Start>(
   guests: GuestSnapshots<Start>,
 ): OperationDefinition<SnapshotArgs & { readonly force: boolean }, SnapshotState> {
   return {
@@ -124,7 +131,7 @@ export function deleteSnapshotOperation<Start>(
   };
 }
 
-export function rollbackOperation<Start>(
+function rollbackOperation<Start>(
   guests: GuestSnapshots<Start>,
 ): OperationDefinition<SnapshotArgs & { readonly start: boolean }, SnapshotState> {
   return {

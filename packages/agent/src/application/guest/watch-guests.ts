@@ -9,15 +9,36 @@ import type { Logger } from "@gpve/kit/logger.ts";
 export interface GuestSampler {
   /** Asks each for figures that only it knows; one that does not answer keeps its last ones. */
   askGuests(): Promise<void>;
+  /** Each that runs, measured now. */
   sample(): readonly GuestRuntime[];
+  /** Each that runs now, with figures that are a few seconds old at most. */
+  rows(): readonly GuestRuntime[];
+  /** Which of them run, as a text that changes with them. */
+  running(): string;
+  /** What they have is shared out anew, after each look. */
+  balance?(guests: readonly GuestRecord[]): Promise<void>;
+}
+
+/** All kinds as one. */
+export function joinSamplers(samplers: readonly GuestSampler[]): Required<GuestSampler> {
+  return {
+    askGuests: async () => {
+      await Promise.all(samplers.map((each) => each.askGuests()));
+    },
+    sample: () => samplers.flatMap((each) => each.sample()),
+    rows: () => samplers.flatMap((each) => each.rows()),
+    running: () => samplers.map((each) => each.running()).join(";"),
+    balance: async (guests) => {
+      for (const each of samplers) await each.balance?.(guests);
+    },
+  };
 }
 
 export interface GuestWatch {
-  readonly sampler: GuestSampler;
-  /** VMs of this node, running or not. */
+  readonly sampler: Pick<Required<GuestSampler>, "askGuests" | "sample" | "balance">;
+  /** Guests of this node, running or not. */
   readonly guests: () => readonly GuestRecord[];
   readonly keep: (rows: readonly GuestRuntime[], guests: readonly GuestRecord[]) => void;
-  readonly balance: (guests: readonly GuestRecord[]) => Promise<void>;
   /** Told how long each look at all running guests took. */
   readonly observe: (seconds: number) => void;
   readonly clock: Clock;
@@ -36,7 +57,7 @@ export async function watchGuests(watch: GuestWatch, signal: AbortSignal): Promi
       watch.observe((clock.monotonic() - begun) / 1000);
       const guests = watch.guests();
       watch.keep(rows, guests);
-      await watch.balance(guests);
+      await watch.sampler.balance(guests);
     } catch (err) {
       log.error({ err: messageOf(err) }, "statistics of guests failed");
     }

@@ -1,4 +1,4 @@
-import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import type { OperationRegistrar } from "../guest/operation-registrar.ts";
 import { configureVmOperation } from "./config/configure-vm.ts";
 import { createVmOperation, type CreateVmPorts } from "./config/create-vm.ts";
 import { cloneVmOperation } from "./disk/clone-vm.ts";
@@ -6,12 +6,7 @@ import { makeTemplateOperation } from "./disk/make-template.ts";
 import { moveDiskOperation } from "./disk/move-disk.ts";
 import { resizeDiskOperation } from "./disk/resize-disk.ts";
 import { destroyVmOperation } from "./config/destroy-vm.ts";
-import {
-  createSnapshotOperation,
-  deleteSnapshotOperation,
-  rollbackOperation,
-} from "../guest/snapshot-operations.ts";
-import { vmSnapshots, type VmSnapshotPorts } from "./snapshot/vm-snapshots.ts";
+import type { VmSnapshotPorts } from "./snapshot/vm-snapshots.ts";
 import { startVmOperation } from "./start/start-operation.ts";
 import {
   pauseVmOperation,
@@ -27,11 +22,7 @@ import type { UpdateConfigPorts } from "./config/update-config.ts";
 
 export interface VmOperationsPorts extends CreateVmPorts, StopVmPorts, UpdateConfigPorts, VmSnapshotPorts {}
 
-export interface OperationRegistrar {
-  register<Args, State extends object>(definition: OperationDefinition<Args, State>): void;
-}
-
-/** Everything that can happen to a VM, known to the engine before it recovers what a crash left. */
+/** What can happen to a VM beside what any guest has, known to the engine before it recovers what a crash left. */
 export function registerVmOperations(engine: OperationRegistrar, host: VmOperationsPorts): void {
   engine.register(createVmOperation(host));
   engine.register(destroyVmOperation(host));
@@ -44,10 +35,6 @@ export function registerVmOperations(engine: OperationRegistrar, host: VmOperati
   engine.register(resumeVmOperation(host));
   engine.register(suspendVmOperation(host));
   engine.register(configureVmOperation(host));
-  const snapshots = vmSnapshots(host);
-  engine.register(createSnapshotOperation(snapshots));
-  engine.register(deleteSnapshotOperation(snapshots));
-  engine.register(rollbackOperation(snapshots));
   engine.register(cloneVmOperation(host));
   engine.register(makeTemplateOperation(host));
   engine.register(resizeDiskOperation(host));

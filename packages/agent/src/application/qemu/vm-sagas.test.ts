@@ -2,6 +2,8 @@
 import { expect, it } from "vitest";
 import { testSaga, type SagaTest } from "@gpve/kit/testing/saga-harness.ts";
 import { VmWorld } from "../../testing/vm-world.ts";
+import { registerSnapshots } from "../guest/snapshot-operations.ts";
+import { vmSnapshots } from "./snapshot/vm-snapshots.ts";
 import { registerVmOperations } from "./vm-operations.ts";
 
 const MINUTE = 60_000;
@@ -21,6 +23,7 @@ function saga(
     },
     define: (engine, world) => {
       registerVmOperations(engine, world.host);
+      registerSnapshots(engine, vmSnapshots(world.host));
       return { type, args: { vmid: 100, ...args }, resources };
     },
     check: async (world, outcome, operation) => {
@@ -95,6 +98,7 @@ it("suspends a VM to disk, or leaves it running", { timeout: MINUTE }, () =>
     },
     define: (engine, world) => {
       registerVmOperations(engine, world.host);
+      registerSnapshots(engine, vmSnapshots(world.host));
       return { type: "qmsuspend", args: { vmid: 100, skiplock: false }, resources: ["vm/100"] };
     },
     check: (world) => {
@@ -134,6 +138,7 @@ it("resumes a suspended VM, or leaves it suspended", { timeout: MINUTE }, () =>
     },
     define: (engine, world) => {
       registerVmOperations(engine, world.host);
+      registerSnapshots(engine, vmSnapshots(world.host));
       return { type: "qmresume", args: { vmid: 100 }, resources: ["vm/100"] };
     },
     check: (world) => {
@@ -220,6 +225,7 @@ it("destroys a VM, if need be in two goes", { timeout: MINUTE }, () =>
     },
     define: (engine, world) => {
       registerVmOperations(engine, world.host);
+      registerSnapshots(engine, vmSnapshots(world.host));
       const args = { vmid: 100, skiplock: false, destroyUnreferenced: false, storages: ["local"] };
       return { type: "qmdestroy", args, resources: ["vm/100"] };
     },

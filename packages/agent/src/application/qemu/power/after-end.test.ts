@@ -25,8 +25,7 @@ test("a VM that ends takes its helpers, devices and filters with it, and its hoo
   watchEnds({
     processes: world.guests,
     log,
-    type: "qemu",
-    work: afterVmEnd(world.host),
+    kindOf: () => ({ type: "qemu", atEnd: afterVmEnd(world.host) }),
     ofEach: afterProcessEnd(world.host),
   });
   const tpm = await world.guests.start({ id: "100-tpm", label: "TPM", program: "", args: [], files: [] });

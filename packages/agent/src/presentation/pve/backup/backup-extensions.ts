@@ -4,10 +4,11 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../../../application/agent.ts";
 import { BACKUP_QUEUE } from "../../../application/guest/backup/backup-operation.ts";
+import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
 import { backupArgs, type VzdumpParams, type BackupRequestPorts } from "./vzdump-request.ts";
 
 export function createBackupExtensions(deps: {
-  readonly host: BackupRequestPorts;
+  readonly host: BackupRequestPorts & { readonly configs: VmConfigs };
   readonly engine: Pick<OperationEngine, "submit">;
 }): OwnHandlers<"POST /gpve/nodes/{node}/vms/{vmid}/backup"> {
   const { host, engine } = deps;

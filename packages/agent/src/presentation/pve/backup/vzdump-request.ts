@@ -14,12 +14,12 @@ import { parseKeepOptions } from "@gpve/domain/storage/prune.ts";
 import { protectedLimit } from "@gpve/domain/storage/volume-access.ts";
 import type { BackupArgs, BackupMode } from "../../../application/guest/backup/backup-request.ts";
 import { badParameter } from "../vm/vm-tasks.ts";
-import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
+import type { ClusterGuests } from "../../../application/guest/cluster-guests.ts";
 import type { GuestStorages } from "../../../application/guest/guest-storages.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 
 export interface VzdumpRequestPorts {
-  readonly configs: VmConfigs;
+  readonly configs: ClusterGuests;
   readonly storages: GuestStorages;
   readonly clock: Clock;
 }

@@ -1,23 +1,20 @@
 import { expect, test } from "vitest";
 import type { SubmitRequest } from "@gpve/kit/operation/engine.ts";
 import { contextOf } from "../../../testing/storage-world.ts";
-import { createAllVmsHandlers } from "./all-vms-handlers.ts";
+import { createAllGuestsHandlers } from "./all-guests-handlers.ts";
 
 const submitted: SubmitRequest[] = [];
-const handlers = createAllVmsHandlers({
+const handlers = createAllGuestsHandlers({
   engine: {
     submit: async (request) => {
       submitted.push(request);
       return { upid: `UPID:${request.type}` } as never;
     },
   },
-  statistics: (vmid, timeframe, cf) => [
-    { vmid, minutes: timeframe === "hour" ? 60 : 0, max: cf === "MAX" ? 1 : 0 },
-  ],
 });
 const ctx = contextOf(undefined);
 
-test("starts, stops and suspends all VMs of a node, or those that are named", async () => {
+test("starts, stops and suspends all guests of a node, or those that are named", async () => {
   expect(await handlers["POST /nodes/{node}/startall"]?.({ node: "n1" }, ctx)).toBe("UPID:startall");
   expect(submitted.at(-1)).toMatchObject({ resources: ["node/n1/all"], args: { force: false } });
   await handlers["POST /nodes/{node}/startall"]?.(
@@ -42,14 +39,4 @@ test("needs the right to power each of them", async () => {
   expect(await handlers["POST /nodes/{node}/startall"]?.({ node: "n1", vms: "100" }, denied)).toBe(
     "UPID:startall",
   );
-});
-
-test("shows the statistics of one VM", () => {
-  const show = handlers["GET /nodes/{node}/qemu/{vmid}/rrddata"];
-  expect(show?.({ node: "n1", vmid: 100, timeframe: "hour" }, ctx)).toEqual([
-    { vmid: 100, minutes: 60, max: 0 },
-  ]);
-  expect(show?.({ node: "n1", vmid: 100, timeframe: "day", cf: "MAX" }, ctx)).toEqual([
-    { vmid: 100, minutes: 0, max: 1 },
-  ]);
 });

@@ -1,21 +1,15 @@
-// PVE's methods for all VMs of a node at once, and the statistics of one.
+// PVE's methods for all guests of a node at once.
 import { given } from "@gpve/contracts/given.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 
-export interface AllVmsHandlerDeps {
+export interface AllGuestsHandlerDeps {
   readonly engine: Pick<OperationEngine, "submit">;
-  /** Throws when there is no such VM. */
-  readonly statistics: (
-    vmid: number,
-    timeframe: "hour" | "day" | "week" | "month" | "year" | "decade",
-    cf: "AVERAGE" | "MAX",
-  ) => readonly Readonly<Record<string, number>>[];
 }
 
-export function createAllVmsHandlers({ engine, statistics }: AllVmsHandlerDeps): PveHandlers {
+export function createAllGuestsHandlers({ engine }: AllGuestsHandlerDeps): PveHandlers {
   const submit = async (
     type: string,
     node: string,
@@ -47,7 +41,5 @@ export function createAllVmsHandlers({ engine, statistics }: AllVmsHandlerDeps):
         ctx,
       ),
     "POST /nodes/{node}/suspendall": ({ node, vms }, ctx) => submit("suspendall", node, vms, {}, ctx),
-    "GET /nodes/{node}/qemu/{vmid}/rrddata": ({ vmid, timeframe, cf }) =>
-      statistics(vmid, timeframe, cf ?? "AVERAGE"),
   };
 }

@@ -1,0 +1,162 @@
+// Wires what a node does with guests of any kind: processes, order of start and stop, snapshots, backups, figures, ends.
+import { createHash } from "node:crypto";
+import { parseVzdumpConf } from "@gpve/domain/backup/vzdump-defaults.ts";
+import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
+import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
+import { readTextFile } from "@gpve/kit/atomic-file.ts";
+import { spawnHolding } from "@gpve/kit/spawn.ts";
+import { adoptGuests } from "./application/guest/adopt-guests.ts";
+import { allGuestsOperations } from "./application/guest/all-guests.ts";
+import { backupOperation } from "./application/guest/backup/backup-operation.ts";
+import { watchEnds } from "./application/guest/guest-end.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
+import { ClusterGuests } from "./application/guest/cluster-guests.ts";
+import { registerSnapshots } from "./application/guest/snapshot-operations.ts";
+import { composeGuestWatch, type ComposedGuestWatch } from "./compose-guest-watch.ts";
+import type { ComposedKind, ComposeKind, KindParts } from "./compose-kind.ts";
+import { findSupervisor, type SupervisorParts } from "./compose-supervisor.ts";
+import { nodeKinds } from "./node-kinds.ts";
+import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
+import { hasUserNamespaces } from "./infrastructure/guest-process/confinement.ts";
+import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
+import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
+import { createBackupHandlers } from "./presentation/pve/backup/backup-handlers.ts";
+import { createAllGuestsHandlers } from "./presentation/pve/guest/all-guests-handlers.ts";
+
+export interface GuestParts extends Omit<
+  KindParts,
+  "supervisor" | "processes" | "backupTools" | "sampled" | "history" | "sha1Hex"
+> {
+  readonly supervisor: SupervisorParts["supervisor"];
+  /** undefined = there is no such guest, or nobody could be asked yet. */
+  readonly guestType: (vmid: number) => GuestType | undefined;
+  /** Told how long each look at all running guests took. */
+  readonly observeMonitoring: (seconds: number) => void;
+}
+
+type Kinds = { readonly [K in keyof typeof nodeKinds]: Awaited<ReturnType<(typeof nodeKinds)[K]>> };
+
+export interface ComposedGuests {
+  readonly handlers: PveHandlers;
+  readonly kinds: Kinds;
+  /** Who runs now, and what it uses. */
+  readonly rows: () => readonly GuestRuntime[];
+  /** Which of them run, as a text that changes with them. */
+  readonly running: () => string;
+  /** Finds what runs already; before operations recover. */
+  adopt(): Promise<void>;
+  /** Asks, keeps and prunes figures until the signal fires. */
+  keepStatistics(signal: AbortSignal): Promise<void>;
+  /** Called when a guest has ended, by whatever cause. */
+  onGuestEnd(listener: () => void): void;
+  /** Once per boot of the machine, when operations run. */
+  startAfterBoot(): Promise<void>;
+  close(): void;
+}
+
+export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> {
+  const { data, node, records, clock, log, engine, storages } = parts;
+  const supervisor = await findSupervisor(parts);
+  const processes = new SupervisedQemus({
+    dataFolder: data.path,
+    instanceId: data.instanceId,
+    supervisor: supervisor.path,
+    log,
+    clock,
+    userNamespaces: process.getuid?.() !== 0 && (await hasUserNamespaces(parts.exec)),
+  });
+  const backupTools = hostBackupTools({
+    exec: parts.exec,
+    tools: parts.imageTools,
+    clock,
+    socketFolder: data.file("run"),
+    hold: (connection) => spawnHolding(supervisor.path, ["hold"], connection),
+  });
+  const watched = (): ComposedGuestWatch => watch;
+  const kinds = await composeKinds({
+    ...parts,
+    supervisor,
+    processes,
+    backupTools,
+    sha1Hex: (text) => createHash("sha1").update(text).digest("hex"),
+    sampled: (vmid) => watched().sampled(vmid),
+    history: (...asked) => watched().history(...asked),
+  });
+  const rows: readonly ComposedKind[] = Object.values(kinds);
+  const kindOf = (vmid: number): ComposedKind =>
+    rows.find(({ type }) => type === parts.guestType(vmid)) ?? kinds[VM_TYPE];
+  const watch = composeGuestWatch({
+    node,
+    samplers: rows.map(({ sampler }) => sampler),
+    clock,
+    records,
+    folder: data.file("agent"),
+    log,
+    observe: parts.observeMonitoring,
+  });
+  const ordered = rows.map((kind) => kind.ordered);
+  for (const operation of allGuestsOperations(ordered, engine)) engine.register(operation);
+  for (const { snapshots } of rows) registerSnapshots(engine, snapshots);
+  engine.register(
+    backupOperation({ clock, storages, backupOf: (vmid) => kindOf(vmid).backup }, backupTools, (vmid, work) =>
+      engine.withResource(`vm/${vmid}`, {}, work),
+    ),
+  );
+  const ofEach = rows.flatMap(({ atProcessEnd = [] }) => atProcessEnd);
+  watchEnds({ processes, log, kindOf, ofEach });
+  return {
+    kinds,
+    handlers: {
+      ...createAllGuestsHandlers({ engine }),
+      ...createBackupHandlers({
+        host: { configs: new ClusterGuests(parts), storages, clock, clusterName: parts.clusterName },
+        tools: backupTools,
+        engine,
+        poolMembers: (pool) => records().collection(poolsDef).get(pool)?.value.vms,
+        settings: () => {
+          const { settings, problems } = parseVzdumpConf(readTextFile(data.file("vzdump.conf")) ?? "");
+          for (const problem of problems) log.warn({ file: data.file("vzdump.conf") }, problem);
+          return settings;
+        },
+      }),
+      ...Object.assign({}, ...rows.map(({ handlers }) => handlers)),
+    },
+    rows: () => watch.rows(),
+    running: () => watch.running(),
+    onGuestEnd: (listener) => void processes.onExit(listener),
+    async adopt() {
+      for (const kind of rows) await kind.prepare?.();
+      const running = await adoptGuests({ processes, log });
+      for (const kind of rows) await kind.adopted?.(running);
+    },
+    keepStatistics: async (signal) => {
+      await Promise.all([watch.run(signal), ...rows.map((kind) => kind.run?.(signal))]);
+    },
+    async startAfterBoot() {
+      if (!bootedSince(data.file("agent", "boot-id"), parts.facts().bootId)) return;
+      log.info({}, "the machine was booted: starting the guests that start with it");
+      await engine.submit({
+        type: "startall",
+        resources: [`node/${node}/all`],
+        args: {},
+        actor: "root@pam",
+      });
+    },
+    close: () => {
+      watch.close();
+      for (const kind of rows) kind.close?.();
+      // Guests run on without us; where there are none, nothing of this instance stays in the kernel.
+      if (processes.list().length === 0) processes.sweep();
+      processes.close();
+    },
+  };
+}
+
+async function composeKinds(parts: KindParts): Promise<Kinds> {
+  const composed: Record<string, ComposedKind> = {};
+  const table: Readonly<Record<string, ComposeKind>> = nodeKinds;
+  for (const [type, compose] of Object.entries(table)) composed[type] = await compose(parts);
+  return composed as Kinds;
+}
