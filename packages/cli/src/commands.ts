@@ -28,6 +28,8 @@ import { objectDelete } from "./commands/object/delete.ts";
 import { objectDescribe } from "./commands/object/describe.ts";
 import { objectDiff } from "./commands/object/diff.ts";
 import { objectGet } from "./commands/object/get.ts";
+import { quotaSet } from "./commands/quota/set.ts";
+import { quotaShow } from "./commands/quota/show.ts";
 import { poolCreate } from "./commands/pool/create.ts";
 import { poolDelete } from "./commands/pool/delete.ts";
 import { poolList } from "./commands/pool/list.ts";
@@ -144,6 +146,8 @@ export const allCommands: readonly CommandSpec[] = [
   poolCreate,
   poolSet,
   poolDelete,
+  quotaShow,
+  quotaSet,
   realmList,
   roleList,
   roleShow,

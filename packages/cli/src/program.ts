@@ -30,6 +30,7 @@ export const nouns: Readonly<Record<string, string>> = {
   image: "cloud images to make VMs from",
   node: "machines that run guests",
   pool: "pools of guests and storages",
+  quota: "what tenants use and may use",
   realm: "where users come from",
   role: "named sets of privileges",
   store: "the data of a stopped or running gpve",

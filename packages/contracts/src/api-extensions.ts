@@ -23,6 +23,7 @@ export const apiExtensions = [
     name: "vm-views",
     description: "/api/v1/nodes/{name}/vms/{vmid}/screenshot and /log: screen and words of a VM.",
   },
+  { name: "quotas", description: "ResourceQuota bounds tenants, on both faces." },
   { name: "audit", description: "GET /api/v1/audit and /api/v1/audit/verify." },
   { name: "coverage", description: "GET /api/v1/coverage: PVE methods implemented and known, per area." },
 ] as const satisfies readonly { name: string; description: string }[];

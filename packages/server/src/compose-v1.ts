@@ -22,6 +22,7 @@ import { objectsFromHistory } from "./application/v1/history.ts";
 import { taskEnd } from "./application/task/task-end.ts";
 import { createKindAdapters } from "./application/v1/kind-adapters.ts";
 import { withdrawPermit } from "./application/node/guest-permits.ts";
+import type { QuotaView } from "./application/quota/quota-view.ts";
 import { guestReported } from "./application/node/guest-reported.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import type { Membership } from "./application/node/membership.ts";
@@ -54,10 +55,12 @@ export interface V1Parts {
 export function composeKinds(
   parts: Pick<V1Parts, "records" | "clock" | "engine" | "board" | "calls" | "membership"> & {
     readonly shared: Pick<PveApiDeps, "accessOf" | "log">;
+    readonly quotas: Pick<QuotaView, "usage">;
   },
 ): { readonly adapters: readonly KindAdapter[]; readonly register: (engine: OperationEngine) => void } {
   const adapters = createKindAdapters({
     board: parts.board,
+    quotaUsage: (quota) => parts.quotas.usage(quota),
     ownNode: () => parts.membership.ownNode(),
     vmActions: {
       callNode: async (node, route, params, ctx) => (await parts.calls.call(node, route, params, ctx)).data,

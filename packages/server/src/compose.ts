@@ -199,7 +199,16 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const quotas = composeQuotas({ records, board, clock, log, owner });
   const { gate } = quotas;
   const calls = new NodeCalls({ agents: () => agents, localNode: nodeName, decide: access.decide, gate });
-  const kinds = composeKinds({ records, clock, engine, board, membership, shared, calls });
+  const kinds = composeKinds({
+    records,
+    clock,
+    engine,
+    board,
+    membership,
+    shared,
+    calls,
+    quotas: quotas.view,
+  });
   kinds.register(engine);
 
   const ready = settings.shared ? undefined : new ReadyReads();

@@ -3,6 +3,7 @@ import type { KindDeclaration } from "./kind.ts";
 import { bindingKind } from "./kinds/binding.ts";
 import { eventKind } from "./kinds/event.ts";
 import { nodeKind } from "./kinds/node.ts";
+import { resourceQuotaKind } from "./kinds/resource-quota.ts";
 import { roleKind } from "./kinds/role.ts";
 import { taskKind } from "./kinds/task.ts";
 import { tenantKind } from "./kinds/tenant.ts";
@@ -17,6 +18,7 @@ export const v1Kinds: readonly KindDeclaration[] = [
   userKind,
   roleKind,
   bindingKind,
+  resourceQuotaKind,
   virtualMachineKind,
 ];
 

@@ -14,6 +14,8 @@ export type V1Permission =
       readonly privileges: readonly string[];
       /** Default "all". */
       readonly mode?: "all" | "any";
+      /** On what is above the path instead: /pool/a for /pool/a/b. */
+      readonly above?: true;
     }
   /** PVE's rule for changing the ACL of a path. */
   | { readonly allow: "acl-modify"; readonly path: string }
@@ -25,8 +27,16 @@ export type V1Permission =
 export const anonymous: V1Permission = { allow: "anonymous" };
 export const authenticated: V1Permission = { allow: "authenticated" };
 
-export function privilege(path: string, ...privileges: readonly string[]): V1Permission {
+export function privilege(
+  path: string,
+  ...privileges: readonly string[]
+): Extract<V1Permission, { allow: "privilege" }> {
   return { allow: "privilege", path, privileges };
+}
+
+/** Whoever has the privilege only there does not have it here. */
+export function above(rule: Extract<V1Permission, { allow: "privilege" }>): V1Permission {
+  return { ...rule, above: true };
 }
 
 export function owner(field: string): V1Permission {
@@ -53,7 +63,7 @@ export function describePermission(rule: V1Permission): string {
     case "owner":
       return `the user named by ${rule.field}`;
     case "privilege":
-      return `${rule.privileges.join(rule.mode === "any" ? " or " : " and ")} on ${rule.path}`;
+      return `${rule.privileges.join(rule.mode === "any" ? " or " : " and ")} ${rule.above === true ? "above" : "on"} ${rule.path}`;
     case "acl-modify":
       return `the right to change the ACL of ${rule.path}`;
     case "user-group":

@@ -11,9 +11,16 @@ export function readQuota(name: string, tenant: string, spec: Fields): Quota {
     BOUNDS.map((bound) => [bound, readBound(spec[bound] as Fields | undefined, `spec.${bound}`)]),
   ) as Record<Bound, Amounts>;
   const overcommit = spec["overcommit"] as Overcommit | undefined;
-  const scope = spec["scopeSelector"] as { state?: QuotaScope["state"]; labels?: unknown } | undefined;
+  const scope = spec["scopeSelector"] as
+    | { state?: QuotaScope["state"]; labels?: unknown; priority?: unknown }
+    | undefined;
   if (BOUNDS.every((bound) => keysOf(bounds[bound]).length === 0))
     throw invalidField("spec", "bounds nothing: say limits or requests, such as limits: {vmCount: 10}");
+  if (scope?.priority !== undefined)
+    throw invalidField(
+      "spec.scopeSelector.priority",
+      "is nothing that guests have in this version: leave it out",
+    );
   const { state, labels } = scope ?? {};
   const tags = readLabels(labels);
   return {
@@ -56,6 +63,8 @@ export function amountFields(amounts: Amounts): Fields {
 function readBound(fields: Fields | undefined, path: string): Amounts {
   const amounts: Partial<Record<ResourceKey, number>> = {};
   for (const [name, value] of Object.entries(fields ?? {})) {
+    if (name === "backups")
+      throw invalidField(`${path}.backups`, "is not counted by this version: leave it out");
     if (name === "storages") {
       for (const [storage, size] of Object.entries(value as Readonly<Record<string, string>>))
         amounts[storageKey(storage)] = parseQuantity(size, `${path}.storages.${storage}`);

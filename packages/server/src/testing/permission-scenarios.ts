@@ -103,6 +103,7 @@ const image = {
   url: "https://example.org/a.qcow2",
   filename: "a.qcow2",
 };
+const QUOTAS = "PVE bounds no pool: quotas are read with their pool and changed from above it";
 const EVENTS = "ours alone: /cluster/log has lines for people";
 
 export const equivalents: ReadonlyMap<string, readonly Scenario[] | Own> = new Map<
@@ -450,6 +451,9 @@ export const equivalents: ReadonlyMap<string, readonly Scenario[] | Own> = new M
     list: get("/nodes/n1/tasks", UPID),
     get: get(`/nodes/n1/tasks/${UPID}/status`),
   }),
+  ...["list", "get", "watch", "create", "replace", "patch", "delete", "plan", "apply"].map(
+    (verb): [string, Own] => [`ResourceQuota ${verb}`, { own: QUOTAS }],
+  ),
   ["Event list", { own: EVENTS }],
   ["Event get", { own: EVENTS }],
   ["Event watch", { own: EVENTS }],

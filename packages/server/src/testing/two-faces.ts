@@ -125,6 +125,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
   const { engine } = testEngine();
   const adapters = createKindAdapters({
     board,
+    quotaUsage: (quota) => quotas.view.usage(quota),
     ownNode: () => undefined,
     tasks: taskRecords,
     vmActions: {

@@ -9,6 +9,7 @@ import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "../access/acl.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
+import { removeQuotasOf } from "../quota/quota-records.ts";
 import { alreadyThere, missing, prefixed, refused } from "../access/failures.ts";
 
 export type ResourceRow = Readonly<Record<string, unknown>>;
@@ -136,6 +137,7 @@ export class Pools {
         const store = storage.find((id) => resourceRow("storage", id) !== undefined);
         if (store !== undefined) throw notEmpty(`storage '${store}'`);
         tx.delete(poolsDef, poolid);
+        removeQuotasOf(tx, poolid);
         removeAclEntries(tx, ({ path }) => path === `/pool/${poolid}`);
       }),
     );

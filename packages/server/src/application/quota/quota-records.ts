@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Quota } from "@gpve/domain/quota/quota.ts";
 import type { Reservation } from "@gpve/domain/quota/reservation.ts";
-import type { CollectionDef } from "@gpve/store/records/port.ts";
+import type { CollectionDef, Tx } from "@gpve/store/records/port.ts";
 
 /** By name. One that cannot be read must not turn into no bound at all. */
 export const quotasDef: CollectionDef<Quota> = { ...define<Quota>("/gpve/quotas/"), allOrNothing: true };
@@ -18,6 +18,11 @@ export interface QuotaTurn {
 }
 
 export const turnsDef: CollectionDef<QuotaTurn> = define<QuotaTurn>("/gpve/quota-turns/");
+
+/** Part of removing a pool: the next one with its name starts without. */
+export function removeQuotasOf(tx: Tx, pool: string): void {
+  for (const { id, value } of tx.list(quotasDef)) if (value.tenant === pool) tx.delete(quotasDef, id);
+}
 
 function define<T extends object>(prefix: string): CollectionDef<T> {
   return {

@@ -7,7 +7,8 @@ import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { claimOf } from "@gpve/domain/quota/guest-demand.ts";
 import { isWithin, tenantsOf, type Quota } from "@gpve/domain/quota/quota.ts";
 import { leftOf, type Reservation, type ReservationFacts } from "@gpve/domain/quota/reservation.ts";
-import type { Member } from "@gpve/domain/quota/usage.ts";
+import { usageOf, usesOf, type Member } from "@gpve/domain/quota/usage.ts";
+import type { Charge } from "@gpve/domain/quota/verdict.ts";
 import { taskFromUpid } from "@gpve/domain/task/task.ts";
 import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -85,6 +86,10 @@ export class QuotaView {
   reservations(): readonly Reservation[] {
     const facts = this.facts();
     return this.#reader.list(reservationsDef).flatMap(({ value }) => leftOf(value, facts) ?? []);
+  }
+
+  usage(quota: Quota): Charge {
+    return usageOf(quota, usesOf(this.members(quota.tenant), this.reservations()));
   }
 
   facts(): ReservationFacts {

@@ -35,13 +35,15 @@ export interface RawObject {
 
 export interface WriteCommand {
   readonly name: string;
+  /** metadata.namespace, where it is said. */
+  readonly namespace?: string | undefined;
   readonly spec: Fields;
   readonly previous: RawObject | undefined;
   readonly labels: Readonly<Record<string, string>>;
   readonly ctx: RequestContext;
 }
 
-export interface RemoveCommand extends Omit<WriteCommand, "spec" | "labels"> {
+export interface RemoveCommand extends Omit<WriteCommand, "spec" | "labels" | "namespace"> {
   /** In spite of what else would speak against it, where the kind knows such a thing. */
   readonly force: boolean;
 }

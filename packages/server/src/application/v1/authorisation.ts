@@ -28,7 +28,9 @@ export function mayDo(rule: V1Permission, subject: Subject, target: Target): boo
     case "owner":
       return owns(actor, fieldText(target.current ?? target.desired, rule.field));
     case "privilege":
-      return pathsOf(rule.path, target).every((path) => access.has(path, rule.privileges, rule.mode));
+      return pathsOf(rule.path, target, rule.above).every((path) =>
+        access.has(path, rule.privileges, rule.mode),
+      );
     case "acl-modify":
       return pathsOf(rule.path, target).every((path) => mayModifyPermissions(access, path));
     case "user-group":
@@ -61,7 +63,7 @@ function firstMissing(rule: V1Permission, subject: Subject, target: Target): str
   }
   switch (rule.allow) {
     case "privilege": {
-      const path = pathsOf(rule.path, target).find(
+      const path = pathsOf(rule.path, target, rule.above).find(
         (one) => !subject.access.has(one, rule.privileges, rule.mode),
       );
       const wanted =
@@ -84,13 +86,13 @@ function firstMissing(rule: V1Permission, subject: Subject, target: Target): str
 }
 
 /** Both where it is and where it would go must be allowed. A template without its field allows nothing below. */
-function pathsOf(template: string, target: Target): readonly string[] {
+function pathsOf(template: string, target: Target, above = false): readonly string[] {
   const paths = [target.current, target.desired]
     .filter((object) => object !== undefined)
     .map((object) => fillTemplate(template, object))
     .filter((path) => path !== undefined);
-  if (paths.length > 0) return paths;
-  return [template.replaceAll(/\{[^}]+\}/g, "-")];
+  const found = paths.length > 0 ? paths : [template.replaceAll(/\{[^}]+\}/g, "-")];
+  return above ? found.map((path) => path.slice(0, path.lastIndexOf("/"))) : found;
 }
 
 /** A user sees what the user's tokens own; a token only its own. */

@@ -3,6 +3,7 @@ import type { KindAdapter } from "./adapter.ts";
 import { bindingAdapter } from "./adapters/binding.ts";
 import { eventAdapter } from "./adapters/event.ts";
 import { nodeAdapter, type NodeAdapterDeps } from "./adapters/node.ts";
+import { resourceQuotaAdapter, type ResourceQuotaDeps } from "./adapters/resource-quota.ts";
 import { roleAdapter } from "./adapters/role.ts";
 import { taskAdapter } from "./adapters/task.ts";
 import type { TaskAdapterDeps } from "./adapters/task.ts";
@@ -12,7 +13,7 @@ import { virtualMachineAdapter, type VirtualMachineDeps } from "./adapters/virtu
 
 /** The kinds of the foundation. Modules add theirs to the list. */
 export function createKindAdapters(
-  deps: NodeAdapterDeps & VirtualMachineDeps & TaskAdapterDeps,
+  deps: NodeAdapterDeps & VirtualMachineDeps & TaskAdapterDeps & ResourceQuotaDeps,
 ): readonly KindAdapter[] {
   const privileges = new Set([...BUILTIN_ROLES.values()].flatMap((role) => role.privileges));
   return [
@@ -23,6 +24,7 @@ export function createKindAdapters(
     userAdapter(),
     roleAdapter(privileges),
     bindingAdapter(),
+    resourceQuotaAdapter(deps),
     virtualMachineAdapter(deps),
   ];
 }

@@ -53,8 +53,10 @@ export function writeObject(outer: Tx, now: number, write: Write): Outcome {
   const writer = writerOf(adapter);
   const labels = object.metadata.labels ?? current?.metadata.labels ?? {};
   const ownLabelsChanged = writer.ownsLabels === true && !sameJson(labels, current?.metadata.labels ?? {});
-  if (previous === undefined || ownLabelsChanged || !sameJson(previous.spec, object.spec)) {
-    writer.put(tx, { name, spec: object.spec, previous, labels, ctx });
+  const { namespace } = object.metadata;
+  const moves = namespace !== undefined && namespace !== previous?.namespace;
+  if (previous === undefined || moves || ownLabelsChanged || !sameJson(previous.spec, object.spec)) {
+    writer.put(tx, { name, namespace, spec: object.spec, previous, labels, ctx });
   }
   const meta: MetaRecord = {
     labels: writer.ownsLabels === true ? {} : labels,

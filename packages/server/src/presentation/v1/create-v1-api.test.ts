@@ -415,6 +415,7 @@ describe("the server itself", () => {
       "User",
       "Role",
       "Binding",
+      "ResourceQuota",
       "VirtualMachine",
     ]);
     expect(body["extensions"]).toContainEqual({ name: "watch", description: expect.any(String) });

@@ -4,6 +4,7 @@ import { tenantKind } from "@gpve/contracts/v1/kinds/tenant.ts";
 import type { Pool } from "@gpve/domain/access/types.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import { aclDef, poolsDef } from "@gpve/domain/access/collections.ts";
+import { removeQuotasOf } from "../../quota/quota-records.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
 
@@ -47,6 +48,7 @@ export function tenantAdapter(): KindAdapter {
         if (child !== undefined)
           throw new AppError("object.conflict", `tenant '${name}' has a tenant below: ${child.id}`);
         tx.delete(poolsDef, name);
+        removeQuotasOf(tx, name);
         for (const { id, value } of tx.list(aclDef))
           if (value.path === `/pool/${name}`) tx.delete(aclDef, id);
       },
