@@ -90,8 +90,7 @@ describe.skipIf(missing.length > 0)("a kind of guest that is added to the tables
   });
   afterAll(async () => {
     // Guests outlive gpve: one that a failed test left behind is ended here.
-    await api("POST", "/nodes/n1/stopall");
-    await expect.poll(status).not.toBe("running");
+    await waitTask(api, (await api("POST", "/nodes/n1/stopall")).data as string);
     await node.stop();
     rmSync(folder, { recursive: true, force: true });
   });

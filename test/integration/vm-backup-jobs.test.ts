@@ -105,6 +105,8 @@ describe.skipIf(!hasQemu)("backup jobs", () => {
     expect(runs).toBeLessThanOrEqual(1 + Math.floor((Date.now() - dueAt) / 60_000));
     expect(runs).toBeGreaterThan(0);
     for (const id of ["minutely", "proof"]) await ok("DELETE", `/cluster/backup/${id}`);
+    // A job that is gone ends no backup: who comes next must find the guests unlocked.
+    for (const { upid } of await backupTasks()) await waitTask(api, upid);
     expect(await ok("GET", "/cluster/backup")).toEqual([]);
   }, 300_000);
 

@@ -1,4 +1,6 @@
 // Containers in the table of kinds.
+import { splitList } from "../schema/list.ts";
+import { ctDemand } from "./ct-demand.ts";
 import type { GuestKind } from "../guest/guest-kind.ts";
 
 export const lxcKind: GuestKind = {
@@ -11,4 +13,5 @@ export const lxcKind: GuestKind = {
   more: () => ({}),
   volumeContent: "rootdir",
   backupVolumes: () => [],
+  claim: ({ keys }) => ({ demand: ctDemand(keys), tags: splitList(keys.get("tags") ?? "") }),
 };

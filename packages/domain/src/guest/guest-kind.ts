@@ -1,4 +1,5 @@
 // What the cluster must know of a kind of guest: its words, and what lists show of its configuration.
+import type { Amounts } from "../quota/amounts.ts";
 
 export interface GuestSummary {
   readonly name: string;
@@ -25,6 +26,21 @@ export interface BackupVolume {
   readonly reason: string;
 }
 
+/** What a guest takes of its tenant's quota, and the tags it is counted by. */
+export interface GuestClaim {
+  readonly demand: Amounts;
+  readonly tags: readonly string[];
+}
+
+/** Of a guest's record, what its claim is read from. */
+export interface ClaimSource {
+  readonly vmid: number;
+  readonly conf: string;
+  /** The current section of `conf`. */
+  readonly keys: GuestKeys;
+  readonly sizes?: Readonly<Record<string, number>>;
+}
+
 export interface GuestKind {
   /** As texts name one: "VM". */
   readonly noun: string;
@@ -42,4 +58,5 @@ export interface GuestKind {
   readonly volumeContent: "images" | "rootdir";
   /** Which volumes a backup takes, and why. */
   readonly backupVolumes: (keys: GuestKeys) => readonly BackupVolume[];
+  readonly claim: (guest: ClaimSource) => GuestClaim;
 }

@@ -1,5 +1,9 @@
 // VMs in the table of kinds.
 import { backupVolumes } from "../backup/backup-volumes.ts";
+import { splitList } from "../schema/list.ts";
+import { effectiveValues } from "./change/pending.ts";
+import { parseVmConfig } from "./config/parse-config.ts";
+import { vmDemand } from "./vm-demand.ts";
 import type { GuestKeys, GuestKind } from "../guest/guest-kind.ts";
 
 const DEFAULT_SHARES = 1000;
@@ -22,6 +26,10 @@ export const qemuKind: GuestKind = {
   },
   volumeContent: "images",
   backupVolumes: (keys) => backupVolumes(Object.fromEntries(keys)),
+  claim: ({ vmid, conf, sizes }) => {
+    const config = parseVmConfig(conf, { vmid, digestOf: () => "" });
+    return { demand: vmDemand(config, sizes), tags: splitList(effectiveValues(config)["tags"] ?? "") };
+  },
 };
 
 function bootDisk(keys: GuestKeys): string | undefined {

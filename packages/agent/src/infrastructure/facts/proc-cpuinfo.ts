@@ -1,18 +1,7 @@
-export interface CpuInfo {
-  readonly model: string;
-  readonly vendor: string;
-  readonly sockets: number;
-  /** Physical cores of all sockets. */
-  readonly cores: number;
-  readonly cpus: number;
-  /** With three decimals, as the kernel prints it. */
-  readonly mhz: string;
-  readonly flags: string;
-  readonly hvm: boolean;
-}
+import type { NodeFacts } from "@gpve/domain/node/runtime.ts";
 
 /** /proc/cpuinfo, x86 and arm64. */
-export function parseCpuInfo(text: string): CpuInfo {
+export function parseCpuInfo(text: string): Omit<NodeFacts["cpu"], "userHz"> {
   const blocks = text
     .split(/\n\s*\n/)
     .map(fieldsOf)

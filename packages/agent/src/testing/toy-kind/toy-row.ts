@@ -15,6 +15,7 @@ export const toyRow: GuestKind = {
   mainDisk: () => "disk",
   more: () => ({}),
   volumeContent: "images",
+  claim: () => ({ demand: {}, tags: [] }),
   backupVolumes: (keys) => {
     const volume = keys.get("disk");
     return volume === undefined ? [] : [{ key: "disk", volume, included: true, reason: "enabled" }];

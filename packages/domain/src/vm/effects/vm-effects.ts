@@ -23,6 +23,7 @@ import { snapshotOf, without } from "../../guest/guest-config.ts";
 import { emptyVmConfig, type VmConfig, type VmValues } from "../config/vm-config.ts";
 import { ramVolumeBytes } from "../snapshot/ram-volume-size.ts";
 import { vmDemand, vmVolumes, type VolumeSizes } from "../vm-demand.ts";
+import { VM_TYPE } from "../vm-type.ts";
 import { plannedValues, unknownVolumes } from "./planned-drives.ts";
 
 export interface KnownVm {
@@ -197,13 +198,13 @@ function started(vm: KnownVm): Effect {
 
 function grown({ vmid, config, sizes }: KnownVm, more: Effect["demand"]): Effect {
   const tags = tagsOf(effectiveValues(config));
-  return { vmid, type: "qemu", demand: add(vmDemand(config, sizes), more), tags };
+  return { vmid, type: VM_TYPE, demand: add(vmDemand(config, sizes), more), tags };
 }
 
 function changed({ vmid, config, sizes }: KnownVm, next: VmConfig, starts = false): Effect {
   return {
     vmid,
-    type: "qemu",
+    type: VM_TYPE,
     demand: most(vmDemand(next, sizes), storageOnly(vmDemand(config, sizes))),
     tags: tagsOf(effectiveValues(next)),
     ...(starts ? { starts } : {}),
@@ -225,7 +226,7 @@ function newVm(
   const pool = typeof params["pool"] === "string" ? params["pool"] : undefined;
   return {
     vmid,
-    type: "qemu",
+    type: VM_TYPE,
     isNew: { pool },
     demand: vmDemand(config, sizes),
     tags: tagsOf(config.values),

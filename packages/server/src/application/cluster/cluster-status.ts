@@ -1,3 +1,4 @@
+import { nodeListRow } from "./resource-rows.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 
 export interface ClusterIdentity {
@@ -56,26 +57,5 @@ export function nodeList(
   board: NodeBoard,
   mayAudit: (node: string) => boolean,
 ): readonly Record<string, unknown>[] {
-  return board.list().map((view) => {
-    const base = {
-      id: `node/${view.node}`,
-      type: "node",
-      node: view.node,
-      status: view.health,
-      level: "",
-      ssl_fingerprint: view.certFingerprint,
-    };
-    const usage = view.report?.usage;
-    if (usage === undefined || view.health !== "online" || !mayAudit(view.node)) return base;
-    return {
-      ...base,
-      cpu: usage.cpu,
-      maxcpu: view.facts?.cpu.cpus ?? 0,
-      mem: usage.memory.used,
-      maxmem: usage.memory.total,
-      disk: usage.rootfs.used,
-      maxdisk: usage.rootfs.total,
-      uptime: Math.floor(usage.uptimeSeconds),
-    };
-  });
+  return board.list().map((view) => nodeListRow(view, mayAudit(view.node)));
 }

@@ -39,11 +39,24 @@ export function guestRow(
 
 /** Usage is shown only to those who may audit the node. */
 export function nodeRow(view: NodeView, mayAudit: boolean): Row {
-  const base = { id: `node/${view.node}`, type: "node", node: view.node, status: view.health, level: "" };
+  const usage = nodeUsage(view, mayAudit);
+  const base = { ...nodeWords(view), ...usage };
+  return usage === undefined ? base : { ...base, "cgroup-mode": view.facts?.cgroupVersion ?? 2 };
+}
+
+/** The row of GET /nodes, with what it alone tells. */
+export function nodeListRow(view: NodeView, mayAudit: boolean): Row {
+  return { ...nodeWords(view), ssl_fingerprint: view.certFingerprint, ...nodeUsage(view, mayAudit) };
+}
+
+function nodeWords({ node, health }: NodeView): Row {
+  return { id: `node/${node}`, type: "node", node, status: health, level: "" };
+}
+
+function nodeUsage(view: NodeView, mayAudit: boolean): Row | undefined {
   const usage = view.report?.usage;
-  if (!mayAudit || usage === undefined || view.health !== "online") return base;
+  if (!mayAudit || usage === undefined || view.health !== "online") return undefined;
   return {
-    ...base,
     cpu: usage.cpu,
     maxcpu: view.facts?.cpu.cpus ?? 0,
     mem: usage.memory.used,
@@ -51,7 +64,6 @@ export function nodeRow(view: NodeView, mayAudit: boolean): Row {
     disk: usage.rootfs.used,
     maxdisk: usage.rootfs.total,
     uptime: Math.floor(usage.uptimeSeconds),
-    "cgroup-mode": view.facts?.cgroupVersion ?? 2,
   };
 }
 

@@ -4,6 +4,7 @@ import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { AgentRoute } from "@gpve/contracts/agent/agent-routes.ts";
 import { AgentUnreachable, type AgentCall, type AgentReply } from "@gpve/domain/node/agent-port.ts";
 import { NO_ANSWERS, type Answers, type Effect, type Unknowns } from "@gpve/domain/quota/effects.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import { vmConfigOf } from "@gpve/domain/quota/guest-demand.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
@@ -152,7 +153,7 @@ async function answersOf({ volumes, archive }: Unknowns, ask: AskNode): Promise<
 }
 
 function knownVm(guest: GuestRecord | undefined): KnownVm | undefined {
-  if (guest?.type !== "qemu") return undefined;
+  if (guest?.type !== VM_TYPE) return undefined;
   return { vmid: guest.vmid, config: vmConfigOf(guest), sizes: guest.sizes ?? {} };
 }
 
