@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { exec } from "@gpve/kit/exec.ts";
+import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { apiOf, nodeBinary, readCredentials, root, untilPrinted } from "../support/gpve.ts";
@@ -32,4 +32,8 @@ test("starts, answers on both faces, and is gpvectl under that name", { timeout:
   expect((await apiOf(credentials, undefined, "/api/v1")("GET", "/openapi.json")).status).toBe(200);
   const listed = await exec(join(root, "dist/gpvectl"), ["node", "list", "--data", data], { cwd });
   expect(listed.stdout).toContain("online");
+  await exec(binary, ["pve-commands", "install", join(cwd, "bin")], { cwd });
+  const env = { ...MINIMAL_ENV, GPVE_DATA: data };
+  const storages = await exec(join(cwd, "bin/pvesm"), ["status"], { cwd, env });
+  expect(storages.stdout).toMatch(/^local +dir +active /m);
 });
