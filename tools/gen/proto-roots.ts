@@ -11,6 +11,7 @@ export interface ProtoRoot {
 const known: readonly ProtoRoot[] = [
   { proto: "packages/contracts/proto", out: "packages/contracts/src/gen/proto" },
   { proto: "packages/store/proto", out: "packages/store/src/gen/proto" },
+  { proto: "packages/talos/proto", out: "packages/talos/src/gen/proto" },
 ];
 
 export const protoRoots = known.filter((root) => existsSync(join(root.proto, "buf.yaml")));

@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { exec } from "@gpve/kit/exec.ts";
 import { parseConfig } from "../../../packages/talos/src/config/config-text.ts";
+import { StandInClusters } from "../../../packages/talos/src/testing/stand-in/cluster-etcd.ts";
+import { TalosStandIn } from "../../../packages/talos/src/testing/stand-in/talos-stand-in.ts";
 import { skipping } from "../../support/foreign-clients.ts";
 import { BUILD_MS, goProgram, lacksGo } from "../../support/go-clients.ts";
 import { root } from "../../support/gpve.ts";
@@ -100,5 +102,43 @@ describe.skipIf(skipping("talosctl", lacking))("talosctl", () => {
     await gpvectl("render", "-f", "own.yaml", "--out", "own-rendered");
     const info = await talosctl("--talosconfig", "own-rendered/talosconfig", "config", "info");
     expect(info.stdout).toMatch(/Endpoints: +10\.0\.0\.10, 10\.0\.0\.11, 10\.0\.0\.12\nRoles: +os:admin/);
+  });
+
+  test("takes our stand-in for a machine, from its first configuration to its reset", async () => {
+    await file("story.yaml", "v1.13.9", "");
+    await gpvectl("render", "-f", "story.yaml", "--out", "story");
+    const clusters = new StandInClusters();
+    const uuid = "338085e1-f323-51fe-9a79-ffcfffe38931";
+    const node = await TalosStandIn.start({ uuid, version: "v1.13.0", clusters });
+    const known = ["--talosconfig", "story/talosconfig", "-e", node.address, "-n", "127.0.0.1"];
+    try {
+      const insecure = ["--insecure", "-n", node.address];
+      expect((await talosctl("version", ...insecure)).stdout).toMatch(/Server:[^]*Tag: +v1\.13\.0/);
+      const applied = await talosctl("apply-config", ...insecure, "-f", "story/controlplane.yaml");
+      expect(applied).toMatchObject({ code: 0 });
+      await node.settled();
+      expect(node.machine.stage).toBe("running");
+
+      expect((await talosctl("version", ...known)).stdout).toMatch(/NODE: +\S+\n\s+Tag: +v1\.13\.0/);
+      // Without the cluster's certificate there is no way in any more.
+      expect((await talosctl("version", ...insecure)).stderr).toContain("Unavailable");
+      expect(await talosctl("bootstrap", ...known)).toMatchObject({ code: 0 });
+      const again = await talosctl("bootstrap", ...known);
+      expect(again).toMatchObject({ code: 1, stderr: expect.stringContaining("AlreadyExists") });
+      const members = await talosctl("etcd", "members", ...known);
+      expect(members.stdout).toMatch(new RegExp(` ${node.machine.hostname} +https://`));
+      expect(await talosctl("kubeconfig", "story/kube", "--merge=false", ...known)).toMatchObject({
+        code: 0,
+        stderr: "",
+      });
+      expect(read("story", "kube")).toContain("kind: Config");
+      expect(await talosctl("reset", "--graceful", "--reboot", "--wait=false", ...known)).toMatchObject({
+        code: 0,
+      });
+      await node.settled();
+      expect(node.machine.stage).toBe("maintenance");
+    } finally {
+      await node.stop();
+    }
   });
 });
