@@ -32,4 +32,14 @@ export const longSoaks: readonly LongSoak[] = [
     file: "test/integration/busy-users.test.ts",
     env: { GPVE_SOAK_OPERATIONS: "10000" },
   },
+  {
+    name: "1 000 creates and clones by three tenants at once, killed in between: quotas hold",
+    file: "test/integration/quotas.test.ts",
+    env: { GPVE_QUOTA_REQUESTS: "1000" },
+  },
+  {
+    name: "1 000 creates and clones at three servers on one store that loses a member: quotas hold",
+    file: "test/integration/quotas-many-servers.test.ts",
+    env: { GPVE_QUOTA_REQUESTS: "1000" },
+  },
 ];
