@@ -48,7 +48,8 @@ function call(method: string, path: string, body?: unknown): Promise<Answer> {
       res.on("error", fail);
       res.on("end", () => {
         const json = text.startsWith("{") ? (JSON.parse(text) as Record<string, unknown>) : {};
-        const message = String(json["message"] ?? json["detail"] ?? res.statusMessage ?? "");
+        const said = json as { readonly message?: string; readonly detail?: string };
+        const message = said.message ?? said.detail ?? res.statusMessage ?? "";
         done({ status: res.statusCode ?? 0, message, data: json["data"], json });
       });
     });
