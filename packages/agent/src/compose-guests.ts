@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { parseVzdumpConf } from "@gpve/domain/backup/vzdump-defaults.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
-import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
+import type { GuestEnd, GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
@@ -11,6 +11,7 @@ import { adoptGuests } from "./application/guest/adopt-guests.ts";
 import { allGuestsOperations } from "./application/guest/all-guests.ts";
 import { backupOperation } from "./application/guest/backup/backup-operation.ts";
 import { watchEnds } from "./application/guest/guest-end.ts";
+import { RecentEnds } from "./application/guest/recent-ends.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { ClusterGuests } from "./application/guest/cluster-guests.ts";
 import { registerSnapshots } from "./application/guest/snapshot-operations.ts";
@@ -43,6 +44,8 @@ export interface ComposedGuests {
   readonly kinds: Kinds;
   /** Who runs now, and what it uses. */
   readonly rows: () => readonly GuestRuntime[];
+  /** How those that ended lately came to their end. */
+  readonly ends: () => readonly GuestEnd[];
   /** Which of them run, as a text that changes with them. */
   readonly running: () => string;
   /** Finds what runs already; before operations recover. */
@@ -105,6 +108,7 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
     ),
   );
   const ofEach = rows.flatMap(({ atProcessEnd = [] }) => atProcessEnd);
+  const ends = new RecentEnds(processes);
   watchEnds({ processes, log, kindOf, ofEach });
   return {
     kinds,
@@ -124,6 +128,7 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
       ...Object.assign({}, ...rows.map(({ handlers }) => handlers)),
     },
     rows: () => watch.rows(),
+    ends: () => ends.list(),
     running: () => watch.running(),
     onGuestEnd: (listener) => void processes.onExit(listener),
     async adopt() {

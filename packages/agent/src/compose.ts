@@ -294,6 +294,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     facts: () => facts.facts(),
     storages: () => storage.storages.runtimes(),
     guests: () => guests.rows(),
+    ends: () => guests.ends(),
     running: () => guests.running(),
   });
   engine.observe(({ kind }) => {

@@ -11,7 +11,10 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { NodeWork } from "./application/node/node-work.ts";
+import { LifeWorks } from "./application/phase/life-works.ts";
+import { VmPhases } from "./application/phase/vm-phases.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import type { KindAdapter } from "./application/v1/adapter.ts";
 import { applyObjectsOperation, submitApplyTo } from "./application/v1/apply-objects.ts";
@@ -51,9 +54,24 @@ export interface V1Parts {
   readonly shutdown: AbortSignal;
 }
 
+/** Where each VM is in its life, followed from now on. */
+export function composePhases({
+  records,
+  board,
+  clock,
+}: Pick<V1Parts, "records" | "clock" | "board">): VmPhases {
+  return new VmPhases({
+    guests: records.collection(guestCollection),
+    works: new LifeWorks(records.collection(taskRecords)),
+    board,
+    clock,
+  });
+}
+
 /** What is served, and what engines must know of before they start: recovery needs it. */
 export function composeKinds(
   parts: Pick<V1Parts, "records" | "clock" | "engine" | "board" | "calls" | "membership"> & {
+    readonly phases: VmPhases;
     readonly shared: Pick<PveApiDeps, "accessOf" | "log">;
     readonly quotas: Pick<QuotaView, "usage">;
   },
@@ -61,6 +79,7 @@ export function composeKinds(
   const adapters = createKindAdapters({
     board: parts.board,
     quotaUsage: (quota) => parts.quotas.usage(quota),
+    phases: parts.phases,
     ownNode: () => parts.membership.ownNode(),
     vmActions: {
       callNode: async (node, route, params, ctx) => (await parts.calls.call(node, route, params, ctx)).data,
@@ -91,13 +110,16 @@ export function composeKinds(
 
 /** Records what happens: changes of nodes' health, tasks that fail, logins that fail. */
 export function composeEvents(
-  parts: Pick<V1Parts, "records" | "clock" | "board"> & { readonly log: RequestLogger },
+  parts: Pick<V1Parts, "records" | "clock" | "board"> & {
+    readonly phases: VmPhases;
+    readonly log: RequestLogger;
+  },
 ): {
   readonly recordEvent: RecordEvent;
   readonly ofAudit: (audit: PveApiDeps["audit"]) => PveApiDeps["audit"];
   close(): Promise<void>;
 } {
-  const { records, clock, board, log } = parts;
+  const { records, clock, board, phases, log } = parts;
   const recorder = new EventRecorder({ records, clock, log, newId: ulid });
   const stop = recordHappenings({
     onNodeChange: (listener) => board.onChange(listener),
@@ -107,6 +129,7 @@ export function composeEvents(
         const task = taskOfRecord(entry.value);
         if (task !== undefined) listener(task);
       }),
+    onPhaseStep: (listener) => phases.onStep(listener),
     now: () => clock.now(),
     recordEvent: recorder.recordEvent,
   });

@@ -36,7 +36,7 @@ import { composeMappings } from "./compose-mappings.ts";
 import { composeOperations } from "./compose-operations.ts";
 import { composeQuotas } from "./compose-quota.ts";
 import { composePveHandlers } from "./compose-pve-handlers.ts";
-import { composeEvents, composeKinds, composeV1 } from "./compose-v1.ts";
+import { composeEvents, composeKinds, composePhases, composeV1 } from "./compose-v1.ts";
 import { freshReads, ownedStore } from "./application/fresh-reads.ts";
 import { withServerTasks } from "./application/node/server-tasks.ts";
 import { recordAudit } from "./application/audit/record-audit.ts";
@@ -173,7 +173,8 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   });
   const { engine } = operations;
 
-  const events = composeEvents({ records, clock, board, log });
+  const phases = composePhases({ records, clock, board });
+  const events = composeEvents({ records, clock, board, phases, log });
   const shared = {
     authenticate: (credentials: Credentials) => access.authenticator.authenticate(credentials),
     accessOf: access.accessOf,
@@ -200,6 +201,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const { gate } = quotas;
   const calls = new NodeCalls({ agents: () => agents, localNode: nodeName, decide: access.decide, gate });
   const kinds = composeKinds({
+    phases,
     records,
     clock,
     engine,

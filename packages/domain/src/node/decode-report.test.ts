@@ -80,6 +80,7 @@ const report: Required<NodeReport> = {
   },
   guests: [guest],
   storages: [storage],
+  ends: [{ vmid: 100, at: 5, isCrash: true, why: "crashed, signal 11" }],
 };
 
 it("takes in everything that a report can have, and nothing else", () => {

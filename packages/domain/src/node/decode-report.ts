@@ -4,6 +4,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type {
   Capability,
   CpuFlagFacts,
+  GuestEnd,
   GuestRuntime,
   NodeFacts,
   NodeReport,
@@ -11,6 +12,10 @@ import type {
   StorageRuntime,
 } from "./runtime.ts";
 import { guestTypes } from "../guest/guest-words.ts";
+
+/** An agent keeps fewer, and says less of each. */
+const MAX_ENDS = 256;
+const MAX_WHY = 1_000;
 
 export interface DecodedReport {
   readonly report: NodeReport;
@@ -40,9 +45,20 @@ export function decodeReport(json: unknown): DecodedReport {
     usage: decodeUsage(row["usage"]),
     guests: each("guests", "guest", decodeGuestRuntime),
     storages: each("storages", "storage", decodeStorage),
+    ...(row["ends"] === undefined ? {} : { ends: each("ends", "end", decodeEnd).slice(-MAX_ENDS) }),
     ...given({ facts }),
   };
   return { report, leftOut };
+}
+
+function decodeEnd(json: unknown): GuestEnd {
+  const row = fields(json, "end");
+  return {
+    vmid: number(row, "vmid"),
+    at: number(row, "at"),
+    isCrash: row["isCrash"] === true,
+    why: optionalText(row, "why").slice(0, MAX_WHY),
+  };
 }
 
 function decodeUsage(json: unknown): NodeUsage {

@@ -120,6 +120,15 @@ export interface StorageRuntime {
   readonly availBytes: number;
 }
 
+/** How a guest's process came to its end. */
+export interface GuestEnd {
+  readonly vmid: number;
+  /** Milliseconds, by the node's clock. */
+  readonly at: number;
+  readonly isCrash: boolean;
+  readonly why: string;
+}
+
 /** One report of an agent's status stream. */
 export interface NodeReport {
   readonly node: string;
@@ -129,6 +138,8 @@ export interface NodeReport {
   readonly usage: NodeUsage;
   readonly guests: readonly GuestRuntime[];
   readonly storages: readonly StorageRuntime[];
+  /** Of guests that ended lately, oldest first. Told again in later reports. */
+  readonly ends?: readonly GuestEnd[];
 }
 
 export type NodeHealth = "online" | "offline" | "unknown";

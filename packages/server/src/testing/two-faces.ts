@@ -50,6 +50,7 @@ import { createConsoleHandlers } from "../presentation/http/console/console-hand
 import { createEntry } from "../presentation/http/entry.ts";
 import { createPveApi } from "../presentation/http/pve/pve-api.ts";
 import { actorOf, openAccessFixture } from "./access-fixture.ts";
+import { unknownPhases } from "./unknown-phases.ts";
 
 export const UPID = "UPID:n1:00000001:00000002:65000000:qmstart:100:root@pam:";
 const EVENT = "01J00000000000000000000000";
@@ -126,6 +127,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
   const adapters = createKindAdapters({
     board,
     quotaUsage: (quota) => quotas.view.usage(quota),
+    phases: unknownPhases,
     ownNode: () => undefined,
     tasks: taskRecords,
     vmActions: {

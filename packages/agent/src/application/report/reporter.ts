@@ -1,6 +1,7 @@
 // Tells the servers of this node, a few times a minute, and of guests that start or end at once. A line is one server;
 // its reports go one after the other, so a later one is never overtaken by an earlier one.
 import type {
+  GuestEnd,
   GuestRuntime,
   NodeFacts,
   NodeReport,
@@ -21,6 +22,7 @@ export interface ReporterDeps {
   /** Which guests run, as a text that changes with them. Asked often: cheap. */
   readonly running?: () => string;
   readonly storages?: () => readonly StorageRuntime[];
+  readonly ends?: () => readonly GuestEnd[];
 }
 
 export interface FollowOptions {
@@ -81,6 +83,7 @@ export function createReporter(deps: ReporterDeps): Reporter {
               usage,
               guests: deps.guests?.() ?? [],
               storages: deps.storages?.() ?? [],
+              ends: deps.ends?.() ?? [],
             };
             await send(report);
             line.delivered();

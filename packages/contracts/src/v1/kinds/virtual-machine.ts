@@ -1,6 +1,8 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
 import { typedVmSpec } from "../vm-spec/schema.ts";
+import { condition } from "../condition.ts";
+import { VM_PHASES } from "../vm-phase.ts";
 import { allOf, privilege, type V1Permission } from "../permission.ts";
 
 const read = privilege("/vms/{name}", "VM.Audit");
@@ -65,7 +67,12 @@ export const virtualMachineKind: KindDeclaration = {
     { additionalProperties: false },
   ),
   status: Type.Object({
+    phase: Type.Enum([...VM_PHASES, "Unknown"], {
+      description: "Where it is in its life; follows from the work under way and from what its node reports.",
+    }),
     state: Type.Enum(["running", "stopped", "unknown"]),
+    node: Type.String(),
+    conditions: Type.Array(condition),
     name: Type.String(),
     cpus: Type.Number(),
     memoryBytes: Type.Integer(),
@@ -75,6 +82,7 @@ export const virtualMachineKind: KindDeclaration = {
     tags: Type.Optional(Type.Array(Type.String())),
     pending: Type.Optional(Type.Array(Type.String({ description: "Keys that wait for the next start." }))),
     snapshots: Type.Optional(Type.Array(Type.String())),
+    startTime: Type.Optional(Type.String({ format: "date-time" })),
     uptimeSeconds: Type.Optional(Type.Integer()),
     usage: Type.Optional(Type.Object({ cpu: Type.Number(), memoryBytes: Type.Integer() })),
   }),
@@ -91,12 +99,12 @@ export const virtualMachineKind: KindDeclaration = {
   },
   // As tags and notes, which is what they are to PVE's clients.
   labelsPermission: privilege("/vms/{name}", "VM.Config.Options"),
-  selectableFields: ["spec.node", "status.state", "status.name"],
+  selectableFields: ["spec.node", "status.phase", "status.state", "status.name"],
   columns: [
     { header: "VMID", field: "metadata.name" },
     { header: "NAME", field: "status.name" },
     { header: "NODE", field: "spec.node" },
-    { header: "STATE", field: "status.state" },
+    { header: "PHASE", field: "status.phase" },
     { header: "CPUS", field: "status.cpus" },
     { header: "MEMORY", field: "status.memoryBytes", format: "bytes" },
     { header: "CPU", field: "status.usage.cpu", format: "percent", wide: true },
@@ -104,7 +112,11 @@ export const virtualMachineKind: KindDeclaration = {
     { header: "TAGS", field: "status.tags", format: "list", wide: true },
   ],
   describe: [
-    { title: "Virtual machine", fields: ["status.name", "spec.node", "status.state", "status.lock"] },
+    {
+      title: "Virtual machine",
+      fields: ["status.name", "spec.node", "status.phase", "status.startTime", "status.lock"],
+    },
+    { title: "Conditions", fields: ["status.conditions"] },
     { title: "Size", fields: ["status.cpus", "status.memoryBytes", "status.diskBytes", "status.usage"] },
     { title: "Hardware", fields: ["spec.cpu", "spec.memory", "spec.bios"] },
     { title: "Disks", fields: ["spec.disks"] },

@@ -13,6 +13,7 @@ import { APPLY_OPERATION, applyObjectsOperation } from "./apply-objects.ts";
 import type { ApplyArgs } from "./apply-objects.ts";
 import { createKindAdapters } from "./kind-adapters.ts";
 import { metaCollection } from "./object-meta.ts";
+import { unknownPhases } from "../../testing/unknown-phases.ts";
 
 interface World {
   readonly records: Records & { close(): Promise<void> };
@@ -84,7 +85,12 @@ it(
           applyObjectsOperation({
             records,
             clock: systemClock,
-            adapters: createKindAdapters({ board, ownNode: () => undefined, vmActions: nodeOf(records) }),
+            adapters: createKindAdapters({
+              board,
+              phases: unknownPhases,
+              ownNode: () => undefined,
+              vmActions: nodeOf(records),
+            }),
             accessOf: () => directory.view({ userid: "root@pam", authid: "root@pam" }),
             log: silent,
           }),
@@ -121,7 +127,7 @@ it("takes back only what it had made itself, after a crash while a node was maki
   const operation = applyObjectsOperation({
     records,
     clock: systemClock,
-    adapters: createKindAdapters({ board, ownNode: () => undefined, vmActions }),
+    adapters: createKindAdapters({ board, phases: unknownPhases, ownNode: () => undefined, vmActions }),
     accessOf: () => directory.view({ userid: "root@pam", authid: "root@pam" }),
     log: silent,
   });

@@ -15,6 +15,7 @@ import { APPLY_OPERATION, applyObjectsOperation, submitApplyTo } from "./apply-o
 import type { ApplyArgs } from "./apply-objects.ts";
 import { createKindAdapters } from "./kind-adapters.ts";
 import { metaCollection } from "./object-meta.ts";
+import { unknownPhases } from "../../testing/unknown-phases.ts";
 
 const board = { list: () => [], get: () => undefined, generation: () => 0 };
 const object = (kind: string, name: string | undefined, spec: object, more: object = {}) => ({
@@ -222,7 +223,7 @@ describe("the operation applyobjects", () => {
           applyObjectsOperation({
             records,
             clock: systemClock,
-            adapters: createKindAdapters({ board, ownNode: () => undefined }),
+            adapters: createKindAdapters({ board, phases: unknownPhases, ownNode: () => undefined }),
             accessOf: () => directory.view({ userid: "root@pam", authid: "root@pam" }),
             log: silent,
           }),

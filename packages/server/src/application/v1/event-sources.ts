@@ -2,6 +2,8 @@
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { statusTypeOf } from "@gpve/domain/task/task.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
+import { lifeStepEvent, lifeStepOnce } from "../phase/phase-events.ts";
+import type { PhaseStep } from "../phase/vm-phases.ts";
 import type { EventInput, RecordEvent } from "./events.ts";
 
 /** Servers notice the same change of a node's health within this time of each other. */
@@ -11,6 +13,7 @@ const SAME_HEALTH_MS = 60_000;
 export function recordHappenings(sources: {
   readonly onNodeChange: (listener: (view: NodeView, previous: NodeView | undefined) => void) => () => void;
   readonly onTaskEnd: (listener: (task: Task) => void) => () => void;
+  readonly onPhaseStep: (listener: (step: PhaseStep) => void) => () => void;
   readonly now: () => number;
   readonly recordEvent: RecordEvent;
 }): () => void {
@@ -26,6 +29,10 @@ export function recordHappenings(sources: {
       const event = taskEndEvent(task);
       if (event !== undefined)
         recordEvent(event, { once: { at: (task.endtime ?? 0) * 1000, text: task.upid } });
+    }),
+    sources.onPhaseStep((step) => {
+      const event = lifeStepEvent(step);
+      if (event !== undefined) recordEvent(event, { once: lifeStepOnce(step) });
     }),
   ];
   return () => stops.forEach((stop) => stop());

@@ -1,3 +1,4 @@
+import type { PhaseStep } from "../phase/vm-phases.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
@@ -98,11 +99,13 @@ describe("the event recorder", () => {
     };
     const nodes: ((view: NodeView, previous: NodeView | undefined) => void)[] = [];
     const tasks: ((ended: typeof task) => void)[] = [];
+    const steps: ((step: PhaseStep) => void)[] = [];
     const servers = [open(), open()];
     const stops = servers.map(({ recordEvent }) =>
       recordHappenings({
         onNodeChange: (listener) => (nodes.push(listener), () => void nodes.splice(0)),
         onTaskEnd: (listener) => (tasks.push(listener), () => void tasks.splice(0)),
+        onPhaseStep: (listener) => (steps.push(listener), () => void steps.splice(0)),
         now: () => clock.now(),
         recordEvent,
       }),
@@ -112,12 +115,16 @@ describe("the event recorder", () => {
     for (const tell of nodes) tell(view("offline"), view("offline"));
     for (const tell of tasks) tell(task);
     for (const tell of tasks) tell({ ...task, exitstatus: "OK" });
+    const step = { vmid: "100", node: "n1", from: "Stopping", to: "Stopped", last: undefined } as const;
+    const ownEnd = { vmid: 100, at: 5_000, isCrash: true, why: "killed, signal 9" };
+    for (const tell of steps) tell({ ...step, ownEnd });
+    for (const tell of steps) tell({ ...step, from: "Stopped", to: "Starting", ownEnd: undefined });
     await clock.advance(600);
     expect(
       all()
         .map(({ reason, count }) => `${reason} ${count}`)
         .toSorted(),
-    ).toEqual(["NodeOffline 1", "TaskFailed 1"]);
+    ).toEqual(["NodeOffline 1", "TaskFailed 1", "VMCrashed 1"]);
     expect(
       records
         .collection(eventCollection)

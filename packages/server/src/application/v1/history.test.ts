@@ -6,9 +6,11 @@ import { createKindAdapters } from "./kind-adapters.ts";
 import { objectsFromHistory } from "./history.ts";
 import { metaCollection } from "./object-meta.ts";
 import { OverlayTx } from "./overlay-tx.ts";
+import { unknownPhases } from "../../testing/unknown-phases.ts";
 
 const adapters = createKindAdapters({
   board: { list: () => [], get: () => undefined, generation: () => 0 },
+  phases: unknownPhases,
   ownNode: () => undefined,
 });
 const adapterOf = (kind: string) => {

@@ -191,7 +191,7 @@ export class VmSampler {
       netout: traffic.reduce((sum, [, { netout }]) => sum + netout, 0),
       drives,
       nics: Object.fromEntries(traffic),
-      extra: { pid: process.pid },
+      extra: { pid: process.pid, startedAt: process.startedAt },
     };
   }
 

@@ -5,7 +5,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { virtualMachineKind } from "@gpve/contracts/v1/kinds/virtual-machine.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
-import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
+import type { GuestRuntime, NodeBoard, NodeHealth } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { effectiveValues, pendingRows } from "@gpve/domain/vm/change/pending.ts";
@@ -19,9 +19,11 @@ import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import type { ReportedGuest } from "../../node/guest-reported.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { movedGuests, tenantOf } from "../tenant-of.ts";
+import type { ShownPhase, VmPhases } from "../../phase/vm-phases.ts";
 import { byName } from "../adapter.ts";
 import type { KindActions, KindAdapter, RawObject } from "../adapter.ts";
 import { mergePatch, sameJson } from "../merge-patch.ts";
+import { vmConditions } from "./vm-conditions.ts";
 import { poolOfNew, readVmSpec, requireTenant, settledTyped, shownVmSpec } from "./vm-read-spec.ts";
 import { checkNewConfig, settledVmConfig, shownConfig, type VmSpec } from "./vm-spec.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
@@ -44,6 +46,7 @@ export interface VmActionDeps {
 
 export interface VirtualMachineDeps {
   readonly board: NodeBoard;
+  readonly phases: Pick<VmPhases, "of" | "onStep">;
   /** Absent: VMs are only shown. */
   readonly vmActions?: VmActionDeps;
 }
@@ -96,7 +99,13 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
         ...typedOf(entry),
         ...(microvm === undefined ? {} : { microvm: { ...microvm } }),
       },
-      status: statusOf(entry.value, config, runtime, deps.board.get(node)?.health),
+      status: statusOf(
+        entry.value,
+        config,
+        runtime,
+        deps.board.get(node)?.health,
+        deps.phases.of(String(vmid)),
+      ),
       revision: entry.revision,
       createRevision: entry.createRevision,
       generation: entry.version,
@@ -118,6 +127,7 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
     onChange: (records, changed) => {
       const stops = [
         records.collection(guestCollection).onChange((id) => changed([id])),
+        deps.phases.onStep(({ vmid }) => changed([vmid])),
         records
           .collection(poolsDef)
           .onChange((_id, after, before) => changed(movedGuests(before?.value, after?.value))),
@@ -252,10 +262,11 @@ function judged({ digest }: RawObject): { readonly digest?: string } {
 }
 
 function statusOf(
-  { summary }: GuestRecord,
+  { summary, node }: GuestRecord,
   config: VmConfig,
   runtime: GuestRuntime | undefined,
-  health: string | undefined,
+  health: NodeHealth | undefined,
+  shown: ShownPhase,
 ): Fields {
   const pending = pendingRows(config)
     .filter((row) => row.pending !== undefined || row.delete !== undefined)
@@ -263,7 +274,10 @@ function statusOf(
   const snapshots = Object.keys(config.snapshots);
   const running = runtime?.status === "running";
   return {
+    phase: shown.phase,
     state: running ? "running" : health === "online" ? "stopped" : "unknown",
+    node,
+    conditions: vmConditions({ shown, node, health, pending }),
     name: summary.name,
     cpus: summary.cpus,
     memoryBytes: summary.maxmem,
@@ -274,9 +288,18 @@ function statusOf(
     ...(pending.length === 0 ? {} : { pending }),
     ...(snapshots.length === 0 ? {} : { snapshots }),
     ...(running
-      ? { uptimeSeconds: runtime.uptimeSeconds, usage: { cpu: runtime.cpu, memoryBytes: runtime.mem } }
+      ? {
+          ...given({ startTime: startTime(runtime) }),
+          uptimeSeconds: runtime.uptimeSeconds,
+          usage: { cpu: runtime.cpu, memoryBytes: runtime.mem },
+        }
       : {}),
   };
+}
+
+function startTime({ extra }: GuestRuntime): string | undefined {
+  const at = extra?.["startedAt"];
+  return typeof at === "number" && Number.isSafeInteger(at) ? new Date(at).toISOString() : undefined;
 }
 
 function requireSame(

@@ -20,6 +20,7 @@ import { createKindAdapters } from "../../../application/v1/kind-adapters.ts";
 import type { AuditEvent } from "../../http/pve/ports.ts";
 import { createV1Api } from "../create-v1-api.ts";
 import type { V1Deps } from "../ports.ts";
+import { unknownPhases } from "../../../testing/unknown-phases.ts";
 
 export const silent: RequestLogger = {
   debug: () => undefined,
@@ -83,6 +84,7 @@ export async function startV1(
   const vmActions = options.vmActions?.(records);
   const adapters = createKindAdapters({
     board,
+    phases: unknownPhases,
     ownNode: () => "own",
     ...given({ vmActions }),
   });

@@ -1,0 +1,54 @@
+// What is so about a VM, and why, in the words that Kubernetes made known: type, status, reason, message, since when.
+import { given } from "@gpve/contracts/given.ts";
+import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { NodeHealth } from "@gpve/domain/node/runtime.ts";
+import type { ShownPhase } from "../../phase/vm-phases.ts";
+
+export function vmConditions(facts: {
+  readonly shown: ShownPhase;
+  readonly node: string;
+  readonly health: NodeHealth | undefined;
+  /** Keys that wait for the next start. */
+  readonly pending: readonly string[];
+}): readonly Fields[] {
+  const { shown, node, health = "unknown", pending } = facts;
+  const { phase, since, last } = shown;
+  const isReachable = health === "online";
+  return [
+    {
+      type: "Ready",
+      status: phase === "Unknown" ? "Unknown" : yes(phase === "Running" && isReachable),
+      reason: isReachable ? phase : "NodeNotReachable",
+      lastTransitionTime: new Date(since).toISOString(),
+    },
+    {
+      type: "NodeReachable",
+      status: health === "unknown" ? "Unknown" : yes(isReachable),
+      reason: isReachable ? "Reports" : "NoReports",
+      ...(isReachable
+        ? {}
+        : { message: `node ${node} is ${health}; what is shown of it is what it said last` }),
+    },
+    ...(last === undefined
+      ? []
+      : [
+          {
+            type: "OperationSucceeded",
+            status: yes(last.ok === true),
+            reason: last.type,
+            ...given({ message: last.ok === true ? undefined : last.task.exitstatus }),
+            lastTransitionTime: new Date(last.endedAt ?? 0).toISOString(),
+          },
+        ]),
+    {
+      type: "ChangesApplied",
+      status: yes(pending.length === 0),
+      reason: pending.length === 0 ? "NothingPending" : "WaitsForStart",
+      ...(pending.length === 0 ? {} : { message: `the next start takes in ${pending.join(", ")}` }),
+    },
+  ];
+}
+
+function yes(is: boolean): "True" | "False" {
+  return is ? "True" : "False";
+}
