@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { GpveClient } from "@gpve/client/client.ts";
 import { NodeTransport } from "@gpve/client/node-transport.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
-import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import { exec, MINIMAL_ENV, type Exec } from "@gpve/kit/exec.ts";
 import type { Step } from "../../packages/talos/src/plan/plan-steps.ts";
 import type { Driver } from "../../packages/talos/src/driver/driver.ts";
 import { PveDriver } from "../../packages/talos/src/driver/pve-driver.ts";
@@ -58,14 +58,29 @@ describe.skipIf(skipping("Talos on gpve", lacking))("a real gpve", () => {
     beforeAll(async () => {
       const links = join(folder, "bin");
       await exec(nodeBinary, [mainFile, "pve-commands", "install", links]);
-      const env = { ...MINIMAL_ENV, PATH: `${links}:${MINIMAL_ENV["PATH"]}`, GPVE_DATA: gpve.data };
-      qm = new PveDriver(
-        "host",
-        new PveshCalls((program, args, options) => exec(program, args, { ...options, env })),
-      );
+      const inLinks: Exec = (program, args, options) => exec(join(links, program), args, options);
+      qm = new PveDriver("host", new PveshCalls(inLinks, gpve.data));
     });
 
     driverConformance(() => ({ driver: qm, host: node, storage: "local", vmid: 4101 }));
+
+    test("what is seen is what REST shows, so that plans are the same", async () => {
+      const place = { host: node, vmid: 4102 };
+      await driver.createGuest(place, { name: "seen", memory: "64", tags: "a;b", scsi0: "local:1" });
+      const lasting = async (by: Driver) => {
+        const { version, guests, pools, nodes } = await by.observe([node]);
+        const storages = nodes.flatMap((each) =>
+          each.storages.map(({ name, contents }) => ({ name, contents })),
+        );
+        return { version, guests, pools, storages, bridges: nodes.map(({ bridges }) => bridges) };
+      };
+      expect(await lasting(qm)).toEqual(await lasting(driver));
+      expect(await qm.guestConfig(place)).toEqual(await driver.guestConfig(place));
+      expect(await qm.volumes(node, "local", "images")).toEqual(
+        await driver.volumes(node, "local", "images"),
+      );
+      await qm.deleteGuest(place);
+    });
   });
 
   const gpvectl = (...args: readonly string[]) =>

@@ -5,6 +5,7 @@ import { GpveClient } from "@gpve/client/client.ts";
 import type { NodeTransportOptions } from "@gpve/client/node-transport.ts";
 import type { ClientClock, Transport } from "@gpve/client/transport.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { exec } from "@gpve/kit/exec.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { KeyPlaces } from "../secrets/age-keys.ts";
 import { readReference, type SecretReference } from "../secrets/secret-reference.ts";
@@ -23,7 +24,7 @@ export interface DriverDeps {
 
 export async function openDriver(provider: Cluster["providers"][number], deps: DriverDeps): Promise<Driver> {
   const { name, type, endpoint, tokenRef, tls } = provider;
-  if (type === "qm") return new PveDriver(name, new PveshCalls());
+  if (type === "qm") return new PveDriver(name, new PveshCalls(exec, deps.keys.env["GPVE_DATA"]));
   if (tls.insecure) {
     throw new AppError(
       "feature.unsupported",

@@ -63,6 +63,16 @@ describe("by pvesh", () => {
     await expect(start()).resolves.toBeUndefined();
   });
 
+  test("a gpve elsewhere on the machine is named to pvesh", async () => {
+    const seen: unknown[] = [];
+    const calls = new PveshCalls(async (_program, _args, options) => {
+      seen.push(options?.env?.["GPVE_DATA"]);
+      return { code: 0, stdout: "{}", stderr: "" };
+    }, "/srv/gpve");
+    await calls.read("/version");
+    expect(seen).toEqual(["/srv/gpve"]);
+  });
+
   test("what is no JSON is told as such", async () => {
     const calls = new PveshCalls(async () => ({ code: 0, stdout: "hello", stderr: "" }));
     await expect(calls.read("/version")).rejects.toThrow("pvesh get /version did not print JSON");

@@ -1,6 +1,7 @@
 // The API on a Proxmox host itself, by `pvesh`: root's own, no token, no network.
 import { isObject } from "@gpve/client/response-error.ts";
 import { upidNode } from "@gpve/client/task-wait.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { exec as realExec, type Exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
 import type { CallValues, PlatformCalls, Verb } from "./platform-calls.ts";
@@ -11,9 +12,12 @@ const TASK_TIMEOUT_MS = 3600_000;
 export class PveshCalls implements PlatformCalls {
   readonly isRoot = true;
   readonly #exec: Exec;
+  readonly #env: Readonly<Record<string, string>>;
 
-  constructor(exec: Exec = realExec) {
+  /** `dataDir`: of a gpve that is not where pvesh looks by itself. */
+  constructor(exec: Exec = realExec, dataDir?: string) {
     this.#exec = exec;
+    this.#env = { ...MINIMAL_ENV, ...given({ GPVE_DATA: dataDir }) };
   }
 
   async read(path: string, values: CallValues = {}): Promise<unknown> {
@@ -44,7 +48,7 @@ export class PveshCalls implements PlatformCalls {
   async #run(verb: Verb, path: string, values: CallValues): Promise<string> {
     const options = Object.entries(values).flatMap(([key, value]) => [`--${key}`, textOf(value)]);
     const args = [commands[verb], path, ...options, "--output-format", "json"];
-    const result = await this.#exec("pvesh", args, { env: MINIMAL_ENV, timeoutMs: TASK_TIMEOUT_MS });
+    const result = await this.#exec("pvesh", args, { env: this.#env, timeoutMs: TASK_TIMEOUT_MS });
     return result.stdout;
   }
 }
