@@ -1,7 +1,7 @@
 // Values that are not on the command line: a file's content, a password that is asked for.
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { CliIo } from "../io.ts";
 import type { OptionValues, ValueSource } from "./command-entry.ts";
 import type { CommandShape } from "./command-shape.ts";
@@ -42,10 +42,19 @@ function reasonOf(cause: unknown): string {
 }
 
 async function password(io: CliIo, isNew: boolean): Promise<string> {
-  if (!io.stdout.isTTY) return (await io.readStdin()).split("\n")[0] ?? "";
-  const first = await io.ask(isNew ? "Enter new password: " : "Enter password: ", { hidden: true });
-  if (isNew && (await io.ask("Retype new password: ", { hidden: true })) !== first) {
+  const first = await askOrRead(io, isNew ? "Enter new password: " : "Enter password: ");
+  if (!first.isPiped && isNew && (await io.ask("Retype new password: ", { hidden: true })) !== first.text) {
     throw new AppError("request.invalid", "Passwords do not match.", { pveStatus: 500 });
   }
-  return first;
+  return first.text;
+}
+
+/** Where nobody can be asked, the answer is on standard input. */
+async function askOrRead(io: CliIo, question: string): Promise<{ text: string; isPiped: boolean }> {
+  try {
+    return { text: await io.ask(question, { hidden: true }), isPiped: false };
+  } catch (err) {
+    if (!isAppError(err, "config.invalid")) throw err;
+    return { text: (await io.readStdin()).split("\n")[0] ?? "", isPiped: true };
+  }
 }

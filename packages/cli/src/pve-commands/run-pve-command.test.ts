@@ -256,6 +256,9 @@ describe("the others", () => {
     cli.api.pve("PUT /access/password", null);
     await cli.runPve("pveum", ["passwd", "joe@pve"], { stdin: "from-a-pipe\n" });
     expect(cli.api.last("PUT /api2/json/access/password").form.get("password")).toBe("from-a-pipe");
+    // Also where the output is a terminal, but the input is not.
+    await cli.runPve("pveum", ["passwd", "joe@pve"], { stdin: "piped-secret\n", terminal: 80 });
+    expect(cli.api.last("PUT /api2/json/access/password").form.get("password")).toBe("piped-secret");
     const asked = { terminal: 80, answers: ["secret-1", "secret-2"] };
     expect(await cli.runPve("pveum", ["passwd", "joe@pve"], asked)).toMatchObject({
       code: 255,

@@ -192,6 +192,14 @@ test("qm monitor passes lines on, and says what QEMU refuses", async () => {
   );
 });
 
+test("qm monitor asks on a terminal until it is left", async () => {
+  guest({});
+  cli.api.pve(`POST ${vm}/monitor`, "VM status: running");
+  const ran = await cli.runPve("qm", ["monitor", "100"], { terminal: 80, answers: ["info status", "quit"] });
+  expect(ran.out).toContain("VM status: running\n");
+  expect(cli.asked).toEqual(["qm> ", "qm> "]);
+});
+
 test("qm terminal joins a serial line, if there is one", async () => {
   const config = guest({ serial1: "socket", serial2: "/dev/ttyS0" });
   expect((await qm("terminal", "100", "--iface", "serial0")).err).toContain("'serial0' is not configured");

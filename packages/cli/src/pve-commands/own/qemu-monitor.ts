@@ -1,5 +1,5 @@
 // `qm monitor`: lines of QEMU's monitor, typed or piped.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { OptionValues, PveSession } from "../command-entry.ts";
 import { valueText } from "../output/value-text.ts";
 import { readGuestConfig } from "./guest-config.ts";
@@ -25,6 +25,11 @@ export async function qemuMonitor(session: PveSession, values: OptionValues): Pr
 }
 
 async function* lines({ io }: PveSession): AsyncGenerator<string> {
-  if (io.stdout.isTTY) for (;;) yield await io.ask("qm> ");
+  try {
+    for (;;) yield await io.ask("qm> ");
+  } catch (err) {
+    // No terminal to ask on: they are piped.
+    if (!isAppError(err, "config.invalid")) throw err;
+  }
   yield* (await io.readStdin()).split("\n");
 }
