@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { taskLogConformance } from "../testing/task-log-conformance.ts";
 import { BLOCK } from "./line-index.ts";
 import { TaskLogFiles } from "./task-log-files.ts";
 
@@ -39,6 +40,13 @@ async function write(lines: number, logs = files()): Promise<TaskLogFiles> {
   await log.flush();
   return logs;
 }
+
+describe("as any place of task logs", () => {
+  taskLogConformance(() => {
+    const logs = files();
+    return { logs, read: async (id) => (await logs.read(id, 0, 0))?.rows.map(({ t }) => t) };
+  });
+});
 
 describe("reading", () => {
   it("pages through a running and a finished log alike", async () => {

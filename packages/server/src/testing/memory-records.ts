@@ -10,6 +10,11 @@ export class MemoryRecords implements Records {
     CollectionDef<unknown>,
     { collection: Collection<unknown>; listeners: Set<Listener> }
   >();
+  /** By definition: what was read already, and the list of all, until something changes. */
+  readonly #read = new Map<
+    CollectionDef<unknown>,
+    { entries: Map<string, Entry<unknown>>; list?: readonly Entry<unknown>[] }
+  >();
 
   collection<T>(def: CollectionDef<T>): Collection<T> {
     const known = this.#collections.get(def as CollectionDef<unknown>);
@@ -47,7 +52,16 @@ export class MemoryRecords implements Records {
         const pending = writes.get(def.prefix + id);
         return pending === undefined ? this.#data.has(def.prefix + id) : pending.json !== undefined;
       },
-      list: (def) => this.#list(def),
+      list: (def) => {
+        const stored = new Map(this.#list(def).map((entry) => [entry.id, entry]));
+        for (const [key, { id }] of writes) {
+          if (!key.startsWith(def.prefix)) continue;
+          const entry = tx.get(def, id);
+          if (entry === undefined) stored.delete(id);
+          else stored.set(id, entry);
+        }
+        return [...stored.values()].toSorted((a, b) => (a.id < b.id ? -1 : 1));
+      },
       put: (def, id, value) => {
         const json = JSON.stringify(def.encode === undefined ? value : def.encode(value));
         writes.set(def.prefix + id, { def: def as CollectionDef<unknown>, id, json });
@@ -71,6 +85,11 @@ export class MemoryRecords implements Records {
           version: (old?.version ?? 0) + 1,
         });
       }
+      for (const [known, cache] of this.#read) {
+        if (known.prefix !== def.prefix) continue;
+        cache.entries.delete(id);
+        delete cache.list;
+      }
       for (const [known, { listeners }] of this.#collections) {
         if (known.prefix !== def.prefix) continue;
         for (const listener of listeners) listener(id, this.#get(def, id), previous);
@@ -88,21 +107,41 @@ export class MemoryRecords implements Records {
   }
 
   #get<T>(def: CollectionDef<T>, id: string): Entry<T> | undefined {
+    const { entries } = this.#cacheOf(def);
+    const known = entries.get(id);
+    if (known !== undefined) return known as Entry<T>;
     const row = this.#data.get(def.prefix + id);
     if (row === undefined) return undefined;
-    return {
-      id,
-      value: def.decode(JSON.parse(row.json)),
-      createRevision: row.created,
-      revision: row.revision,
-      version: row.version,
-    };
+    const { created: createRevision, revision, version } = row;
+    const entry = { id, value: def.decode(JSON.parse(row.json)), createRevision, revision, version };
+    entries.set(id, entry);
+    return entry;
   }
 
   #list<T>(def: CollectionDef<T>): readonly Entry<T>[] {
-    return [...this.#data.keys()]
-      .filter((key) => key.startsWith(def.prefix))
-      .toSorted()
-      .flatMap((key) => this.#get(def, key.slice(def.prefix.length)) ?? []);
+    const cache = this.#cacheOf(def);
+    cache.list ??= Object.freeze(
+      [...this.#data.keys()]
+        .filter((key) => key.startsWith(def.prefix))
+        .toSorted()
+        .flatMap((key) => this.#readable(def, key.slice(def.prefix.length)) ?? []),
+    );
+    return cache.list as readonly Entry<T>[];
+  }
+
+  #readable<T>(def: CollectionDef<T>, id: string): Entry<T> | undefined {
+    try {
+      return this.#get(def, id);
+    } catch (err) {
+      if (def.allOrNothing === true) throw err;
+      return undefined;
+    }
+  }
+
+  #cacheOf<T>(def: CollectionDef<T>) {
+    const key = def as CollectionDef<unknown>;
+    const cache = this.#read.get(key) ?? { entries: new Map<string, Entry<unknown>>() };
+    this.#read.set(key, cache);
+    return cache;
   }
 }
