@@ -132,7 +132,7 @@ export const storageTypes: Readonly<Record<string, StorageType>> = {
   ),
 };
 
-const WITH_PLUGIN = ["dir"] as const;
+const WITH_PLUGIN = ["dir", "lvmthin"] as const;
 /** Types that agents have a plugin for; their table of plugins does not compile without one for each. */
 export type ImplementedType = (typeof WITH_PLUGIN)[number];
 export const implementedTypes: ReadonlySet<string> = new Set(WITH_PLUGIN);

@@ -4,6 +4,7 @@ import type { ImplementedType, StorageDefinition } from "@gpve/domain/storage/de
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import { DirPlugin } from "./dir/dir-plugin.ts";
 import type { DirPluginDeps } from "./dir/dir-plugin-deps.ts";
+import { LvmThinPlugin } from "./lvmthin/lvmthin-plugin.ts";
 
 /** What any of them may need of this node. */
 export type PluginDeps = Omit<DirPluginDeps, "definition">;
@@ -12,6 +13,7 @@ const plugins: Readonly<
   Record<ImplementedType, (definition: StorageDefinition, deps: PluginDeps) => StoragePlugin>
 > = {
   dir: (definition, deps) => new DirPlugin({ definition, ...deps }),
+  lvmthin: (definition, deps) => new LvmThinPlugin({ definition, ...deps }),
 };
 
 export function storagePlugin(definition: StorageDefinition, deps: PluginDeps): StoragePlugin {

@@ -1,7 +1,6 @@
 // Volumes for the disks of an archive, and their content.
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ArchiveReader, BackupTools, DiskAccess } from "@gpve/domain/backup/backup-ports.ts";
-import type { ImageFormat } from "@gpve/domain/storage/content.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isCloudinitVolume, listDrives } from "@gpve/domain/vm/config/drive.ts";
@@ -35,7 +34,7 @@ export async function makeVolumes(
     const plugin = await openStorage(host, args, storage);
     const volname = await plugin.alloc(
       // swtpm reads and writes plain bytes only.
-      { vmid: args.vmid, format: key === "tpmstate0" ? "raw" : imageFormat(format), size: found.size },
+      { vmid: args.vmid, format: key === "tpmstate0" ? "raw" : plugin.format(format), size: found.size },
       { signal: work.signal },
     );
     state.volumes[key] = formatVolumeId({ storage, volname });
@@ -151,10 +150,6 @@ async function copyClusters(
   for (const disk of disks.values()) await disk.flush();
   const share = total === 0 ? "0" : ((sparse / total) * 100).toPrecision(3);
   work.log(`total bytes read ${done}, sparse bytes ${sparse} (${share}%)`);
-}
-
-function imageFormat(format: string): Exclude<ImageFormat, "subvol"> {
-  return format === "qcow2" || format === "vmdk" ? format : "raw";
 }
 
 function refused(message: string): AppError {
