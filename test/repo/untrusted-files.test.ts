@@ -35,12 +35,15 @@ describe("images", () => {
     expect(starting).toEqual([
       // hook scripts of an administrator
       "packages/agent/src/infrastructure/backup/host-backup-tools.ts",
+      // mknod and the programs of LVM, which read nothing of what a volume holds
+      "packages/agent/src/infrastructure/storage/lvm/device-nodes.ts",
+      "packages/agent/src/infrastructure/storage/lvm/volume-group.ts",
     ]);
   });
 });
 
 describe("volumes", () => {
-  // A volume is read by StoragePlugin.file or source, which follow no link out of the storage. These want a name only.
+  // A volume is read by StoragePlugin.file or attach, which follow no link out of the storage. These want a name only.
   const namers = [
     // a volume to be made
     "fleecing-images",
