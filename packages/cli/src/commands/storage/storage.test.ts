@@ -66,6 +66,15 @@ test("storage create and delete", async () => {
     is_mountpoint: "yes",
   });
   expect((await ctl.run(["storage", "create", "d"])).code).toBe(2);
+  const thin = ["storage", "create", "t", "--type", "lvmthin", "--vgname", "vg"];
+  expect((await ctl.run(thin)).err).toContain("needs --thinpool");
+  expect((await ctl.run([...thin, "--thinpool", "data"])).code).toBe(0);
+  expect(Object.fromEntries(ctl.api.last("POST /api2/json/storage").form)).toEqual({
+    storage: "t",
+    type: "lvmthin",
+    vgname: "vg",
+    thinpool: "data",
+  });
   expect((await ctl.run(["storage", "delete", "d"])).out).toBe(
     "Deleted storage d. Its files are still there.\n",
   );
