@@ -23,6 +23,10 @@ export const apiExtensions = [
     name: "vm-views",
     description: "/api/v1/nodes/{name}/vms/{vmid}/screenshot and /log: screen and words of a VM.",
   },
+  {
+    name: "tenant-paths",
+    description: "/api/v1/tenants/{tenant}/<plural>: what is of one tenant, as the flat paths show it.",
+  },
   { name: "quotas", description: "ResourceQuota bounds tenants, on both faces." },
   { name: "audit", description: "GET /api/v1/audit and /api/v1/audit/verify." },
   { name: "coverage", description: "GET /api/v1/coverage: PVE methods implemented and known, per area." },

@@ -55,7 +55,7 @@ function kindSection(kind: KindDeclaration): string {
   const fields = ["metadata.name", ...kind.selectableFields].map((field) => `\`${field}\``).join(", ");
   return [
     `### ${kind.kind}\n`,
-    `${kind.description} Selectable: ${fields}.${kind.applyOrder === undefined ? "" : " Can be applied."}\n`,
+    `${kind.description} Selectable: ${fields}.${kind.applyOrder === undefined ? "" : " Can be applied."}${kind.namespaced === true ? " All of it also below `/api/v1/tenants/{tenant}`, for what is of that tenant." : ""}\n`,
     routesTable(routesOfKind(kind)),
   ].join("\n");
 }

@@ -378,7 +378,15 @@ export const fixedRoutes = [
 export type FixedOperation = (typeof fixedRoutes)[number]["operationId"];
 
 export function v1Routes(kinds: readonly KindDeclaration[] = v1Kinds): readonly V1Route[] {
-  return [...fixedRoutes, ...kinds.flatMap(routesOfKind)];
+  const flat = kinds.flatMap(routesOfKind);
+  const inTenant = flat
+    .filter(({ kind }) => kind?.namespaced === true)
+    .map(({ operationId, path, ...route }) => ({
+      ...route,
+      operationId: `${operationId}InTenant`,
+      path: `/tenants/{tenant}${path}`,
+    }));
+  return [...fixedRoutes, ...flat, ...inTenant];
 }
 
 /** "VirtualClusters" from plural "virtualclusters" keeps the kind's own capitals. */

@@ -99,7 +99,7 @@ export const virtualMachineKind: KindDeclaration = {
   },
   // As tags and notes, which is what they are to PVE's clients.
   labelsPermission: privilege("/vms/{name}", "VM.Config.Options"),
-  selectableFields: ["spec.node", "status.phase", "status.state", "status.name"],
+  selectableFields: ["metadata.namespace", "spec.node", "status.phase", "status.state", "status.name"],
   columns: [
     { header: "VMID", field: "metadata.name" },
     { header: "NAME", field: "status.name" },

@@ -25,6 +25,7 @@ import { objectOperation } from "./object-operations.ts";
 import type { V1Deps } from "./ports.ts";
 import { bodyTerms } from "../http/read-body.ts";
 import { readJson } from "./read-json.ts";
+import { bodyIn, queryIn, requireIn } from "./tenant-scope.ts";
 import { watchOperation } from "./watch-operation.ts";
 import type { Credentials } from "../../application/access/authenticator.ts";
 
@@ -160,13 +161,16 @@ async function handle(
     ...given({ traceparent }),
   };
   const object = await permittedObject(server, route, params, ctx);
-  const query = readQuery(route, url.slice(path.length + 1));
+  const { tenant } = params;
+  if (route.kind !== undefined) requireIn(tenant, server.service, route.kind.kind, params["name"]);
+  const asked = readQuery(route, url.slice(path.length + 1));
+  const query = route.verb === "list" ? queryIn(tenant, asked) : asked;
   if (route.kind !== undefined && (query["watch"] === "1" || query["watch"] === "true")) {
     await watchOperation({ ...server, credentials }, { route, query, ctx, req, res });
     return "streamed";
   }
   progress.body = await readJson(req, bodyTerms(progress.actor, progress.clientAddress));
-  const body = checkedBody(server, route, progress.body);
+  const body = bodyIn(tenant, checkedBody(server, route, progress.body));
   const call: Call = { params, query, body, ctx, object, once: onceOf(req, route, path, progress) };
   const reply = await run(server, route, call);
   return {

@@ -1,0 +1,48 @@
+// The paths below a tenant: the same answers as the flat ones, with what is not the tenant's left out.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { notFound } from "../../application/v1/object-service.ts";
+import type { ObjectService } from "../../application/v1/object-service.ts";
+
+/** undefined: not below a tenant. */
+export type Tenant = string | undefined;
+
+/** Of a list or watch. */
+export function queryIn(
+  tenant: Tenant,
+  query: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  if (tenant === undefined) return query;
+  const { fieldSelector } = query;
+  const own = `metadata.namespace=${tenant}`;
+  return {
+    ...query,
+    fieldSelector: fieldSelector === undefined || fieldSelector === "" ? own : `${own},${fieldSelector}`,
+  };
+}
+
+/** An object is made in the tenant of its path; one that names another is refused. */
+export function bodyIn(tenant: Tenant, body: unknown): unknown {
+  if (tenant === undefined || !isFields(body)) return body;
+  const metadata = isFields(body["metadata"]) ? body["metadata"] : {};
+  const { namespace = tenant } = metadata;
+  if (namespace !== tenant)
+    throw new AppError("request.invalid", `metadata.namespace is not '${tenant}', as in the path`, {
+      errors: { "metadata.namespace": `must be '${tenant}', as in the path, or left out` },
+    });
+  return { ...body, metadata: { ...metadata, namespace } };
+}
+
+/** An object of another tenant is not there. Asked after permission was judged. */
+export function requireIn(
+  tenant: Tenant,
+  service: ObjectService,
+  kind: string,
+  name: string | undefined,
+): void {
+  if (tenant === undefined || name === undefined) return;
+  if (service.cache(kind).get(name)?.metadata.namespace !== tenant) throw notFound(kind, name);
+}
+
+function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
