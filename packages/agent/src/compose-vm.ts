@@ -163,6 +163,7 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
     configs,
     clock,
     traffic: (vmid, key) => tapTraffic(network.tapOf(vmid, key)),
+    addressOf: parts.leasedAddress,
   });
   const balance = {
     process: (vmid: number) => runningVm(host, vmid),

@@ -49,6 +49,8 @@ import { keepNodeStatistics, nodeSources } from "./infrastructure/rrd/node-stati
 import { storageSources } from "./infrastructure/rrd/storage-statistics.ts";
 import { RrdFile } from "./infrastructure/rrd/rrd-file.ts";
 import { confinementCapability } from "./infrastructure/guest-process/confinement.ts";
+import { DhcpLeases } from "./infrastructure/net/dhcp-leases.ts";
+import { guestLeaseFile } from "./infrastructure/net/guest-network.ts";
 import { keepGuestNetwork, makeGuestNetwork } from "./infrastructure/net/make-guest-network.ts";
 import { interfaceRows } from "./infrastructure/net/interface-rows.ts";
 import { createMappingChecks } from "./application/devices/check-mappings.ts";
@@ -88,6 +90,8 @@ export interface AgentSettings {
   readonly records: () => Records;
   /** Whether a host without a bridge gets one for its guests. */
   readonly makeNetwork?: boolean;
+  /** Of DHCP servers that others run for this node's guests. */
+  readonly leaseFiles?: readonly string[];
   /** Test compositions only. */
   readonly crash?: CrashInjector;
 }
@@ -181,7 +185,9 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       ? operations.tasks
       : joinDirectories([operations.tasks, settings.serverTasks]);
 
+  const leases = new DhcpLeases([guestLeaseFile(data), ...(settings.leaseFiles ?? [])], clock);
   const guests = await composeGuests({
+    leasedAddress: (mac) => leases.addressOf(mac),
     imageTools,
     data,
     guard,

@@ -79,6 +79,7 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
       clusterName: () => links.map((link) => link.clusterName).find((name) => name !== undefined),
       log,
       metrics,
+      leaseFiles: config.network.leaseFile === undefined ? [] : [config.network.leaseFile],
       ...given({ qemuBinary: config.qemu.binaryPath }),
     });
     const listener = await listenForServers({ agent: running.agent, address, port, tls: identity });

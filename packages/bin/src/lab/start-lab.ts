@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { GpveClient } from "@gpve/client/client.ts";
 import { NodeTransport } from "@gpve/client/node-transport.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { guestLeaseFile } from "@gpve/agent/infrastructure/net/guest-network.ts";
 import { keepGuestNetwork } from "@gpve/agent/infrastructure/net/make-guest-network.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { background } from "@gpve/kit/background.ts";
@@ -125,6 +126,7 @@ async function ensureAgentConfig(client: GpveClient, lab: Lab, node: LabNode): P
     dataDir: lab.nodeData,
     agent: { nodeName: node.name, address: node.address, port: AGENT_PORT },
     server: { endpoints: [node, ...lab.nodes.filter((other) => other !== node)].map(serverUrl), token },
+    network: { leaseFile: guestLeaseFile(lab.data, lab.guestBridge) },
     logging: { output: join(lab.nodeData, "log", "agent.jsonl") },
   };
   writeFileAtomic(file, asYaml(config));

@@ -18,6 +18,7 @@ const guest: Required<GuestRuntime> = {
   netout: 4,
   drives: { scsi0: { read: 1, written: 2 } },
   nics: { tap100i0: { netin: 3, netout: 4 } },
+  addresses: ["10.37.0.101", "fd00::1"],
   extra: { pid: 12 },
 };
 const storage: Required<StorageRuntime> = {

@@ -16,6 +16,7 @@ import { guestTypes } from "../guest/guest-words.ts";
 /** An agent keeps fewer, and says less of each. */
 const MAX_ENDS = 256;
 const MAX_WHY = 1_000;
+const MAX_CARDS = 32;
 
 export interface DecodedReport {
   readonly report: NodeReport;
@@ -114,8 +115,18 @@ function decodeGuestRuntime(json: unknown): GuestRuntime {
     netout: number(row, "netout"),
     ...(row["memhost"] === undefined ? {} : { memhost: number(row, "memhost") }),
     ...given({ drives, nics }),
+    ...(row["addresses"] === undefined ? {} : { addresses: addressList(row["addresses"]) }),
     ...(row["extra"] === undefined ? {} : { extra: fields(row["extra"], "extra") }),
   };
+}
+
+/** Shown to people: nothing but addresses, and no more of them than a guest has cards. */
+function addressList(json: unknown): string[] {
+  const isAddress = (each: unknown): each is string =>
+    typeof each === "string" && /^[0-9a-fA-F:.]{2,45}$/.test(each);
+  if (!Array.isArray(json) || json.length > MAX_CARDS || !json.every(isAddress))
+    throw new TypeError("addresses are none");
+  return json;
 }
 
 function decodeStorage(json: unknown): StorageRuntime {

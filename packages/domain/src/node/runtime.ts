@@ -109,6 +109,8 @@ export interface GuestRuntime {
   /** Bytes by drive (`scsi0`) and by tap (`tap100i0`), as the guest counts them; servers show them as metrics. */
   readonly drives?: Readonly<Record<string, { readonly read: number; readonly written: number }>>;
   readonly nics?: Readonly<Record<string, { readonly netin: number; readonly netout: number }>>;
+  /** What DHCP gave its cards, in their order. */
+  readonly addresses?: readonly string[];
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 

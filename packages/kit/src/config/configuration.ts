@@ -105,6 +105,8 @@ const agentFields = record({
   }),
   network: record({
     defaultBridge: optional(text()),
+    /** Of a dnsmasq on this machine that gives guests their addresses; VMs are then shown with them. */
+    leaseFile: optional(text()),
     bridges: withDefault(
       list(
         record({

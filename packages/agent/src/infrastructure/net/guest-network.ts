@@ -3,6 +3,11 @@ import { writeFileSync } from "node:fs";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import { NatBridge, type NatBridgeOptions } from "./nat-bridge.ts";
 
+/** Where its DHCP server writes down what it gave. */
+export function guestLeaseFile(data: DataDir, bridge = "vmbr0"): string {
+  return data.file("run", "net", `${bridge}.leases`);
+}
+
 export function guestNetwork(
   data: DataDir,
   options: Partial<Pick<NatBridgeOptions, "bridge" | "besideOthers" | "exec" | "clock">> = {},

@@ -1,11 +1,21 @@
-// Where a guest is reached: asked of its agent, which may well be missing or still starting.
+// Where a guest is reached: asked of its agent, which may well be missing or still starting; then DHCP knows.
 import type { GpveClient } from "@gpve/client/client.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import type { VmPlace } from "./find-vm.ts";
 
-/** Addresses others can use; none where the agent is off or does not answer. */
+/** Addresses others can use; none where neither its agent nor our DHCP says any. */
 export async function guestAddresses(
+  client: GpveClient,
+  place: VmPlace,
+  status: Readonly<Record<string, unknown>>,
+): Promise<readonly string[]> {
+  const told = await addressesByAgent(client, place, status);
+  const leased = status["gpve-addresses"];
+  return told.length > 0 || !Array.isArray(leased) ? told : leased.map(String);
+}
+
+async function addressesByAgent(
   client: GpveClient,
   place: VmPlace,
   status: Readonly<Record<string, unknown>>,

@@ -100,6 +100,13 @@ describe("reads", () => {
     expect((await ctl.run(["vm", "show", "100"])).out).toContain("Addresses:   10.0.0.5\n");
   });
 
+  test("a guest without an agent is shown with what DHCP gave it", async () => {
+    await using ctl = await withVms();
+    const leased = { status: "running", qmpstatus: "running", "gpve-addresses": ["10.37.0.101"] };
+    ctl.api.pve(`GET ${base}/status/current`, leased);
+    expect((await ctl.run(["vm", "show", "100"])).out).toContain("Addresses:   10.37.0.101\n");
+  });
+
   test("configuration and snapshots", async () => {
     await using ctl = await withVms();
     ctl.api

@@ -84,6 +84,9 @@ export const virtualMachineKind: KindDeclaration = {
     snapshots: Type.Optional(Type.Array(Type.String())),
     startTime: Type.Optional(Type.String({ format: "date-time" })),
     uptimeSeconds: Type.Optional(Type.Integer()),
+    addresses: Type.Optional(
+      Type.Array(Type.String({ description: "What DHCP of this cluster gave its network cards." })),
+    ),
     usage: Type.Optional(Type.Object({ cpu: Type.Number(), memoryBytes: Type.Integer() })),
   }),
   namePattern: "^[1-9][0-9]{2,8}$",

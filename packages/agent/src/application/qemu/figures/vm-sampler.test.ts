@@ -17,8 +17,11 @@ it("tells what running VMs use, and forgets those that ended", async () => {
     configs: world.configs,
     clock: { ...world.host.clock, monotonic: () => now },
     traffic: (_vmid, key) => (key === "net0" ? { received: 5, sent: 7 } : undefined),
+    addressOf: (mac) => (mac === "BC:24:11:00:00:02" ? "10.37.0.102" : undefined),
   });
-  expect(sampler.sample()).toMatchObject([{ vmid: 100, status: "running", cpu: 0, netin: 7, netout: 5 }]);
+  expect(sampler.sample()).toMatchObject([
+    { vmid: 100, status: "running", cpu: 0, netin: 7, netout: 5, addresses: ["10.37.0.102"] },
+  ]);
   const guest = world.guests.get("100");
   if (guest !== undefined) guest.usage = () => ({ cpuNs: 500_000_000, memoryBytes: 2, memoryAnonBytes: 1 });
   now = 100;

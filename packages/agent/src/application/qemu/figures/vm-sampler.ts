@@ -8,6 +8,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { driveStatistics, guestMemory } from "./guest-statistics.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import { summarise } from "@gpve/domain/guest/guest-record.ts";
+import { listNets } from "@gpve/domain/vm/config/vm-network.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface VmSamplerDeps {
@@ -19,6 +20,8 @@ export interface VmSamplerDeps {
     vmid: number,
     key: string,
   ) => { readonly received: number; readonly sent: number } | undefined;
+  /** What DHCP gave a card; undefined = nothing that is known here. */
+  readonly addressOf?: (mac: string) => string | undefined;
 }
 
 interface Sample {
@@ -177,6 +180,9 @@ export class VmSampler {
       return [[`tap${vmid}i${key.slice(3)}`, { netin: counted.sent, netout: counted.received }] as const];
     });
     const drives = this.#blocks.get(process.id) ?? {};
+    const addresses = listNets(values).flatMap(({ net }) =>
+      net.macaddr === undefined ? [] : (this.#deps.addressOf?.(net.macaddr) ?? []),
+    );
     return {
       vmid,
       type: VM_TYPE,
@@ -191,6 +197,7 @@ export class VmSampler {
       netout: traffic.reduce((sum, [, { netout }]) => sum + netout, 0),
       drives,
       nics: Object.fromEntries(traffic),
+      ...(addresses.length === 0 ? {} : { addresses }),
       extra: { pid: process.pid, startedAt: process.startedAt },
     };
   }

@@ -46,7 +46,7 @@ export async function vmStatus(
     };
   }
   const figures = sampled ?? noFigures(host, vmid, process);
-  const { extra: _extra, type: _type, drives: _drives, uptimeSeconds, ...shownFigures } = figures;
+  const { extra: _extra, type: _type, drives: _drives, uptimeSeconds, addresses, ...shownFigures } = figures;
   return {
     ...shown,
     ...shownFigures,
@@ -54,6 +54,7 @@ export async function vmStatus(
     status: "running",
     uptime: uptimeSeconds,
     pid: process.pid,
+    ...given({ "gpve-addresses": addresses }),
     ...runningFacts(process, [
       ...userNetworkRemarks(host, vmid, config.values),
       ...host.network.filterRemarks(vmid, listNets(config.values)),

@@ -292,6 +292,7 @@ function statusOf(
           ...given({ startTime: startTime(runtime) }),
           uptimeSeconds: runtime.uptimeSeconds,
           usage: { cpu: runtime.cpu, memoryBytes: runtime.mem },
+          ...given({ addresses: runtime.addresses }),
         }
       : {}),
   };
