@@ -5,12 +5,15 @@ import { createTaskHandlers } from "@gpve/agent/presentation/pve/node/task-handl
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
+import { joinDirectories } from "@gpve/domain/task/operation-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { parseServerConfiguration, type ServerConfiguration } from "@gpve/kit/config/configuration.ts";
 import { openDataDir } from "@gpve/kit/data-dir.ts";
 import { acquireProcessLock } from "@gpve/kit/process-lock.ts";
 import { openServer, type OpenServer } from "@gpve/server/compose.ts";
+import { publishedServerTasks } from "@gpve/server/application/node/server-tasks.ts";
 import { startCompaction } from "@gpve/store/compaction.ts";
 import { openStore, type StoreConfig } from "@gpve/store/open-store.ts";
 import { readConfigFile } from "../config-file.ts";
@@ -100,11 +103,13 @@ function storeOf(config: ServerConfiguration, sqlitePath: string): StoreConfig {
   };
 }
 
-/** The task methods for what this server itself runs. */
+/** The task methods for what this server itself runs, and what it knows of the others'. */
 function serverTasks(node: string, opened: OpenServer): ReturnType<typeof createAgent> {
+  const published = publishedServerTasks(opened.records.collection(taskRecords));
+  const tasks = joinDirectories([opened.tasks, published]);
   return createAgent({
     node,
-    handlers: [createTaskHandlers({ tasks: opened.tasks, logs: opened.taskLogs })],
+    handlers: [createTaskHandlers({ tasks, logs: opened.taskLogs })],
     validate: (route, params, source) => {
       const method = methodByKey(route);
       if (method === undefined) throw new AppError("internal.error", `no such route: ${route}`);
