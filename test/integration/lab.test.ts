@@ -1,9 +1,9 @@
 // `./gpve up --nodes 3`: three nodes on this machine with real guests, faults, and nothing left afterwards.
-import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { networkProblem } from "@gpve/kit/testing/cluster/test-network.ts";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { runByAgent, untilAgentAnswers } from "../support/guest.ts";
+import { openTerminal, runByAgent, untilAgentAnswers } from "../support/guest.ts";
 import { loginHeaders, apiOf } from "../support/gpve.ts";
 import { tinyImage } from "../support/images.ts";
 import { newLab, tracesOf, type TestLab } from "../support/lab.ts";
@@ -17,6 +17,7 @@ if (problem !== undefined) console.warn(`SKIPPED a cluster on one machine: ${pro
 describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
   let lab: TestLab;
   const vmids = { n1: 101, n2: 102, n3: 103 } as const;
+  const addresses = new Map<string, string>();
   const vm = (node: keyof typeof vmids): string => `/nodes/${node}/qemu/${vmids[node]}`;
   const online = async (url?: string): Promise<string[]> => {
     const rows = (await lab.api(url)("GET", "/nodes")).data as readonly { node: string; status: string }[];
@@ -27,20 +28,26 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
   };
   const becomes = (nodes: readonly string[], url?: string): Promise<void> =>
     vi.waitFor(async () => expect(await online(url)).toEqual(nodes), { timeout: 30_000, interval: 250 });
-  /** What DHCP gave a guest, by its name. */
-  const addressOf = (name: string): string => {
-    const folder = join(lab.data, "run/net");
-    const file = readdirSync(folder).find((entry) => entry.endsWith(".leases")) ?? "";
-    const line = readFileSync(join(folder, file), "utf8")
-      .split("\n")
-      .find((row) => row.split(" ")[3] === name);
-    return line?.split(" ")[2] ?? "";
+  /** What DHCP gave a guest, as any server shows it. */
+  const addressOf = async (node: keyof typeof vmids): Promise<string> => {
+    const object = await apiOf(
+      lab.credentials(),
+      undefined,
+      "/api/v1",
+    )("GET", `/virtualmachines/${vmids[node]}`);
+    const { status } = JSON.parse(object.text) as {
+      readonly status: { readonly addresses?: readonly string[] };
+    };
+    expect(status.addresses).toEqual([expect.stringMatching(/^10\.37\./)]);
+    return status.addresses?.[0] ?? "";
   };
-  const isServed = (name: string): Promise<void> =>
+  const isServed = (node: keyof typeof vmids): Promise<void> =>
     vi.waitFor(
       async () => {
-        const answer = await fetch(`http://${addressOf(name)}/`, { signal: AbortSignal.timeout(3_000) });
-        expect((await answer.text()).trim()).toBe(name);
+        const answer = await fetch(`http://${addresses.get(node) ?? (await addressOf(node))}/`, {
+          signal: AbortSignal.timeout(3_000),
+        });
+        expect((await answer.text()).trim()).toBe(`guest-${node}`);
       },
       { timeout: 60_000, interval: 500 },
     );
@@ -101,6 +108,17 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
       );
   });
 
+  test("a task that one server runs is seen to end at the others", async () => {
+    const [first = "", ...others] = lab.credentials().urls;
+    const v1 = apiOf({ ...lab.credentials(), url: first }, undefined, "/api/v1");
+    const tenant = { apiVersion: "gpve.io/v1", kind: "Tenant", metadata: { name: "seen" }, spec: {} };
+    const body = JSON.stringify({ objects: [tenant] });
+    const answer = await v1("POST", "/apply", {}, { "Content-Type": "application/json" }, body);
+    const { task } = JSON.parse(answer.text) as { readonly task: string };
+    expect(task).toMatch(/^UPID:n1:/);
+    for (const url of others) expect((await waitTask(lab.api(url), task)).exitstatus).toBe("OK");
+  });
+
   test("a guest on each node, on the storage that all have, in one network with this machine", async () => {
     mkdirSync(join(lab.data, "shared/import"), { recursive: true });
     copyFileSync(await tinyImage(), join(lab.data, "shared/import/tiny.qcow2"));
@@ -123,13 +141,22 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
       expect(made.status, made.text).toBe(200);
       expect((await waitTask(api, made.data as string, 120_000)).exitstatus).toBe("OK");
     }
-    for (const node of ["n1", "n2", "n3"] as const) await isServed(`guest-${node}`);
+    for (const node of ["n1", "n2", "n3"] as const) {
+      await isServed(node);
+      addresses.set(node, await addressOf(node));
+    }
     const api = lab.api();
     await untilAgentAnswers(api, vm("n1"));
-    for (const other of ["guest-n2", "guest-n3"]) {
-      const said = await runByAgent(api, vm("n1"), "ping", "-c", "2", addressOf(other));
+    for (const other of ["n2", "n3"] as const) {
+      const said = await runByAgent(api, vm("n1"), "ping", "-c", "2", await addressOf(other));
       expect(said).toContain(" 0% packet loss");
     }
+    // Offered by one server, opened at another, of a node that is neither's.
+    const [offering, opening = ""] = lab.credentials().urls;
+    const terminal = await openTerminal({ ...lab.credentials(), url: opening }, lab.api(offering), vm("n3"));
+    terminal.type("echo on $(hostname)");
+    await terminal.until(/on guest-n3/, 60_000);
+    terminal.close();
     // The nodes' own network is not the guests'.
     const node = new URL(lab.credentials().urls[1] ?? "").hostname;
     const refused = await runByAgent(api, vm("n1"), "sh", "-c", `ping -c 1 -W 2 ${node} || true`);
@@ -151,7 +178,7 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
     await becomes(["n2", "n3"]);
     await lab.fault("thaw", "n1");
     await becomes(["n1", "n2", "n3"]);
-    await isServed("guest-n1");
+    await isServed("n1");
   });
 
   test("a node without network is offline, its guests run on, and it heals", async () => {
@@ -160,13 +187,13 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
     expect((await lab.states())[1]).toMatchObject({ power: "on", network: "cut" });
     await lab.fault("heal", "n2");
     await becomes(["n1", "n2", "n3"]);
-    await isServed("guest-n2");
+    await isServed("n2");
   });
 
   test("an agent killed alone leaves its guests; a node killed has nothing left, and boots again", async () => {
     await lab.fault("kill", "n3", "--agent-only");
     expect((await lab.states())[2]).toMatchObject({ power: "on", running: ["etcd", "server"] });
-    await isServed("guest-n3");
+    await isServed("n3");
     await lab.fault("kill", "n3");
     expect((await lab.states())[2]).toMatchObject({ power: "off", processes: 0, running: [] });
     await becomes(["n1", "n2"]);
@@ -177,7 +204,7 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
 
   test("down leaves the guests, up finds them, and down --guests leaves nothing", async () => {
     expect(await lab.gpve("down")).toContain("guests run on: 2");
-    await isServed("guest-n1");
+    await isServed("n1");
     await lab.gpve("up", "--detach", "--listen", "127.0.0.1:0");
     expect(await statusOf("n1", "running")).toBe("running");
     await lab.fault("freeze", "n2");

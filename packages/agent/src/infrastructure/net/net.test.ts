@@ -251,8 +251,9 @@ describe("the NAT bridge", () => {
     return await Promise.resolve({ code: 0, stdout, stderr: "" });
   };
 
-  const open = (program = "/usr/bin/sleep"): NatBridge =>
+  const open = (program = "/usr/bin/sleep", more: { besideOthers?: boolean } = {}): NatBridge =>
     new NatBridge({
+      ...more,
       instanceId: "abcdef",
       runFolder: folder,
       exec,
@@ -365,6 +366,14 @@ describe("the NAT bridge", () => {
     calls.length = 0;
     await open().teardown();
     expect(calls.some((line) => line.includes("delete"))).toBe(false);
+  });
+
+  it("is made beside the host's own bridge where that is asked for", async () => {
+    interfaces.push({ ifindex: 2, ifname: "vmbr1", linkinfo: { info_kind: "bridge" } });
+    const network = open(undefined, { besideOthers: true });
+    expect(await network.ensure()).toMatchObject({ bridge: "vmbr0" });
+    await network.teardown();
+    expect(calls).not.toContain("ip link delete dev vmbr1");
   });
 
   it("has a name of its own beside another data directory's", async () => {
