@@ -38,7 +38,8 @@ import { composeQuotas } from "./compose-quota.ts";
 import { composePveHandlers } from "./compose-pve-handlers.ts";
 import { composeEvents, composeKinds, composePhases, composeV1 } from "./compose-v1.ts";
 import { freshReads, ownedStore } from "./application/fresh-reads.ts";
-import { withServerTasks } from "./application/node/server-tasks.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
+import { publishedServerTasks, withServerTasks } from "./application/node/server-tasks.ts";
 import { recordAudit } from "./application/audit/record-audit.ts";
 import { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
@@ -112,8 +113,8 @@ export interface OpenServer {
 export interface LocalParts {
   /** The agent of this very process. */
   readonly agent?: AgentConnection;
-  /** Serves the tasks of this server itself, for nodes whose agent does not know them. */
-  readonly serverTasks?: AgentConnection;
+  /** Answers in a node's name for tasks of servers, which its agent does not know. */
+  readonly serverTasks?: (node: string) => AgentConnection;
 }
 
 const ROTATE_CHECK_MS = 6 * 3600_000;
@@ -249,7 +250,13 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     async start(local) {
       directory = composeDirectory({ records, pki, membership, clock }, local.agent);
       await operations.start(kinds.register);
-      agents = withServerTasks(directory, operationTasks(engine, clock), local.serverTasks);
+      agents = withServerTasks(directory, {
+        localNode: nodeName,
+        own: operationTasks(engine, clock),
+        published: publishedServerTasks(records.collection(taskRecords)),
+        clock,
+        serve: local.serverTasks,
+      });
       const reach = { calls, localNode: nodeName, tickets, certificate: () => pki.serverTls().certPem };
       const consoles = composeConsoles({
         ...shared,

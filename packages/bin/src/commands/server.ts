@@ -70,7 +70,7 @@ export async function server(args: readonly string[], io: Io): Promise<number> {
       metrics,
       shared: storeConfig.type === "etcd",
     });
-    const listener = await opened.start({ serverTasks: serverTasks(name, opened) });
+    const listener = await opened.start({ serverTasks: serverTasks(opened) });
     const url = formatUrl({ host: address, port: listener.address.port });
     keepCredentials(data, url, opened);
     writeRunState(data, {
@@ -104,18 +104,19 @@ function storeOf(config: ServerConfiguration, sqlitePath: string): StoreConfig {
 }
 
 /** The task methods for what this server itself runs, and what it knows of the others'. */
-function serverTasks(node: string, opened: OpenServer): ReturnType<typeof createAgent> {
+function serverTasks(opened: OpenServer): (node: string) => ReturnType<typeof createAgent> {
   const published = publishedServerTasks(opened.records.collection(taskRecords));
   const tasks = joinDirectories([opened.tasks, published]);
-  return createAgent({
-    node,
-    handlers: [createTaskHandlers({ tasks, logs: opened.taskLogs })],
-    validate: (route, params, source) => {
-      const method = methodByKey(route);
-      if (method === undefined) throw new AppError("internal.error", `no such route: ${route}`);
-      return requireValidParams(method, params, { source });
-    },
-    accessOf: opened.access.accessOf,
-    logFor: () => opened.log,
-  });
+  return (node) =>
+    createAgent({
+      node,
+      handlers: [createTaskHandlers({ tasks, logs: opened.taskLogs })],
+      validate: (route, params, source) => {
+        const method = methodByKey(route);
+        if (method === undefined) throw new AppError("internal.error", `no such route: ${route}`);
+        return requireValidParams(method, params, { source });
+      },
+      accessOf: opened.access.accessOf,
+      logFor: () => opened.log,
+    });
 }

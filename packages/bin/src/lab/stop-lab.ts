@@ -14,7 +14,7 @@ import { marksOf, nodeProcesses, signalNode } from "./node-processes.ts";
 import { stopNodes } from "./start-lab.ts";
 
 /** What guests have to switch themselves off; then they are ended, so that all is over within two minutes. */
-const GUESTS_TIMEOUT_MS = 90_000;
+const GUESTS_TIMEOUT_MS = 75_000;
 const GONE_TIMEOUT_MS = 10_000;
 
 export async function stopLab(lab: Lab, withGuests: boolean, io: Io): Promise<void> {

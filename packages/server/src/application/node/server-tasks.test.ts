@@ -20,10 +20,25 @@ const tasks: TaskDirectory = {
   list: () => [],
   stop: () => Promise.resolve(),
 };
+const told = new Map<string, number>();
+let slept = 0;
 const directory = withServerTasks(
   { connection: (node) => (node === "n9" ? undefined : named(node, `agent of ${node}`)) },
-  tasks,
-  named("n1", "this server"),
+  {
+    localNode: "n1",
+    own: tasks,
+    published: {
+      ...tasks,
+      get: (upid) => ((told.get(upid) ?? 99) <= slept ? taskFromUpid(upid) : undefined),
+    },
+    clock: {
+      sleep: () => {
+        slept++;
+        return Promise.resolve();
+      },
+    },
+    serve: (node) => named(node, `this server for ${node}`),
+  },
 );
 const ask = async (node: string, upid: string | undefined, what = "status"): Promise<unknown> => {
   const call = {
@@ -34,8 +49,8 @@ const ask = async (node: string, upid: string | undefined, what = "status"): Pro
 };
 
 test("what this server runs is answered here, all else by the node's agent", async () => {
-  expect(await ask("n1", servers("n1"))).toBe("this server");
-  expect(await ask("n1", servers("n1"), "log")).toBe("this server");
+  expect(await ask("n1", servers("n1"))).toBe("this server for n1");
+  expect(await ask("n1", servers("n1"), "log")).toBe("this server for n1");
   expect(await ask("n1", upidOf("n1", 5))).toBe("agent of n1");
   expect(await ask("n1", undefined)).toBe("agent of n1");
   expect(await ask("n2", upidOf("n2", 5))).toBe("agent of n2");
@@ -43,7 +58,10 @@ test("what this server runs is answered here, all else by the node's agent", asy
 });
 
 test("how a task of another server stands is answered here; its log is where it runs", async () => {
-  expect(await ask("n2", servers("n2"))).toBe("this server");
+  told.set(servers("n2"), 3);
+  expect(await ask("n2", servers("n2"))).toBe("this server for n2");
+  // It was waited for until the other server had told of it.
+  expect(slept).toBe(3);
   expect(await ask("n2", servers("n2"), "log")).toBe("agent of n2");
 });
 
