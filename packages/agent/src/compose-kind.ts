@@ -37,9 +37,9 @@ export interface KindParts {
   readonly qemuBinary: string;
   readonly devices: HostDevices;
   readonly memory: HostMemory;
-  /** Bytes that the host has and uses. */
   /** What DHCP gave a card; undefined = nothing that is known here. */
   readonly leasedAddress: (mac: string) => string | undefined;
+  /** Bytes that the host has and uses. */
   readonly memoryUse: () => Promise<{ readonly total: number; readonly used: number }>;
   /** Holds each guest; `missing` rejects where there is none. */
   readonly supervisor: Awaited<ReturnType<typeof findSupervisor>>;
