@@ -103,6 +103,7 @@ import { vmSnapshotCreate } from "./commands/vm/snapshot/create.ts";
 import { vmSnapshotDelete } from "./commands/vm/snapshot/delete.ts";
 import { vmSnapshotList } from "./commands/vm/snapshot/list.ts";
 import { vmSnapshotRollback } from "./commands/vm/snapshot/rollback.ts";
+import { failedVmCommands } from "./commands/vm/failed.ts";
 import { vmTemplate } from "./commands/vm/template.ts";
 import { vmVnc } from "./commands/vm/vnc.ts";
 
@@ -203,6 +204,7 @@ export const allCommands: readonly CommandSpec[] = [
   vmDelete,
   vmClone,
   vmTemplate,
+  ...failedVmCommands,
   vmResize,
   vmSnapshotList,
   vmSnapshotCreate,

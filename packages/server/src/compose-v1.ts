@@ -13,6 +13,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { NodeWork } from "./application/node/node-work.ts";
+import { FailedVms, resetStateOperation } from "./application/phase/failed-vms.ts";
 import { LifeWorks } from "./application/phase/life-works.ts";
 import { VmPhases } from "./application/phase/vm-phases.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
@@ -52,6 +53,7 @@ export interface V1Parts {
   readonly calls: NodeCalls;
   readonly adapters: readonly KindAdapter[];
   readonly shutdown: AbortSignal;
+  readonly phases: Pick<VmPhases, "of" | "onStep">;
 }
 
 /** Where each VM is in its life, followed from now on. */
@@ -71,7 +73,7 @@ export function composePhases({
 /** What is served, and what engines must know of before they start: recovery needs it. */
 export function composeKinds(
   parts: Pick<V1Parts, "records" | "clock" | "engine" | "board" | "calls" | "membership"> & {
-    readonly phases: VmPhases;
+    readonly phases: Pick<VmPhases, "of" | "onStep">;
     readonly shared: Pick<PveApiDeps, "accessOf" | "log">;
     readonly quotas: Pick<QuotaView, "usage">;
   },
@@ -105,13 +107,19 @@ export function composeKinds(
     accessOf: parts.shared.accessOf,
     log: parts.shared.log,
   });
-  return { adapters, register: (engine) => engine.register(apply) };
+  return {
+    adapters,
+    register: (engine) => {
+      engine.register(apply);
+      engine.register(resetStateOperation);
+    },
+  };
 }
 
 /** Records what happens: changes of nodes' health, tasks that fail, logins that fail. */
 export function composeEvents(
   parts: Pick<V1Parts, "records" | "clock" | "board"> & {
-    readonly phases: VmPhases;
+    readonly phases: Pick<VmPhases, "of" | "onStep">;
     readonly log: RequestLogger;
   },
 ): {
@@ -165,6 +173,12 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     nodeImages: (node, storage, ctx) => work.images(node, storage, ctx),
     makeImage: (node, verb, image, ctx, requestId) => work.makeImage(node, verb, image, ctx, requestId),
     backupVm: (vm, request, ctx, requestId) => work.backUp(vm, request, ctx, requestId),
+    failedVms: new FailedVms({
+      phases: parts.phases,
+      guests: parts.records.collection(guestCollection),
+      engine: parts.engine,
+      calls: parts.calls,
+    }),
     vmScreenshot: (node, vmid, ctx) => work.screenshot({ node, vmid }, ctx),
     vmLog: (node, vmid, ctx) => work.log({ node, vmid }, ctx),
     invite: (options) => parts.membership.invite(options),

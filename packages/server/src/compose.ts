@@ -300,6 +300,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
       });
       const v1 = composeV1({
         shared,
+        phases,
         records,
         store,
         clock,

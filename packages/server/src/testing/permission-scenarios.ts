@@ -524,6 +524,26 @@ export const equivalents: ReadonlyMap<string, readonly Scenario[] | Own> = new M
     ],
   ],
   [
+    "retryVm",
+    [
+      {
+        what: "retry",
+        v1: v1("POST", "/nodes/n1/vms/100/retry"),
+        api2: [api2("POST", "/nodes/n1/qemu/100/status/start")],
+      },
+    ],
+  ],
+  [
+    "resetVmState",
+    [
+      {
+        what: "reset-state",
+        v1: v1("POST", "/nodes/n1/vms/100/reset-state"),
+        api2: [api2("POST", "/nodes/n1/qemu/100/status/start")],
+      },
+    ],
+  ],
+  [
     "vmScreenshot",
     [
       {

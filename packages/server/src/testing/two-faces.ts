@@ -182,6 +182,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
   const stop = new AbortController();
   const v1 = composeV1({
     shared,
+    phases: unknownPhases,
     records,
     clock,
     engine,

@@ -117,6 +117,15 @@ export function fixedOperations(
       const run = () => deps.backupVm(vm, body as VmBackupRequest, ctx, wanted?.id ?? ctx.requestId);
       return { body: { task: await idempotency.once(wanted, run) } };
     },
+    retryVm: async ({ params, ctx, once: wanted }) => {
+      const vm = { node: params["name"] ?? "", vmid: params["vmid"] ?? "" };
+      return { body: { task: await idempotency.once(wanted, () => deps.failedVms.retry(vm, ctx)) } };
+    },
+    resetVmState: async ({ params, ctx, once: wanted }) => {
+      const vm = { node: params["name"] ?? "", vmid: params["vmid"] ?? "" };
+      const run = () => deps.failedVms.resetState(vm, ctx, wanted?.id ?? ctx.requestId);
+      return { body: { task: await idempotency.once(wanted, run) } };
+    },
     vmScreenshot: async ({ params, ctx }) => ({
       body: await deps.vmScreenshot(params["name"] ?? "", params["vmid"] ?? "", ctx),
       headers: { "Content-Type": "image/png" },

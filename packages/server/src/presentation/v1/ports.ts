@@ -1,4 +1,5 @@
 // What the /api/v1 face needs from the rest of the server. compose.ts provides it.
+import type { FailedVms } from "../../application/phase/failed-vms.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
 import type { Health, TaskLog, VmBackupRequest } from "@gpve/contracts/v1/bodies.ts";
 import type { AuditLog } from "@gpve/domain/audit/audit-log.ts";
@@ -55,6 +56,8 @@ export interface V1Deps extends Pick<
     ctx: RequestContext,
     requestId: string,
   ) => Promise<string>;
+  /** The ways out of Failed; each answers with the UPID of its operation. */
+  readonly failedVms: Pick<FailedVms, "retry" | "resetState">;
   /** A PNG. */
   readonly vmScreenshot: (node: string, vmid: string, ctx: RequestContext) => Promise<Uint8Array>;
   readonly vmLog: (node: string, vmid: string, ctx: RequestContext) => Promise<unknown>;

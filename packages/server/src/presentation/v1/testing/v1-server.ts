@@ -126,6 +126,10 @@ export async function startV1(
     makeImage: (node, verb, { name, storage = "local" }) =>
       Promise.resolve(`UPID:${node}:${verb}:${name}:${storage}`),
     backupVm: ({ node, vmid }, { storage = "local" }) => Promise.resolve(`UPID:${node}:${vmid}:${storage}`),
+    failedVms: {
+      retry: ({ node, vmid }) => Promise.resolve(`UPID:${node}:${vmid}:retry`),
+      resetState: ({ node, vmid }) => Promise.resolve(`UPID:${node}:${vmid}:reset-state`),
+    },
     // JSON, so that tests that read every answer can read this one.
     vmScreenshot: (node, vmid) =>
       Promise.resolve(Buffer.from(`{"png":"${encodeURIComponent(`${node}/${vmid}`)}"}`)),
