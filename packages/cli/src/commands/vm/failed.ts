@@ -30,7 +30,7 @@ export const failedVmCommands: readonly CommandSpec[] = WAYS.map(({ verb, summar
   run: async (cli, input) => {
     const client = await cli.client();
     const { vmid, node } = await findVm(client, input.arg("vm"));
-    const made = await client.v1.post(`nodes/${encodeURIComponent(node)}/vms/${vmid}/${verb}`, {});
+    const made = await client.v1.post(`nodes/${encodeURIComponent(node)}/vms/${vmid}/${verb}`, undefined);
     await finishWork(cli, input, isObject(made) ? made["task"] : undefined, done(vmid));
   },
 }));
