@@ -48,7 +48,7 @@ import { diskFormats } from "./infrastructure/file-restore/disk-formats.ts";
 import { FileSpool } from "./infrastructure/file-restore/file-spool.ts";
 import { packFiles } from "./infrastructure/file-restore/pack-files.ts";
 import { createFileRestoreHandlers } from "./presentation/pve/backup/file-restore-handlers.ts";
-import { createVmExtensions } from "./presentation/pve/vm/vm-create.ts";
+import { createVmExtensions } from "./presentation/pve/vm/vm-extensions.ts";
 import { createVmStatisticsHandlers } from "./presentation/pve/vm/vm-statistics-handlers.ts";
 import { balanceMemory } from "./application/qemu/figures/balance-memory.ts";
 import { VmSampler } from "./application/qemu/figures/vm-sampler.ts";
@@ -179,6 +179,7 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
     clock: host.clock,
     clusterName: parts.clusterName,
   };
+  const archivedConfig = (archive: string) => archivedConfigText(host, tools, archive);
   return {
     type: VM_TYPE,
     ordered: orderedVms(host),
@@ -220,7 +221,7 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
         engine: parts.engine,
         sampled: parts.sampled,
         imageStorages,
-        archivedConfig: (archive) => archivedConfigText(host, tools, archive),
+        archivedConfig,
       }),
     },
     extensions: {
@@ -231,7 +232,7 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
         lastWords: (vmid) => processes.lastWords(String(vmid)),
       }),
       ...createBackupExtensions({ host: vzdumpPorts, engine: parts.engine }),
-      ...createVmExtensions({ host, engine: parts.engine, imageStorages }),
+      ...createVmExtensions({ host, engine: parts.engine, imageStorages, archivedConfig }),
     },
     tunnels: consoleTunnels(consoleParts),
     mappedPci: (id) => mappings.pciPaths(id),

@@ -6,7 +6,7 @@ import { createAgent } from "@gpve/agent/application/agent.ts";
 import { createBackupExtensions } from "@gpve/agent/presentation/pve/backup/backup-extensions.ts";
 import { createBackupHandlers } from "@gpve/agent/presentation/pve/backup/backup-handlers.ts";
 import { createTaskHandlers } from "@gpve/agent/presentation/pve/node/task-handlers.ts";
-import { createVmExtensions } from "@gpve/agent/presentation/pve/vm/vm-create.ts";
+import { createVmExtensions } from "@gpve/agent/presentation/pve/vm/vm-extensions.ts";
 import { createVmHandlers } from "@gpve/agent/presentation/pve/vm/vm-handlers.ts";
 import { VmWorld } from "@gpve/agent/testing/vm-world.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -349,6 +349,7 @@ function agentOf(world: VmWorld, accessOf: Parameters<typeof createAgent>[0]["ac
     exitstatus: "OK",
   };
   const done = () => "UPID:x";
+  const archivedConfig = () => Promise.reject(new Error("nothing was ever saved"));
   const agent = createAgent({
     node: "n1",
     handlers: [
@@ -357,7 +358,7 @@ function agentOf(world: VmWorld, accessOf: Parameters<typeof createAgent>[0]["ac
         engine: idle,
         sampled: () => undefined,
         imageStorages: () => ["local"],
-        archivedConfig: () => Promise.reject(new Error("nothing was ever saved")),
+        archivedConfig,
       }),
       createBackupHandlers({
         host: vzdumpPorts,
@@ -383,7 +384,7 @@ function agentOf(world: VmWorld, accessOf: Parameters<typeof createAgent>[0]["ac
       },
     ],
     extensions: {
-      ...createVmExtensions({ host, engine: idle, imageStorages: () => ["local"] }),
+      ...createVmExtensions({ host, engine: idle, imageStorages: () => ["local"], archivedConfig }),
       ...createBackupExtensions({ host: vzdumpPorts, engine: idle }),
       "POST /gpve/nodes/{node}/probe": done,
       "GET /gpve/nodes/{node}/images": () => [],

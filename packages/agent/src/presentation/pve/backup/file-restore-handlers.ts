@@ -10,9 +10,9 @@ import {
   type Archive,
   type BackupFilesDeps,
 } from "../../../application/file-restore/backup-files.ts";
-import { requireBackup } from "./backup-handlers.ts";
+import { requireBackup } from "../../../application/guest/backup/require-backup.ts";
 import { volumeOf } from "../../../application/guest/guest-storages.ts";
-import type { VzdumpRequestPorts } from "./vzdump-request.ts";
+import type { VzdumpRequestPorts } from "../../../application/guest/backup/vzdump-request.ts";
 
 export function createFileRestoreHandlers(
   deps: BackupFilesDeps & { readonly host: VzdumpRequestPorts },

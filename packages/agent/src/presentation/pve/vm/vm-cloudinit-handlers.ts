@@ -10,7 +10,7 @@ import {
   regenerateCloudinit,
   type RegenerateCloudinitPorts,
 } from "../../../application/qemu/config/regenerate-cloudinit.ts";
-import { vmKey, vmLock } from "./vm-tasks.ts";
+import { vmKey, vmLock } from "../../../application/qemu/request/vm-tasks.ts";
 
 export interface VmCloudinitDeps {
   readonly host: RegenerateCloudinitPorts;

@@ -22,8 +22,8 @@ import { checkTemplatePossible } from "../../../application/qemu/disk/make-templ
 import { checkMovable, type CheckMovePorts } from "../../../application/qemu/disk/move-disk.ts";
 import { checkReassignable } from "../../../application/qemu/disk/check-reassign.ts";
 import { hasFeatureOnAll } from "../../../application/qemu/disk/volume-features.ts";
-import { checkCopiedKeys } from "./key-access.ts";
-import { badParameter, requireRootFor, submitVmTask } from "./vm-tasks.ts";
+import { checkCopiedKeys } from "../../../application/qemu/request/key-access.ts";
+import { badParameter, requireRootFor, submitVmTask } from "../../../application/qemu/request/vm-tasks.ts";
 
 export interface DiskHandlerDeps {
   readonly host: CheckMovePorts;

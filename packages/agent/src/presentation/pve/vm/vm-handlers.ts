@@ -1,30 +1,26 @@
 // PVE's methods for the life of a VM. Checks that PVE makes before it forks are made here; the rest is the task's.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { DestroyVmPorts } from "../../../application/qemu/config/destroy-vm.ts";
 import { updateVmConfig, type UpdateConfigPorts } from "../../../application/qemu/config/update-config.ts";
-import { checkedTags, checkPrivileges } from "./key-access.ts";
-import { checkedUpdate } from "./vm-config-request.ts";
+import { checkedUpdate } from "../../../application/qemu/request/config-request.ts";
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
 import { createPowerHandlers } from "./vm-power-handlers.ts";
 import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
+import { requestNewVm, type VmCreatePorts } from "../../../application/qemu/request/create-request.ts";
+import { submitRemoval } from "../../../application/qemu/request/remove-request.ts";
 import {
-  checkArchivedKeys,
-  restoreArgs,
-  withPool,
-  type RestoreRequestPorts,
-} from "../backup/restore-request.ts";
-import { checkNewVmRequest, submitNewVm } from "./vm-create.ts";
-import { submitRemoval } from "./vm-remove.ts";
-import { submitVmTask, vmKey, vmLock, type SubmitVmTask } from "./vm-tasks.ts";
+  submitVmTask,
+  vmKey,
+  vmLock,
+  type SubmitVmTask,
+} from "../../../application/qemu/request/vm-tasks.ts";
 import { vmStatus } from "../../../application/qemu/figures/vm-status.ts";
 
-export interface VmHandlersPorts extends UpdateConfigPorts, RestoreRequestPorts, DestroyVmPorts {}
+export type VmHandlersPorts = UpdateConfigPorts & VmCreatePorts & DestroyVmPorts;
 
 export interface VmHandlerDeps {
   readonly host: VmHandlersPorts;
@@ -58,29 +54,7 @@ export function createVmHandlers(deps: VmHandlerDeps): PveHandlers {
     ...createSnapshotHandlers(deps),
     ...createDiskHandlers(deps),
     ...createPowerHandlers(deps),
-    "POST /nodes/{node}/qemu": async ({ vmid, start, archive, ...params }, ctx) => {
-      checkNewVmRequest(host, { ...params, vmid, start }, ctx);
-      if (archive !== undefined) {
-        const args = restoreArgs(host, deps.imageStorages(), { ...params, vmid, start, archive }, ctx);
-        const given = args.overrides ?? {};
-        checkPrivileges(vmid, undefined, given, [], withPool(ctx, vmid, params.pool));
-        if (ctx.actor === undefined || !isRoot(ctx.actor)) {
-          const config = await deps.archivedConfig(archive).catch((err: unknown) =>
-            // The task reads it as well, and ends with the reason.
-            ignore(err, "what cannot be read cannot be restored"),
-          );
-          if (config !== undefined) checkArchivedKeys(host, args, config, ctx);
-        }
-        const overrides = {
-          ...storedCloudinitValues(given, {}, host.cloudinit.hashPassword),
-          ...checkedTags(host, given, undefined, ctx),
-        };
-        return submit("qmrestore", vmid, { ...args, overrides }, ctx);
-      }
-      // An import that shall run meanwhile runs as soon as its disks are there.
-      const runs = start === true || params["live-restore"] === true;
-      return submitNewVm(deps, { vmid, start: runs, pool: params.pool, params }, ctx);
-    },
+    "POST /nodes/{node}/qemu": ({ node: _node, ...request }, ctx) => requestNewVm(deps, request, ctx),
 
     "DELETE /nodes/{node}/qemu/{vmid}": (
       { vmid, skiplock, purge, "destroy-unreferenced-disks": unreferenced },

@@ -4,7 +4,7 @@ import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { monitorRight } from "@gpve/domain/vm/running/monitor-commands.ts";
 import { parseKeys } from "@gpve/domain/vm/running/send-keys.ts";
-import { requireRootFor } from "./vm-tasks.ts";
+import { requireRootFor } from "../../../application/qemu/request/vm-tasks.ts";
 import { requireRunning, runningVm } from "../../../application/qemu/running-vm.ts";
 import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
 import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";

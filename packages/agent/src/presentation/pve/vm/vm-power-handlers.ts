@@ -8,7 +8,12 @@ import { checkSuspendable } from "@gpve/domain/vm/snapshot/suspend.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { stateStorage, type RamVolumePorts } from "../../../application/qemu/snapshot/ram-volume.ts";
 import { isDeafToButton, statusOf } from "../../../application/qemu/power/stop-vm.ts";
-import { badParameter, requireRootFor, submitVmTask, type SubmitVmTask } from "./vm-tasks.ts";
+import {
+  badParameter,
+  requireRootFor,
+  submitVmTask,
+  type SubmitVmTask,
+} from "../../../application/qemu/request/vm-tasks.ts";
 import { requireRunning, runningVm } from "../../../application/qemu/running-vm.ts";
 
 export interface PowerHandlerDeps {

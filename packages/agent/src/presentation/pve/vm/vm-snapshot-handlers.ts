@@ -8,7 +8,7 @@ import { requireSnapshot, snapshotRows } from "@gpve/domain/guest/snapshot/snaps
 import { checkStateSavable } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import { without, withSnapshot } from "@gpve/domain/guest/guest-config.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { submitVmTask, vmKey, vmLock } from "./vm-tasks.ts";
+import { submitVmTask, vmKey, vmLock } from "../../../application/qemu/request/vm-tasks.ts";
 import { runningVm } from "../../../application/qemu/running-vm.ts";
 import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
 import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { contextOf } from "../../../testing/storage-world.ts";
 import { VmNode } from "../../../testing/vm-world.ts";
-import { createVmExtensions } from "./vm-create.ts";
+import { createVmExtensions } from "./vm-extensions.ts";
 
 let node: VmNode;
 beforeEach(async () => {
@@ -9,8 +9,14 @@ beforeEach(async () => {
 });
 afterEach(() => node.close());
 
+const archivedConfig = () => Promise.reject(new Error("nothing is restored here"));
 const extensions = () =>
-  createVmExtensions({ host: node.host, engine: node.engine, imageStorages: () => ["local"] });
+  createVmExtensions({
+    host: node.host,
+    engine: node.engine,
+    imageStorages: () => ["local"],
+    archivedConfig,
+  });
 const make = async (params: object, rights?: Record<string, string[]>) => {
   const actor = rights === undefined ? "root@pam" : "a@pve";
   const ctx = { ...contextOf(rights), actor: { userid: actor, authid: actor } };

@@ -12,12 +12,12 @@ import {
 } from "@gpve/domain/vm/change/config-update.ts";
 import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import { effectiveValues } from "@gpve/domain/vm/change/pending.ts";
-import { doomedVolumes } from "../../../application/qemu/config/check-update.ts";
-import { checkStorages, type NewDisksPorts } from "../../../application/qemu/config/new-disks.ts";
+import { doomedVolumes } from "../config/check-update.ts";
+import { checkStorages, type NewDisksPorts } from "../config/new-disks.ts";
 import { checkDriveAccess, checkDriveParameters } from "./drive-access.ts";
 import { checkCpuModel, checkedTags, checkPrivileges } from "./key-access.ts";
 import { badParameter, requireRootFor } from "./vm-tasks.ts";
-import { volumeOf } from "../../../application/guest/guest-storages.ts";
+import { volumeOf } from "../../guest/guest-storages.ts";
 import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
 
 export interface VmConfigRequestPorts extends NewDisksPorts {

@@ -1,14 +1,13 @@
-// Removing VMs: by PVE's method, and for /api/v1, which says what VM it has judged.
+// One request to remove a VM, whoever makes it. /api/v1 says which VM it has judged; PVE's method takes the one that is there.
 import { given } from "@gpve/contracts/given.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { OwnHandlers } from "../../../application/agent.ts";
 import {
   checkDestroyable,
   requireMeant,
   type DestroyArgs,
   type DestroyVmPorts,
-} from "../../../application/qemu/config/destroy-vm.ts";
+} from "../config/destroy-vm.ts";
 import { requireRootFor, submitVmTask } from "./vm-tasks.ts";
 
 export interface VmRemoverDeps {
@@ -35,14 +34,4 @@ export function submitRemoval(
     ...given({ meant }),
   };
   return submitVmTask(engine, "qmdestroy", vmid, args, ctx);
-}
-
-export function removeVmExtensions(
-  deps: VmRemoverDeps,
-): OwnHandlers<"DELETE /gpve/nodes/{node}/virtual-machines/{vmid}"> {
-  return {
-    "DELETE /gpve/nodes/{node}/virtual-machines/{vmid}": ({ vmid, digest, madeBy }, ctx) => {
-      return submitRemoval(deps, { vmid, meant: given({ digest, madeBy }) }, ctx);
-    },
-  };
 }

@@ -1,4 +1,4 @@
-// POST vzdump: whom it is about, who may ask for it, and what it becomes.
+// A request for backups: whom it is about, who may make it, and what it becomes.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Compression } from "@gpve/domain/backup/backup-ports.ts";
@@ -8,14 +8,14 @@ import {
   splitVmids,
   vzdumpCommandLine,
 } from "@gpve/domain/backup/vzdump-parameters.ts";
+import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { readPropertyString } from "@gpve/domain/schema/property-string.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { parseKeepOptions } from "@gpve/domain/storage/prune.ts";
 import { protectedLimit } from "@gpve/domain/storage/volume-access.ts";
-import type { BackupArgs, BackupMode } from "../../../application/guest/backup/backup-request.ts";
-import { badParameter } from "../vm/vm-tasks.ts";
-import type { ClusterGuests } from "../../../application/guest/cluster-guests.ts";
-import type { GuestStorages } from "../../../application/guest/guest-storages.ts";
+import type { BackupArgs, BackupMode } from "./backup-request.ts";
+import type { ClusterGuests } from "../cluster-guests.ts";
+import type { GuestStorages } from "../guest-storages.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 
 export interface VzdumpRequestPorts {
@@ -83,7 +83,7 @@ export function checkVzdumpRequest(
   ctx: RequestContext,
 ): void {
   if (params.stdout === true)
-    throw badParameter("stdout", "option is only allowed on the command line interface.");
+    throw parameterError({ stdout: "option is only allowed on the command line interface." });
   if (ctx.actor === undefined || !isRoot(ctx.actor)) checkPrivileged(params, ctx);
   checkVzdumpSelection(params);
   if (params.stop === true) ctx.access.require(`/nodes/${host.configs.node}`, ["Sys.Modify"]);
@@ -95,7 +95,7 @@ export function checkVzdumpRequest(
 
 function checkPrivileged(params: VzdumpParams, ctx: RequestContext): void {
   for (const name of ["tmpdir", "dumpdir", "script", "job-id"] as const)
-    if (params[name] !== undefined) throw badParameter(name, "Only root may set this option.");
+    if (params[name] !== undefined) throw parameterError({ [name]: "Only root may set this option." });
   if (params.bwlimit !== undefined || params.ionice !== undefined || params.performance !== undefined)
     ctx.access.require("/", ["Sys.Modify"]);
   const fleecing = fleecingOptions(params).storage;

@@ -10,10 +10,10 @@ import { isCdrom, isCloudinitVolume, parseDrive } from "@gpve/domain/vm/config/d
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
 import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
-import { isNewDisk, newDiskStorage } from "../../../application/qemu/config/new-disks.ts";
-import { requireSnippet } from "../../../application/guest/snippet-volume.ts";
+import { isNewDisk, newDiskStorage } from "../config/new-disks.ts";
+import { requireSnippet } from "../../guest/snippet-volume.ts";
 import { badParameter } from "./vm-tasks.ts";
-import { volumeOf, type GuestStorages } from "../../../application/guest/guest-storages.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 
 export interface DriveAccessPorts {
   readonly storages: GuestStorages;

@@ -9,13 +9,13 @@ import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
 import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { restoreConfigText } from "@gpve/domain/vm/change/restore-config.ts";
-import { restoreRefused, type RestoreArgs } from "../../../application/qemu/restore/restore-request.ts";
-import { requireFree, type RestoreVmPorts } from "../../../application/qemu/restore/restore-vm.ts";
-import { copyLimit } from "../../../application/qemu/disk/copy-limits.ts";
-import { requireBackup } from "./backup-handlers.ts";
-import { checkRestoredKeys } from "../vm/key-access.ts";
-import { badParameter } from "../vm/vm-tasks.ts";
-import { volumeOf } from "../../../application/guest/guest-storages.ts";
+import { restoreRefused, type RestoreArgs } from "../restore/restore-request.ts";
+import { requireFree, type RestoreVmPorts } from "../restore/restore-vm.ts";
+import { copyLimit } from "../disk/copy-limits.ts";
+import { requireBackup } from "../../guest/backup/require-backup.ts";
+import { checkRestoredKeys } from "./key-access.ts";
+import { badParameter } from "./vm-tasks.ts";
+import { volumeOf } from "../../guest/guest-storages.ts";
 import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
 
 export interface RestoreRequestPorts extends RestoreVmPorts {
@@ -31,7 +31,7 @@ export interface RestoreParams {
   readonly start?: boolean | undefined;
   readonly pool?: string;
   readonly bwlimit?: number;
-  readonly "live-restore"?: boolean;
+  readonly "live-restore"?: boolean | undefined;
 }
 
 /** Of the request itself; no part of the VM. */

@@ -7,7 +7,7 @@ import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { requireTagAccess, storedTags, type TagRules } from "@gpve/domain/vm/config/tags.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
-import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
 
 export interface KeyAccessPorts {
   readonly configs: VmConfigs;

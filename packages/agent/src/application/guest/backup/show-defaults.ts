@@ -1,0 +1,40 @@
+// What backups of this node are made with where a request says nothing, as far as whoever asks may see it.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { shownDefaults, visibleDefaults, type VzdumpSettings } from "@gpve/domain/backup/vzdump-defaults.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { contentOf } from "@gpve/domain/storage/definition.ts";
+import type { GuestStorages } from "../guest-storages.ts";
+
+export function showBackupDefaults(
+  deps: { readonly host: { readonly storages: GuestStorages }; readonly settings: () => VzdumpSettings },
+  { node, storage }: { readonly node: string; readonly storage?: string },
+  ctx: RequestContext,
+): ReturnType<typeof visibleDefaults> {
+  const settings = deps.settings();
+  const wanted = storage ?? settings["storage"];
+  const id = typeof wanted === "string" ? wanted : settings["dumpdir"] === undefined ? "local" : undefined;
+  if (id !== undefined)
+    ctx.access.require(`/storage/${id}`, ["Datastore.Audit", "Datastore.AllocateSpace"], "any");
+  const shown = shownDefaults(settings, id === undefined ? undefined : storageDefaults(deps.host, id));
+  return visibleDefaults(shown, {
+    auditNode: ctx.access.has(`/nodes/${node}`, ["Sys.Audit"]),
+    auditPool: (pool) => ctx.access.has(`/pool/${pool}`, ["Pool.Audit"]),
+  });
+}
+
+function storageDefaults(
+  host: { readonly storages: GuestStorages },
+  id: string,
+): { id: string; dumpdir?: string; prune?: string } {
+  const definition = host.storages.definition(id);
+  if (!contentOf(definition).has("backup"))
+    throw new AppError("request.invalid", `can't use storage '${id}' for backups - wrong content type\n`, {
+      pveStatus: 500,
+    });
+  const prune = definition.options["prune-backups"];
+  return {
+    id,
+    dumpdir: host.storages.plugin(id).backupFolder(),
+    ...(typeof prune === "string" ? { prune } : {}),
+  };
+}
