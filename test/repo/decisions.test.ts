@@ -19,6 +19,12 @@ test("decisions are made by the authoriser, and read from the wire by the agent'
   ]);
 });
 
+test("presentation only translates: what else a request needs is asked for in application", () => {
+  const asking = naming(/\baccess\.require\(|\bisRoot\(|\brequireAllocate\(/);
+  expect(asking.filter((path) => path.includes("/presentation/"))).toEqual([]);
+  expect(asking).toContain("packages/agent/src/application/guest/backup/request-backup.ts");
+});
+
 test("the system works by itself in these places alone", () => {
   expect(naming(/\bwork: "/)).toEqual([
     "packages/server/src/application/backup-job/job-scheduler.ts",

@@ -41,7 +41,7 @@ import { listUsbDevices, pathKind } from "./infrastructure/host/usb-devices.ts";
 import { afterProcessEnd, afterVmEnd } from "./application/qemu/power/after-end.ts";
 import { adoptFilters } from "./application/qemu/start/adopt-filters.ts";
 import { keepFilters } from "./infrastructure/net/keep-filters.ts";
-import { consoleTunnels, createConsoleExtensions } from "./presentation/pve/guest/console-extensions.ts";
+import { consoleTunnels, createConsoleExtensions } from "./application/qemu/console/console-routes.ts";
 import { createVmAgentHandlers } from "./presentation/pve/vm/vm-agent-handlers.ts";
 import { createBackupExtensions } from "./presentation/pve/backup/backup-extensions.ts";
 import { diskFormats } from "./infrastructure/file-restore/disk-formats.ts";

@@ -46,6 +46,12 @@ export class Pools {
       .toSorted((a, b) => byText(a.poolid, b.poolid));
   }
 
+  /** By name in the query, where no path can have been judged. */
+  show(poolid: string, ctx: RequestContext): Pool {
+    ctx.access.require(`/pool/${poolid}`, ["Pool.Audit"]);
+    return this.get(poolid);
+  }
+
   get(poolid: string): Pool {
     const pool = this.#deps.directory.model().pools.get(poolid);
     if (pool === undefined) throw noSuchPool(poolid);

@@ -52,7 +52,7 @@ describe("a request for backups", () => {
     await requestBackup({ ...deps, settings: () => ({}) }, { vmid: "100", storage: "local" }, joe(may));
     await requestVmBackup(deps, wanted, joe(may));
     const [pve, v1] = submitted;
-    const { submittedAt, commandLine: _line, ...args } = pve?.args as Record<string, unknown>;
+    const { submittedAt, commandLine: _line, ...args } = (pve?.args ?? {}) as Record<string, unknown>;
     expect(submittedAt).toBe(1000);
     expect(v1).toMatchObject({ ...pve, requestId: "r", args: { ...args, incremental: true } });
     expect(v1?.args).not.toHaveProperty("submittedAt");

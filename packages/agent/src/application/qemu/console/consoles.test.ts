@@ -4,10 +4,7 @@ import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
-import {
-  consoleTunnels,
-  createConsoleExtensions,
-} from "../../../presentation/pve/guest/console-extensions.ts";
+import { consoleTunnels, createConsoleExtensions } from "./console-routes.ts";
 import { madeUpRequest, madeUpVmHost } from "../../../testing/made-up-vm.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import { Consoles } from "./consoles.ts";

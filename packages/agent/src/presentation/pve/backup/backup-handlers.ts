@@ -5,7 +5,7 @@ import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { archivedConfigText } from "../../../application/qemu/chain/open-backup.ts";
 import type { BackupRequestPorts } from "../../../application/guest/backup/vzdump-request.ts";
-import { requireBackup } from "../../../application/guest/backup/require-backup.ts";
+import { requireArchivedConfig } from "../../../application/guest/backup/require-backup.ts";
 import { showBackupDefaults } from "../../../application/guest/backup/show-defaults.ts";
 import { requestBackup } from "../../../application/guest/backup/request-backup.ts";
 
@@ -33,9 +33,7 @@ export function createBackupHandlers(deps: BackupHandlerDeps): PveHandlers {
       requestBackup({ ...deps, underWay: () => underWay }, request, ctx),
     "GET /nodes/{node}/vzdump/defaults": (request, ctx) => showBackupDefaults(deps, request, ctx),
     "GET /nodes/{node}/vzdump/extractconfig": ({ volume }, ctx) => {
-      const owner = requireBackup(host, volume, ctx);
-      // Who manages the storage still sees no guest's configuration without the guest's leave.
-      if (owner !== undefined) ctx.access.require(`/vms/${owner}`, ["VM.Backup"]);
+      requireArchivedConfig(host, volume, ctx);
       return archivedConfigText(host, tools, volume);
     },
   };

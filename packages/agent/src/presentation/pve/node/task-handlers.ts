@@ -4,7 +4,7 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { TaskDirectory, TaskLogReader } from "@gpve/domain/task/ports.ts";
 import { listTasks, taskRow } from "@gpve/domain/task/task-list.ts";
-import { ownsTask } from "@gpve/domain/task/task.ts";
+import { requireTaskAccess } from "@gpve/domain/task/task-access.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
 import { requireUpid, upidError } from "@gpve/domain/task/upid.ts";
 import type { Upid } from "@gpve/domain/task/upid.ts";
@@ -26,7 +26,7 @@ export function createTaskHandlers(deps: TaskHandlerDeps): PveHandlers {
 
     "GET /nodes/{node}/tasks/{upid}/status": ({ node, upid }, ctx) => {
       const task = requireTask(deps.tasks, upid);
-      requireOwner(task, node, "Sys.Audit", ctx);
+      requireTaskAccess(task, node, "Sys.Audit", ctx);
       const { endtime: _endtime, status: exitstatus, ...row } = taskRow(task);
       return task.endtime === undefined
         ? { ...row, status: "running" }
@@ -35,7 +35,7 @@ export function createTaskHandlers(deps: TaskHandlerDeps): PveHandlers {
 
     "GET /nodes/{node}/tasks/{upid}/log": async ({ node, upid, start, limit, download }, ctx) => {
       const parsed = requireUpid(upid);
-      requireOwner({ authid: parsed.user }, node, "Sys.Audit", ctx);
+      requireTaskAccess({ authid: parsed.user }, node, "Sys.Audit", ctx);
       if (download === true) {
         if (start !== undefined || limit !== undefined)
           throw new AppError(
@@ -53,7 +53,7 @@ export function createTaskHandlers(deps: TaskHandlerDeps): PveHandlers {
 
     "DELETE /nodes/{node}/tasks/{upid}": async ({ node, upid }, ctx) => {
       const task = requireTask(deps.tasks, upid);
-      requireOwner(task, node, "Sys.Modify", ctx);
+      requireTaskAccess(task, node, "Sys.Modify", ctx);
       await deps.tasks.stop(upid, authidOf(ctx));
       return null;
     },
@@ -81,15 +81,6 @@ function requireTask(tasks: TaskDirectory, upid: string): Task {
   const task = tasks.get(upid);
   if (task === undefined) throw upidError("no such task");
   return task;
-}
-
-function requireOwner(
-  task: Pick<Task, "authid">,
-  node: string,
-  privilege: "Sys.Audit" | "Sys.Modify",
-  ctx: RequestContext,
-): void {
-  if (!ownsTask(authidOf(ctx), task)) ctx.access.require(`/nodes/${node}`, [privilege]);
 }
 
 function authidOf(ctx: RequestContext): string {

@@ -22,6 +22,7 @@ import {
   PRUNE_BACKUPS,
   type PruneArgs,
 } from "../../../application/storage/remove-volume.ts";
+import { requirePruneAccess } from "../../../application/storage/prune-access.ts";
 import { importMetadata, withFileSizes } from "./import-metadata.ts";
 import { createStorageContentHandlers } from "./storage-content-handlers.ts";
 import { submit, volumeOf, type StorageHandlerDeps } from "./storage-requests.ts";
@@ -113,11 +114,7 @@ export function createStorageHandlers(deps: StorageHandlerDeps): PveHandlers {
 
     "DELETE /nodes/{node}/storage/{storage}/prunebackups": (params, ctx) => {
       const { storage, vmid } = params;
-      if (vmid === undefined) ctx.access.require(`/storage/${storage}`, ["Datastore.Allocate"]);
-      else {
-        ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
-        ctx.access.require(`/vms/${vmid}`, ["VM.Backup"]);
-      }
+      requirePruneAccess(params, ctx);
       return submit(deps, ctx, {
         type: PRUNE_BACKUPS,
         resources: [`storage/${storage}/prune`],

@@ -1,9 +1,8 @@
 // Keys and monitor commands for a running VM.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
-import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { monitorRight } from "@gpve/domain/vm/running/monitor-commands.ts";
 import { parseKeys } from "@gpve/domain/vm/running/send-keys.ts";
+import { requireMayCommand } from "../../../application/qemu/request/monitor-access.ts";
 import { requireRootFor } from "../../../application/qemu/request/vm-tasks.ts";
 import { requireRunning, runningVm } from "../../../application/qemu/running-vm.ts";
 import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
@@ -38,7 +37,7 @@ export function createVmMonitorHandlers(host: VmMonitorHandlersPorts): PveHandle
     },
 
     "POST /nodes/{node}/qemu/{vmid}/monitor": async ({ vmid, command }, ctx) => {
-      requireMayRun(command, ctx);
+      requireMayCommand(command, ctx);
       host.configs.get(vmid);
       try {
         const { qmp } = requireRunning(host, vmid);
@@ -52,23 +51,4 @@ export function createVmMonitorHandlers(host: VmMonitorHandlersPorts): PveHandle
       }
     },
   };
-}
-
-function requireMayRun(command: string, ctx: RequestContext): void {
-  const name = /^\s*(\S+)/.exec(command)?.[1];
-  if (name === undefined)
-    throw refused(command === "" ? "no command specified" : `unexpected command '${command}'`);
-  const right = monitorRight(name);
-  if (right === "everybody") return;
-  if (right === "Sys.Modify") return ctx.access.require("/", ["Sys.Modify"]);
-  if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
-  throw refused(
-    right === "root"
-      ? `root-only command '${name}'`
-      : `command '${name}' non-existent or not assigned a required permission yet, limiting to root user`,
-  );
-}
-
-function refused(message: string): AppError {
-  return new AppError("access.denied", message, { pveStatus: 500 });
 }

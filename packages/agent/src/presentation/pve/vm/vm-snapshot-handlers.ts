@@ -8,6 +8,7 @@ import { requireSnapshot, snapshotRows } from "@gpve/domain/guest/snapshot/snaps
 import { checkStateSavable } from "@gpve/domain/vm/snapshot/vm-snapshot-rules.ts";
 import { without, withSnapshot } from "@gpve/domain/guest/guest-config.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { requestRollback } from "../../../application/qemu/request/rollback-request.ts";
 import { submitVmTask, vmKey, vmLock } from "../../../application/qemu/request/vm-tasks.ts";
 import { runningVm } from "../../../application/qemu/running-vm.ts";
 import type { VmConfigs } from "../../../application/qemu/config/vm-configs.ts";
@@ -63,11 +64,8 @@ export function createSnapshotHandlers({ host, engine }: SnapshotHandlerDeps): P
       return null;
     },
 
-    "POST /nodes/{node}/qemu/{vmid}/snapshot/{snapname}/rollback": ({ vmid, snapname, start }, ctx) => {
-      // Else the right to roll back would be one to switch on as well.
-      if (start === true) ctx.access.require(`/vms/${vmid}`, ["VM.PowerMgmt"]);
-      return submitVmTask(engine, "qmrollback", vmid, { name: snapname, start: start ?? false }, ctx);
-    },
+    "POST /nodes/{node}/qemu/{vmid}/snapshot/{snapname}/rollback": (params, ctx) =>
+      requestRollback(engine, params, ctx),
   };
 }
 

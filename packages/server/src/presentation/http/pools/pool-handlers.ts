@@ -12,8 +12,7 @@ export function createPoolHandlers({ pools }: { readonly pools: Pools }): PveHan
     "GET /pools": ({ poolid, type }, ctx) => {
       if (poolid === undefined)
         return pools.list(ctx).map(({ poolid: id, comment }) => ({ poolid: id, comment }));
-      ctx.access.require(`/pool/${poolid}`, ["Pool.Audit"]);
-      return [{ poolid, ...show(pools.get(poolid), type) }];
+      return [{ poolid, ...show(pools.show(poolid, ctx), type) }];
     },
     "POST /pools": ({ poolid, comment }) => pools.create(poolid, comment),
     "PUT /pools": ({ poolid, delete: remove, ...change }, ctx) =>

@@ -1,10 +1,10 @@
 // Consoles as servers ask for them. Tickets are the server's business; here an offer knows who it is for.
 import { given } from "@gpve/contracts/given.ts";
-import type { OwnHandlers, Tunnels } from "../../../application/agent.ts";
-import type { NodeShells } from "../../../application/node-shells.ts";
-import type { ConsoleSessions } from "../../../application/guest/console-sessions.ts";
-import type { Consoles } from "../../../application/qemu/console/consoles.ts";
-import type { SpiceConsoles } from "../../../application/qemu/console/spice-consoles.ts";
+import type { OwnHandlers, Tunnels } from "../../agent.ts";
+import type { NodeShells } from "../../node-shells.ts";
+import type { ConsoleSessions } from "../../guest/console-sessions.ts";
+import type { Consoles } from "./consoles.ts";
+import type { SpiceConsoles } from "./spice-consoles.ts";
 
 export interface ConsoleParts {
   readonly node: string;

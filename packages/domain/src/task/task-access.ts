@@ -1,0 +1,12 @@
+import type { RequestContext } from "../request/context.ts";
+import { ownsTask, type Task } from "./task.ts";
+
+/** Own tasks are everybody's to see and to end; those of others need a privilege on their node. */
+export function requireTaskAccess(
+  task: Pick<Task, "authid">,
+  node: string,
+  privilege: "Sys.Audit" | "Sys.Modify",
+  ctx: Pick<RequestContext, "actor" | "access">,
+): void {
+  if (!ownsTask(ctx.actor?.authid ?? "", task)) ctx.access.require(`/nodes/${node}`, [privilege]);
+}
