@@ -1,4 +1,5 @@
 // The host that PVE's command-line cases assume, read from the suite's own description of it.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { given } from "@gpve/contracts/given.ts";
 import type {
@@ -8,7 +9,6 @@ import type {
   VolumeLookup,
 } from "@gpve/domain/vm/argv/command-input.ts";
 import { firmwareTable, type HostFacts } from "@gpve/domain/vm/argv/host-facts.ts";
-import { refuse } from "@gpve/domain/vm/argv/text/option-text.ts";
 import { featuresOf } from "@gpve/domain/vm/argv/machine/qemu-features.ts";
 
 export interface SuiteEnvironment {
@@ -135,7 +135,7 @@ export function volumesOf(env: SuiteEnvironment): VolumeLookup {
     const colon = file.indexOf(":");
     const id = file.slice(0, colon);
     const storage = env.storages[id];
-    if (storage === undefined) throw refuse(`storage '${id}' does not exist`);
+    if (storage === undefined) throw refused(`storage '${id}' does not exist`);
     return resolveVolume(id, storage, withoutBase(file.slice(colon + 1)));
   };
 }

@@ -25,6 +25,16 @@ test("presentation only translates: what else a request needs is asked for in ap
   expect(asking).toContain("packages/agent/src/application/guest/backup/request-backup.ts");
 });
 
+test("errors of parameters and refusals are made in one place", () => {
+  const inside = (pattern: RegExp) =>
+    naming(pattern).filter((path) => /^packages\/(agent|domain|server)\//.test(path));
+  const here = ["packages/domain/src/request/failures.ts"];
+  expect(inside(/new AppError\([^;]{0,60}"Parameter verification failed\./)).toEqual(here);
+  expect(inside(/function (refused?|badParameters?|conflict|missing|alreadyThere)\(message: string/)).toEqual(
+    here,
+  );
+});
+
 test("the system works by itself in these places alone", () => {
   expect(naming(/\bwork: "/)).toEqual([
     "packages/server/src/application/backup-job/job-scheduler.ts",

@@ -1,4 +1,5 @@
 // Guests without QEMU: processes that exist in memory and monitors that answer as told.
+import { conflict } from "@gpve/domain/request/failures.ts";
 import type {
   Adoption,
   Confinement,
@@ -236,8 +237,7 @@ export class FakeGuests implements QemuProcesses {
     const { failure } = this;
     this.failure = undefined;
     if (failure !== undefined) throw failure;
-    if (this.#host.alive.has(start.id))
-      throw new AppError("object.conflict", `${start.label} already running`, { pveStatus: 500 });
+    if (this.#host.alive.has(start.id)) throw conflict(`${start.label} already running`);
     const guest = new FakeGuest(start, this.answers, isQemu);
     this.#host.alive.set(start.id, guest);
     this.#host.ended.delete(start.id);

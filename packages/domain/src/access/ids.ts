@@ -1,5 +1,6 @@
 // The names PVE's access model knows, and the one place that takes them apart.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "../request/failures.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 import { splitList as splitText } from "../schema/list.ts";
 
 const USER = String.raw`[^\s:/]+`;
@@ -76,5 +77,5 @@ export function splitList(text: string | undefined): string[] {
 
 /** A failure PVE answers with a bare 500. */
 function plainFailure(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
+  return refused(message);
 }

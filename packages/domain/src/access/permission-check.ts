@@ -2,6 +2,7 @@
 //
 // PVE's own evaluator has edges that clients can see and that are kept: "and" reports the first failure by
 // name even below an "or"; the other tests stay silent there, so an "or" ends in a bare text.
+import { missing } from "../request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveCheck, PvePermission } from "@gpve/contracts/pve/schema.ts";
 import type { AccessView, Actor } from "../request/context.ts";
@@ -59,7 +60,7 @@ export function usersInGroupsWith(
 }
 
 export function noSuchUser(userid: string): AppError {
-  return new AppError("object.not_found", `no such user ('${userid}')`, { pveStatus: 500 });
+  return missing(`no such user ('${userid}')`);
 }
 
 interface KnownSubject extends PermissionSubject {

@@ -1,7 +1,8 @@
 // The microvm machine inside a backup: a line beside PVE's own hints in the archived configuration, which PVE itself
 // leaves out when it restores.
+import { refused } from "../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 import type { Microvm } from "../guest/guest-record.ts";
 
 const MARK = "#qmdump#microvm:";
@@ -42,11 +43,5 @@ function isTextOrAbsent(value: unknown): value is string | undefined {
 }
 
 function damaged(): AppError {
-  return new AppError(
-    "request.invalid",
-    "the backup archive is damaged: it does not say what its microvm boots",
-    {
-      pveStatus: 500,
-    },
-  );
+  return refused("the backup archive is damaged: it does not say what its microvm boots");
 }

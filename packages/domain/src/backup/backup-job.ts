@@ -1,11 +1,11 @@
 // Backup jobs: what they hold, how a change is merged, what they answer, which guests they take.
+import { parameterError } from "../request/failures.ts";
 import type { GuestRecord } from "../guest/guest-record.ts";
 import { parseCalendarEvent, type CalendarEvent } from "../calendar/calendar-event.ts";
 import { parsePropertyString } from "../schema/check.ts";
 import { splitList } from "../schema/list.ts";
 import { methodByKey } from "../schema/method-table.ts";
 import { shownProperties } from "../schema/property-string.ts";
-import { parameterError } from "../schema/validate-params.ts";
 
 export type JobValue = string | number | boolean | readonly string[];
 export type JobOptions = Readonly<Record<string, JobValue>>;

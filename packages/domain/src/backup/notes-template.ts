@@ -1,4 +1,4 @@
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "../request/failures.ts";
 
 export interface NotesFacts {
   readonly cluster: string;
@@ -22,8 +22,4 @@ export function expandNotes(template: string, facts: NotesFacts): string {
   const other = /\{\{(\S+)\}\}/.exec(text)?.[1];
   if (other !== undefined) throw refused(`unexpected variable name '${other}'`);
   return text;
-}
-
-function refused(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

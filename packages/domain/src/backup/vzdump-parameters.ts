@@ -1,6 +1,5 @@
 // What POST vzdump refuses before anything is done, in PVE's words and order.
-import type { AppError } from "@gpve/contracts/errors.ts";
-import { parameterError } from "../schema/validate-params.ts";
+import { parameterError } from "../request/failures.ts";
 
 export interface VzdumpSelection {
   readonly vmid?: string;
@@ -16,12 +15,12 @@ export function checkVzdumpSelection(params: VzdumpSelection): void {
   for (const name of ["all", "exclude", "pool"] as const) {
     const value = params[name];
     if ((value === true || (typeof value === "string" && value !== "")) && hasVmid)
-      throw badParameter(name, "option conflicts with option 'vmid'");
+      throw parameterError({ [name]: "option conflicts with option 'vmid'" });
   }
   if (params["notes-template"]?.includes("\n") === true)
-    throw badParameter("notes-template", "contains a line feed");
+    throw parameterError({ "notes-template": "contains a line feed" });
   if (!selectsAll(params) && params.stop !== true && !given(params.pool) && !hasVmid)
-    throw badParameter("vmid", "property is missing");
+    throw parameterError({ vmid: "property is missing" });
 }
 
 /** All guests but those excluded; `exclude` alone means that too. */
@@ -44,10 +43,6 @@ export function vzdumpCommandLine(params: Readonly<Record<string, unknown>>): st
       words.push(`--${name}`, quoted(typeof each === "boolean" ? (each ? "1" : "0") : String(each)));
   }
   return words.join(" ");
-}
-
-function badParameter(name: string, text: string): AppError {
-  return parameterError({ [name]: text });
 }
 
 function given(text: string | undefined): boolean {

@@ -1,4 +1,5 @@
 // Mappings of the cluster: one name for what is a PCI device, a USB device or a directory on each node.
+import { refused } from "../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { methodByKey } from "../schema/method-table.ts";
@@ -58,12 +59,12 @@ export type MappingOptions = Partial<Omit<Mapping, "type" | "id">>;
 /** Throws PVE's text when `map` is not there. */
 export function newMapping(type: MappingType, id: string, options: MappingOptions): Mapping {
   const { map } = options;
-  if (map === undefined) throw refuse("missing value for required option 'map'");
+  if (map === undefined) throw refused("missing value for required option 'map'");
   const counts = new Map<string, number>();
   for (const { node } of map.map((text) => readEntry(type, text)))
     counts.set(node, (counts.get(node) ?? 0) + 1);
   for (const [node, count] of counts)
-    if (type === "dir" && count > 1) throw refuse(`Node '${node}' is specified ${count} times.`);
+    if (type === "dir" && count > 1) throw refused(`Node '${node}' is specified ${count} times.`);
   return { type, id, ...optionsOf(options), map };
 }
 
@@ -72,10 +73,10 @@ export function changedMapping(before: Mapping, set: MappingOptions, remove: rea
   const changed = newMapping(type, id, set);
   const kept = new Map<string, unknown>(Object.entries(before));
   for (const key of remove) {
-    if (key === "map") throw refuse(`unable to delete required option '${key}'`);
-    if (!OPTIONAL[type].includes(key)) throw refuse(`no such option '${key}'`);
+    if (key === "map") throw refused(`unable to delete required option '${key}'`);
+    if (!OPTIONAL[type].includes(key)) throw refused(`no such option '${key}'`);
     if (Object.hasOwn(changed, key))
-      throw refuse(`cannot set and delete property '${key}' at the same time!`);
+      throw refused(`cannot set and delete property '${key}' at the same time!`);
     kept.delete(key);
   }
   return { ...(Object.fromEntries(kept) as unknown as Mapping), ...changed };
@@ -140,8 +141,4 @@ function entryFormat(type: MappingType): PropertyFormat {
 
 function optionsOf(options: MappingOptions): MappingOptions {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-}
-
-function refuse(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

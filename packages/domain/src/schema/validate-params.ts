@@ -1,4 +1,4 @@
-import { AppError } from "@gpve/contracts/errors.ts";
+import { parameterError } from "../request/failures.ts";
 import type { PveMethod, PveSchema } from "@gpve/contracts/pve/schema.ts";
 import { checkObject } from "./check.ts";
 import { schemaOfKey } from "./properties.ts";
@@ -50,10 +50,6 @@ export function requireValidParams(
   const result = validateParams(method, raw, options);
   if (result.ok) return result.params;
   throw parameterError(result.errors);
-}
-
-export function parameterError(errors: Readonly<Record<string, string>>): AppError {
-  return new AppError("request.invalid", "Parameter verification failed.\n", { errors, pveStatus: 400 });
 }
 
 /** One value for an array parameter is a list of one; a repeated key of a list parameter is joined. */

@@ -1,20 +1,18 @@
 // Failures of the storage area in PVE's words: unknown objects and refused changes are 500 there.
+import { alreadyThere, missing, parameterError, refused } from "../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 
 export function storageRefused(message: string, cause?: unknown): AppError {
-  return new AppError("request.invalid", message, {
-    pveStatus: 500,
-    ...given({ cause }),
-  });
+  return refused(message, given({ cause }));
 }
 
 export function storageMissing(message: string, cause?: unknown): AppError {
-  return new AppError("object.not_found", message, { pveStatus: 500, ...given({ cause }) });
+  return missing(message, given({ cause }));
 }
 
 export function storageExists(message: string): AppError {
-  return new AppError("object.exists", message, { pveStatus: 500 });
+  return alreadyThere(message);
 }
 
 export function storageUnsupported(message: string): AppError {
@@ -23,5 +21,5 @@ export function storageUnsupported(message: string): AppError {
 
 /** 400 with the `errors` map. */
 export function badStorageParameter(name: string, text: string): AppError {
-  return new AppError("request.invalid", "Parameter verification failed.", { errors: { [name]: text } });
+  return parameterError({ [name]: text });
 }

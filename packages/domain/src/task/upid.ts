@@ -4,6 +4,7 @@
 // one second still differ. Characters that would break the format, or that HTTP clients mangle when they put a
 // UPID into a path unencoded (":", "/", "%", "\", blanks, non-ASCII), are written as "~" and two hex digits per
 // UTF-8 byte.
+import { parameterError } from "../request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 
 export interface Upid {
@@ -68,7 +69,7 @@ export function requireUpid(text: string): Upid {
 }
 
 export function upidError(text: string): AppError {
-  return new AppError("request.invalid", "Parameter verification failed.", { errors: { upid: text } });
+  return parameterError({ upid: text });
 }
 
 function isUint(value: number, max: number): boolean {

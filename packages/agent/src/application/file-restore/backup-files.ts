@@ -1,5 +1,5 @@
 // Single files out of backups: drives -> partitions -> files.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "@gpve/domain/request/failures.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type {
   DiskFormats,
@@ -163,8 +163,4 @@ function rowOf(path: readonly string[], { name, kind, size, mtime }: TreeFile): 
     ...(kind === "f" ? { size } : {}),
     mtime,
   };
-}
-
-function refused(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

@@ -1,5 +1,6 @@
 // What a node knows of the cluster's guests, of all kinds and wherever they are, and of what they go by.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { alreadyThere, missing } from "@gpve/domain/request/failures.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { datacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
@@ -46,7 +47,7 @@ export class ClusterGuests {
   /** Throws PVE's text. */
   requirePool(pool: string | undefined): void {
     if (pool === undefined || this.#deps.records().collection(poolsDef).get(pool) !== undefined) return;
-    throw new AppError("object.not_found", `pool '${pool}' does not exist`, { pveStatus: 500 });
+    throw missing(`pool '${pool}' does not exist`);
   }
 
   /** An option of the datacenter as it is stored; undefined = its default. */
@@ -77,9 +78,7 @@ export class ClusterGuests {
 }
 
 export function alreadyExists(vmid: number, taken: GuestRecord): AppError {
-  return new AppError(
-    "object.exists",
+  return alreadyThere(
     `unable to create VM ${vmid} - ${guestLabel(taken)} already exists on node '${taken.node}'`,
-    { pveStatus: 500 },
   );
 }

@@ -1,5 +1,6 @@
 // Consoles that were offered and consoles that are open. An offer is good for one client within some seconds; the client
 // then comes through a tunnel. Every offer is a task that ends with the console.
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
@@ -67,7 +68,7 @@ export class ConsoleSessions {
     const session: Session = { ...wanted, port, isTaken: false, end: resolve, ended };
     this.#sessions.set(port, session);
     const stopWaiting = this.#clock.after(CLIENT_PATIENCE_MS, () => {
-      if (!session.isTaken) session.end(refused("connection timed out"));
+      if (!session.isTaken) session.end(conflict("connection timed out"));
     });
     void ended.then(() => {
       stopWaiting();
@@ -97,8 +98,8 @@ export class ConsoleSessions {
   ): Promise<{ readonly opened: ConsoleOpened; readonly output: AsyncIterable<Uint8Array> }> {
     const session = this.#sessions.get(request.port);
     if (session === undefined || session.owner !== request.owner || session.authid !== request.authid)
-      throw refused(`no console waits on port ${request.port}`);
-    if (session.isTaken) throw refused(`the console on port ${request.port} is in use`);
+      throw conflict(`no console waits on port ${request.port}`);
+    if (session.isTaken) throw conflict(`the console on port ${request.port} is in use`);
     session.isTaken = true;
     try {
       const socket = await session.join(session, signal);
@@ -151,7 +152,7 @@ export class ConsoleSessions {
     const user = userOf(authid);
     const held = [...this.#sessions.values()].filter((session) => userOf(session.authid) === user);
     if (held.length < MOST_PER_USER) return;
-    throw refused(
+    throw conflict(
       `cannot offer a console to ${user}: ${held.length} of theirs are open or waiting on this node, which is the most one user may have; close some, or wait ${CLIENT_PATIENCE_MS / 1000} s for those that nobody joined`,
     );
   }
@@ -164,7 +165,7 @@ export class ConsoleSessions {
       this.#lastPort = port;
       return port;
     }
-    throw refused("unable to find free port (5900-5999)");
+    throw conflict("unable to find free port (5900-5999)");
   }
 }
 
@@ -177,8 +178,4 @@ export async function forward(input: AsyncIterable<Uint8Array>, socket: ConsoleS
   } finally {
     socket.close();
   }
-}
-
-export function refused(message: string): AppError {
-  return new AppError("object.conflict", message, { pveStatus: 500 });
 }

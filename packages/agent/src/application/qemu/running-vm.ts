@@ -1,5 +1,5 @@
 // The process of a VM that runs, and PVE's texts for VMs that do not.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { conflict, missing } from "@gpve/domain/request/failures.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface RunningPorts {
@@ -25,14 +25,13 @@ export function runningVm(host: RunningPorts, vmid: number): QemuProcess | undef
 export function requireOnNode(host: PresencePorts, vmid: number): void {
   if (host.configs.has(vmid)) return;
   const message = `unable to find configuration file for VM ${vmid} on node '${host.configs.node}'`;
-  throw new AppError("object.not_found", message, { pveStatus: 500 });
+  throw missing(message);
 }
 
 /** Throws PVE's text for methods that need a running VM. */
 export function requireRunning(host: RequireRunningPorts, vmid: number): QemuProcess {
   requireOnNode(host, vmid);
   const process = runningVm(host, vmid);
-  if (process === undefined)
-    throw new AppError("object.conflict", `VM ${vmid} not running`, { pveStatus: 500 });
+  if (process === undefined) throw conflict(`VM ${vmid} not running`);
   return process;
 }

@@ -1,5 +1,5 @@
 // Files that come into a storage: uploads, downloads, copies of volumes.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "@gpve/domain/request/failures.ts";
 import type { ImageFormat, VolumeType } from "@gpve/domain/storage/content.ts";
 import { storageExists, storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
@@ -203,9 +203,7 @@ async function verify(
   ctx.log("calculating checksum...");
   const got = await files.hash(path, checksum.algorithm, ctx.signal);
   if (got !== checksum.value.toLowerCase()) {
-    throw new AppError("request.invalid", `checksum mismatch: got '${got}' != expect '${checksum.value}'`, {
-      pveStatus: 500,
-    });
+    throw refused(`checksum mismatch: got '${got}' != expect '${checksum.value}'`);
   }
   ctx.log("OK, checksum verified");
 }

@@ -1,9 +1,9 @@
 // Snippets that `cicustom` names: files of people, read whole into a drive by a process that may read everything. So they
 // are reached by descriptors alone: no link is followed below the folder of snippets, and no more is read than a snippet
 // may have.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { basename, dirname } from "node:path";
-import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 
@@ -33,9 +33,9 @@ function readFile(path: string, volid: string): string {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     if (code === "ENOENT") throw refused(`volume '${volid}' does not exist`);
-    if (code === "ELOOP") throw refused(`snippet '${volid}' is a link; put the file itself there`, cause);
+    if (code === "ELOOP") throw refused(`snippet '${volid}' is a link; put the file itself there`, { cause });
     if (cause instanceof AppError) throw cause;
-    throw refused(`cannot read snippet '${volid}': ${(cause as Error).message}`, cause);
+    throw refused(`cannot read snippet '${volid}': ${(cause as Error).message}`, { cause });
   } finally {
     if (file !== undefined) closeSync(file);
     if (folder !== undefined) closeSync(folder);
@@ -50,11 +50,4 @@ function readAtMost(file: number, volid: string): string {
     read = readSync(file, bytes, got, bytes.length - got, null);
   if (got > MOST_BYTES) throw refused(`file '${volid}' too long - aborting`);
   return bytes.toString("utf8", 0, got);
-}
-
-function refused(message: string, cause?: unknown): AppError {
-  return new AppError("request.invalid", message, {
-    pveStatus: 500,
-    ...given({ cause }),
-  });
 }

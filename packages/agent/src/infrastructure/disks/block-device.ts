@@ -1,11 +1,11 @@
+import { refused } from "@gpve/domain/request/failures.ts";
 import { realpathSync, statSync } from "node:fs";
-import { AppError } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 
 /** The block device a path leads to; refuses in PVE's words. */
 export function blockDevice(path: string): string {
   const refuse = (text: string): never => {
-    throw new AppError("request.invalid", text, { pveStatus: 500 });
+    throw refused(text);
   };
   let real = "";
   try {

@@ -1,4 +1,5 @@
 // Inodes of ext2, ext3 and ext4, and where their bytes lie.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { RandomAccess } from "@gpve/domain/backup/file-tree.ts";
 
@@ -27,9 +28,7 @@ const EXTENT_MAGIC = 0xf30a;
 const MAX_DEPTH = 5;
 
 export function broken(what: string): AppError {
-  return new AppError("request.invalid", `the file system in the backup is damaged: ${what}`, {
-    pveStatus: 500,
-  });
+  return refused(`the file system in the backup is damaged: ${what}`);
 }
 
 export function decodeInode(bytes: Buffer): ExtInode {

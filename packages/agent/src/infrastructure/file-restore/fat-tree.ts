@@ -1,5 +1,6 @@
 // FAT12, FAT16 and FAT32 with long names, read only; every number is checked.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "@gpve/domain/request/failures.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 import type { FileTree, RandomAccess, TreeFile } from "@gpve/domain/backup/file-tree.ts";
 import { noSuchFile, notADirectory } from "./tree-failures.ts";
 
@@ -207,7 +208,5 @@ function directory(name: string, cluster: number): FatEntry {
 }
 
 function broken(what: string): AppError {
-  return new AppError("request.invalid", `the FAT file system in the backup is damaged: ${what}`, {
-    pveStatus: 500,
-  });
+  return refused(`the FAT file system in the backup is damaged: ${what}`);
 }

@@ -1,13 +1,10 @@
-import { AppError } from "@gpve/contracts/errors.ts";
+import { missing, refused } from "@gpve/domain/request/failures.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 
 export function noSuchFile(path: readonly string[]): AppError {
-  return new AppError("object.not_found", `no such file in the backup: '/${path.join("/")}'`, {
-    pveStatus: 500,
-  });
+  return missing(`no such file in the backup: '/${path.join("/")}'`);
 }
 
 export function notADirectory(path: readonly string[]): AppError {
-  return new AppError("request.invalid", `not a directory in the backup: '/${path.join("/")}'`, {
-    pveStatus: 500,
-  });
+  return refused(`not a directory in the backup: '/${path.join("/")}'`);
 }

@@ -2,6 +2,7 @@
 //
 //   start:  folder, files, cgroup -> guest.json -> spec -> supervisor -> "started" -> spoken to -> running
 //   adopt:  guest.json + state + exit say who it is and how it ended
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { rmSync, writeFileSync } from "node:fs";
 import { copyFile, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
@@ -110,14 +111,13 @@ export class SupervisedGuests implements GuestProcesses {
   protected async startAs(start: SpecStart, kind: KindCard, options: CallOptions): Promise<SupervisedGuest> {
     const { id, label } = start;
     const folder = new GuestFolder(this.#guestsFolder, id);
-    if (this.#running.has(id) || this.#starting.has(id))
-      throw new AppError("object.conflict", `${label} already running`, { pveStatus: 500 });
+    if (this.#running.has(id) || this.#starting.has(id)) throw conflict(`${label} already running`);
     this.#starting.add(id);
     try {
       await this.#forgetting.get(id);
       const before = folder.readState();
       if (before !== undefined && folder.readCard()?.bootId === bootId() && isRunning(before))
-        throw new AppError("object.conflict", `${label} already running`, { pveStatus: 500 });
+        throw conflict(`${label} already running`);
     } catch (err) {
       this.#starting.delete(id);
       throw err;

@@ -35,11 +35,11 @@ export class SysfsDevices implements HostDevices {
     this.#requireIommu();
     const files = new Set<string>([join(this.#dev, "vfio/vfio")]);
     for (const address of addresses) {
-      if (!existsSync(this.#device(address))) throw refuse(`no pci device info for device '${address}'`);
+      if (!existsSync(this.#device(address))) throw unusable(`no pci device info for device '${address}'`);
       await this.#bindGroup(address);
       const reset = join(this.#device(address), "reset");
       if (existsSync(reset) && !(await written(reset, "1")))
-        throw refuse(`can't reset PCI device '${address}'`);
+        throw unusable(`can't reset PCI device '${address}'`);
       files.add(join(this.#dev, "vfio", this.#group(address)));
     }
     return [...files];
@@ -47,13 +47,13 @@ export class SysfsDevices implements HostDevices {
 
   async makeMdev(parents: readonly string[], uuid: string, type: string): Promise<string> {
     this.#requireIommu();
-    let why = refuse(`no device for the mediated device '${type}'`);
+    let why = unusable(`no device for the mediated device '${type}'`);
     for (const parent of parents) {
       try {
         await this.#makeMdevOn(parent, uuid, type);
         return join(this.#dev, "vfio", this.#groupOf(join(this.#sys, "bus/mdev/devices", uuid)));
       } catch (err) {
-        why = err instanceof AppError ? err : refuse(messageOf(err));
+        why = err instanceof AppError ? err : unusable(messageOf(err));
       }
     }
     throw why;
@@ -91,18 +91,18 @@ export class SysfsDevices implements HostDevices {
 
   async #makeMdevOn(parent: string, uuid: string, type: string): Promise<void> {
     const types = mdevFolder(this.#sys, parent);
-    if (!existsSync(types)) throw refuse(`pci device '${parent}' does not support mediated devices`);
+    if (!existsSync(types)) throw unusable(`pci device '${parent}' does not support mediated devices`);
     const folder = join(types, type);
-    if (!existsSync(folder)) throw refuse(`pci device '${parent}' has no type '${type}'`);
+    if (!existsSync(folder)) throw unusable(`pci device '${parent}' has no type '${type}'`);
     const existing = join(this.#device(parent), uuid);
     if (existsSync(existing)) {
       if (basename(readlinkSync(join(existing, "mdev_type"))) === type) return;
-      throw refuse(`mdev instance '${uuid}' already exists, but type is not '${type}'`);
+      throw unusable(`mdev instance '${uuid}' already exists, but type is not '${type}'`);
     }
     if (!(Number(readFileSync(join(folder, "available_instances"), "utf8")) > 0))
-      throw refuse(`pci device '${parent}' has no available instances of '${type}'`);
+      throw unusable(`pci device '${parent}' has no available instances of '${type}'`);
     if (!(await written(join(folder, "create"), uuid)))
-      throw refuse(`could not create '${type}' for pci device '${parent}'`);
+      throw unusable(`could not create '${type}' for pci device '${parent}'`);
   }
 
   /** A group is the smallest thing that vfio can isolate; bridges in it stay the host's. */
@@ -110,23 +110,23 @@ export class SysfsDevices implements HostDevices {
     const vfio = join(this.#sys, "bus/pci/drivers/vfio-pci");
     if (!existsSync(vfio))
       await this.#exec("modprobe", ["vfio-pci"]).catch((err: unknown) => ignore(err, "told just below"));
-    if (!existsSync(vfio)) throw refuse("Cannot find vfio-pci module!");
+    if (!existsSync(vfio)) throw unusable("Cannot find vfio-pci module!");
     const members = join(this.#device(address), "iommu_group/devices");
-    if (!existsSync(members)) throw refuse(`can't unbind/bind PCI group to VFIO '${address}'`);
+    if (!existsSync(members)) throw unusable(`can't unbind/bind PCI group to VFIO '${address}'`);
     for (const member of readdirSync(members)) {
       const device = this.#device(member);
       if (existsSync(join(device, "pci_bus")) || existsSync(join(vfio, member))) continue;
       await written(join(device, "driver_override"), "vfio-pci");
       await written(join(device, "driver/unbind"), member);
       await written(join(this.#sys, "bus/pci/drivers_probe"), member);
-      if (!existsSync(join(vfio, member))) throw refuse(`Cannot bind ${member} to vfio`);
+      if (!existsSync(join(vfio, member))) throw unusable(`Cannot bind ${member} to vfio`);
     }
   }
 
   #requireIommu(): void {
     const folder = join(this.#sys, "class/iommu");
     if (!existsSync(folder) || readdirSync(folder).length === 0)
-      throw refuse("cannot prepare PCI pass-through, IOMMU not present");
+      throw unusable("cannot prepare PCI pass-through, IOMMU not present");
   }
 
   #device(address: string): string {
@@ -153,6 +153,6 @@ async function written(path: string, text: string): Promise<boolean> {
   }
 }
 
-function refuse(message: string): AppError {
+function unusable(message: string): AppError {
   return new AppError("feature.unsupported", message, { pveStatus: 500 });
 }

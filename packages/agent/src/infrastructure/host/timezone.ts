@@ -1,3 +1,4 @@
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import { renameSync, rmSync, statSync, symlinkSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
@@ -32,7 +33,7 @@ export class HostTimezone implements HostTime {
     const file = join(this.#paths.zoneinfo, timezone);
     if (!/^[A-Za-z0-9_+-]+(\/[A-Za-z0-9_+-]+)*$/.test(timezone) || !isFile(file)) {
       const errors = { timezone: "No such timezone" };
-      throw new AppError("request.invalid", "Parameter verification failed.\n", { errors, pveStatus: 400 });
+      throw parameterError(errors);
     }
     try {
       writeFileAtomic(this.#paths.timezone, `${timezone}\n`, 0o644);

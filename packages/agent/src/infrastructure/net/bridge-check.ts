@@ -1,3 +1,4 @@
+import { missing, refused } from "@gpve/domain/request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NetInterface } from "./interfaces.ts";
 
@@ -12,10 +13,8 @@ export interface NicWish {
 /** Throws, with the reason in words a person can act on, when a NIC cannot be put on its bridge. */
 export function checkBridge(nic: NicWish, interfaces: readonly NetInterface[]): void {
   const bridge = interfaces.find(({ name }) => name === nic.bridge);
-  if (bridge === undefined)
-    throw new AppError("object.not_found", `bridge '${nic.bridge}' does not exist`, { pveStatus: 500 });
-  if (bridge.kind !== "bridge")
-    throw new AppError("request.invalid", `${nic.key}: '${nic.bridge}' is not a bridge`, { pveStatus: 500 });
+  if (bridge === undefined) throw missing(`bridge '${nic.bridge}' does not exist`);
+  if (bridge.kind !== "bridge") throw refused(`${nic.key}: '${nic.bridge}' is not a bridge`);
   const wantsVlan = nic.tag !== undefined || (nic.trunks !== undefined && nic.trunks !== "");
   if (wantsVlan && bridge.vlanAware !== true)
     throw new AppError(

@@ -1,5 +1,5 @@
 // Statistics as pictures, in the size of PVE's: a line for each figure, a scale beside it, hours or days below.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "@gpve/domain/request/failures.ts";
 import type { StatisticsGraph } from "@gpve/domain/node/statistics.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import { Canvas, textWidth, type Colour } from "./canvas.ts";
@@ -67,9 +67,7 @@ function figuresOf({ ds, sources, name }: StatisticsGraph): readonly string[] {
   const wanted = [...new Set(splitList(ds))];
   const unknown = wanted.find((each) => !sources.includes(each));
   if (unknown === undefined) return wanted;
-  throw new AppError("request.invalid", `RRD error: No DS called '${unknown}' in '${name}'\n`, {
-    pveStatus: 500,
-  });
+  throw refused(`RRD error: No DS called '${unknown}' in '${name}'\n`);
 }
 
 function drawScale(canvas: Canvas, top: number, unit: string): void {

@@ -1,7 +1,8 @@
 // The order of work around a snapshot: which configuration is written when, what is undone on failure. Everything
 // that touches volumes or the guest is behind SnapshotHost.
+import { conflict } from "../../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import {
   beginRollback,
   checkRollbackPossible,
@@ -175,10 +176,7 @@ export async function rollbackSnapshot<Start>(host: SnapshotHost<Start>, name: s
 }
 
 async function requireStopped(host: SnapshotHost): Promise<void> {
-  if (await host.isRunning())
-    throw new AppError("object.conflict", `unable to rollback vm ${host.vmid}: vm is running`, {
-      pveStatus: 500,
-    });
+  if (await host.isRunning()) throw conflict(`unable to rollback vm ${host.vmid}: vm is running`);
 }
 
 function storagesOf({ rules }: SnapshotHost, values: GuestValues, withState: boolean): string[] {

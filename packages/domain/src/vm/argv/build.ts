@@ -1,4 +1,5 @@
 // The state of one command line while it is put together. `cmd` holds what comes before the devices.
+import { refused } from "../../request/failures.ts";
 import { readHotplug } from "../config/vm-properties.ts";
 import { bootIndexes } from "../config/boot-order.ts";
 import { driveKeys } from "../config/keys.ts";
@@ -7,7 +8,7 @@ import type { CommandInput, CommandOptions, Dialect } from "./command-input.ts";
 import { guestArch } from "./processor/guest-arch.ts";
 import type { GuestArch, HostFacts } from "./host-facts.ts";
 import { chooseMachine, type MachineChoice } from "./machine/machine.ts";
-import { deviceText, refuse, type DeviceOptions } from "./text/option-text.ts";
+import { deviceText, type DeviceOptions } from "./text/option-text.ts";
 import { PciBuses } from "./device/pci-address.ts";
 import type { QemuFeature } from "./machine/qemu-features.ts";
 import { atLeast, isReleaseCandidate, PVE_REVISIONS, windowsVersion } from "./machine/versions.ts";
@@ -129,7 +130,7 @@ export class Build {
     if (this.host.kvmUsable) return true;
     // Many clients always say kvm=1, without meaning that the guest shall not run at all.
     if (!this.stock)
-      throw refuse(
+      throw refused(
         "KVM virtualisation configured, but not available. Either disable in VM configuration or enable in BIOS.",
       );
     this.notes.push("KVM does not work on this node: the guest is emulated by TCG and runs slowly");
@@ -140,7 +141,7 @@ export class Build {
   #foreignKvm(): false {
     const { arch, host } = this;
     if (arch === "x86_64")
-      throw refuse(
+      throw refused(
         `kvm is 1, but KVM on node '${host.nodeName}' (${host.arch}) runs no ${arch} guests: set kvm to 0 to emulate it`,
       );
     this.notes.push(`KVM on this ${host.arch} node runs no ${arch} guests: the guest is emulated by TCG`);

@@ -1,4 +1,5 @@
 // Configuration and host facts -> the command line of QEMU, as one pure function.
+import { refused } from "../../request/failures.ts";
 import { Build } from "./build.ts";
 import type { CommandInput, QemuCommand } from "./command-input.ts";
 import { addConfidential, confidentialKind } from "./processor/confidential.ts";
@@ -12,7 +13,7 @@ import { legacyPath } from "./block/legacy-drive.ts";
 import { addMemory } from "./processor/memory.ts";
 import { addMicrovm } from "./machine/microvm.ts";
 import { addNets } from "./device/network.ts";
-import { device, deviceText, refuse } from "./text/option-text.ts";
+import { device, deviceText } from "./text/option-text.ts";
 import { addressProperties } from "./device/pci-address.ts";
 import {
   addAgent,
@@ -151,7 +152,7 @@ function addCpus(build: Build): void {
   const cores = build.count("cores", 1);
   const most = sockets * cores;
   const vcpus = build.count("vcpus", most);
-  if (most > build.host.cpus) throw refuse(`MAX ${build.host.cpus} vcpus allowed per VM on this node`);
+  if (most > build.host.cpus) throw refused(`MAX ${build.host.cpus} vcpus allowed per VM on this node`);
   const topology = `sockets=${sockets},cores=${cores},maxcpus=${most}`;
   if (!build.hotplug.has("cpu") || !build.since(2, 7)) {
     build.cmd.push("-smp", `${vcpus},${topology}`);

@@ -1,6 +1,6 @@
 // The permission checks one change of a VM's configuration asks for. The caller runs them; root@pam skips them.
+import { parameterError, refused } from "../../request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { parameterError } from "../../schema/validate-params.ts";
 import { isCloudinitVolume, driveFile } from "../config/drive.ts";
 import { keyPrivileges } from "./key-privileges.ts";
 import { keyKind } from "../config/keys.ts";
@@ -176,7 +176,7 @@ function realDevice(key: string, change: KeyChange): ChangeNeeds {
 }
 
 function neitherHostNorMapping(): AppError {
-  return new AppError("request.invalid", "either 'host' or 'mapping' must be set.", { pveStatus: 500 });
+  return refused("either 'host' or 'mapping' must be set.");
 }
 
 function unique(needs: readonly PrivilegeNeed[]): PrivilegeNeed[] {

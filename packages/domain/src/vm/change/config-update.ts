@@ -1,7 +1,6 @@
 // One `PUT`/`POST config` request: what it sets, deletes and reverts, checked against itself and the configuration.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { conflict, parameterError, refused } from "../../request/failures.ts";
 import { splitList } from "../../schema/list.ts";
-import { parameterError } from "../../schema/validate-params.ts";
 import { configText } from "../config/api-config.ts";
 import { checkLock, hasLock } from "../../guest/guest-lock.ts";
 import { vmKeySchema } from "../config/keys.ts";
@@ -81,8 +80,7 @@ function checkAgainstItself(update: ConfigUpdate, mayBeEmpty: boolean): void {
       throw parameterError({ delete: `you can't use '-${key}' and -revert ${key}' at the same time` });
   }
   const nothing = Object.keys(update.set).length + update.delete.length + update.revert.length === 0;
-  if (nothing && !mayBeEmpty)
-    throw new AppError("request.invalid", "no options specified", { pveStatus: 500 });
+  if (nothing && !mayBeEmpty) throw refused("no options specified");
 }
 
 /** A request as PVE writes it to the log of its task. */
@@ -109,9 +107,7 @@ export function notSet(config: VmConfig, update: ConfigUpdate): readonly string[
 /** Refuses to build on a configuration that another client changed meanwhile. */
 export function checkDigest(config: VmConfig, digest: string | undefined): void {
   if (digest !== undefined && digest !== "" && digest !== config.digest)
-    throw new AppError("object.conflict", "checksum mismatch (file change by other user?)", {
-      pveStatus: 500,
-    });
+    throw conflict("checksum mismatch (file change by other user?)");
 }
 
 /** A guest cannot be left more memory than it has. Asked only of requests that change either. */
@@ -119,9 +115,7 @@ export function checkBalloon(config: VmConfig, { set }: Pick<ConfigUpdate, "set"
   if (set["memory"] === undefined && set["balloon"] === undefined) return;
   const values = { ...config.values, ...config.pending, ...set };
   if (Number(values["balloon"] ?? 0) <= memoryMiB(values["memory"])) return;
-  throw new AppError("request.invalid", "balloon value too large (must be smaller than assigned memory)", {
-    pveStatus: 500,
-  });
+  throw refused("balloon value too large (must be smaller than assigned memory)");
 }
 
 /** What a suspended VM is to go on from is thrown away: the lock and all that belongs to it go with it. */

@@ -1,5 +1,5 @@
 // Sizes of disks as requests say them.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "../../request/failures.ts";
 
 const UNITS: Readonly<Record<string, number>> = {
   "": 1,
@@ -17,8 +17,7 @@ export const TPM_STATE_BYTES = 4 * 1024 * 1024;
 /** "+5G", "20G", "21474836480" of a disk that has `now` bytes. As PVE, whole KiB. */
 export function wantedBytes(text: string, now: number): number {
   const match = /^(\+?)(\d+(?:\.\d+)?)([KMGT]?)$/.exec(text);
-  if (match === null)
-    throw new AppError("request.invalid", `unable to parse size '${text}'`, { pveStatus: 500 });
+  if (match === null) throw refused(`unable to parse size '${text}'`);
   const bytes = Number(match[2]) * (UNITS[match[3] ?? ""] ?? 1) + (match[1] === "+" ? now : 0);
   return Math.ceil(bytes / 1024) * 1024;
 }

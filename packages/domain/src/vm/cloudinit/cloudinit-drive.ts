@@ -1,6 +1,6 @@
 // The files of a VM's cloud-init drive, and what `GET cloudinit/dump` shows of them.
+import { refused } from "../../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { CloudinitFiles } from "../config/property-types.ts";
 import type { VmValues } from "../config/vm-config.ts";
 import { readVmProperty } from "../config/vm-properties.ts";
@@ -46,9 +46,7 @@ export async function cloudinitDrive(values: VmValues, facts: CloudinitDriveFact
   const vendor = custom.vendor ?? "";
   const bytes = new TextEncoder().encode(user + network + meta + vendor).length;
   if (bytes > MOST_CONTENT) {
-    throw new AppError("request.invalid", "Cloud-Init sum of snippets too big (> 3 MiB)\n", {
-      pveStatus: 500,
-    });
+    throw refused("Cloud-Init sum of snippets too big (> 3 MiB)\n");
   }
   if (type === "nocloud") {
     const files = { "user-data": user, "network-config": network, "meta-data": meta, "vendor-data": vendor };

@@ -1,5 +1,6 @@
 // What a client sets for cloud-init, checked and made fit to be stored.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "../../request/failures.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 import type { VmValues } from "../config/vm-config.ts";
 import { cloudinitPasswordNeedsHash } from "./cloudinit-password.ts";
 import { sshKeys } from "./cloudinit-source.ts";
@@ -34,5 +35,5 @@ function kindInside(base64: string): string | undefined {
 }
 
 function badKey(): AppError {
-  return new AppError("request.invalid", "SSH public key validation error", { pveStatus: 500 });
+  return refused("SSH public key validation error");
 }

@@ -1,5 +1,5 @@
 // Which devices a VM boots from, and how that list follows the devices that come and go.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "../../request/failures.ts";
 import { isCdrom, listDrives } from "./drive.ts";
 import type { VmValues } from "./vm-config.ts";
 import { printBootDevices, readBootDevices, readVmProperty } from "./vm-properties.ts";
@@ -53,9 +53,7 @@ export function checkBootOrder(values: VmValues): void {
   for (const device of readBootDevices(values["boot"]) ?? []) {
     if (values[device] !== undefined) continue;
     // The stray quote is PVE's; clients match on the text.
-    throw new AppError("request.invalid", `invalid bootorder: device '${device}' does not exist'`, {
-      pveStatus: 500,
-    });
+    throw refused(`invalid bootorder: device '${device}' does not exist'`);
   }
 }
 

@@ -1,4 +1,5 @@
 // Drives of a VM: reading and printing their property strings, telling kinds apart, walking them in PVE's order.
+import { refused } from "../../request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { parsePropertyString, propertyFormatOf, type PropertyRecord } from "../../schema/check.ts";
 import { printPropertyString } from "../../schema/property-string.ts";
@@ -35,8 +36,7 @@ export function parseDrive(key: string, text: string): Drive | undefined {
 /** The same, where a drive is expected: throws PVE's text. */
 export function requireDrive(key: string, text: string): Drive {
   const drive = parseDrive(key, text);
-  if (drive === undefined)
-    throw new AppError("request.invalid", `unable to parse drive options for '${key}'`, { pveStatus: 500 });
+  if (drive === undefined) throw refused(`unable to parse drive options for '${key}'`);
   return drive;
 }
 
@@ -48,8 +48,7 @@ export function whyNotEmpty(drive: Drive): string | undefined {
 
 export function printDrive(key: string, drive: Drive): string {
   const format = propertyFormatOf(vmKeySchema(key)?.format);
-  if (format === undefined)
-    throw new AppError("request.invalid", `invalid drive key: ${key}`, { pveStatus: 500 });
+  if (format === undefined) throw refused(`invalid drive key: ${key}`);
   return printPropertyString(format, drive as unknown as PropertyRecord);
 }
 

@@ -1,4 +1,5 @@
 // Writes a VM's configuration file: description first, keys sorted, then [PENDING], special sections, snapshots.
+import { refused } from "../../request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { encodeText } from "./config-text.ts";
 import { findCloudinitDrive, listDrives } from "./drive.ts";
@@ -29,8 +30,7 @@ function modernise(values: VmValues): VmValues {
   let result = values;
   const cdrom = result["cdrom"];
   if (cdrom !== undefined) {
-    if (result["ide2"] !== undefined)
-      throw new AppError("request.invalid", "option ide2 conflicts with cdrom", { pveStatus: 500 });
+    if (result["ide2"] !== undefined) throw refused("option ide2 conflicts with cdrom");
     result = { ...without(result, "cdrom"), ide2: cdrom };
   }
   const smp = result["smp"];
@@ -51,7 +51,7 @@ function normalise(values: VmValues, pending = false): VmValues {
     const checked = checkVmValue(key, value);
     if (!checked.ok) {
       const text = `unable to parse value of '${key}' - ${checked.error.trimEnd()}`;
-      throw new AppError("request.invalid", text, { pveStatus: 500 });
+      throw refused(text);
     }
     result[key] = checked.value;
   }

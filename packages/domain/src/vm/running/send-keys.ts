@@ -1,5 +1,6 @@
 // PVE's key names are those of QEMU's monitor: "ctrl-alt-delete", "ret", "0x1c", "<".
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "../../request/failures.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 
 export type SentKey =
   | { readonly type: "qcode"; readonly data: string }
@@ -19,5 +20,5 @@ export function parseKeys(text: string): readonly SentKey[] {
 }
 
 function invalid(name: string): AppError {
-  return new AppError("request.invalid", `invalid parameter: ${name}`, { pveStatus: 500 });
+  return refused(`invalid parameter: ${name}`);
 }

@@ -1,6 +1,7 @@
 // What suspending to disk does to the configuration. The saved RAM is named in it, so that it is freed with the VM.
 //
 //   (running) --beginSuspend--> lock suspending --finishSuspend--> lock suspended --endSuspend--> (running)
+import { conflict } from "../../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { checkLock, hasLock } from "../../guest/guest-lock.ts";
@@ -30,8 +31,7 @@ export function beginSuspend(config: VmConfig, state: SavedState, skipLock: bool
 }
 
 export function finishSuspend(config: VmConfig): VmConfig {
-  if (!hasLock(config, "suspending"))
-    throw new AppError("object.conflict", "lock changed unexpectedly", { pveStatus: 500 });
+  if (!hasLock(config, "suspending")) throw conflict("lock changed unexpectedly");
   return { ...config, values: { ...config.values, lock: "suspended" } };
 }
 

@@ -1,3 +1,4 @@
+import { missing, parameterError } from "@gpve/domain/request/failures.ts";
 import { isValidAclPath, normalizeAclPath } from "@gpve/domain/access/acl-path.ts";
 import { BUILTIN_ROLES, NO_ACCESS } from "@gpve/domain/access/builtin-roles.ts";
 import { requireUserid, splitList } from "@gpve/domain/access/ids.ts";
@@ -9,7 +10,7 @@ import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { aclDef, aclId, groupsDef, rolesDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
-import { badParameters, missing, prefixed } from "./failures.ts";
+import { prefixed } from "./prefixed.ts";
 
 export interface AclChange {
   readonly path: string;
@@ -50,11 +51,11 @@ export class AccessControlList {
   async change(input: AclChange, ctx: RequestContext): Promise<void> {
     if (!input.users && !input.groups && !input.tokens) {
       const text = "either 'users', 'groups' or 'tokens' is required.";
-      throw badParameters({ users: text, groups: text, tokens: text });
+      throw parameterError({ users: text, groups: text, tokens: text });
     }
     const path = normalizeAclPath(input.path);
     if (path === undefined || (input.remove !== true && !isValidAclPath(path))) {
-      throw badParameters({ path: `invalid ACL path '${input.path}'` });
+      throw parameterError({ path: `invalid ACL path '${input.path}'` });
     }
     await prefixed("ACL update failed", () =>
       this.#records.transact((tx) => {
@@ -92,7 +93,7 @@ export function requireGrantable(
   if (held.has("Permissions.Modify")) return;
   const verb = input.remove === true ? "remove" : "add";
   const refuse = (why: string): Error =>
-    badParameters({ role: `Cannot ${verb} role '${role.roleid}'${why}` });
+    parameterError({ role: `Cannot ${verb} role '${role.roleid}'${why}` });
   for (const privilege of role.privileges) {
     const propagates = held.get(privilege);
     if (propagates === undefined) throw refuse(" - requires 'Permissions.Modify' or superset of privileges.");

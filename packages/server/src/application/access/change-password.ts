@@ -1,3 +1,4 @@
+import { parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { permissionDenied } from "@gpve/domain/access/access-view.ts";
 import { requireUserid } from "@gpve/domain/access/ids.ts";
 import { noSuchUser } from "@gpve/domain/access/permission-check.ts";
@@ -5,7 +6,6 @@ import { isActive } from "@gpve/domain/access/privileges.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { ROOT_USER, isRoot } from "@gpve/domain/request/context.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
-import { badParameters, refused } from "./failures.ts";
 import type { LoginLimiter } from "./login-limiter.ts";
 import type { Passwords } from "./passwords.ts";
 
@@ -50,7 +50,7 @@ export class ChangePassword {
   async #confirm(userid: string, password: string | undefined, ctx: RequestContext): Promise<void> {
     const { limiter, passwords } = this.#deps;
     if (password === undefined) {
-      throw badParameters({ "confirmation-password": "password is required to modify user" });
+      throw parameterError({ "confirmation-password": "password is required to modify user" });
     }
     const failure = await limiter.guard(userid, ctx.clientAddress, async () => {
       const answer = await passwords.verify(userid, password, ctx.signal);

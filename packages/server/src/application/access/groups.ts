@@ -1,3 +1,4 @@
+import { alreadyThere, missing } from "@gpve/domain/request/failures.ts";
 import { byText } from "@gpve/domain/access/sorting.ts";
 import type { Group } from "@gpve/domain/access/types.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
@@ -5,7 +6,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "./acl.ts";
 import { groupsDef, usersDef } from "@gpve/domain/access/collections.ts";
-import { alreadyThere, missing, prefixed } from "./failures.ts";
+import { prefixed } from "./prefixed.ts";
 
 export interface GroupView extends Group {
   readonly members: readonly string[];

@@ -224,7 +224,7 @@ describe("changing passwords", () => {
     expect(await change("root@pam", { userid: "joe@pve", password: "by-root-1" })).toBeNull();
     const own = { userid: "joe@pve", password: "by-joe-11" };
     expect(await change("joe@pve", own)).toBe(
-      '400 Parameter verification failed. {"confirmation-password":"password is required to modify user"}',
+      '400 Parameter verification failed.\n {"confirmation-password":"password is required to modify user"}',
     );
     expect(await change("joe@pve", { ...own, "confirmation-password": "not it" })).toBe(
       "500 invalid credentials",

@@ -84,7 +84,7 @@ describe("roles", () => {
       "500 auto-generated role 'Administrator' cannot be deleted",
     );
     expect(await root("POST /access/roles", { roleid: "pveMine" })).toBe(
-      `400 Parameter verification failed. {"roleid":"cannot use role ID starting with the (case-insensitive) 'PVE' namespace"}`,
+      `400 Parameter verification failed.\n {"roleid":"cannot use role ID starting with the (case-insensitive) 'PVE' namespace"}`,
     );
     expect(await root("POST /access/roles", { roleid: "NoAccess" })).toBe(
       "500 create role failed: role 'NoAccess' already exists",
@@ -149,13 +149,13 @@ describe("the access control list", () => {
       root("PUT /access/acl", { path: "/vms", roles: "PVEAuditor", ...params });
     const need = "either 'users', 'groups' or 'tokens' is required.";
     expect(await acl({})).toBe(
-      `400 Parameter verification failed. ${JSON.stringify({ users: need, groups: need, tokens: need })}`,
+      `400 Parameter verification failed.\n ${JSON.stringify({ users: need, groups: need, tokens: need })}`,
     );
     expect(await acl({ path: "/nowhere", users: "joe@pve" })).toBe(
-      `400 Parameter verification failed. {"path":"invalid ACL path '/nowhere'"}`,
+      `400 Parameter verification failed.\n {"path":"invalid ACL path '/nowhere'"}`,
     );
     expect(await acl({ path: "a b", users: "joe@pve" })).toBe(
-      `400 Parameter verification failed. {"path":"invalid ACL path 'a b'"}`,
+      `400 Parameter verification failed.\n {"path":"invalid ACL path 'a b'"}`,
     );
     expect(await acl({ path: "/nowhere", users: "joe@pve", delete: 1 })).toBeNull();
     expect(await acl({ roles: "none", users: "joe@pve" })).toBe(
@@ -264,7 +264,7 @@ describe("realms", () => {
       "500 Cannot sync realm type 'pve'! Only LDAP/AD realms can be synced.",
     );
     expect(await root("POST /access/domains/{realm}/sync", { realm: "xx" })).toBe(
-      '400 Parameter verification failed. {"realm":"Realm does not exist."}',
+      '400 Parameter verification failed.\n {"realm":"Realm does not exist."}',
     );
   });
 });

@@ -1,12 +1,12 @@
 // Passwords of the realms: `pve` is ours, `pam` is the host's. root@pam has a password of ours as well, so that
 // a fresh installation can be entered; the host's own is accepted after it.
+import { missing } from "@gpve/domain/request/failures.ts";
 import { parseUserid } from "@gpve/domain/access/ids.ts";
 import type { HostAccounts, HostAuthentication, PasswordHasher, Sealer } from "@gpve/domain/access/ports.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { passwordContext, passwordsDef } from "./secret-collections.ts";
-import { missing } from "./failures.ts";
 
 export interface PasswordsDeps {
   readonly records: Records;

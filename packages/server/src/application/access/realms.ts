@@ -1,5 +1,6 @@
 // Realms: `pam` and `pve` are built in and can be described, marked as default and told to demand a second
 // factor. Directory realms do not exist here yet and say so.
+import { alreadyThere, conflict, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { splitList } from "@gpve/domain/access/ids.ts";
@@ -9,7 +10,7 @@ import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { BUILTIN_REALMS } from "@gpve/domain/access/access-directory.ts";
 import { realmsDef } from "@gpve/domain/access/collections.ts";
-import { alreadyThere, badParameters, conflict, missing, prefixed, refused } from "./failures.ts";
+import { prefixed } from "./prefixed.ts";
 
 export interface RealmFields {
   readonly comment?: string | undefined;
@@ -68,7 +69,7 @@ export class Realms {
           throw refused("no options specified");
         const foreign = options.others?.[0];
         if (foreign !== undefined) {
-          throw badParameters({
+          throw parameterError({
             [foreign]: `property is not defined in schema and the schema does not allow additional properties`,
           });
         }
@@ -94,7 +95,7 @@ export class Realms {
 
   sync(id: string): never {
     const realm = this.#directory.model().realms.get(id);
-    if (realm === undefined) throw badParameters({ realm: "Realm does not exist." });
+    if (realm === undefined) throw parameterError({ realm: "Realm does not exist." });
     throw refused(`Cannot sync realm type '${realm.type}'! Only LDAP/AD realms can be synced.`);
   }
 }

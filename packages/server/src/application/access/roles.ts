@@ -1,3 +1,4 @@
+import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { isBuiltinRole, isPrivilege } from "@gpve/domain/access/builtin-roles.ts";
 import { splitList } from "@gpve/domain/access/ids.ts";
 import { sortedUnique } from "@gpve/domain/access/sorting.ts";
@@ -6,7 +7,7 @@ import type { Records } from "@gpve/store/records/port.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "./acl.ts";
 import { rolesDef } from "@gpve/domain/access/collections.ts";
-import { alreadyThere, badParameters, missing, prefixed, refused } from "./failures.ts";
+import { prefixed } from "./prefixed.ts";
 
 export class Roles {
   readonly #records: Records;
@@ -29,7 +30,7 @@ export class Roles {
 
   async create(roleid: string, privileges: string | undefined): Promise<void> {
     if (/^PVE/i.test(roleid)) {
-      throw badParameters({
+      throw parameterError({
         roleid: "cannot use role ID starting with the (case-insensitive) 'PVE' namespace",
       });
     }

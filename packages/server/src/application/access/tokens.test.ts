@@ -73,7 +73,7 @@ test("a regenerated secret replaces the old one", async () => {
 test("mistakes get PVE's texts", async () => {
   await fix.call("joe@pve", `POST ${TOKEN}`, joe);
   expect(await fix.call("joe@pve", `POST ${TOKEN}`, joe)).toBe(
-    '400 Parameter verification failed. {"tokenid":"Token already exists."}',
+    '400 Parameter verification failed.\n {"tokenid":"Token already exists."}',
   );
   expect(await fix.call("root@pam", `POST ${TOKEN}`, { userid: "no@pve", tokenid: "ci" })).toBe(
     "500 no such user ('no@pve')",
@@ -82,7 +82,7 @@ test("mistakes get PVE's texts", async () => {
     "500 no such token 'other' for user 'joe@pve'",
   );
   expect(await fix.call("joe@pve", `PUT ${TOKEN}`, { ...joe, delete: "privsep" })).toBe(
-    '400 Parameter verification failed. {"delete":"unable to delete \'privsep\'"}',
+    '400 Parameter verification failed.\n {"delete":"unable to delete \'privsep\'"}',
   );
   expect(await fix.call("joe@pve", `POST ${TOKEN}`, { userid: "root@pam", tokenid: "mine" })).toBe(
     "403 Permission check failed",

@@ -1,3 +1,4 @@
+import { alreadyThere, missing, parameterError } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { joinTokenid, requireUserid, splitList } from "@gpve/domain/access/ids.ts";
 import { noSuchUser } from "@gpve/domain/access/permission-check.ts";
@@ -8,7 +9,7 @@ import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "./acl.ts";
 import { tokensDef } from "@gpve/domain/access/collections.ts";
 import { tokenSecretContext, tokenSecretsDef } from "./secret-collections.ts";
-import { alreadyThere, badParameters, missing, prefixed } from "./failures.ts";
+import { prefixed } from "./prefixed.ts";
 
 export interface TokenFields {
   readonly privsep?: boolean | undefined;
@@ -53,7 +54,7 @@ export class Tokens {
     this.#requireUser(userid);
     const authid = joinTokenid(userid, tokenid);
     if (this.#deps.directory.model().tokens.has(authid))
-      throw badParameters({ tokenid: "Token already exists." });
+      throw parameterError({ tokenid: "Token already exists." });
     const token: Token = {
       userid,
       tokenid,
@@ -82,7 +83,7 @@ export class Tokens {
     const authid = joinTokenid(userid, tokenid);
     const removed = splitList(input.remove);
     const unknown = removed.find((name) => name !== "comment" && name !== "expire");
-    if (unknown !== undefined) throw badParameters({ delete: `unable to delete '${unknown}'` });
+    if (unknown !== undefined) throw parameterError({ delete: `unable to delete '${unknown}'` });
     const secret = input.regenerate === true ? this.#deps.secrets.generate() : undefined;
     const token = await prefixed("updating token info failed", () =>
       this.#deps.records.transact((tx) => {

@@ -1,3 +1,4 @@
+import { alreadyThere, missing } from "@gpve/domain/request/failures.ts";
 import { requireUserid, splitList } from "@gpve/domain/access/ids.ts";
 import { noSuchUser, usersInGroupsWith } from "@gpve/domain/access/permission-check.ts";
 import { sortedUnique } from "@gpve/domain/access/sorting.ts";
@@ -10,7 +11,7 @@ import { DEFAULT_ROOT } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "./acl.ts";
 import { groupsDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
 import { passwordsDef, tokenSecretsDef } from "./secret-collections.ts";
-import { alreadyThere, missing, prefixed } from "./failures.ts";
+import { prefixed } from "./prefixed.ts";
 import type { Passwords } from "./passwords.ts";
 
 /** Users one may see or change by these privileges on their groups. */

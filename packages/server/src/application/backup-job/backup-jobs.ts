@@ -1,4 +1,5 @@
 // The cluster's backup jobs: create, change, remove, show, and what they cover.
+import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import {
   backupJobCollection,
@@ -17,10 +18,8 @@ import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { readPropertyString } from "@gpve/domain/schema/property-string.ts";
-import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
-import { alreadyThere, missing, refused } from "../access/failures.ts";
 import { backupRunCollection, runIdsOf } from "./backup-runs.ts";
 
 export interface BackupJobsDeps {

@@ -1,12 +1,11 @@
 // CPU models of the cluster: create, change, remove, show.
+import { alreadyThere, conflict, missing, parameterError } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import type { CustomCpuModel } from "@gpve/domain/vm/argv/host-facts.ts";
 import { cpuModelCollection, cpuModelName, cpuTypeOf } from "@gpve/domain/vm/host/custom-cpu-model.ts";
 import { canonicalJson } from "@gpve/kit/canonical-json.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
-import { alreadyThere, conflict, missing } from "../access/failures.ts";
 
 export type CpuModelOptions = CustomCpuModel;
 

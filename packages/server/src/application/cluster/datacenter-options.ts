@@ -1,5 +1,5 @@
 // Datacenter options: stored as PVE writes them (property strings), shown parsed where PVE shows them parsed.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import {
   clusterCollection,
   DATACENTER_OPTIONS,
@@ -56,9 +56,7 @@ export class DatacenterOptionsStore {
   ): Promise<void> {
     const both = change.delete.find((key) => key in change.set);
     if (both !== undefined) {
-      throw new AppError("request.invalid", "Parameter verification failed.", {
-        errors: { [both]: "unable to set and delete property at the same time!\n" },
-      });
+      throw parameterError({ [both]: "unable to set and delete property at the same time!\n" });
     }
     const range = change.set["next-id"];
     if (typeof range === "string") checkNextIdRange(range);
@@ -83,9 +81,7 @@ export class DatacenterOptionsStore {
 function checkNextIdRange(value: string): void {
   const { lower = 100, upper = 1_000_000 } = parsed("next-id", value) as { lower?: number; upper?: number };
   if (lower < upper) return;
-  throw new AppError("request.invalid", "Parameter verification failed.", {
-    errors: { "next-id": `lower bound (${lower}) must be smaller than upper bound (${upper})` },
-  });
+  throw parameterError({ "next-id": `lower bound (${lower}) must be smaller than upper bound (${upper})` });
 }
 
 function shownOption(key: string, value: string): Record<string, unknown> {

@@ -1,3 +1,4 @@
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import { guestLabel } from "@gpve/domain/guest/guest-words.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
@@ -17,9 +18,7 @@ export function nextFreeId(
   if (wanted !== undefined) {
     const taken = guests.get(String(wanted));
     if (taken === undefined) return wanted;
-    throw new AppError("request.invalid", "Parameter verification failed.", {
-      errors: { vmid: `${guestLabel(taken.value)} already exists` },
-    });
+    throw parameterError({ vmid: `${guestLabel(taken.value)} already exists` });
   }
   for (let id = range.lower; id < range.upper; id++) {
     if (guests.get(String(id)) === undefined) return id;

@@ -1,4 +1,5 @@
 // The cluster's mappings: create, change, remove, show, and check on a node.
+import { alreadyThere, conflict, missing, refused } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import {
@@ -17,7 +18,7 @@ import { refuseClaimed, type ClaimedPath } from "@gpve/domain/storage/protected-
 import { ignore } from "@gpve/kit/background.ts";
 import { canonicalJson } from "@gpve/kit/canonical-json.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { alreadyThere, conflict, missing, prefixed, refused } from "../access/failures.ts";
+import { prefixed } from "../access/prefixed.ts";
 
 /** What is wrong with the entries of mappings on a node: a list for each mapping. */
 export type CheckOnNode = (

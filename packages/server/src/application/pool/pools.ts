@@ -1,4 +1,5 @@
 // Pools: named sets of guests and storages that permissions can be given on. They nest up to three levels.
+import { alreadyThere, missing, refused } from "@gpve/domain/request/failures.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import { splitList } from "@gpve/domain/access/ids.ts";
 import { requirePermissionModify } from "@gpve/domain/access/permission-check.ts";
@@ -10,7 +11,7 @@ import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "../access/acl.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { removeQuotasOf } from "../quota/quota-records.ts";
-import { alreadyThere, missing, prefixed, refused } from "../access/failures.ts";
+import { prefixed } from "../access/prefixed.ts";
 
 export type ResourceRow = Readonly<Record<string, unknown>>;
 

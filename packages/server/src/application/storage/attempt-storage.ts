@@ -1,11 +1,11 @@
 // A new storage is tried on the node of the server that was asked, so that trouble shows at once.
+import { refused } from "@gpve/domain/request/failures.ts";
 import type { AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import { isAppError } from "@gpve/contracts/errors.ts";
 import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { servesNode, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { ignore } from "@gpve/kit/background.ts";
-import { refused } from "../access/failures.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 
 type Calls = Pick<NodeCalls, "call" | "knows">;

@@ -1,4 +1,5 @@
 // The cluster's storage definitions: create, change, remove, show.
+import { alreadyThere, conflict, missing } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { mappedDirectories } from "@gpve/domain/mapping/mapped-directories.ts";
 import { mappingCollection, type Mapping } from "@gpve/domain/mapping/mapping.ts";
@@ -20,7 +21,7 @@ import {
 import { refuseClaimedStorage, storageFolders } from "@gpve/domain/storage/protected-paths.ts";
 import { canonicalJson } from "@gpve/kit/canonical-json.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
-import { alreadyThere, conflict, missing, prefixed } from "../access/failures.ts";
+import { prefixed } from "../access/prefixed.ts";
 import type { StorageDefinition as StorageListing } from "../cluster/resource-rows.ts";
 import { removeStorageAccess } from "../pool/pools.ts";
 

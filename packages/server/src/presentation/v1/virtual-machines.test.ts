@@ -1,3 +1,4 @@
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -129,7 +130,7 @@ describe("virtual machines", () => {
     expect(failed.status).toBe(500);
     expect(failed.body["detail"]).toContain("storage 'x' does not exist");
     answer = () => {
-      throw new AppError("request.invalid", "Parameter verification failed.", { errors: { cores: "no" } });
+      throw parameterError({ cores: "no" });
     };
     expect((await v1.ask("POST", "/virtualmachines", { body: vm({}) })).status).toBe(400);
     expect((await v1.ask("POST", "/virtualmachines", { body: vm({ moon: 1 }) })).status).toBe(400);

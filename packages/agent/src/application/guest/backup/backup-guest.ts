@@ -1,5 +1,6 @@
 // One guest of a vzdump task, of whatever kind: its archive's name, its log, the hook script's phases, what may be kept.
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { conflict, missing } from "@gpve/domain/request/failures.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import { archiveSizeText, clockText, momentText } from "@gpve/domain/backup/backup-texts.ts";
 import { expandNotes } from "@gpve/domain/backup/notes-template.ts";
 import { backupBaseName, NOTES_SUFFIX, PROTECTED_SUFFIX } from "@gpve/domain/storage/backup-name.ts";
@@ -40,8 +41,7 @@ export async function backupGuest(
       .writeSideFile(logFile, `${lines.join("\n")}\n`)
       .catch((err: unknown) => work.warn(`the log could not be kept: ${messageOf(err)}`));
   try {
-    if (!kind.configs.has(vmid))
-      throw new AppError("object.not_found", `unable to find VM '${vmid}'`, { pveStatus: 500 });
+    if (!kind.configs.has(vmid)) throw missing(`unable to find VM '${vmid}'`);
     await requireRoom(run, kind, vmid);
     log(`INFO: Starting Backup of VM ${vmid} (${kind.type})`);
     log(`INFO: Backup started at ${moment()}`);
@@ -83,12 +83,12 @@ async function requireRoom(run: BackupRun, { type }: GuestBackup, vmid: number):
   const count = await countBackups(target, tools, { type, vmid });
   if (args.isProtected) {
     if (args.maxProtected === undefined || count.protected < args.maxProtected) return;
-    throw refused(
+    throw conflict(
       `The number of protected backups per guest is limited to ${args.maxProtected} on storage '${target.storage ?? ""}'`,
     );
   }
   if (count.others >= limit)
-    throw refused(
+    throw conflict(
       `There is a max backup limit of ${limit} enforced by the target storage or the vzdump parameters. Either ` +
         "increase the limit or delete old backups.",
     );
@@ -117,8 +117,4 @@ async function keepArchive(step: BackupStep, kind: GuestBackup, log: (line: stri
   }
   if (args.remove && keep["keep-all"] !== true && Object.keys(keep).length > 0)
     await pruneOldBackups(target, tools, { type: kind.type, vmid }, keep, log);
-}
-
-function refused(message: string): AppError {
-  return new AppError("object.conflict", message, { pveStatus: 500 });
 }

@@ -1,5 +1,5 @@
+import { refused } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { BackupArgs } from "./backup-request.ts";
 import type { BackupTarget } from "./prune-old-backups.ts";
@@ -27,10 +27,7 @@ export function hookRunner(
   const { script } = args;
   if (script === undefined) return async () => undefined;
   return async (phase, guest) => {
-    if (!(await tools.isExecutable(script)))
-      throw new AppError("request.invalid", `The hook script '${script}' is not executable.`, {
-        pveStatus: 500,
-      });
+    if (!(await tools.isExecutable(script))) throw refused(`The hook script '${script}' is not executable.`);
     const words = guest === undefined ? [phase] : [phase, guest.mode, String(guest.vmid)];
     await tools.runHook(
       script,

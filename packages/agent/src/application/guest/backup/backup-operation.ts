@@ -1,3 +1,4 @@
+import { refused } from "@gpve/domain/request/failures.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
@@ -131,8 +132,4 @@ function storageRules(host: BackupOperationPorts, { storage }: BackupArgs): Keep
   if (storage === undefined) return undefined;
   const text = host.storages.definition(storage).options["prune-backups"];
   return typeof text === "string" ? parseKeepOptions(text) : undefined;
-}
-
-function refused(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

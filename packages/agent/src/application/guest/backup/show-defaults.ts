@@ -1,5 +1,5 @@
 // What backups of this node are made with where a request says nothing, as far as whoever asks may see it.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "@gpve/domain/request/failures.ts";
 import { shownDefaults, visibleDefaults, type VzdumpSettings } from "@gpve/domain/backup/vzdump-defaults.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
@@ -28,9 +28,7 @@ function storageDefaults(
 ): { id: string; dumpdir?: string; prune?: string } {
   const definition = host.storages.definition(id);
   if (!contentOf(definition).has("backup"))
-    throw new AppError("request.invalid", `can't use storage '${id}' for backups - wrong content type\n`, {
-      pveStatus: 500,
-    });
+    throw refused(`can't use storage '${id}' for backups - wrong content type\n`);
   const prune = definition.options["prune-backups"];
   return {
     id,

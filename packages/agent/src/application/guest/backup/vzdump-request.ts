@@ -1,6 +1,6 @@
 // A request for backups: whom it is about, who may make it, and what it becomes.
+import { missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
 import type { Compression } from "@gpve/domain/backup/backup-ports.ts";
 import {
   checkVzdumpSelection,
@@ -8,7 +8,6 @@ import {
   splitVmids,
   vzdumpCommandLine,
 } from "@gpve/domain/backup/vzdump-parameters.ts";
-import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { readPropertyString } from "@gpve/domain/schema/property-string.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { parseKeepOptions } from "@gpve/domain/storage/prune.ts";
@@ -88,9 +87,7 @@ export function checkVzdumpRequest(
   checkVzdumpSelection(params);
   if (params.stop === true) ctx.access.require(`/nodes/${host.configs.node}`, ["Sys.Modify"]);
   if (params.storage !== undefined && params.dumpdir !== undefined)
-    throw new AppError("request.invalid", "cannot use options 'storage' and 'dumpdir' at the same time", {
-      pveStatus: 500,
-    });
+    throw refused("cannot use options 'storage' and 'dumpdir' at the same time");
 }
 
 function checkPrivileged(params: VzdumpParams, ctx: RequestContext): void {
@@ -132,8 +129,7 @@ function wantedVmids(
 ): readonly number[] {
   if (params.pool !== undefined && params.pool !== "") {
     const members = poolMembers(params.pool);
-    if (members === undefined)
-      throw new AppError("object.not_found", `pool '${params.pool}' does not exist`, { pveStatus: 500 });
+    if (members === undefined) throw missing(`pool '${params.pool}' does not exist`);
     return members.toSorted((a, b) => a - b);
   }
   if (!selectsAll(params)) return splitVmids(params.vmid);

@@ -27,9 +27,9 @@ export function agentOptions(values: VmValues): AgentOptions {
 
 /** Throws PVE's text when there is nobody to speak to; whether it answers shows with the first command. */
 export function requireGuestAgent(host: UseGuestAgentPorts, vmid: number): GuestAgent {
-  if (!agentOptions(host.configs.get(vmid).values).enabled) throw refused("No QEMU guest agent configured");
+  if (!agentOptions(host.configs.get(vmid).values).enabled) throw agentAway("No QEMU guest agent configured");
   const process = runningVm(host, vmid);
-  if (process === undefined) throw refused(`VM ${vmid} is not running`);
+  if (process === undefined) throw agentAway(`VM ${vmid} is not running`);
   return host.agents.of(process);
 }
 
@@ -116,6 +116,6 @@ export async function withFrozenFilesystems<T>(
   }
 }
 
-function refused(message: string): AppError {
+function agentAway(message: string): AppError {
   return new AppError("guest_agent.unavailable", message, { pveStatus: 500 });
 }

@@ -1,6 +1,7 @@
 // An incremental archive with all that it builds on, read as if it were one full archive.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import type {
   ArchiveCluster,
   ArchiveHeader,
@@ -134,7 +135,7 @@ async function openParent(
 ): Promise<ChainLink> {
   if (child === undefined) return openLink(tools, plugin, wanted.name);
   const link = await openLink(tools, plugin, wanted.name).catch((cause: unknown) => {
-    throw refused(`backup '${child}' builds on '${wanted.name}': ${messageOf(cause)}`, cause);
+    throw refused(`backup '${child}' builds on '${wanted.name}': ${messageOf(cause)}`, { cause });
   });
   if (link.uuid === wanted.uuid) return link;
   await link.close();
@@ -192,10 +193,3 @@ function* pieces(part: Part, size: number, overwrites: boolean): Generator<Archi
 }
 
 const ZEROES = Buffer.alloc(ZERO_BYTES);
-
-function refused(message: string, cause?: unknown): AppError {
-  return new AppError("request.invalid", message, {
-    pveStatus: 500,
-    ...given({ cause }),
-  });
-}

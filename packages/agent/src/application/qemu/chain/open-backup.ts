@@ -1,5 +1,5 @@
 // An archive by its name, full or incremental.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "@gpve/domain/request/failures.ts";
 import type { ArchiveReader, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { parseBackupName } from "@gpve/domain/storage/backup-name.ts";
 import { openChain, openLink } from "./archive-chain.ts";
@@ -42,7 +42,6 @@ export async function archivedConfigText(
 
 export function configOf(configs: ReadonlyMap<string, Uint8Array>): string {
   const conf = configs.get("qemu-server.conf");
-  if (conf === undefined)
-    throw new AppError("request.invalid", "the backup archive holds no VM configuration", { pveStatus: 500 });
+  if (conf === undefined) throw refused("the backup archive holds no VM configuration");
   return Buffer.from(conf).toString("utf8");
 }

@@ -1,7 +1,7 @@
 // What PVE refuses of a change when it meets the configuration: drives of a protected VM, volumes that something still
 // names, another version of a TPM.
-import { AppError } from "@gpve/contracts/errors.ts";
-import { parameterError } from "@gpve/domain/schema/validate-params.ts";
+import { conflict, parameterError } from "@gpve/domain/request/failures.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 import type { ConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
 import {
   addUnused,
@@ -110,7 +110,7 @@ function checkProtection(config: VmConfig, removed: readonly string[]): void {
         ? `vmstate '${text}'`
         : `drive '${key}'`;
     if (UNUSED.test(key) || key === "vmstate" || isDriveKey(key))
-      throw refused(`can't remove ${what} - protection mode enabled`);
+      throw conflict(`can't remove ${what} - protection mode enabled`);
   }
 }
 
@@ -126,15 +126,11 @@ function checkTpm(before: string | undefined, after: string | undefined): void {
   const next = after === undefined ? undefined : parseDrive("tpmstate0", after);
   if (old === undefined || next === undefined || old.file !== next.file) return;
   if ((old.version ?? "v1.2") !== (next.version ?? "v1.2"))
-    throw refused("cannot change TPM state version after creation");
+    throw conflict("cannot change TPM state version after creation");
 }
 
 function stillUsed(key: string, message: string): AppError {
   return isDriveKey(key)
     ? parameterError({ [key]: `unable to apply pending change ${key} : ${message}\n` })
-    : refused(message);
-}
-
-function refused(message: string): AppError {
-  return new AppError("object.conflict", message, { pveStatus: 500 });
+    : conflict(message);
 }

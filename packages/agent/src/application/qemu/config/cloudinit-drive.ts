@@ -1,6 +1,6 @@
 // A VM's cloud-init drive: a volume with a name of its own, made from the configuration whenever the VM starts or a
 // client asks for it. Nothing in it is worth keeping, so it is never copied.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { CLOUDINIT_DRIVE_BYTES } from "@gpve/domain/vm/cloudinit/cloudinit-drive.ts";
 import { clearCloudinitState } from "@gpve/domain/vm/cloudinit/cloudinit-state.ts";
@@ -33,10 +33,7 @@ export function refuseSecondCloudinit(key: string, drive: Drive, sections: reado
   if (!isNewCloudinit(drive)) return;
   for (const section of sections) {
     const other = findCloudinitDrive(without(section, key));
-    if (other !== undefined)
-      throw new AppError("object.conflict", `${key} - cloud-init drive is already attached at '${other}'`, {
-        pveStatus: 500,
-      });
+    if (other !== undefined) throw conflict(`${key} - cloud-init drive is already attached at '${other}'`);
   }
 }
 

@@ -1,3 +1,4 @@
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { checkDigest } from "@gpve/domain/vm/change/config-update.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
@@ -49,9 +50,7 @@ export function requireMeant(
 export function checkDestroyable(host: DestroyVmPorts, vmid: number): VmConfig {
   const config = host.configs.get(vmid);
   if (config.values["protection"] === "1") {
-    throw new AppError("object.conflict", `can't remove VM ${vmid} - protection mode enabled`, {
-      pveStatus: 500,
-    });
+    throw conflict(`can't remove VM ${vmid} - protection mode enabled`);
   }
   requireStopped(host, vmid);
   return config;
@@ -108,15 +107,13 @@ export function destroyVmOperation(host: DestroyVmPorts): OperationDefinition<De
 async function requireNoClones(host: DestroyVmPorts, volids: readonly string[]): Promise<void> {
   for (const volid of volids) {
     if (await hasClones(host, volid)) {
-      throw new AppError("object.conflict", `base volume '${volid}' is still in use by linked cloned`, {
-        pveStatus: 500,
-      });
+      throw conflict(`base volume '${volid}' is still in use by linked cloned`);
     }
   }
 }
 
 function requireStopped(host: DestroyVmPorts, vmid: number): void {
   if (runningVm(host, vmid) !== undefined) {
-    throw new AppError("object.conflict", `VM ${vmid} is running - destroy failed`, { pveStatus: 500 });
+    throw conflict(`VM ${vmid} is running - destroy failed`);
   }
 }

@@ -1,4 +1,5 @@
 // Disks that a request asks for: `store:SIZE` allocates, `import-from` copies, anything else must be there already.
+import { parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { NEW_DISK, newDiskBytes } from "@gpve/domain/vm/change/disk-size.ts";
 import { fileNode, isDiskFormat } from "@gpve/domain/storage/block-node.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -64,9 +65,7 @@ export function checkStorages(host: NewDisksPorts, values: Readonly<Record<strin
     for (const storage of storagesFor({ [key]: text })) {
       const definition = host.storages.definition(storage);
       if (isNewDisk(key, text) && !contentOf(definition).has("images")) {
-        throw new AppError("request.invalid", "Parameter verification failed.", {
-          errors: { storage: `storage '${storage}' does not support vm images` },
-        });
+        throw parameterError({ storage: `storage '${storage}' does not support vm images` });
       }
     }
   }
@@ -109,8 +108,7 @@ async function madeDrive(
   work: DiskWork,
 ): Promise<Drive> {
   const reason = whyNotEmpty(drive);
-  if (reason !== undefined)
-    throw new AppError("request.invalid", "Parameter verification failed.", { errors: { [key]: reason } });
+  if (reason !== undefined) throw parameterError({ [key]: reason });
   if (drive.file === "none" || drive.file === "cdrom" || drive.file.startsWith("/")) return drive;
   const source = drive["import-from"];
   if (source !== undefined) return importedDisk(host, vmid, key, drive, source, work);
@@ -143,9 +141,7 @@ async function allocateDisk(
 ): Promise<Drive> {
   const storage = wanted[1];
   if (storage === undefined) {
-    throw new AppError("request.invalid", "Parameter verification failed.", {
-      errors: { [key]: "no storage given for a new disk" },
-    });
+    throw parameterError({ [key]: "no storage given for a new disk" });
   }
   const plugin = host.storages.plugin(storage);
   await plugin.activate();
@@ -212,10 +208,8 @@ async function existingDisk(host: NewDisksPorts, key: string, drive: Drive): Pro
   const { plugin, volname } = volumeOf(host, drive.file);
   const { format } = plugin.parse(volname);
   if (drive.format !== undefined && drive.format !== format)
-    throw new AppError(
-      "request.invalid",
+    throw refused(
       `drive '${key}' - volume '${drive.file}' - 'format=${drive.format}' option different from storage format '${format}'`,
-      { pveStatus: 500 },
     );
   await plugin.activate();
   const { size } = await plugin.info(volname);

@@ -1,5 +1,6 @@
 // Changing a configuration. Everything goes to [PENDING] first; what can take effect now does, the rest waits.
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { parameterError } from "@gpve/domain/request/failures.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { refuseSecondCloudinit, writeCloudinit } from "./cloudinit-drive.ts";
 import { regenerateCloudinit } from "./regenerate-cloudinit.ts";
@@ -81,8 +82,7 @@ export async function updateVmConfig(
   await freeDropped(host, vmid, before, host.configs.get(vmid), work.log);
   if (running !== undefined && wantsNewDisc(host.configs.get(vmid)))
     await regenerateCloudinit(host, vmid, work.log);
-  if (Object.keys(problems).length > 0)
-    throw new AppError("request.invalid", "Parameter verification failed.", { errors: problems });
+  if (Object.keys(problems).length > 0) throw parameterError(problems);
 }
 
 /**

@@ -1,4 +1,5 @@
 // Consoles of running VMs: their screens and serial lines.
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
@@ -7,12 +8,7 @@ import type { VgaOptions } from "@gpve/domain/vm/config/property-types.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import {
-  refused,
-  type ConsoleOffer,
-  type ConsoleSessions,
-  type Session,
-} from "../../guest/console-sessions.ts";
+import { type ConsoleOffer, type ConsoleSessions, type Session } from "../../guest/console-sessions.ts";
 import { runningVm } from "../running-vm.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 
@@ -55,7 +51,7 @@ export class Consoles {
     const { host, sessions, newPassword } = this.#deps;
     const { values } = host.configs.get(vmid);
     const socket = kind === "vnc" ? screenOf(vmid, values) : serialOf(values, request.serial);
-    if (runningVm(host, vmid) === undefined) throw refused(`VM ${vmid} not running`);
+    if (runningVm(host, vmid) === undefined) throw conflict(`VM ${vmid} not running`);
     return sessions.offer(
       {
         owner: `/vms/${vmid}`,
@@ -74,7 +70,7 @@ export class Consoles {
 
   async #join(vmid: number, socket: string, session: Session, signal: AbortSignal): Promise<ConsoleSocket> {
     const process = runningVm(this.#deps.host, vmid);
-    if (process === undefined) throw refused(`VM ${vmid} not running`);
+    if (process === undefined) throw conflict(`VM ${vmid} not running`);
     if (session.kind === "vnc") await setPassword(process, session.password, signal);
     else this.#takeSerial(`${vmid}/${socket}`, session);
     return this.#deps.connect(process, socket, signal);
@@ -117,7 +113,7 @@ function serialOf(values: VmValues, wanted: string | undefined): string {
     wanted ??
     (display.startsWith("serial") ? display : undefined) ??
     ["serial0", "serial1", "serial2", "serial3"].find((key) => values[key] === "socket");
-  if (found === undefined) throw refused("unable to find a serial interface");
-  if (values[found] !== "socket") throw refused(`unable to find serial interface '${found}'`);
+  if (found === undefined) throw conflict("unable to find a serial interface");
+  if (values[found] !== "socket") throw conflict(`unable to find serial interface '${found}'`);
   return found;
 }

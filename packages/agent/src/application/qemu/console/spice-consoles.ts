@@ -1,8 +1,9 @@
 // SPICE consoles of running VMs. QEMU asks every connection for the password of the latest offer, which is good for some
 // seconds; a viewer opens one connection per channel, so an offer is not used up by the first.
+import { conflict } from "@gpve/domain/request/failures.ts";
 import type { ConsoleSocket } from "@gpve/domain/guest/console-socket.ts";
 import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
-import { forward, refused } from "../../guest/console-sessions.ts";
+import { forward } from "../../guest/console-sessions.ts";
 import { runningVm } from "../running-vm.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -44,7 +45,7 @@ export class SpiceConsoles {
     const { values } = host.configs.get(vmid);
     const process = requireProcess(host, vmid);
     const state = await process.qmp.execute("query-spice", undefined, { signal });
-    if (state["enabled"] !== true) throw refused("no spice port");
+    if (state["enabled"] !== true) throw conflict("no spice port");
     const password = this.#deps.newPassword();
     await process.qmp.execute("set_password", { protocol: "spice", password }, { signal });
     const time = `+${PASSWORD_SECONDS}`;
@@ -62,7 +63,7 @@ export class SpiceConsoles {
   ): Promise<{ readonly opened: { readonly kind: "spice" }; readonly output: AsyncIterable<Uint8Array> }> {
     const { host } = this.#deps;
     if ((this.#offeredUntil.get(vmid) ?? 0) < host.clock.now())
-      throw refused(`no SPICE console of VM ${vmid} was offered`);
+      throw conflict(`no SPICE console of VM ${vmid} was offered`);
     const socket = await this.#deps.connect(requireProcess(host, vmid), "spice", signal);
     this.#open.add(socket);
     void socket.closed.then(() => this.#open.delete(socket));
@@ -79,6 +80,6 @@ export class SpiceConsoles {
 
 function requireProcess(host: SpiceConsolesPorts, vmid: number): QemuProcess {
   const process = runningVm(host, vmid);
-  if (process === undefined) throw refused(`VM ${vmid} not running`);
+  if (process === undefined) throw conflict(`VM ${vmid} not running`);
   return process;
 }

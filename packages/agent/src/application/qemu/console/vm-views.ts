@@ -1,7 +1,7 @@
 // What can be looked at of a VM besides its console: its screen as a picture, and what its QEMU has said.
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { OwnHandlers } from "../../agent.ts";
-import { refused } from "../../guest/console-sessions.ts";
 import { runningVm } from "../running-vm.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import type { Ids } from "@gpve/domain/guest/ids.ts";
@@ -30,7 +30,7 @@ export function vmViewRoutes(deps: VmViewsDeps): OwnHandlers<ViewRoute> {
       ctx.access.require(`/vms/${vmid}`, ["VM.Console"]);
       host.configs.get(vmid);
       const process = runningVm(host, vmid);
-      if (process === undefined) throw refused(`VM ${vmid} not running`);
+      if (process === undefined) throw conflict(`VM ${vmid} not running`);
       const filename = `${process.ioFolder}/screen-${host.ids.newUuid()}.png`;
       try {
         await process.qmp.execute("screendump", { filename, format: "png" }, { signal: ctx.signal });

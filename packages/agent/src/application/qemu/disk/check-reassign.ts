@@ -1,5 +1,5 @@
 // Whether a disk of one VM can be given to another.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "@gpve/domain/request/failures.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isCdrom, listDrives, requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
@@ -61,8 +61,4 @@ export function checkReassignable(
   if (runningVm(host, vmid) !== undefined && isDriveKey(disk))
     throw refused("Cannot move disk to another VM while the source VM is running - detach first");
   return { file, text };
-}
-
-function refused(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

@@ -1,6 +1,7 @@
 // Cloning a VM: its id is taken first, then its disks are copied or built upon, then it is there.
+import { alreadyThere, refused } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import {
   isCdrom,
@@ -284,17 +285,11 @@ export function sourceValues(config: VmConfig, { snapname }: Pick<CloneArgs, "sn
 }
 
 export function alreadyCloned(newid: number): AppError {
-  return new AppError("object.exists", `unable to create VM ${newid}: config file already exists`, {
-    pveStatus: 500,
-  });
+  return alreadyThere(`unable to create VM ${newid}: config file already exists`);
 }
 
 function canCopy(host: CheckClonePorts, drive: Drive, feature: "copy" | "clone", snapshot?: string): boolean {
   if (parseVolumeId(drive.file) === undefined) return false;
   const { plugin, volname } = volumeOf(host, drive.file);
   return plugin.has(feature, volname, snapshot === undefined ? {} : { snapshot });
-}
-
-function refused(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

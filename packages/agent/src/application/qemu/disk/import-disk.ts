@@ -1,8 +1,9 @@
 // `import-from`: a new disk with the content of a volume or a file. A disk that a running VM writes to is copied by
 // its QEMU, as one moment of it; everything else by qemu-img.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { fileNode } from "@gpve/domain/storage/block-node.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { isAppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { ImageSource } from "@gpve/domain/storage/plugin.ts";
 import { formatVolumeId, parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -164,8 +165,4 @@ function jobId(vmid: number, key: string): string {
 function formatOfName(path: string): "raw" | "qcow2" | "vmdk" {
   const extension = path.slice(path.lastIndexOf(".") + 1).toLowerCase();
   return extension === "qcow2" || extension === "vmdk" ? extension : "raw";
-}
-
-function refused(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

@@ -1,5 +1,5 @@
 // A VM becomes a template: its disks become images that clones build upon and nobody writes to any more.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { formatVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { isCdrom, listDisks, printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
 import { checkLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
@@ -28,14 +28,14 @@ export function checkTemplatePossible(host: MakeTemplatePorts, { vmid, disk }: T
   const config = host.configs.get(vmid);
   checkLock(config);
   if (Object.keys(config.snapshots).length > 0)
-    throw refused("unable to create template, because VM contains snapshots");
-  if (isTemplate(config) && disk === undefined) throw refused("you can't convert a template to a template");
+    throw conflict("unable to create template, because VM contains snapshots");
+  if (isTemplate(config) && disk === undefined) throw conflict("you can't convert a template to a template");
   if (runningVm(host, vmid) !== undefined)
-    throw refused("you can't convert a VM to template if VM is running");
+    throw conflict("you can't convert a VM to template if VM is running");
   for (const { file } of chosen(config, disk)) {
     const { plugin, volname } = volumeOf(host, file);
     if (!plugin.parse(volname).isBase && !plugin.has("template", volname))
-      throw refused(`volume '${file}' does not support template/clone`);
+      throw conflict(`volume '${file}' does not support template/clone`);
   }
 }
 
@@ -94,8 +94,4 @@ function chosen(config: VmConfig, disk: string | undefined): { key: string; file
   return listDisks(config.values)
     .filter(({ key, drive }) => (disk === undefined || key === disk) && !isCdrom(drive))
     .map(({ key, drive }) => ({ key, file: drive.file }));
-}
-
-function refused(message: string): AppError {
-  return new AppError("object.conflict", message, { pveStatus: 500 });
 }

@@ -1,8 +1,7 @@
 // Moving a disk to another storage or format: a copy while the VM is stopped, a mirror while it runs. The old volume
 // goes only after the configuration names the new one.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { parameterError, refused } from "@gpve/domain/request/failures.ts";
 import type { QemuProcess, QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
-import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { formatVolumeId, requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { nodeName } from "@gpve/domain/vm/argv/block/block-node.ts";
@@ -341,8 +340,4 @@ function isInSnapshot(host: CheckMovePorts, vmid: number, volid: string): boolea
   return Object.values(host.configs.get(vmid).snapshots).some((values) =>
     listDrives(values).some(({ drive }) => drive.file === volid),
   );
-}
-
-function refused(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

@@ -1,5 +1,5 @@
 // Growing a disk, also while the guest uses it.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "@gpve/domain/request/failures.ts";
 import { checkDigest } from "@gpve/domain/vm/change/config-update.ts";
 import { wantedBytes } from "@gpve/domain/vm/change/disk-size.ts";
 import { isCdrom, isInQemu, printDrive, requireDrive } from "@gpve/domain/vm/config/drive.ts";
@@ -90,8 +90,4 @@ export function resizeDiskOperation(host: ResizeDiskPorts): OperationDefinition<
       },
     ],
   };
-}
-
-function refused(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

@@ -1,4 +1,5 @@
 // A VM's TPM: swtpm as a process of its own, with its state on the volume of tpmstate0. QEMU connects to it.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { requireHostFile } from "@gpve/domain/storage/block-node.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { TPM_BOUNDS } from "@gpve/domain/guest/guest-bounds.ts";
@@ -44,10 +45,7 @@ export async function startTpm(
   const { plugin, volname } = volumeOf(host, drive.file);
   await plugin.activate();
   const { format, node } = await plugin.attach(volname);
-  if (format !== "raw")
-    throw new AppError("request.invalid", "tpmstate0: the state of a TPM must be a raw volume", {
-      pveStatus: 500,
-    });
+  if (format !== "raw") throw refused("tpmstate0: the state of a TPM must be a raw volume");
   const filename = requireHostFile(node, "the state of a TPM");
   const id = tpmProcessId(vmid);
   const path = `${host.processes.placeOf(id).ioFolder}/swtpm`;

@@ -74,14 +74,14 @@ async function startOne(
   signal: AbortSignal,
 ): Promise<GuestFile> {
   if (host.processes.confinement.level !== "full")
-    throw refused(
+    throw startFailed(
       "directories are shared with guests (virtiofs) by root only: run the agent as root, or remove them",
     );
   const directory = mappedDirectory(host, share.dirid);
-  if (!host.files.exists(directory)) throw refused(`Path ${directory} does not exist`);
+  if (!host.files.exists(directory)) throw startFailed(`Path ${directory} does not exist`);
   await host.mappings.requireDirectory(`directory mapping '${share.dirid}'`, directory);
   if (!host.files.exists(PROGRAM))
-    throw refused("virtiofsd is not installed: apt-get install -y qemu-system-common");
+    throw startFailed("virtiofsd is not installed: apt-get install -y qemu-system-common");
   const id = fileServerId(vmid, index);
   const old = host.processes.get(id);
   if (old !== undefined && !old.hasExited) await old.stop();
@@ -129,9 +129,9 @@ async function untilListening(host: VirtiofsPorts, process: GuestProcess, path: 
   }
   const words = process.hasExited ? (await process.exited).lastWords : "it did not open its socket";
   await process.kill();
-  throw refused(`failed to start the ${process.label}: ${words.trim()}`);
+  throw startFailed(`failed to start the ${process.label}: ${words.trim()}`);
 }
 
-function refused(message: string): AppError {
+function startFailed(message: string): AppError {
   return new AppError("guest.start_failed", message, { pveStatus: 500 });
 }

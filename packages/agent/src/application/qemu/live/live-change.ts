@@ -1,5 +1,5 @@
 // A changed key reaches the running guest, or waits for its next start.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "@gpve/domain/request/failures.ts";
 import { guestBounds } from "@gpve/domain/guest/guest-bounds.ts";
 import { parseDrive } from "@gpve/domain/vm/config/drive.ts";
 import { driveChange, hotplugClass, netChange } from "@gpve/domain/vm/change/hotplug.ts";
@@ -91,7 +91,7 @@ async function changeDrive(
   const before = old === undefined ? undefined : parseDrive(key, old);
   const after = text === undefined ? undefined : parseDrive(key, text);
   if (before !== undefined && after !== undefined && (before.media ?? "disk") !== (after.media ?? "disk"))
-    throw new AppError("request.invalid", "unable to change media type", { pveStatus: 500 });
+    throw refused("unable to change media type");
   const change = driveChange(key, before, after);
   switch (change) {
     case "none":

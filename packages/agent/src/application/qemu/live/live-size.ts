@@ -1,11 +1,11 @@
 // CPUs and memory of a running guest.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { plugCpu, plugMemory } from "@gpve/domain/vm/argv/device/hotplug-arguments.ts";
 import { memoryModules } from "@gpve/domain/vm/argv/processor/memory.ts";
 import { unplugDevice } from "@gpve/domain/vm/qmp/qmp-waits.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { memoryMiB } from "@gpve/domain/vm/config/vm-properties.ts";
 import { attempt, runningInput, runPlan, UNPLUG_TIMEOUT_MS, type LiveWork } from "./guest-devices.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
 
 const MIB = 1024 * 1024;
 
@@ -14,8 +14,7 @@ export async function setCpus(work: LiveWork, values: VmValues, wanted: string |
   const { process } = work;
   const most = Number(values["sockets"] ?? 1) * Number(values["cores"] ?? 1);
   const target = wanted === undefined ? most : Number(wanted);
-  if (target > most)
-    throw new AppError("request.invalid", `you can't add more vcpus than maxcpus`, { pveStatus: 500 });
+  if (target > most) throw refused(`you can't add more vcpus than maxcpus`);
   let current = (await process.qmp.execute("query-cpus-fast")).length;
   while (current < target) await runPlan(process, plugCpu(runningInput(work, values), ++current));
   while (current > target)
@@ -29,13 +28,7 @@ export async function setMemory(work: LiveWork, values: VmValues, wanted: string
   const after = memoryModules(values, target);
   const last = after.at(-1);
   if (last !== undefined && last.totalMiB !== target)
-    throw new AppError(
-      "request.invalid",
-      `memory size (${target}) must be aligned to ${last.sizeMiB} for hotplugging`,
-      {
-        pveStatus: 500,
-      },
-    );
+    throw refused(`memory size (${target}) must be aligned to ${last.sizeMiB} for hotplugging`);
   for (const module of after.slice(before.length)) await runPlan(process, plugMemory(module));
   for (const { name } of before.slice(after.length).toReversed()) {
     await unplugDevice(process.qmp, name, { timeoutMs: UNPLUG_TIMEOUT_MS });

@@ -1,4 +1,5 @@
 // Ending, resetting and pausing a VM.
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
@@ -143,7 +144,7 @@ export function resumeVmOperation(host: StopVmPorts): OperationDefinition<StopAr
           const { args, signal } = ctx;
           const config = host.configs.get(args.vmid);
           if (hasLock(config, "suspended") && runningVm(host, args.vmid) === undefined) return start.run(ctx);
-          if (isTemplate(config)) throw refused(`VM ${args.vmid} is a template and cannot be resumed!`);
+          if (isTemplate(config)) throw conflict(`VM ${args.vmid} is a template and cannot be resumed!`);
           const process = requireRunning(host, args.vmid);
           const { status } = await process.qmp.execute("query-status", undefined, { signal });
           if (status === "running") return;
@@ -168,7 +169,7 @@ export async function shutDown(
   work: { readonly signal: AbortSignal; readonly log: (line: string) => void },
 ): Promise<void> {
   const paused = isDeafToButton(await statusOf(process, work.signal));
-  if (paused && !args.forceStop) throw refused("VM is paused - cannot shutdown");
+  if (paused && !args.forceStop) throw conflict("VM is paused - cannot shutdown");
   const { values } = host.configs.get(args.vmid);
   await runHook(host, args.vmid, values, "pre-stop", work);
   const end = async (why: string): Promise<void> => {
@@ -248,8 +249,4 @@ async function askAgentWhenUp(host: StopVmPorts, vmid: number, signal: AbortSign
 
 function requireUnlocked(host: StopVmPorts, args: StopArgs): void {
   if (args.skiplock !== true) checkLock(host.configs.get(args.vmid));
-}
-
-function refused(message: string): AppError {
-  return new AppError("object.conflict", message, { pveStatus: 500 });
 }

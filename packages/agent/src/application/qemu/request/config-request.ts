@@ -1,4 +1,5 @@
 // One request to change a VM's configuration: everything that PVE looks at before it locks the VM or forks.
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import { isAppError, type AppError } from "@gpve/contracts/errors.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -16,7 +17,7 @@ import { doomedVolumes } from "../config/check-update.ts";
 import { checkStorages, type NewDisksPorts } from "../config/new-disks.ts";
 import { checkDriveAccess, checkDriveParameters } from "./drive-access.ts";
 import { checkCpuModel, checkedTags, checkPrivileges } from "./key-access.ts";
-import { badParameter, requireRootFor } from "./vm-tasks.ts";
+import { requireRootFor } from "./vm-tasks.ts";
 import { volumeOf } from "../../guest/guest-storages.ts";
 import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
 
@@ -55,7 +56,7 @@ export function checkedUpdate(
 
 function checkHookscript(host: VmConfigRequestPorts, volid: string | undefined): void {
   if (volid === undefined || volid === "") return;
-  const fail = (message: string): AppError => badParameter("hookscript", `${message}\n`);
+  const fail = (message: string): AppError => parameterError({ hookscript: `${message}\n` });
   let path: string;
   try {
     const { plugin, volname } = volumeOf(host, volid);

@@ -1,9 +1,9 @@
 // Requests for a VM's disks: who may make them, what PVE refuses before it forks, and the tasks they become.
+import { parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 import type { PveParams } from "@gpve/contracts/gen/pve-params.ts";
 import type { AccessView, RequestContext } from "@gpve/domain/request/context.ts";
-import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { requireVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
@@ -22,7 +22,7 @@ import { checkTemplatePossible } from "../disk/make-template.ts";
 import { checkMovable, type CheckMovePorts } from "../disk/move-disk.ts";
 import { checkReassignable } from "../disk/check-reassign.ts";
 import { checkCopiedKeys } from "./key-access.ts";
-import { badParameter, requireRootFor, submitVmTask } from "./vm-tasks.ts";
+import { requireRootFor, submitVmTask } from "./vm-tasks.ts";
 
 export interface DiskRequestDeps {
   readonly host: CheckMovePorts;
@@ -103,7 +103,7 @@ export function requestMove(
   if (targetVmid !== undefined) {
     ctx.access.require(`/vms/${targetVmid}`, ["VM.Config.Disk"]);
     if (targetVmid === vmid)
-      throw badParameter("target-vmid", "must be different than source VMID to reassign disk");
+      throw parameterError({ "target-vmid": "must be different than source VMID to reassign disk" });
     const targetDisk = more["target-disk"] ?? disk;
     const targetDigest = more["target-digest"];
     const args = {
@@ -142,7 +142,7 @@ export function requestMove(
 function requireForImages(host: CheckMovePorts, storage: string): void {
   host.storages.plugin(storage);
   if (!contentOf(host.storages.definition(storage)).has("images"))
-    throw badParameter("storage", `storage '${storage}' does not support vm images`);
+    throw parameterError({ storage: `storage '${storage}' does not support vm images` });
 }
 
 function bothParameters(message: string): AppError {
@@ -164,8 +164,4 @@ function cloneLimits(
     if (limit !== undefined) limits[source] = limit;
   }
   return limits;
-}
-
-function refused(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

@@ -1,5 +1,6 @@
 // Whether the caller may use what the drives of a request name: storages, volumes, files of the host, sources of
 // imports. PVE asks this before it forks, beside the privilege that each key needs.
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
@@ -12,7 +13,6 @@ import type { Drive } from "@gpve/domain/vm/config/property-types.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
 import { isNewDisk, newDiskStorage } from "../config/new-disks.ts";
 import { requireSnippet } from "../../guest/snippet-volume.ts";
-import { badParameter } from "./vm-tasks.ts";
 import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
 
 export interface DriveAccessPorts {
@@ -24,27 +24,26 @@ export function checkDriveParameters(host: DriveAccessPorts, set: Readonly<Recor
   for (const key of Object.keys(set).toSorted()) {
     if (!isDriveKey(key)) continue;
     const drive = parseDrive(key, set[key] ?? "");
-    if (drive === undefined) throw badParameter(key, "unable to parse drive options");
+    if (drive === undefined) throw parameterError({ [key]: "unable to parse drive options" });
     if (drive["import-from"] !== undefined) checkImport(key, drive);
     const volume = parseVolumeId(drive.file);
     if (volume === undefined || isNewDisk(key, set[key] ?? "")) continue;
     const { type } = host.storages.plugin(volume.storage).parse(volume.volname);
     if (type === "iso" && drive.media !== "cdrom")
-      throw badParameter(key, "explicit 'media=cdrom' is required for iso images");
+      throw parameterError({ [key]: "explicit 'media=cdrom' is required for iso images" });
   }
 }
 
 function checkImport(key: string, drive: Drive): void {
   if (!/^(?:[^/:\s]+:)?0+(?:\.0+)?$/.test(drive.file))
-    throw badParameter(
-      key,
-      "'import-from' requires special syntax - use <storage ID>:0,import-from=<source>",
-    );
+    throw parameterError({
+      [key]: "'import-from' requires special syntax - use <storage ID>:0,import-from=<source>",
+    });
   const needed =
     key === "efidisk0" ? ["efitype", "pre-enrolled-keys"] : key === "tpmstate0" ? ["version"] : [];
   for (const name of needed)
     if (drive[name as keyof Drive] === undefined)
-      throw badParameter(key, `need to specify '${name}' when using 'import-from'`);
+      throw parameterError({ [key]: `need to specify '${name}' when using 'import-from'` });
 }
 
 /** Throws as PVE does for the first drive that the caller may not have. */
@@ -57,13 +56,13 @@ export function checkDriveAccess(
   for (const [key, text] of Object.entries(set)) {
     if (!isDriveKey(key)) continue;
     const drive = parseDrive(key, text);
-    if (drive === undefined) throw badParameter(key, "unable to parse drive options");
+    if (drive === undefined) throw parameterError({ [key]: "unable to parse drive options" });
     const { file, "import-from": source } = drive;
     if (file !== "none" && file !== "cdrom" && !isCloudinitVolume(file)) {
       const storage = isCdrom(drive) ? undefined : newDiskStorage(file);
       if (storage !== undefined) ctx.access.require(`/storage/${storage}`, ["Datastore.AllocateSpace"]);
       else if (!["images", "iso", undefined].includes(useVolume(host, vmid, file, ctx)))
-        throw badParameter(key, "content type needs to be 'images' or 'iso'");
+        throw parameterError({ [key]: "content type needs to be 'images' or 'iso'" });
     }
     if (source !== undefined) checkSource(host, vmid, key, source, ctx);
   }
@@ -79,7 +78,7 @@ function checkOtherVolumes(
 ): void {
   for (const [key, volid] of Object.entries(set)) {
     if (!/^unused\d+$/.test(key)) continue;
-    if (parseVolumeId(volid) === undefined) throw badParameter(key, `not a valid volid: ${volid}`);
+    if (parseVolumeId(volid) === undefined) throw parameterError({ [key]: `not a valid volid: ${volid}` });
     useVolume(host, vmid, volid, ctx, "images");
   }
   const { vmstatestorage, cicustom } = set;
@@ -101,7 +100,9 @@ function checkSource(
   const named = parseVolumeId(source) === undefined ? undefined : volumeOf(host, source);
   const name = named?.plugin.parse(named.volname);
   if (name !== undefined && name.type !== "images" && name.type !== "import")
-    throw badParameter(key, `${source} has wrong type '${name.type}' - needs to be 'images' or 'import'`);
+    throw parameterError({
+      [key]: `${source} has wrong type '${name.type}' - needs to be 'images' or 'import'`,
+    });
   // The disk of another VM may be in use: its guest is asked, not its storage.
   const owner = name !== undefined && "vmid" in name ? name.vmid : undefined;
   if (owner !== undefined) ctx.access.require(`/vms/${owner}`, ["VM.Clone"]);

@@ -1,10 +1,10 @@
 // Who may set which key of a VM's configuration.
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { privilegesForChange, rootOnlyError } from "@gpve/domain/vm/change/change-privileges.ts";
 import { keyKind } from "@gpve/domain/vm/config/keys.ts";
 import { readVmProperty } from "@gpve/domain/vm/config/vm-properties.ts";
-import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { requireTagAccess, storedTags, type TagRules } from "@gpve/domain/vm/config/tags.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";

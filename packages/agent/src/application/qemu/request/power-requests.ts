@@ -1,5 +1,6 @@
 // Requests to start, stop, pause and resume a VM. What PVE finds out before it forks is refused here; whether
 // there is such a VM at all is mostly the task's to say.
+import { conflict, parameterError } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveParams } from "@gpve/contracts/gen/pve-params.ts";
@@ -9,7 +10,7 @@ import { checkSuspendable } from "@gpve/domain/vm/snapshot/suspend.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { stateStorage, type RamVolumePorts } from "../snapshot/ram-volume.ts";
 import { isDeafToButton, statusOf } from "../power/stop-vm.ts";
-import { badParameter, requireRootFor, submitVmTask } from "./vm-tasks.ts";
+import { requireRootFor, submitVmTask } from "./vm-tasks.ts";
 import { requireRunning, runningVm } from "../running-vm.ts";
 
 export interface PowerRequestDeps {
@@ -36,7 +37,7 @@ export function requestStart(
   const cpu = params["force-cpu"];
   requireRootFor({ skiplock, ...pick(params, MIGRATION_OPTIONS), "force-cpu": cpu }, ctx);
   if (params.targetstorage !== undefined && params.migratedfrom === undefined)
-    throw badParameter("targetstorage", "targetstorage can only by used with migratedfrom.");
+    throw parameterError({ targetstorage: "targetstorage can only by used with migratedfrom." });
   if (params.stateuri !== undefined || params.migratedfrom !== undefined)
     throw new AppError(
       "feature.unsupported",
@@ -126,8 +127,7 @@ export function requestResume(
 async function refusePaused(host: RamVolumePorts, vmid: number): Promise<void> {
   const process = runningVm(host, vmid);
   if (process === undefined) return;
-  if (isDeafToButton(await statusOf(process)))
-    throw new AppError("object.conflict", "VM is paused - cannot shutdown", { pveStatus: 500 });
+  if (isDeafToButton(await statusOf(process))) throw conflict("VM is paused - cannot shutdown");
 }
 
 function pick<T extends object, K extends keyof T>(record: T, keys: readonly K[]): Partial<Pick<T, K>> {

@@ -1,4 +1,5 @@
 // POST /nodes/{node}/qemu with an archive: who may ask for it, and what it becomes.
+import { missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
@@ -14,7 +15,6 @@ import { requireFree, type RestoreVmPorts } from "../restore/restore-vm.ts";
 import { copyLimit } from "../disk/copy-limits.ts";
 import { requireBackup } from "../../guest/backup/require-backup.ts";
 import { checkRestoredKeys } from "./key-access.ts";
-import { badParameter } from "./vm-tasks.ts";
 import { volumeOf } from "../../guest/guest-storages.ts";
 import type { FileFacts } from "@gpve/domain/guest/file-facts.ts";
 
@@ -86,7 +86,7 @@ export function restoreArgs(
   const { vmid, archive, storage, pool } = params;
   const live = params["live-restore"] ?? false;
   if (live && params.start === true)
-    throw badParameter("start", "cannot specify 'start' with 'live-restore'");
+    throw parameterError({ start: "cannot specify 'start' with 'live-restore'" });
   checkMayRestore(host, params, ctx);
   const overrides = overridesOf({ ...params });
   requireArchive(host, params, ctx);
@@ -146,7 +146,7 @@ function overridesOf(params: Readonly<Record<string, unknown>>): Readonly<Record
   );
   const { set } = readConfigUpdate(config, { mayBeEmpty: true });
   for (const key of Object.keys(set).toSorted())
-    if (isDriveKey(key)) throw badParameter(key, "option conflicts with option 'archive'");
+    if (isDriveKey(key)) throw parameterError({ [key]: "option conflicts with option 'archive'" });
   return set;
 }
 
@@ -155,8 +155,7 @@ function requireArchive(
   { archive, vmid }: RestoreParams,
   ctx: RequestContext,
 ): void {
-  if (archive === "-")
-    throw new AppError("request.invalid", "pipe requires cli environment", { pveStatus: 500 });
+  if (archive === "-") throw refused("pipe requires cli environment");
   let path = archive;
   if (archive.startsWith("/")) requireHostPathAccess(ctx.actor);
   else {
@@ -164,8 +163,7 @@ function requireArchive(
     const { plugin, volname } = volumeOf(host, archive);
     path = plugin.path(volname);
   }
-  if (!host.files.exists(path))
-    throw new AppError("object.not_found", `can't find file '${archive}'`, { pveStatus: 500 });
+  if (!host.files.exists(path)) throw missing(`can't find file '${archive}'`);
 }
 
 function requireUnlocked(host: RestoreRequestPorts, vmid: number): void {

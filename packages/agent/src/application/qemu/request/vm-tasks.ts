@@ -1,7 +1,6 @@
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { AppError } from "@gpve/contracts/errors.ts";
 import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
-import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 
 export type SubmitVmTask = (type: string, vmid: number, args: object, ctx: RequestContext) => Promise<string>;
@@ -43,9 +42,5 @@ export async function submitVmTask(
 export function requireRootFor(given: Readonly<Record<string, unknown>>, ctx: RequestContext): void {
   if (ctx.actor !== undefined && isRoot(ctx.actor)) return;
   const name = Object.keys(given).find((key) => Boolean(given[key]));
-  if (name !== undefined) throw badParameter(name, "Only root may use this option.");
-}
-
-export function badParameter(name: string, message: string): AppError {
-  return parameterError({ [name]: message });
+  if (name !== undefined) throw parameterError({ [name]: "Only root may use this option." });
 }

@@ -1,4 +1,5 @@
 // The VM that a restore replaces: kept as it was until the new one is there, then what nobody needs of it is freed.
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { addUnused, isCloudinitVolume, listDrives } from "@gpve/domain/vm/config/drive.ts";
 import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
@@ -20,9 +21,7 @@ export function checkReplaceable(host: ReplacedVmPorts, vmid: number): VmConfig 
   const config = host.configs.get(vmid);
   checkLock(config);
   if (config.values["protection"] === "1")
-    throw new AppError("object.conflict", `${restoreRefused(vmid, "-")} protection mode enabled`, {
-      pveStatus: 500,
-    });
+    throw conflict(`${restoreRefused(vmid, "-")} protection mode enabled`);
   if (runningVm(host, vmid) !== undefined)
     throw new AppError("object.conflict", restoreRefused(vmid, "vm is running"), { pveStatus: 500 });
   return config;

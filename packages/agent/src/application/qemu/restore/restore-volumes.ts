@@ -1,4 +1,5 @@
 // Volumes for the disks of an archive, and their content.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ArchiveReader, BackupTools, DiskAccess } from "@gpve/domain/backup/backup-ports.ts";
 import { contentOf } from "@gpve/domain/storage/definition.ts";
@@ -150,8 +151,4 @@ async function copyClusters(
   for (const disk of disks.values()) await disk.flush();
   const share = total === 0 ? "0" : ((sparse / total) * 100).toPrecision(3);
   work.log(`total bytes read ${done}, sparse bytes ${sparse} (${share}%)`);
-}
-
-function refused(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }

@@ -1,6 +1,7 @@
 // Snapshots on this node: what snapshot-run.ts needs done to volumes and to the running guest.
+import { missing } from "@gpve/domain/request/failures.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
-import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isInQemu, listDrives } from "@gpve/domain/vm/config/drive.ts";
 import {
   vmSnapshotRules,
@@ -198,9 +199,7 @@ class SnapshotWork implements SnapshotHost<StartFromState> {
     const { plugin, volname } = volumeOf(this.#host, volid);
     const known = await plugin.snapshots(volname);
     if (known.some((each) => each.name === name)) return;
-    throw new AppError("object.not_found", `volume '${volid}' has no snapshot '${name}'`, {
-      pveStatus: 500,
-    });
+    throw missing(`volume '${volid}' has no snapshot '${name}'`);
   }
 
   async rollbackVolume({ volid }: GuestVolume, name: string): Promise<void> {

@@ -1,6 +1,6 @@
 // Disks with `snapshot=1`: what the guest writes goes with the run. QEMU writes to an empty image of the same size above
 // the volume, which lies in the guest's own folder and is removed with it.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { refused } from "@gpve/domain/request/failures.ts";
 import type { QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 import { emptyQcow2 } from "@gpve/domain/image/empty-qcow2.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -29,10 +29,8 @@ export async function withOverlays<Volumes extends { resolved: ReadonlyMap<strin
     const volume = resolved.get(drive.file);
     if (drive.snapshot !== true || volume === undefined) continue;
     if (parseVolumeId(drive.file) === undefined)
-      throw new AppError(
-        "request.invalid",
+      throw refused(
         `${key}: snapshot=1 needs the volume of a storage, '${drive.file}' is a path of the host: import it first`,
-        { pveStatus: 500 },
       );
     const { plugin, volname } = volumeOf(host, drive.file);
     const name = `${key}.overlay`;

@@ -1,5 +1,6 @@
 // PCI devices belong to one guest at a time: to one that runs, or to one that is being started.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { conflict } from "@gpve/domain/request/failures.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcesses } from "@gpve/domain/vm/qemu-processes.ts";
 
 export class PciReservations {
@@ -45,5 +46,5 @@ export class PciReservations {
 }
 
 function taken(message: string): AppError {
-  return new AppError("object.conflict", message, { pveStatus: 500 });
+  return conflict(message);
 }

@@ -1,4 +1,5 @@
 // From a configuration to everything a start needs: QEMU's command line, the files it may open, its network devices.
+import { missing } from "@gpve/domain/request/failures.ts";
 import { hostFile, type BlockNode } from "@gpve/domain/storage/block-node.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
@@ -265,10 +266,8 @@ const CDROM_DEVICES = ["/dev/cdrom", "/dev/cdrom1", "/dev/cdrom2"];
 function physicalCdrom(host: StartPlanPorts): { resolved: ResolvedVolume; files: GuestFile[] } {
   const path = CDROM_DEVICES.find((device) => host.files.exists(device));
   if (path === undefined)
-    throw new AppError(
-      "object.not_found",
+    throw missing(
       `node '${host.configs.node}' has no CD drive (no ${CDROM_DEVICES.join(", ")}): choose an image or none`,
-      { pveStatus: 500 },
     );
   return {
     resolved: { node: { driver: "host_cdrom", filename: path }, format: "raw", contentType: "other" },

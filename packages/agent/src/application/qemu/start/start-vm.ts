@@ -1,6 +1,7 @@
 // Starting a VM: pending changes take effect, then QEMU runs.
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { messageOf } from "@gpve/contracts/errors.ts";
 import { checkLock, hasLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { CommandOptions } from "@gpve/domain/vm/argv/command-input.ts";
@@ -68,12 +69,12 @@ async function startVm(
 ): Promise<void> {
   const { vmid } = args;
   const before = host.configs.get(vmid);
-  if (isTemplate(before)) throw refused("you can't start a vm if it's a template");
+  if (isTemplate(before)) throw conflict("you can't start a vm if it's a template");
   const running = runningVm(host, vmid);
   // A backup has started it, paused, to read its disks: it goes on in the QEMU that is there.
   if (running !== undefined && hasLock(before, "backup")) return continueGuest(running, work.signal);
   if (args.skiplock !== true && !hasLock(before, "suspended")) checkLock(before);
-  if (running !== undefined) throw refused(`VM ${vmid} already running`);
+  if (running !== undefined) throw conflict(`VM ${vmid} already running`);
   await host.qemu.mayStart();
   const suspended = args.from === undefined ? suspendedState(before) : undefined;
   // The devices of saved RAM are those of its time: changes wait for the start after this one.
@@ -282,8 +283,4 @@ export function pinnedVersion(values: VmValues): string | undefined {
   if (text === undefined) return undefined;
   const made = readVmProperty("meta", text, "meta")["creation-qemu"];
   return typeof made === "string" ? /^\d+\.\d+/.exec(made)?.[0] : undefined;
-}
-
-function refused(message: string): AppError {
-  return new AppError("object.conflict", message, { pveStatus: 500 });
 }

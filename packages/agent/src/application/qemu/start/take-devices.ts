@@ -1,5 +1,5 @@
 // Devices of the host for a guest that is about to start: reserved, taken from the host, reachable for QEMU.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { missing } from "@gpve/domain/request/failures.ts";
 import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import { mdevUuid } from "@gpve/domain/vm/argv/device/host-pci.ts";
 import { isSpiceUsb } from "@gpve/domain/vm/argv/device/hotplug-arguments.ts";
@@ -80,7 +80,7 @@ export function requireMappedHardware(host: TakeDevicesPorts, values: VmValues):
     const fault = mapping === undefined ? undefined : host.mappings.changedHardware(type, mapping);
     if (fault === undefined) continue;
     const what = type === "pci" ? "PCI device mapping" : "USB Mapping";
-    throw refused(`${what} invalid (hardware probably changed): ${fault}`);
+    throw missing(`${what} invalid (hardware probably changed): ${fault}`);
   }
 }
 
@@ -115,7 +115,7 @@ function rngFiles(host: TakeDevicesPorts, values: VmValues): GuestFile[] {
   if (text === undefined) return [];
   const { source } = readVmProperty("rng0", text, "rng0");
   if (!host.files.exists(source))
-    throw refused(`cannot create VirtIO RNG device: source file '${source}' doesn't exist`);
+    throw missing(`cannot create VirtIO RNG device: source file '${source}' doesn't exist`);
   // Everybody may read the others, and every guest has them.
   return source === HARDWARE_RNG ? [{ path: source, access: "ro", owned: true, ofHost: true }] : [];
 }
@@ -137,10 +137,6 @@ async function sharedMemory(host: TakeDevicesPorts, vmid: number, values: VmValu
 function sharedName(vmid: number, values: VmValues): string | undefined {
   const text = values["ivshmem"];
   return text === undefined ? undefined : (readVmProperty("ivshmem", text, "ivshmem").name ?? String(vmid));
-}
-
-function refused(message: string): AppError {
-  return new AppError("object.not_found", message, { pveStatus: 500 });
 }
 
 function mediatedDevices(
@@ -181,7 +177,6 @@ function usbFolders(host: TakeDevicesPorts): GuestFile[] {
 /** The directory of a mapping on this node. */
 export function mappedDirectory(host: { readonly mappings: HostMappings }, id: string): string {
   const path = host.mappings.directories().get(id);
-  if (path === undefined)
-    throw new AppError("object.not_found", `Directory mapping not found for '${id}'`, { pveStatus: 500 });
+  if (path === undefined) throw missing(`Directory mapping not found for '${id}'`);
   return path;
 }

@@ -6,6 +6,7 @@
 //   end (56 bytes)    how many extents there were, and the SHA-256 of all their heads
 //
 // Numbers are big-endian.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { IncrementalDevice, IncrementalHeader } from "@gpve/domain/backup/backup-ports.ts";
@@ -31,7 +32,7 @@ export interface ExtentHead {
 }
 
 export function broken(what: string): AppError {
-  return new AppError("request.invalid", `the incremental backup is damaged: ${what}`, { pveStatus: 500 });
+  return refused(`the incremental backup is damaged: ${what}`);
 }
 
 export function sha256(bytes: Uint8Array): Buffer {

@@ -4,6 +4,7 @@
 //   extent*                         512-byte head with up to 59 clusters, then their 4 KiB blocks that are not zero
 //
 // Numbers are big-endian, except the length before a blob.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 
@@ -63,7 +64,7 @@ export interface ClusterInfo {
 }
 
 export function broken(what: string): AppError {
-  return new AppError("request.invalid", `the backup archive is damaged: ${what}`, { pveStatus: 500 });
+  return refused(`the backup archive is damaged: ${what}`);
 }
 
 export function encodeHeader(header: VmaHeader): Buffer {

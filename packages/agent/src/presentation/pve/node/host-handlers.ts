@@ -1,5 +1,5 @@
 // PVE's methods about the host's network interfaces and PCI devices: reads of what is really there.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 
 export type HostRow = Readonly<Record<string, unknown>>;
@@ -34,9 +34,7 @@ export function createHostHandlers(deps: HostHandlerDeps): PveHandlers {
     "GET /nodes/{node}/network/{iface}": async ({ iface }) => {
       const row = (await deps.interfaces()).find((each) => each.iface === iface);
       if (row === undefined) {
-        throw new AppError("request.invalid", "Parameter verification failed.", {
-          errors: { iface: "interface does not exist" },
-        });
+        throw parameterError({ iface: "interface does not exist" });
       }
       const { iface: _name, ...rest } = row;
       return rest;

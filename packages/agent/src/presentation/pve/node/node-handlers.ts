@@ -1,7 +1,7 @@
 // PVE's methods about the node itself.
+import { conflict } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION, PVE_RELEASE, PVE_VERSION, REPO_ID } from "@gpve/contracts/version.ts";
 import type { NodeFacts, NodeUsage } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -64,11 +64,7 @@ export function createNodeHandlers(deps: NodeHandlerDeps): PveHandlers {
     },
     "POST /nodes/{node}/hosts": async ({ data, digest }) => {
       if (digest !== undefined && digest !== sha1(await deps.hosts.read()))
-        throw new AppError(
-          "object.conflict",
-          "detected modified configuration - file changed by other user? Try again.",
-          { pveStatus: 500 },
-        );
+        throw conflict("detected modified configuration - file changed by other user? Try again.");
       await deps.hosts.write(data);
       return null;
     },

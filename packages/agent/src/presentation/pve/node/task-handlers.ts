@@ -1,4 +1,5 @@
 // /nodes/{node}/tasks: the tasks of this node. Own tasks are always visible; those of others need a privilege.
+import { missing } from "@gpve/domain/request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -62,14 +63,7 @@ export function createTaskHandlers(deps: TaskHandlerDeps): PveHandlers {
 
 function downloadLog({ logs }: TaskHandlerDeps, upid: string, { node, type, starttime }: Upid): PveReply {
   const body = logs.stream(upid);
-  if (body === undefined)
-    throw new AppError(
-      "object.not_found",
-      `Could not open log of task '${upid}' - No such file or directory`,
-      {
-        pveStatus: 500,
-      },
-    );
+  if (body === undefined) throw missing(`Could not open log of task '${upid}' - No such file or directory`);
   const time = new Date(starttime * 1_000).toISOString().replace(/\.\d+Z$/, "Z");
   return new PveReply({
     download: { contentType: "text/plain", fileName: `task-${node}-${type}-${time}.log`, body },

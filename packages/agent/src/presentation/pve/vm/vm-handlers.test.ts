@@ -115,7 +115,7 @@ describe("creating a VM", () => {
     await expect(refused({ ide2: "none:cloudinit" })).rejects.toThrow("storage 'none' does not exist");
     await expect(refused({ ide2: "none:iso/a.iso,media=cdrom" })).rejects.toThrow("'none' does not exist");
     await expect(refused({ scsi0: "plain:1" })).rejects.toMatchObject({
-      message: "Parameter verification failed.",
+      message: "Parameter verification failed.\n",
       errors: { storage: "storage 'plain' does not support vm images" },
     });
     expect(node.configs.has(100)).toBe(false);

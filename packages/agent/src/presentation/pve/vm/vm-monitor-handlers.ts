@@ -1,4 +1,5 @@
 // Keys and monitor commands for a running VM.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { parseKeys } from "@gpve/domain/vm/running/send-keys.ts";
@@ -26,8 +27,7 @@ export function createVmMonitorHandlers(host: VmMonitorHandlersPorts): PveHandle
 
     "POST /nodes/{node}/qemu/{vmid}/dbus-vmstate": ({ vmid, action }) => {
       host.configs.get(vmid);
-      if (runningVm(host, vmid) === undefined)
-        throw new AppError("request.invalid", `VM ${vmid} must be running locally\n`, { pveStatus: 500 });
+      if (runningVm(host, vmid) === undefined) throw refused(`VM ${vmid} must be running locally\n`);
       // Nothing was ever started, so there is nothing to stop.
       if (action === "stop") return null;
       throw new AppError(

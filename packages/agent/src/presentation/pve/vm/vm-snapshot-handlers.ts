@@ -1,6 +1,7 @@
 // PVE's methods for snapshots of a VM.
+import { refused } from "@gpve/domain/request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
+import type { AppError } from "@gpve/contracts/errors.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { apiConfig } from "@gpve/domain/vm/config/api-config.ts";
 import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
@@ -70,7 +71,5 @@ export function createSnapshotHandlers({ host, engine }: SnapshotHandlerDeps): P
 }
 
 function reservedName(name: string): AppError {
-  return new AppError("request.invalid", `unable to use snapshot name '${name}' (reserved name)`, {
-    pveStatus: 500,
-  });
+  return refused(`unable to use snapshot name '${name}' (reserved name)`);
 }

@@ -1,9 +1,10 @@
 // Block nodes of a drive, from the top: throttle filter `drive-<key>`, format node, protocol node. Start and hotplug
 // both take them from here.
+import { refused } from "../../../request/failures.ts";
 import type { Drive, DriveThrottle } from "../../config/property-types.ts";
 import { isCdrom } from "../../config/drive.ts";
 import type { CommandInput, ProtocolNode, ResolvedVolume } from "../command-input.ts";
-import { refuse, type JsonObject, type JsonValue } from "../text/option-text.ts";
+import { type JsonObject, type JsonValue } from "../text/option-text.ts";
 
 /** What block nodes depend on besides the drive. */
 export interface BlockContext {
@@ -87,7 +88,7 @@ function throwaway(
   options: BlockOptions,
 ): JsonObject {
   const { overlay } = volume;
-  if (overlay === undefined) throw refuse("'snapshot' option is not yet supported for '-blockdev'");
+  if (overlay === undefined) throw refused("'snapshot' option is not yet supported for '-blockdev'");
   const shared = commonOptions(drive, options);
   // Nothing of it has to outlive a crash of the host.
   const cache = { direct: false, "no-flush": true };
@@ -175,14 +176,14 @@ export function findVolume(
 ): ResolvedVolume {
   const volume = volumes(drive.file, { key, drive });
   if (volume.contentType === "iso" && drive.media === undefined)
-    throw refuse(`${key}: explicit media parameter is required for iso images`);
+    throw refused(`${key}: explicit media parameter is required for iso images`);
   const { storage } = volume;
   // What no storage looks after is what the drive says it is; QEMU must never guess.
   if (storage === undefined) return { ...volume, format: drive.format ?? volume.format };
   if (volume.contentType !== "other" && !storage.content.includes(volume.contentType))
-    throw refuse(`storage '${storage.id}' does not support content-type '${volume.contentType}'`);
+    throw refused(`storage '${storage.id}' does not support content-type '${volume.contentType}'`);
   if (drive.format !== undefined && drive.format !== volume.format) {
-    throw refuse(
+    throw refused(
       `drive '${key}' - volume '${drive.file}' - 'format=${drive.format}' option different from storage format '${volume.format}'`,
     );
   }

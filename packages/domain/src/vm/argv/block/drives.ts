@@ -1,4 +1,5 @@
 // All drives of a guest but the firmware's: their nodes, controllers and devices, in PVE's order.
+import { refused } from "../../../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Drive } from "../../config/property-types.ts";
 import { listDrives, whyNotEmpty } from "../../config/drive.ts";
@@ -14,7 +15,7 @@ import {
   type DriveDeviceContext,
 } from "./drive-device.ts";
 import { legacyDrive } from "./legacy-drive.ts";
-import { canonicalJson, device, refuse } from "../text/option-text.ts";
+import { canonicalJson, device } from "../text/option-text.ts";
 import { addressProperties } from "../device/pci-address.ts";
 
 const OLD_SCSI_DISKS = 14;
@@ -61,7 +62,7 @@ function addController(build: Build, key: string, drive: Drive, known: Set<strin
   if (iothread !== undefined) build.cmd.push("-object", `iothread,id=${iothread}`);
   if (bus === "scsi") {
     if (index >= OLD_SCSI_DISKS && !build.guard(4, 1, 2)) {
-      throw refuse(`${key}: machine version 4.1~pve2 or higher is required to use more than 14 SCSI disks`);
+      throw refused(`${key}: machine version 4.1~pve2 or higher is required to use more than 14 SCSI disks`);
     }
     if (drive.iothread === true && iothread === undefined) {
       build.warnings.push(
@@ -98,7 +99,7 @@ function addNode(build: Build, key: string, drive: Drive): ResolvedVolume | unde
   if (drive.file === "none") {
     // PVE gives QEMU the device without anything in it, which QEMU refuses in words of its own.
     const reason = build.stock ? whyNotEmpty(drive) : undefined;
-    if (reason !== undefined) throw refuse(`${key}: ${reason}`);
+    if (reason !== undefined) throw refused(`${key}: ${reason}`);
     return undefined;
   }
   const nodes = driveNodes(context, key, drive, { readOnly: build.isTemplate });

@@ -1,9 +1,9 @@
 // The `-drive` form, which PVE keeps for machine versions before 10.0. Only the `pve` dialect uses it.
+import { refused } from "../../../request/failures.ts";
 import type { Drive } from "../../config/property-types.ts";
 import { isCdrom } from "../../config/drive.ts";
 import { aioMode, detectZeroes, throttleLimits, usesDirectCache, type BlockContext } from "./block-node.ts";
 import type { ResolvedVolume } from "../command-input.ts";
-import { refuse } from "../text/option-text.ts";
 
 export function legacyDrive(
   context: BlockContext,
@@ -13,7 +13,7 @@ export function legacyDrive(
   readOnly: boolean,
 ): string {
   if (volume?.storage?.snapshotAsVolumeChain === true && volume.format === "qcow2") {
-    throw refuse(
+    throw refused(
       `storage for '${drive.file}' is configured for snapshots as a volume chain - this requires QEMU machine version >= 10.0. See https://pve.proxmox.com/wiki/QEMU_Machine_Version_Upgrade`,
     );
   }

@@ -1,8 +1,9 @@
 // Graphics: the card, VNC, and SPICE with its agent channel.
+import { refused } from "../../../request/failures.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
 import type { VgaOptions } from "../../config/property-types.ts";
 import type { Build } from "../build.ts";
-import { device, refuse, type DeviceOptions, type OptionValue } from "../text/option-text.ts";
+import { device, type DeviceOptions, type OptionValue } from "../text/option-text.ts";
 import { addressProperties, pcieAddress } from "./pci-address.ts";
 
 export interface Display {
@@ -60,7 +61,7 @@ export function addDisplay(build: Build, display: Display): void {
 export function addSpice(build: Build, display: Display): void {
   const vncClipboard = display.options.clipboard === "vnc";
   if (vncClipboard && !/^(?:std|cirrus|vmware|virtio|qxl)/.test(display.type))
-    throw refuse(`vga type ${display.type} is not compatible with VNC clipboard`);
+    throw refused(`vga type ${display.type} is not compatible with VNC clipboard`);
   const wantsSpice = display.qxl > 0 || display.type.startsWith("virtio");
   const spice = wantsSpice && (!build.stock || build.host.spice !== undefined);
   if (wantsSpice && !spice && display.qxl > 0)
@@ -107,9 +108,9 @@ function addMoreScreens(build: Build, display: Display): void {
 function vgaDevice(build: Build, display: Display, index?: number): DeviceOptions {
   const { ostype, bios } = build.values;
   const card = display.qxl > 0 ? (index === undefined ? "qxl-vga" : "qxl") : CARDS[display.type];
-  if (card === undefined) throw refuse(`no device-type for ${display.type}`);
+  if (card === undefined) throw refused(`no device-type for ${display.type}`);
   if (display.type === "virtio-gl" && !build.host.renderNode) {
-    throw refuse(
+    throw refused(
       `no DRM render node detected (/dev/dri/renderD*), no GPU? - needed for '${display.type}' display`,
     );
   }

@@ -1,9 +1,10 @@
 // PCI devices of the host passed to the guest, by address or by a mapping of the cluster.
+import { refused } from "../../../request/failures.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
 import type { HostPci } from "../../config/property-types.ts";
 import type { Build } from "../build.ts";
 import type { HostFacts } from "../host-facts.ts";
-import { device, refuse, type DeviceOptions, type OptionValue } from "../text/option-text.ts";
+import { device, type DeviceOptions, type OptionValue } from "../text/option-text.ts";
 import { addressProperties, pcieAddress, type PciAddress } from "./pci-address.ts";
 
 export interface HostPciResult {
@@ -121,10 +122,10 @@ function readCandidates(build: Build): Candidate[] {
     const text = build.values[key];
     if (text === undefined) continue;
     const candidate = resolve(key, index, readVmProperty("hostpci", text, key), build.host);
-    if (candidate.options.pcie === true && !build.q35) throw refuse("q35 machine model is not enabled");
+    if (candidate.options.pcie === true && !build.q35) throw refused("q35 machine model is not enabled");
     if (candidate.options["legacy-igd"] === true) {
       if (found.some(({ options }) => options["legacy-igd"] === true))
-        throw refuse("only one device can be assigned in legacy-igd mode");
+        throw refused("only one device can be assigned in legacy-igd mode");
       checkLegacyIgd(candidate, build);
     }
     found.push(candidate);
@@ -134,14 +135,14 @@ function readCandidates(build: Build): Candidate[] {
 
 function resolve(key: string, index: number, options: HostPci, host: HostFacts): Candidate {
   if (options.host !== undefined && options.mapping !== undefined)
-    throw refuse("Cannot set both 'host' and 'mapping'.");
+    throw refused("Cannot set both 'host' and 'mapping'.");
   if (options.host === undefined && options.mapping === undefined)
-    throw refuse("Either 'host' or 'mapping' must be set.");
+    throw refused("Either 'host' or 'mapping' must be set.");
   const mapping = options.mapping === undefined ? undefined : findMapping(host, options.mapping);
   const alternatives = (mapping?.paths ?? [options.host ?? ""]).map((path) => {
     const functions = path.split(";").flatMap((id) => devicesAt(id, host));
     if (functions.length > 1 && options.mdev !== undefined)
-      throw refuse("cannot use mediated device with multifunction device");
+      throw refused("cannot use mediated device with multifunction device");
     return functions;
   });
   return { key, index, options, alternatives, liveMigration: mapping?.liveMigrationCapable === true };
@@ -150,7 +151,7 @@ function resolve(key: string, index: number, options: HostPci, host: HostFacts):
 function findMapping(host: HostFacts, name: string) {
   const mapping = Object.hasOwn(host.pciMappings, name) ? host.pciMappings[name] : undefined;
   if (mapping === undefined || mapping.paths.length === 0)
-    throw refuse(`PCI device mapping not found for '${name}'`);
+    throw refused(`PCI device mapping not found for '${name}'`);
   return mapping;
 }
 
@@ -158,21 +159,22 @@ function findMapping(host: HostFacts, name: string) {
 function devicesAt(id: string, host: HostFacts): readonly string[] {
   const full = /^[0-9a-f]{4,}:[0-9a-f]{2}:/i.test(id) ? id : `0000:${id}`;
   const found = host.pciDevices.filter((each) => each === full || each.startsWith(`${full}.`)).toSorted();
-  if (found.length === 0) throw refuse(`no PCI device found for '${id}'`);
+  if (found.length === 0) throw refused(`no PCI device found for '${id}'`);
   return found;
 }
 
 function checkLegacyIgd({ options, alternatives }: Candidate, build: Build): void {
-  if (build.values["vga"] !== "none") throw refuse("legacy IGD assignment requires VGA mode to be 'none'");
-  if (options.rombar === false) throw refuse("legacy IGD assignment requires rombar to be enabled");
-  if (options["x-vga"] === true) throw refuse("legacy IGD assignment is not compatible with x-vga");
-  if (options.mdev !== undefined) throw refuse("legacy IGD assignment is not compatible with mdev");
-  if (build.q35) throw refuse("legacy IGD assignment is not compatible with q35");
+  if (build.values["vga"] !== "none") throw refused("legacy IGD assignment requires VGA mode to be 'none'");
+  if (options.rombar === false) throw refused("legacy IGD assignment requires rombar to be enabled");
+  if (options["x-vga"] === true) throw refused("legacy IGD assignment is not compatible with x-vga");
+  if (options.mdev !== undefined) throw refused("legacy IGD assignment is not compatible with mdev");
+  if (build.q35) throw refused("legacy IGD assignment is not compatible with q35");
   if (alternatives.some((functions) => functions.length > 1))
-    throw refuse("legacy IGD assignment is not compatible with multifunction devices");
-  if (alternatives.length > 1) throw refuse("legacy IGD assignment is not compatible with alternate devices");
+    throw refused("legacy IGD assignment is not compatible with multifunction devices");
+  if (alternatives.length > 1)
+    throw refused("legacy IGD assignment is not compatible with alternate devices");
   if (!(alternatives[0]?.[0] ?? "").endsWith("02.0"))
-    throw refuse("legacy IGD assignment only works for devices on host bus 00:02.0");
+    throw refused("legacy IGD assignment only works for devices on host bus 00:02.0");
 }
 
 /** One free alternative per slot; a mediated device is made later, on whichever parent has room. */
@@ -189,9 +191,9 @@ function choose(candidates: readonly Candidate[], host: HostFacts): Record<strin
       others.length === 0
         ? only
         : alternatives.find((each) => !each.some((id) => used.has(id) || host.pciInUse?.has(id) === true));
-    if (functions === undefined) throw refuse(`could not find a free device for '${key}'`);
+    if (functions === undefined) throw refused(`could not find a free device for '${key}'`);
     for (const id of functions) {
-      if (used.has(id)) throw refuse(`device '${id}' assigned more than once`);
+      if (used.has(id)) throw refused(`device '${id}' assigned more than once`);
       used.add(id);
     }
     chosen[key] = functions;

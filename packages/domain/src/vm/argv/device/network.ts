@@ -1,10 +1,11 @@
 // NICs: the host side (a tap the supervisor opened, a process that is the network, or QEMU's own) and the card the guest sees.
+import { refused } from "../../../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
 import type { NetDevice } from "../../config/property-types.ts";
 import type { Build } from "../build.ts";
 import type { NetDescriptors } from "../command-input.ts";
-import { device, escapeComma, refuse, type DeviceOptions, type OptionValue } from "../text/option-text.ts";
+import { device, escapeComma, type DeviceOptions, type OptionValue } from "../text/option-text.ts";
 import { addressProperties, type PciAddress } from "./pci-address.ts";
 
 /** What a NIC depends on besides its configuration. */
@@ -161,9 +162,9 @@ function nicMtu(
   // 1 stands for the bridge's.
   if (mtu === undefined || mtu === 1) mtu = bridgeMtu;
   else if (mtu < SMALLEST_MTU)
-    throw refuse(`netdev ${key}: MTU '${mtu}' is smaller than the IP minimum MTU '${SMALLEST_MTU}'`);
+    throw refused(`netdev ${key}: MTU '${mtu}' is smaller than the IP minimum MTU '${SMALLEST_MTU}'`);
   else if (mtu > bridgeMtu)
-    throw refuse(
+    throw refused(
       `netdev ${key}: MTU '${mtu}' is bigger than the bridge MTU '${bridgeMtu}' - adjust the MTU for the network device in the VM configuration, while ensuring that the bridge is configured as desired.`,
     );
   return alwaysMtu || hostMtu !== undefined || mtu !== DEFAULT_MTU ? mtu : undefined;
@@ -183,7 +184,7 @@ export function netdevText(build: Build, key: string, net: NetDevice): string {
   if (build.stock) return tapText(key, build.options.netDescriptors?.[key]);
   const vhost = build.native && build.host.vhostNet && net.model === "virtio" ? ",vhost=on" : "";
   const tap = `tap${build.vmid}i${key.slice("net".length)}`;
-  if (tap.length >= 16) throw refuse(`interface name '${tap}' is too long (max 15 character)`);
+  if (tap.length >= 16) throw refused(`interface name '${tap}' is too long (max 15 character)`);
   const scripts = "/usr/libexec/qemu-server/pve-bridge";
   return `type=tap,id=${key},ifname=${tap},script=${scripts},downscript=${scripts}down${vhost}${
     queues === undefined ? "" : `,queues=${queues}`
@@ -192,7 +193,7 @@ export function netdevText(build: Build, key: string, net: NetDevice): string {
 
 function tapText(key: string, descriptors: NetDescriptors | undefined): string {
   if (descriptors === undefined || descriptors.tap.length === 0)
-    throw refuse(`${key}: no tap device was opened for it`);
+    throw refused(`${key}: no tap device was opened for it`);
   const names = {
     tap: descriptors.tap.map(String),
     ...(descriptors.vhost === undefined ? {} : { vhost: descriptors.vhost.map(String) }),

@@ -1,9 +1,10 @@
 // Small devices: tablet, serial and parallel ports, sound, TPM, agent channel, RNG, balloon, watchdog, shared memory.
+import { refused } from "../../../request/failures.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
 import type { Build } from "../build.ts";
 import type { Display } from "./display.ts";
 import { isSerialDisplay } from "./display.ts";
-import { device, escapeComma, refuse, type DeviceOptions } from "../text/option-text.ts";
+import { device, escapeComma, type DeviceOptions } from "../text/option-text.ts";
 import { addressProperties, pcieAddress } from "./pci-address.ts";
 
 const MAX_SERIAL = 4;
@@ -33,7 +34,7 @@ export function addSerialPorts(build: Build): void {
       const socket = escapeComma(build.input.paths.serial(index));
       build.devices.push("-chardev", `socket,id=${id},path=${socket},server=on,wait=off`);
     } else {
-      if (!build.host.characterDevices.has(path)) throw refuse("no such serial device");
+      if (!build.host.characterDevices.has(path)) throw refused("no such serial device");
       build.devices.push("-chardev", `serial,id=${id},path=${escapeComma(path)}`);
     }
     // The first UART of the virt machine is soldered on.
@@ -47,7 +48,7 @@ export function addParallelPorts(build: Build): void {
   for (let index = 0; index < MAX_PARALLEL; index++) {
     const path = build.values[`parallel${index}`];
     if (path === undefined) continue;
-    if (!build.host.characterDevices.has(path)) throw refuse("no such parallel device");
+    if (!build.host.characterDevices.has(path)) throw refused("no such parallel device");
     const kind = path.startsWith("/dev/usb/lp") ? "serial" : "parallel";
     build.devices.push("-chardev", `${kind},id=parallel${index},path=${escapeComma(path)}`);
     build.devices.push("-device", `isa-parallel,chardev=parallel${index}`);
@@ -169,9 +170,9 @@ export function addVirtiofs(build: Build): void {
   for (const key of virtiofsKeys(build)) {
     const share = readVmProperty("virtiofs", build.values[key] ?? "", key);
     if (!build.host.directoryMappings.has(share.dirid))
-      throw refuse(`Directory mapping not found for '${share.dirid}'`);
+      throw refused(`Directory mapping not found for '${share.dirid}'`);
     if (share["expose-acl"] === true && build.windows > 0) {
-      throw refuse(
+      throw refused(
         "Please disable ACLs for virtiofs on Windows VMs, otherwise the virtiofs shared directory cannot be mounted.",
       );
     }

@@ -1,9 +1,10 @@
 // USB controllers and devices.
+import { refused } from "../../../request/failures.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
 import type { UsbDevice } from "../../config/property-types.ts";
 import type { Build } from "../build.ts";
 import type { HostFacts } from "../host-facts.ts";
-import { device, refuse, type DeviceOptions } from "../text/option-text.ts";
+import { device, type DeviceOptions } from "../text/option-text.ts";
 import { addressProperties } from "./pci-address.ts";
 import { EHCI_COMPANIONS } from "./q35-devices.ts";
 
@@ -101,7 +102,7 @@ function hostProperties(address: string): (readonly [string, string | number])[]
     ];
   }
   const path = /^(\d+)-(\d+(?:\.\d+)*)$/.exec(address);
-  if (path === null) throw refuse("no usb id or path given");
+  if (path === null) throw refused("no usb id or path given");
   return [
     ["hostbus", Number(path[1])],
     ["hostport", String(path[2])],
@@ -113,8 +114,8 @@ export function hostAddress(host: Pick<HostFacts, "usbMappings">, usb: UsbDevice
   if (usb.mapping === undefined) return usb.host ?? "";
   const entries = Object.hasOwn(host.usbMappings, usb.mapping) ? (host.usbMappings[usb.mapping] ?? []) : [];
   const [entry, ...more] = entries;
-  if (entry === undefined) throw refuse(`USB device mapping not found for '${usb.mapping}'`);
-  if (more.length > 0) throw refuse("More than one USB mapping per host not supported");
+  if (entry === undefined) throw refused(`USB device mapping not found for '${usb.mapping}'`);
+  if (more.length > 0) throw refused("More than one USB mapping per host not supported");
   return entry.path ?? entry.id;
 }
 
@@ -133,7 +134,7 @@ function usbDevices(
     const text = build.values[key];
     if (text === undefined) continue;
     if (index >= OLD_MAX_USB && !xhci) {
-      throw refuse(`using ${key} is only possible with machine type >= 7.1 and ostype l26 or windows > 7`);
+      throw refused(`using ${key} is only possible with machine type >= 7.1 and ostype l26 or windows > 7`);
     }
     found.push({ key, index, usb: readVmProperty("usb", text, key) });
   }

@@ -1,4 +1,5 @@
 // OVMF: which images, and the variable store of the guest.
+import { refused } from "../../../request/failures.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Drive } from "../../config/property-types.ts";
 import { requireDrive } from "../../config/drive.ts";
@@ -8,14 +9,14 @@ import { isCpu32bit } from "../processor/cpu.ts";
 import { blockContext } from "../block/drives.ts";
 import type { FirmwareImage, GuestArch, HostFacts } from "../host-facts.ts";
 import { legacyPath } from "../block/legacy-drive.ts";
-import { canonicalJson, refuse } from "../text/option-text.ts";
+import { canonicalJson } from "../text/option-text.ts";
 
 export type ConfidentialKind = "std" | "es" | "snp" | "tdx";
 
 export function addFirmware(build: Build, confidential: ConfidentialKind | undefined): void {
   if (build.values["bios"] !== "ovmf") return;
   if (build.options.cpu === undefined && isCpu32bit(build))
-    throw refuse("OVMF (UEFI) BIOS is not supported on 32-bit CPU types");
+    throw refused("OVMF (UEFI) BIOS is not supported on 32-bit CPU types");
   const text = build.values["efidisk0"];
   const disk = text === undefined ? undefined : requireDrive("efidisk0", text);
   const image = firmwareImage(build.host, build.arch, disk, build.q35, confidential);
@@ -30,7 +31,7 @@ export function addFirmware(build: Build, confidential: ConfidentialKind | undef
   }
   if (disk === undefined) build.warnings.push("no efidisk configured! Using temporary efivars disk.");
   else if (disk.file.startsWith("/") && disk.format === undefined)
-    throw refuse("efidisk format must be specified");
+    throw refused("efidisk format must be specified");
   if (build.usesBlockdev) addBlockdev(build, image, disk);
   else addLegacy(build, image, disk);
 }
@@ -45,7 +46,7 @@ export function firmwareImage(
 ): FirmwareImage {
   const kind = `${arch}/${arch === "x86_64" ? x86Kind(disk, q35, confidential) : armKind(host, disk)}`;
   const image = host.firmware[kind];
-  if (image === undefined) throw refuse(`EFI base image for '${kind}' not found`);
+  if (image === undefined) throw refused(`EFI base image for '${kind}' not found`);
   return image;
 }
 

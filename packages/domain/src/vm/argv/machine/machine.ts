@@ -1,11 +1,11 @@
 // Which machine type a VM runs on. Unversioned types follow QEMU unless something pins them: the VM's own pin, a
 // saved RAM state, or Windows, which does not stand a machine that changes under it.
+import { refused } from "../../../request/failures.ts";
 import type { MachineOptions } from "../../config/property-types.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
 import type { VmValues } from "../../config/vm-config.ts";
 import type { CommandOptions, Dialect } from "../command-input.ts";
 import type { GuestArch, HostFacts } from "../host-facts.ts";
-import { refuse } from "../text/option-text.ts";
 import {
   atLeast,
   isReleaseCandidate,
@@ -76,12 +76,12 @@ export function checkMachineOptions(machine: MachineOptions): void {
   const bits = machine["aw-bits"];
   if (machine.viommu === "intel") {
     if (!(machine.type ?? "").includes("q35"))
-      throw refuse("to use Intel vIOMMU please set the machine type to q35");
+      throw refused("to use Intel vIOMMU please set the machine type to q35");
     if (bits !== undefined && bits !== 39 && bits !== 48)
-      throw refuse("Intel vIOMMU supports only 39 or 48 bits as address width");
+      throw refused("Intel vIOMMU supports only 39 or 48 bits as address width");
   }
   if (bits !== undefined && machine.viommu === undefined)
-    throw refuse("cannot set aw-bits if no vIOMMU is configured");
+    throw refused("cannot set aw-bits if no vIOMMU is configured");
 }
 
 /** The version inside a machine type; undefined for `pc`, `q35` and `virt`. */
@@ -124,13 +124,13 @@ function windowsPin(values: VmValues, newest: Version): string {
 function checkRunnable(type: string, layout: Version, host: HostFacts, qemu: Version): void {
   if (isReleaseCandidate(host.qemuVersion)) return;
   if (!atLeast(qemu, layout.major, layout.minor)) {
-    throw refuse(
+    throw refused(
       `Installed QEMU version '${host.qemuVersion}' is too old to run machine type '${type}', please upgrade node '${host.nodeName}'`,
     );
   }
   const highest = pveRevisionOf(layout);
   if (layout.pve > highest) {
-    throw refuse(
+    throw refused(
       `Installed qemu-server (max feature level for ${layout.major}.${layout.minor} is pve${highest}) is too old to run machine type '${type}', please upgrade node '${host.nodeName}'`,
     );
   }
@@ -138,7 +138,7 @@ function checkRunnable(type: string, layout: Version, host: HostFacts, qemu: Ver
 
 function checkKnown(type: string, host: HostFacts): void {
   if (host.machineTypes === undefined || host.machineTypes.has(type)) return;
-  throw refuse(
+  throw refused(
     `machine type '${type}' is not known to QEMU ${host.qemuVersion} on node '${host.nodeName}': choose another version in 'machine'`,
   );
 }
@@ -148,12 +148,12 @@ export const NO_QEMU = "0";
 
 function qemuVersion(host: HostFacts): Version {
   if (host.qemuVersion === NO_QEMU)
-    throw refuse(
+    throw refused(
       `QEMU cannot be run on node '${host.nodeName}': is it installed? (apt-get install qemu-system-x86)`,
     );
   const version = parseVersion(host.qemuVersion);
   if (version === undefined || !atLeast(version, OLDEST_QEMU.major, OLDEST_QEMU.minor))
-    throw refuse(`Detected old QEMU binary ('${host.qemuVersion}', at least 6.0 is required)`);
+    throw refused(`Detected old QEMU binary ('${host.qemuVersion}', at least 6.0 is required)`);
   return { ...version, pve: 0 };
 }
 

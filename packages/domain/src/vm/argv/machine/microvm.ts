@@ -1,5 +1,6 @@
 // The microvm machine: no PCI, no ACPI tables worth the name, boots in a blink. Not a machine type of PVE's API; our
 // own API asks for it explicitly. Only virtio devices fit on it.
+import { refused } from "../../../request/failures.ts";
 import { listDrives } from "../../config/drive.ts";
 import { memoryMiB, readVmProperty } from "../../config/vm-properties.ts";
 import { driveNodes } from "../block/block-node.ts";
@@ -10,15 +11,15 @@ import { splitDriveKey } from "../block/drive-device.ts";
 import { blockContext } from "../block/drives.ts";
 import { addAccelerator, addFrame, guestUuid } from "./frame.ts";
 import { netdevText, netKeys } from "../device/network.ts";
-import { canonicalJson, device, refuse } from "../text/option-text.ts";
+import { canonicalJson, device } from "../text/option-text.ts";
 import { addSerialPorts } from "../device/peripherals.ts";
 
 export function addMicrovm(build: Build): QemuCommand {
-  if (!build.stock || build.arch !== "x86_64") throw refuse("microvm needs an x86_64 guest on a stock QEMU");
+  if (!build.stock || build.arch !== "x86_64") throw refused("microvm needs an x86_64 guest on a stock QEMU");
   addFrame(build);
   addSerialPorts(build);
   const cpus = build.count("sockets", 1) * build.count("cores", 1);
-  if (cpus > build.host.cpus) throw refuse(`MAX ${build.host.cpus} vcpus allowed per VM on this node`);
+  if (cpus > build.host.cpus) throw refused(`MAX ${build.host.cpus} vcpus allowed per VM on this node`);
   const cpu = build.options.cpu ?? cpuOption(build, { hideKvm: false, gpuPassthrough: false });
   build.cmd.push("-smp", String(cpus), "-nodefaults", "-display", "none", "-cpu", cpu);
   build.cmd.push("-m", String(memoryMiB(build.values["memory"])));
@@ -54,7 +55,7 @@ function addKernel({ cmd, options }: Build): void {
 
 function addDisks(build: Build): void {
   for (const { key, drive } of listDrives(build.values)) {
-    if (splitDriveKey(key).bus !== "virtio") throw refuse(`${key}: a microvm has only virtio disks`);
+    if (splitDriveKey(key).bus !== "virtio") throw refused(`${key}: a microvm has only virtio disks`);
     const nodes = driveNodes(blockContext(build), key, drive);
     build.cmd.push("-object", canonicalJson(nodes.throttleGroup));
     build.devices.push("-blockdev", canonicalJson(nodes.blockdev));
@@ -72,7 +73,7 @@ function addDisks(build: Build): void {
 function addNics(build: Build): void {
   for (const key of netKeys(build.values)) {
     const net = readVmProperty("net", build.values[key] ?? "", key);
-    if (net.model !== "virtio") throw refuse(`${key}: a microvm has only virtio network cards`);
+    if (net.model !== "virtio") throw refused(`${key}: a microvm has only virtio network cards`);
     build.devices.push("-netdev", netdevText(build, key, net));
     build.addDevice(device("virtio-net-device", ["mac", net.macaddr], ["netdev", key], ["id", key]));
   }

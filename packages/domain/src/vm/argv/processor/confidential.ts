@@ -1,9 +1,10 @@
 // Guests whose memory the host cannot read: AMD SEV and Intel TDX.
+import { refused } from "../../../request/failures.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
 import type { AmdSev } from "../../config/property-types.ts";
 import type { Build } from "../build.ts";
 import type { ConfidentialKind } from "../machine/firmware.ts";
-import { canonicalJson, refuse, type JsonValue } from "../text/option-text.ts";
+import { canonicalJson, type JsonValue } from "../text/option-text.ts";
 
 export function confidentialKind(build: Build): ConfidentialKind | undefined {
   const sev = build.values["amd-sev"];
@@ -26,12 +27,12 @@ export function addConfidential(build: Build): void {
 function addTdx(build: Build, text: string): void {
   const tdx = readVmProperty("intel-tdx", text, "intel-tdx");
   if (build.host.hwCapabilities["intel-tdx"]?.["tdx-support"] !== true)
-    throw refuse("Your CPU does not support Intel TDX.");
+    throw refused("Your CPU does not support Intel TDX.");
   needOvmf(build, "Intel TDX");
   const object: Record<string, JsonValue> = { "qom-type": "tdx-guest", id: "tdx0" };
   if (tdx.attestation) {
-    if (tdx["vsock-cid"] === undefined) throw refuse("Missing cid for vsock.");
-    if (tdx["vsock-port"] === undefined) throw refuse("Missing port for vsock.");
+    if (tdx["vsock-cid"] === undefined) throw refused("Missing cid for vsock.");
+    if (tdx["vsock-port"] === undefined) throw refused("Missing port for vsock.");
     object["quote-generation-socket"] = {
       type: "vsock",
       cid: String(tdx["vsock-cid"]),
@@ -47,10 +48,11 @@ function addTdx(build: Build, text: string): void {
 
 function sevObject(build: Build, sev: AmdSev): string {
   const hardware = build.host.hwCapabilities["amd-sev"];
-  if (hardware?.["sev-support"] !== true) throw refuse("Your CPU does not support AMD SEV.");
-  if (sev.type === "es" && !hardware["sev-support-es"]) throw refuse("Your CPU does not support AMD SEV-ES.");
+  if (hardware?.["sev-support"] !== true) throw refused("Your CPU does not support AMD SEV.");
+  if (sev.type === "es" && !hardware["sev-support-es"])
+    throw refused("Your CPU does not support AMD SEV-ES.");
   if (sev.type === "snp" && !hardware["sev-support-snp"])
-    throw refuse("Your CPU does not support AMD SEV-SNP.");
+    throw refused("Your CPU does not support AMD SEV-SNP.");
   needOvmf(build, "AMD SEV");
   const parts = [
     sev.type === "snp" ? "sev-snp-guest" : "sev-guest",
@@ -79,5 +81,5 @@ function snpPolicy(sev: AmdSev): number {
 }
 
 function needOvmf(build: Build, what: string): void {
-  if (build.values["bios"] !== "ovmf") throw refuse(`To use ${what}, you need to change the BIOS to OVMF.`);
+  if (build.values["bios"] !== "ovmf") throw refused(`To use ${what}, you need to change the BIOS to OVMF.`);
 }

@@ -1,4 +1,5 @@
 // The `-cpu` option: model, flags by guest system and host, and what overrides what.
+import { refused } from "../../../request/failures.ts";
 import type { CpuOptions } from "../../config/property-types.ts";
 import { readVmProperty } from "../../config/vm-properties.ts";
 import type { VmValues } from "../../config/vm-config.ts";
@@ -13,7 +14,7 @@ import {
   tcgStandIns,
 } from "./cpu-models.ts";
 import type { CustomCpuModel, HostFacts } from "../host-facts.ts";
-import { device, refuse, type DeviceOptions } from "../text/option-text.ts";
+import { device, type DeviceOptions } from "../text/option-text.ts";
 
 /** What passed-through devices ask of the CPU. */
 export interface CpuDemands {
@@ -67,7 +68,7 @@ function cpuLevel(build: Build, level: number | undefined): string[] {
 
 /** One vCPU plugged after the first, as `-device`. */
 export function cpuDevice(build: Build, id: number): DeviceOptions {
-  if (build.arch !== "x86_64") throw refuse("Hotplug of non x86_64 CPU not yet supported");
+  if (build.arch !== "x86_64") throw refused("Hotplug of non x86_64 CPU not yet supported");
   const { model } = resolveModel(readCpu(build.values)?.cputype, build);
   const cores = build.count("cores", 1);
   const core = (id - 1) % cores;
@@ -105,7 +106,7 @@ function resolveModel(
   };
   const checked = (model: string): string => {
     if (cpuModelsOf(build.arch, build.host.arch).has(model)) return model;
-    throw refuse(`CPU model '${model}' does not exist for configured vCPU architecture '${build.arch}'`);
+    throw refused(`CPU model '${model}' does not exist for configured vCPU architecture '${build.arch}'`);
   };
   if (cputype === undefined) return { model: defaultCpuModels[build.arch][build.kvm ? "kvm" : "tcg"] };
   const builtin = isX86(build) ? builtinCpuTypes[cputype] : undefined;
@@ -120,7 +121,7 @@ function resolveModel(
 
 function customModel(host: HostFacts, name: string): CustomCpuModel {
   const model = Object.hasOwn(host.customCpuModels, name) ? host.customCpuModels[name] : undefined;
-  if (model === undefined) throw refuse(`Custom cputype '${name}' not found`);
+  if (model === undefined) throw refused(`Custom cputype '${name}' not found`);
   return model;
 }
 

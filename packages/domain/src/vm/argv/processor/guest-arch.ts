@@ -1,7 +1,7 @@
 // Guests of another architecture than the host's: emulated, by a QEMU of their own.
+import { refused } from "../../../request/failures.ts";
 import type { VmValues } from "../../config/vm-config.ts";
 import type { ForeignQemu, GuestArch, HostFacts } from "../host-facts.ts";
-import { refuse } from "../text/option-text.ts";
 import { featuresOf } from "../machine/qemu-features.ts";
 
 /** Debian's. */
@@ -40,7 +40,7 @@ function foreignQemu(values: VmValues, host: HostFacts): ForeignQemu | undefined
   if (arch === host.arch) return undefined;
   const qemu = host.foreignQemus?.[arch];
   if (qemu === undefined)
-    throw refuse(
+    throw refused(
       `node '${host.nodeName}' has no qemu-system-${arch}, which guests with arch=${arch} need: apt-get install ${PACKAGES[arch]}`,
     );
   return qemu;

@@ -1,10 +1,10 @@
 // How many huge pages a guest needs of each node of the host.
+import { refused } from "../../../request/failures.ts";
 import type { VmValues } from "../../config/vm-config.ts";
 import { memoryMiB, readHotplug } from "../../config/vm-properties.ts";
 import type { HostFacts } from "../host-facts.ts";
 import { hugepageSize } from "./hugepages.ts";
 import { customNodes, memoryModules, staticMemoryMiB } from "./memory.ts";
-import { refuse } from "../text/option-text.ts";
 
 export interface HugepageNeed {
   readonly sizeMiB: number;
@@ -41,6 +41,6 @@ export function hugepageNeeds(
 
 function onlyNode(hostNodes: string | undefined): number {
   if (hostNodes === undefined || !/^\d$/.test(hostNodes))
-    throw refuse("more than 1 hostnode value in numa node is not supported when hugepages are enabled");
+    throw refused("more than 1 hostnode value in numa node is not supported when hugepages are enabled");
   return Number(hostNodes);
 }

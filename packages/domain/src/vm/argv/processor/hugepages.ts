@@ -1,7 +1,7 @@
 // Huge pages: which size holds a piece of memory.
+import { refused } from "../../../request/failures.ts";
 import type { VmValues } from "../../config/vm-config.ts";
 import type { HostFacts } from "../host-facts.ts";
-import { refuse } from "../text/option-text.ts";
 
 /** The size of the pages that hold this much memory, as the configuration wants and the host has them. */
 export function hugepageSize(
@@ -11,19 +11,19 @@ export function hugepageSize(
 ): number {
   const wholeMiB = Math.trunc(sizeMiB);
   if (sizeMiB <= 0 || wholeMiB % 2 !== 0)
-    throw refuse(`memory size '${sizeMiB}' is not a positive even integer; cannot use for hugepages`);
-  if (!sizes.includes(2) && !sizes.includes(1024)) throw refuse("your system doesn't support hugepages");
+    throw refused(`memory size '${sizeMiB}' is not a positive even integer; cannot use for hugepages`);
+  if (!sizes.includes(2) && !sizes.includes(1024)) throw refused("your system doesn't support hugepages");
   const wanted = values["hugepages"];
   if (wanted === "any") {
     if (sizes.includes(1024) && wholeMiB % 1024 === 0) return 1024;
     if (sizes.includes(2)) return 2;
-    throw refuse(
+    throw refused(
       `host only supports 1024 GB hugepages, but requested size '${sizeMiB}' is not a multiple of 1024 MB`,
     );
   }
   const size = Number(wanted);
-  if (!sizes.includes(size)) throw refuse(`your system doesn't support hugepages of ${size} MB`);
+  if (!sizes.includes(size)) throw refused(`your system doesn't support hugepages of ${size} MB`);
   if (wholeMiB % size !== 0)
-    throw refuse(`Memory size ${sizeMiB} is not a multiple of the requested hugepages size ${size}`);
+    throw refused(`Memory size ${sizeMiB} is not a multiple of the requested hugepages size ${size}`);
   return size;
 }

@@ -1,4 +1,5 @@
 // Guest memory: plain, spread over NUMA nodes, on huge pages, and in modules that can be plugged while it runs.
+import { refused } from "../../../request/failures.ts";
 import { readVmProperty, memoryMiB } from "../../config/vm-properties.ts";
 import type { NumaNode } from "../../config/property-types.ts";
 import type { VmValues } from "../../config/vm-config.ts";
@@ -6,7 +7,7 @@ import type { Build } from "../build.ts";
 import { readCpu } from "./cpu.ts";
 import type { HostFacts } from "../host-facts.ts";
 import { hugepageSize } from "./hugepages.ts";
-import { device, refuse, type DeviceOptions } from "../text/option-text.ts";
+import { device, type DeviceOptions } from "../text/option-text.ts";
 
 const MAX_NUMA = 8;
 const STATIC_MIB = 1024;
@@ -35,8 +36,8 @@ export function addMemory(build: Build, virtiofs: boolean): void {
     cmd.push("-m", String(memory));
   }
   const numa = build.flag("numa") === true;
-  if (values["hugepages"] !== undefined && !numa) throw refuse("numa needs to be enabled to use hugepages");
-  if (hotplug && virtiofs) throw refuse("Memory hotplug does not work in combination with virtio-fs.");
+  if (values["hugepages"] !== undefined && !numa) throw refused("numa needs to be enabled to use hugepages");
+  if (hotplug && virtiofs) throw refused("Memory hotplug does not work in combination with virtio-fs.");
   if (numa) addNumaNodes(build, staticMiB, virtiofs);
   else if (virtiofs) {
     cmd.push("-object", `memory-backend-memfd,id=virtiofs-mem,size=${memory}M,share=on`);
@@ -47,7 +48,7 @@ export function addMemory(build: Build, virtiofs: boolean): void {
     cmd.push("-object", memoryObject(build, `mem-${module.name}`, module.sizeMiB));
     cmd.push("-device", moduleText(module));
     if (module.totalMiB > memory)
-      throw refuse(`memory size (${memory}) must be aligned to ${module.sizeMiB} for hotplugging`);
+      throw refused(`memory size (${memory}) must be aligned to ${module.sizeMiB} for hotplugging`);
   }
 }
 
@@ -97,13 +98,13 @@ export function staticMemoryMiB(values: VmValues): number {
 
 function checkHotplug(build: Build, memory: number): number {
   const { values } = build;
-  if (build.flag("numa") !== true) throw refuse("NUMA needs to be enabled for memory hotplug");
+  if (build.flag("numa") !== true) throw refused("NUMA needs to be enabled for memory hotplug");
   const most = maxMemoryMiB(values, build.host);
-  if (memory > most) throw refuse(`Total memory is bigger than ${most}MB`);
+  if (memory > most) throw refused(`Total memory is bigger than ${most}MB`);
   if (customNodes(values).length > 0)
-    throw refuse("cannot enable memory hotplugging with custom NUMA topology");
+    throw refused("cannot enable memory hotplugging with custom NUMA topology");
   const staticMiB = staticMemoryMiB(values);
-  if (memory < staticMiB) throw refuse(`minimum memory must be ${staticMiB}MB`);
+  if (memory < staticMiB) throw refused(`minimum memory must be ${staticMiB}MB`);
   return staticMiB;
 }
 
@@ -129,30 +130,30 @@ function addNumaNodes(build: Build, staticMiB: number, virtiofs: boolean): void 
   let total = 0;
   for (const { index, node } of custom) {
     if (node.memory === undefined || node.memory === 0)
-      throw refuse(`missing NUMA node${index} memory value`);
+      throw refused(`missing NUMA node${index} memory value`);
     total += node.memory;
     let object = memoryObject(build, name(index), node.memory);
     if (node.hostnodes !== undefined) {
       const hostNodes = checkedHostNodes(node.hostnodes, build.host);
       if (node.policy === undefined)
-        throw refuse(`you need to define a policy for hostnode ${hostNodes.join(",")}`);
+        throw refused(`you need to define a policy for hostnode ${hostNodes.join(",")}`);
       // QEMU takes a list by repeating the key; PVE's comma only ever works for one range.
       object += `,host-nodes=${hostNodes.join(build.stock ? ",host-nodes=" : ",")},policy=${node.policy}`;
     } else if (values["hugepages"] !== undefined) {
-      throw refuse("numa hostnodes need to be defined to use hugepages");
+      throw refused("numa hostnodes need to be defined to use hugepages");
     }
     cmd.push("-object", object);
     const cpus = ranges(node.cpus).map(([first, last]) => (last === undefined ? first : `${first}-${last}`));
     cmd.push("-numa", `node,nodeid=${index},cpus=${cpus.join(",cpus=")},memdev=${name(index)}`);
   }
   if (total > 0 && total !== staticMiB)
-    throw refuse("total memory for NUMA nodes must be equal to vm static memory");
+    throw refused("total memory for NUMA nodes must be equal to vm static memory");
   if (custom.length > 0) return;
   const { sockets } = build;
   const cores = build.count("cores", 1);
   for (let index = 0; index < sockets; index++) {
     if (values["hugepages"] !== undefined && !build.host.numaNodes.includes(index))
-      throw refuse(`host NUMA node${index} doesn't exist`);
+      throw refused(`host NUMA node${index} doesn't exist`);
     const first = cores * index;
     const cpus = cores > 1 ? `${first}-${first + cores - 1}` : String(first);
     // As many digits as PVE prints where the memory does not divide.
@@ -175,7 +176,7 @@ function checkedHostNodes(text: string, host: HostFacts): string[] {
   const sets = ranges(text);
   for (const [first, last] of sets) {
     for (let node = first; node <= (last ?? first); node++) {
-      if (!host.numaNodes.includes(node)) throw refuse(`host NUMA node${node} doesn't exist`);
+      if (!host.numaNodes.includes(node)) throw refused(`host NUMA node${node} doesn't exist`);
     }
   }
   return sets.map(([first, last]) => (last === undefined ? String(first) : `${first}-${last}`));
@@ -184,10 +185,10 @@ function checkedHostNodes(text: string, host: HostFacts): string[] {
 function ranges(text: string): (readonly [number, number | undefined])[] {
   return text.split(";").map((part) => {
     const match = /^\s*(\d+)(?:-(\d+))?\s*$/.exec(part);
-    if (match === null) throw refuse(`invalid range: ${part}`);
+    if (match === null) throw refused(`invalid range: ${part}`);
     const first = Number(match[1]);
     const last = match[2] === undefined ? undefined : Number(match[2]);
-    if (last !== undefined && last < first) throw refuse(`invalid range: ${part} (${last} < ${first})`);
+    if (last !== undefined && last < first) throw refused(`invalid range: ${part} (${last} < ${first})`);
     return [first, last] as const;
   });
 }

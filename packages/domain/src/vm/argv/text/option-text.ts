@@ -1,5 +1,4 @@
 // How QEMU options are written: `driver,key=value,…` for the command line, the same pairs as JSON for QMP.
-import { AppError } from "@gpve/contracts/errors.ts";
 
 export type OptionValue = string | number | boolean;
 
@@ -49,11 +48,6 @@ export function canonicalJson(value: JsonValue): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   const entries = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
   return `{${entries.map(([key, each]) => `${JSON.stringify(key)}:${canonicalJson(each as JsonValue)}`).join(",")}}`;
-}
-
-/** A configuration that cannot be started, with PVE's text. */
-export function refuse(message: string): AppError {
-  return new AppError("request.invalid", message, { pveStatus: 500 });
 }
 
 function valueText(value: OptionValue): string {

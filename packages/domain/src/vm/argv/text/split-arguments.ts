@@ -1,5 +1,5 @@
+import { refused } from "../../../request/failures.ts";
 // Splits the `args` key as a shell would split words: quotes and backslashes, nothing is expanded.
-import { refuse } from "./option-text.ts";
 
 export function splitArguments(text: string): string[] {
   const words: string[] = [];
@@ -23,7 +23,7 @@ export function splitArguments(text: string): string[] {
       word = (word ?? "") + char;
     }
   }
-  if (quote !== undefined) throw refuse(`args: no closing ${quote} in '${text}'`);
+  if (quote !== undefined) throw refused(`args: no closing ${quote} in '${text}'`);
   if (word !== undefined) words.push(word);
   return words;
 }

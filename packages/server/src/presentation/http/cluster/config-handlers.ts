@@ -1,4 +1,5 @@
 // What PVE keeps in corosync's configuration. There is no corosync here; who is in the cluster is known all the same.
+import { missing } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
@@ -46,9 +47,7 @@ export function createConfigHandlers(deps: ConfigHandlerDeps): PveHandlers {
       const nodelist = board.list().map(joinRow);
       const preferred = wanted ?? localNode;
       if (wanted !== undefined && !nodelist.some(({ name }) => name === wanted))
-        throw new AppError("object.not_found", `node '${wanted}' does not exist in cluster`, {
-          pveStatus: 500,
-        });
+        throw missing(`node '${wanted}' does not exist in cluster`);
       return {
         config_digest: createHash("sha1")
           .update(JSON.stringify([clusterName, nodelist]))

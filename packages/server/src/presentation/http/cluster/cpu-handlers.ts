@@ -1,5 +1,5 @@
 // What QEMU can give guests: CPU types and flags, machines, and the cluster's own CPU models.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { missing } from "@gpve/domain/request/failures.ts";
 import type { NodeBoard, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
@@ -66,8 +66,7 @@ function machineRows(machines: readonly string[]): Record<string, unknown>[] {
 
 function factsOf(board: NodeBoard, node: string): NodeFacts {
   const facts = board.get(node)?.facts;
-  if (facts === undefined)
-    throw new AppError("object.not_found", `nothing is known of node '${node}' yet`, { pveStatus: 500 });
+  if (facts === undefined) throw missing(`nothing is known of node '${node}' yet`);
   return facts;
 }
 

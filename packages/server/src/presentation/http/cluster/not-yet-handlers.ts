@@ -1,9 +1,8 @@
 // True answers about what no gpve has yet: high availability, replication, subscriptions, notifications, metric servers,
 // certificates by ACME. Lists are empty, single objects do not exist; changing them is not implemented and answered as
 // such.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { missing, parameterError } from "@gpve/domain/request/failures.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
-import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 
 export interface NotYetDeps {
   readonly localNode: string;
@@ -15,11 +14,11 @@ const SUBSCRIPTION_INFO = "https://www.proxmox.com/en/proxmox-virtual-environmen
 export function createNotYetHandlers(deps: NotYetDeps): PveHandlers {
   return {
     "GET /cluster/ha/groups": () => [],
-    "GET /cluster/ha/groups/{group}": ({ group }) => missing(`no such ha group '${group}'`),
+    "GET /cluster/ha/groups/{group}": ({ group }) => notThere(`no such ha group '${group}'`),
     "GET /cluster/ha/resources": () => [],
-    "GET /cluster/ha/resources/{sid}": ({ sid }) => missing(`no such resource '${fullSid(sid)}'`),
+    "GET /cluster/ha/resources/{sid}": ({ sid }) => notThere(`no such resource '${fullSid(sid)}'`),
     "GET /cluster/ha/rules": () => [],
-    "GET /cluster/ha/rules/{rule}": ({ rule }) => missing(`no such ha rule '${rule}'`),
+    "GET /cluster/ha/rules/{rule}": ({ rule }) => notThere(`no such ha rule '${rule}'`),
     "GET /cluster/ha/status/current": () => [
       {
         id: "quorum",
@@ -41,7 +40,7 @@ export function createNotYetHandlers(deps: NotYetDeps): PveHandlers {
       throw parameterError({ id: `No such job '${id}'` });
     },
     "GET /cluster/metrics/server": () => [],
-    "GET /cluster/metrics/server/{id}": ({ id }) => missing(`status server entry '${id}' does not exist`),
+    "GET /cluster/metrics/server/{id}": ({ id }) => notThere(`status server entry '${id}' does not exist`),
     "GET /cluster/notifications/endpoints/gotify": () => [],
     "GET /cluster/notifications/endpoints/sendmail": () => [],
     "GET /cluster/notifications/endpoints/smtp": () => [],
@@ -62,11 +61,11 @@ export function createNotYetHandlers(deps: NotYetDeps): PveHandlers {
 }
 
 function noReplication({ id }: { readonly id: string }): never {
-  return missing(`no such replication job '${id}'`);
+  return notThere(`no such replication job '${id}'`);
 }
 
-function missing(text: string): never {
-  throw new AppError("object.not_found", text, { pveStatus: 500 });
+function notThere(text: string): never {
+  throw missing(text);
 }
 
 /** A bare number is a VM. */

@@ -1,9 +1,8 @@
 // The firewall as it is while nobody can configure one: no rules, aliases, sets or groups, every option at its default.
 // As in PVE a guest need not exist: its firewall is a file of its own, and a file that is not there is an empty one.
+import { missing, parameterError } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
-import { AppError } from "@gpve/contracts/errors.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
-import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 
 /** Options that are not set are left out; the digest is that of none. */
 const DEFAULTS = { digest: createHash("sha1").update("").digest("hex") };
@@ -62,21 +61,21 @@ function emptyLog(): PveReply {
 }
 
 function noRule({ pos }: { readonly pos?: number }): never {
-  return missing(`no rule at position ${pos}`);
+  return notThere(`no rule at position ${pos}`);
 }
 
 function noGroup({ group }: { readonly group: string }): never {
-  return missing(`no such security group '${group}'`);
+  return notThere(`no such security group '${group}'`);
 }
 
 function noSet({ name }: { readonly name: string }): never {
-  return missing(`no such IPSet '${name}'`);
+  return notThere(`no such IPSet '${name}'`);
 }
 
 function noAlias(): never {
   throw parameterError({ name: "no such alias" });
 }
 
-function missing(text: string): never {
-  throw new AppError("object.not_found", text, { pveStatus: 500 });
+function notThere(text: string): never {
+  throw missing(text);
 }

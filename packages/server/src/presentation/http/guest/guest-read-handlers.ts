@@ -1,6 +1,6 @@
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
-import { parameterError } from "@gpve/domain/schema/validate-params.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { ReadGuests } from "../../../application/guest/read-guests.ts";
 import type { NodeCalls } from "../../../application/node/call-agent.ts";

@@ -1,4 +1,5 @@
 // From body and query to one parameter map, before anything is known about the method.
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { parseBoundedJson } from "@gpve/kit/bounded-json.ts";
 import { parseForm } from "../form.ts";
@@ -63,9 +64,7 @@ export function mergePathParams(
   for (const [name, value] of Object.entries(fromPath)) {
     const given = params[name];
     if (given !== undefined && given !== value && JSON.stringify(given) !== value) {
-      throw new AppError("request.invalid", "Parameter verification failed.", {
-        errors: { [name]: conflict },
-      });
+      throw parameterError({ [name]: conflict });
     }
     params[name] = value;
   }

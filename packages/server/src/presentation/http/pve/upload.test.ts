@@ -1,3 +1,4 @@
+import { parameterError } from "@gpve/domain/request/failures.ts";
 import {
   appendFileSync,
   existsSync,
@@ -195,9 +196,7 @@ describe("uploading", () => {
 
   it("keeps nothing when the node refuses", async () => {
     agentAnswer = () => {
-      throw new AppError("request.invalid", "Parameter verification failed.", {
-        errors: { filename: "wrong file extension" },
-      });
+      throw parameterError({ filename: "wrong file extension" });
     };
     const answer = await send(form({ content: "iso" }, { name: "a.txt", body: "x" }));
     expect(answer.status).toBe(400);
