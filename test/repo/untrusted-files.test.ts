@@ -64,8 +64,8 @@ describe("volumes", () => {
     "storage-content-handlers",
     // whether it is there
     "oci-handlers",
-    "restore-request",
-    "vm-config-request",
+    "restore-checks",
+    "config-request",
   ];
 
   test("are read where a link leads nowhere else", () => {
