@@ -1,5 +1,6 @@
 // Wires one agent. The only file here that constructs adapters. Whether servers reach it in memory or over gRPC is the
 // business of whoever composes the process.
+import type { NodeReserve } from "@gpve/domain/node/node-resources.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { uploadTunnels } from "./presentation/pve/storage/upload-tunnel.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -92,6 +93,8 @@ export interface AgentSettings {
   readonly makeNetwork?: boolean;
   /** Of DHCP servers that others run for this node's guests. */
   readonly leaseFiles?: readonly string[];
+  /** What of this machine is not for guests; absent = nothing. */
+  readonly reserve?: NodeReserve;
   /** Test compositions only. */
   readonly crash?: CrashInjector;
 }
@@ -301,6 +304,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     storages: () => storage.storages.runtimes(),
     guests: () => guests.rows(),
     ends: () => guests.ends(),
+    ...given({ reserve: settings.reserve }),
     running: () => guests.running(),
   });
   engine.observe(({ kind }) => {

@@ -38,6 +38,7 @@ import { untilSignalled } from "../until-signalled.ts";
 import { commandOptions } from "./options.ts";
 import { supervisorSource } from "../supervisor-source.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
+import { nodeReserve } from "../node-reserve.ts";
 
 const OPEN_RETRY_MS = 1_000;
 const JOIN_RETRY_MS = 1_000;
@@ -81,6 +82,7 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
       metrics,
       leaseFiles: config.network.leaseFile === undefined ? [] : [config.network.leaseFile],
       ...given({ qemuBinary: config.qemu.binaryPath }),
+      reserve: nodeReserve(config.resources),
     });
     const listener = await listenForServers({ agent: running.agent, address, port, tls: identity });
     const use = (next: AgentIdentity): void => {

@@ -81,6 +81,7 @@ const report: Required<NodeReport> = {
   },
   guests: [guest],
   storages: [storage],
+  reserve: { cpu: 1, memoryBytes: 2, overcommit: { cpu: 4, memory: 1.5 } },
   ends: [{ vmid: 100, at: 5, isCrash: true, why: "crashed, signal 11" }],
 };
 

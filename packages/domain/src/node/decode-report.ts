@@ -11,6 +11,7 @@ import type {
   NodeUsage,
   StorageRuntime,
 } from "./runtime.ts";
+import type { NodeReserve } from "./node-resources.ts";
 import { guestTypes } from "../guest/guest-words.ts";
 
 /** An agent keeps fewer, and says less of each. */
@@ -46,10 +47,23 @@ export function decodeReport(json: unknown): DecodedReport {
     usage: decodeUsage(row["usage"]),
     guests: each("guests", "guest", decodeGuestRuntime),
     storages: each("storages", "storage", decodeStorage),
+    ...(row["reserve"] === undefined
+      ? {}
+      : given({ reserve: part("reserve", () => decodeReserve(row["reserve"])) })),
     ...(row["ends"] === undefined ? {} : { ends: each("ends", "end", decodeEnd).slice(-MAX_ENDS) }),
     ...given({ facts }),
   };
   return { report, leftOut };
+}
+
+function decodeReserve(json: unknown): NodeReserve {
+  const row = fields(json, "reserve");
+  const overcommit = fields(row["overcommit"], "overcommit");
+  return {
+    cpu: number(row, "cpu"),
+    memoryBytes: number(row, "memoryBytes"),
+    overcommit: { cpu: number(overcommit, "cpu"), memory: number(overcommit, "memory") },
+  };
 }
 
 function decodeEnd(json: unknown): GuestEnd {

@@ -13,6 +13,8 @@ export interface NodeRecord {
   readonly joinedAt: number;
   readonly labels: Readonly<Record<string, string>>;
   readonly taints: readonly string[];
+  /** Cordoned: nothing new is placed there. */
+  readonly unschedulable?: true;
 }
 
 export interface JoinTokenRecord {
@@ -41,6 +43,7 @@ export function decodeNodeRecord(json: unknown): NodeRecord {
     joinedAt: number(row, "joinedAt"),
     labels: (row["labels"] ?? {}) as Readonly<Record<string, string>>,
     taints: (row["taints"] ?? []) as readonly string[],
+    ...(row["unschedulable"] === true ? { unschedulable: true as const } : {}),
   };
 }
 

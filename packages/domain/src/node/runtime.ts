@@ -1,4 +1,5 @@
 // What agents tell servers about themselves, several times a minute. Lives in memory only.
+import type { NodeReserve } from "./node-resources.ts";
 import type { GuestType } from "../guest/guest-kinds.ts";
 
 export interface NodeUsage {
@@ -140,6 +141,8 @@ export interface NodeReport {
   readonly usage: NodeUsage;
   readonly guests: readonly GuestRuntime[];
   readonly storages: readonly StorageRuntime[];
+  /** What the machine keeps for itself, and how far the rest is promised more than once. */
+  readonly reserve?: NodeReserve;
   /** Of guests that ended lately, oldest first. Told again in later reports. */
   readonly ends?: readonly GuestEnd[];
 }

@@ -1,5 +1,7 @@
 // Tells the servers of this node, a few times a minute, and of guests that start or end at once. A line is one server;
 // its reports go one after the other, so a later one is never overtaken by an earlier one.
+import { given } from "@gpve/contracts/given.ts";
+import type { NodeReserve } from "@gpve/domain/node/node-resources.ts";
 import type {
   GuestEnd,
   GuestRuntime,
@@ -23,6 +25,7 @@ export interface ReporterDeps {
   readonly running?: () => string;
   readonly storages?: () => readonly StorageRuntime[];
   readonly ends?: () => readonly GuestEnd[];
+  readonly reserve?: NodeReserve;
 }
 
 export interface FollowOptions {
@@ -84,6 +87,7 @@ export function createReporter(deps: ReporterDeps): Reporter {
               guests: deps.guests?.() ?? [],
               storages: deps.storages?.() ?? [],
               ends: deps.ends?.() ?? [],
+              ...given({ reserve: deps.reserve }),
             };
             await send(report);
             line.delivered();

@@ -74,7 +74,7 @@ function printField(cli: Cli, title: string, value: unknown, format: CellFormat,
   }
   if (isObject(value) || (Array.isArray(value) && value.some(isObject))) {
     cli.out.line(`${pad}${title}:`);
-    const text = stringify(readable(value, cli.io.clock.now())).trimEnd();
+    const text = stringify(readable(value, cli.io.clock.now(), RESOURCES.test(title) ? title : "")).trimEnd();
     for (const line of text.split("\n")) cli.out.line(`${pad}  ${cellText(line, "text", 0)}`);
     return;
   }
@@ -84,8 +84,11 @@ function printField(cli: Cli, title: string, value: unknown, format: CellFormat,
 
 /** Units that names of figures tell. */
 function formatOfKey(key: string, parent: string): CellFormat | undefined {
-  if (key.endsWith("Bytes") || (/^(?:memory|swap|rootfs)$/.test(parent) && key !== "")) return "bytes";
+  if (key.endsWith("Bytes") || (/^(?:memory|swap|rootfs|storage)$/.test(parent) && key !== ""))
+    return "bytes";
   if (key.endsWith("Seconds")) return "duration";
+  // Of resources CPUs are counted; of usage they are a share.
+  if (RESOURCES.test(parent)) return key === "memory" ? "bytes" : undefined;
   return key === "cpu" ? "percent" : undefined;
 }
 
@@ -120,6 +123,7 @@ function printTable(cli: Cli, rows: readonly object[], indent: number): void {
   for (const line of table.trimEnd().split("\n")) cli.out.line(" ".repeat(indent) + line);
 }
 
+const RESOURCES = /^(?:capacity|allocatable|allocated)$/i;
 const UNIT = /(?:Bytes|Seconds)$/;
 const CAPITALS = /\b(?:cpus?|os|qemu|vmid|url|id)\b/g;
 

@@ -194,6 +194,11 @@ test("describe shows the groups the kind names, or spec and status", async () =>
     "Spec:\n  QEMU version:    9\n  Parts:\n    A  B\n    1  -\n    2  x\n",
   );
   expect(JSON.parse((await ctl.run(["describe", "thing", "t", "-o", "json"])).out)).toEqual(thing);
+  const capacity = { cpu: 8, memory: 2 ** 30, storage: { local: 2 ** 20 }, gpus: 0 };
+  ctl.api.on("GET /api/v1/things/t", { body: { ...thing, spec: { capacity } } });
+  expect((await ctl.run(["describe", "thing", "t"])).out).toContain(
+    "  Capacity:\n    cpu: 8\n    memory: 1.0 GiB\n    storage:\n      local: 1.0 MiB\n    gpus: 0\n",
+  );
   const figures = { diskBytes: 2 ** 30, use: { cpu: 0.25, memory: { total: 2 ** 20 }, uptimeSeconds: 61 } };
   ctl.api.on("GET /api/v1/things/t", { body: { ...thing, spec: figures } });
   expect((await ctl.run(["describe", "thing", "t"])).out).toContain(

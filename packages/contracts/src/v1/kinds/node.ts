@@ -1,4 +1,5 @@
 import { Type } from "typebox";
+import { condition } from "../condition.ts";
 import type { KindDeclaration } from "../kind.ts";
 import { allOf, privilege } from "../permission.ts";
 
@@ -6,6 +7,18 @@ const read = privilege("/nodes/{name}", "Sys.Audit");
 /** The answer shows the node, so it must be theirs to see. */
 const change = allOf(read, privilege("/nodes/{name}", "Sys.Modify"));
 
+const resources = Type.Object(
+  {
+    cpu: Type.Number(),
+    memory: Type.Integer(),
+    storage: Type.Record(Type.String(), Type.Integer()),
+    gpus: Type.Integer(),
+  },
+  {
+    description:
+      "Bytes, of each storage too. Allocatable is capacity without the reserve, times overcommit; allocated is what running guests may use, and what storages hold.",
+  },
+);
 const space = Type.Object({ total: Type.Integer(), used: Type.Integer(), free: Type.Integer() });
 
 export const CapabilitySchema = Type.Object({
@@ -25,18 +38,47 @@ export const nodeKind: KindDeclaration = {
     {
       taints: Type.Optional(
         Type.Array(
-          Type.String({ pattern: "^[A-Za-z0-9._/-]+(=[A-Za-z0-9._-]*)?(:(NoSchedule|PreferNoSchedule))?$" }),
+          Type.Union([
+            Type.Object(
+              {
+                key: Type.String({ pattern: "^[A-Za-z0-9._/-]+$" }),
+                value: Type.Optional(Type.String({ pattern: "^[A-Za-z0-9._-]*$" })),
+                effect: Type.Enum(["NoSchedule", "PreferNoSchedule"]),
+              },
+              { additionalProperties: false },
+            ),
+            Type.String({
+              pattern: "^[A-Za-z0-9._/-]+(=[A-Za-z0-9._-]*)?(:(NoSchedule|PreferNoSchedule))?$",
+              description: "KEY, KEY=VALUE or KEY=VALUE:EFFECT; shown as the object it means.",
+            }),
+          ]),
           {
             uniqueItems: true,
             maxItems: 64,
-            description: "Why the scheduler should avoid this node: KEY, KEY=VALUE or KEY=VALUE:EFFECT.",
+            description: "Why the scheduler should avoid this node.",
           },
         ),
       ),
+      unschedulable: Type.Optional(Type.Boolean({ description: "Nothing new is placed there." })),
     },
     { additionalProperties: false },
   ),
   status: Type.Object({
+    phase: Type.Enum(["Ready", "NotReady", "Unknown"]),
+    conditions: Type.Array(condition),
+    capacity: Type.Optional(resources),
+    allocatable: Type.Optional(resources),
+    allocated: Type.Optional(resources),
+    systemInfo: Type.Optional(
+      Type.Object({
+        hostname: Type.String(),
+        architecture: Type.String(),
+        kernel: Type.String(),
+        osImage: Type.String(),
+        qemuVersion: Type.Optional(Type.String()),
+        containerRuntime: Type.String({ description: "What runs containers; none where nothing does yet." }),
+      }),
+    ),
     health: Type.Enum(["online", "offline", "unknown"]),
     address: Type.String(),
     lastSeen: Type.Optional(Type.String({ format: "date-time" })),
@@ -66,7 +108,16 @@ export const nodeKind: KindDeclaration = {
       }),
     ),
     bridges: Type.Optional(Type.Array(Type.String())),
-    gpus: Type.Optional(Type.Array(Type.Object({ uuid: Type.String(), model: Type.String() }))),
+    gpus: Type.Optional(
+      Type.Array(
+        Type.Object({
+          uuid: Type.String(),
+          model: Type.String(),
+          memoryBytes: Type.Integer(),
+          driver: Type.String(),
+        }),
+      ),
+    ),
     capabilities: Type.Optional(Type.Array(CapabilitySchema)),
   }),
   namePattern: "^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$",
@@ -80,10 +131,10 @@ export const nodeKind: KindDeclaration = {
     delete: allOf(read, privilege("/", "Sys.Modify"), privilege("/nodes", "Sys.Modify")),
   },
   forcedDelete: "1 = also when the node has guests; they run on there, and their configurations are kept.",
-  selectableFields: ["status.health", "status.accelerator"],
+  selectableFields: ["status.phase", "status.health", "status.accelerator"],
   columns: [
     { header: "NAME", field: "metadata.name" },
-    { header: "HEALTH", field: "status.health" },
+    { header: "PHASE", field: "status.phase" },
     { header: "ADDRESS", field: "status.address" },
     { header: "CPUS", field: "status.cpu.cpus" },
     { header: "CPU", field: "status.usage.cpu", format: "percent" },
@@ -94,9 +145,11 @@ export const nodeKind: KindDeclaration = {
   ],
   describe: [
     { title: "Machine", fields: ["status.osImage", "status.kernel", "status.cpu", "status.qemuVersion"] },
-    { title: "State", fields: ["status.health", "status.address", "status.lastSeen", "status.usage"] },
+    { title: "State", fields: ["status.phase", "status.address", "status.lastSeen", "status.usage"] },
+    { title: "Conditions", fields: ["status.conditions"] },
+    { title: "Resources", fields: ["status.capacity", "status.allocatable", "status.allocated"] },
     { title: "Capabilities", fields: ["status.capabilities"] },
-    { title: "Placement", fields: ["spec.taints"] },
+    { title: "Placement", fields: ["spec.unschedulable", "spec.taints"] },
   ],
   applyOrder: 10,
   liveStatus: true,

@@ -104,6 +104,7 @@ export class Membership {
         joinedAt: existing?.joinedAt ?? clock.now(),
         labels: existing?.labels ?? {},
         taints: existing?.taints ?? [],
+        ...given({ unschedulable: existing?.unschedulable }),
       });
     });
     return { certPem: issued.certPem, caPem: issuer.caPem };
@@ -180,6 +181,7 @@ export class Membership {
         joinedAt: existing?.joinedAt ?? this.#deps.clock.now(),
         labels: existing?.labels ?? {},
         taints: existing?.taints ?? [],
+        ...given({ unschedulable: existing?.unschedulable }),
       });
     });
   }

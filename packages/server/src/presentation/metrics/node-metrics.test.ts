@@ -18,7 +18,7 @@ const guest = (vmid: number, given: Partial<GuestRuntime> = {}): GuestRuntime =>
   ...given,
 });
 
-const facts = { cpu: { cpus: 8 } } as NodeFacts;
+const facts = { cpu: { cpus: 8 }, memoryBytes: 1000, gpus: [] as unknown } as NodeFacts;
 
 function view(node: string, given: Partial<NodeView> = {}): NodeView {
   return {

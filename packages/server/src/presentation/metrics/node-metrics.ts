@@ -1,5 +1,6 @@
 // Figures of nodes, guests and storages, read from the board when someone scrapes: nothing is kept, so nothing
 // outlives the node it was about. A node that is not online shows only that; its last report is no longer true.
+import { nodeResources } from "@gpve/domain/node/node-resources.ts";
 import { guestTypes } from "@gpve/domain/guest/guest-words.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import type { GuestRuntime, NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
@@ -27,11 +28,15 @@ export function nodeMetrics(board: NodeBoard): string {
       "When the node last reported.",
       nodes.map(({ node, lastSeen }): Sample => [{ node }, lastSeen / 1e3]),
     ),
-    perNode("gpve_node_allocatable_cpu_cores", "CPUs guests may use.", (view) => view.facts?.cpu.cpus),
+    perNode(
+      "gpve_node_allocatable_cpu_cores",
+      "CPUs guests may use: without the reserve, times overcommit.",
+      (view) => nodeResources(view, [])?.allocatable.cpu,
+    ),
     perNode(
       "gpve_node_allocatable_memory_bytes",
-      "Memory guests may use.",
-      ({ report }) => report.usage.memory.total,
+      "Memory guests may use: without the reserve, times overcommit.",
+      (view) => nodeResources(view, [])?.allocatable.memory,
     ),
     perNode("gpve_node_cpu_usage_ratio", "Share of all CPUs in use.", ({ report }) => report.usage.cpu),
     perNode("gpve_node_load1", "Load average over one minute.", ({ report }) => report.usage.loadavg[0]),

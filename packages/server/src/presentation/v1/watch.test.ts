@@ -259,7 +259,7 @@ describe("a watch", () => {
     });
     expect(patched.body).toMatchObject({
       metadata: { labels: { zone: "a" } },
-      spec: { taints: ["gpu=only:NoSchedule"] },
+      spec: { taints: [{ key: "gpu", value: "only", effect: "NoSchedule" }] },
     });
     expect(v1.records.collection(nodeRecords).get("n1")?.value).toMatchObject({
       labels: { zone: "a" },

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { nodeKind } from "@gpve/contracts/v1/kinds/node.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
@@ -6,8 +7,12 @@ import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import { nodeRecords } from "../../node/collections.ts";
 import { removeNode } from "../../node/remove-node.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { nodeConditions, nodePhase } from "@gpve/domain/node/node-conditions.ts";
+import { nodeResources, type NodeResources, type NodeTenant } from "@gpve/domain/node/node-resources.ts";
+import { formatTaint, parseTaint, type Taint } from "@gpve/domain/node/taint.ts";
 import { byName } from "../adapter.ts";
-import type { KindAdapter, RawObject } from "../adapter.ts";
+import type { KindAdapter, RawObject, Reader } from "../adapter.ts";
 
 export interface NodeAdapterDeps {
   readonly board: NodeBoard;
@@ -17,10 +22,15 @@ export interface NodeAdapterDeps {
 
 /** Joined nodes, with what they report: the record is from the store, the status from memory. */
 export function nodeAdapter(deps: NodeAdapterDeps): KindAdapter {
-  const raw = (entry: Entry<NodeRecord>): RawObject => ({
+  const raw = (reader: Reader, entry: Entry<NodeRecord>): RawObject => ({
     name: entry.id,
-    spec: entry.value.taints.length === 0 ? {} : { taints: [...entry.value.taints] },
-    status: statusOf(entry.value, deps.board.get(entry.id)),
+    spec: {
+      ...(entry.value.unschedulable === true ? { unschedulable: true } : {}),
+      ...(entry.value.taints.length === 0
+        ? {}
+        : { taints: entry.value.taints.map((taint) => ({ ...parseTaint(taint) })) }),
+    },
+    status: statusOf(entry.value, deps.board.get(entry.id), runningOn(reader, deps.board.get(entry.id))),
     labels: entry.value.labels,
     revision: entry.revision,
     createRevision: entry.createRevision,
@@ -29,11 +39,15 @@ export function nodeAdapter(deps: NodeAdapterDeps): KindAdapter {
   });
   return {
     kind: nodeKind,
-    collections: [nodeRecords as CollectionDef<unknown>],
-    list: (reader) => reader.list(nodeRecords).map(raw).toSorted(byName),
+    collections: [nodeRecords as CollectionDef<unknown>, guestCollection as CollectionDef<unknown>],
+    list: (reader) =>
+      reader
+        .list(nodeRecords)
+        .map((entry) => raw(reader, entry))
+        .toSorted(byName),
     get: (reader, name) => {
       const entry = reader.get(nodeRecords, name);
-      return entry === undefined ? undefined : raw(entry);
+      return entry === undefined ? undefined : raw(reader, entry);
     },
     onChange: (records, changed) => records.collection(nodeRecords).onChange((id) => changed([id])),
     write: {
@@ -46,18 +60,32 @@ export function nodeAdapter(deps: NodeAdapterDeps): KindAdapter {
             `node '${name}' is not in the cluster: nodes come by joining, not by applying`,
           );
         }
-        const taints = Array.isArray(spec["taints"]) ? spec["taints"].map(String) : [];
-        tx.put(nodeRecords, name, { ...entry.value, labels: { ...labels }, taints });
+        const { unschedulable: _before, ...record } = entry.value;
+        const asked = (spec["taints"] ?? []) as readonly (string | Taint)[];
+        const taints = asked.map((taint) =>
+          formatTaint(typeof taint === "string" ? parseTaint(taint) : taint),
+        );
+        const cordon = spec["unschedulable"] === true ? { unschedulable: true as const } : {};
+        tx.put(nodeRecords, name, {
+          ...record,
+          labels: { ...labels },
+          taints: [...new Set(taints)],
+          ...cordon,
+        });
       },
       remove: (tx, { name, force }) => removeNode(tx, { node: name, force, ownNode: deps.ownNode() }),
     },
   };
 }
 
-function statusOf(record: NodeRecord, view: NodeView | undefined): Fields {
+function statusOf(record: NodeRecord, view: NodeView | undefined, running: readonly NodeTenant[]): Fields {
   const facts = view?.facts;
+  const resources = nodeResources(view, running);
   const usage = view?.report?.usage;
   return {
+    phase: nodePhase(view),
+    conditions: nodeConditions(view).map((condition) => ({ ...condition })),
+    ...(resources === undefined ? {} : fieldsOf(resources)),
     health: view?.health ?? "unknown",
     address: record.address,
     certificateFingerprint: record.certFingerprint,
@@ -77,7 +105,15 @@ function statusOf(record: NodeRecord, view: NodeView | undefined): Fields {
           },
           cgroupVersion: facts.cgroupVersion,
           bridges: [...facts.bridges],
-          gpus: facts.gpus.map(({ uuid, model }) => ({ uuid, model })),
+          systemInfo: {
+            hostname: facts.hostname,
+            architecture: facts.kernel.machine,
+            kernel: facts.kernel.release,
+            osImage: facts.osImage,
+            ...given({ qemuVersion: facts.qemu?.version }),
+            containerRuntime: "none",
+          },
+          gpus: facts.gpus.map((gpu) => ({ ...gpu })),
           capabilities: facts.capabilities.map((capability) => ({ ...capability })),
           ...(facts.qemu === undefined ? {} : { qemuVersion: facts.qemu.version }),
         }),
@@ -94,4 +130,27 @@ function statusOf(record: NodeRecord, view: NodeView | undefined): Fields {
           },
         }),
   };
+}
+
+function fieldsOf({ capacity, allocatable, allocated }: NodeResources): Fields {
+  const shown = (resources: NodeResources["capacity"]): Fields => ({
+    ...resources,
+    storage: { ...resources.storage },
+  });
+  return { capacity: shown(capacity), allocatable: shown(allocatable), allocated: shown(allocated) };
+}
+
+function runningOn(reader: Reader, view: NodeView | undefined): readonly NodeTenant[] {
+  return (view?.report?.guests ?? []).flatMap(({ vmid, status }) => {
+    const guest = status === "running" ? reader.get(guestCollection, String(vmid))?.value : undefined;
+    if (guest === undefined) return [];
+    const { cpus, maxmem } = guest.summary;
+    return [{ cpus, maxmem, gpus: view?.facts?.gpus.length === 0 ? 0 : passedThrough(guest.conf) }];
+  });
+}
+
+/** Devices of the host that the current configuration names. */
+function passedThrough(conf: string): number {
+  const current = conf.split(/^\[/m, 1)[0] ?? "";
+  return current.match(/^hostpci\d+:/gm)?.length ?? 0;
 }
