@@ -78,8 +78,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: "a rollback runs under a guest that did not stop",
     file: RUN,
-    find: "  if (await host.isRunning())\n    throw new AppError",
-    replace: "  if ((await host.isRunning()) && host.vmid < 0)\n    throw new AppError",
+    find: "if (await host.isRunning()) throw conflict",
+    replace: "if ((await host.isRunning()) && host.vmid < 0) throw conflict",
     ...snapshots,
   },
   {
@@ -207,8 +207,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: "our own API takes a permission on all guests for one on each",
     file: "packages/server/src/application/v1/authorisation.ts",
-    find: "every((path) => access.has(path, rule.privileges, rule.mode))",
-    replace: 'every((path) => access.has(path.replace(/^.vms.*/, "/vms"), rule.privileges, rule.mode))',
+    find: "        access.has(path, rule.privileges, rule.mode),",
+    replace: '        access.has(path.replace(/^.vms.*/, "/vms"), rule.privileges, rule.mode),',
     tests: ["packages/server/src/presentation/permission-comparison-below.test.ts"],
   },
 ];
