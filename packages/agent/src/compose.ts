@@ -1,6 +1,6 @@
 // Wires one agent. The only file here that constructs adapters. Whether servers reach it in memory or over gRPC is the
 // business of whoever composes the process.
-import type { NodeReserve } from "@gpve/domain/node/node-resources.ts";
+import type { NodeReserve } from "@gpve/domain/node/runtime.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { uploadTunnels } from "./presentation/pve/storage/upload-tunnel.ts";
 import { AppError } from "@gpve/contracts/errors.ts";

@@ -1,6 +1,6 @@
 // `resources` of an agent's configuration: what of the machine is not for guests.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { NodeReserve } from "@gpve/domain/node/node-resources.ts";
+import type { NodeReserve } from "@gpve/domain/node/runtime.ts";
 import { parseQuantity } from "@gpve/domain/vm/spec/quantity.ts";
 import type { AgentConfiguration } from "@gpve/kit/config/configuration.ts";
 

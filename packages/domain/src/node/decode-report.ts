@@ -8,10 +8,10 @@ import type {
   GuestRuntime,
   NodeFacts,
   NodeReport,
+  NodeReserve,
   NodeUsage,
   StorageRuntime,
 } from "./runtime.ts";
-import type { NodeReserve } from "./node-resources.ts";
 import { guestTypes } from "../guest/guest-words.ts";
 
 /** An agent keeps fewer, and says less of each. */

@@ -1,14 +1,7 @@
 // What a node has, what of it guests may have, and what they have: the same figures for people, metrics and placement.
-import type { NodeView } from "./runtime.ts";
+import type { NodeReserve, NodeView } from "./runtime.ts";
 
-export interface NodeReserve {
-  /** CPUs and bytes that are the machine's own. */
-  readonly cpu: number;
-  readonly memoryBytes: number;
-  readonly overcommit: { readonly cpu: number; readonly memory: number };
-}
-
-export const NO_RESERVE: NodeReserve = { cpu: 0, memoryBytes: 0, overcommit: { cpu: 1, memory: 1 } };
+const NO_RESERVE: NodeReserve = { cpu: 0, memoryBytes: 0, overcommit: { cpu: 1, memory: 1 } };
 
 /** Bytes where not said otherwise. */
 export interface Resources {

@@ -1,5 +1,4 @@
 // What agents tell servers about themselves, several times a minute. Lives in memory only.
-import type { NodeReserve } from "./node-resources.ts";
 import type { GuestType } from "../guest/guest-kinds.ts";
 
 export interface NodeUsage {
@@ -130,6 +129,13 @@ export interface GuestEnd {
   readonly at: number;
   readonly isCrash: boolean;
   readonly why: string;
+}
+
+export interface NodeReserve {
+  /** CPUs and bytes that are the machine's own. */
+  readonly cpu: number;
+  readonly memoryBytes: number;
+  readonly overcommit: { readonly cpu: number; readonly memory: number };
 }
 
 /** One report of an agent's status stream. */

@@ -1,12 +1,12 @@
 // Tells the servers of this node, a few times a minute, and of guests that start or end at once. A line is one server;
 // its reports go one after the other, so a later one is never overtaken by an earlier one.
 import { given } from "@gpve/contracts/given.ts";
-import type { NodeReserve } from "@gpve/domain/node/node-resources.ts";
 import type {
   GuestEnd,
   GuestRuntime,
   NodeFacts,
   NodeReport,
+  NodeReserve,
   NodeUsage,
   StorageRuntime,
 } from "@gpve/domain/node/runtime.ts";
