@@ -12,7 +12,7 @@ import { VmWorld } from "@gpve/agent/testing/vm-world.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRIVILEGES } from "@gpve/domain/access/builtin-roles.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
-import type { NodeReport } from "@gpve/domain/node/runtime.ts";
+import { decodeReport } from "@gpve/domain/node/decode-report.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
@@ -200,10 +200,8 @@ export async function openTwoFaces(): Promise<TwoFaces> {
   const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const reset = () => records.transact(putEverything);
   await reset();
-  board.accept({
-    node: "n1",
-    guests: [{ vmid: 102, type: "qemu", status: "running" }],
-  } as unknown as NodeReport);
+  const guests = [{ vmid: 102, type: "qemu", status: "running" }];
+  board.accept(decodeReport({ node: "n1", at: clock.now(), usage: {}, guests, storages: [] }).report);
   return {
     records,
     reset,

@@ -155,6 +155,9 @@ describe("nodes", () => {
     } as unknown as NodeFacts;
     const space = { total: 4, used: 1, free: 3, available: 3, avail: 3 };
     const report = {
+      at: 5,
+      guests: [],
+      storages: [],
       agentVersion: "1.0",
       usage: {
         cpu: 0.5,
