@@ -1,6 +1,7 @@
 // One process per data directory. The lock names its holder, so a crash leaves nothing that a person must clear.
 import { linkSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { type Clock, systemClock } from "./clock.ts";
 import { readJsonFile } from "./atomic-file.ts";
 import { identify, isAlive, type ProcessIdentity } from "./process-identity.ts";
 
@@ -24,6 +25,25 @@ export function acquireProcessLock(path: string): ProcessLock {
     rmSync(own, { force: true });
   }
   throw new AppError("resource.busy", `cannot take ${path}: several processes want it at once`);
+}
+
+/** The same, waiting for whoever has it. `what` it waits for is named when the wait is cancelled. */
+export async function waitForProcessLock(
+  path: string,
+  what: string,
+  options: { readonly signal?: AbortSignal; readonly clock?: Clock } = {},
+): Promise<ProcessLock> {
+  const { signal, clock = systemClock } = options;
+  for (;;) {
+    if (signal?.aborted === true)
+      throw new AppError("operation.cancelled", `waiting for ${what} was cancelled`);
+    try {
+      return acquireProcessLock(path);
+    } catch (err) {
+      if (!isAppError(err, "resource.busy")) throw err;
+    }
+    await clock.sleep(200, signal);
+  }
 }
 
 function busy({ pid }: ProcessIdentity): AppError {

@@ -1,5 +1,6 @@
+import { once } from "node:events";
 import { describe, expect, it, test } from "vitest";
-import { spawnPiped, spawnReporting } from "./spawn.ts";
+import { spawnConnection, spawnPiped, spawnReporting } from "./spawn.ts";
 
 describe("a process that reports when it is ready", () => {
   it("gives its first line and runs on", async () => {
@@ -31,4 +32,17 @@ test("a process that is talked to ends with its input, and one that cannot start
   sleep.kill();
   await sleep.ended;
   await spawnPiped("/nowhere", []).ended;
+});
+
+test("a process is one connection: what it is told comes back, and it ends with it", async () => {
+  const cat = spawnConnection("/bin/cat", []);
+  cat.write("hello");
+  const [heard] = (await once(cat, "data")) as [Buffer];
+  expect(heard.toString()).toBe("hello");
+  cat.end();
+  await once(cat, "close");
+  const nobody = spawnConnection("/nowhere", [], { env: {} });
+  nobody.resume();
+  await once(nobody, "close");
+  expect(nobody.bytesRead).toBe(0);
 });

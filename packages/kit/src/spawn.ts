@@ -108,6 +108,30 @@ export function spawnPiped(
   return { input: child.stdin, output: child.stdout, ended, kill: () => void child.kill("SIGTERM") };
 }
 
+/**
+ * Starts a process whose standard input and output are one connection, which the caller gets the other end of. It is a
+ * socket of the system's, so that TLS and HTTP/2 take it as any other. The script is always this one.
+ */
+export function spawnConnection(
+  file: string,
+  args: readonly string[],
+  options: { readonly env?: Readonly<Record<string, string>> } = {},
+): Socket {
+  const script = 'exec "$0" "$@" <&3 >&3 3>&-';
+  const child = spawn("sh", ["-c", script, file, ...args], {
+    stdio: ["ignore", "ignore", "ignore", "pipe"],
+    shell: false,
+    cwd: "/",
+    env: { ...(options.env ?? MINIMAL_ENV) },
+  });
+  const connection = child.stdio[3] as Socket;
+  child.on("error", () => connection.destroy());
+  // Told by its end.
+  connection.on("error", () => undefined);
+  connection.on("close", () => child.kill("SIGTERM"));
+  return connection;
+}
+
 /** Starts a process that has this connection open too, as descriptor 3, for as long as it likes. */
 export function spawnHolding(file: string, args: readonly string[], connection: Socket): void {
   const child = spawn(file, args, {

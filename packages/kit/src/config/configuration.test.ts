@@ -82,7 +82,7 @@ tracing: { otlpEndpoint: "http://c:4318/v1/traces" }
       "s.yaml:3: server.port: must be a whole number",
     ]);
     expect(serverProblems("server: { port: [1] }")).toEqual(["s.yaml:3: server.port: must be a number"]);
-    expect(serverProblems("cluster: { etcd: { certFile: x } }")).toEqual([
+    expect(serverProblems("cluster: { etcd: { endpoints: 5 } }")).toEqual([
       "s.yaml:3: cluster.etcd.endpoints: must be a list",
     ]);
   });

@@ -28,10 +28,21 @@ const metrics = record({
 const tracing = record({
   /** OTLP over HTTP, "http://collector:4318/v1/traces". */
   otlpEndpoint: optional(text({ pattern: /^https?:\/\//, says: "must be an http or https address" })),
+  /** Share of the requests that begin here and are traced; who calls with a trace of his own decides for himself. */
+  sampleRatio: withDefault(number({ min: 0, max: 1 }), 1),
 });
 
 const etcd = record({
-  endpoints: list(text({ pattern: /^https?:\/\/[^/\s]+\/?$/, says: 'must look like "https://host:2379"' })),
+  endpoints: withDefault(
+    list(text({ pattern: /^https?:\/\/[^/\s]+\/?$/, says: 'must look like "https://host:2379"' })),
+    [],
+  ),
+  /** gpve runs etcd itself, on the first three servers; instead of endpoints. */
+  embedded: withDefault(flag, false),
+  /** embedded: where the other servers reach this member. Default: where the server listens. */
+  address: optional(text()),
+  port: withDefault(port, 2379),
+  peerPort: withDefault(port, 2380),
   certFile: optional(text()),
   keyFile: optional(text()),
   caFile: optional(text()),
@@ -42,6 +53,58 @@ const etcd = record({
 const sqlite = record({
   /** Default: inside dataDir. */
   path: optional(text()),
+});
+
+const percent = number({ min: 0, max: 100 });
+
+/** Names of strategies and plugins are checked where they are known. */
+const schedulerFields = record({
+  defaultStrategy: optional(text()),
+  plugins: record({ filter: withDefault(list(text()), []), score: withDefault(list(text()), []) }),
+  /** An operator's own filters and scores, in CEL. */
+  expressions: withDefault(
+    list(
+      record({
+        name: text(),
+        /** True where the node may take it. */
+        filter: optional(text()),
+        /** What is said of nodes that may not. */
+        says: optional(text()),
+        /** 0 to 100. */
+        score: optional(text()),
+        weight: withDefault(number({ min: 0, max: 100 }), 1),
+      }),
+    ),
+    [],
+  ),
+  /** Services that are asked over HTTP. */
+  extenders: withDefault(
+    list(
+      record({
+        name: text(),
+        url: text({ pattern: /^https?:\/\//, says: "must be an http or https address" }),
+        timeoutMs: withDefault(number({ min: 1, max: 60_000 }), 2_000),
+        weight: withDefault(number({ min: 0, max: 100 }), 1),
+        /** What becomes of placements while it does not answer. */
+        onFailure: withDefault(choice("refuse", "ignore"), "refuse"),
+      }),
+    ),
+    [],
+  ),
+  rebalance: record({
+    /** plan: plans are made and wait for approval; auto: they are carried out. */
+    mode: withDefault(choice("off", "plan", "auto"), "off"),
+    intervalSeconds: withDefault(number({ min: 5, max: 86_400 }), 60),
+    /** Percent between the fullest node and the emptiest. */
+    threshold: withDefault(percent, 30),
+    /** Percent by which a move must even nodes out. */
+    margin: withDefault(percent, 10),
+    /** Rounds in a row before nodes are evened out. */
+    holdRounds: withDefault(number({ min: 1, max: 1_000 }), 3),
+    maxMoves: withDefault(number({ min: 1, max: 100 }), 5),
+    /** How long a guest that was moved stays. */
+    coolDownSeconds: withDefault(number({ min: 0, max: 604_800 }), 3_600),
+  }),
 });
 
 const serverFields = record({
@@ -65,12 +128,13 @@ const serverFields = record({
     etcd: optional(etcd),
     sqlite: optional(sqlite),
   }),
-  scheduler: record({
-    defaultStrategy: optional(text()),
-    plugins: record({ filter: withDefault(list(text()), []), score: withDefault(list(text()), []) }),
-  }),
+  scheduler: schedulerFields,
   storage: record({
     defaults: record({ vmDisk: optional(text()), iso: optional(text()), backup: optional(text()) }),
+  }),
+  ha: record({
+    /** argv; a lost node's name is added. It must end well before the node's guests are recovered. */
+    fenceCommand: withDefault(list(text()), []),
   }),
   logging,
   metrics,
@@ -119,11 +183,15 @@ const agentFields = record({
       [],
     ),
   }),
+  ha: record({
+    /** A device such as /dev/watchdog, file:PATH, or none; default: /dev/watchdog where there is one. */
+    watchdog: optional(text()),
+  }),
   resources: record({
     reservedCPU: optional(text()),
     reservedMemory: optional(text()),
     overcommit: record({
-      cpu: withDefault(number({ min: 0.1, max: 1_000 }), 1),
+      cpu: withDefault(number({ min: 0.1, max: 1_000 }), 4),
       memory: withDefault(number({ min: 0.1, max: 100 }), 1),
     }),
   }),
@@ -132,6 +200,11 @@ const agentFields = record({
   tracing,
 });
 
+/** Every key of the files, "cluster.etcd.endpoints" or "storage.plugins[].name". */
+export const serverKeys: readonly string[] = serverFields.keys ?? [];
+export const agentKeys: readonly string[] = agentFields.keys ?? [];
+
+export type SchedulerConfiguration = ReturnType<typeof schedulerFields>;
 export type ServerConfiguration = ReturnType<typeof serverFields>;
 export type AgentConfiguration = ReturnType<typeof agentFields>;
 

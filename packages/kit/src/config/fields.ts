@@ -18,7 +18,11 @@ export interface Place {
 }
 
 /** Reads a node; `undefined` node = the key is absent. Problems go to the reading; the value is then a stand-in. */
-export type Field<T> = (node: Node | null | undefined, place: Place) => T;
+export interface Field<T> {
+  (node: Node | null | undefined, place: Place): T;
+  /** Keys below this one, "server.port" or "plugins[].name"; absent = it is a value itself. */
+  readonly keys?: readonly string[];
+}
 
 export function problem(place: Place, node: Node | null | undefined, text: string): void {
   const offset = (node ?? place.near)?.range?.[0];
@@ -27,11 +31,11 @@ export function problem(place: Place, node: Node | null | undefined, text: strin
 }
 
 export function optional<T>(field: Field<T>): Field<T | undefined> {
-  return (node, place) => (isAbsent(node) ? undefined : field(node, place));
+  return withKeys((node, place) => (isAbsent(node) ? undefined : field(node, place)), field.keys);
 }
 
 export function withDefault<T>(field: Field<T>, value: T): Field<T> {
-  return (node, place) => (isAbsent(node) ? value : field(node, place));
+  return withKeys((node, place) => (isAbsent(node) ? value : field(node, place)), field.keys);
 }
 
 export function text(
@@ -94,7 +98,8 @@ export const flag: Field<boolean> = (node, place) => {
 };
 
 export function list<T>(item: Field<T>): Field<readonly T[]> {
-  return (node, place) => {
+  const keys = item.keys?.map((key) => `[].${key}`);
+  return withKeys((node: Node | null | undefined, place: Place): readonly T[] => {
     if (!isSeq(node)) {
       problem(place, node, "must be a list");
       return [];
@@ -102,7 +107,11 @@ export function list<T>(item: Field<T>): Field<readonly T[]> {
     return node.items.map((entry, index) =>
       item(entry as Node, { ...place, key: `${place.key}[${index}]`, near: node }),
     );
-  };
+  }, keys);
+}
+
+function withKeys<T>(field: Field<T>, keys: readonly string[] | undefined): Field<T> {
+  return keys === undefined ? field : Object.assign(field, { keys });
 }
 
 /** Free-form settings of a plugin, which checks them itself. References to the environment are filled in. */
@@ -124,7 +133,12 @@ type Values<F extends Fields> = { readonly [K in keyof F]: ReturnType<F[K]> };
 
 /** A map with exactly these keys; others are typos. An absent map is an empty one. */
 export function record<F extends Fields>(fields: F): Field<Values<F>> {
-  return (node, place) => {
+  const keys = Object.entries(fields).flatMap(([name, field]) =>
+    field.keys === undefined
+      ? [name]
+      : field.keys.map((key) => `${name}${key.startsWith("[") ? "" : "."}${key}`),
+  );
+  return withKeys((node: Node | null | undefined, place: Place): Values<F> => {
     if (!isAbsent(node) && !isMap(node)) {
       problem(place, node, "must be a map of keys");
     }
@@ -150,7 +164,7 @@ export function record<F extends Fields>(fields: F): Field<Values<F>> {
         field(found.get(name), { ...place, key: join(place.key, name), near }),
       ]),
     ) as Values<F>;
-  };
+  }, keys);
 }
 
 function isAbsent(node: Node | null | undefined): boolean {

@@ -3,8 +3,9 @@
 import type { PeerCertificate } from "node:tls";
 import { given } from "@gpve/contracts/given.ts";
 import { Code, ConnectError, type Transport } from "@connectrpc/connect";
-import { Http2SessionManager, createGrpcTransport } from "@connectrpc/connect-node";
+import { createGrpcTransport } from "@connectrpc/connect-node";
 import type { Clock } from "../clock.ts";
+import { Http2Sessions } from "./http2-sessions.ts";
 
 export interface ChannelTls {
   readonly caPem: string;
@@ -35,7 +36,7 @@ export interface Channel {
 export function createChannel(options: ChannelOptions): Channel {
   const { clock, connectTimeoutMs = 5_000 } = options;
   const accept = options.acceptPeer;
-  const manager = new Http2SessionManager(
+  const manager = new Http2Sessions(
     options.url,
     {
       pingIntervalMs: options.pingIntervalMs ?? 2_000,

@@ -6,6 +6,7 @@ import type { Clock } from "../clock.ts";
 import { OperationRegistry } from "./definition.ts";
 import type { OperationDefinition } from "./definition.ts";
 import { Execution, unavailable } from "./execution.ts";
+import { traceparent as activeTraceparent } from "../telemetry/traceparent.ts";
 import type { Journal, JournalSession } from "./journal.ts";
 import type {
   CrashInjector,
@@ -214,7 +215,8 @@ export class OperationEngine {
     request: SubmitRequest & { readonly args: unknown },
     overtakes: readonly string[],
   ): Promise<OperationView> {
-    const { type, resources, shared, args, actor, requestId, traceparent, subject = "" } = request;
+    const { type, resources, shared, args, actor, requestId, subject = "" } = request;
+    const traceparent = activeTraceparent() ?? request.traceparent;
     const sequence = execution.nextSequence();
     const createdAt = this.#options.clock.now();
     const victims = overtakes.length === 0 ? [] : execution.victims(overtakes, resources);

@@ -7,6 +7,7 @@
 // The journal is written before a step begins (together with the end of the one before) and after the last one.
 import { messageOf } from "@gpve/contracts/errors.ts";
 import type { Clock } from "../clock.ts";
+import { childSpan, queuedSpan } from "../telemetry/span.ts";
 import { LeftAsItIs } from "./definition.ts";
 import type { AnyStep, StepContext } from "./definition.ts";
 import type { LiveOperation } from "./live-operation.ts";
@@ -35,14 +36,20 @@ export interface RunnerDeps {
   readonly undoBackoffMs: number;
 }
 
-export async function runOperation(operation: LiveOperation, deps: RunnerDeps): Promise<void> {
-  const run = new OperationRun(operation, deps);
+export function runOperation(operation: LiveOperation, deps: RunnerDeps): Promise<void> {
+  const { type, traceparent, createdAt, id } = operation.record;
+  const when = { traceparent, queuedAt: createdAt, startedAt: deps.clock.now() };
+  return queuedSpan(`operation ${type}`, { "gpve.upid": id }, when, () => run(operation, deps));
+}
+
+async function run(operation: LiveOperation, deps: RunnerDeps): Promise<void> {
+  const whole = new OperationRun(operation, deps);
   try {
-    await run.toEnd();
+    await whole.toEnd();
   } catch (error) {
     if (error instanceof Halted || deps.halt.aborted || operation.isFinishing) throw error;
     // A definition that broke its promises (a plan that changed its mind) must not leave a lock behind.
-    await run.giveUp(error);
+    await whole.giveUp(error);
   }
 }
 
@@ -116,7 +123,8 @@ class OperationRun {
         operation.emit("step");
         await this.#hit("before-run", step);
         operation.cancel.signal.throwIfAborted();
-        await step.run(this.#context(AbortSignal.any([operation.cancel.signal, this.#deps.halt])));
+        const stop = AbortSignal.any([operation.cancel.signal, this.#deps.halt]);
+        await childSpan(`step ${step.name}`, {}, () => step.run(this.#context(stop)));
       } catch (error) {
         this.#throwIfHalted();
         return { error };

@@ -76,9 +76,9 @@ describe("metrics", () => {
 
   test("recording a request is cheap", () => {
     const rounds = 100_000;
-    const start = performance.now();
+    const start = process.cpuUsage().user / 1000;
     for (let i = 0; i < rounds; i++) metrics.observeRequest("GET", "/api2/cluster/resources", 200, 0.001);
-    expect((performance.now() - start) / rounds).toBeLessThan(0.02);
+    expect((process.cpuUsage().user / 1000 - start) / rounds).toBeLessThan(0.02);
   });
 });
 

@@ -7,7 +7,8 @@ import { span } from "./span.ts";
 export function tracedExec(exec: Exec): Exec {
   return (file, args, options) =>
     span(
-      `exec ${file.slice(file.lastIndexOf("/") + 1)}`,
+      // Under a label where another program starts it.
+      `exec ${(options?.label ?? file).replace(/^.*\//, "")}`,
       { "process.executable.path": file, "process.command_args": redactArgs(args) },
       async (current) => {
         try {

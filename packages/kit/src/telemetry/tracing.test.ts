@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Exec } from "../exec.ts";
 import { REDACTED } from "../redact.ts";
 import { type OtlpReceiver, startOtlpReceiver } from "../testing/otlp-receiver.ts";
-import { span } from "./span.ts";
+import { checkSpan, childSpan, queuedSpan, span } from "./span.ts";
 import { tracedExec } from "./traced-exec.ts";
 import { parseTraceparent, traceparent, withTraceparent } from "./traceparent.ts";
 import { startTracing, type Tracing } from "./tracing.ts";
@@ -48,6 +48,41 @@ describe("with a collector", () => {
       resource: { "service.name": "gpve-server", "service.version": "1.2.3", "gpve.node": "n1" },
     });
     expect(collector.headers[0]).toMatchObject({ "x-tenant": "t" });
+  });
+
+  test("checks and commands are traced below whoever makes them, and not by themselves", async () => {
+    expect(checkSpan("alone", () => 1)).toBe(1);
+    expect(await childSpan("alone", {}, () => 2)).toBe(2);
+    await span("request", {}, async () => {
+      checkSpan("authorise", () => undefined);
+      expect(() =>
+        checkSpan("validate", () => {
+          throw new Error("no");
+        }),
+      ).toThrow("no");
+      await childSpan("qmp stop", {}, () => undefined);
+    });
+    await tracing.flush();
+    const { spanId } = collector.named("request");
+    expect(collector.named("authorise").parentSpanId).toBe(spanId);
+    expect(collector.named("validate")).toMatchObject({ parentSpanId: spanId, statusCode: 2 });
+    expect(collector.named("qmp stop")).toMatchObject({ parentSpanId: spanId, kind: 3 });
+    expect(collector.spans.some(({ name }) => name === "alone")).toBe(false);
+  });
+
+  test("queued work is below the request that asked for it, or a trace of its own where it waited long", async () => {
+    const asked = { traceparent: PARENT, queuedAt: 1_000_000 };
+    await queuedSpan("soon", {}, { ...asked, startedAt: 1_001_000 }, async () => span("inside", {}, () => 1));
+    await queuedSpan("late", {}, { ...asked, startedAt: 1_060_000 }, () => Promise.resolve());
+    await queuedSpan("own", {}, { ...asked, traceparent: undefined, startedAt: 1 }, () => Promise.resolve());
+    await tracing.flush();
+    const [, traceId = "", parent = ""] = PARENT.split("-");
+    expect(collector.named("soon")).toMatchObject({ traceId, parentSpanId: parent });
+    expect(collector.named("queue soon")).toMatchObject({ traceId, parentSpanId: parent });
+    expect(collector.named("inside").parentSpanId).toBe(collector.named("soon").spanId);
+    expect(collector.named("late")).toMatchObject({ parentSpanId: "", links: [traceId] });
+    expect(collector.named("late").traceId).not.toBe(traceId);
+    expect(collector.named("own").parentSpanId).toBe("");
   });
 
   test("a failure is recorded without its secrets and thrown on", async () => {

@@ -25,7 +25,7 @@ export function startChild(
   // A test runner may be killed before it can clean up: then the kernel does it.
   const argv = existsSync(SETPRIV) ? [SETPRIV, "--pdeathsig=KILL", "--", file, ...args] : [file, ...args];
   const child = spawn(argv[0] ?? file, argv.slice(1), {
-    env: { ...(options.env ?? MINIMAL_ENV) },
+    env: options.env ?? MINIMAL_ENV,
     cwd: options.cwd,
     stdio: ["ignore", "pipe", "pipe"],
     shell: false,

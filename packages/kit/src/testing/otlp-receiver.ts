@@ -16,6 +16,8 @@ export interface ReceivedSpan {
   /** 2 = error. */
   readonly statusCode: number;
   readonly statusMessage: string;
+  /** Trace ids of what it only refers to. */
+  readonly links: readonly string[];
   readonly resource: Readonly<Record<string, unknown>>;
 }
 
@@ -107,6 +109,7 @@ function decodeTraces(body: Uint8Array): ReceivedSpan[] {
           attributes: attributesOf(manyOf(span, 9)),
           statusCode: intOf(status, 3),
           statusMessage: textOf(status, 2),
+          links: manyOf(span, 13).map((link) => hexOf(link, 1)),
           resource,
         };
       });

@@ -41,7 +41,7 @@ export class TestProcess {
     });
     const name = this.#argv.join(" ");
     try {
-      await eventually("its port", 60_000, async () => {
+      await eventually("its port", 180_000, async () => {
         if (ended !== undefined) throw new AppError("internal.error", `it ended with ${ended}`);
         return accepts(this.#target.address, this.#target.port);
       });
