@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
-import { openEtcdStore } from "./etcd/etcd-store.ts";
+import { type MemberUrls, openEtcdStore } from "./etcd/etcd-store.ts";
 import type { Store } from "./port.ts";
 import { openSqliteStore } from "./sqlite/sqlite-store.ts";
 import { type ObserveStore, timedStore } from "./timed-store.ts";
@@ -18,9 +18,13 @@ export type StoreConfig =
   | {
       readonly type: "etcd";
       readonly endpoints: readonly string[];
+      /** Which members there are, where that changes while the store is open. */
+      readonly members?: MemberUrls;
       readonly caFile?: string;
       readonly certFile?: string;
       readonly keyFile?: string;
+      readonly username?: string;
+      readonly password?: string;
     };
 
 export interface OpenStoreOptions {
@@ -40,13 +44,18 @@ function open(config: StoreConfig, clock: Clock): Store {
     const { path, maxBytes } = config;
     return openSqliteStore({ path, clock, ...given({ maxBytes }) });
   }
-  const { endpoints, caFile, certFile, keyFile } = config;
+  const { endpoints, members, caFile, certFile, keyFile, username, password } = config;
   for (const endpoint of endpoints) checkEndpoint(endpoint);
   if ((certFile === undefined) !== (keyFile === undefined)) {
     throw new AppError("config.invalid", "the etcd store needs both certFile and keyFile, or neither");
   }
+  if ((username === undefined) !== (password === undefined)) {
+    throw new AppError("config.invalid", "the etcd store needs both username and password, or neither");
+  }
   return openEtcdStore({
     endpoints,
+    ...given({ members }),
+    ...(username === undefined || password === undefined ? {} : { user: { username, password } }),
     clock,
     tls: {
       ...(caFile === undefined ? {} : { ca: readConfigured("caFile", caFile) }),

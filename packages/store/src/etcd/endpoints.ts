@@ -35,7 +35,7 @@ export const REQUIRE_LEADER = { hasleader: "true" } as const;
 
 export class Endpoints {
   readonly #options: EndpointsOptions;
-  readonly #all: readonly Endpoint[];
+  #all: readonly Endpoint[];
   readonly #closed = new AbortController();
   #current = 0;
 
@@ -54,6 +54,17 @@ export class Endpoints {
     for (const { link } of this.#all) link.close();
   }
 
+  /** From now on these. A line to a member that stays is kept, the others end. */
+  use(links: readonly Link[]): void {
+    if (links.length === 0) throw new AppError("config.invalid", "no etcd endpoint is given");
+    const current = this.#all[this.#current];
+    const known = new Map(this.#all.map((endpoint) => [endpoint.url, endpoint]));
+    const next = links.map((link) => known.get(link.url) ?? endpointOf(link));
+    for (const { url, link } of this.#all) if (!next.some((kept) => kept.url === url)) link.close();
+    this.#all = next;
+    this.#current = Math.max(0, current === undefined ? 0 : next.indexOf(current));
+  }
+
   /** Runs a call at the current endpoint, moving on to others as far as that is safe. */
   async call<T>(
     what: string,
@@ -69,7 +80,8 @@ export class Endpoints {
       this.#throwIfOver(policy.signal);
       const endpoint = await this.connected(failures, signal);
       if (endpoint !== undefined) {
-        const timeoutMs = Math.max(1, Math.min(attemptMs, until - clock.monotonic()));
+        // Whole: a fraction is no timeout in gRPC, and a peer that is asked with one refuses the call.
+        const timeoutMs = Math.max(1, Math.ceil(Math.min(attemptMs, until - clock.monotonic())));
         try {
           return await run(endpoint, { signal, timeoutMs, headers: REQUIRE_LEADER }, repeated);
         } catch (err) {
@@ -120,7 +132,10 @@ export class Endpoints {
 
   unavailable(what: string, failures: ReadonlyMap<string, string>): AppError {
     const tried = this.#all.map(({ url }) => `${url} (${failures.get(url) ?? "not tried"})`);
-    return new AppError("store.unavailable", `no etcd endpoint answered to ${what}: ${tried.join(", ")}`, {
+    const text = [...failures.values()].some((reason) => reason.includes("no leader"))
+      ? `etcd has no quorum for ${what}, nothing was changed: most of its members must run and reach each other; bring back those that are away (gpvectl store members): ${tried.join(", ")}`
+      : `no etcd endpoint answered to ${what}: ${tried.join(", ")}`;
+    return new AppError("store.unavailable", text, {
       data: { endpoints: this.#all.map(({ url }) => url) },
     });
   }

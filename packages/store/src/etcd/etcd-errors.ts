@@ -1,6 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
+import { isForgotten } from "./token-auth.ts";
 import { type Refusal, refusal } from "../refusals.ts";
 
 /** What a failed call means for the caller. */
@@ -39,6 +40,8 @@ export function judge(cause: unknown, signal: AbortSignal | undefined): Failure 
       error: new AppError("operation.cancelled", "the request to etcd was cancelled", { cause }),
     };
   }
+  // Ours already, thrown before anything went out.
+  if (error.cause instanceof AppError) return { type: "final", error: error.cause };
   const text = error.rawMessage;
   const known = answers.find(([words]) => text.includes(words));
   // A server of ours says whom it refused what; other members only that they did.
@@ -54,6 +57,7 @@ export function judge(cause: unknown, signal: AbortSignal | undefined): Failure 
       error: new AppError("request.invalid", `etcd refused the request: ${strip(text)}`, { cause }),
     };
   }
+  if (isForgotten(error)) return { type: "elsewhere", error };
   if (denied.has(error.code)) {
     return {
       type: "final",

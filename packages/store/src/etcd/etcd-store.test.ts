@@ -62,6 +62,30 @@ const unless = (count: number, then: () => Promise<void>) => {
   return () => (left-- > 0 ? then() : Promise.resolve());
 };
 
+describe("members that change", () => {
+  it("are followed without losing a line that stays", async () => {
+    const { behind, fakes } = await cluster(2);
+    const [first, second] = fakes.map(({ url }) => url);
+    let tell: (urls: readonly string[]) => void = () => undefined;
+    const members = {
+      current: () => [first ?? ""],
+      follow: (listener: typeof tell) => void (tell = listener),
+    };
+    const store = openEtcdStore({ endpoints: [], members, attemptMs: 300, deadlineMs: 1_000 });
+    await write(store, put("/a"));
+    tell([first ?? "", second ?? ""]);
+    await fakes[0]?.down();
+    await write(store, put("/b")).catch(() => write(store, put("/b")));
+    tell([second ?? ""]);
+    expect((await store.range({ key: utf8("/b") })).count).toBe(1);
+    expect(() => tell([])).toThrow("no etcd endpoint");
+    await store.close();
+    tell([first ?? ""]);
+    expect((await behind.range(everything)).count).toBe(2);
+    await fakes[0]?.up();
+  });
+});
+
 describe("etcd store", () => {
   it("goes on at another member when one is down, hangs or has no leader", async () => {
     const { fakes, store } = await cluster(3);

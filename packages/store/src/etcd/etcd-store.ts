@@ -21,11 +21,23 @@ import { judge } from "./etcd-errors.ts";
 import { fromRange, fromTxn, revisionOf, toRange, toTxn } from "./etcd-messages.ts";
 import { watchEtcd } from "./etcd-watch.ts";
 import { type Link, type TlsFiles, linkTo } from "./link.ts";
+import { SharedWatches } from "./shared-watch.ts";
+import type { EtcdUser } from "./token-auth.ts";
+
+/** Which members there are, where that changes. */
+export interface MemberUrls {
+  current(): readonly string[];
+  /** Called with each new list. */
+  follow(listener: (urls: readonly string[]) => void): void;
+}
 
 export interface EtcdOptions extends EtcdLimits {
   /** `https://host:2379`, or `http://…` where no TLS is wanted. */
   readonly endpoints: readonly string[];
+  readonly members?: MemberUrls | undefined;
   readonly tls?: TlsFiles;
+  /** Where etcd asks for name and password. */
+  readonly user?: EtcdUser;
 }
 
 export interface EtcdLimits {
@@ -38,8 +50,11 @@ export interface EtcdLimits {
 
 /** Connects lazily: a cluster that is down is told by the first call. */
 export function openEtcdStore(options: EtcdOptions): Store {
-  const links = options.endpoints.map((url) => linkTo(url, options.tls ?? {}));
-  return new EtcdStore(links, options);
+  const { tls = {}, user, clock = systemClock, members } = options;
+  const link = (url: string): Link => linkTo(url, { tls, user, clock });
+  const store = new EtcdStore((members?.current() ?? options.endpoints).map(link), options);
+  members?.follow((urls) => store.use(urls, link));
+  return store;
 }
 
 /** Over lines that somebody else keeps up, such as an agent's to its servers. */
@@ -53,6 +68,7 @@ class EtcdStore implements Store {
   readonly #clock: Clock;
   readonly #attemptMs: number;
   readonly #deadlineMs: number;
+  readonly #shared: SharedWatches;
 
   constructor(links: readonly Link[], options: EtcdLimits) {
     this.#clock = options.clock ?? systemClock;
@@ -64,6 +80,11 @@ class EtcdStore implements Store {
       attemptMs: this.#attemptMs,
       deadlineMs: this.#deadlineMs,
     });
+    this.#shared = new SharedWatches((request) => this.#watch(request));
+  }
+
+  use(urls: readonly string[], link: (url: string) => Link): void {
+    if (!this.#endpoints.closed.aborted) this.#endpoints.use(urls.map(link));
   }
 
   async range(request: RangeRequest, options: CallOptions = {}): Promise<RangeResponse> {
@@ -83,12 +104,20 @@ class EtcdStore implements Store {
 
   watch(request: WatchRequest): Watching {
     requireKey(request.key);
-    const { clock, attemptMs, deadlineMs } = {
+    const { only, startRevision, prevKv } = request;
+    // What was there before is not kept for others, and "from now on" is for etcd to say.
+    if (only === undefined || startRevision === undefined || prevKv === true) return this.#watch(request);
+    return this.#shared.watch({ ...request, startRevision });
+  }
+
+  #watch(request: WatchRequest): Watching {
+    const deps = {
+      endpoints: this.#endpoints,
       clock: this.#clock,
       attemptMs: this.#attemptMs,
       deadlineMs: this.#deadlineMs,
     };
-    return watchEtcd({ endpoints: this.#endpoints, clock, attemptMs, deadlineMs }, request);
+    return watchEtcd(deps, request);
   }
 
   async revision(options: CallOptions = {}): Promise<number> {

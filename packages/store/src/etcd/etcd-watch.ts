@@ -8,7 +8,11 @@ import { type Endpoints, REQUIRE_LEADER } from "./endpoints.ts";
 import { judge } from "./etcd-errors.ts";
 import { fromEvent, revisionOf } from "./etcd-messages.ts";
 import type { Endpoint } from "./link.ts";
+import { ProgressQuestion } from "./progress-question.ts";
 import type { WatchRequestSchema, WatchResponse } from "../gen/proto/etcdserverpb/rpc_pb.ts";
+
+/** Whose an answer is that speaks of the whole line. */
+const ALL_WATCHES = -1n;
 
 export interface WatchDeps {
   readonly endpoints: Endpoints;
@@ -24,12 +28,7 @@ interface Progress {
   next: number | undefined;
   announced: boolean;
   lastHeard: number;
-  /** Somebody wants to hear of progress even if there is none. */
-  asked: boolean;
-  /** How often they asked: each is one request on the line. */
-  asks: number;
-  /** Lets the request line look at `asked`. */
-  wake: () => void;
+  readonly question: ProgressQuestion;
 }
 
 export function watchEtcd(deps: WatchDeps, request: WatchRequest): Watching {
@@ -37,17 +36,11 @@ export function watchEtcd(deps: WatchDeps, request: WatchRequest): Watching {
     next: request.startRevision,
     announced: false,
     lastHeard: deps.clock.monotonic(),
-    asked: false,
-    asks: 0,
-    wake: () => undefined,
+    question: new ProgressQuestion(deps.clock),
   };
   return {
     [Symbol.asyncIterator]: () => run(deps, request, progress),
-    requestProgress() {
-      progress.asked = true;
-      progress.asks += 1;
-      progress.wake();
-    },
+    requestProgress: () => progress.question.ask(),
   };
 }
 
@@ -110,8 +103,7 @@ async function* follow(
         progress.announced = true;
         yield { type: "ready", revision: (progress.next ?? 1) - 1 };
       }
-      const batch = response.created ? undefined : toBatch(response, progress);
-      if (batch !== undefined) yield batch;
+      if (!response.created) yield* toBatches(response, progress);
       // The consumer may have taken its time: that is not the member's silence.
       progress.lastHeard = deps.clock.monotonic();
     }
@@ -120,26 +112,31 @@ async function* follow(
   } finally {
     slow();
     over.abort();
+    progress.question.hangUp();
   }
 }
 
-function toBatch(response: WatchResponse, progress: Progress): WatchBatch | undefined {
+function* toBatches(response: WatchResponse, progress: Progress): Generator<WatchBatch> {
   const next = progress.next ?? 0;
   const events: StoreEvent[] = [];
   for (const event of response.events) {
     const told = fromEvent(event);
     if (told.kv.modRevision >= next) events.push(told);
   }
-  const last = events.at(-1);
-  if (last !== undefined) {
-    progress.next = last.kv.modRevision + 1;
-    return { type: "events", revision: last.kv.modRevision, events };
+  const { question } = progress;
+  const revision = events.at(-1)?.kv.modRevision;
+  if (revision !== undefined) {
+    progress.next = revision + 1;
+    yield { type: "events", revision, events };
+    if (question.heard(revision)) yield { type: "progress", revision };
+    return;
   }
-  const revision = revisionOf(response.header);
-  if (response.events.length > 0 || (revision < next && !progress.asked)) return undefined;
-  progress.asked = false;
-  progress.next = Math.max(next, revision + 1);
-  return { type: "progress", revision };
+  if (response.events.length > 0) return;
+  const isAnswer = response.watchId === ALL_WATCHES;
+  const reached = isAnswer ? question.answered(revisionOf(response.header)) : revisionOf(response.header);
+  if (reached === undefined || (reached < next && !isAnswer)) return;
+  progress.next = Math.max(next, reached + 1);
+  yield { type: "progress", revision: reached };
 }
 
 /** A member that does not let us watch will not do so later. */
@@ -167,16 +164,5 @@ async function* createThenAsk(
       },
     },
   };
-  signal.addEventListener("abort", () => progress.wake(), { once: true });
-  let sent = progress.asked ? 0 : progress.asks;
-  while (!signal.aborted) {
-    if (progress.asks > sent) {
-      sent = progress.asks;
-      yield { requestUnion: { case: "progressRequest", value: {} } };
-      continue;
-    }
-    const { promise, resolve } = Promise.withResolvers<void>();
-    progress.wake = resolve;
-    await promise;
-  }
+  while (await progress.question.due(signal)) yield { requestUnion: { case: "progressRequest", value: {} } };
 }

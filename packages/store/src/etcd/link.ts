@@ -1,7 +1,10 @@
 // A line to one member: of our own making, or one that somebody else keeps up.
 import { type Client, type Transport, createClient } from "@connectrpc/connect";
-import { Http2SessionManager, createGrpcTransport } from "@connectrpc/connect-node";
+import { createGrpcTransport } from "@connectrpc/connect-node";
 import { messageOf } from "@gpve/contracts/errors.ts";
+import { Http2Sessions } from "@gpve/kit/grpc/http2-sessions.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { type EtcdUser, tokenAuth } from "./token-auth.ts";
 import { KV, Lease, Watch } from "../gen/proto/etcdserverpb/rpc_pb.ts";
 
 export interface TlsFiles {
@@ -30,9 +33,15 @@ export interface Endpoint extends Clients {
   readonly link: Link;
 }
 
-export function linkTo(url: string, tls: TlsFiles): Link {
+export interface LinkOptions {
+  readonly tls: TlsFiles;
+  readonly user?: EtcdUser | undefined;
+  readonly clock: Pick<Clock, "monotonic">;
+}
+
+export function linkTo(url: string, { tls, user, clock }: LinkOptions): Link {
   // Pings find a member that is stopped or cut off while its connection looks alive.
-  const session = new Http2SessionManager(
+  const session = new Http2Sessions(
     url,
     {
       pingIntervalMs: 2_000,
@@ -46,7 +55,15 @@ export function linkTo(url: string, tls: TlsFiles): Link {
       ...(tls.key === undefined ? {} : { key: Buffer.from(tls.key) }),
     },
   );
-  const transport = createGrpcTransport({ baseUrl: url, sessionManager: session });
+  const plain = createGrpcTransport({ baseUrl: url, sessionManager: session });
+  const transport =
+    user === undefined
+      ? plain
+      : createGrpcTransport({
+          baseUrl: url,
+          sessionManager: session,
+          interceptors: [tokenAuth(user, () => plain, clock)],
+        });
   return {
     url,
     async connect() {

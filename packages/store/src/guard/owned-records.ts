@@ -53,7 +53,7 @@ export async function ownedTxn(
   for (const { id, deleted } of touched) if (deleted) requireMeant(rules, id, request);
   for (let attempt = 0; attempt < MAX_TRIES; attempt++) {
     const judged: Judged = { unchanged: [], used: [] };
-    for (const one of touched) await judge(store, rules, peer, one, judged, options);
+    for (const one of touched) await judge(store, rules, peer, { request, one }, judged, options);
     const { unchanged, used } = judged;
     const spent = used.map((key) => ({ type: "delete" as const, key }));
     const inner = { ...request, type: "txn" as const, success: [...request.success, ...spent] };
@@ -75,7 +75,7 @@ async function judge(
   store: Store,
   rules: OwnedRecords,
   peer: string,
-  one: Touched,
+  { request, one }: { readonly request: TxnRequest; readonly one: Touched },
   { unchanged, used }: Judged,
   options: CallOptions | undefined,
 ): Promise<void> {
@@ -88,8 +88,12 @@ async function judge(
   if (before === undefined && one.noted) {
     throw new AppError("access.denied", `this peer may not write ${rules.notes.join(", ")} of ${id}`);
   }
+  // Written from an older state of it, and said so: nothing will be done, and whoever asked reads it again. Whether it
+  // could be done would be judged on what the peer does not know yet, such as that a server has given the record a pool.
+  const isOvertaken = !one.perhaps && wouldFail(request.compare, key, stored?.modRevision);
   for (const after of values) {
     if (rules.ownerOf(after, id) !== peer) throw notYours(rules, id);
+    if (isOvertaken) continue;
     const needed = rules.permits.needed(id, before, after);
     if (needed !== undefined) {
       const permitKey = utf8(rules.permits.prefix + needed);
@@ -115,6 +119,18 @@ function requireMeant(rules: OwnedRecords, id: string, { compare }: TxnRequest):
       equalBytes(item.key, key),
   );
   if (!isMeant) throw stale(rules, id);
+}
+
+/** Whether a transaction compares the record with a state that it does not have. */
+function wouldFail(compare: readonly Compare[], key: Bytes, modRevision = 0): boolean {
+  return compare.some(
+    (item) =>
+      item.target === "modRevision" &&
+      item.result === "equal" &&
+      item.end === undefined &&
+      equalBytes(item.key, key) &&
+      item.modRevision !== modRevision,
+  );
 }
 
 function touchedRecords(rules: OwnedRecords, request: TxnRequest): Touched[] {
