@@ -16,8 +16,17 @@ export const apiExtensions = [
     description: "/api/v1/nodes/{name}/images: cloud images, pulled and checked or built.",
   },
   {
+    name: "ha-evidence",
+    description:
+      "/api/v1/ha/evidence and /api/v1/ha/nodes/{name}/maintenance: why HA did what, and maintenance.",
+  },
+  {
     name: "vm-backup",
     description: "POST /api/v1/nodes/{name}/vms/{vmid}/backup: full and incremental backups.",
+  },
+  {
+    name: "vm-failover",
+    description: "POST /api/v1/virtualmachines/{vmid}/failover: a VM goes on from its replica, with its age.",
   },
   {
     name: "vm-views",
@@ -27,7 +36,16 @@ export const apiExtensions = [
     name: "tenant-paths",
     description: "/api/v1/tenants/{tenant}/<plural>: what is of one tenant, as the flat paths show it.",
   },
+  {
+    name: "placement",
+    description:
+      "node: auto and spec.scheduling of VirtualMachines; placement=auto of POST /nodes/{node}/qemu; /api/v1/placements, /simulate/place, /simulate/node-loss and /virtualmachines/{name}/placement.",
+  },
   { name: "quotas", description: "ResourceQuota bounds tenants, on both faces." },
+  {
+    name: "role-rules",
+    description: "Role.spec.rules: apiGroups, resources and verbs as a second notation for privileges.",
+  },
   { name: "audit", description: "GET /api/v1/audit and /api/v1/audit/verify." },
   { name: "coverage", description: "GET /api/v1/coverage: PVE methods implemented and known, per area." },
 ] as const satisfies readonly { name: string; description: string }[];

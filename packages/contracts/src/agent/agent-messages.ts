@@ -2,6 +2,7 @@
 import { Type } from "typebox";
 import type { Static, TProperties } from "typebox";
 import { VmBackupRequestSchema } from "../v1/bodies.ts";
+import { OverlaySchema } from "./vcluster-move-messages.ts";
 
 /** Closed: what a node does not understand, it must not leave undone in silence. */
 const request = <P extends TProperties>(more: P) =>
@@ -16,6 +17,27 @@ const requestId = Type.String();
 
 export const UpidAnswer = Type.String({ pattern: "^UPID:" });
 export const NoAnswer = Type.Null();
+
+export const ReplicateRequest = request({
+  vmid,
+  job: Type.String(),
+  target: Type.String(),
+  moveId: Type.String(),
+  rate: Type.Optional(Type.Number({ description: "MB/s" })),
+  replaces: Type.Optional(Type.Array(Type.String())),
+});
+export const DropReplicaRequest = request({
+  vmid,
+  keep: Type.Boolean({ description: "Its volumes stay." }),
+});
+export const ReplicaAnswer = answer({
+  job: Type.String(),
+  at: Type.Number({ description: "Seconds since 1970." }),
+  from: Type.String(),
+  volumes: Type.Array(
+    answer({ key: Type.String(), source: Type.String(), volid: Type.String(), bytes: Type.Number() }),
+  ),
+});
 
 export const ProbeRequest = request({ requestId });
 
@@ -33,6 +55,111 @@ export const ImagesAnswer = Type.Array(
   }),
 );
 export type ImageRow = Static<typeof ImagesAnswer>[number];
+
+const componentWay = Type.Union([
+  Type.Literal("download"),
+  Type.Literal("debian"),
+  Type.Literal("go"),
+  Type.Literal("import"),
+]);
+const component = Type.String({ pattern: "^[a-z][a-z0-9-]{0,39}$" });
+const componentVersion = Type.String({ pattern: "^[0-9A-Za-z][0-9A-Za-z.+-]{0,39}$" });
+export const ComponentsRequest = request({});
+export const ComponentInstallRequest = request({
+  component,
+  version: Type.Optional(componentVersion),
+  from: Type.Optional(componentWay),
+  requestId,
+});
+export const ComponentVerifyRequest = request({
+  component,
+  version: Type.Optional(componentVersion),
+  requestId,
+});
+export const ComponentImportRequest = request({
+  component,
+  version: componentVersion,
+  path: Type.String({ pattern: "^/" }),
+  requestId,
+});
+export const ComponentsAnswer = Type.Array(
+  answer({
+    name: Type.String(),
+    about: Type.String(),
+    version: Type.String(),
+    ways: Type.Array(Type.String({ description: "How it can be had." })),
+    installed: Type.Optional(Type.String({ description: "How it came here, if it is here." })),
+    sizeBytes: Type.Optional(Type.Number()),
+    time: Type.Optional(Type.Number({ description: "Seconds since 1970." })),
+  }),
+);
+export type ComponentRow = Static<typeof ComponentsAnswer>[number];
+
+const vcluster = Type.String({ pattern: "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$" });
+/** The tenant is what permission was judged on: the node compares it with the cluster's own. */
+const tenant = Type.String();
+export const NewVclusterRequest = request({
+  vcluster,
+  tenant,
+  spec: Type.Record(Type.String(), Type.Unknown()),
+  requestId,
+  /** Where it is on several nodes: the same on all of them. */
+  network: Type.Optional(Type.Integer({ minimum: 0, maximum: 4095 })),
+  overlay: Type.Optional(OverlaySchema),
+  /** What signs for it, for a node that has workers and no control plane. */
+  secrets: Type.Optional(Type.Record(Type.String(), Type.String())),
+});
+export const VclusterAuthorityAnswer = answer({
+  version: Type.String(),
+  secrets: Type.Record(Type.String(), Type.String()),
+});
+export const VclusterRequest = request({ vcluster, tenant });
+export const VclusterWorkRequest = request({ vcluster, tenant, requestId });
+/** Of one cluster where it is named, else of all that the node has. */
+export const VclusterPodsAnswer = Type.Array(
+  answer({
+    vcluster: Type.String(),
+    tenant: Type.String(),
+    vnode: Type.String(),
+    namespace: Type.String(),
+    name: Type.String(),
+    uid: Type.String(),
+  }),
+);
+export type VclusterPodRow = Static<typeof VclusterPodsAnswer>[number];
+export const VclusterPodsRequest = request({});
+export const VclusterScaleRequest = request({
+  vcluster,
+  tenant,
+  workers: Type.Integer({ minimum: 0, maximum: 1000 }),
+  pool: Type.Optional(Type.String()),
+  requestId,
+});
+export const VclusterSleepRequest = request({
+  vcluster,
+  tenant,
+  requestId,
+  mode: Type.Union([Type.Literal("cold"), Type.Literal("warm")]),
+});
+export const VclusterSleepPolicyRequest = request({
+  vcluster,
+  tenant,
+  mode: Type.Union([Type.Literal("cold"), Type.Literal("warm"), Type.Literal("none")]),
+  afterIdleSeconds: Type.Integer({ minimum: 1 }),
+});
+export const VclusterKubeconfigRequest = request({
+  vcluster,
+  tenant,
+  hours: Type.Integer({ minimum: 1, maximum: 8784 }),
+  /** Where it is to be asked: who listens there passes it on by its name. */
+  server: Type.Optional(Type.String({ pattern: "^https://[A-Za-z0-9.:\\[\\]-]+$", maxLength: 300 })),
+});
+export const VclusterKubeconfigAnswer = answer({
+  id: Type.String(),
+  kubeconfig: Type.String(),
+  expiresAt: Type.Number(),
+});
+export const VclusterRevokeRequest = request({ vcluster, tenant, id: Type.String() });
 
 /** `config`: the parameters of PVE's method; the rest is what PVE has no word for. */
 export const NewVmRequest = request({
@@ -96,6 +223,8 @@ export const StorageCheckRequest = request({
     options: Type.Record(Type.String(), Type.Unknown()),
   }),
   onlyPlace: Type.Optional(Type.Boolean()),
+  /** What is not in the definition: it is kept by servers once the storage is there. */
+  secrets: Type.Optional(Type.Record(Type.String(), Type.String())),
 });
 /** `onlyPlace`: a directory that is not there is no fault, only one that no guest may have. */
 export const MappingCheckRequest = request({

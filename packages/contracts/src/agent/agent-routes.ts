@@ -4,6 +4,8 @@ import type { Static, TSchema } from "typebox";
 import type { DeclaredRoute } from "../pve/routes.ts";
 import type { PveCheck, PvePermission } from "../pve/schema.ts";
 import * as message from "./agent-messages.ts";
+import * as moves from "./vcluster-move-messages.ts";
+import * as saves from "./vcluster-save-messages.ts";
 
 type Needs = PvePermission | { readonly like: DeclaredRoute };
 
@@ -32,6 +34,13 @@ const makeImage = check([
   ["or", perm("/", "Sys.Audit", "Sys.Modify"), perm("/nodes/{node}", "Sys.AccessNetwork")],
 ]);
 
+/** Only from the addresses of the catalogue, but the node is the one that fetches. */
+const installComponent = check([
+  "and",
+  perm("/nodes/{node}", "Sys.Modify"),
+  ["or", perm("/", "Sys.Audit", "Sys.Modify"), perm("/nodes/{node}", "Sys.AccessNetwork")],
+]);
+
 export const agentRoutes = {
   "POST /gpve/nodes/{node}/probe": route(
     check(perm("/nodes/{node}", "Sys.Modify")),
@@ -45,6 +54,173 @@ export const agentRoutes = {
   ),
   "POST /gpve/nodes/{node}/images/{image}/pull": route(makeImage, message.ImageRequest, message.UpidAnswer),
   "POST /gpve/nodes/{node}/images/{image}/build": route(makeImage, message.ImageRequest, message.UpidAnswer),
+
+  "GET /gpve/nodes/{node}/components": route(
+    check(perm("/nodes/{node}", "Sys.Audit")),
+    message.ComponentsRequest,
+    message.ComponentsAnswer,
+  ),
+  "POST /gpve/nodes/{node}/components/{component}/install": route(
+    installComponent,
+    message.ComponentInstallRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/components/{component}/verify": route(
+    check(perm("/nodes/{node}", "Sys.Audit")),
+    message.ComponentVerifyRequest,
+    message.UpidAnswer,
+  ),
+  // Programs that somebody brings run as root on this node: only root may bring them.
+  "POST /gpve/nodes/{node}/components/{component}/import": route(
+    null,
+    message.ComponentImportRequest,
+    message.UpidAnswer,
+  ),
+
+  "POST /gpve/nodes/{node}/vclusters": route(
+    check(perm("/pool/{tenant}", "VC.Allocate")),
+    message.NewVclusterRequest,
+    message.UpidAnswer,
+  ),
+  "DELETE /gpve/nodes/{node}/vclusters/{vcluster}": route(
+    check(perm("/pool/{tenant}", "VC.Allocate")),
+    message.VclusterWorkRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/start": route(
+    check(perm("/pool/{tenant}", "VC.Power")),
+    message.VclusterWorkRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/stop": route(
+    check(perm("/pool/{tenant}", "VC.Power")),
+    message.VclusterWorkRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/retry": route(
+    check(perm("/pool/{tenant}", "VC.Power")),
+    message.VclusterWorkRequest,
+    message.UpidAnswer,
+  ),
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority": route(
+    check(perm("/pool/{tenant}", "VC.Allocate")),
+    message.VclusterRequest,
+    message.VclusterAuthorityAnswer,
+  ),
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods": route(
+    check(perm("/pool/{tenant}", "VC.Audit")),
+    message.VclusterRequest,
+    message.VclusterPodsAnswer,
+  ),
+  "GET /gpve/nodes/{node}/vcluster-pods": route(
+    check(perm("/nodes/{node}", "Sys.Audit")),
+    message.VclusterPodsRequest,
+    message.VclusterPodsAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    message.VclusterScaleRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep": route(
+    check(perm("/pool/{tenant}", "VC.Power")),
+    message.VclusterSleepRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/wake": route(
+    check(perm("/pool/{tenant}", "VC.Power")),
+    message.VclusterWorkRequest,
+    message.UpidAnswer,
+  ),
+  "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    message.VclusterSleepPolicyRequest,
+    message.NoAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig": route(
+    check(perm("/pool/{tenant}", "VC.Kubeconfig")),
+    message.VclusterKubeconfigRequest,
+    message.VclusterKubeconfigAnswer,
+  ),
+  "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}": route(
+    check(perm("/pool/{tenant}", "VC.Kubeconfig")),
+    message.VclusterRevokeRequest,
+    message.NoAnswer,
+  ),
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/log": route(
+    check(perm("/pool/{tenant}", "VC.Audit")),
+    saves.VclusterLogRequest,
+    message.LogAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup": route(
+    check([
+      "and",
+      perm("/pool/{tenant}", "VC.Backup"),
+      perm("/storage/{storage}", "Datastore.AllocateSpace"),
+    ]),
+    saves.VclusterBackupRequest,
+    message.UpidAnswer,
+  ),
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/backups": route(
+    check(perm("/pool/{tenant}", "VC.Audit")),
+    saves.VclusterBackupsRequest,
+    saves.VclusterBackupsAnswer,
+  ),
+  "GET /gpve/nodes/{node}/vcluster-archive": route(
+    check(perm("/pool/{tenant}", "VC.Backup")),
+    saves.VclusterArchiveRequest,
+    saves.VclusterArchiveAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore": route(
+    check(["and", perm("/pool/{tenant}", "VC.Backup", "VC.Allocate"), perm("/pool/{source}", "VC.Backup")]),
+    saves.VclusterRestoreRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    saves.VclusterUpgradeRequest,
+    message.UpidAnswer,
+  ),
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/place": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    moves.VclusterPlaceRequest,
+    moves.VclusterPlaceAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/arrive": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    moves.VclusterArriveRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/depart": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    moves.VclusterMoveRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/stay": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    moves.VclusterMoveRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/take-over": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    moves.VclusterMoveRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/turn-away": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    moves.VclusterMoveRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/let-go": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    moves.VclusterLetGoRequest,
+    message.UpidAnswer,
+  ),
+  "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    moves.VclusterOverlayRequest,
+    message.UpidAnswer,
+  ),
 
   "POST /gpve/nodes/{node}/virtual-machines": route(
     check([
@@ -64,6 +240,21 @@ export const agentRoutes = {
     check(["and", perm("/vms/{vmid}", "VM.Backup"), perm("/storage/{storage}", "Datastore.AllocateSpace")]),
     message.VmBackupRequest,
     message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vms/{vmid}/replicate": route(
+    check(perm("/vms/{vmid}", "VM.Replicate")),
+    message.ReplicateRequest,
+    message.UpidAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vms/{vmid}/replica/recover": route(
+    check(perm("/vms/{vmid}", "VM.Migrate")),
+    message.VmRequest,
+    message.ReplicaAnswer,
+  ),
+  "DELETE /gpve/nodes/{node}/vms/{vmid}/replica": route(
+    check(perm("/vms/{vmid}", "VM.Replicate")),
+    message.DropReplicaRequest,
+    message.NoAnswer,
   ),
   "GET /gpve/nodes/{node}/vms/{vmid}/screenshot": route(
     check(perm("/vms/{vmid}", "VM.Console")),

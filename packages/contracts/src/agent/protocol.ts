@@ -7,7 +7,10 @@ export interface ProtocolRange {
 }
 
 /** What this build speaks. Raise `max` with every addition that needs to be negotiated. */
-export const AGENT_PROTOCOL: ProtocolRange = { min: 3, max: 3 };
+export const AGENT_PROTOCOL: ProtocolRange = { min: 3, max: 4 };
+
+/** From this version on an agent that stops says so, and servers wait for it. */
+export const GOODBYE_SINCE = 4;
 
 /** The version both sides will speak. Throws with a text that says which side is too old. */
 export function agreeProtocol(server: ProtocolRange, agent: ProtocolRange): number {

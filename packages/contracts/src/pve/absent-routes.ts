@@ -83,7 +83,6 @@ export const absentRoutes = {
 
   "GET /cluster/acme/account": read,
   "GET /cluster/acme/plugins": read,
-  "GET /cluster/ha/status/manager_status": read,
   "GET /cluster/jobs/realm-sync": read,
   "GET /cluster/jobs/realm-sync/{id}": read,
   "GET /cluster/metrics/server": read,
@@ -94,6 +93,4 @@ export const absentRoutes = {
   "GET /cluster/notifications/endpoints/webhook": read,
   "GET /cluster/notifications/matchers": read,
   "GET /cluster/notifications/targets": read,
-  "GET /nodes/{node}/replication/{id}/log": read,
-  "GET /nodes/{node}/replication/{id}/status": read,
 } as const satisfies Record<string, RouteDecl>;

@@ -154,6 +154,34 @@ export const JoinTokenRequestSchema = Type.Object(
   closed,
 );
 
+export const HaMaintenanceRequestSchema = Type.Object(
+  { enabled: Type.Boolean({ description: "Whether guests under HA are to leave the node." }) },
+  closed,
+);
+
+export const FailoverRequestSchema = Type.Object(
+  {
+    target: Type.Optional(Type.String({ description: "The node whose copy is taken; else the newest." })),
+    nodeIsOff: Type.Optional(
+      Type.Boolean({ description: "You have made sure that the VM's node is off: it cannot run there." }),
+    ),
+    dropMissing: Type.Optional(Type.Boolean({ description: "Go on without disks that have no copy." })),
+    start: Type.Optional(Type.Boolean({ description: "Start it there." })),
+  },
+  closed,
+);
+
+export const FailoverResultSchema = Type.Object({
+  vmid: Type.Integer(),
+  from: Type.String(),
+  to: Type.String(),
+  copyOf: Type.String({ description: "When the disks were so." }),
+  ageSeconds: Type.Integer(),
+  age: Type.String(),
+  left: Type.Array(Type.String(), { description: "What stayed behind." }),
+  task: Type.Optional(Type.String({ description: "The task that starts it." })),
+});
+
 export const VmBackupRequestSchema = Type.Object(
   {
     storage: Type.Optional(Type.String({ description: "Where it goes.", default: "local" })),
@@ -182,6 +210,38 @@ export const VmBackupRequestSchema = Type.Object(
   closed,
 );
 
+export const ComponentRequestSchema = Type.Object(
+  {
+    version: Type.Optional(Type.String({ description: "Default: the newest that there is." })),
+    from: Type.Optional(
+      Type.Union([Type.Literal("download"), Type.Literal("debian"), Type.Literal("go")], {
+        description: "To install: only this way; default each in turn.",
+      }),
+    ),
+    path: Type.Optional(Type.String({ description: "To import: a folder on the node." })),
+  },
+  closed,
+);
+
+export const KubeconfigSchema = Type.Object(
+  {
+    id: Type.String({ description: "By which it is revoked." }),
+    kubeconfig: Type.String({ description: "The file." }),
+    expiresAt: Type.String({ format: "date-time" }),
+  },
+  closed,
+);
+
+export const ScaleRequestSchema = Type.Object(
+  {
+    count: Type.Integer({ minimum: 0, maximum: 1000, description: "How many workers it shall have." }),
+    pool: Type.Optional(Type.String({ description: "In this pool; default those of the cluster itself." })),
+  },
+  closed,
+);
+
+export const ScalePatchSchema = Type.Object({ workerNodes: ScaleRequestSchema }, closed);
+
 export const JoinTokenSchema = Type.Object(
   {
     token: Type.String({ description: "Shown once." }),
@@ -191,6 +251,44 @@ export const JoinTokenSchema = Type.Object(
   closed,
 );
 
+const StoreMemberSchema = Type.Object(
+  {
+    id: Type.String({ description: "Hex." }),
+    name: Type.String({ description: "Its server's; empty until it has started." }),
+    role: Type.Union([Type.Literal("voter"), Type.Literal("learner")]),
+    leader: Type.Boolean(),
+    healthy: Type.Boolean(),
+    problem: Type.Optional(Type.String()),
+    version: Type.Optional(Type.String()),
+    bytes: Type.Optional(Type.Number()),
+    clientUrls: Type.Array(Type.String()),
+    peerUrls: Type.Array(Type.String()),
+  },
+  closed,
+);
+export type StoreMember = Static<typeof StoreMemberSchema>;
+export const StoreMembersSchema = Type.Object({ members: Type.Array(StoreMemberSchema) }, closed);
+
+const text = (description: string) => Type.Optional(Type.String({ description }));
+
+export const DefaultsSchema = Type.Object(
+  {
+    storage: Type.Object(
+      {
+        vmDisk: Type.String({ description: "Disks of VMs." }),
+        iso: Type.String({ description: "Installation discs and images." }),
+        backup: Type.String({ description: "Backups." }),
+      },
+      closed,
+    ),
+    machine: text("`machine` of the node's new VMs."),
+    cpu: text("`cpu` of the node's new VMs."),
+    bridge: text("Bridge of the node's VMs."),
+  },
+  closed,
+);
+
+export type Defaults = Static<typeof DefaultsSchema>;
 export type ApplyRequest = Static<typeof ApplyRequestSchema>;
 export type FieldChange = Static<typeof FieldChangeSchema>;
 export type PlanItem = Static<typeof PlanItemSchema>;
@@ -202,4 +300,8 @@ export type Coverage = Static<typeof CoverageSchema>;
 export type KindInfo = Static<typeof KindInfoSchema>;
 export type Discovery = Static<typeof DiscoverySchema>;
 export type JoinTokenRequest = Static<typeof JoinTokenRequestSchema>;
+export type ComponentRequest = Static<typeof ComponentRequestSchema>;
+export type HaMaintenanceRequest = Static<typeof HaMaintenanceRequestSchema>;
+export type FailoverRequest = Static<typeof FailoverRequestSchema>;
+export type FailoverResult = Static<typeof FailoverResultSchema>;
 export type VmBackupRequest = Static<typeof VmBackupRequestSchema>;

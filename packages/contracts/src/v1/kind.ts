@@ -22,6 +22,12 @@ export interface KindDeclaration {
   readonly scope: "cluster" | "node" | "tenant";
   /** Whether metadata.namespace names the tenant it belongs to. */
   readonly namespaced?: boolean;
+  /** The tenant of one whose maker names none. */
+  readonly defaultNamespace?: string;
+  /** A new one may also be sent as its spec alone, with its name among the fields. */
+  readonly flatBody?: true;
+  /** What `wait` does to a create; undefined: the answer comes when the object is there. */
+  readonly waitedCreate?: string;
   readonly description: string;
   readonly spec: Schema;
   readonly status: Schema;
@@ -41,6 +47,8 @@ export interface KindDeclaration {
   readonly forcedDelete?: string;
   /** Lower numbers are applied first, so that what others refer to exists. Undefined: not appliable. */
   readonly applyOrder?: number;
+  /** Why nobody applies it, for who tries. */
+  readonly notApplied?: string;
   /** Status also changes without a write to the store (live figures from nodes). */
   readonly liveStatus?: boolean;
 }

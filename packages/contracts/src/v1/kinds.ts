@@ -2,12 +2,16 @@
 import type { KindDeclaration } from "./kind.ts";
 import { bindingKind } from "./kinds/binding.ts";
 import { eventKind } from "./kinds/event.ts";
+import { networkKind } from "./kinds/network.ts";
 import { nodeKind } from "./kinds/node.ts";
+import { rebalancePlanKind } from "./kinds/rebalance-plan.ts";
 import { resourceQuotaKind } from "./kinds/resource-quota.ts";
 import { roleKind } from "./kinds/role.ts";
+import { storageKind } from "./kinds/storage.ts";
 import { taskKind } from "./kinds/task.ts";
 import { tenantKind } from "./kinds/tenant.ts";
 import { userKind } from "./kinds/user.ts";
+import { virtualClusterKind } from "./kinds/virtual-cluster.ts";
 import { virtualMachineKind } from "./kinds/virtual-machine.ts";
 
 export const v1Kinds: readonly KindDeclaration[] = [
@@ -19,7 +23,11 @@ export const v1Kinds: readonly KindDeclaration[] = [
   roleKind,
   bindingKind,
   resourceQuotaKind,
+  storageKind,
+  networkKind,
   virtualMachineKind,
+  rebalancePlanKind,
+  virtualClusterKind,
 ];
 
 /** Finds a kind by kind, plural or alias, in any letter case. */

@@ -96,7 +96,8 @@ describe("the routes of /api/v1", () => {
 
   it("audits every change", () => {
     for (const route of v1Routes()) {
-      if (route.method === "GET" || route.operationId === "plan") continue;
+      const changesNothing = ["plan", "simulatePlace", "simulateNodeLoss"].includes(route.operationId);
+      if (route.method === "GET" || changesNothing) continue;
       expect(route.audit, route.operationId).toBe("write");
     }
   });

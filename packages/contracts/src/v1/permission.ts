@@ -19,6 +19,10 @@ export type V1Permission =
     }
   /** PVE's rule for changing the ACL of a path. */
   | { readonly allow: "acl-modify"; readonly path: string }
+  /** Seeing the ACL of a path. */
+  | { readonly allow: "acl-audit"; readonly path: string }
+  /** Any of the privileges on the tenant that metadata.namespace names, before and after; what is in none is nobody's. */
+  | { readonly allow: "tenant"; readonly privileges: readonly string[] }
   /** PVE's rule for a user's groups: the privileges on the user's realm or on one of its groups. */
   | { readonly allow: "user-group"; readonly privileges: readonly string[] }
   | { readonly anyOf: readonly V1Permission[] }
@@ -66,6 +70,10 @@ export function describePermission(rule: V1Permission): string {
       return `${rule.privileges.join(rule.mode === "any" ? " or " : " and ")} ${rule.above === true ? "above" : "on"} ${rule.path}`;
     case "acl-modify":
       return `the right to change the ACL of ${rule.path}`;
+    case "acl-audit":
+      return `Sys.Audit on /access, or Tenant.Audit on ${rule.path} in a tenant, or the right to change its ACL`;
+    case "tenant":
+      return `${rule.privileges.join(" or ")} on /pool/{metadata.namespace}`;
     case "user-group":
       return `${rule.privileges.join(" or ")} on one of the user's groups`;
   }

@@ -6,7 +6,7 @@ import { v1Kinds } from "./kinds.ts";
 import { nodeKind } from "./kinds/node.ts";
 import { taskKind } from "./kinds/task.ts";
 import type { Schema } from "./object.ts";
-import { allOf, anonymous, anyOf, authenticated, owner, privilege } from "./permission.ts";
+import { anonymous, anyOf, authenticated, owner, privilege } from "./permission.ts";
 import type { V1Permission } from "./permission.ts";
 import {
   ApplyRequestSchema,
@@ -16,23 +16,22 @@ import {
   CoverageSchema,
   DiscoverySchema,
   HealthSchema,
-  JoinTokenRequestSchema,
-  JoinTokenSchema,
   PlanResultSchema,
   TaskLogSchema,
   TaskRefSchema,
 } from "./bodies.ts";
+import { clusterRoutes } from "./cluster-routes.ts";
+import { componentRoutes } from "./component-routes.ts";
+import { haRoutes } from "./ha-routes.ts";
+import { count, text, type QueryParameter } from "./query-parameters.ts";
+import { vcRoutes } from "./vc-routes.ts";
+import { vcSaveRoutes } from "./vc-save-routes.ts";
+import { schedulerRoutes } from "./scheduler-routes.ts";
 import { vmRoutes } from "./vm-routes.ts";
 
 export const V1_PREFIX = "/api/v1";
 
 export type HttpMethod = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-
-export interface QueryParameter {
-  readonly name: string;
-  readonly description: string;
-  readonly schema: Schema;
-}
 
 export interface V1Route {
   readonly operationId: string;
@@ -52,17 +51,6 @@ export interface V1Route {
   /** The kind whose object `{name}` is: the permission is judged on it, and 404 answers its absence. */
   readonly on?: KindDeclaration;
 }
-
-const text = (name: string, description: string): QueryParameter => ({
-  name,
-  description,
-  schema: Type.String(),
-});
-const count = (name: string, description: string, maximum: number): QueryParameter => ({
-  name,
-  description,
-  schema: Type.Integer({ minimum: 0, maximum }),
-});
 
 export const selectorQuery: readonly QueryParameter[] = [
   text("labelSelector", "a=b,c!=d,e in (x,y),f,!g"),
@@ -128,6 +116,17 @@ export function routesOfKind(kind: KindDeclaration): readonly V1Route[] {
       path: collection,
       summary: `Create a ${kind.kind}`,
       audit: "write",
+      ...(kind.waitedCreate === undefined
+        ? {}
+        : {
+            query: [
+              {
+                name: "wait",
+                description: kind.waitedCreate,
+                schema: Type.Enum(["0", "1", "true", "false"]),
+              },
+            ],
+          }),
       body: "object",
       response: { status: 201, schema: "object" },
     });
@@ -337,7 +336,7 @@ export const fixedRoutes = [
     permission: authenticated,
     on: nodeKind,
     audit: "none",
-    query: [text("storage", "Where to look; default `local`.")],
+    query: [text("storage", "Where to look; default `storage.defaults` of the server.")],
     response: { status: 200, schema: "any" },
   },
   {
@@ -348,7 +347,7 @@ export const fixedRoutes = [
     permission: privilege("/nodes/{name}", "Sys.Modify"),
     on: nodeKind,
     audit: "write",
-    query: [text("storage", "Where it goes; default `local`.")],
+    query: [text("storage", "Where it goes; default `storage.defaults` of the server.")],
     response: { status: 202, schema: TaskRefSchema },
   },
   {
@@ -359,28 +358,25 @@ export const fixedRoutes = [
     permission: privilege("/nodes/{name}", "Sys.Modify"),
     on: nodeKind,
     audit: "write",
-    query: [text("storage", "Where it goes; default `local`.")],
+    query: [text("storage", "Where it goes; default `storage.defaults` of the server.")],
     response: { status: 202, schema: TaskRefSchema },
   },
+  ...componentRoutes,
+  ...haRoutes,
+  ...vcRoutes,
+  ...vcSaveRoutes,
   ...vmRoutes,
-  {
-    operationId: "createJoinToken",
-    method: "POST",
-    path: "/join-tokens",
-    summary: "A one-time token with which a node joins; shown once",
-    permission: allOf(privilege("/", "Sys.Modify"), privilege("/nodes", "Sys.Modify")),
-    audit: "write",
-    body: JoinTokenRequestSchema,
-    response: { status: 201, schema: JoinTokenSchema },
-  },
+  ...clusterRoutes,
+  ...schedulerRoutes,
 ] as const satisfies readonly V1Route[];
 
 export type FixedOperation = (typeof fixedRoutes)[number]["operationId"];
 
 export function v1Routes(kinds: readonly KindDeclaration[] = v1Kinds): readonly V1Route[] {
   const flat = kinds.flatMap(routesOfKind);
-  const inTenant = flat
-    .filter(({ kind }) => kind?.namespaced === true)
+  const onObjects: readonly V1Route[] = fixedRoutes;
+  const inTenant = [...flat, ...onObjects.filter(({ on }) => on !== undefined && kinds.includes(on))]
+    .filter(({ kind, on }) => (kind ?? on)?.namespaced === true)
     .map(({ operationId, path, ...route }) => ({
       ...route,
       operationId: `${operationId}InTenant`,

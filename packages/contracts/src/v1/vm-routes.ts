@@ -1,5 +1,10 @@
 // What /api/v1 offers of VMs. Permissions are on the VM, which the node knows: it checks them. Part of `fixedRoutes`.
-import { TaskRefSchema, VmBackupRequestSchema } from "./bodies.ts";
+import {
+  FailoverRequestSchema,
+  FailoverResultSchema,
+  TaskRefSchema,
+  VmBackupRequestSchema,
+} from "./bodies.ts";
 import { authenticated } from "./permission.ts";
 
 export const vmRoutes = [
@@ -12,6 +17,17 @@ export const vmRoutes = [
     audit: "write",
     body: VmBackupRequestSchema,
     response: { status: 202, schema: TaskRefSchema },
+  },
+  {
+    operationId: "failoverVm",
+    method: "POST",
+    path: "/virtualmachines/{vmid}/failover",
+    summary:
+      "Let a VM whose node is gone go on from the copy that replication made; needs VM.Migrate on the VM",
+    permission: authenticated,
+    audit: "write",
+    body: FailoverRequestSchema,
+    response: { status: 200, schema: FailoverResultSchema },
   },
   {
     operationId: "retryVm",

@@ -1,10 +1,9 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
-import { anyOf, privilege } from "../permission.ts";
 import type { V1Permission } from "../permission.ts";
 
 const modifyAcl: V1Permission = { allow: "acl-modify", path: "{spec.path}" };
-const readAcl = anyOf(privilege("/access", "Sys.Audit"), modifyAcl);
+const readAcl: V1Permission = { allow: "acl-audit", path: "{spec.path}" };
 
 export const bindingKind: KindDeclaration = {
   kind: "Binding",

@@ -2,20 +2,33 @@ import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
 import { anyOf, privilege } from "../permission.ts";
 
-const readEvent = anyOf(privilege("/", "Sys.Audit"), privilege("/nodes/{spec.node}", "Sys.Audit"));
+const readEvent = anyOf(
+  // What happens to the VMs of a tenant is for whoever may see those.
+  { allow: "tenant", privileges: ["VM.Audit"] },
+  privilege("/", "Sys.Audit"),
+  privilege("/nodes/{spec.node}", "Sys.Audit"),
+);
 
 export const eventKind: KindDeclaration = {
   kind: "Event",
   plural: "events",
   aliases: ["event", "ev"],
   scope: "cluster",
+  namespaced: true,
   description: "Something that happened lately. Old events are dropped.",
   spec: Type.Object(
     {
       type: Type.Enum(["Normal", "Warning"]),
       reason: Type.String({ description: "One word in CamelCase that programs can match." }),
       message: Type.String(),
-      object: Type.Object({ kind: Type.String(), name: Type.String() }, { additionalProperties: false }),
+      object: Type.Object(
+        {
+          kind: Type.String(),
+          name: Type.String(),
+          namespace: Type.Optional(Type.String({ description: "The tenant, of what is in one." })),
+        },
+        { additionalProperties: false },
+      ),
       node: Type.Optional(Type.String({ description: "The node it happened on, where there is one." })),
     },
     { additionalProperties: false },
@@ -27,7 +40,14 @@ export const eventKind: KindDeclaration = {
   }),
   namePattern: "^[0-9A-HJKMNP-TV-Z]{26}$",
   permissions: { list: readEvent, get: readEvent, watch: readEvent },
-  selectableFields: ["spec.type", "spec.reason", "spec.object.kind", "spec.object.name", "spec.node"],
+  selectableFields: [
+    "metadata.namespace",
+    "spec.type",
+    "spec.reason",
+    "spec.object.kind",
+    "spec.object.name",
+    "spec.node",
+  ],
   columns: [
     { header: "LAST", field: "status.lastAt", format: "age" },
     { header: "TYPE", field: "spec.type" },

@@ -84,6 +84,12 @@ export const nodeKind: KindDeclaration = {
     lastSeen: Type.Optional(Type.String({ format: "date-time" })),
     certificateFingerprint: Type.Optional(Type.String()),
     agentVersion: Type.Optional(Type.String()),
+    agentProtocol: Type.Optional(
+      Type.Integer({
+        description:
+          "What its agent and this server speak with each other. Absent: they share none (condition Compatible says why), or the agent is part of this server.",
+      }),
+    ),
     accelerator: Type.Optional(Type.Enum(["kvm", "tcg", "none"])),
     kernel: Type.Optional(Type.String()),
     osImage: Type.Optional(Type.String()),
@@ -140,12 +146,15 @@ export const nodeKind: KindDeclaration = {
     { header: "CPU", field: "status.usage.cpu", format: "percent" },
     { header: "MEMORY", field: "status.usage.memory.used", format: "bytes" },
     { header: "ACCEL", field: "status.accelerator" },
+    { header: "VERSION", field: "status.agentVersion" },
+    { header: "PROTOCOL", field: "status.agentProtocol", wide: true },
     { header: "KERNEL", field: "status.kernel", wide: true },
     { header: "UPTIME", field: "status.usage.uptimeSeconds", format: "duration", wide: true },
   ],
   describe: [
     { title: "Machine", fields: ["status.osImage", "status.kernel", "status.cpu", "status.qemuVersion"] },
     { title: "State", fields: ["status.phase", "status.address", "status.lastSeen", "status.usage"] },
+    { title: "Agent", fields: ["status.agentVersion", "status.agentProtocol"] },
     { title: "Conditions", fields: ["status.conditions"] },
     { title: "Resources", fields: ["status.capacity", "status.allocatable", "status.allocated"] },
     { title: "Capabilities", fields: ["status.capabilities"] },

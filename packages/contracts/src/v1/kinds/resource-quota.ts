@@ -1,5 +1,6 @@
 import { Type } from "typebox";
 import type { KindDeclaration } from "../kind.ts";
+import { LEAST_PRIORITY, MOST_PRIORITY } from "../scheduling.ts";
 import { above, allOf, privilege } from "../permission.ts";
 
 const closed = { additionalProperties: false } as const;
@@ -22,15 +23,11 @@ const amounts = {
   vcCount: count("Virtual clusters."),
   gpuCount: count("Devices of the host that guests are given (hostpci)."),
   snapshots: count("Snapshots of all guests together."),
+  backups: count("Backups of all guests together, on storages of their nodes."),
 };
-const bound = (description: string) =>
-  Type.Optional(
-    Type.Object(
-      { ...amounts, backups: count("Not counted by this version: refused.") },
-      { ...closed, description },
-    ),
-  );
+const bound = (description: string) => Type.Optional(Type.Object(amounts, { ...closed, description }));
 const shown = (description: string) => Type.Optional(Type.Object(amounts, { description }));
+const priority = Type.Integer({ minimum: LEAST_PRIORITY, maximum: MOST_PRIORITY });
 const ratio = Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1000 }));
 
 const read = privilege("/pool/{metadata.namespace}", "Pool.Audit");
@@ -67,7 +64,14 @@ export const resourceQuotaKind: KindDeclaration = {
               }),
             ),
             priority: Type.Optional(
-              Type.String({ description: "Guests have none in this version: refused." }),
+              Type.Object(
+                { min: Type.Optional(priority), max: Type.Optional(priority) },
+                {
+                  ...closed,
+                  description:
+                    "Only guests whose spec.scheduling.priority (0 where they say none) lies between, both ends included: {min: 100}.",
+                },
+              ),
             ),
           },
           { ...closed, description: "Which guests count; without it all." },

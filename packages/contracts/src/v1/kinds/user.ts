@@ -5,17 +5,22 @@ import type { V1Permission } from "../permission.ts";
 
 const modifyUser: V1Permission = { allow: "user-group", privileges: ["User.Modify"] };
 const allocateUser = privilege("/access/realm/{realm}", "Realm.AllocateUser");
-const readUser = anyOf(owner("metadata.name"), {
-  allow: "user-group",
-  privileges: ["User.Modify", "Sys.Audit"],
-});
+/** By who administers the tenant that the user is of; the adapter has the rest of the rules. */
+const ofTenant: V1Permission = { allow: "tenant", privileges: ["Tenant.Users"] };
+const readUser = anyOf(
+  owner("metadata.name"),
+  { allow: "tenant", privileges: ["Tenant.Users", "Tenant.Audit"] },
+  { allow: "user-group", privileges: ["User.Modify", "Sys.Audit"] },
+);
 
 export const userKind: KindDeclaration = {
   kind: "User",
   plural: "users",
   aliases: ["user"],
   scope: "cluster",
-  description: "Someone who can log in, named user@realm. Passwords are set under /api2.",
+  namespaced: true,
+  description:
+    "Someone who can log in, named user@realm. metadata.namespace is the tenant whose administrators manage the user, if there is one. Passwords and tokens are set under /api2.",
   spec: Type.Object(
     {
       enable: Type.Optional(Type.Boolean({ default: true })),
@@ -39,14 +44,15 @@ export const userKind: KindDeclaration = {
     list: readUser,
     get: readUser,
     watch: readUser,
-    create: allOf(allocateUser, modifyUser),
-    replace: modifyUser,
-    patch: modifyUser,
-    delete: allOf(allocateUser, modifyUser),
+    create: anyOf(ofTenant, allOf(allocateUser, modifyUser)),
+    replace: anyOf(ofTenant, modifyUser),
+    patch: anyOf(ofTenant, modifyUser),
+    delete: anyOf(ofTenant, allOf(allocateUser, modifyUser)),
   },
-  selectableFields: ["spec.enable", "status.realm"],
+  selectableFields: ["metadata.namespace", "spec.enable", "status.realm"],
   columns: [
     { header: "NAME", field: "metadata.name" },
+    { header: "TENANT", field: "metadata.namespace" },
     { header: "ENABLED", field: "spec.enable", format: "boolean" },
     { header: "GROUPS", field: "spec.groups", format: "list" },
     { header: "EMAIL", field: "spec.email" },

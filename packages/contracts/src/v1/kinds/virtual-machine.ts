@@ -35,7 +35,10 @@ export const virtualMachineKind: KindDeclaration = {
   spec: Type.Object(
     {
       node: Type.Optional(
-        Type.String({ description: "The node that has it; may be left out where there is only one." }),
+        Type.String({
+          description:
+            "The node that has it; may be left out where there is only one. auto: the scheduler finds one when it is made.",
+        }),
       ),
       running: Type.Optional(
         Type.Boolean({ description: "Whether it shall run; a guest may switch itself off." }),

@@ -4,6 +4,7 @@ import { Type } from "typebox";
 import type { TProperties, TSchema } from "typebox";
 import { addressFields, cpuTypeFields, customFields, diskFields, networkFields } from "./fields.ts";
 import type { PropertyField } from "./fields.ts";
+import { schedulingFields } from "../scheduling.ts";
 
 const closed = { additionalProperties: false } as const;
 
@@ -118,6 +119,7 @@ export const typedVmSpec = {
   scheduling: Type.Optional(
     Type.Object(
       {
+        ...schedulingFields,
         startOnBoot: flag("Started when its node has."),
         startOrder: count("Lower ones first; stopped the other way round.", 0),
         startDelaySeconds: count("Before the next one.", 0),

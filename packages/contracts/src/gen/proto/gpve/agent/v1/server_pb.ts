@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file gpve/agent/v1/server.proto.
  */
 export const file_gpve_agent_v1_server: GenFile = /*@__PURE__*/
-  fileDesc("ChpncHZlL2FnZW50L3YxL3NlcnZlci5wcm90bxINZ3B2ZS5hZ2VudC52MSIpCg1Qcm90b2NvbFJhbmdlEgsKA21pbhgBIAEoDRILCgNtYXgYAiABKA0ioQEKC0pvaW5SZXF1ZXN0Eg0KBXRva2VuGAEgASgJEgwKBG5vZGUYAiABKAkSDwoHYWRkcmVzcxgDIAEoCRIMCgRwb3J0GAQgASgNEg8KB2Nzcl9wZW0YBSABKAkSLgoIcHJvdG9jb2wYBiABKAsyHC5ncHZlLmFnZW50LnYxLlByb3RvY29sUmFuZ2USFQoNYWdlbnRfdmVyc2lvbhgHIAEoCSJNCgxKb2luUmVzcG9uc2USFwoPY2VydGlmaWNhdGVfcGVtGAEgASgJEg4KBmNhX3BlbRgCIAEoCRIUCgxjbHVzdGVyX25hbWUYAyABKAkikwEKDEhlbGxvUmVxdWVzdBIMCgRub2RlGAEgASgJEi4KCHByb3RvY29sGAIgASgLMhwuZ3B2ZS5hZ2VudC52MS5Qcm90b2NvbFJhbmdlEhUKDWFnZW50X3ZlcnNpb24YAyABKAkSDwoHYWRkcmVzcxgEIAEoCRIMCgRwb3J0GAUgASgNEg8KB2Jvb3RfaWQYBiABKAkiigEKDUhlbGxvUmVzcG9uc2USEAoIcHJvdG9jb2wYASABKA0SFgoOc2VydmVyX3ZlcnNpb24YAiABKAkSFAoMY2x1c3Rlcl9uYW1lGAMgASgJEh0KFWhlYXJ0YmVhdF9pbnRlcnZhbF9tcxgEIAEoDRIaChJyZXBvcnRfaW50ZXJ2YWxfbXMYBSABKA0iNAoQSGVhcnRiZWF0UmVxdWVzdBIMCgRub2RlGAEgASgJEhIKCnNlbnRfYXRfbXMYAiABKAMiWwoRSGVhcnRiZWF0UmVzcG9uc2USFgoOc2VydmVyX3RpbWVfbXMYASABKAMSEwoLd2FudHNfZmFjdHMYAiABKAgSGQoRcmVuZXdfY2VydGlmaWNhdGUYAyABKAgiJAoNUmVwb3J0UmVxdWVzdBITCgtyZXBvcnRfanNvbhgBIAEoCSIQCg5SZXBvcnRSZXNwb25zZSI4ChdSZW5ld0NlcnRpZmljYXRlUmVxdWVzdBIMCgRub2RlGAEgASgJEg8KB2Nzcl9wZW0YAiABKAkiQwoYUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEhcKD2NlcnRpZmljYXRlX3BlbRgBIAEoCRIOCgZjYV9wZW0YAiABKAkykAMKDVNlcnZlclNlcnZpY2USPwoESm9pbhIaLmdwdmUuYWdlbnQudjEuSm9pblJlcXVlc3QaGy5ncHZlLmFnZW50LnYxLkpvaW5SZXNwb25zZRJCCgVIZWxsbxIbLmdwdmUuYWdlbnQudjEuSGVsbG9SZXF1ZXN0GhwuZ3B2ZS5hZ2VudC52MS5IZWxsb1Jlc3BvbnNlEk4KCUhlYXJ0YmVhdBIfLmdwdmUuYWdlbnQudjEuSGVhcnRiZWF0UmVxdWVzdBogLmdwdmUuYWdlbnQudjEuSGVhcnRiZWF0UmVzcG9uc2USRQoGUmVwb3J0EhwuZ3B2ZS5hZ2VudC52MS5SZXBvcnRSZXF1ZXN0Gh0uZ3B2ZS5hZ2VudC52MS5SZXBvcnRSZXNwb25zZRJjChBSZW5ld0NlcnRpZmljYXRlEiYuZ3B2ZS5hZ2VudC52MS5SZW5ld0NlcnRpZmljYXRlUmVxdWVzdBonLmdwdmUuYWdlbnQudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlYgZwcm90bzM");
+  fileDesc("ChpncHZlL2FnZW50L3YxL3NlcnZlci5wcm90bxINZ3B2ZS5hZ2VudC52MSIpCg1Qcm90b2NvbFJhbmdlEgsKA21pbhgBIAEoDRILCgNtYXgYAiABKA0itQEKC0pvaW5SZXF1ZXN0Eg0KBXRva2VuGAEgASgJEgwKBG5vZGUYAiABKAkSDwoHYWRkcmVzcxgDIAEoCRIMCgRwb3J0GAQgASgNEg8KB2Nzcl9wZW0YBSABKAkSLgoIcHJvdG9jb2wYBiABKAsyHC5ncHZlLmFnZW50LnYxLlByb3RvY29sUmFuZ2USFQoNYWdlbnRfdmVyc2lvbhgHIAEoCRISCgpzZW50X2F0X21zGAggASgDIlwKEUpvaW5TZXJ2ZXJSZXF1ZXN0Eg0KBXRva2VuGAEgASgJEgwKBG5hbWUYAiABKAkSFgoOc2VydmVyX3ZlcnNpb24YAyABKAkSEgoKc2VudF9hdF9tcxgEIAEoAyL3AQoSSm9pblNlcnZlclJlc3BvbnNlEhQKDGNsdXN0ZXJfbmFtZRgBIAEoCRISCgptYXN0ZXJfa2V5GAIgASgJEhYKDmV0Y2RfZW5kcG9pbnRzGAMgAygJEhMKC2V0Y2RfY2FfcGVtGAQgASgJEhUKDWV0Y2RfY2VydF9wZW0YBSABKAkSFAoMZXRjZF9rZXlfcGVtGAYgASgJEhUKDWV0Y2RfdXNlcm5hbWUYByABKAkSFQoNZXRjZF9wYXNzd29yZBgIIAEoCRIWCg5zZXJ2ZXJfdmVyc2lvbhgJIAEoCRIXCg9ldGNkX2NhX2tleV9wZW0YCiABKAkiTQoMSm9pblJlc3BvbnNlEhcKD2NlcnRpZmljYXRlX3BlbRgBIAEoCRIOCgZjYV9wZW0YAiABKAkSFAoMY2x1c3Rlcl9uYW1lGAMgASgJIpMBCgxIZWxsb1JlcXVlc3QSDAoEbm9kZRgBIAEoCRIuCghwcm90b2NvbBgCIAEoCzIcLmdwdmUuYWdlbnQudjEuUHJvdG9jb2xSYW5nZRIVCg1hZ2VudF92ZXJzaW9uGAMgASgJEg8KB2FkZHJlc3MYBCABKAkSDAoEcG9ydBgFIAEoDRIPCgdib290X2lkGAYgASgJIooBCg1IZWxsb1Jlc3BvbnNlEhAKCHByb3RvY29sGAEgASgNEhYKDnNlcnZlcl92ZXJzaW9uGAIgASgJEhQKDGNsdXN0ZXJfbmFtZRgDIAEoCRIdChVoZWFydGJlYXRfaW50ZXJ2YWxfbXMYBCABKA0SGgoScmVwb3J0X2ludGVydmFsX21zGAUgASgNIh4KDkdvb2RieWVSZXF1ZXN0EgwKBG5vZGUYASABKAkiEQoPR29vZGJ5ZVJlc3BvbnNlIjQKEEhlYXJ0YmVhdFJlcXVlc3QSDAoEbm9kZRgBIAEoCRISCgpzZW50X2F0X21zGAIgASgDIlsKEUhlYXJ0YmVhdFJlc3BvbnNlEhYKDnNlcnZlcl90aW1lX21zGAEgASgDEhMKC3dhbnRzX2ZhY3RzGAIgASgIEhkKEXJlbmV3X2NlcnRpZmljYXRlGAMgASgIIiQKDVJlcG9ydFJlcXVlc3QSEwoLcmVwb3J0X2pzb24YASABKAkiEAoOUmVwb3J0UmVzcG9uc2UiOAoXUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRIPCgdjc3JfcGVtGAIgASgJIkMKGFJlbmV3Q2VydGlmaWNhdGVSZXNwb25zZRIXCg9jZXJ0aWZpY2F0ZV9wZW0YASABKAkSDgoGY2FfcGVtGAIgASgJIkwKD0hhbmRPdmVyUmVxdWVzdBIMCgR2bWlkGAEgASgNEg8KB21vdmVfaWQYAiABKAkSEQoEY29uZhgDIAEoCUgAiAEBQgcKBV9jb25mIjQKE1dpdGhkcmF3TW92ZVJlcXVlc3QSDAoEdm1pZBgBIAEoDRIPCgdtb3ZlX2lkGAIgASgJIiEKEEhhbmRPdmVyUmVzcG9uc2USDQoFb3duZXIYASABKAkiJQoUV2l0aGRyYXdNb3ZlUmVzcG9uc2USDQoFb3duZXIYASABKAkiNQoUU3RvcmFnZVNlY3JldFJlcXVlc3QSDwoHc3RvcmFnZRgBIAEoCRIMCgRuYW1lGAIgASgJIjUKFVN0b3JhZ2VTZWNyZXRSZXNwb25zZRISCgV2YWx1ZRgBIAEoCUgAiAEBQggKBl92YWx1ZTKvBgoNU2VydmVyU2VydmljZRI/CgRKb2luEhouZ3B2ZS5hZ2VudC52MS5Kb2luUmVxdWVzdBobLmdwdmUuYWdlbnQudjEuSm9pblJlc3BvbnNlElEKCkpvaW5TZXJ2ZXISIC5ncHZlLmFnZW50LnYxLkpvaW5TZXJ2ZXJSZXF1ZXN0GiEuZ3B2ZS5hZ2VudC52MS5Kb2luU2VydmVyUmVzcG9uc2USQgoFSGVsbG8SGy5ncHZlLmFnZW50LnYxLkhlbGxvUmVxdWVzdBocLmdwdmUuYWdlbnQudjEuSGVsbG9SZXNwb25zZRJOCglIZWFydGJlYXQSHy5ncHZlLmFnZW50LnYxLkhlYXJ0YmVhdFJlcXVlc3QaIC5ncHZlLmFnZW50LnYxLkhlYXJ0YmVhdFJlc3BvbnNlEkUKBlJlcG9ydBIcLmdwdmUuYWdlbnQudjEuUmVwb3J0UmVxdWVzdBodLmdwdmUuYWdlbnQudjEuUmVwb3J0UmVzcG9uc2USYwoQUmVuZXdDZXJ0aWZpY2F0ZRImLmdwdmUuYWdlbnQudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QaJy5ncHZlLmFnZW50LnYxLlJlbmV3Q2VydGlmaWNhdGVSZXNwb25zZRJLCghIYW5kT3ZlchIeLmdwdmUuYWdlbnQudjEuSGFuZE92ZXJSZXF1ZXN0Gh8uZ3B2ZS5hZ2VudC52MS5IYW5kT3ZlclJlc3BvbnNlElcKDFdpdGhkcmF3TW92ZRIiLmdwdmUuYWdlbnQudjEuV2l0aGRyYXdNb3ZlUmVxdWVzdBojLmdwdmUuYWdlbnQudjEuV2l0aGRyYXdNb3ZlUmVzcG9uc2USWgoNU3RvcmFnZVNlY3JldBIjLmdwdmUuYWdlbnQudjEuU3RvcmFnZVNlY3JldFJlcXVlc3QaJC5ncHZlLmFnZW50LnYxLlN0b3JhZ2VTZWNyZXRSZXNwb25zZRJICgdHb29kYnllEh0uZ3B2ZS5hZ2VudC52MS5Hb29kYnllUmVxdWVzdBoeLmdwdmUuYWdlbnQudjEuR29vZGJ5ZVJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * Protocol versions a side can speak, both ends included.
@@ -78,6 +78,13 @@ export type JoinRequest = Message<"gpve.agent.v1.JoinRequest"> & {
    * @generated from field: string agent_version = 7;
    */
   agentVersion: string;
+
+  /**
+   * By the joining machine's clock; 0 = it does not tell.
+   *
+   * @generated from field: int64 sent_at_ms = 8;
+   */
+  sentAtMs: bigint;
 };
 
 /**
@@ -86,6 +93,107 @@ export type JoinRequest = Message<"gpve.agent.v1.JoinRequest"> & {
  */
 export const JoinRequestSchema: GenMessage<JoinRequest> = /*@__PURE__*/
   messageDesc(file_gpve_agent_v1_server, 1);
+
+/**
+ * @generated from message gpve.agent.v1.JoinServerRequest
+ */
+export type JoinServerRequest = Message<"gpve.agent.v1.JoinServerRequest"> & {
+  /**
+   * @generated from field: string token = 1;
+   */
+  token: string;
+
+  /**
+   * Name of the machine that it will run on.
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string server_version = 3;
+   */
+  serverVersion: string;
+
+  /**
+   * @generated from field: int64 sent_at_ms = 4;
+   */
+  sentAtMs: bigint;
+};
+
+/**
+ * Describes the message gpve.agent.v1.JoinServerRequest.
+ * Use `create(JoinServerRequestSchema)` to create a new message.
+ */
+export const JoinServerRequestSchema: GenMessage<JoinServerRequest> = /*@__PURE__*/
+  messageDesc(file_gpve_agent_v1_server, 2);
+
+/**
+ * @generated from message gpve.agent.v1.JoinServerResponse
+ */
+export type JoinServerResponse = Message<"gpve.agent.v1.JoinServerResponse"> & {
+  /**
+   * @generated from field: string cluster_name = 1;
+   */
+  clusterName: string;
+
+  /**
+   * The key that the cluster's secrets are sealed with, hex.
+   *
+   * @generated from field: string master_key = 2;
+   */
+  masterKey: string;
+
+  /**
+   * @generated from field: repeated string etcd_endpoints = 3;
+   */
+  etcdEndpoints: string[];
+
+  /**
+   * @generated from field: string etcd_ca_pem = 4;
+   */
+  etcdCaPem: string;
+
+  /**
+   * @generated from field: string etcd_cert_pem = 5;
+   */
+  etcdCertPem: string;
+
+  /**
+   * @generated from field: string etcd_key_pem = 6;
+   */
+  etcdKeyPem: string;
+
+  /**
+   * @generated from field: string etcd_username = 7;
+   */
+  etcdUsername: string;
+
+  /**
+   * @generated from field: string etcd_password = 8;
+   */
+  etcdPassword: string;
+
+  /**
+   * @generated from field: string server_version = 9;
+   */
+  serverVersion: string;
+
+  /**
+   * Where gpve runs etcd itself: the key of the authority in etcd_ca_pem, with which the new server makes its own
+   * certificate. Otherwise empty.
+   *
+   * @generated from field: string etcd_ca_key_pem = 10;
+   */
+  etcdCaKeyPem: string;
+};
+
+/**
+ * Describes the message gpve.agent.v1.JoinServerResponse.
+ * Use `create(JoinServerResponseSchema)` to create a new message.
+ */
+export const JoinServerResponseSchema: GenMessage<JoinServerResponse> = /*@__PURE__*/
+  messageDesc(file_gpve_agent_v1_server, 3);
 
 /**
  * @generated from message gpve.agent.v1.JoinResponse
@@ -112,7 +220,7 @@ export type JoinResponse = Message<"gpve.agent.v1.JoinResponse"> & {
  * Use `create(JoinResponseSchema)` to create a new message.
  */
 export const JoinResponseSchema: GenMessage<JoinResponse> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_server, 2);
+  messageDesc(file_gpve_agent_v1_server, 4);
 
 /**
  * @generated from message gpve.agent.v1.HelloRequest
@@ -154,7 +262,7 @@ export type HelloRequest = Message<"gpve.agent.v1.HelloRequest"> & {
  * Use `create(HelloRequestSchema)` to create a new message.
  */
 export const HelloRequestSchema: GenMessage<HelloRequest> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_server, 3);
+  messageDesc(file_gpve_agent_v1_server, 5);
 
 /**
  * @generated from message gpve.agent.v1.HelloResponse
@@ -193,7 +301,37 @@ export type HelloResponse = Message<"gpve.agent.v1.HelloResponse"> & {
  * Use `create(HelloResponseSchema)` to create a new message.
  */
 export const HelloResponseSchema: GenMessage<HelloResponse> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_server, 4);
+  messageDesc(file_gpve_agent_v1_server, 6);
+
+/**
+ * @generated from message gpve.agent.v1.GoodbyeRequest
+ */
+export type GoodbyeRequest = Message<"gpve.agent.v1.GoodbyeRequest"> & {
+  /**
+   * @generated from field: string node = 1;
+   */
+  node: string;
+};
+
+/**
+ * Describes the message gpve.agent.v1.GoodbyeRequest.
+ * Use `create(GoodbyeRequestSchema)` to create a new message.
+ */
+export const GoodbyeRequestSchema: GenMessage<GoodbyeRequest> = /*@__PURE__*/
+  messageDesc(file_gpve_agent_v1_server, 7);
+
+/**
+ * @generated from message gpve.agent.v1.GoodbyeResponse
+ */
+export type GoodbyeResponse = Message<"gpve.agent.v1.GoodbyeResponse"> & {
+};
+
+/**
+ * Describes the message gpve.agent.v1.GoodbyeResponse.
+ * Use `create(GoodbyeResponseSchema)` to create a new message.
+ */
+export const GoodbyeResponseSchema: GenMessage<GoodbyeResponse> = /*@__PURE__*/
+  messageDesc(file_gpve_agent_v1_server, 8);
 
 /**
  * @generated from message gpve.agent.v1.HeartbeatRequest
@@ -217,7 +355,7 @@ export type HeartbeatRequest = Message<"gpve.agent.v1.HeartbeatRequest"> & {
  * Use `create(HeartbeatRequestSchema)` to create a new message.
  */
 export const HeartbeatRequestSchema: GenMessage<HeartbeatRequest> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_server, 5);
+  messageDesc(file_gpve_agent_v1_server, 9);
 
 /**
  * @generated from message gpve.agent.v1.HeartbeatResponse
@@ -248,7 +386,7 @@ export type HeartbeatResponse = Message<"gpve.agent.v1.HeartbeatResponse"> & {
  * Use `create(HeartbeatResponseSchema)` to create a new message.
  */
 export const HeartbeatResponseSchema: GenMessage<HeartbeatResponse> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_server, 6);
+  messageDesc(file_gpve_agent_v1_server, 10);
 
 /**
  * @generated from message gpve.agent.v1.ReportRequest
@@ -267,7 +405,7 @@ export type ReportRequest = Message<"gpve.agent.v1.ReportRequest"> & {
  * Use `create(ReportRequestSchema)` to create a new message.
  */
 export const ReportRequestSchema: GenMessage<ReportRequest> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_server, 7);
+  messageDesc(file_gpve_agent_v1_server, 11);
 
 /**
  * @generated from message gpve.agent.v1.ReportResponse
@@ -280,7 +418,7 @@ export type ReportResponse = Message<"gpve.agent.v1.ReportResponse"> & {
  * Use `create(ReportResponseSchema)` to create a new message.
  */
 export const ReportResponseSchema: GenMessage<ReportResponse> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_server, 8);
+  messageDesc(file_gpve_agent_v1_server, 12);
 
 /**
  * @generated from message gpve.agent.v1.RenewCertificateRequest
@@ -302,7 +440,7 @@ export type RenewCertificateRequest = Message<"gpve.agent.v1.RenewCertificateReq
  * Use `create(RenewCertificateRequestSchema)` to create a new message.
  */
 export const RenewCertificateRequestSchema: GenMessage<RenewCertificateRequest> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_server, 9);
+  messageDesc(file_gpve_agent_v1_server, 13);
 
 /**
  * @generated from message gpve.agent.v1.RenewCertificateResponse
@@ -324,7 +462,137 @@ export type RenewCertificateResponse = Message<"gpve.agent.v1.RenewCertificateRe
  * Use `create(RenewCertificateResponseSchema)` to create a new message.
  */
 export const RenewCertificateResponseSchema: GenMessage<RenewCertificateResponse> = /*@__PURE__*/
-  messageDesc(file_gpve_agent_v1_server, 10);
+  messageDesc(file_gpve_agent_v1_server, 14);
+
+/**
+ * @generated from message gpve.agent.v1.HandOverRequest
+ */
+export type HandOverRequest = Message<"gpve.agent.v1.HandOverRequest"> & {
+  /**
+   * @generated from field: uint32 vmid = 1;
+   */
+  vmid: number;
+
+  /**
+   * @generated from field: string move_id = 2;
+   */
+  moveId: string;
+
+  /**
+   * The configuration as the new owner has it; absent = as it is.
+   *
+   * @generated from field: optional string conf = 3;
+   */
+  conf?: string | undefined;
+};
+
+/**
+ * Describes the message gpve.agent.v1.HandOverRequest.
+ * Use `create(HandOverRequestSchema)` to create a new message.
+ */
+export const HandOverRequestSchema: GenMessage<HandOverRequest> = /*@__PURE__*/
+  messageDesc(file_gpve_agent_v1_server, 15);
+
+/**
+ * @generated from message gpve.agent.v1.WithdrawMoveRequest
+ */
+export type WithdrawMoveRequest = Message<"gpve.agent.v1.WithdrawMoveRequest"> & {
+  /**
+   * @generated from field: uint32 vmid = 1;
+   */
+  vmid: number;
+
+  /**
+   * @generated from field: string move_id = 2;
+   */
+  moveId: string;
+};
+
+/**
+ * Describes the message gpve.agent.v1.WithdrawMoveRequest.
+ * Use `create(WithdrawMoveRequestSchema)` to create a new message.
+ */
+export const WithdrawMoveRequestSchema: GenMessage<WithdrawMoveRequest> = /*@__PURE__*/
+  messageDesc(file_gpve_agent_v1_server, 16);
+
+/**
+ * @generated from message gpve.agent.v1.HandOverResponse
+ */
+export type HandOverResponse = Message<"gpve.agent.v1.HandOverResponse"> & {
+  /**
+   * The node that owns the guest now.
+   *
+   * @generated from field: string owner = 1;
+   */
+  owner: string;
+};
+
+/**
+ * Describes the message gpve.agent.v1.HandOverResponse.
+ * Use `create(HandOverResponseSchema)` to create a new message.
+ */
+export const HandOverResponseSchema: GenMessage<HandOverResponse> = /*@__PURE__*/
+  messageDesc(file_gpve_agent_v1_server, 17);
+
+/**
+ * @generated from message gpve.agent.v1.WithdrawMoveResponse
+ */
+export type WithdrawMoveResponse = Message<"gpve.agent.v1.WithdrawMoveResponse"> & {
+  /**
+   * @generated from field: string owner = 1;
+   */
+  owner: string;
+};
+
+/**
+ * Describes the message gpve.agent.v1.WithdrawMoveResponse.
+ * Use `create(WithdrawMoveResponseSchema)` to create a new message.
+ */
+export const WithdrawMoveResponseSchema: GenMessage<WithdrawMoveResponse> = /*@__PURE__*/
+  messageDesc(file_gpve_agent_v1_server, 18);
+
+/**
+ * @generated from message gpve.agent.v1.StorageSecretRequest
+ */
+export type StorageSecretRequest = Message<"gpve.agent.v1.StorageSecretRequest"> & {
+  /**
+   * @generated from field: string storage = 1;
+   */
+  storage: string;
+
+  /**
+   * "password"
+   *
+   * @generated from field: string name = 2;
+   */
+  name: string;
+};
+
+/**
+ * Describes the message gpve.agent.v1.StorageSecretRequest.
+ * Use `create(StorageSecretRequestSchema)` to create a new message.
+ */
+export const StorageSecretRequestSchema: GenMessage<StorageSecretRequest> = /*@__PURE__*/
+  messageDesc(file_gpve_agent_v1_server, 19);
+
+/**
+ * @generated from message gpve.agent.v1.StorageSecretResponse
+ */
+export type StorageSecretResponse = Message<"gpve.agent.v1.StorageSecretResponse"> & {
+  /**
+   * Absent = none was given.
+   *
+   * @generated from field: optional string value = 1;
+   */
+  value?: string | undefined;
+};
+
+/**
+ * Describes the message gpve.agent.v1.StorageSecretResponse.
+ * Use `create(StorageSecretResponseSchema)` to create a new message.
+ */
+export const StorageSecretResponseSchema: GenMessage<StorageSecretResponse> = /*@__PURE__*/
+  messageDesc(file_gpve_agent_v1_server, 20);
 
 /**
  * What agents ask of servers. Join needs no client certificate; everything else is allowed only to the
@@ -342,6 +610,16 @@ export const ServerService: GenService<{
     methodKind: "unary";
     input: typeof JoinRequestSchema;
     output: typeof JoinResponseSchema;
+  },
+  /**
+   * Trades a one-time token for what a further server of the cluster needs to start.
+   *
+   * @generated from rpc gpve.agent.v1.ServerService.JoinServer
+   */
+  joinServer: {
+    methodKind: "unary";
+    input: typeof JoinServerRequestSchema;
+    output: typeof JoinServerResponseSchema;
   },
   /**
    * First call on every new connection: both sides agree on a protocol version or part.
@@ -378,6 +656,46 @@ export const ServerService: GenService<{
     methodKind: "unary";
     input: typeof RenewCertificateRequestSchema;
     output: typeof RenewCertificateResponseSchema;
+  },
+  /**
+   * The guest belongs to the other end of the move from now on. Repeating it is harmless.
+   *
+   * @generated from rpc gpve.agent.v1.ServerService.HandOver
+   */
+  handOver: {
+    methodKind: "unary";
+    input: typeof HandOverRequestSchema;
+    output: typeof HandOverResponseSchema;
+  },
+  /**
+   * The move is off, unless the guest has been handed over: the answer says whose it is. Both ends may say it.
+   *
+   * @generated from rpc gpve.agent.v1.ServerService.WithdrawMove
+   */
+  withdrawMove: {
+    methodKind: "unary";
+    input: typeof WithdrawMoveRequestSchema;
+    output: typeof WithdrawMoveResponseSchema;
+  },
+  /**
+   * What a node needs to use a storage that it has; refused for the storages of others.
+   *
+   * @generated from rpc gpve.agent.v1.ServerService.StorageSecret
+   */
+  storageSecret: {
+    methodKind: "unary";
+    input: typeof StorageSecretRequestSchema;
+    output: typeof StorageSecretResponseSchema;
+  },
+  /**
+   * The agent stops and means to be back in a moment: calls to its node wait for it. Since protocol 4.
+   *
+   * @generated from rpc gpve.agent.v1.ServerService.Goodbye
+   */
+  goodbye: {
+    methodKind: "unary";
+    input: typeof GoodbyeRequestSchema;
+    output: typeof GoodbyeResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_gpve_agent_v1_server, 0);

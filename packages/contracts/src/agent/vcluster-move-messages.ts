@@ -1,0 +1,76 @@
+// Moves of virtual clusters' control planes, as servers and agents say it.
+import { Type } from "typebox";
+import type { TProperties } from "typebox";
+
+const request = <P extends TProperties>(more: P) =>
+  Type.Object({ node: Type.String(), ...more }, { additionalProperties: false });
+const vcluster = Type.String({ pattern: "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$" });
+/** What permission was judged on. */
+const tenant = Type.String();
+const requestId = Type.String();
+const moveId = Type.String({ minLength: 1 });
+const network = Type.Integer({ minimum: 0, maximum: 4095 });
+const place = Type.Integer({ minimum: 0, maximum: 31 });
+
+/** The nodes of a cluster that is on several, and which of them this is. */
+export const OverlaySchema = Type.Object(
+  {
+    nodes: Type.Array(
+      Type.Object(
+        {
+          node: Type.String(),
+          address: Type.String(),
+          /** Of the replica of the control plane that it has. */
+          slot: Type.Optional(Type.Integer({ minimum: 0, maximum: 7 })),
+        },
+        { additionalProperties: false },
+      ),
+      { minItems: 2, maxItems: 32 },
+    ),
+    at: place,
+    /** Which of them has the control plane; the first unless said. */
+    home: Type.Optional(place),
+    /** How many of them have workers; all unless said. */
+    dealt: Type.Optional(Type.Integer({ minimum: 0, maximum: 32 })),
+  },
+  { additionalProperties: false },
+);
+
+export const VclusterPlaceRequest = request({ vcluster, tenant });
+export const VclusterPlaceAnswer = Type.Object({
+  phase: Type.String(),
+  version: Type.String(),
+  etcdVersion: Type.Optional(Type.String()),
+  network: Type.Optional(network),
+  workers: Type.Integer({ minimum: 0, description: "Those that are on this node." }),
+});
+
+/** Said to the node that is to have it, before anything is sent. */
+export const VclusterArriveRequest = request({
+  vcluster,
+  tenant,
+  moveId,
+  spec: Type.Record(Type.String(), Type.Unknown()),
+  version: Type.String(),
+  etcdVersion: Type.Optional(Type.String()),
+  /** Where workers on other nodes know it by its address: the number that it has there. */
+  network: Type.Optional(network),
+  overlay: Type.Optional(OverlaySchema),
+  requestId,
+});
+
+export const VclusterMoveRequest = request({ vcluster, tenant, moveId, requestId });
+/** Said to a node that has lost it: what it has now; absent: nothing of it. */
+export const VclusterLetGoRequest = request({
+  vcluster,
+  tenant,
+  moveId,
+  overlay: Type.Optional(OverlaySchema),
+  requestId,
+});
+export const VclusterOverlayRequest = request({
+  vcluster,
+  tenant,
+  overlay: OverlaySchema,
+  requestId,
+});

@@ -1,0 +1,70 @@
+// Backup, restore and upgrade of virtual clusters, as servers and agents say it.
+import { Type } from "typebox";
+import type { Static, TProperties } from "typebox";
+
+const request = <P extends TProperties>(more: P) =>
+  Type.Object({ node: Type.String(), ...more }, { additionalProperties: false });
+const vcluster = Type.String({ pattern: "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$" });
+/** What permission was judged on. */
+const tenant = Type.String();
+const requestId = Type.String();
+const archive = Type.String({ pattern: "^[^:]+:backup/", description: "Its volume." });
+
+export const VclusterBackupRequest = request({
+  vcluster,
+  tenant,
+  storage: Type.String(),
+  notes: Type.Optional(Type.String()),
+  protected: Type.Optional(Type.Boolean()),
+  prune: Type.Optional(Type.String({ description: "What is kept, instead of what the storage says." })),
+  requestId,
+});
+/** Of a cluster that may be gone. */
+export const VclusterBackupsRequest = request({ vcluster, tenant });
+export const VclusterBackupsAnswer = Type.Array(
+  Type.Object({
+    archive: Type.String(),
+    sizeBytes: Type.Number(),
+    time: Type.Number({ description: "Seconds since 1970." }),
+    notes: Type.Optional(Type.String()),
+    protected: Type.Optional(Type.Boolean()),
+  }),
+);
+export type VclusterBackupRow = Static<typeof VclusterBackupsAnswer>[number];
+
+/** The tenant is the one that it was made in. */
+export const VclusterArchiveRequest = request({ archive, tenant });
+export const VclusterArchiveAnswer = Type.Object({
+  name: Type.String(),
+  tenant: Type.String(),
+  spec: Type.Record(Type.String(), Type.Unknown()),
+  kubernetesVersion: Type.String(),
+  createdAt: Type.String(),
+});
+
+export const VclusterRestoreRequest = request({
+  vcluster,
+  tenant,
+  archive,
+  /** The tenant that it was made in. */
+  source: Type.String(),
+  spec: Type.Record(Type.String(), Type.Unknown()),
+  /** In place of the cluster that is there. */
+  over: Type.Boolean(),
+  requestId,
+});
+
+export const VclusterUpgradeRequest = request({
+  vcluster,
+  tenant,
+  version: Type.String(),
+  drain: Type.Boolean(),
+  requestId,
+});
+
+export const VclusterLogRequest = request({
+  vcluster,
+  tenant,
+  /** What was asked of its API server, instead of what its parts printed. */
+  audit: Type.Optional(Type.Boolean()),
+});

@@ -1,0 +1,275 @@
+import { Type } from "typebox";
+import { condition } from "../condition.ts";
+import type { KindDeclaration } from "../kind.ts";
+import { allOf, privilege } from "../permission.ts";
+import { VC_PHASES } from "../vc-phase.ts";
+
+const closed = { additionalProperties: false };
+const count = Type.Optional(Type.Integer({ minimum: 0, maximum: 1000, default: 0 }));
+const resources = Type.Optional(
+  Type.Object(
+    {
+      cpu: Type.Optional(
+        Type.Union([Type.String(), Type.Number()], {
+          description: "Of each worker: 2 or 500m; default 2.",
+        }),
+      ),
+      memory: Type.Optional(
+        Type.Union([Type.String(), Type.Integer()], {
+          description: "Of each worker: 2Gi, or bytes; default 2Gi.",
+        }),
+      ),
+    },
+    closed,
+  ),
+);
+const labels = Type.Record(Type.String(), Type.String());
+const pools = Type.Array(
+  Type.Object(
+    {
+      name: Type.String({ description: "Its workers are called NAME-1 and so on." }),
+      count: Type.Optional(Type.Integer({ minimum: 0, maximum: 1000, default: 1 })),
+      resources,
+      labels: Type.Optional({ ...labels, description: "That each of its workers has in the cluster." }),
+      taints: Type.Optional(
+        Type.Array(
+          Type.Object(
+            {
+              key: Type.String(),
+              value: Type.Optional(Type.String()),
+              effect: Type.Optional(
+                Type.Enum(["NoSchedule", "PreferNoSchedule", "NoExecute"], { default: "NoSchedule" }),
+              ),
+            },
+            closed,
+          ),
+          { description: "That keep pods off which do not tolerate them." },
+        ),
+      ),
+    },
+    closed,
+  ),
+  { description: "Workers beside those of the count, with sizes, labels and taints of their own." },
+);
+const tenant = "/pool/{metadata.namespace}";
+const read = privilege(tenant, "VC.Audit");
+const change = allOf(read, privilege(tenant, "VC.Config"));
+
+export const virtualClusterKind: KindDeclaration = {
+  kind: "VirtualCluster",
+  plural: "vclusters",
+  aliases: ["virtualcluster", "virtualclusters", "vcluster", "vc", "vcs"],
+  scope: "tenant",
+  namespaced: true,
+  defaultNamespace: "default",
+  flatBody: true,
+  waitedCreate:
+    "Answer when it runs, with `kubeconfig`: a new one for whoever asks, where he may have one. 409 when it fails.",
+  applyOrder: 60,
+  description:
+    "A Kubernetes cluster of its own: API server, controllers and scheduler as processes on a node, and its workers.",
+  spec: Type.Object(
+    {
+      kubernetesVersion: Type.Optional(
+        Type.String({ description: "1.36 or 1.36.4; default the newest that its node has." }),
+      ),
+      controlPlane: Type.Optional(
+        Type.Object(
+          {
+            tier: Type.Optional(
+              Type.String({
+                description: "Starter, Standard, Performance or Enterprise.",
+                default: "Starter",
+              }),
+            ),
+            backingStore: Type.Optional(
+              Type.String({ description: "sqlite, etcd or external; default as the tier has it." }),
+            ),
+            externalEtcdEndpoint: Type.Optional(
+              Type.String({
+                description:
+                  "Of backingStore external: https://ADDRESS:2379, several with commas. It is let out to them and to nothing else.",
+              }),
+            ),
+            externalEtcdCertificates: Type.Optional(
+              Type.Object(
+                {
+                  ca: Type.String({ description: "Whom the etcd's certificate is signed by; PEM." }),
+                  cert: Type.String({ description: "Of the client; PEM." }),
+                  key: Type.String({ description: "Of the client; PEM." }),
+                },
+                {
+                  ...closed,
+                  writeOnly: true,
+                  description: "Said once, at the creation; its node keeps them.",
+                },
+              ),
+            ),
+            replicas: Type.Optional(
+              Type.Integer({
+                minimum: 1,
+                maximum: 7,
+                description:
+                  "1, or 3 with backingStore etcd: each on a node of its own, and the API answers when one is lost. Default as the tier has it.",
+              }),
+            ),
+          },
+          closed,
+        ),
+      ),
+      workerNodes: Type.Optional(
+        Type.Object(
+          {
+            mode: Type.Optional(
+              Type.String({ description: "private: kubelets of its own.", default: "private" }),
+            ),
+            count,
+            resources,
+            pools: Type.Optional(pools),
+            nodeSelector: Type.Optional({ ...labels, description: "Labels of the node that gets it." }),
+          },
+          closed,
+        ),
+      ),
+      isolationLevel: Type.Optional(
+        Type.String({ description: "L1 (runc), L2 (Kata) or L3 (microvm).", default: "L1" }),
+      ),
+      networking: Type.Optional(
+        Type.Object(
+          {
+            podCIDR: Type.Optional(Type.String({ default: "10.244.0.0/16" })),
+            serviceCIDR: Type.Optional(Type.String({ default: "10.96.0.0/16" })),
+            dnsDomain: Type.Optional(Type.String({ default: "cluster.local" })),
+            egress: Type.Optional(
+              Type.String({
+                description: "nat: pods go out by the ways of their node, in its name; none: they do not.",
+                default: "none",
+              }),
+            ),
+          },
+          closed,
+        ),
+      ),
+      quota: Type.Optional(
+        Type.Object(
+          {
+            storage: Type.Optional(
+              Type.Union([Type.String(), Type.Integer()], {
+                description:
+                  "What its persistent volumes may ask for together, 20Gi or bytes; counts in the tenant's quota. Default no bound, and 0 where the tenant's storage is bounded.",
+              }),
+            ),
+          },
+          closed,
+        ),
+      ),
+      sleep: Type.Optional(
+        Type.Object(
+          {
+            mode: Type.Optional(
+              Type.String({ description: "cold, warm or none; default as the tier has it." }),
+            ),
+            afterIdleSeconds: Type.Optional(
+              Type.Integer({
+                minimum: 5,
+                maximum: 2_592_000,
+                description: "How long nobody has sent or got a byte; default 900.",
+              }),
+            ),
+          },
+          closed,
+        ),
+      ),
+      scheduling: Type.Optional(
+        Type.Object(
+          {
+            spread: Type.Optional(
+              Type.Boolean({
+                description:
+                  "Workers are dealt out to the nodes in turn, and their pods are one network over VXLAN; else all are where its control plane is.",
+                default: false,
+              }),
+            ),
+          },
+          closed,
+        ),
+      ),
+      node: Type.Optional(
+        Type.String({
+          description: "The node that shall have its control plane; default the one with the fewest.",
+        }),
+      ),
+    },
+    closed,
+  ),
+  status: Type.Object({
+    phase: Type.Enum([...VC_PHASES, "Unknown"], {
+      description: "Where it is in its life; Unknown: its node tells nothing.",
+    }),
+    node: Type.String(),
+    endpoint: Type.Optional(Type.String({ description: "Where its API is." })),
+    kubernetesVersion: Type.Optional(Type.String({ description: "What runs." })),
+    power: Type.Enum(["hot", "warm", "cold"]),
+    kubeconfig: Type.String({ description: "Where a kubeconfig can be had; never the file itself." }),
+    memoryBytes: Type.Optional(Type.Integer({ description: "Of its control plane." })),
+    lastProbeTime: Type.Optional(
+      Type.String({ format: "date-time", description: "When its node looked at it last." }),
+    ),
+    vnodes: Type.Optional(
+      Type.Array(
+        Type.Object({
+          name: Type.String(),
+          node: Type.String({ description: "The node that it is on." }),
+          running: Type.Boolean({ description: "Its programs and its network are whole." }),
+          cpu: Type.Number(),
+          memoryBytes: Type.Integer(),
+          pods: Type.Integer({ description: "That run on it." }),
+        }),
+        { description: "Its workers." },
+      ),
+    ),
+    replicas: Type.Optional(
+      Type.Array(
+        Type.Object({
+          node: Type.String({ description: "The node that it is on." }),
+          phase: Type.Enum([...VC_PHASES, "Unknown"]),
+          ready: Type.Boolean({ description: "All of its parts run." }),
+        }),
+        { description: "Of its control plane, where there are several." },
+      ),
+    ),
+    conditions: Type.Array(condition),
+  }),
+  namePattern: "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$",
+  permissions: {
+    list: read,
+    get: read,
+    watch: read,
+    create: allOf(read, privilege(tenant, "VC.Allocate")),
+    replace: change,
+    patch: change,
+    delete: allOf(read, privilege(tenant, "VC.Allocate")),
+  },
+  selectableFields: ["metadata.namespace", "status.phase", "status.node"],
+  columns: [
+    { header: "NAME", field: "metadata.name" },
+    { header: "TENANT", field: "metadata.namespace" },
+    { header: "PHASE", field: "status.phase" },
+    { header: "POWER", field: "status.power" },
+    { header: "VERSION", field: "status.kubernetesVersion" },
+    { header: "NODE", field: "status.node" },
+    { header: "ENDPOINT", field: "status.endpoint" },
+    { header: "MEMORY", field: "status.memoryBytes", format: "bytes", wide: true },
+  ],
+  describe: [
+    {
+      title: "Virtual cluster",
+      fields: ["status.phase", "status.power", "status.kubernetesVersion", "status.endpoint", "status.node"],
+    },
+    { title: "Conditions", fields: ["status.conditions"] },
+    { title: "Control plane", fields: ["spec.controlPlane", "status.memoryBytes", "status.kubeconfig"] },
+    { title: "Workers", fields: ["spec.workerNodes", "spec.isolationLevel", "status.vnodes"] },
+    { title: "Network", fields: ["spec.networking"] },
+  ],
+  liveStatus: true,
+};

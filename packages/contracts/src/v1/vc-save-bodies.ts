@@ -1,0 +1,58 @@
+// Bodies of backup, restore, upgrade and moves of virtual clusters.
+import { Type } from "typebox";
+import type { Static } from "typebox";
+
+const closed = { additionalProperties: false } as const;
+
+export const VcBackupRequestSchema = Type.Object(
+  {
+    storage: Type.Optional(Type.String({ description: "Where it goes.", default: "local" })),
+    notes: Type.Optional(Type.String({ maxLength: 1024 })),
+    protected: Type.Optional(Type.Boolean({ default: false })),
+  },
+  closed,
+);
+export type VcBackupRequest = Static<typeof VcBackupRequestSchema>;
+
+export const VcRestoreRequestSchema = Type.Object(
+  {
+    archive: Type.String({
+      pattern: "^[^:]+:backup/",
+      description: "The volume of the backup: local:backup/vzdump-vc-demo_default-….tar.gz",
+    }),
+    tenant: Type.Optional(
+      Type.String({ description: "Of the new cluster, where the path names none; default `default`." }),
+    ),
+    over: Type.Optional(
+      Type.Boolean({ default: false, description: "In place of the cluster of that name, which is lost." }),
+    ),
+    workers: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 1000, description: "Other than the backup says." }),
+    ),
+    node: Type.Optional(
+      Type.String({ description: "The node that shall have it; default one that sees it." }),
+    ),
+  },
+  closed,
+);
+export type VcRestoreRequest = Static<typeof VcRestoreRequestSchema>;
+
+export const VcUpgradeRequestSchema = Type.Object(
+  {
+    version: Type.String({ minLength: 1, description: "1.36 or 1.36.4" }),
+    drain: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: "Workers are emptied before they are upgraded; else their pods run on.",
+      }),
+    ),
+  },
+  closed,
+);
+export type VcUpgradeRequest = Static<typeof VcUpgradeRequestSchema>;
+
+export const VcMigrateRequestSchema = Type.Object(
+  { target: Type.String({ minLength: 1, description: "The node that shall have its control plane." }) },
+  closed,
+);
+export type VcMigrateRequest = Static<typeof VcMigrateRequestSchema>;
