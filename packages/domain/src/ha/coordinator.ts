@@ -107,7 +107,9 @@ export class Coordinator {
 
   /** Nothing to look after: no master, no watchdog. */
   #needed(): boolean {
-    return this.#env.services().size > 0 || this.#env.hasCommands();
+    if (this.#env.services().size > 0 || this.#env.hasCommands()) return true;
+    // A master that ended before it had forgotten the last of them leaves that to the next.
+    return Object.keys(this.#env.managerStatus().services).length > 0;
   }
 
   #renew(): boolean {

@@ -19,6 +19,8 @@ export interface HaEnvironment {
   readonly members: () => ReadonlyMap<string, boolean>;
   /** Takes or renews a lease. */
   readonly lock: (name: string) => boolean;
+  /** Whether a node renews a lease that nobody took from it; absent = who is to be fenced is reset by its own watchdog. */
+  readonly keepsLease?: (node: string) => boolean;
   readonly unlock: (name: string) => void;
   readonly feedWatchdog: (role: "crm" | "lrm") => void;
   readonly closeWatchdog: (role: "crm" | "lrm") => void;
@@ -40,18 +42,28 @@ export interface HaEnvironment {
   readonly takeOver: (sid: string, from: string, to: string) => void;
   /** Takes away a lock that an operation of the lost node left on the guest; its name if there was one. */
   readonly clearGuestLock: (sid: string) => string | undefined;
+  /** Whether a node has what the service needs; absent = every node has. Asked before a recovery. */
+  readonly hasRoom?: (sid: string, node: string) => boolean;
+  /** Who is recovered first: the lowest number; absent = all alike. */
+  readonly recoveryOrder?: (sid: string) => number;
 
   readonly guests: GuestActions;
 }
+
+/** Of work that takes longer than a round: asked for again in the next one, with the same question. */
+export type Outcome = boolean | "pending";
 
 /** What the local manager does with the guests of its own node. */
 export interface GuestActions {
   readonly isHere: (sid: string) => boolean;
   readonly isRunning: (sid: string) => boolean;
-  readonly start: (sid: string) => boolean;
-  readonly stop: (sid: string, timeoutS: number | undefined) => boolean;
+  readonly start: (sid: string) => Outcome;
+  readonly stop: (sid: string, timeoutS: number | undefined) => Outcome;
   /** Whether the target can take it; asked before anything is stopped. */
   readonly canMove: (sid: string, target: string) => boolean;
-  /** Running or not, as it is. */
-  readonly move: (sid: string, target: string) => boolean;
+  /**
+   * Running or not, as it is; `order` is the manager's, by whose name the move is allowed. Where it was only made ready
+   * (stopped, its disks within reach of the target), the manager hands its configuration over.
+   */
+  readonly move: (sid: string, target: string, order: string) => Outcome;
 }

@@ -1,5 +1,5 @@
 // The orders of the manager for services on this node, and what came of each.
-import type { HaEnvironment } from "./environment.ts";
+import type { HaEnvironment, Outcome } from "./environment.ts";
 import type { ExitCode, LocalStatus, ServiceStatus } from "./model.ts";
 
 export class LocalWork {
@@ -7,6 +7,8 @@ export class LocalWork {
   readonly #startFailures = new Map<string, number>();
   /** Errors are said once per order. */
   readonly #said = new Set<string>();
+  /** What is under way for whom, so that it is said once. */
+  readonly #underWay = new Map<string, string>();
   #results: LocalStatus["results"] = {};
 
   constructor(env: HaEnvironment) {
@@ -45,11 +47,13 @@ export class LocalWork {
         return this.#keepRunning(sid);
       case "request_stop":
       case "stopped":
-        return this.#here(sid) ?? (this.#stop(sid, service.timeoutS) ? "success" : "error");
+        return this.#here(sid) ?? exitOf(this.#stop(sid, service.timeoutS));
       case "migrate":
       case "relocate":
       case "request_start_balance":
-        return service.target === undefined ? "error" : this.#move(sid, service.state, service.target);
+        return service.target === undefined
+          ? "error"
+          : this.#move(sid, service.state, service.target, service.uid);
       case "error":
         return this.#sayError(sid, service.uid);
       case "request_start":
@@ -66,12 +70,15 @@ export class LocalWork {
     return "wrongNode";
   }
 
-  #keepRunning(sid: string): ExitCode {
+  #keepRunning(sid: string): ExitCode | undefined {
     const wrong = this.#here(sid);
     if (wrong !== undefined) return wrong;
     if (this.#env.guests.isRunning(sid)) return "success";
-    this.#env.log("info", `starting service ${sid}`);
-    if (this.#env.guests.start(sid)) {
+    // Taken out of HA, and the manager has not had its round since: whoever stops it now means it.
+    if (!this.#env.services().has(sid)) return undefined;
+    const started = this.#follow(sid, `starting service ${sid}`, () => this.#env.guests.start(sid));
+    if (started === "pending") return undefined;
+    if (started) {
       this.#env.log("info", `service status ${sid} started`);
       this.#startFailures.delete(sid);
       return "success";
@@ -89,13 +96,17 @@ export class LocalWork {
     return "error";
   }
 
-  #stop(sid: string, timeoutS: number | undefined): boolean {
+  #stop(sid: string, timeoutS: number | undefined): Outcome {
     if (!this.#env.guests.isRunning(sid)) return true;
-    this.#env.log("info", `stopping service ${sid}${timeoutS === undefined ? "" : ` (timeout=${timeoutS})`}`);
-    return this.#stopped(sid, this.#env.guests.stop(sid, timeoutS));
+    const text = `stopping service ${sid}${timeoutS === undefined ? "" : ` (timeout=${timeoutS})`}`;
+    return this.#stopped(
+      sid,
+      this.#follow(sid, text, () => this.#env.guests.stop(sid, timeoutS)),
+    );
   }
 
-  #stopped(sid: string, stopped: boolean): boolean {
+  #stopped(sid: string, stopped: Outcome): Outcome {
+    if (stopped === "pending") return stopped;
     this.#env.log(
       "info",
       stopped ? `service status ${sid} stopped` : `unable to stop service ${sid} (still running)`,
@@ -103,20 +114,42 @@ export class LocalWork {
     return stopped;
   }
 
-  #move(sid: string, kind: "migrate" | "relocate" | "request_start_balance", target: string): ExitCode {
-    const wrong = this.#here(sid);
+  #move(
+    sid: string,
+    kind: "migrate" | "relocate" | "request_start_balance",
+    target: string,
+    order: string,
+  ): ExitCode | undefined {
+    // One that is being moved is the target's before its end was asked for.
+    const wrong = this.#underWay.has(sid) ? undefined : this.#here(sid);
     if (wrong !== undefined) return wrong;
     const verb = kind === "migrate" ? "migrate" : "relocate";
     const { guests, log } = this.#env;
-    if (!guests.canMove(sid, target)) return this.#notMoved(sid);
-    log("info", `service ${sid} - start ${verb} to node '${target}'`);
-    if (verb === "relocate" && guests.isRunning(sid)) {
-      log("info", `stopping service ${sid} (relocate)`);
-      if (!this.#stopped(sid, guests.stop(sid, undefined))) return this.#notMoved(sid);
+    if (!this.#underWay.has(sid)) {
+      if (!guests.canMove(sid, target)) return this.#notMoved(sid);
+      log("info", `service ${sid} - start ${verb} to node '${target}'`);
     }
-    if (!guests.move(sid, target)) return this.#notMoved(sid);
+    if (verb === "relocate" && guests.isRunning(sid)) {
+      const text = `stopping service ${sid} (relocate)`;
+      const stopped = this.#follow(sid, text, () => guests.stop(sid, undefined));
+      if (stopped === "pending") return undefined;
+      if (this.#stopped(sid, stopped) !== true) return this.#notMoved(sid);
+    }
+    const moved = this.#follow(sid, undefined, () => guests.move(sid, target, order));
+    if (moved === "pending") return undefined;
+    if (!moved) return this.#notMoved(sid);
     log("info", `service ${sid} - end ${verb} to node '${target}'`);
     return "success";
+  }
+
+  /** Says what begins, and only then. */
+  #follow(sid: string, text: string | undefined, work: () => Outcome): Outcome {
+    const what = text ?? "move";
+    if (this.#underWay.get(sid) !== what && text !== undefined) this.#env.log("info", text);
+    const outcome = work();
+    if (outcome === "pending") this.#underWay.set(sid, what);
+    else this.#underWay.delete(sid);
+    return outcome;
   }
 
   #notMoved(sid: string): ExitCode {
@@ -133,4 +166,8 @@ export class LocalWork {
     );
     return undefined;
   }
+}
+
+function exitOf(outcome: Outcome): ExitCode | undefined {
+  return outcome === "pending" ? undefined : outcome ? "success" : "error";
 }

@@ -55,6 +55,8 @@ export interface ManagerStatus {
   services: Record<string, ServiceStatus>;
   /** Nodes for which the operator asked for maintenance. */
   maintenance: Record<string, true>;
+  /** Tokens of leases that were taken from nodes, once it is written down what became of their guests. */
+  settled?: Record<string, number> | undefined;
   disarm?: { mode: DisarmMode; state: "pending" | "disarmed" } | undefined;
 }
 

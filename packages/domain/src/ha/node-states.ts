@@ -84,6 +84,12 @@ export class NodeStates {
     }
   }
 
+  /** It is not fenced after all. */
+  seeAgain(node: string): void {
+    this.#lastOnline.set(node, this.#env.now());
+    this.set(node, this.#env.localStatus(node)?.mode === "maintenance" ? "maintenance" : "online");
+  }
+
   set(node: string, state: NodeState): void {
     const before = this.of(node);
     if (before === state) return;

@@ -41,6 +41,7 @@ export class Manager {
     this.#checkReadable();
     this.#nodes.update(env.members());
     const config = env.services();
+    this.#recallFences(config);
     this.#adopt(config);
     const fenced = new Set<string>();
     const commands = new Map<string, ServiceCommand>();
@@ -96,6 +97,18 @@ export class Manager {
     }
   }
 
+  /** Who was only out of sight has held its lease all the time: its guests run on, and nobody could ever prove otherwise. */
+  #recallFences(config: ReadonlyMap<string, ServiceConfig>): void {
+    for (const node of this.#nodes.withState("fence")) {
+      if (this.#env.keepsLease?.(node) !== true) continue;
+      this.#env.log("notice", `node '${node}' was out of sight and has kept its lease: it is not fenced`);
+      this.#nodes.seeAgain(node);
+      for (const [sid, service] of Object.entries(this.#status.services))
+        if (service.state === "fence" && service.node === node)
+          this.#change(sid, config.get(sid)?.state === "started" ? "started" : "request_stop");
+    }
+  }
+
   /** A node to fence none of whose services wait for it any more needs no fencing. */
   #withdrawFences(): void {
     for (const node of this.#nodes.withState("fence")) {
@@ -112,13 +125,21 @@ export class Manager {
     // Again as long as something changes, so that a recovery does not wait for the next round; bounded, for safety.
     for (let pass = 0; pass < 8; pass++) {
       this.#changed = false;
-      for (const sid of Object.keys(this.#status.services).toSorted()) {
+      for (const sid of this.#inOrder()) {
         const service = this.#status.services[sid];
         if (service !== undefined) advance(context, sid, service);
       }
       this.#fence(context);
       if (!this.#changed) return;
     }
+  }
+
+  /** Those to recover take their turn by what the operator said of them: room may not do for all. */
+  #inOrder(): readonly string[] {
+    const order = (sid: string): number => this.#env.recoveryOrder?.(sid) ?? 0;
+    return Object.keys(this.#status.services)
+      .toSorted()
+      .toSorted((a, b) => order(a) - order(b));
   }
 
   /** Services that wait for a fence cannot be frozen: their node must be proven dead first. */

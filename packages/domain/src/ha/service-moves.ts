@@ -55,18 +55,15 @@ export function placeService(
   if (back) {
     env.log("info", `moving service '${sid}' back to '${node}', node came back from maintenance.`);
   }
-  const details = {
-    node: service.node,
-    target: node,
-    maintenanceNode: back ? undefined : service.maintenanceNode,
-  };
-  // Only VMs can move while they run.
+  const details = { node: service.node, target: node };
+  // Only VMs can move while they run. A move that fails costs them nothing: they go back at another time.
   if (sid.startsWith("vm:")) {
     env.log("info", `migrate service '${sid}' to node '${node}' (running)`);
     return context.change(sid, "migrate", details);
   }
   env.log("info", `relocate service '${sid}' to node '${node}'`);
-  context.change(sid, "relocate", details);
+  // Every further try would stop it once more.
+  context.change(sid, "relocate", { ...details, ...(back ? { maintenanceNode: undefined } : {}) });
 }
 
 function forgetMaintenance(context: StepContext, sid: string, service: ServiceStatus): void {

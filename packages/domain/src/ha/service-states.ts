@@ -104,7 +104,12 @@ function moving(context: StepContext, sid: string, service: ServiceStatus, confi
   // A local manager that died after the move finds the service gone when it repeats the order: that is success, too.
   const there = exit === "wrongNode" && config.node === service.target;
   if ((exit === "success" || there) && service.target !== undefined) {
-    return context.change(sid, afterMove(config), { node: service.target });
+    // It was made ready to go: its configuration follows.
+    if (config.node !== service.target) context.env.takeOver(sid, service.node, service.target);
+    // Who has come home has nothing to go back to.
+    const isHome = service.target === service.maintenanceNode;
+    const home = isHome ? { maintenanceNode: undefined } : {};
+    return context.change(sid, afterMove(config), { node: service.target, ...home });
   }
   if (exit === "wrongNode") {
     context.env.log("error", `service '${sid}' - migration failed: service registered on wrong node!`);
@@ -129,7 +134,9 @@ function fenced(context: StepContext, sid: string, service: ServiceStatus): void
 
 function recovery(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
   const { env, nodes } = context;
-  const target = selectNode(context.placement(), sid, service, config, "recover");
+  const placement = context.placement();
+  const online = placement.online.filter((node) => env.hasRoom?.(sid, node) ?? true);
+  const target = selectNode({ ...placement, online }, sid, service, config, "recover");
   if (target === undefined) {
     const from = `from fenced node '${service.node}'`;
     env.log("error", `recovering service '${sid}' ${from} failed, no recovery node found`);
