@@ -1,0 +1,92 @@
+// The etcd of one virtual cluster: pure, from where its files lie.
+import type { ClusterCertificate } from "./certificates.ts";
+import { CONTROL_PLANE_PARTS, type ControlPlanePart, type PartCommand } from "./control-plane.ts";
+import { type ClusterOverlay, isBranch } from "./overlay.ts";
+import type { VirtualClusterSpec } from "./vcluster-spec.ts";
+
+export type ClusterPart = "etcd" | ControlPlanePart;
+const ALL_PARTS: readonly ClusterPart[] = ["etcd", ...CONTROL_PLANE_PARTS];
+
+export const ETCD_PORT = 2379;
+const PEER_PORT = 2380;
+/** etcd's own limit is 2 GiB; it advises against more than this. */
+const QUOTA_BYTES = 8 * 2 ** 30;
+
+export interface EtcdPlace {
+  /** Where it listens: the control plane's own. */
+  readonly address: string;
+  readonly pki: (file: string) => string;
+  readonly dataFolder: string;
+  /** Where it is one of several; absent: it is alone. */
+  readonly member?: EtcdMembership;
+}
+
+export interface EtcdMembership {
+  readonly name: string;
+  /** All that there are when it starts for the first time, itself too, as etcd writes them; absent: it is the first. */
+  readonly initialCluster?: string;
+}
+
+/** The processes of a cluster, in the order in which they are started; they are stopped in the opposite one. */
+export function partsOf(cluster: {
+  readonly spec: Pick<VirtualClusterSpec, "backingStore">;
+  readonly overlay?: ClusterOverlay;
+}): readonly ClusterPart[] {
+  if (isBranch(cluster)) return [];
+  return cluster.spec.backingStore === "etcd" ? ALL_PARTS : CONTROL_PLANE_PARTS;
+}
+
+export function readClusterPart(text: string | undefined): ClusterPart | undefined {
+  return ALL_PARTS.find((part) => part === text);
+}
+
+export function etcdUrl(address: string): string {
+  return `https://${address}:${ETCD_PORT}`;
+}
+
+export function etcdPeerUrl(address: string): string {
+  return `https://${address}:${PEER_PORT}`;
+}
+
+/** Nobody comes in without a certificate of its own authority: pods of the cluster reach the address too. */
+export function etcdCommand({ address, pki, dataFolder, member }: EtcdPlace): PartCommand {
+  const [ca, cert, key] = [pki("etcd-ca.crt"), pki("etcd.crt"), pki("etcd.key")];
+  const peer = etcdPeerUrl(address);
+  const { name = "member", initialCluster } = member ?? {};
+  return {
+    args: [
+      `--name=${name}`,
+      `--data-dir=${dataFolder}`,
+      `--listen-client-urls=${etcdUrl(address)}`,
+      `--advertise-client-urls=${etcdUrl(address)}`,
+      `--listen-peer-urls=${peer}`,
+      `--initial-advertise-peer-urls=${peer}`,
+      `--initial-cluster=${initialCluster ?? `${name}=${peer}`}`,
+      `--initial-cluster-state=${initialCluster === undefined ? "new" : "existing"}`,
+      "--client-cert-auth=true",
+      `--trusted-ca-file=${ca}`,
+      `--cert-file=${cert}`,
+      `--key-file=${key}`,
+      "--peer-client-cert-auth=true",
+      `--peer-trusted-ca-file=${ca}`,
+      `--peer-cert-file=${cert}`,
+      `--peer-key-file=${key}`,
+      `--quota-backend-bytes=${QUOTA_BYTES}`,
+      "--log-level=warn",
+    ],
+    files: [ca, cert, key],
+  };
+}
+
+export function etcdCertificates(address: string): readonly ClusterCertificate[] {
+  return [
+    // It speaks to itself with it too.
+    { name: "etcd", by: "etcd-ca", commonName: "etcd", usage: "both", names: ["localhost", address] },
+    {
+      name: "apiserver-etcd-client",
+      by: "etcd-ca",
+      commonName: "kube-apiserver-etcd-client",
+      usage: "client",
+    },
+  ];
+}

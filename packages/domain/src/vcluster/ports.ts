@@ -1,0 +1,104 @@
+// What the work on virtual clusters needs of a node.
+import type { VcPhase } from "@gpve/contracts/v1/vc-phase.ts";
+import type { Identity } from "./backup/identity.ts";
+import type { FrontRoute } from "./cluster-front.ts";
+import type { ExternalEtcdKeys } from "./backing-store.ts";
+import type { ClusterPart } from "./etcd.ts";
+import type { ClusterOverlay } from "./overlay.ts";
+import type { SleepMode } from "./sleep-policy.ts";
+import type { VirtualClusterSpec } from "./vcluster-spec.ts";
+
+/** A cluster as its node keeps it. */
+export interface KeptCluster {
+  readonly name: string;
+  readonly tenant: string;
+  readonly spec: VirtualClusterSpec;
+  /** Of Kubernetes, in full. */
+  readonly version: string;
+  /** Of its etcd, where it has one: data of a newer one is nothing to an older one. */
+  readonly etcdVersion?: string;
+  /** Of its network on this host; undefined = it has none yet. */
+  readonly network?: number;
+  /** Its workers, or replicas of its control plane, are on several nodes; undefined = all of it is here. */
+  readonly overlay?: ClusterOverlay;
+  readonly phase: VcPhase;
+  /** When it came into this phase; milliseconds since the epoch. */
+  readonly phaseAt?: number;
+  /** Why it has failed. */
+  readonly message?: string;
+  /** Whether it shall run: what ends by itself is started again. */
+  readonly isWanted: boolean;
+  /** It sleeps, and wakes when somebody connects. */
+  readonly asleep?: SleepMode;
+  /** Its parts are being exchanged: nobody else starts what ends. */
+  readonly isSwitching?: true;
+  /** Its store is to begin here: the other replicas join this one. */
+  readonly isFirst?: true;
+  /** A backup that it is to be filled with before it is started for the first time. */
+  readonly fill?: { readonly archive: string; readonly identity: Identity };
+}
+
+export interface KubeconfigAsk {
+  /** Whom the certificate names. */
+  readonly user: string;
+  readonly lifetimeMs: number;
+  /** Where it is to be asked, by its name; absent: at this node. */
+  readonly server?: string;
+}
+
+export interface IssuedKubeconfig {
+  /** By which it is revoked. */
+  readonly id: string;
+  readonly kubeconfig: string;
+  readonly expiresAt: number;
+}
+
+export interface ClusterHost {
+  list(): readonly KeptCluster[];
+  get(name: string): KeptCluster | undefined;
+  save(cluster: KeptCluster): void;
+  /** What its API server shows to an etcd that somebody else runs; before it is provisioned. */
+  keepStoreKeys(name: string, keys: ExternalEtcdKeys): void;
+  /** Makes what signs for it, where it is not there; answers with what another node needs to have workers of it, or a replica
+   * of its control plane. */
+  authority(name: string, who: "workers" | "replica"): Promise<Readonly<Record<string, string>>>;
+  /** Takes what another node signs with. */
+  takeAuthority(name: string, files: Readonly<Record<string, string>>): void;
+  /** Why workers of a cluster here cannot be one network with those on other nodes; undefined = they can. */
+  overlayRefusal(): Promise<string | undefined>;
+  /** Folders, keys and network; what is there stays. Answers with what it took. */
+  provision(cluster: KeptCluster): Promise<{ readonly network: number }>;
+  /** Starts what does not run of store and control plane, in order, and waits until the API is ready. */
+  start(cluster: KeptCluster, signal: AbortSignal, say: (line: string) => void): Promise<void>;
+  /** Starts one part that has ended. */
+  startPart(cluster: KeptCluster, part: ClusterPart): Promise<void>;
+  /** The first objects of a new cluster; those that are there stay. */
+  furnish(cluster: KeptCluster, signal: AbortSignal): Promise<void>;
+  /** Its processes stand still, and what the kernel can page out goes; says how. Its store stays open. */
+  freeze(cluster: KeptCluster): Promise<string>;
+  /** They go on; resolves when the API answers. */
+  thaw(cluster: KeptCluster, signal: AbortSignal): Promise<void>;
+  /** In the opposite order; the store last. */
+  stop(cluster: KeptCluster): Promise<void>;
+  /** Of one that is stopped: its control plane's address can be another node's. */
+  unplug(cluster: KeptCluster): Promise<void>;
+  /** Of one that is stopped and is another node's: its control plane with store and keys, or all that is here of it. */
+  letGo(cluster: KeptCluster, what: "control plane" | "all"): Promise<void>;
+  /** Its control plane is elsewhere than it was: these workers ask who has its address. */
+  lookAgain(cluster: KeptCluster, slots: readonly number[]): Promise<void>;
+  /** All that is left of one that is stopped, wherever it is; says what it could not remove. */
+  remove(name: string, say: (line: string) => void): Promise<void>;
+  /** Where its API is, for tenants: it wakes it. */
+  endpoint(cluster: KeptCluster): string;
+  /** How tenants get in; undefined = it has no network yet. */
+  way(cluster: KeptCluster): Omit<FrontRoute, "mode"> | undefined;
+  /** Whether all of its parts run. */
+  isUp(cluster: KeptCluster): boolean;
+  usage(cluster: KeptCluster): { readonly memoryBytes: number; readonly cpuSeconds: number };
+  kubeconfig(cluster: KeptCluster, ask: KubeconfigAsk, signal: AbortSignal): Promise<IssuedKubeconfig>;
+  revokeKubeconfig(cluster: KeptCluster, id: string, signal: AbortSignal): Promise<void>;
+  /** What its parts printed last. */
+  lastWords(cluster: KeptCluster): readonly string[];
+  /** Called when a part has ended that nobody told to. */
+  onEnd(listener: (name: string, part: ClusterPart, why: string) => void): void;
+}

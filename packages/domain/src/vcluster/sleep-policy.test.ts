@@ -1,0 +1,35 @@
+import { describe, expect, test } from "vitest";
+import { readSleepPolicy } from "./sleep-policy.ts";
+import { readVirtualClusterSpec, shownVirtualClusterSpec } from "./vcluster-spec.ts";
+
+describe("when a cluster goes to sleep", () => {
+  test("is as its tier has it, as far as nobody says otherwise", () => {
+    expect(readSleepPolicy(undefined, "Starter")).toEqual({ mode: "cold", afterIdleSeconds: 900 });
+    expect(readSleepPolicy({}, "Standard")).toEqual({ mode: "warm", afterIdleSeconds: 900 });
+    expect(readSleepPolicy(null, "Enterprise").mode).toBe("none");
+    expect(readSleepPolicy({ mode: "Warm", afterIdleSeconds: 60 }, "Starter")).toEqual({
+      mode: "warm",
+      afterIdleSeconds: 60,
+    });
+  });
+
+  test("is shown and read again as it is", () => {
+    const spec = readVirtualClusterSpec({ sleep: { mode: "none" } });
+    expect(readVirtualClusterSpec(shownVirtualClusterSpec(spec)).sleep).toEqual(spec.sleep);
+    const { sleep: _old, ...older } = spec;
+    expect(shownVirtualClusterSpec(older)["sleep"]).toEqual({ mode: "cold", afterIdleSeconds: 900 });
+  });
+
+  test.each([
+    { mode: "deep" },
+    { afterIdleSeconds: 1 },
+    { afterIdleSeconds: 1.5 },
+    { afterIdleSeconds: "x" },
+  ])("refuses %j", (value) => {
+    expect(() => readSleepPolicy(value, "Starter")).toThrow("spec.sleep.");
+  });
+
+  test("refuses what is no policy", () => {
+    expect(() => readSleepPolicy("often", "Starter")).toThrow("must be an object");
+  });
+});

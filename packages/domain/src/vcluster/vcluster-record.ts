@@ -1,0 +1,51 @@
+// Virtual clusters as the cluster's store has them: what is wanted, and which node has it. What is, is told by that node.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { ClusterSpread } from "./overlay.ts";
+import type { VirtualClusterSpec } from "./vcluster-spec.ts";
+
+export interface VirtualClusterRecord {
+  readonly name: string;
+  /** The pool it belongs to. */
+  readonly tenant: string;
+  readonly node: string;
+  readonly spec: VirtualClusterSpec;
+  /** Where it is on several nodes: its network, and all of them. */
+  readonly spread?: ClusterSpread & { readonly network: number };
+  /** The node that it has left, where that may still have something of it. */
+  readonly formerly?: string;
+  /** Nodes whose replica was replaced, where they may still have something of it. */
+  readonly abandoned?: readonly string[];
+  /** It is being deleted: no replica of it is replaced any more. */
+  readonly isLeaving?: true;
+  /** The request that had it made. */
+  readonly madeBy: string;
+}
+
+/** All that have a part of it, the one with its control plane first. */
+export function nodesOf({ node, spread }: Pick<VirtualClusterRecord, "node" | "spread">): readonly string[] {
+  const others = spread?.nodes.map((each) => each.node) ?? [];
+  return [node, ...others.filter((each) => each !== node)];
+}
+
+/** Where a cluster goes that does not say: the tenant that every installation has. */
+export const DEFAULT_TENANT = "default";
+
+export const vclusterCollection = {
+  prefix: "/gpve/vclusters/",
+  decode: (json: unknown): VirtualClusterRecord => {
+    const row = json as Partial<VirtualClusterRecord> | null;
+    if (
+      typeof row?.name !== "string" ||
+      typeof row.tenant !== "string" ||
+      typeof row.node !== "string" ||
+      typeof row.spec !== "object"
+    )
+      throw new AppError(
+        "data.newer_version",
+        "a virtual cluster in the store has a shape this version does not know",
+      );
+    const { name, tenant, node, spec, spread, formerly, abandoned, isLeaving, madeBy = "" } = row;
+    return { name, tenant, node, spec, ...given({ spread, formerly, abandoned, isLeaving }), madeBy };
+  },
+};

@@ -1,0 +1,97 @@
+import { describe, expect, test } from "vitest";
+import { addressAt, cidrsOverlap, readCidr } from "./cidr.ts";
+import { readVirtualClusterSpec, shownVirtualClusterSpec } from "./vcluster-spec.ts";
+import { vclusterCollection } from "./vcluster-record.ts";
+
+describe("the spec of a virtual cluster", () => {
+  test("has a default for everything", () => {
+    expect(readVirtualClusterSpec({})).toEqual({
+      kubernetesVersion: "",
+      tier: "Starter",
+      backingStore: "sqlite",
+      replicas: 1,
+      workers: 0,
+      workerSize: { cpus: 2, memoryBytes: 2 ** 31 },
+      isolationLevel: "L1",
+      podCidr: "10.244.0.0/16",
+      serviceCidr: "10.96.0.0/16",
+      dnsDomain: "cluster.local",
+      sleep: { mode: "cold", afterIdleSeconds: 900 },
+      node: "",
+    });
+  });
+
+  test("takes words in any letter case, and shows them in one", () => {
+    const spec = readVirtualClusterSpec({
+      kubernetesVersion: "v1.36",
+      controlPlane: { tier: "standard", backingStore: "SQLite", replicas: 1 },
+      workerNodes: { mode: "private", count: 0 },
+      isolationLevel: "L1_Namespace",
+      node: "n1",
+    });
+    expect(shownVirtualClusterSpec(spec)).toEqual({
+      kubernetesVersion: "1.36",
+      controlPlane: { tier: "Standard", backingStore: "sqlite", replicas: 1 },
+      workerNodes: { mode: "private", count: 0, resources: { cpu: "2", memory: "2Gi" } },
+      isolationLevel: "L1",
+      networking: { podCIDR: "10.244.0.0/16", serviceCIDR: "10.96.0.0/16", dnsDomain: "cluster.local" },
+      sleep: { mode: "warm", afterIdleSeconds: 900 },
+      node: "n1",
+    });
+    expect(readVirtualClusterSpec(shownVirtualClusterSpec(spec))).toEqual(spec);
+  });
+
+  test("has three replicas in tier Enterprise, of an etcd of their own", () => {
+    expect(readVirtualClusterSpec({ controlPlane: { tier: "Enterprise" } })).toMatchObject({
+      backingStore: "etcd",
+      replicas: 3,
+      sleep: { mode: "none" },
+    });
+  });
+
+  test("says what volumes may have and whether pods go out, only where that was asked for", () => {
+    const spec = readVirtualClusterSpec({ quota: { storage: "1Gi" }, networking: { egress: "NAT" } });
+    expect(spec).toMatchObject({ volumeBytes: 2 ** 30, egress: "nat" });
+    expect(readVirtualClusterSpec(shownVirtualClusterSpec(spec))).toEqual(spec);
+  });
+
+  test.each([
+    [{ controlPlane: { tier: "gold" } }, "spec.controlPlane.tier: must be one of Starter"],
+    [{ controlPlane: { replicas: 2 } }, "has 1 replica or 3"],
+    [{ controlPlane: { replicas: 3 } }, "say etcd, or ask for 1 replica"],
+    [{ controlPlane: { tier: "Enterprise" }, workerNodes: { count: 1 } }, "ask for 0 workers"],
+    [{ controlPlane: { tier: "Enterprise" }, sleep: { mode: "cold" } }, "does not sleep"],
+    [{ quota: { storage: "much" } }, "spec.quota.storage: must be bytes"],
+    [{ networking: { egress: "open" } }, "spec.networking.egress: must be one of none, nat"],
+    [{ isolationLevel: "L2" }, "needs Kata Containers"],
+    [{ isolationLevel: "l3" }, "L1 (runc) is"],
+    [{ workerNodes: { mode: "virtual-kubelet" } }, "behave unlike Kubernetes' own"],
+    [{ workerNodes: { mode: "x" } }, "must be private"],
+    [{ workerNodes: { count: -1 } }, "whole number"],
+    [{ kubernetesVersion: "newest" }, "is no version"],
+    [{ networking: { podCIDR: "10.0.0.1/8" } }, "is no IPv4 network"],
+    [{ networking: { podCIDR: "10.96.0.0/12" } }, "overlaps the pods'"],
+    [{ networking: { podCIDR: "10.1.0.0/24" } }, "less than four workers"],
+    [{ networking: { serviceCIDR: "10.0.0.0/8" } }, "between a /12 and a /24"],
+    [{ networking: { serviceCIDR: "x" } }, "is no IPv4 network"],
+    [{ networking: { dnsDomain: "A b" } }, "is no domain"],
+  ])("refuses %j with the reason", (spec, why) => {
+    expect(() => readVirtualClusterSpec(spec)).toThrow(why);
+  });
+});
+
+describe("networks", () => {
+  test("are read, compared and counted through", () => {
+    const [a, b] = [readCidr("10.96.0.0/16"), readCidr("10.96.128.0/17")];
+    if (a === undefined || b === undefined) throw new Error("not read");
+    expect(cidrsOverlap(a, b)).toBe(true);
+    expect(addressAt(a, 10)).toBe("10.96.0.10");
+    expect(readCidr("300.0.0.0/8") ?? readCidr("1.2.3.4/33") ?? readCidr("1.2.3.4")).toBeUndefined();
+  });
+});
+
+test("a record of the future is not taken for one of today", () => {
+  expect(() => vclusterCollection.decode({ name: "x" })).toThrow("shape this version does not know");
+  const record = { name: "x", tenant: "t", node: "n", spec: readVirtualClusterSpec({}), madeBy: "r" };
+  expect(vclusterCollection.decode(record)).toEqual(record);
+});

@@ -1,0 +1,273 @@
+// What a virtual cluster shall be. Read once, from a request's body in either shape; from then on every field is there.
+import { given } from "@gpve/contracts/given.ts";
+import { formatQuantity } from "../vm/spec/quantity.ts";
+import { type BackingStore, BACKING_STORES, readExternalEndpoints, TIER_STORES } from "./backing-store.ts";
+import { invalidField } from "./invalid-field.ts";
+import { cidrsOverlap, readCidr } from "./cidr.ts";
+import {
+  DEFAULT_VNODE_SIZE,
+  LEAST_VNODE_SIZE,
+  MOST_VNODES,
+  podNetwork,
+  readBytes,
+  readCpus,
+  type VnodeSize,
+} from "./vnode/vnode.ts";
+import { readPools, shownPools, totalWorkers, type WorkerPool } from "./vnode/worker-pools.ts";
+import { OFFERED_REPLICAS } from "./replicas/replica-places.ts";
+import { type Tier, TIERS } from "./tier.ts";
+import { readSleepPolicy, type SleepPolicy, sleepPolicyOf } from "./sleep-policy.ts";
+
+export const ISOLATION_LEVELS = ["L1", "L2", "L3"] as const;
+export type IsolationLevel = (typeof ISOLATION_LEVELS)[number];
+
+export interface VirtualClusterSpec {
+  /** As asked for, "1.36" or "1.36.4"; "" = the newest that is there. */
+  readonly kubernetesVersion: string;
+  readonly tier: Tier;
+  readonly backingStore: BackingStore;
+  /** URLs of the etcd that somebody else runs. */
+  readonly externalEndpoints?: readonly string[];
+  readonly replicas: number;
+  readonly workers: number;
+  /** Of each worker. */
+  readonly workerSize: VnodeSize;
+  /** Workers beside those; absent: none. */
+  readonly pools?: readonly WorkerPool[];
+  /** Labels that the node must have that gets it; absent: any. */
+  readonly nodeSelector?: Readonly<Record<string, string>>;
+  readonly isolationLevel: IsolationLevel;
+  readonly podCidr: string;
+  readonly serviceCidr: string;
+  readonly dnsDomain: string;
+  /** nat: its pods may go out by the ways of its node; absent: they may not. */
+  readonly egress?: "nat";
+  /** What its persistent volumes may have together; absent: no bound. */
+  readonly volumeBytes?: number;
+  /** Absent: as its tier has it. */
+  readonly sleep?: SleepPolicy;
+  /** Its workers are dealt out to several nodes; absent: all are where its control plane is. */
+  readonly spread?: boolean;
+  /** The node that shall have it; "" = any. */
+  readonly node: string;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const DEFAULT_POD_CIDR = "10.244.0.0/16";
+const DEFAULT_SERVICE_CIDR = "10.96.0.0/16";
+
+export function readVirtualClusterSpec(spec: Fields): VirtualClusterSpec {
+  const control = fieldsOf(spec, "controlPlane");
+  const workers = fieldsOf(spec, "workerNodes");
+  const networking = fieldsOf(spec, "networking");
+  const tier = oneOf("controlPlane.tier", control["tier"], TIERS, "Starter");
+  const backingStore = oneOf(
+    "controlPlane.backingStore",
+    control["backingStore"],
+    BACKING_STORES,
+    TIER_STORES[tier].store,
+  );
+  requireWorkerMode(workers["mode"]);
+  const read: VirtualClusterSpec = {
+    kubernetesVersion: versionText(spec["kubernetesVersion"]),
+    tier,
+    backingStore,
+    ...given({ externalEndpoints: readExternalEndpoints(backingStore, control) }),
+    replicas: count("controlPlane.replicas", control["replicas"], TIER_STORES[tier].replicas),
+    workers: count("workerNodes.count", workers["count"], 0),
+    workerSize: sizeOf("workerNodes.resources", fieldsOf(workers, "resources")),
+    ...readPools(workers["pools"], { count: (field, value) => count(field, value, 1), size: sizeOf }),
+    ...readSelector(workers["nodeSelector"]),
+    isolationLevel: oneOf("isolationLevel", levelText(spec["isolationLevel"]), ISOLATION_LEVELS, "L1"),
+    podCidr: text(networking["podCIDR"]) ?? DEFAULT_POD_CIDR,
+    serviceCidr: text(networking["serviceCIDR"]) ?? DEFAULT_SERVICE_CIDR,
+    dnsDomain: text(networking["dnsDomain"]) ?? "cluster.local",
+    ...(oneOf("networking.egress", networking["egress"], ["none", "nat"], "none") === "nat"
+      ? { egress: "nat" as const }
+      : {}),
+    ...readVolumeBytes(fieldsOf(spec, "quota")["storage"]),
+    sleep: readSleepPolicy(spec["sleep"], tier),
+    ...(fieldsOf(spec, "scheduling")["spread"] === true ? { spread: true } : {}),
+    node: text(spec["node"]) ?? "",
+  };
+  requireNetworks(read);
+  requireOffered(read);
+  return read;
+}
+
+/** As /api/v1 shows it. */
+export function shownVirtualClusterSpec(spec: VirtualClusterSpec): Fields {
+  return {
+    // Unsaid: the newest that the node has.
+    ...(spec.kubernetesVersion === "" ? {} : { kubernetesVersion: spec.kubernetesVersion }),
+    controlPlane: {
+      tier: spec.tier,
+      backingStore: spec.backingStore,
+      replicas: spec.replicas,
+      ...given({ externalEtcdEndpoint: spec.externalEndpoints?.join(",") }),
+    },
+    workerNodes: {
+      mode: "private",
+      count: spec.workers,
+      resources: { cpu: String(spec.workerSize.cpus), memory: formatQuantity(spec.workerSize.memoryBytes) },
+      ...shownPools(spec),
+      ...(spec.nodeSelector === undefined ? {} : { nodeSelector: { ...spec.nodeSelector } }),
+    },
+    isolationLevel: spec.isolationLevel,
+    networking: {
+      podCIDR: spec.podCidr,
+      serviceCIDR: spec.serviceCidr,
+      dnsDomain: spec.dnsDomain,
+      ...given({ egress: spec.egress }),
+    },
+    ...(spec.volumeBytes === undefined ? {} : { quota: { storage: formatQuantity(spec.volumeBytes) } }),
+    sleep: { ...(spec.sleep ?? sleepPolicyOf(spec.tier)) },
+    ...(spec.spread === true ? { scheduling: { spread: true } } : {}),
+    ...(spec.node === "" ? {} : { node: spec.node }),
+  };
+}
+
+/** What this release does not do yet is refused, with what it does. */
+function requireOffered(spec: VirtualClusterSpec): void {
+  const { replicas, isolationLevel, podCidr, spread, pools } = spec;
+  const workers = totalWorkers(spec);
+  // Nodes would not agree on whose worker has which place.
+  if (spread === true && pools !== undefined)
+    throw invalidField(
+      "workerNodes.pools",
+      "pools of a cluster that is spread over nodes are not offered by this release: leave out scheduling.spread, or the pools",
+    );
+  // Whoever runs the store can write pods past the guard, and a pod that may be anything is root of the node.
+  if (spec.backingStore === "external" && workers > 0)
+    throw invalidField(
+      "workerNodes.count",
+      "workers are not offered with backingStore external: nobody judges what is written into that store; ask for 0, or for another store",
+    );
+  if (replicas !== 1) requireReplicas(spec);
+  if (isolationLevel === "L2")
+    throw invalidField(
+      "isolationLevel",
+      "L2 needs Kata Containers (containerd-shim-kata-v2 and its RuntimeClass), which workers do not have; L1 (runc) is offered",
+    );
+  if (isolationLevel === "L3")
+    throw invalidField(
+      "isolationLevel",
+      "L3 (workers in microvms) is not offered by this release; L1 (runc) is",
+    );
+  if (workers > MOST_VNODES)
+    throw invalidField("workerNodes.count", `a node has room for ${MOST_VNODES} workers of a cluster`);
+  if (workers > 0 && podNetwork(podCidr, workers - 1) === undefined)
+    throw invalidField("workerNodes.count", `${podCidr} has no room for the pods of ${workers} workers`);
+}
+
+/** Replicas are members of an etcd of their own, and not all that others can do is done for several of them. */
+function requireReplicas(spec: VirtualClusterSpec): void {
+  const { replicas, backingStore } = spec;
+  if (replicas !== OFFERED_REPLICAS)
+    throw invalidField(
+      "controlPlane.replicas",
+      `a control plane has 1 replica or ${OFFERED_REPLICAS}, which survive the loss of one; ${replicas} are not offered`,
+    );
+  if (backingStore !== "etcd")
+    throw invalidField(
+      "controlPlane.backingStore",
+      `${replicas} replicas have their objects in an etcd of their own, one member each: say etcd, or ask for 1 replica`,
+    );
+  if (totalWorkers(spec) > 0)
+    throw invalidField(
+      "workerNodes.count",
+      `workers of a cluster of ${replicas} replicas are not offered by this release: they would know one replica alone; ask for 0 workers, or for 1 replica`,
+    );
+  const { mode } = spec.sleep ?? sleepPolicyOf(spec.tier);
+  if (mode !== "none")
+    throw invalidField(
+      "sleep.mode",
+      `a cluster of ${replicas} replicas does not sleep: say none, or ask for 1`,
+    );
+}
+
+function requireNetworks({ podCidr, serviceCidr, dnsDomain }: VirtualClusterSpec): void {
+  const [pods, services] = [readCidr(podCidr), readCidr(serviceCidr)];
+  if (pods === undefined) throw invalidField("networking.podCIDR", `'${podCidr}' is no IPv4 network`);
+  if (services === undefined)
+    throw invalidField("networking.serviceCIDR", `'${serviceCidr}' is no IPv4 network`);
+  if (pods.prefix > 22) throw invalidField("networking.podCIDR", "has room for less than four workers");
+  if (services.prefix < 12 || services.prefix > 24)
+    throw invalidField("networking.serviceCIDR", "must be between a /12 and a /24");
+  if (cidrsOverlap(pods, services))
+    throw invalidField("networking.serviceCIDR", `overlaps the pods' ${podCidr}`);
+  if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/.test(dnsDomain))
+    throw invalidField("networking.dnsDomain", `'${dnsDomain}' is no domain`);
+}
+
+function requireWorkerMode(mode: unknown): void {
+  if (mode === undefined || mode === "private" || mode === "kubelet-in-netns") return;
+  if (typeof mode === "string" && /^virtual-?kubelet$/i.test(mode))
+    throw invalidField(
+      "workerNodes.mode",
+      "virtual-kubelet workers are not offered: pods of such a worker behave unlike Kubernetes' own (docs/adr/0011-virtual-clusters.md); use private",
+    );
+  throw invalidField("workerNodes.mode", "must be private");
+}
+
+function versionText(value: unknown): string {
+  const version = (text(value) ?? "").replace(/^v/, "");
+  if (version === "" || /^\d+\.\d+(\.\d+)?([+-][0-9A-Za-z.+-]+)?$/.test(version)) return version;
+  throw invalidField("kubernetesVersion", `'${version}' is no version such as 1.36 or 1.36.4`);
+}
+
+/** Any letter case, as the words are written in many places. */
+function oneOf<T extends string>(field: string, value: unknown, words: readonly T[], otherwise: T): T {
+  if (value === undefined) return otherwise;
+  const wanted = typeof value === "string" ? value.toLowerCase() : undefined;
+  const found = words.find((word) => word.toLowerCase() === wanted);
+  if (found !== undefined) return found;
+  throw invalidField(field, `must be one of ${words.join(", ")}`);
+}
+
+/** "L2", "l2", "L2_Kata". */
+function levelText(value: unknown): unknown {
+  return typeof value === "string" ? value.split("_", 1)[0] : value;
+}
+
+function count(field: string, value: unknown, otherwise: number): number {
+  if (value === undefined) return otherwise;
+  if (typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= 1000) return value;
+  throw invalidField(field, "must be a whole number from 0 to 1000");
+}
+
+function sizeOf(field: string, resources: Fields): VnodeSize {
+  const cpus = resources["cpu"] === undefined ? DEFAULT_VNODE_SIZE.cpus : readCpus(resources["cpu"]);
+  if (cpus === undefined || cpus < LEAST_VNODE_SIZE.cpus)
+    throw invalidField(`${field}.cpu`, "must be CPUs, such as 2 or 500m, and at least 250m");
+  const memory = resources["memory"];
+  const memoryBytes = memory === undefined ? DEFAULT_VNODE_SIZE.memoryBytes : readBytes(memory);
+  if (memoryBytes === undefined || memoryBytes < LEAST_VNODE_SIZE.memoryBytes)
+    throw invalidField(`${field}.memory`, "must be bytes, such as 2Gi, and at least 256Mi");
+  return { cpus, memoryBytes };
+}
+
+function readVolumeBytes(value: unknown): Pick<VirtualClusterSpec, "volumeBytes"> {
+  if (value === undefined) return {};
+  const volumeBytes = readBytes(value);
+  if (volumeBytes === undefined) throw invalidField("quota.storage", "must be bytes, such as 20Gi");
+  return { volumeBytes };
+}
+
+function readSelector(value: unknown): Pick<VirtualClusterSpec, "nodeSelector"> {
+  const entries = Object.entries(fieldsOf({ value: value ?? {} }, "value"));
+  if (entries.length === 0) return {};
+  if (entries.some(([, wanted]) => typeof wanted !== "string"))
+    throw invalidField("workerNodes.nodeSelector", "must be labels of nodes and their values");
+  return { nodeSelector: Object.fromEntries(entries) as Record<string, string> };
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value : undefined;
+}
+
+function fieldsOf(spec: Fields, name: string): Fields {
+  const value = spec[name];
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : {};
+}
