@@ -11,6 +11,14 @@ import { permissionDenied } from "./access-view.ts";
 import { normalizeAclPath } from "./acl-path.ts";
 import { requireUserid, splitList } from "./ids.ts";
 import type { AccessModel } from "./model.ts";
+import {
+  administers,
+  allocatesUsers,
+  entersGroup,
+  requireNotBeyond,
+  seesUsersOf,
+  tenantOfNewUser,
+} from "./tenant-users.ts";
 
 export interface PermissionSubject {
   readonly actor: Actor | undefined;
@@ -42,7 +50,19 @@ export function requirePermissionModify(access: AccessView, path: string): void 
 }
 
 export function mayModifyPermissions(access: AccessView, path: string): boolean {
-  return access.has(path, permissionModifiers(path), "any");
+  const own = isOfTenant(path) ? ["Tenant.Bindings"] : [];
+  return access.has(path, [...permissionModifiers(path), ...own], "any");
+}
+
+/** Seeing who has which role on a path. */
+export function mayAuditPermissions(access: AccessView, path: string): boolean {
+  if (access.has("/access", ["Sys.Audit"]) || mayModifyPermissions(access, path)) return true;
+  return isOfTenant(path) && access.has(path, ["Tenant.Audit"]);
+}
+
+/** Pools and guests are one tenant's; storages and networks may be shared by several. */
+function isOfTenant(path: string): boolean {
+  return /^\/(?:pool|vms)\/./.test(path);
 }
 
 /** Users the subject may see or change by privileges on their groups. */
@@ -122,7 +142,11 @@ function checkUseridParam(
     throw new AppError("internal.error", `unknown userid-param test '${String(what)}'`);
   }
   const path = `/access/realm/${realm}`;
-  if (subject.access.has(path, [what])) return true;
+  const { access, model } = subject;
+  if (access.has(path, [what])) return true;
+  if (model.users.has(userid)) {
+    if (administers(model, access, userid)) return true;
+  } else if (tenantOfNewUser(model, access, realm) !== undefined) return true;
   return refuse(silent, `${path}, ${what}`);
 }
 
@@ -138,6 +162,7 @@ function checkUseridGroup(
   const existing = groupsParam !== "create";
   if (existing && !userExists(model, requireUserid(params["userid"]).userid, silent)) return false;
   if (access.has("/access/groups", wanted, "any")) return true;
+  if (isOfAdministeredTenant(wanted, params, subject)) return true;
   if (groupsParam !== undefined) {
     const named = splitList(paramText(params["groups"]));
     if (named.length === 0) throw permissionDenied(`/access/groups, ${wanted.join("|")}`);
@@ -151,6 +176,33 @@ function checkUseridGroup(
   if (existing && !usersInGroupsWith(model, access, wanted).has(paramText(params["userid"]) ?? "")) {
     return refuse(silent);
   }
+  return true;
+}
+
+/**
+ * Users of a tenant, by who administers them. Throws where the user may do more than that, or would enter a group that
+ * is not his to fill.
+ */
+function isOfAdministeredTenant(
+  wanted: readonly string[],
+  params: CheckParams,
+  { access, model }: KnownSubject,
+): boolean {
+  const { userid, realm } = requireUserid(params["userid"]);
+  const known = model.users.get(userid);
+  if (wanted.includes("Sys.Audit")) return seesUsersOf(access, known?.tenant);
+  const groups = splitList(paramText(params["groups"]));
+  if (known === undefined) {
+    if (allocatesUsers(model, access, { realm, groups })) return false;
+    if (tenantOfNewUser(model, access, realm) === undefined) return false;
+  } else {
+    if (!administers(model, access, userid)) return false;
+    requireNotBeyond(model, access, userid);
+  }
+  const foreign = groups.find(
+    (group) => known?.groups.includes(group) !== true && !entersGroup(model, access, group),
+  );
+  if (foreign !== undefined) throw permissionDenied(`/access/groups/${foreign}, User.Modify`);
   return true;
 }
 

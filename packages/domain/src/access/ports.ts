@@ -31,6 +31,10 @@ export interface VerifiedTicket {
 export interface TicketService {
   issue(userid: string): Promise<string>;
   verify(ticket: string): VerifiedTicket | undefined;
+  /** What a realm asks of somebody who is not let in yet; no ticket to anything. */
+  issueChallenge(userid: string, challenge: string): Promise<string>;
+  /** The challenge, where this user was asked it lately. */
+  verifyChallenge(ticket: string, userid: string): string | undefined;
   issueCsrf(userid: string): string;
   verifyCsrf(userid: string, token: string): boolean;
   /** For one console of one object; 40 seconds. */

@@ -151,12 +151,12 @@ acl:1:/:@g:PVEAuditor:
 acl:1:/pool/p:joe@pve:PVEVMUser:
 acl:1:/vms/150:joe@pve:NoAccess:
 `);
-  const started = performance.now();
+  const started = process.cpuUsage().user / 1000;
   const view = createAccessView(model, { userid: "joe@pve", authid: "joe@pve" }, 0);
   const seen = vmids.filter((vmid) => view.has(`/vms/${vmid}`, ["VM.Audit"]));
   expect(seen.length).toBe(vmids.length - 1);
   // Generous: about 30 ms on a laptop; a walk without memory takes seconds.
-  expect(performance.now() - started).toBeLessThan(1_000);
+  expect(process.cpuUsage().user / 1000 - started).toBeLessThan(1_000);
 });
 
 test("answers do not depend on what was asked before", () => {

@@ -2,7 +2,31 @@ import type { AgentRoute, TunnelRoute } from "@gpve/contracts/agent/agent-routes
 
 /** Work that nobody asks for in a request, and what it may call. */
 export const SYSTEM_WORK = {
-  "backup-job": ["POST /nodes/{node}/vzdump"],
+  // Moves of plans that somebody approved, or the operator's configuration.
+  rebalance: ["POST /nodes/{node}/qemu/{vmid}/migrate"],
+  replication: [
+    "POST /gpve/nodes/{node}/vms/{vmid}/replicate",
+    "DELETE /gpve/nodes/{node}/vms/{vmid}/replica",
+  ],
+  "backup-job": ["POST /nodes/{node}/vzdump", "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup"],
+  // Who asked for the move was judged then; its steps may be those of another server, later.
+  "vcluster-move": [
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/place",
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/arrive",
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/depart",
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/stay",
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/take-over",
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/turn-away",
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/let-go",
+    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay",
+  ],
+  // A node is lost, and another gets the replica that it had.
+  "vcluster-replicas": [
+    "POST /gpve/nodes/{node}/vclusters",
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority",
+    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay",
+    "DELETE /gpve/nodes/{node}/vclusters/{vcluster}",
+  ],
   // Who holds the ticket was judged when it was issued; the viewer itself has no other name.
   "spice-viewer": ["TUNNEL /gpve/nodes/{node}/vms/{vmid}/spice"],
   // Putting back what was there before an apply that failed.

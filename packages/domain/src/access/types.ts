@@ -12,6 +12,8 @@ export interface User {
   readonly keys?: string;
   /** Group ids, sorted. */
   readonly groups: readonly string[];
+  /** The pool whose administrators manage the user; absent: those of the cluster alone do. */
+  readonly tenant?: string;
 }
 
 export interface Group {

@@ -3,6 +3,8 @@ import { parameterError } from "../request/failures.ts";
 import type { GuestRecord } from "../guest/guest-record.ts";
 import { parseCalendarEvent, type CalendarEvent } from "../calendar/calendar-event.ts";
 import { parsePropertyString } from "../schema/check.ts";
+import type { VirtualClusterRecord } from "../vcluster/vcluster-record.ts";
+import { isSaveable } from "../vcluster/backup/saveable-cluster.ts";
 import { splitList } from "../schema/list.ts";
 import { methodByKey } from "../schema/method-table.ts";
 import { shownProperties } from "../schema/property-string.ts";
@@ -127,6 +129,36 @@ export function includedGuests(
     .toSorted((a, b) => a - b)
     .map((vmid) => ({ vmid, node: nodes.get(vmid) }))
     .filter(({ node }) => node === undefined || options["node"] === undefined || options["node"] === node);
+}
+
+/** The virtual clusters a job takes: all, or those of its pool. They have no VMID, so a job by VMIDs takes none. */
+export function includedClusters(
+  { options }: BackupJob,
+  clusters: readonly VirtualClusterRecord[],
+): readonly VirtualClusterRecord[] {
+  const { pool, vmid, node } = options;
+  // An archive of theirs lies on a storage.
+  if (isGiven(vmid) || isGiven(options["dumpdir"])) return [];
+  if (!isGiven(pool) && options["all"] !== true) return [];
+  return clusters
+    .filter((cluster) => isSaveable(cluster) && (!isGiven(pool) || cluster.tenant === pool))
+    .filter((cluster) => node === undefined || cluster.node === node)
+    .toSorted((a, b) => a.name.localeCompare(b.name));
+}
+
+/** What the node of one is asked to do, beside which cluster it is. */
+export function clusterRunParameters({ options }: BackupJob): {
+  readonly storage: string;
+  readonly prune?: string;
+  readonly protected?: boolean;
+} {
+  const { storage, remove, protected: isProtected } = options;
+  const rules = remove === false ? "keep-all=1" : options["prune-backups"];
+  return {
+    storage: typeof storage === "string" ? storage : "local",
+    ...(typeof rules === "string" ? { prune: rules } : {}),
+    ...(isProtected === true ? { protected: true } : {}),
+  };
 }
 
 function selected(

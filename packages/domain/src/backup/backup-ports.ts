@@ -153,6 +153,8 @@ export interface ImageBitmap {
   readonly name: string;
   /** Not closed as it should be: what it says is not to be trusted. */
   readonly inconsistent: boolean;
+  /** false: it took no changes any more when the image was closed. */
+  readonly recording: boolean;
 }
 
 export interface IncrementalDevice {

@@ -4,6 +4,7 @@ import { ctDemand } from "./ct-demand.ts";
 import type { GuestKind } from "../guest/guest-kind.ts";
 
 export const lxcKind: GuestKind = {
+  haType: "ct",
   noun: "CT",
   configFolder: "lxc",
   nameKey: "hostname",

@@ -42,6 +42,8 @@ export interface ClaimSource {
 }
 
 export interface GuestKind {
+  /** As HA names it: the "vm" of vm:100. */
+  readonly haType: string;
   /** As texts name one: "VM". */
   readonly noun: string;
   /** Where PVE keeps configurations of the kind, below nodes/NODE. */

@@ -10,6 +10,8 @@ export interface GuestFile {
    * host. A shared "ro" file (ISO image, base of linked clones) is made readable for all guests instead.
    */
   readonly owned?: boolean;
+  /** With what is in it: a folder that may have come from another node. */
+  readonly deep?: boolean;
   /** A storage has it: when it is shared, nobody but guests needs to read it. */
   readonly ofStorage?: boolean;
   /** A file or device of the host that no storage has: it is given back as it was when the guest has gone. */
@@ -80,6 +82,8 @@ export interface GuestStart {
    * are handed over, sockets are files.
    */
   readonly hostNetwork?: boolean;
+  /** File of a network namespace that it runs in, in place of an empty one. */
+  readonly network?: string;
   /** With the host's network: it is one of the users that reach other machines and not this one. */
   readonly outwardOnly?: boolean;
   readonly needsKvm?: boolean;
@@ -88,6 +92,11 @@ export interface GuestStart {
    * and confine themselves further. Never for QEMU.
    */
   readonly asRoot?: boolean;
+  /**
+   * It is root with the host's files and processes; only its network and cgroup are as said. For the programs of workers,
+   * which make the confinement of others. Never for anything that a guest may speak to.
+   */
+  readonly asHost?: boolean;
   readonly env?: Readonly<Record<string, string>>;
   readonly limits?: GuestLimits;
   readonly bounds?: GuestBounds;

@@ -22,6 +22,10 @@ export interface GuestRecord {
   readonly microvm?: Microvm;
   /** Bytes of volumes whose size the configuration does not say, as of unused disks. */
   readonly sizes?: Readonly<Record<string, number>>;
+  /** How many backups of it its node sees. */
+  readonly backups?: number;
+  /** When its first pending change came, or the last one went; milliseconds since the epoch. */
+  readonly pendingAt?: number;
   readonly summary: GuestSummary;
 }
 
@@ -33,6 +37,8 @@ export interface Microvm {
 }
 
 const DEFAULT_MEMORY_MIB = 512;
+/** No date is later. */
+const LAST_TIME = 8.64e15;
 
 export function guestRecord(input: {
   vmid: number;
@@ -44,6 +50,8 @@ export function guestRecord(input: {
   wantedPool?: string;
   microvm?: Microvm;
   sizes?: Readonly<Record<string, number>>;
+  backups?: number;
+  pendingAt?: number;
 }): GuestRecord {
   const summary = summarise(input.vmid, input.type, currentSection(input.conf));
   return { ...input, fence: input.fence ?? 0, summary };
@@ -55,7 +63,8 @@ export function withOwner(guest: GuestRecord, node: string): GuestRecord {
 }
 
 export function decodeGuest(json: unknown): GuestRecord {
-  const { vmid, type, node, conf, fence, madeBy, wantedPool, microvm, sizes } = json as Partial<GuestRecord>;
+  const { vmid, type, node, conf, fence, madeBy, wantedPool, microvm, sizes, backups, pendingAt } =
+    json as Partial<GuestRecord>;
   if (
     typeof vmid !== "number" ||
     !isGuestType(type) ||
@@ -77,7 +86,14 @@ export function decodeGuest(json: unknown): GuestRecord {
     ...(typeof wantedPool === "string" ? { wantedPool } : {}),
     ...(typeof microvm === "object" ? { microvm } : {}),
     ...(typeof sizes === "object" ? { sizes: readSizes(sizes) } : {}),
+    ...(Number.isSafeInteger(backups) && Number(backups) > 0 ? { backups: Number(backups) } : {}),
+    ...(isTime(pendingAt) ? { pendingAt } : {}),
   });
+}
+
+/** An agent wrote it: whatever it is, it can be shown. */
+function isTime(at: unknown): at is number {
+  return typeof at === "number" && at > 0 && at <= LAST_TIME;
 }
 
 /** Nothing that an agent writes makes use of storage smaller than nothing. */
@@ -102,6 +118,8 @@ export interface GoneGuest {
   readonly vmid: number;
   /** Backup jobs are to forget it too. */
   readonly purge?: boolean;
+  /** What of it is still there: how many archives, and whose node saw them. */
+  readonly left?: { readonly type: GuestType; readonly node: string; readonly backups: number };
 }
 
 /**
@@ -114,9 +132,17 @@ export const goneGuestCollection = {
 };
 
 function decodeGoneGuest(json: unknown): GoneGuest {
-  const { vmid, purge } = (json ?? {}) as Partial<GoneGuest>;
+  const { vmid, purge, left } = (json ?? {}) as Partial<GoneGuest>;
   if (typeof vmid !== "number") throw new Error("a note of a deleted guest has no vmid");
-  return { vmid, ...(purge === true ? { purge } : {}) };
+  return { vmid, ...(purge === true ? { purge } : {}), ...given({ left: decodeLeft(left) }) };
+}
+
+function decodeLeft(json: unknown): GoneGuest["left"] {
+  const { type, node, backups } = (json ?? {}) as Partial<NonNullable<GoneGuest["left"]>>;
+  if (!isGuestType(type) || typeof node !== "string") return undefined;
+  return Number.isSafeInteger(backups) && Number(backups) > 0
+    ? { type, node, backups: Number(backups) }
+    : undefined;
 }
 
 export const guestCollection = {

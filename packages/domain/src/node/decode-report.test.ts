@@ -27,6 +27,7 @@ const storage: Required<StorageRuntime> = {
   totalBytes: 3,
   usedBytes: 2,
   availBytes: 1,
+  problem: "its server does not answer",
 };
 const facts: Required<NodeFacts> = {
   hostname: "h",
@@ -47,8 +48,12 @@ const facts: Required<NodeFacts> = {
     userHz: 100,
   },
   memoryBytes: 1,
+  numa: [{ cpus: 2, memoryBytes: 5 }],
   disks: [{ name: "sda", sizeBytes: 1, model: "m", rotational: true }],
   bridges: ["vmbr0"],
+  networks: [
+    { name: "vmbr0", up: true, vlanAware: true, mtu: 1500, addresses: ["10.0.0.1/24"], ports: ["eth0"] },
+  ],
   gpus: [{ uuid: "u", model: "m", memoryBytes: 1, driver: "d" }],
   cgroupVersion: 1,
   qemu: {
@@ -82,7 +87,31 @@ const report: Required<NodeReport> = {
   guests: [guest],
   storages: [storage],
   reserve: { cpu: 1, memoryBytes: 2, overcommit: { cpu: 4, memory: 1.5 } },
-  ends: [{ vmid: 100, at: 5, isCrash: true, why: "crashed, signal 11" }],
+  defaults: { machine: "q35", cpu: "host", bridge: "vmbr1" },
+  declaredStorages: [{ storage: "thin", type: "lvmthin", options: { vgname: "a", thinpool: "b" } }],
+  vclusters: [
+    {
+      name: "demo",
+      phase: "Failed",
+      power: "cold",
+      message: "no room",
+      endpoint: "https://x:6443",
+      version: "1.36.4",
+      probedAt: 7,
+      memoryBytes: 8,
+      asleep: true,
+      cpuSeconds: 9,
+      wakes: 2,
+      lastWakeMs: 62,
+      vnodes: [{ name: "worker-1", running: true, cpus: 2, memoryBytes: 4, pods: 3 }],
+      pods: { default: 3 },
+      requests: { list: { count: 1, seconds: 0.5 } },
+    },
+  ],
+  ends: [
+    { vmid: 100, at: 5, isCrash: true, why: "crashed, signal 11" },
+    { vmid: 101, at: 6, isCrash: false, why: "stopped", owner: "n2" },
+  ],
 };
 
 it("takes in everything that a report can have, and nothing else", () => {

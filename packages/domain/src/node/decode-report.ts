@@ -2,6 +2,7 @@
 // metrics count on, or is left out. Numbers that an older agent does not send are 0.
 import { given } from "@gpve/contracts/given.ts";
 import type {
+  BridgeFacts,
   Capability,
   CpuFlagFacts,
   GuestEnd,
@@ -12,11 +13,18 @@ import type {
   NodeUsage,
   StorageRuntime,
 } from "./runtime.ts";
+import { storageCollection } from "../storage/definition.ts";
+import type { NodeDefaults } from "../vm/spec/vm-defaults.ts";
+import { VC_PHASES } from "@gpve/contracts/v1/vc-phase.ts";
+import type { VirtualClusterRuntime, VnodeRuntime } from "../vcluster/vcluster-runtime.ts";
 import { guestTypes } from "../guest/guest-words.ts";
 
 /** An agent keeps fewer, and says less of each. */
 const MAX_ENDS = 256;
 const MAX_WHY = 1_000;
+const MAX_NAME = 128;
+const MOST_FIGURES = 256;
+const MAX_STORAGES = 64;
 const MAX_CARDS = 32;
 
 export interface DecodedReport {
@@ -50,6 +58,19 @@ export function decodeReport(json: unknown): DecodedReport {
     ...(row["reserve"] === undefined
       ? {}
       : given({ reserve: part("reserve", () => decodeReserve(row["reserve"])) })),
+    ...(row["defaults"] === undefined
+      ? {}
+      : given({ defaults: part("defaults", () => decodeDefaults(row["defaults"])) })),
+    ...(row["declaredStorages"] === undefined
+      ? {}
+      : {
+          declaredStorages: each("declaredStorages", "storage", (json) =>
+            storageCollection.decode(json),
+          ).slice(0, MAX_STORAGES),
+        }),
+    ...(row["vclusters"] === undefined
+      ? {}
+      : { vclusters: each("vclusters", "virtual cluster", decodeVirtualCluster) }),
     ...(row["ends"] === undefined ? {} : { ends: each("ends", "end", decodeEnd).slice(-MAX_ENDS) }),
     ...given({ facts }),
   };
@@ -66,6 +87,66 @@ function decodeReserve(json: unknown): NodeReserve {
   };
 }
 
+function decodeDefaults(json: unknown): NodeDefaults {
+  const row = fields(json, "defaults");
+  const names = (["machine", "cpu", "bridge"] as const).filter((name) => row[name] !== undefined);
+  return Object.fromEntries(names.map((name) => [name, text(row, name).slice(0, MAX_NAME)]));
+}
+
+function decodeVirtualCluster(json: unknown): VirtualClusterRuntime {
+  const row = fields(json, "virtual cluster");
+  const words = (name: string): Record<string, string> =>
+    row[name] === undefined ? {} : { [name]: text(row, name).slice(0, MAX_WHY) };
+  const numbers = (name: string): Record<string, number> =>
+    row[name] === undefined ? {} : { [name]: number(row, name) };
+  return {
+    name: text(row, "name"),
+    phase: oneOf(row, "phase", VC_PHASES),
+    power: oneOf(row, "power", ["hot", "warm", "cold"]),
+    ...(row["asleep"] === true ? { asleep: true } : {}),
+    ...(row["isBranch"] === true ? { isBranch: true } : {}),
+    ...words("message"),
+    ...words("endpoint"),
+    ...words("version"),
+    ...numbers("probedAt"),
+    ...numbers("readySince"),
+    ...numbers("memoryBytes"),
+    ...numbers("cpuSeconds"),
+    ...numbers("wakes"),
+    ...numbers("lastWakeMs"),
+    ...(Array.isArray(row["vnodes"])
+      ? { vnodes: row["vnodes"].slice(0, MOST_FIGURES).map(decodeVnode) }
+      : {}),
+    ...(row["pods"] === undefined
+      ? {}
+      : { pods: eachOf(row["pods"], "pods", (value) => Number(value) || 0) }),
+    ...(row["requests"] === undefined
+      ? {}
+      : {
+          requests: eachOf(row["requests"], "requests", (value) => {
+            const figures = fields(value, "requests");
+            return { count: number(figures, "count"), seconds: number(figures, "seconds") };
+          }),
+        }),
+  };
+}
+
+function decodeVnode(json: unknown): VnodeRuntime {
+  const row = fields(json, "worker");
+  return {
+    name: text(row, "name").slice(0, MAX_NAME),
+    running: row["running"] === true,
+    cpus: number(row, "cpus"),
+    memoryBytes: number(row, "memoryBytes"),
+    pods: number(row, "pods"),
+  };
+}
+
+function eachOf<T>(json: unknown, what: string, decode: (value: unknown) => T): Record<string, T> {
+  const entries = Object.entries(fields(json, what)).slice(0, MOST_FIGURES);
+  return Object.fromEntries(entries.map(([name, value]) => [name.slice(0, MAX_NAME), decode(value)]));
+}
+
 function decodeEnd(json: unknown): GuestEnd {
   const row = fields(json, "end");
   return {
@@ -73,6 +154,7 @@ function decodeEnd(json: unknown): GuestEnd {
     at: number(row, "at"),
     isCrash: row["isCrash"] === true,
     why: optionalText(row, "why").slice(0, MAX_WHY),
+    ...(row["owner"] === undefined ? {} : { owner: text(row, "owner").slice(0, MAX_NAME) }),
   };
 }
 
@@ -143,6 +225,8 @@ function addressList(json: unknown): string[] {
   return json;
 }
 
+const MAX_PROBLEM = 500;
+
 function decodeStorage(json: unknown): StorageRuntime {
   const row = fields(json, "storage");
   return {
@@ -151,6 +235,7 @@ function decodeStorage(json: unknown): StorageRuntime {
     totalBytes: number(row, "totalBytes"),
     usedBytes: number(row, "usedBytes"),
     availBytes: number(row, "availBytes"),
+    ...(typeof row["problem"] === "string" ? { problem: row["problem"].slice(0, MAX_PROBLEM) } : {}),
   };
 }
 
@@ -182,6 +267,14 @@ function decodeFacts(json: unknown): NodeFacts {
       userHz: number(cpu, "userHz"),
     },
     memoryBytes: number(row, "memoryBytes"),
+    ...(row["numa"] === undefined
+      ? {}
+      : {
+          numa: rows("numa").map((cell) => ({
+            cpus: number(cell, "cpus"),
+            memoryBytes: number(cell, "memoryBytes"),
+          })),
+        }),
     disks: rows("disks").map((disk) => ({
       name: text(disk, "name"),
       sizeBytes: number(disk, "sizeBytes"),
@@ -189,6 +282,7 @@ function decodeFacts(json: unknown): NodeFacts {
       rotational: disk["rotational"] === true,
     })),
     bridges: texts(row["bridges"], "bridges"),
+    ...(row["networks"] === undefined ? {} : { networks: rows("networks").map(decodeBridge) }),
     gpus: rows("gpus").map((gpu) => ({
       uuid: text(gpu, "uuid"),
       model: optionalText(gpu, "model"),
@@ -200,6 +294,17 @@ function decodeFacts(json: unknown): NodeFacts {
     accelerator:
       row["accelerator"] === undefined ? "none" : oneOf(row, "accelerator", ["kvm", "tcg", "none"]),
     capabilities: rows("capabilities").map(decodeCapability),
+  };
+}
+
+function decodeBridge(row: Row): BridgeFacts {
+  return {
+    name: text(row, "name"),
+    up: row["up"] === true,
+    vlanAware: row["vlanAware"] === true,
+    mtu: number(row, "mtu"),
+    addresses: texts(row["addresses"], "addresses"),
+    ports: texts(row["ports"], "ports"),
   };
 }
 

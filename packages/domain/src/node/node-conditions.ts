@@ -1,9 +1,10 @@
 // What is so about a node, and why. Pure: from its last report and when it came.
-import type { NodeView } from "./runtime.ts";
+import type { ConditionStatus } from "../condition/condition-times.ts";
+import type { AgentSoftware, NodeView } from "./runtime.ts";
 
 export interface NodeCondition {
-  readonly type: "Ready" | "MemoryPressure" | "DiskPressure" | "KVMUsable" | "ClockSkew";
-  readonly status: "True" | "False" | "Unknown";
+  readonly type: "Ready" | "MemoryPressure" | "DiskPressure" | "KVMUsable" | "ClockSkew" | "Compatible";
+  readonly status: ConditionStatus;
   /** One word. */
   readonly reason: string;
   readonly message?: string;
@@ -29,9 +30,11 @@ export function nodeConditions(view: NodeView | undefined): readonly NodeConditi
     reason: phase === "Ready" ? "Reports" : "NoReports",
     ...(phase === "NotReady" ? { message: "its agent does not report; its guests go on running" } : {}),
   };
+  const compatible = compatibility(view?.software);
   const report = view?.report;
   // What was so when it was last heard of says nothing about now.
-  if (view === undefined || report === undefined || phase !== "Ready") return [ready];
+  if (view === undefined || report === undefined || phase !== "Ready")
+    return [ready, ...(view?.software?.refused === undefined ? [] : compatible)];
   const { memory, rootfs } = report.usage;
   const full = [
     ...(isLittle(rootfs.avail, rootfs.total) ? ["/"] : []),
@@ -72,6 +75,32 @@ export function nodeConditions(view: NodeView | undefined): readonly NodeConditi
             message: `its clock is about ${Math.round(Math.abs(skew) / 1000)} s ${skew > 0 ? "behind" : "ahead of"} this server's`,
           }
         : {}),
+    },
+    ...compatible,
+  ];
+}
+
+/** Whether its agent and this server can work together: by the protocol, whatever their versions. */
+function compatibility(software: AgentSoftware | undefined): readonly NodeCondition[] {
+  if (software === undefined) return [];
+  const { version, serverVersion, protocol, refused } = software;
+  const versions = `agent ${version}, this server ${serverVersion}`;
+  if (refused !== undefined)
+    return [
+      {
+        type: "Compatible",
+        status: "False",
+        reason: "NoCommonProtocol",
+        message: `${refused} (${versions})`,
+      },
+    ];
+  const isSame = version === serverVersion;
+  return [
+    {
+      type: "Compatible",
+      status: "True",
+      reason: isSame ? "SameVersion" : "CommonProtocol",
+      ...(isSame ? {} : { message: `${versions}: both speak protocol ${protocol}` }),
     },
   ];
 }

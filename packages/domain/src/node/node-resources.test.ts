@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import { describe, expect, it } from "vitest";
 import { nodeConditions, nodePhase } from "./node-conditions.ts";
 import { nodeResources } from "./node-resources.ts";
@@ -28,7 +29,7 @@ function view(
         { storage: "local", active: true, totalBytes: 100, usedBytes: 100 - avail, availBytes: avail },
         { storage: "off", active: false, totalBytes: 9, usedBytes: 9, availBytes: 0 },
       ],
-      ...(reserve === undefined ? {} : { reserve }),
+      ...given({ reserve }),
     },
   } as unknown as NodeView;
 }
@@ -47,8 +48,8 @@ describe("what a node can take", () => {
     });
   });
 
-  it("is all of it without a reserve, nothing where all is reserved, and not known of a silent node", () => {
-    expect(nodeResources(view(), [])?.allocatable).toMatchObject({ cpu: 8, memory: 32 * GiB });
+  it("is all of its memory and its CPUs four times over without a reserve, nothing where all is reserved, and not known of a silent node", () => {
+    expect(nodeResources(view(), [])?.allocatable).toMatchObject({ cpu: 32, memory: 32 * GiB });
     const all = { cpu: 9, memoryBytes: 64 * GiB, overcommit: { cpu: 2, memory: 2 } };
     expect(nodeResources(view({ reserve: all }), [])?.allocatable).toMatchObject({ cpu: 0, memory: 0 });
     expect(nodeResources({ ...view(), report: undefined }, [])).toBeUndefined();
@@ -76,11 +77,25 @@ describe("what is so about a node", () => {
     ]);
   });
 
+  it("has how its agent and the server get along, by protocol, whatever their versions", () => {
+    const software = { version: "0.1.0", serverVersion: "0.1.0", protocol: 4 };
+    expect(said({ ...view(), software }).at(-1)).toBe("Compatible True");
+    expect(said({ ...view(), software: { ...software, version: "0.1.2", protocol: 3 } }).at(-1)).toBe(
+      "Compatible True agent 0.1.2, this server 0.1.0: both speak protocol 3",
+    );
+  });
+
   it("is only that it is silent, where it is", () => {
     expect(said(view({ health: "offline" }))).toEqual([
       "Ready False its agent does not report; its guests go on running",
     ]);
     expect(said(undefined)).toEqual(["Ready Unknown"]);
+    const refused = "agent speaks protocol 1-2, this server needs at least 3: upgrade the agent";
+    const software = { version: "0.0.9", serverVersion: "0.1.0", refused };
+    expect(said({ ...view({ health: "offline" }), software })).toEqual([
+      "Ready False its agent does not report; its guests go on running",
+      `Compatible False ${refused} (agent 0.0.9, this server 0.1.0)`,
+    ]);
     expect([nodePhase(view()), nodePhase(view({ health: "offline" })), nodePhase(undefined)]).toEqual([
       "Ready",
       "NotReady",

@@ -1,7 +1,8 @@
 // What a node has, what of it guests may have, and what they have: the same figures for people, metrics and placement.
 import type { NodeReserve, NodeView } from "./runtime.ts";
 
-const NO_RESERVE: NodeReserve = { cpu: 0, memoryBytes: 0, overcommit: { cpu: 1, memory: 1 } };
+/** What agent.yaml has when it says nothing: CPUs of guests are mostly idle, memory is not. */
+const NO_RESERVE: NodeReserve = { cpu: 0, memoryBytes: 0, overcommit: { cpu: 4, memory: 1 } };
 
 /** Bytes where not said otherwise. */
 export interface Resources {

@@ -25,6 +25,8 @@ export interface JoinTokenRecord {
   readonly createdBy: string;
   /** Only this node may use it; it may then also take the place of a node of that name. */
   readonly node?: string;
+  /** For a further server of the cluster, not for a node. */
+  readonly server?: true;
   /** Set by the first use. The same key may repeat the join, in case the answer got lost. */
   readonly usedBy?: { readonly node: string; readonly keyFingerprint: string };
 }
@@ -56,6 +58,7 @@ export function decodeJoinToken(json: unknown): JoinTokenRecord {
     expiresAt: number(row, "expiresAt"),
     createdBy: text(row, "createdBy"),
     ...(typeof row["node"] === "string" ? { node: row["node"] } : {}),
+    ...(row["server"] === true ? { server: true as const } : {}),
     ...(used === undefined ? {} : { usedBy: decodeUse(used) }),
   };
 }

@@ -1,5 +1,8 @@
 // What agents tell servers about themselves, several times a minute. Lives in memory only.
 import type { GuestType } from "../guest/guest-kinds.ts";
+import type { StorageDefinition } from "../storage/definition.ts";
+import type { NodeDefaults } from "../vm/spec/vm-defaults.ts";
+import type { VirtualClusterRuntime } from "../vcluster/vcluster-runtime.ts";
 
 export interface NodeUsage {
   readonly cpu: number;
@@ -44,6 +47,17 @@ export interface CpuFlagFacts {
   readonly kvm: readonly string[];
 }
 
+export interface BridgeFacts {
+  readonly name: string;
+  readonly up: boolean;
+  readonly vlanAware: boolean;
+  readonly mtu: number;
+  /** Of the host on it, "10.0.0.1/24". */
+  readonly addresses: readonly string[];
+  /** Interfaces of the host in it, without guests'. */
+  readonly ports: readonly string[];
+}
+
 export interface NodeFacts {
   readonly hostname: string;
   readonly kernel: {
@@ -68,6 +82,8 @@ export interface NodeFacts {
     readonly userHz: number;
   };
   readonly memoryBytes: number;
+  /** Its NUMA cells; absent = not known, or one. */
+  readonly numa?: readonly { readonly cpus: number; readonly memoryBytes: number }[];
   readonly disks: readonly {
     readonly name: string;
     readonly sizeBytes: number;
@@ -75,6 +91,8 @@ export interface NodeFacts {
     readonly rotational: boolean;
   }[];
   readonly bridges: readonly string[];
+  /** The same, with what is known of each; older agents do not say. */
+  readonly networks?: readonly BridgeFacts[];
   readonly gpus: readonly {
     readonly uuid: string;
     readonly model: string;
@@ -120,6 +138,8 @@ export interface StorageRuntime {
   readonly totalBytes: number;
   readonly usedBytes: number;
   readonly availBytes: number;
+  /** Why it cannot be used. */
+  readonly problem?: string;
 }
 
 /** How a guest's process came to its end. */
@@ -129,6 +149,8 @@ export interface GuestEnd {
   readonly at: number;
   readonly isCrash: boolean;
   readonly why: string;
+  /** The node that has the guest: it was ended here for that. */
+  readonly owner?: string;
 }
 
 export interface NodeReserve {
@@ -149,8 +171,22 @@ export interface NodeReport {
   readonly storages: readonly StorageRuntime[];
   /** What the machine keeps for itself, and how far the rest is promised more than once. */
   readonly reserve?: NodeReserve;
+  /** What VMs of this node get that do not say. */
+  readonly defaults?: NodeDefaults;
+  /** Storages that this node's configuration names. */
+  readonly declaredStorages?: readonly StorageDefinition[];
+  readonly vclusters?: readonly VirtualClusterRuntime[];
   /** Of guests that ended lately, oldest first. Told again in later reports. */
   readonly ends?: readonly GuestEnd[];
+}
+
+/** What its agent and this server made out when it last said hello. */
+export interface AgentSoftware {
+  readonly version: string;
+  readonly serverVersion: string;
+  /** The protocol that both speak; absent = none, and `refused` says why. */
+  readonly protocol?: number;
+  readonly refused?: string;
 }
 
 export type NodeHealth = "online" | "offline" | "unknown";
@@ -174,4 +210,6 @@ export interface NodeView {
   readonly certFingerprint: string;
   readonly report: NodeReport | undefined;
   readonly facts: NodeFacts | undefined;
+  /** Absent: its agent is part of this process, or has not said hello since this server started. */
+  readonly software?: AgentSoftware;
 }

@@ -1,4 +1,5 @@
 // Why the scheduler should avoid a node. Written KEY, KEY=VALUE or KEY=VALUE:EFFECT, or as an object.
+import { given } from "@gpve/contracts/given.ts";
 
 export type TaintEffect = "NoSchedule" | "PreferNoSchedule";
 
@@ -13,7 +14,7 @@ export function parseTaint(text: string): Taint {
   const [, key = "", value, effect] = /^([^=:]+)(?:=([^:]*))?(?::(.+))?$/.exec(text) ?? [];
   return {
     key,
-    ...(value === undefined ? {} : { value }),
+    ...given({ value }),
     effect: effect === "PreferNoSchedule" ? "PreferNoSchedule" : "NoSchedule",
   };
 }

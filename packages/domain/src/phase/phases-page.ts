@@ -1,5 +1,7 @@
 // The page of a table of phases, for docs/reference.
+import { table } from "../page/table.ts";
 import type { StateMachine } from "./state-machine.ts";
+import { vcPhases } from "./vc-phases.ts";
 import { vmPhases } from "./vm-phases.ts";
 
 export function vmPhasesPage(): string {
@@ -17,6 +19,21 @@ export function vmPhasesPage(): string {
   ].join("\n");
 }
 
+export function vcPhasesPage(): string {
+  return [
+    "# Phases of a virtual cluster",
+    "",
+    "Generated from `packages/domain/src/phase/vc-phases.ts`.",
+    "",
+    "`status.phase` of a VirtualCluster in `/api/v1`. Its node keeps it, and a change that is not in the table does not happen. A cluster that sleeps is Running: `status.power` says hot, warm or cold.",
+    "",
+    "`Unknown`: its node does not report.",
+    "",
+    ...tables(vcPhases),
+    "",
+  ].join("\n");
+}
+
 function tables(machine: StateMachine<string, string>): readonly string[] {
   return [
     ...table(["phase", "meaning"], Object.entries(machine.phases)),
@@ -28,14 +45,4 @@ function tables(machine: StateMachine<string, string>): readonly string[] {
     "",
     `The first is ${machine.first}; after ${machine.last} there is nothing any more.`,
   ];
-}
-
-/** As the formatter writes tables, so that it has nothing to change. */
-function table(head: readonly string[], rows: readonly (readonly string[])[]): readonly string[] {
-  const widths = head.map((title, at) =>
-    Math.max(title.length, ...rows.map((row) => (row[at] ?? "").length)),
-  );
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(" | ")} |`;
-  return [line(head), line(widths.map((width) => "-".repeat(width))), ...rows.map(line)];
 }

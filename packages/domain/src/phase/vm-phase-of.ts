@@ -19,6 +19,8 @@ export interface VmFacts {
   readonly last: LifeWork | undefined;
   /** It was told to pause, and not to go on since. */
   readonly isPaused: boolean;
+  /** The phase it was in until now; undefined = nobody knows yet. */
+  readonly was?: VmPhase | undefined;
 }
 
 interface WorkMeaning {
@@ -32,6 +34,8 @@ interface WorkMeaning {
   readonly pauses?: boolean;
   /** One that does not run after this has gone wrong has failed. */
   readonly mayFail?: true;
+  /** It has another node afterwards, whose reports may be from before. */
+  readonly moves?: true;
 }
 
 /** What each word means for a life. Words that are not here mean nothing for it. */
@@ -46,7 +50,7 @@ export const lifeWork: Readonly<Record<string, WorkMeaning>> = {
   qmreset: { during: "Rebooting", onlyRunning: true },
   qmpause: { during: "Running", onlyRunning: true, pauses: true },
   qmresume: { during: "Paused", onlyRunning: true, pauses: false },
-  qmmigrate: { during: "Migrating", onlyRunning: true, mayFail: true },
+  qmigrate: { during: "Migrating", onlyRunning: true, mayFail: true, moves: true },
   qmsnapshot: { during: "Snapshotting", onlyRunning: true, mayFail: true },
   qmdestroy: { during: "Deleting" },
   "reset-state": { during: "Stopped" },
@@ -60,22 +64,31 @@ export const END_GRAIN_MS = 1_000;
 
 /** undefined = nobody knows: its node has not said anything yet. */
 export function vmPhaseOf(facts: VmFacts): VmPhase | undefined {
-  const { work, last, lock, isPaused } = facts;
+  const { work, last, lock, isPaused, was } = facts;
   const running = runs(facts);
   const meaning = work === undefined ? undefined : lifeWork[work.type];
+  if (meaning?.moves === true && was === meaning.during) return was;
   if (meaning !== undefined && (meaning.onlyRunning !== true || running === true)) return meaning.during;
   const locked = lock === undefined ? undefined : LOCKS[lock];
   if (locked !== undefined && running !== true) return locked;
   if (running === undefined) return undefined;
   if (running) return isPaused ? "Paused" : "Running";
-  return last?.ok === false && lifeWork[last.type]?.mayFail === true ? "Failed" : "Stopped";
+  return last?.ok === false && hasFailed(lifeWork[last.type], was) ? "Failed" : "Stopped";
+}
+
+/** Work that is only about a VM that runs leaves one that did not as it was. */
+function hasFailed(meaning: WorkMeaning | undefined, was: VmPhase | undefined): boolean {
+  if (meaning?.mayFail !== true) return false;
+  return meaning.onlyRunning !== true || was === undefined || was === meaning.during || was === "Failed";
 }
 
 /** What ended well after the last report is newer than it. */
-function runs({ last, reported }: VmFacts): boolean | undefined {
-  const leaves = last?.ok === true ? lifeWork[last.type]?.leaves : undefined;
+function runs({ last, reported, was }: VmFacts): boolean | undefined {
+  const meaning = last?.ok === true ? lifeWork[last.type] : undefined;
   const endedAt = last?.endedAt ?? 0;
-  if (leaves !== undefined && (reported === undefined || reported.at < endedAt + END_GRAIN_MS))
-    return leaves === "running";
+  if (meaning !== undefined && (reported === undefined || reported.at < endedAt + END_GRAIN_MS)) {
+    if (meaning.leaves !== undefined) return meaning.leaves === "running";
+    if (meaning.moves === true && (was === meaning.during || was === "Running")) return true;
+  }
   return reported?.running;
 }

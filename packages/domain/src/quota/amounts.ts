@@ -10,6 +10,7 @@ export const RESOURCES = [
   "vcCount",
   "gpuCount",
   "snapshots",
+  "backups",
 ] as const;
 
 export type Resource = (typeof RESOURCES)[number];

@@ -2,6 +2,7 @@
 import type { GuestClaim } from "../guest/guest-kind.ts";
 import { guestKinds } from "../guest/guest-kinds.ts";
 import { currentSection, type GuestRecord } from "../guest/guest-record.ts";
+import { add } from "./amounts.ts";
 import { parseVmConfig } from "../vm/config/parse-config.ts";
 import type { VmConfig } from "../vm/config/vm-config.ts";
 
@@ -11,7 +12,9 @@ const known = new WeakMap<GuestRecord, GuestClaim>();
 export function claimOf(guest: GuestRecord): GuestClaim {
   let claim = known.get(guest);
   if (claim === undefined) {
-    claim = guestKinds[guest.type].claim({ ...guest, keys: currentSection(guest.conf) });
+    const { demand, tags } = guestKinds[guest.type].claim({ ...guest, keys: currentSection(guest.conf) });
+    const { backups = 0 } = guest;
+    claim = { demand: backups === 0 ? demand : add(demand, { backups }), tags };
     known.set(guest, claim);
   }
   return claim;

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { add, amountOf, growth, keysOf, most, RESOURCES, type Amounts } from "./amounts.ts";
@@ -63,13 +64,19 @@ test("limits count what is defined, requests what runs, a scope what it selects"
   const guest = { demand: { cpu: 2 }, tags: ["gold", "web"], running: false };
   const quota: Quota = { name: "q", tenant: "a", limits: {}, requests: {} };
   const charge = (scope: Quota["scope"], running: boolean) =>
-    chargeOf({ ...quota, ...(scope === undefined ? {} : { scope }) }, { ...guest, running });
+    chargeOf({ ...quota, ...given({ scope }) }, { ...guest, running });
   expect(charge(undefined, false)).toEqual({ limits: { cpu: 2 }, requests: {} });
   expect(charge(undefined, true)).toEqual({ limits: { cpu: 2 }, requests: { cpu: 2 } });
   expect(charge({ state: "running" }, false)).toEqual(NONE);
   expect(charge({ state: "stopped" }, false).limits).toEqual({ cpu: 2 });
   expect(charge({ tags: ["gold"] }, false).limits).toEqual({ cpu: 2 });
   expect(charge({ tags: ["gold", "db"] }, false)).toEqual(NONE);
+  // Without a priority it has 0.
+  expect(charge({ priority: { min: 0 } }, false).limits).toEqual({ cpu: 2 });
+  expect(charge({ priority: { min: 1 } }, false)).toEqual(NONE);
+  const urgent: Quota = { ...quota, scope: { priority: { min: 10, max: 20 } } };
+  const charged = [9, 10, 20, 21].map((priority) => chargeOf(urgent, { ...guest, priority }).limits["cpu"]);
+  expect(charged).toEqual([undefined, 2, 2, undefined]);
 });
 
 test("a pool is bounded by its own quota and by those of all pools above", () => {
@@ -97,7 +104,7 @@ describe("the spec of a ResourceQuota", () => {
     limits: { cpu: 8, memory: "16Gi", storage: "1Ti", storages: { local: "100Gi" }, vmCount: 4 },
     requests: { cpu: 4 },
     overcommit: { cpu: 2 },
-    scopeSelector: { state: "running", labels: { gold: "" } },
+    scopeSelector: { state: "running", labels: { gold: "" }, priority: { min: 1, max: 9 } },
   };
 
   test("is read into numbers and shown again as it was", () => {
@@ -121,6 +128,16 @@ describe("the spec of a ResourceQuota", () => {
       { limits: { cpu: 1 }, scopeSelector: { labels: { tier: "gold" } } },
       "spec.scopeSelector.labels.tier",
       "no value",
+    ],
+    [
+      { limits: { cpu: 1 }, scopeSelector: { priority: {} } },
+      "spec.scopeSelector.priority",
+      "bounds nothing",
+    ],
+    [
+      { limits: { cpu: 1 }, scopeSelector: { priority: { min: 2, max: 1 } } },
+      "spec.scopeSelector.priority",
+      "has no guest",
     ],
   ])("names the field of what cannot be meant: %j", (bad, path, text) => {
     expect(() => readQuota("q", "a", bad)).toThrow(

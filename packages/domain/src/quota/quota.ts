@@ -28,6 +28,13 @@ export interface QuotaScope {
   readonly state?: "running" | "stopped";
   /** Tags that a guest must have, all of them. */
   readonly tags?: readonly string[];
+  /** Of spec.scheduling; both ends count. */
+  readonly priority?: PriorityRange;
+}
+
+export interface PriorityRange {
+  readonly min?: number;
+  readonly max?: number;
 }
 
 /** What a quota looks at in a guest. */
@@ -35,6 +42,8 @@ export interface QuotaGuest {
   readonly demand: Amounts;
   readonly tags: readonly string[];
   readonly running: boolean;
+  /** Where nothing is said: 0. */
+  readonly priority?: number;
 }
 
 /** What is bounded, with overcommit. */
@@ -56,7 +65,10 @@ export function chargeOf(quota: Quota, guest: QuotaGuest): Readonly<Record<Bound
   };
 }
 
-function isInScope({ state, tags = [] }: QuotaScope, guest: QuotaGuest): boolean {
+function isInScope({ state, tags = [], priority = {} }: QuotaScope, guest: QuotaGuest): boolean {
+  const { min = -Infinity, max = Infinity } = priority;
+  const own = guest.priority ?? 0;
+  if (own < min || own > max) return false;
   if (state !== undefined && guest.running !== (state === "running")) return false;
   return tags.every((tag) => guest.tags.includes(tag));
 }

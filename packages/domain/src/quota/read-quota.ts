@@ -3,7 +3,14 @@ import { given } from "@gpve/contracts/given.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { formatQuantity, invalidField, parseQuantity } from "../vm/spec/quantity.ts";
 import { amountOf, keysOf, storageKey, type Amounts, type ResourceKey } from "./amounts.ts";
-import { BOUNDS, type Bound, type Overcommit, type Quota, type QuotaScope } from "./quota.ts";
+import {
+  BOUNDS,
+  type Bound,
+  type Overcommit,
+  type PriorityRange,
+  type Quota,
+  type QuotaScope,
+} from "./quota.ts";
 
 /** The shape was checked by the schema; sizes and numbers are read here, and what is wrong is named with its path. */
 export function readQuota(name: string, tenant: string, spec: Fields): Quota {
@@ -12,23 +19,19 @@ export function readQuota(name: string, tenant: string, spec: Fields): Quota {
   ) as Record<Bound, Amounts>;
   const overcommit = spec["overcommit"] as Overcommit | undefined;
   const scope = spec["scopeSelector"] as
-    | { state?: QuotaScope["state"]; labels?: unknown; priority?: unknown }
+    | { state?: QuotaScope["state"]; labels?: unknown; priority?: PriorityRange }
     | undefined;
   if (BOUNDS.every((bound) => keysOf(bounds[bound]).length === 0))
     throw invalidField("spec", "bounds nothing: say limits or requests, such as limits: {vmCount: 10}");
-  if (scope?.priority !== undefined)
-    throw invalidField(
-      "spec.scopeSelector.priority",
-      "is nothing that guests have in this version: leave it out",
-    );
-  const { state, labels } = scope ?? {};
+  const { state, labels, priority } = scope ?? {};
+  if (priority !== undefined) checkRange(priority);
   const tags = readLabels(labels);
   return {
     name,
     tenant,
     ...bounds,
     ...given({ overcommit }),
-    ...(scope === undefined ? {} : { scope: given({ state, tags }) }),
+    ...(scope === undefined ? {} : { scope: given({ state, tags, priority }) }),
   };
 }
 
@@ -43,6 +46,7 @@ export function quotaSpec({ limits, requests, overcommit, scope }: Quota): Field
       : {
           scopeSelector: given({
             state: scope.state,
+            priority: scope.priority,
             labels: scope.tags && Object.fromEntries(scope.tags.map((tag) => [tag, ""])),
           }),
         }),
@@ -63,8 +67,6 @@ export function amountFields(amounts: Amounts): Fields {
 function readBound(fields: Fields | undefined, path: string): Amounts {
   const amounts: Partial<Record<ResourceKey, number>> = {};
   for (const [name, value] of Object.entries(fields ?? {})) {
-    if (name === "backups")
-      throw invalidField(`${path}.backups`, "is not counted by this version: leave it out");
     if (name === "storages") {
       for (const [storage, size] of Object.entries(value as Readonly<Record<string, string>>))
         amounts[storageKey(storage)] = parseQuantity(size, `${path}.storages.${storage}`);
@@ -74,6 +76,14 @@ function readBound(fields: Fields | undefined, path: string): Amounts {
     }
   }
   return amounts;
+}
+
+function checkRange({ min, max }: PriorityRange): void {
+  const path = "spec.scopeSelector.priority";
+  if (min === undefined && max === undefined)
+    throw invalidField(path, "bounds nothing: say min or max, such as {min: 1}");
+  if (min !== undefined && max !== undefined && min > max)
+    throw invalidField(path, `has no guest: min ${min} is above max ${max}`);
 }
 
 /** A guest's labels are its tags, which have no values. */

@@ -17,6 +17,8 @@ export interface Reservation {
   readonly demand: Amounts;
   /** As they will be. */
   readonly tags: readonly string[];
+  /** Of a guest that is not there yet, where it has one. */
+  readonly priority?: number;
   readonly isNew: boolean;
   /** It will run, and counts as running until its node has told that it does not. */
   readonly starts: boolean;

@@ -1,4 +1,5 @@
 // What a tenant uses: its guests as their records say, and what was promised to work that is not done.
+import { given } from "@gpve/contracts/given.ts";
 import { add, growth, most, type Amounts } from "./amounts.ts";
 import { chargeOf, isWithin, type Quota, type QuotaGuest } from "./quota.ts";
 import type { Reservation } from "./reservation.ts";
@@ -11,6 +12,7 @@ export interface Member {
   readonly demand: Amounts;
   readonly tags: readonly string[];
   readonly running: boolean;
+  readonly priority?: number;
   /** The request that had it made. */
   readonly madeBy?: string | undefined;
 }
@@ -29,9 +31,10 @@ export function usesOf(members: readonly Member[], reservations: readonly Reserv
     return { pool: member.pool, ways: waysOf(member, own) };
   });
   const isMade = new Set(members.map(({ vmid, madeBy }) => `${vmid} ${madeBy ?? ""}`));
-  const coming = reservations.flatMap(({ isNew, vmid, requestId, pool, demand, tags, starts }): Use[] => {
+  const coming = reservations.flatMap((reservation): Use[] => {
+    const { isNew, vmid, requestId, pool, starts } = reservation;
     if (!isNew || pool === undefined || isMade.has(`${vmid} ${requestId}`)) return [];
-    return [{ pool, ways: bothStates({ demand, tags }, false, starts) }];
+    return [{ pool, ways: bothStates(reservation, false, starts) }];
   });
   return [...uses, ...coming];
 }
@@ -43,16 +46,16 @@ function waysOf(member: Member, reservations: readonly Reservation[]): readonly 
   const demand = add(most(member.demand, ...made), ...more);
   const starts = reservations.some((each) => each.starts);
   const tags = [member.tags, ...reservations.map((each) => each.tags)];
-  return tags.flatMap((each) => bothStates({ demand, tags: each }, member.running, starts));
+  return tags.flatMap((each) => bothStates({ ...member, demand, tags: each }, member.running, starts));
 }
 
 function bothStates(
-  guest: Pick<QuotaGuest, "demand" | "tags">,
+  { demand, tags, priority }: Omit<QuotaGuest, "running">,
   running: boolean,
   starts: boolean,
 ): readonly QuotaGuest[] {
-  const now = { ...guest, running };
-  return starts && !running ? [now, { ...guest, running: true }] : [now];
+  const now = { demand, tags, running, ...given({ priority }) };
+  return starts && !running ? [now, { ...now, running: true }] : [now];
 }
 
 export function usageOf(quota: Quota, uses: readonly Use[]): Charge {

@@ -41,6 +41,8 @@ export interface RequestContext {
   readonly signal: AbortSignal;
   readonly log: RequestLogger;
   readonly clientAddress: string;
+  /** What the client calls us: host and port of its request. */
+  readonly host?: string;
   /** Set where the system works by itself, for nobody's request. */
   readonly work?: SystemWork;
   /** W3C traceparent of the current span, for calls to other processes. */

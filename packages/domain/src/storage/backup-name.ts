@@ -35,6 +35,8 @@ const STANDARD = new RegExp(
 );
 const TYPED = new RegExp(`^vzdump-(${BACKUP_TYPES})-.`);
 const ANY_VMID = /-([1-9]\d{2,8})-./;
+/** Of a virtual cluster (vcluster/backup/archive-name.ts): numbers in it are no guest's. */
+const OF_CLUSTER = /^vzdump-vc-[a-z]/;
 
 /** undefined = no backup archive by its name. */
 export function parseBackupName(fileName: string): BackupName | undefined {
@@ -63,11 +65,11 @@ export function parseBackupName(fileName: string): BackupName | undefined {
 
 /** Whether a name belongs to a guest when somebody asks for that guest's backups. */
 export function namesGuest(fileName: string, vmid: number): boolean {
-  return new RegExp(`\\S-${vmid}-\\S`).test(fileName);
+  return !OF_CLUSTER.test(fileName) && new RegExp(`\\S-${vmid}-\\S`).test(fileName);
 }
 
 function anyVmid(stem: string): number | undefined {
-  const vmid = ANY_VMID.exec(stem)?.[1];
+  const vmid = OF_CLUSTER.test(stem) ? undefined : ANY_VMID.exec(stem)?.[1];
   return vmid === undefined ? undefined : Number(vmid);
 }
 

@@ -57,7 +57,7 @@ describe("storage definitions", () => {
 
   it("says of known types without a plugin that they are not supported, after checking them", () => {
     try {
-      newStorageDefinition("n1", "nfs", { server: "a", export: "/b" });
+      newStorageDefinition("n1", "zfspool", { pool: "tank" });
       expect.unreachable();
     } catch (err) {
       expect(isAppError(err, "feature.unsupported")).toBe(true);

@@ -2,6 +2,8 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { isContentType, type ContentType, type VolumeType } from "./content.ts";
 import { storageRefused, storageUnsupported } from "./failures.ts";
+import { checkMountOptions } from "./mount-options.ts";
+import { FILES, implementedTypes, isMounted, storageTypes, type StorageType } from "./storage-types.ts";
 
 export type StorageOptionValue = string | number | boolean;
 
@@ -10,132 +12,9 @@ export interface StorageDefinition {
   readonly type: string;
   /** Section options, without secrets. Lists are stored with commas. */
   readonly options: Readonly<Record<string, StorageOptionValue>>;
+  /** The request that had it made, so that who undoes that request takes back nothing else. */
+  readonly madeBy?: string;
 }
-
-interface StorageType {
-  readonly required: readonly string[];
-  readonly optional: readonly string[];
-  readonly content: readonly ContentType[];
-  readonly defaultContent: readonly ContentType[];
-  readonly secrets: readonly string[];
-}
-
-const COMMON = ["nodes", "disable", "content", "bwlimit"];
-const FILES: readonly ContentType[] = ["images", "rootdir", "vztmpl", "iso", "backup", "snippets", "import"];
-const DISKS: readonly ContentType[] = ["images", "rootdir"];
-const FILE_OPTIONS = [
-  "content-dirs",
-  "prune-backups",
-  "max-protected-backups",
-  "format",
-  "mkdir",
-  "create-base-path",
-  "create-subdirs",
-  "preallocation",
-];
-
-const type = (
-  required: readonly string[],
-  optional: readonly string[],
-  content: readonly ContentType[],
-  defaultContent: readonly ContentType[],
-  secrets: readonly string[] = [],
-): StorageType => ({ required, optional: [...COMMON, ...optional], content, defaultContent, secrets });
-
-/** Every type PVE knows. Those without a plugin here are refused after their parameters were checked. */
-export const storageTypes: Readonly<Record<string, StorageType>> = {
-  dir: type(
-    ["path"],
-    [...FILE_OPTIONS, "shared", "is_mountpoint", "snapshot-as-volume-chain"],
-    [...FILES, "none"],
-    DISKS,
-  ),
-  btrfs: type(["path"], [...FILE_OPTIONS, "shared", "is_mountpoint", "nocow"], [...FILES, "none"], DISKS),
-  nfs: type(["server", "export"], [...FILE_OPTIONS, "path", "options", "snapshot-as-volume-chain"], FILES, [
-    "images",
-  ]),
-  cifs: type(
-    ["server", "share"],
-    [
-      ...FILE_OPTIONS,
-      "path",
-      "username",
-      "domain",
-      "smbversion",
-      "options",
-      "subdir",
-      "snapshot-as-volume-chain",
-    ],
-    FILES,
-    ["images"],
-    ["password"],
-  ),
-  cephfs: type(
-    [],
-    [...FILE_OPTIONS, "path", "monhost", "username", "subdir", "fuse", "options", "fs-name"],
-    ["vztmpl", "iso", "backup", "snippets", "import"],
-    ["backup"],
-    ["keyring"],
-  ),
-  lvm: type(
-    ["vgname"],
-    [
-      "shared",
-      "base",
-      "saferemove",
-      "saferemove_throughput",
-      "saferemove-stepsize",
-      "tagged_only",
-      "snapshot-as-volume-chain",
-    ],
-    DISKS,
-    ["images"],
-  ),
-  lvmthin: type(["thinpool", "vgname"], [], DISKS, DISKS),
-  zfspool: type(["pool"], ["blocksize", "sparse", "mountpoint"], DISKS, DISKS),
-  zfs: type(
-    ["portal", "target", "pool", "blocksize", "iscsiprovider"],
-    ["nowritecache", "sparse", "comstar_hg", "comstar_tg", "lio_tpg", "zfs-base-path"],
-    ["images"],
-    ["images"],
-  ),
-  rbd: type(
-    [],
-    ["monhost", "pool", "data-pool", "namespace", "username", "krbd"],
-    DISKS,
-    ["images"],
-    ["keyring"],
-  ),
-  iscsi: type(["portal", "target"], [], ["images", "none"], ["images"]),
-  iscsidirect: type(["portal", "target"], [], ["images", "none"], ["images"]),
-  pbs: type(
-    ["server", "datastore"],
-    [
-      "port",
-      "namespace",
-      "username",
-      "fingerprint",
-      "prune-backups",
-      "max-protected-backups",
-      "skip-cert-verification",
-    ],
-    ["backup", "none"],
-    ["backup"],
-    ["password", "encryption-key", "master-pubkey"],
-  ),
-  esxi: type(
-    ["server", "username"],
-    ["port", "skip-cert-verification"],
-    ["import"],
-    ["import"],
-    ["password"],
-  ),
-};
-
-const WITH_PLUGIN = ["dir", "lvmthin"] as const;
-/** Types that agents have a plugin for; their table of plugins does not compile without one for each. */
-export type ImplementedType = (typeof WITH_PLUGIN)[number];
-export const implementedTypes: ReadonlySet<string> = new Set(WITH_PLUGIN);
 
 /** Cannot be changed after creation. */
 const FIXED = new Set([
@@ -155,14 +34,14 @@ const FIXED = new Set([
 export const storageCollection = {
   prefix: "/gpve/storage/",
   decode(json: unknown): StorageDefinition {
-    const { storage, type: kind, options } = (json ?? {}) as Partial<StorageDefinition>;
+    const { storage, type: kind, options, madeBy } = (json ?? {}) as Partial<StorageDefinition>;
     if (typeof storage !== "string" || typeof kind !== "string" || typeof options !== "object") {
       throw new AppError(
         "data.newer_version",
         "a storage record in the store has a shape this version does not know",
       );
     }
-    return { storage, type: kind, options };
+    return { storage, type: kind, options, ...(typeof madeBy === "string" ? { madeBy } : {}) };
   },
 };
 
@@ -183,7 +62,9 @@ export function newStorageDefinition(
     if (given[name] === undefined) throw storageRefused(`missing value for required option '${name}'`);
   }
   requireImplemented(kind);
-  const options = withoutSecrets(known, given);
+  if (isMounted({ type: kind })) checkMountOptions(kind, given);
+  const place = isMounted({ type: kind }) ? { path: `/mnt/pve/${storage}` } : {};
+  const options: Record<string, StorageOptionValue> = { ...place, ...withoutSecrets(known, given) };
   return {
     storage,
     type: kind,
@@ -206,6 +87,7 @@ export function changedStorageDefinition(
     if (FIXED.has(name)) throw storageRefused(`can't change value of fixed parameter '${name}'`);
   }
   const set = checkOptions(known, withoutSecrets(known, given));
+  if (isMounted(before)) checkMountOptions(before.type, set);
   for (const name of remove) requireRemovable(known, name, given);
   const options: Record<string, StorageOptionValue> = { ...before.options };
   for (const name of remove) delete options[name];
@@ -290,6 +172,19 @@ function requireRemovable(
   if (given[name] !== undefined) {
     throw storageRefused(`cannot set and delete property '${name}' at the same time!`);
   }
+}
+
+/** What is kept apart from the definition: passwords and keys. */
+export function secretsOf(
+  kind: string,
+  given: Readonly<Record<string, StorageOptionValue | undefined>>,
+): Readonly<Record<string, string>> {
+  const secret = (name: string): boolean => typeOf(kind).secrets.includes(name);
+  return Object.fromEntries(
+    Object.entries(given).flatMap(([name, value]) =>
+      typeof value === "string" && secret(name) ? [[name, value]] : [],
+    ),
+  );
 }
 
 function withoutSecrets(

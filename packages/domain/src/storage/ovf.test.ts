@@ -164,13 +164,13 @@ describe("OVF descriptions", () => {
       "<!--".repeat(many / 4),
       `<VirtualSystem><Name>${name}</Name></VirtualSystem>`,
     ]) {
-      const started = performance.now();
+      const started = process.cpuUsage().user / 1000;
       try {
         parseOvf(text);
       } catch (err) {
         expect(isAppError(err)).toBe(true);
       }
-      expect(performance.now() - started).toBeLessThan(5_000);
+      expect(process.cpuUsage().user / 1000 - started).toBeLessThan(5_000);
     }
   });
 

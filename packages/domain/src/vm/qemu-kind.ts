@@ -9,6 +9,7 @@ import type { GuestKeys, GuestKind } from "../guest/guest-kind.ts";
 const DEFAULT_SHARES = 1000;
 
 export const qemuKind: GuestKind = {
+  haType: "vm",
   noun: "VM",
   configFolder: "qemu-server",
   nameKey: "name",

@@ -70,6 +70,15 @@ describe("a change of the configuration", () => {
     expect(notSet(config, update)).toEqual(["scsi9"]);
   });
 
+  it("puts no card on the bridge of a virtual cluster", () => {
+    expect(() => readConfigUpdate({ net0: "virtio,bridge=vmbr0", net1: "e1000,bridge=vcb7" })).toThrow(
+      expect.objectContaining({
+        errors: { net1: expect.stringContaining("'vcb7' is the bridge of a virtual cluster") as string },
+      }),
+    );
+    expect(readConfigUpdate({ net0: "virtio,bridge=vcbx" }).set["net0"]).toContain("vcbx");
+  });
+
   it("must not contradict itself", () => {
     expect(errorsOf({})).toBe("no options specified");
     expect(errorsOf({ delete: "warp" })).toEqual({ delete: "unknown option 'warp'" });

@@ -3,9 +3,11 @@ import { conflict, parameterError, refused } from "../../request/failures.ts";
 import { splitList } from "../../schema/list.ts";
 import { configText } from "../config/api-config.ts";
 import { checkLock, hasLock } from "../../guest/guest-lock.ts";
+import { clusterBridgeRefusal, isClusterBridge } from "../../vcluster/cluster-bridge.ts";
 import { vmKeySchema } from "../config/keys.ts";
 import { revertPending, stageDelete, stageValue } from "./pending.ts";
 import type { VmConfig } from "../config/vm-config.ts";
+import { listNets } from "../config/vm-network.ts";
 import { memoryMiB } from "../config/vm-properties.ts";
 
 /** The most that a cgroup takes as its weight. */
@@ -78,6 +80,10 @@ function checkAgainstItself(update: ConfigUpdate, mayBeEmpty: boolean): void {
     // Under `delete`, and with the stray quote: clients see what PVE says.
     if (Object.hasOwn(update.set, key))
       throw parameterError({ delete: `you can't use '-${key}' and -revert ${key}' at the same time` });
+  }
+  for (const { key, net } of listNets(update.set)) {
+    if (isClusterBridge(net.bridge ?? ""))
+      throw parameterError({ [key]: clusterBridgeRefusal(net.bridge ?? "") });
   }
   const nothing = Object.keys(update.set).length + update.delete.length + update.revert.length === 0;
   if (nothing && !mayBeEmpty) throw refused("no options specified");

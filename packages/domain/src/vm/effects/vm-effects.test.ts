@@ -25,6 +25,8 @@ function effectsOf(
     params,
     vm: (vmid) => vms.find((each) => each.vmid === vmid),
     ofNode: () => vms,
+    inPool: (pool) => (pool === "web" ? [100, 7] : []),
+    may: (vmid) => vmid !== 105,
   };
   const row = vmEffects[route];
   return { unknowns: row?.unknowns?.(request), effects: row?.effects(request, answers) ?? [] };
@@ -183,4 +185,22 @@ test("what starts: one, one that sleeps, all that a node starts", () => {
 test("of a VM that is not there, and of methods that take nothing, nothing is expected", () => {
   expect(effectsOf(`${ONE}/status/start`, { vmid: 999 }).effects).toEqual([]);
   expect(vmEffects[`${ONE}/status/stop`]).toBeUndefined();
+});
+
+test("a backup: one more of each guest that is meant and that the caller may back up", () => {
+  const vms = [{ ...machine, backups: 2 }, vm(101), vm(105)];
+  const meant = (params: Readonly<Record<string, unknown>>) =>
+    effectsOf("POST /nodes/{node}/vzdump", params, { vms }).effects.map(({ vmid, demand }) => [
+      vmid,
+      demand.backups,
+    ]);
+  expect(meant({ vmid: "100,105,999" })).toEqual([[100, 3]]);
+  expect(meant({ all: true })).toEqual([
+    [100, 3],
+    [101, 1],
+  ]);
+  expect(meant({ exclude: "100" })).toEqual([[101, 1]]);
+  expect(meant({ pool: "web" })).toEqual([[100, 3]]);
+  expect(meant({ pool: "empty" })).toEqual([]);
+  expect(meant({ stop: true })).toEqual([]);
 });

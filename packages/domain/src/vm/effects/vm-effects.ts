@@ -4,6 +4,7 @@
 // done.
 import { add, bytesOn, most, NOTHING, storageKey } from "../../quota/amounts.ts";
 import type { Answers, Effect, Unknowns } from "../../quota/effects.ts";
+import { selectsAll, splitVmids, type VzdumpSelection } from "../../backup/vzdump-parameters.ts";
 import { splitList } from "../../schema/list.ts";
 import { parseVolumeId } from "../../storage/volume-id.ts";
 import { readConfigUpdate } from "../change/config-update.ts";
@@ -30,6 +31,8 @@ export interface KnownVm {
   readonly vmid: number;
   readonly config: VmConfig;
   readonly sizes: VolumeSizes;
+  /** How many its node sees. */
+  readonly backups?: number | undefined;
 }
 
 export interface VmRequest {
@@ -39,6 +42,10 @@ export interface VmRequest {
   readonly vm: (vmid: number) => KnownVm | undefined;
   /** VMs of the node that is called. */
   readonly ofNode: () => readonly KnownVm[];
+  /** Guests that are in a pool itself. */
+  readonly inPool: (pool: string) => readonly number[];
+  /** Whether the caller has a privilege on a guest: of those he has not, nothing is said. */
+  readonly may: (vmid: number, privilege: string) => boolean;
 }
 
 interface Row {
@@ -72,6 +79,7 @@ export const vmEffects: Readonly<Record<string, Row>> = {
   },
   [`${STATUS}/suspend`]: { effects: suspended },
   "POST /nodes/{node}/startall": { effects: startedAll },
+  "POST /nodes/{node}/vzdump": { effects: backedUp },
 };
 
 export function tagsOf(values: VmValues): readonly string[] {
@@ -178,6 +186,17 @@ function startedAll({ params, ofNode }: VmRequest): readonly Effect[] {
       return force === true || named !== undefined || config.values["onboot"] === "1";
     })
     .map(started);
+}
+
+/** One more of each; what retention removes goes only when the new one is there. */
+function backedUp({ params, ofNode, inPool, may }: VmRequest): readonly Effect[] {
+  const asked = params as VzdumpSelection;
+  const { pool = "" } = asked;
+  const isAll = pool === "" && selectsAll(asked);
+  const named = new Set(pool === "" ? splitVmids(isAll ? asked.exclude : asked.vmid) : inPool(pool));
+  return ofNode()
+    .filter(({ vmid }) => named.has(vmid) !== isAll && may(vmid, "VM.Backup"))
+    .map((vm) => grown(vm, { backups: (vm.backups ?? 0) + 1 }));
 }
 
 function unknownOfSet(request: VmRequest): Unknowns {

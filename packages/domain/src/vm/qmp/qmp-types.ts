@@ -149,6 +149,7 @@ export interface MigrationInfo {
     readonly mbps: number;
     readonly "dirty-pages-rate": number;
   } & JsonRecord;
+  readonly "cpu-throttle-percentage"?: number;
   readonly "total-time"?: number;
   readonly "expected-downtime"?: number;
   readonly downtime?: number;

@@ -1,5 +1,6 @@
 // A merge patch of a VirtualMachine's spec. Its `config` names keys that are shown as typed fields, and its typed
 // fields replace what stands in `config` beside them: the patch wins over what is there, and must agree with itself.
+import { placementFields } from "../../scheduler/read-rules.ts";
 import type { VmValues } from "../config/vm-config.ts";
 import { bootValue } from "./boot-flags.ts";
 import type { TypedFields } from "./key-mapping.ts";
@@ -16,7 +17,13 @@ export function patchVmSpec(current: TypedFields, patch: TypedFields, merge: Mer
   const wanted =
     configPatch ?? Object.fromEntries(Object.keys(current["config"] ?? {}).map((key) => [key, null]));
   const patched = (configPatch === undefined ? values : merge(values, wanted)) as VmValues;
-  const typed = { ...besides(current), ...toTypedSpec(patched) };
+  const shown = toTypedSpec(patched);
+  const place = placementFields(current["scheduling"]);
+  const typed = {
+    ...besides(current),
+    ...shown,
+    ...(place === undefined ? {} : { scheduling: { ...shown.scheduling, ...place } }),
+  };
   const merged = merge(typed, typedPatch) as TypedVmSpec & TypedFields;
   const config = Object.fromEntries(
     Object.entries(merged.config ?? {}).filter(([key, text]) => !isOverruled(key, text, typedPatch)),

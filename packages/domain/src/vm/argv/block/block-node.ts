@@ -16,6 +16,8 @@ export interface BlockContext {
   readonly cachesOdd?: boolean;
   /** PVE lets QEMU follow what an image's header names. */
   readonly namesBacking?: boolean;
+  /** PVE opens files for writing for as long as QEMU runs. */
+  readonly letsGo?: boolean;
 }
 
 export interface BlockOptions {
@@ -246,6 +248,9 @@ function imageNodes(
   const name = (prefix: "e" | "f") => nodeName(prefix, key, drive.file, context.sha256Hex, snapshot);
   const file: Record<string, JsonValue> = { ...node, cache, "node-name": name("e"), ...shared };
   if (AIO_DRIVERS.has(node.driver)) file["aio"] = aioMode(drive, volume, direct, context.ioUring);
+  // Open for writing only while something writes: not where the guest is still to come, nor where it has gone.
+  if (context.letsGo === true && node.driver === "file" && shared["read-only"] === false)
+    file["auto-read-only"] = true;
   const chained = volume.storage?.snapshotAsVolumeChain === true && volume.format === "qcow2";
   return {
     driver: volume.format,

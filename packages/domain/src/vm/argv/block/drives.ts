@@ -28,6 +28,7 @@ export function blockContext(build: Build): BlockContext {
     discardNoUnref: build.knows("discard-no-unref"),
     cachesOdd: build.stock,
     namesBacking: build.stock,
+    letsGo: build.stock,
   };
 }
 

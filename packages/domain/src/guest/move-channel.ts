@@ -1,0 +1,93 @@
+// What the two agents of a move say to each other. Only for that move: a server's note names both by their certificates.
+import type { GuestMove } from "./guest-move.ts";
+import type { GuestType } from "./guest-kinds.ts";
+import type { ReplicaKeeper } from "../replication/replica.ts";
+import type { ClusterKeeper } from "../vcluster/move/cluster-moves.ts";
+import type { GuestProcess } from "./guest-processes.ts";
+
+/** What the owner of a guest tells the node that is to take it. */
+export interface MoveOffer {
+  readonly type: GuestType;
+  /** The whole configuration, as the new owner has it later. */
+  readonly conf: string;
+  readonly microvm?: { readonly kernel: string; readonly initrd?: string; readonly cmdline?: string };
+  readonly isRunning: boolean;
+  /** It runs, and stands still. */
+  readonly isPaused?: boolean;
+  /** What its process is, where the new one must be the same: QEMU's machine and CPU. */
+  readonly machine?: string;
+  readonly cpu?: string;
+  readonly volumes: readonly OfferedVolume[];
+}
+
+/** A volume that only the owner has, and that is to be made anew. */
+export interface OfferedVolume {
+  readonly volid: string;
+  readonly key: string;
+  /** Where it is to go. */
+  readonly storage: string;
+  readonly format: string;
+  readonly bytes: number;
+  /** The guest has it open: its blocks come while it runs. */
+  readonly isLive: boolean;
+}
+
+export interface MoveAnswer {
+  /** Names of new volumes, by those of the old ones. */
+  readonly volumes: Readonly<Record<string, string>>;
+}
+
+/** One end's line to the other. */
+export interface MovePeer {
+  /** Volumes of the guest may be sent from now on. */
+  prepare(offer: MoveOffer, signal: AbortSignal): Promise<MoveAnswer>;
+  /** A volume that nobody has open, as it is now; its name there. */
+  send(volid: string, source: MoveSource, work: MoveWork): Promise<string>;
+  /** Its process waits for what is sent now. */
+  start(signal: AbortSignal): Promise<void>;
+  /** A unix socket of this host: what the guest sends there arrives at what the other end serves by that name. */
+  forward(process: GuestProcess, channel: string): Promise<ForwardedSocket>;
+  /** Fires when the other end is gone, or has given up. */
+  readonly lost: AbortSignal;
+  close(): void;
+}
+
+export interface MoveWork {
+  readonly signal: AbortSignal;
+  readonly progress: (fraction: number) => void;
+  readonly bytesPerSecond?: number | undefined;
+}
+
+/** The bytes of a volume. */
+export interface MoveSource {
+  readonly format: string;
+  readonly size: number;
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+export interface ForwardedSocket {
+  readonly path: string;
+  close(): Promise<void>;
+}
+
+export interface MovePeers {
+  connect(move: GuestMove, signal: AbortSignal): Promise<MovePeer>;
+}
+
+/** The node that is to take a guest, as its door sees it. */
+export interface MoveReceiver {
+  /** undefined = no server has allowed it. */
+  find(vmid: number, moveId: string): Promise<GuestMove | undefined>;
+  /** `gone` fires when who offers it is gone. Resolves when its volumes may be sent. */
+  prepare(move: GuestMove, offer: MoveOffer, gone: AbortSignal): Promise<MoveAnswer>;
+  /** Makes a volume for it; its name. */
+  receive(move: GuestMove, volid: string, source: MoveSource): Promise<string>;
+  /** All its volumes are here: its process is to wait for the rest. */
+  start(move: GuestMove): Promise<void>;
+  /** Takes copies of guests that stay where they are. */
+  readonly replicas?: ReplicaKeeper | undefined;
+  /** Takes control planes of virtual clusters. */
+  readonly clusters?: ClusterKeeper | undefined;
+  /** A unix socket that the guest serves. */
+  socketOf(move: GuestMove, channel: string): { readonly path: string; readonly ownerUid?: number };
+}

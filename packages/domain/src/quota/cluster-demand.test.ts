@@ -1,0 +1,8 @@
+import { expect, test } from "vitest";
+import { clusterDemand } from "./cluster-demand.ts";
+
+test("a cluster counts as one, with the processors and the memory of its workers", () => {
+  const workerSize = { cpus: 0.7, memoryBytes: 2 ** 30 };
+  expect(clusterDemand({ workers: 0, workerSize })).toEqual({ vcCount: 1 });
+  expect(clusterDemand({ workers: 3, workerSize })).toEqual({ vcCount: 1, cpu: 2.1, memory: 3 * 2 ** 30 });
+});

@@ -1,0 +1,186 @@
+// Scores: how good a node that can take a request is, 0 to 100. Nodes are compared by what is defined on them, running or
+// not, so that guests which do not run yet are spread too.
+import { parseLabelSelector } from "@gpve/contracts/v1/selector.ts";
+import type { PlaceCounts } from "./cluster-state.ts";
+import { selects } from "./label-buckets.ts";
+import { distances, nearOf, spreadOf } from "./guest-filters.ts";
+import { HOSTNAME_LABEL, TOPOLOGY_PREFIX, type GuestTerm } from "./model.ts";
+import { tolerates } from "./node-filters.ts";
+import { nodeAt, type PreparedScore, type Question, type Score } from "./plugin.ts";
+import { gpuColumn } from "./room-filters.ts";
+
+const DEFAULT_THRESHOLD = 80;
+const ZONE = `${TOPOLOGY_PREFIX}zone`;
+
+export const scores: readonly Score[] = [
+  {
+    name: "LeastAllocated",
+    prepare: (question) => {
+      return byFilling(question, (cpu, memory) => (room(cpu) + room(memory)) / 2);
+    },
+  },
+  {
+    name: "MostAllocated",
+    prepare: (question) => {
+      const threshold = (question.request.rules.utilizationThreshold ?? DEFAULT_THRESHOLD) / 100;
+      return byFilling(question, (cpu, memory) => {
+        const most = Math.max(cpu, memory);
+        // What would be fuller than the threshold comes after all that would not.
+        if (most > threshold + 1e-9) return (20 * threshold) / most;
+        return 20 + (40 * (cpu + memory)) / threshold;
+      });
+    },
+  },
+  {
+    name: "BalancedAllocation",
+    prepare: (question) =>
+      byFilling(question, (cpu, memory) => 100 * (1 - Math.min(1, Math.abs(cpu - memory)))),
+  },
+  {
+    name: "NodeAffinity",
+    prepare: (question) => {
+      const preferred = question.request.rules.nodeAffinity?.preferred ?? [];
+      if (preferred.length === 0) return undefined;
+      const terms = preferred.map(({ nodes, weight }) => ({ selector: parseLabelSelector(nodes), weight }));
+      const all = terms.reduce((sum, { weight }) => sum + weight, 0);
+      return {
+        of: (at) => {
+          const { labels, name } = nodeAt(question, at);
+          const known = { ...labels, [HOSTNAME_LABEL]: name };
+          const found = terms.filter(({ selector }) => selects(selector, known));
+          return (100 * found.reduce((sum, { weight }) => sum + weight, 0)) / all;
+        },
+      };
+    },
+  },
+  {
+    name: "GuestAffinity",
+    prepare: ({ state, request: { rules } }) => {
+      const rows = [
+        ...weighted(rules.affinity?.preferred, -1),
+        ...weighted(rules.antiAffinity?.preferred, 1),
+      ].map(({ term, weight }) => ({ found: state.counts(term.guests, term.topologyKey), weight }));
+      if (rows.length === 0) return undefined;
+      return {
+        lowerIsBetter: true,
+        of: (at) => rows.reduce((sum, { found, weight }) => sum + weight * countAt(found, at), 0),
+      };
+    },
+  },
+  {
+    name: "TaintToleration",
+    prepare: (question) => {
+      const tolerations = question.request.rules.tolerations ?? [];
+      const counts = question.state.memo(`taints ${JSON.stringify(tolerations)}`, () => {
+        const found = question.state.nodes.map(
+          ({ taints }) =>
+            taints.filter((taint) => taint.effect === "PreferNoSchedule" && !tolerates(tolerations, taint))
+              .length,
+        );
+        return found.every((count) => count === 0) ? [] : found;
+      });
+      if (counts.length === 0) return undefined;
+      return { lowerIsBetter: true, of: (at) => counts[at] ?? 0 };
+    },
+  },
+  { name: "TopologySpread", prepare: topologySpread },
+  {
+    name: "GpuBestFit",
+    prepare: ({ state, request }) => {
+      if (state.memo("no gpus", () => state.nodes.every((node) => node.gpus.length === 0))) return undefined;
+      const has = gpuColumn(state, request.rules.gpuType);
+      const { gpusUsed } = state;
+      // What needs none leaves them to others; what needs some leaves as few as it can.
+      return { lowerIsBetter: true, of: (at) => Math.max(0, (has[at] ?? 0) - (gpusUsed[at] ?? 0)) };
+    },
+  },
+  {
+    name: "Latency",
+    prepare: ({ state, request }) => {
+      const { mean, total } = distances(state, nearOf(request));
+      return total === 0 ? undefined : { lowerIsBetter: true, of: mean };
+    },
+  },
+  {
+    name: "NumaBestFit",
+    prepare: (question) => {
+      const { cpu, memory } = question.request.demand;
+      if (question.state.memo("numa", () => question.state.nodes.every(({ numa }) => numa.length < 2)))
+        return undefined;
+      return {
+        of: (at) => {
+          const { numa } = nodeAt(question, at);
+          if (numa.length < 2) return 100;
+          return numa.some((cell) => cell.cpus >= cpu && cell.memory >= memory) ? 100 : 0;
+        },
+      };
+    },
+  },
+];
+
+function topologySpread(question: Question): PreparedScore | undefined {
+  const { state, request, strategy } = question;
+  const { rules } = request;
+  const soft = (rules.spread ?? []).map((rule) => ({ term: rule as Partial<GuestTerm>, weight: 1 }));
+  const zones = state.topology(ZONE).places.length;
+  const own =
+    strategy === "ha-spread"
+      ? [
+          ...(rules.topologyKey === undefined
+            ? zones > 1
+              ? [{ term: { topologyKey: ZONE }, weight: 4 }]
+              : []
+            : [{ term: { topologyKey: rules.topologyKey }, weight: 4 }]),
+          { term: {}, weight: 1 },
+        ]
+      : [];
+  const rows = [...soft, ...own].map(({ term, weight }) => ({
+    found: state.counts(spreadOf(request, term), term.topologyKey),
+    weight,
+  }));
+  if (rows.length === 0) return undefined;
+  return {
+    lowerIsBetter: true,
+    of: (at) => {
+      let sum = 0;
+      for (const { found, weight } of rows) sum += weight * countAt(found, at);
+      return sum;
+    },
+  };
+}
+
+function weighted(
+  terms: readonly (GuestTerm & { readonly weight: number })[] | undefined,
+  sign: 1 | -1,
+): readonly { readonly term: GuestTerm; readonly weight: number }[] {
+  return (terms ?? []).map((term) => ({ term, weight: sign * term.weight }));
+}
+
+function countAt({ topology, counts }: PlaceCounts, at: number): number {
+  return counts[topology.placeOf[at] ?? -1] ?? 0;
+}
+
+/** By how full a node would be, in CPUs and in memory. */
+function byFilling(
+  { state, request }: Question,
+  scoreOf: (cpu: number, memory: number) => number,
+): PreparedScore {
+  const { cpu, memory } = request.demand;
+  const { cpuDefined, memoryDefined, cpu: cpus, memory: bytes } = state;
+  const of = (at: number): number =>
+    scoreOf(
+      ((cpuDefined[at] ?? 0) + cpu) / (cpus[at] || 1),
+      ((memoryDefined[at] ?? 0) + memory) / (bytes[at] || 1),
+    );
+  return {
+    of,
+    fill: (nodes, parts) => {
+      for (let index = 0; index < nodes.length; index++) parts[index] = of(nodes[index] ?? 0);
+    },
+  };
+}
+
+/** 100 where all is free, 10 where all is given away, less where more is. */
+function room(filled: number): number {
+  return filled <= 1 ? 100 - 90 * filled : 10 / filled;
+}

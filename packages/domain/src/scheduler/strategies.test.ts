@@ -1,0 +1,156 @@
+import { describe, expect, it } from "vitest";
+import { ClusterState } from "./cluster-state.ts";
+import { decide } from "./decide.ts";
+import { explain } from "./explain.ts";
+import { guestLabels, type PlacementRequest, type SchedulingRules } from "./model.ts";
+import { readPolicy, scoresFor } from "./policy.ts";
+import { aNode, aRequest, GiB } from "./testing/placement-world.ts";
+
+const policy = readPolicy();
+const zoned = ["n1", "n2", "n3", "n4"].map((name, at) =>
+  aNode(name, {
+    labels: { "topology.gpve.io/zone": at < 2 ? "a" : "b", "topology.gpve.io/rack": `r${at % 2}` },
+  }),
+);
+
+function placeMany(
+  state: ClusterState,
+  count: number,
+  rules: SchedulingRules,
+  more: Partial<PlacementRequest> = {},
+) {
+  return Array.from({ length: count }, (_, at) => {
+    const request = aRequest(`vm/${100 + at}`, rules, more);
+    const { node } = decide(state, request, policy);
+    if (node !== undefined) state.place({ request, node, counts: true });
+    return node;
+  });
+}
+
+describe("strategies", () => {
+  it("balanced evens nodes out", () => {
+    const state = new ClusterState(zoned);
+    placeMany(state, 8, {});
+    expect([...state.cpuUsed]).toEqual([2, 2, 2, 2]);
+  });
+
+  it("ha-spread fills zones evenly, and refuses where maxSkew would not hold", () => {
+    const labels = guestLabels({ kind: "vm", name: "w", tenant: "blue" });
+    const state = new ClusterState(zoned.slice(0, 3));
+    const nodes = placeMany(state, 4, { strategy: "ha-spread" }, { labels });
+    expect(nodes.filter((node) => node === "n3")).toHaveLength(2);
+    const strict = new ClusterState([
+      ...zoned.slice(0, 2),
+      aNode("n3", { labels: zoned[2]?.labels ?? {}, allocatable: { cpu: 1, memory: GiB } }),
+    ]);
+    const rules: SchedulingRules = {
+      strategy: "ha-spread",
+      topologyKey: "topology.gpve.io/zone",
+      maxSkew: 1,
+    };
+    expect(placeMany(strict, 5, rules, { labels }).filter((node) => node === undefined)).toHaveLength(2);
+    // Others' guests are none of its business.
+    expect(
+      decide(strict, aRequest("vm/9", rules, { labels: { "gpve.io/tenant": "red" } }), policy).node,
+    ).toBeDefined();
+  });
+
+  it("utilization fills one node up to its threshold before the next", () => {
+    const state = new ClusterState(zoned);
+    placeMany(state, 5, { strategy: "utilization", utilizationThreshold: 50 });
+    expect([...state.cpuUsed].toSorted((a, b) => a - b)).toEqual([0, 0, 1, 4]);
+  });
+
+  it("gpu-aware takes the node with fewest GPUs to spare, and keeps others off GPUs", () => {
+    const gpus = (count: number): string[] => Array.from({ length: count }, () => "NVIDIA A100");
+    const state = new ClusterState([
+      aNode("n1", { gpus: gpus(4) }),
+      aNode("n2", { gpus: gpus(2) }),
+      aNode("n3"),
+    ]);
+    const wants = { strategy: "gpu-aware", gpuType: "A100" } as const;
+    const demand = { cpu: 1, memory: GiB, gpus: 2 };
+    expect(decide(state, aRequest("vm/1", wants, { demand }), policy).node).toBe("n2");
+    state.place({ request: aRequest("vm/1", wants, { demand }), node: "n2", counts: true });
+    expect(decide(state, aRequest("vm/2", wants, { demand }), policy).node).toBe("n1");
+    expect(decide(state, aRequest("vm/3", { strategy: "gpu-aware" }), policy).node).not.toBe("n1");
+  });
+
+  it("latency goes as near as it can: the node, the rack, the zone", () => {
+    const db = aRequest("vm/1", {}, { labels: { app: "db" }, demand: { cpu: 8, memory: GiB } });
+    const state = new ClusterState(zoned, [{ request: db, node: "n1", counts: true }]);
+    expect(decide(state, aRequest("vm/2", { strategy: "latency", near: "app=db" }), policy).node).toBe("n2");
+    const parts = explain(state, aRequest("vm/2", { strategy: "latency", near: "app=db" }), policy).verdicts;
+    expect(parts.find(({ node }) => node === "n3")?.parts?.["Latency"]).toBe(0);
+  });
+
+  it("preferences of the request outweigh balance; soft taints are avoided", () => {
+    const state = new ClusterState([
+      aNode("n1", { labels: { disk: "ssd" } }),
+      aNode("n2"),
+      aNode("n3", { taints: [{ key: "slow", effect: "PreferNoSchedule" }] }),
+    ]);
+    const ssd = { nodeAffinity: { preferred: [{ nodes: "disk=ssd", weight: 10 }] } };
+    expect(placeMany(state, 3, ssd)).toEqual(["n1", "n1", "n1"]);
+    expect(decide(state, aRequest("vm/9"), policy).node).toBe("n2");
+    const db = aRequest("vm/50", {}, { labels: { app: "db" } });
+    state.place({ request: db, node: "n2", counts: true });
+    const near = { affinity: { preferred: [{ guests: "app=db", weight: 50 }] } };
+    const far = { antiAffinity: { preferred: [{ guests: "app=db", weight: 50 }] } };
+    expect(decide(state, aRequest("vm/10", near), policy).node).toBe("n2");
+    expect(decide(state, aRequest("vm/11", far), policy).node).not.toBe("n2");
+  });
+
+  it("a guest goes where one NUMA cell holds it", () => {
+    const numa = (cpus: number) => [0, 1].map(() => ({ cpus, memory: 8 * GiB }));
+    const state = new ClusterState([aNode("n1", { numa: numa(2) }), aNode("n2", { numa: numa(4) })]);
+    expect(placeMany(state, 1, {}, { demand: { cpu: 4, memory: GiB } })).toEqual(["n2"]);
+  });
+});
+
+describe("what an operator configures", () => {
+  it("names filters and scores, with weights; a wrong name is told with those there are", () => {
+    const own = readPolicy({
+      defaultStrategy: "utilization",
+      filter: ["NodeResourcesFit"],
+      score: ["LeastAllocated:7"],
+    });
+    expect(own.filters.map(({ name }) => name)).toContain("NodeReady");
+    expect(own.off.map(({ name }) => name)).toContain("TaintToleration");
+    expect(scoresFor(own, "balanced").find(({ score }) => score.name === "LeastAllocated")?.weight).toBe(7);
+    expect(() => readPolicy({ filter: ["NodeResorcesFit"] })).toThrow(
+      /scheduler\.plugins\.filter: 'NodeResorcesFit' is none of NodeReady/,
+    );
+    expect(() => readPolicy({ score: ["Best"] })).toThrow(/scheduler\.plugins\.score/);
+    expect(() => readPolicy({ defaultStrategy: "best" })).toThrow(/balanced, ha-spread/);
+  });
+
+  it("a filter that is left out does not act, and a request that needs it is refused rather than misplaced", () => {
+    const own = readPolicy({ filter: ["NodeResourcesFit"] });
+    const state = new ClusterState([aNode("n1", { taints: [{ key: "x", effect: "NoSchedule" }] })]);
+    expect(decide(state, aRequest("vm/1"), own).node).toBe("n1");
+    const picky = aRequest("vm/2", { antiAffinity: { required: [{ guests: "app=a" }] } });
+    expect(explain(state, picky, own).verdicts[0]?.refusals).toEqual([
+      {
+        filter: "GuestAffinity",
+        why: "its rules need GuestAffinity, which scheduler.plugins.filter of server.yaml leaves out",
+      },
+    ]);
+  });
+
+  it("an operator's own filter and score take part", () => {
+    const own = readPolicy({}, [
+      {
+        name: "licence",
+        weight: 50,
+        refuse: (node) => (node.name === "n2" ? "no licence" : undefined),
+        score: (node, _request, { guests }) => (node.name === "n3" ? 500 : Number.NaN) - guests,
+      },
+    ]);
+    const state = new ClusterState(zoned);
+    const found = explain(state, aRequest("vm/1"), own);
+    expect(found.node).toBe("n3");
+    expect(found.verdicts[0]?.parts?.["licence"]).toBe(100);
+    expect(found.refused).toEqual({ licence: 1 });
+  });
+});
