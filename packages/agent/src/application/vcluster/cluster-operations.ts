@@ -1,0 +1,225 @@
+// The life of a virtual cluster as operations. Each step can be done again: after a crash the work goes on where it was.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
+import { partsOf } from "@gpve/domain/vcluster/etcd.ts";
+import { type ClusterOverlay, isBranch } from "@gpve/domain/vcluster/overlay.ts";
+import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { withWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import type { OperationDefinition, Step, StepContext } from "@gpve/kit/operation/definition.ts";
+import type { Workers } from "../vnode/workers.ts";
+import type { ClusterPhases } from "./cluster-phases.ts";
+
+export const CREATE_CLUSTER = "vccreate";
+/** As a creation, of a backup. */
+export const RESTORE_CLUSTER = "vcrestore";
+export const DELETE_CLUSTER = "vcdelete";
+export const START_CLUSTER = "vcstart";
+export const STOP_CLUSTER = "vcstop";
+export const RETRY_CLUSTER = "vcretry";
+export const SCALE_CLUSTER = "vcscale";
+
+export interface NewClusterArgs {
+  readonly name: string;
+  readonly tenant: string;
+  readonly spec: VirtualClusterSpec;
+  /** Of Kubernetes, in full. */
+  readonly version: string;
+  readonly fill?: KeptCluster["fill"];
+  /** Where it is on several nodes: its network, and which of them this is. */
+  readonly network?: number;
+  readonly overlay?: ClusterOverlay;
+  readonly isFirst?: true;
+}
+
+export interface ClusterArgs {
+  readonly name: string;
+}
+
+export interface ScaleArgs extends ClusterArgs {
+  readonly workers: number;
+  /** Absent: those of the cluster itself. */
+  readonly pool?: string;
+}
+
+type State = Record<string, never>;
+type Ctx = StepContext<ClusterArgs, State>;
+
+export interface ClusterOperationDeps {
+  readonly host: ClusterHost;
+  readonly phases: ClusterPhases;
+  readonly workers: Pick<Workers, "bring" | "stop" | "remove">;
+  /** Makes a backup the content of a cluster that has not been started yet. */
+  readonly fill?: (
+    cluster: KeptCluster,
+    from: NonNullable<KeptCluster["fill"]>,
+    ctx: StepContext,
+  ) => Promise<void>;
+  /** Brings a component to this node, where it is not there. */
+  readonly ensureComponent: (name: string, version: string, ctx: StepContext) => Promise<void>;
+  /** The one that new clusters of this node get. */
+  readonly etcdVersion: () => string;
+}
+
+export function clusterOperations(deps: ClusterOperationDeps): {
+  readonly create: OperationDefinition<NewClusterArgs, State>;
+  readonly restore: OperationDefinition<NewClusterArgs, State>;
+  readonly scale: OperationDefinition<ScaleArgs, State>;
+  readonly others: readonly OperationDefinition<ClusterArgs, State>[];
+} {
+  const { host, phases, workers } = deps;
+  /** A failure is written down before it is told. */
+  const step = (
+    name: string,
+    weight: number,
+    run: (ctx: Ctx) => Promise<void>,
+  ): Step<ClusterArgs, State> => ({
+    name,
+    weight,
+    run: async (ctx) => {
+      try {
+        await run(ctx);
+      } catch (err) {
+        phases.fail(ctx.args.name, err);
+        throw err;
+      }
+    },
+  });
+  const during = (ctx: Ctx, phase: KeptCluster["phase"]): boolean =>
+    phases.require(ctx.args.name).phase === phase;
+  const bringUp = [
+    step("provision", 1, async (ctx) => {
+      const { name } = ctx.args;
+      if (during(ctx, "Pending")) phases.go(name, "Allocated");
+      const { version, etcdVersion = deps.etcdVersion() } = phases.require(name);
+      await deps.ensureComponent("kubernetes", version, ctx);
+      if (partsOf(phases.require(name)).includes("etcd")) {
+        phases.save({ ...phases.require(name), etcdVersion });
+        await deps.ensureComponent("etcd", etcdVersion, ctx);
+      }
+      const { fill, ...cluster } = phases.require(name);
+      if (fill !== undefined) {
+        if (deps.fill === undefined) throw new AppError("feature.unsupported", "backups are not read here");
+        await deps.fill(cluster, fill, ctx);
+        phases.save(cluster);
+      }
+      const { network } = await host.provision(phases.require(name));
+      phases.save({ ...phases.require(name), network });
+      ctx.log("keys, certificates and network are there");
+    }),
+    step("start", 6, async (ctx) => {
+      const { name } = ctx.args;
+      if (during(ctx, "Provisioning")) phases.go(name, "ControlPlaneStarting", { isWanted: true });
+      await host.start(phases.require(name), ctx.signal, ctx.log);
+    }),
+    step("furnish", 2, async (ctx) => {
+      const { name } = ctx.args;
+      await host.furnish(phases.require(name), ctx.signal);
+    }),
+    step("workers", 4, async (ctx) => {
+      const { name } = ctx.args;
+      await workers.bring(phases.require(name), ctx);
+      if (during(ctx, "Initializing")) phases.go(name, "HealthChecked");
+      const now = phases.require(name);
+      if (!isBranch(now)) ctx.log(`virtual cluster ${name} answers at ${host.endpoint(now)}`);
+    }),
+  ];
+  const adopt: Step<NewClusterArgs, State> = {
+    name: "adopt",
+    weight: 0.1,
+    run: ({ args: { name, tenant, spec, version, fill, network, overlay, isFirst } }) => {
+      if (host.get(name) !== undefined) return;
+      const place = given({ fill, network, overlay, isFirst });
+      phases.save({ name, tenant, spec, version, phase: "Pending", isWanted: false, ...place });
+    },
+  };
+  const comeUp = [adopt, ...(bringUp as unknown as Step<NewClusterArgs, State>[])];
+  return {
+    create: { type: CREATE_CLUSTER, onCrash: "resume", steps: comeUp },
+    restore: { type: RESTORE_CLUSTER, onCrash: "resume", steps: comeUp },
+    scale: {
+      type: SCALE_CLUSTER,
+      onCrash: "resume",
+      steps: [
+        step("scale", 1, async (ctx) => {
+          const { name } = ctx.args;
+          const { workers: count, pool } = ctx.args as ScaleArgs;
+          if (!during(ctx, "Scaling")) phases.go(name, "ScaleRequested");
+          const kept = phases.require(name);
+          const now = phases.save({ ...kept, spec: withWorkers(kept.spec, pool, count) });
+          await workers.bring(now, ctx);
+          phases.go(name, "ScaleCompleted");
+        }) as unknown as Step<ScaleArgs, State>,
+      ],
+    },
+    others: [
+      {
+        type: RETRY_CLUSTER,
+        onCrash: "resume",
+        steps: [
+          step("again", 0.1, async (ctx) => {
+            if (during(ctx, "Pending")) return;
+            // What a move that nobody leads any more left.
+            const { isSwitching: _left, ...kept } = phases.require(ctx.args.name);
+            phases.save(kept);
+            phases.go(ctx.args.name, "RetryRequested");
+          }),
+          ...bringUp,
+        ],
+      },
+      {
+        type: START_CLUSTER,
+        onCrash: "resume",
+        steps: [
+          step("start", 1, async (ctx) => {
+            const kept = phases.require(ctx.args.name);
+            requirePhase(kept, ["Stopped", "Running"], "started");
+            await host.start(kept, ctx.signal, ctx.log);
+            await workers.bring(kept, ctx);
+            if (kept.phase === "Stopped") phases.go(kept.name, "StartRequested", { isWanted: true });
+          }),
+        ],
+      },
+      {
+        type: STOP_CLUSTER,
+        onCrash: "resume",
+        steps: [
+          step("stop", 1, async (ctx) => {
+            const { name } = ctx.args;
+            if (during(ctx, "Stopped")) return;
+            if (!during(ctx, "Stopping")) phases.go(name, "StopRequested", { isWanted: false });
+            await workers.stop(phases.require(name));
+            await host.stop(phases.require(name));
+            phases.go(name, "StopCompleted");
+          }),
+        ],
+      },
+      {
+        type: DELETE_CLUSTER,
+        onCrash: "resume",
+        steps: [
+          step("delete", 1, async (ctx) => {
+            const { name } = ctx.args;
+            if (host.get(name) === undefined) {
+              ctx.log("nothing of it is on this node");
+              return;
+            }
+            if (!during(ctx, "Terminating")) phases.go(name, "DeleteRequested", { isWanted: false });
+            await workers.remove(phases.require(name));
+            await host.stop(phases.require(name));
+            await host.remove(name, ctx.warn);
+            ctx.log("processes, network, store and keys are gone");
+          }),
+        ],
+      },
+    ],
+  };
+}
+
+function requirePhase(kept: KeptCluster, allowed: readonly KeptCluster["phase"][], verb: string): void {
+  if (allowed.includes(kept.phase)) return;
+  throw new AppError(
+    "object.conflict",
+    `virtual cluster '${kept.name}' is ${kept.phase} and cannot be ${verb}`,
+  );
+}

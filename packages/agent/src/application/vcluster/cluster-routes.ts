@@ -1,0 +1,244 @@
+// The node's part of /api/v1's virtual clusters.
+import { given } from "@gpve/contracts/given.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { VclusterPodRow } from "@gpve/contracts/agent/agent-messages.ts";
+import type { Component } from "@gpve/domain/component/component.ts";
+import type { ComponentStore } from "@gpve/domain/component/ports.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
+import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
+import { guardKind } from "@gpve/domain/vcluster/vnode/guard.ts";
+import {
+  readVirtualClusterSpec,
+  shownVirtualClusterSpec,
+  type VirtualClusterSpec,
+} from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { extraVnodes, totalWorkers, withWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { OwnHandlers } from "../agent.ts";
+import { catalogued, installedVersion } from "../component/find-component.ts";
+import {
+  CREATE_CLUSTER,
+  DELETE_CLUSTER,
+  type NewClusterArgs,
+  RETRY_CLUSTER,
+  SCALE_CLUSTER,
+  type ScaleArgs,
+  START_CLUSTER,
+  STOP_CLUSTER,
+} from "./cluster-operations.ts";
+import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER } from "./power/power-operations.ts";
+
+type ClusterRoute =
+  | "POST /gpve/nodes/{node}/vclusters"
+  | "DELETE /gpve/nodes/{node}/vclusters/{vcluster}"
+  | "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy"
+  | `POST /gpve/nodes/{node}/vclusters/{vcluster}/${"start" | "stop" | "retry" | "scale" | "kubeconfig" | "sleep" | "wake"}`
+  | "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}"
+  | "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority"
+  | "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods"
+  | "GET /gpve/nodes/{node}/vcluster-pods"
+  | "GET /gpve/nodes/{node}/vclusters/{vcluster}/log";
+
+export interface ClusterRouteDeps {
+  readonly host: ClusterHost;
+  readonly vnodes: Pick<VnodeHost, "list" | "pods" | "volumes">;
+  readonly components: Pick<ComponentStore, "list">;
+  readonly catalogue: readonly Component[];
+  readonly engine: Pick<OperationEngine, "submit">;
+  /** What was asked of its API server last. */
+  readonly auditLines: (cluster: KeptCluster) => readonly string[];
+  /** Resolves when it is awake. */
+  readonly awake: (name: string) => Promise<void>;
+}
+
+interface Named {
+  readonly vcluster: string;
+  readonly tenant: string;
+}
+
+export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute> {
+  const { host, engine } = deps;
+  const submit = async (
+    type: string,
+    args: NewClusterArgs | ScaleArgs | SleepArgs | { readonly name: string },
+    requestId: string,
+    ctx: RequestContext,
+  ): Promise<string> => {
+    const { upid } = await engine.submit({
+      type,
+      resources: [`vcluster/${args.name}`],
+      args,
+      subject: args.name,
+      actor: ctx.actor?.authid ?? "",
+      requestId,
+      ...given({ traceparent: ctx.traceparent }),
+    });
+    return upid;
+  };
+  /** Permission was judged on the tenant that the server named: another's cluster is not there. */
+  const own = ({ vcluster, tenant }: Named): KeptCluster => {
+    const kept = host.get(vcluster);
+    if (kept?.tenant === tenant) return kept;
+    throw new AppError("object.not_found", `there is no virtual cluster '${vcluster}' on this node`);
+  };
+  const running = (asked: Named): KeptCluster => {
+    const kept = own(asked);
+    if (kept.phase === "Running") return kept;
+    throw new AppError(
+      "object.conflict",
+      `virtual cluster '${kept.name}' is ${kept.phase}: its API answers only while it is Running`,
+    );
+  };
+  const work =
+    (type: string) =>
+    (asked: Named & { readonly requestId: string }, ctx: RequestContext): Promise<string> =>
+      submit(type, { name: own(asked).name }, asked.requestId, ctx);
+  return {
+    "POST /gpve/nodes/{node}/vclusters": async (asked, ctx) => {
+      const { vcluster, tenant, spec, requestId, network, overlay, secrets } = asked;
+      const wanted = readVirtualClusterSpec(spec);
+      const version = kubernetesVersion(deps, wanted.kubernetesVersion);
+      if (totalWorkers(wanted) > 0) requireGuard(version);
+      const before = host.get(vcluster);
+      if (before !== undefined && before.tenant !== tenant)
+        throw new AppError("object.exists", `this node has a virtual cluster '${vcluster}' already`);
+      const slot = replicaSlot(overlay);
+      const isFirst = slot !== undefined && secrets === undefined ? true : undefined;
+      const place = given({ network, overlay, isFirst });
+      const args = { name: vcluster, tenant, spec: wanted, version, ...place };
+      if (before !== undefined) return submit(CREATE_CLUSTER, args, requestId, ctx);
+      if (network !== undefined && host.list().some((each) => each.network === network))
+        throw new AppError(
+          "object.conflict",
+          `network ${network} of this node is another virtual cluster's: try again, another is taken then`,
+        );
+      const refusal = overlay === undefined ? undefined : await host.overlayRefusal();
+      if (refusal !== undefined) throw new AppError("feature.unsupported", refusal);
+      try {
+        // As files, at once: what operations are told lies in the journal.
+        if (secrets !== undefined) host.takeAuthority(vcluster, secrets);
+        else if (wanted.backingStore === "external") host.keepStoreKeys(vcluster, readExternalKeys(spec));
+        // The servers ask for what signs as soon as this is answered.
+        if (overlay?.at === 0 && secrets === undefined) {
+          await host.authority(vcluster, slot === undefined ? "workers" : "replica");
+          host.save({ ...args, phase: "Pending", isWanted: false });
+        }
+        return await submit(CREATE_CLUSTER, args, requestId, ctx);
+      } catch (err) {
+        await host.remove(vcluster, () => undefined);
+        throw err;
+      }
+    },
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority": async (asked) => {
+      const { name, version, overlay } = own(asked);
+      const who = replicaSlot(overlay) === undefined ? "workers" : "replica";
+      return { version, secrets: { ...(await host.authority(name, who)) } };
+    },
+    "DELETE /gpve/nodes/{node}/vclusters/{vcluster}": (asked, ctx) => {
+      // One that never came here is as good as gone.
+      if (host.get(asked.vcluster) !== undefined) own(asked);
+      return submit(DELETE_CLUSTER, { name: asked.vcluster }, asked.requestId, ctx);
+    },
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/start": (asked, ctx) => {
+      const { name, phase, asleep } = own(asked);
+      const sleeps = phase === "Running" && asleep !== undefined;
+      return submit(sleeps ? WAKE_CLUSTER : START_CLUSTER, { name }, asked.requestId, ctx);
+    },
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/stop": work(STOP_CLUSTER),
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/retry": work(RETRY_CLUSTER),
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale": ({ workers, pool, requestId, ...asked }, ctx) => {
+      const { name, spec, version } = running(asked);
+      // As many are refused as at the creation.
+      const wanted = readVirtualClusterSpec(shownVirtualClusterSpec(withWorkers(spec, pool, workers)));
+      if (workers > 0) requireGuard(version);
+      requireNoVolumes(deps.vnodes, name, wanted);
+      const args = { name, workers, ...given({ pool }) };
+      return deps.awake(name).then(() => submit(SCALE_CLUSTER, args, requestId, ctx));
+    },
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/wake": work(WAKE_CLUSTER),
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep": ({ mode, ...asked }, ctx) =>
+      submit(SLEEP_CLUSTER, { name: running(asked).name, mode }, asked.requestId, ctx),
+    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy": ({ mode, afterIdleSeconds, ...asked }) => {
+      const kept = own(asked);
+      host.save({ ...kept, spec: { ...kept.spec, sleep: { mode, afterIdleSeconds } } });
+      return null;
+    },
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig": ({ hours, server, ...asked }, ctx) => {
+      const ask = { user: ctx.actor?.authid ?? "", lifetimeMs: hours * 3_600_000, ...given({ server }) };
+      const { name } = running(asked);
+      return deps.awake(name).then(() => host.kubeconfig(running(asked), ask, ctx.signal));
+    },
+    "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}": async ({ id, ...asked }, ctx) => {
+      await deps.awake(running(asked).name);
+      await host.revokeKubeconfig(running(asked), id, ctx.signal);
+      return null;
+    },
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods": (asked) => podRows(deps.vnodes, own(asked)),
+    "GET /gpve/nodes/{node}/vcluster-pods": () =>
+      host.list().flatMap((cluster) => podRows(deps.vnodes, cluster)),
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/log": ({ audit, ...asked }) => {
+      const cluster = own(asked);
+      return { lines: [...(audit === true ? deps.auditLines(cluster) : host.lastWords(cluster))] };
+    },
+  };
+}
+
+function podRows(vnodes: ClusterRouteDeps["vnodes"], cluster: KeptCluster): VclusterPodRow[] {
+  const { name: vcluster, tenant } = cluster;
+  return vnodes
+    .list(vcluster)
+    .flatMap((vnode) =>
+      vnodes.pods(cluster, vnode).map((pod) => ({ vcluster, tenant, vnode: vnode.name, ...pod })),
+    );
+}
+
+/** A volume is a folder of its worker, and would go with it. */
+function requireNoVolumes(
+  vnodes: ClusterRouteDeps["vnodes"],
+  cluster: string,
+  wanted: VirtualClusterSpec,
+): void {
+  for (const vnode of extraVnodes(wanted, vnodes.list(cluster))) {
+    const has = vnodes.volumes(cluster, vnode);
+    if (has.length > 0)
+      throw new AppError(
+        "object.conflict",
+        `${vnode.name} has ${has.length} persistent volumes, which would go with it: delete their claims first (${has.slice(0, 3).join(", ")})`,
+      );
+  }
+}
+
+/** A pod that may be anything is root on this machine. */
+export function requireGuard(version: string): void {
+  if (guardKind(version) !== undefined) return;
+  throw new AppError(
+    "request.invalid",
+    `spec.workerNodes.count: workers need Kubernetes 1.32 or newer: whoever administers a cluster of ${version} can delete the rules that keep its pods from this machine`,
+    { errors: { "spec.workerNodes.count": "needs Kubernetes 1.32 or newer" } },
+  );
+}
+
+/** The newest of what is asked for that is here, else that can be brought; refused with what there is. */
+export function kubernetesVersion(
+  deps: Pick<ClusterRouteDeps, "components" | "catalogue">,
+  wanted: string,
+): string {
+  const here = installedVersion(deps.components, "kubernetes", wanted);
+  if (here !== undefined) return here;
+  const { releases } = catalogued(deps.catalogue, "kubernetes");
+  const known = releases.map(({ version }) => version);
+  const found = known.find(
+    (version) => wanted === "" || version === wanted || version.startsWith(`${wanted}.`),
+  );
+  if (found !== undefined) return found;
+  const installed = deps.components.list().filter(({ name }) => name === "kubernetes");
+  const has = installed.map(({ version }) => version).join(", ") || "none";
+  throw new AppError(
+    "request.invalid",
+    `spec.kubernetesVersion: Kubernetes ${wanted} cannot be had: this node has ${has}, the catalogue ${known.join(", ")}. Any other version works when its programs are imported: gpvectl component import kubernetes ${wanted} --from FOLDER`,
+    { errors: { "spec.kubernetesVersion": `is none of ${known.join(", ")}` } },
+  );
+}

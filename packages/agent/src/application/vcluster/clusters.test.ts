@@ -1,0 +1,375 @@
+import { describe, expect, test } from "vitest";
+import type { Component } from "@gpve/domain/component/component.ts";
+import type { InstalledComponent } from "@gpve/domain/component/ports.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
+import { testSaga } from "@gpve/kit/testing/saga-harness.ts";
+import { FakeClusterHost } from "../../testing/fake-cluster-host.ts";
+import { FakeClusterApi, FakeVnodeHost } from "../../testing/fake-vnode-host.ts";
+import { Workers } from "../vnode/workers.ts";
+import { clusterOperations, CREATE_CLUSTER } from "./cluster-operations.ts";
+import { ClusterPhases } from "./cluster-phases.ts";
+import { clusterRoutes } from "./cluster-routes.ts";
+import { KeepClusters } from "./keep-clusters.ts";
+
+const kubernetes: Component = {
+  name: "kubernetes",
+  about: "",
+  programs: [],
+  releases: ["1.36.4", "1.35.6"].map((version) => ({ version, sources: () => [] })),
+};
+const installed = (version: string): InstalledComponent => ({
+  name: "kubernetes",
+  version,
+  origin: "go",
+  installedAt: 1,
+  programs: {},
+});
+const ctx = {
+  actor: { authid: "joe@pve" },
+  signal: new AbortController().signal,
+} as unknown as RequestContext;
+const base = { node: "n1", vcluster: "demo", tenant: "shop", requestId: "r" };
+
+async function world(here: readonly string[] = ["1.36.4"]) {
+  const host = new FakeClusterHost();
+  const { engine } = testEngine();
+  const brought: string[] = [];
+  const phases = new ClusterPhases(host, () => undefined);
+  const vnodes = new FakeVnodeHost();
+  const api = new FakeClusterApi();
+  const clock = new FakeClock();
+  const workers = new Workers({
+    vnodes,
+    api: api.call,
+    clock,
+    ensureComponent: async (name) => void brought.push(name),
+  });
+  const { create, scale, others } = clusterOperations({
+    host,
+    phases,
+    workers,
+    ensureComponent: async (name, version) => void brought.push(`${name} ${version}`),
+    etcdVersion: () => "3.6.8",
+  });
+  engine.register(create);
+  engine.register(scale);
+  for (const operation of others) engine.register(operation);
+  await engine.start();
+  const routes = clusterRoutes({
+    host,
+    vnodes,
+    engine,
+    catalogue: [kubernetes],
+    components: { list: () => here.map(installed) },
+    awake: async () => undefined,
+    auditLines: () => ["{}"],
+  });
+  let asked = 0;
+  const run = async (route: string, more: object = {}): Promise<string> => {
+    const handler = routes[route as keyof typeof routes] as (
+      asked: object,
+      ctx: RequestContext,
+    ) => Promise<string>;
+    const ended = await engine.wait(await handler({ ...base, requestId: `r${++asked}`, ...more }, ctx));
+    return ended.state === "done" ? "done" : `${ended.state}: ${ended.error ?? ""}`;
+  };
+  const make = (spec: object = {}) => run("POST /gpve/nodes/{node}/vclusters", { spec });
+  return { host, run, make, routes, brought, vnodes, api, clock };
+}
+const at = (verb: string) => `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}`;
+const DELETE = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}";
+
+describe("the store of a virtual cluster", () => {
+  const pem = (what: string) => `-----BEGIN ${what}-----\nAAAA\n-----END ${what}-----\n`;
+  const external = {
+    backingStore: "external",
+    externalEtcdEndpoint: "https://192.0.2.9:2379",
+    externalEtcdCertificates: {
+      ca: pem("CERTIFICATE"),
+      cert: pem("CERTIFICATE"),
+      key: pem("EC PRIVATE KEY"),
+    },
+  };
+
+  test("is an etcd of its own in tier Performance, of the version that it began with", async () => {
+    const { host, make, run, brought } = await world();
+    expect(await make({ controlPlane: { tier: "Performance" } })).toBe("done");
+    expect([host.get("demo")?.etcdVersion, brought]).toEqual(["3.6.8", ["kubernetes 1.36.4", "etcd 3.6.8"]]);
+    host.save({ ...(host.get("demo") as KeptCluster), etcdVersion: "3.6.1", phase: "Failed" });
+    expect(await run(at("retry"))).toBe("done");
+    expect(brought.at(-1)).toBe("etcd 3.6.1");
+  });
+
+  test("is somebody else's: its keys go to files and to no journal", async () => {
+    const { host, make, brought } = await world();
+    expect(await make({ controlPlane: external })).toBe("done");
+    expect(host.storeKeys.get("demo")).toEqual(external.externalEtcdCertificates);
+    expect(JSON.stringify([...host.kept.values()])).not.toContain("PRIVATE KEY");
+    expect(brought).toEqual(["kubernetes 1.36.4"]);
+  });
+
+  test("is refused without keys", async () => {
+    const { make, host } = await world();
+    const { externalEtcdCertificates: _keys, ...without } = external;
+    await expect((async () => make({ controlPlane: without }))()).rejects.toThrow("as PEM");
+    expect(host.kept.size).toBe(0);
+  });
+});
+
+describe("a virtual cluster on several nodes", () => {
+  const nodes = ["a", "b"].map((node, index) => ({ node, address: `192.0.2.${index + 1}` }));
+  const POST = "POST /gpve/nodes/{node}/vclusters";
+
+  test("has its control plane on the first, which says what signs before anything is made", async () => {
+    const { host, run, routes } = await world();
+    const handler = routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/authority"];
+    expect(await run(POST, { spec: {}, network: 2048, overlay: { nodes, at: 0 } })).toBe("done");
+    expect(host.get("demo")).toMatchObject({ phase: "Running", overlay: { at: 0 } });
+    expect(await handler({ node: "n1", vcluster: "demo", tenant: "shop" }, ctx)).toMatchObject({
+      version: "1.36.4",
+      secrets: { "ca.key": "KEY" },
+    });
+  });
+
+  test("takes what signs on the others, and no store of its own there", async () => {
+    const { host, run, brought } = await world();
+    const more = { overlay: { nodes, at: 1 }, network: 2048, secrets: { "ca.key": "K" } };
+    expect(await run(POST, { spec: { controlPlane: { tier: "Performance" } }, ...more })).toBe("done");
+    expect(host.authorities.get("demo")).toEqual({ "ca.key": "K" });
+    expect([host.get("demo")?.phase, brought]).toEqual(["Running", ["kubernetes 1.36.4"]]);
+  });
+
+  test("has a replica of its control plane on each, the first of which begins the store", async () => {
+    const spec = { controlPlane: { tier: "Enterprise" } };
+    const three = ["a", "b", "c"].map((node, slot) => ({ node, address: `192.0.2.${slot + 1}`, slot }));
+    const first = await world();
+    expect(await first.run(POST, { spec, network: 2048, overlay: { nodes: three, at: 0 } })).toBe("done");
+    expect(first.host.get("demo")).toMatchObject({ phase: "Running", isFirst: true });
+    expect(first.brought).toEqual(["kubernetes 1.36.4", "etcd 3.6.8"]);
+    const authority = first.routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/authority"];
+    const { secrets } = await authority({ node: "n1", vcluster: "demo", tenant: "shop" }, ctx);
+    expect(secrets).toMatchObject({ "sa.key": "SA" });
+    const next = await world();
+    expect(await next.run(POST, { spec, network: 2048, overlay: { nodes: three, at: 1 }, secrets })).toBe(
+      "done",
+    );
+    expect(next.host.get("demo")).not.toHaveProperty("isFirst");
+    expect([next.host.authorities.get("demo"), next.brought.at(-1)]).toEqual([secrets, "etcd 3.6.8"]);
+  });
+
+  test("is refused where the kernel has no such network, with nothing left", async () => {
+    const { host, run } = await world();
+    host.broken.add("overlay");
+    const asked = run(POST, { spec: {}, network: 2048, overlay: { nodes, at: 0 } });
+    await expect(asked).rejects.toThrow("cannot make a VXLAN device");
+    expect(host.kept.size).toBe(0);
+  });
+});
+
+describe("the life of a virtual cluster", () => {
+  test("goes from asking to running, stops, starts and ends with nothing left", async () => {
+    const { host, run, make, brought } = await world();
+    expect(await make()).toBe("done");
+    expect([host.get("demo")?.phase, host.isUp(host.get("demo") as KeptCluster), brought]).toEqual([
+      "Running",
+      true,
+      ["kubernetes 1.36.4"],
+    ]);
+    expect(await run(at("stop"))).toBe("done");
+    expect(await run(at("stop"))).toBe("done");
+    expect([host.get("demo")?.phase, host.running.size]).toEqual(["Stopped", 0]);
+    expect(await run(at("start"))).toBe("done");
+    expect(await run(DELETE)).toBe("done");
+    expect([host.kept.size, host.networks.size, host.running.size]).toEqual([0, 0, 0]);
+    expect(host.phases).toEqual([
+      "Pending",
+      "Provisioning",
+      "Initializing",
+      "Running",
+      "Stopping",
+      "Stopped",
+      "Running",
+      "Terminating",
+    ]);
+  });
+
+  test.each(["provision", "start", "furnish"] as const)(
+    "a failure of %s is kept with its reason, and retried",
+    async (part) => {
+      const { host, run, make } = await world();
+      host.broken.add(part);
+      expect(await make()).toContain(`${part} is broken`);
+      expect(host.get("demo")).toMatchObject({ phase: "Failed", message: `${part} is broken` });
+      expect(await run(at("stop"))).toContain("is Failed: StopRequested is not possible then");
+      expect(await run(at("start"))).toContain("cannot be started");
+      host.broken.clear();
+      expect(await run(at("retry"))).toBe("done");
+      expect(host.get("demo")).toMatchObject({ phase: "Running" });
+      expect(host.get("demo")?.message).toBeUndefined();
+    },
+  );
+
+  test("one that failed can be deleted, and so can one that never came here", async () => {
+    const { host, run, make } = await world();
+    host.broken.add("start");
+    await make();
+    expect(await run(DELETE)).toBe("done");
+    expect(await run(DELETE)).toBe("done");
+    expect(host.kept.size).toBe(0);
+  });
+
+  test("ends running or failed, wherever a crash cuts it off", async () => {
+    const report = await testSaga<FakeClusterHost>({
+      prepare: () => new FakeClusterHost(),
+      define: (engine, host) => {
+        const phases = new ClusterPhases(host, () => undefined);
+        const workers = {
+          bring: async () => undefined,
+          stop: async () => undefined,
+          remove: async () => undefined,
+        };
+        engine.register(
+          clusterOperations({
+            host,
+            phases,
+            workers,
+            ensureComponent: async () => undefined,
+            etcdVersion: () => "3.6.8",
+          }).create,
+        );
+        const spec = readVirtualClusterSpec({});
+        return { type: CREATE_CLUSTER, args: { name: "demo", tenant: "t", spec, version: "1.36.4" } };
+      },
+      check: (host, outcome) => {
+        const phase = host.get("demo")?.phase;
+        expect(outcome === "done" ? phase : "any").toBe(outcome === "done" ? "Running" : "any");
+      },
+    });
+    expect(report.runs).toBeGreaterThan(10);
+  });
+});
+
+describe("workers", () => {
+  test("are scaled, and their pods are told; older versions get none", async () => {
+    const { host, make, run, vnodes, routes } = await world();
+    await make({ workerNodes: { count: 1 } });
+    expect(await run(at("scale"), { workers: 2 })).toBe("done");
+    expect([host.get("demo")?.spec.workers, vnodes.running.size]).toEqual([2, 2]);
+    expect(host.phases).toContain("Scaling");
+    await expect(run(at("scale"), { workers: 999 })).rejects.toThrow("room for 200 workers");
+    await expect(run(at("scale"), { workers: 1, tenant: "evil" })).rejects.toThrow("there is no virtual");
+    vnodes.podsOf.set("demo/worker-2", [{ namespace: "default", name: "web", uid: "u" }]);
+    const row = { vcluster: "demo", tenant: "shop", vnode: "worker-2", namespace: "default", name: "web" };
+    const pods = routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/pods"];
+    expect(await pods(base, ctx)).toEqual([{ ...row, uid: "u" }]);
+    expect(() => pods({ ...base, tenant: "evil" }, ctx)).toThrow("there is no virtual cluster");
+    expect(await routes["GET /gpve/nodes/{node}/vcluster-pods"]({ node: "n1" }, ctx)).toHaveLength(1);
+    vnodes.broken.add("start");
+    expect(await run(at("scale"), { workers: 3 })).toContain("start is broken");
+    expect(host.get("demo")?.phase).toBe("Failed");
+    const old = await world(["1.31.9"]);
+    await expect(old.make({ workerNodes: { count: 1 }, kubernetesVersion: "1.31" })).rejects.toThrow(
+      "workers need Kubernetes 1.32 or newer",
+    );
+  });
+});
+
+describe("what a node is asked", () => {
+  test("another tenant's cluster is not there", async () => {
+    const { make, run, routes } = await world();
+    await make();
+    const other = { ...base, tenant: "evil" };
+    for (const verb of ["stop", "start", "retry"])
+      await expect(run(at(verb), other)).rejects.toThrow("there is no virtual cluster 'demo'");
+    await expect(run(DELETE, other)).rejects.toThrow("there is no virtual cluster");
+    await expect(run("POST /gpve/nodes/{node}/vclusters", { ...other, spec: {} })).rejects.toThrow("already");
+    const kubeconfig = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig"];
+    expect(() => kubeconfig({ ...other, hours: 1 }, ctx)).toThrow("there is no virtual cluster");
+  });
+
+  test("a kubeconfig names who asks, while the cluster runs", async () => {
+    const { make, run, routes } = await world();
+    await make();
+    const kubeconfig = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig"];
+    expect(await kubeconfig({ ...base, hours: 1 }, ctx)).toMatchObject({ kubeconfig: "joe@pve@demo" });
+    const revoke = routes["DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}"];
+    expect(await revoke({ ...base, id: "0123456789abcdef" }, ctx)).toBeNull();
+    const log = routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/log"];
+    expect(await log(base, ctx)).toEqual({ lines: ["kube-apiserver: hello"] });
+    await run(at("stop"));
+    expect(() => kubeconfig({ ...base, hours: 1 }, ctx)).toThrow("is Stopped: its API answers only while");
+  });
+
+  test("the newest version that is here is taken, else one of the catalogue; others are refused with both", async () => {
+    const { make, brought } = await world(["1.35.6"]);
+    await make();
+    expect(brought).toEqual(["kubernetes 1.35.6"]);
+    const other = await world(["1.35.6"]);
+    await other.make({ kubernetesVersion: "1.36" });
+    expect(other.brought).toEqual(["kubernetes 1.36.4"]);
+    await expect(other.make({ kubernetesVersion: "1.30" })).rejects.toThrow(
+      /Kubernetes 1.30 cannot be had: this node has 1.35.6, the catalogue 1.36.4, 1.35.6.*component import/,
+    );
+  });
+});
+
+describe("what shall run", () => {
+  const log = { warn: () => undefined, error: () => undefined } as unknown as Logger;
+  const running: KeptCluster = {
+    name: "demo",
+    tenant: "t",
+    spec: readVirtualClusterSpec({}),
+    version: "1.36.4",
+    network: 1,
+    phase: "Running",
+    isWanted: true,
+  };
+
+  test("is started again when it ends, later each time", async () => {
+    const [host, clock] = [new FakeClusterHost(), new FakeClock()];
+    host.save(running);
+    const keeper = new KeepClusters({ host, clock, log, changed: () => undefined });
+    host.end("demo", "kube-apiserver");
+    await clock.advance(1_000);
+    expect(host.started).toEqual(["demo.kube-apiserver"]);
+    host.end("demo", "kube-apiserver");
+    await clock.advance(1_900);
+    expect(host.started).toHaveLength(1);
+    await clock.advance(200);
+    expect(host.started).toHaveLength(2);
+    keeper.close();
+  });
+
+  test("is tried again when it cannot be started, and left alone when it is not wanted any more", async () => {
+    const [host, clock] = [new FakeClusterHost(), new FakeClock()];
+    host.save(running);
+    const keeper = new KeepClusters({ host, clock, log, changed: () => undefined });
+    host.broken.add("part");
+    host.end("demo", "kube-scheduler");
+    await clock.advance(1_000);
+    host.broken.clear();
+    await clock.advance(2_500);
+    expect(host.started).toEqual(["demo.kube-scheduler"]);
+    host.save({ ...running, phase: "Stopping", isWanted: false });
+    host.end("demo", "kube-scheduler");
+    await clock.advance(60_000);
+    expect(host.started).toHaveLength(1);
+    keeper.close();
+  });
+
+  test("is started when the agent comes back and finds it down", async () => {
+    const [host, clock] = [new FakeClusterHost(), new FakeClock()];
+    host.save(running);
+    host.save({ ...running, name: "off", phase: "Stopped", isWanted: false });
+    const keeper = new KeepClusters({ host, clock, log, changed: () => undefined });
+    await keeper.resume();
+    await expect.poll(() => [...host.running]).toEqual(["demo"]);
+    await keeper.resume();
+    keeper.close();
+  });
+});

@@ -1,0 +1,122 @@
+// The node's part of moves of control planes, as servers ask for it.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { OwnHandlers } from "../../agent.ts";
+import {
+  ARRIVE_CLUSTER,
+  type ArriveArgs,
+  DEPART_CLUSTER,
+  JOIN_CLUSTER,
+  type JoinArgs,
+  LET_CLUSTER_GO,
+  type LetGoArgs,
+  STAY_CLUSTER,
+  TAKE_OVER_CLUSTER,
+  TURN_CLUSTER_AWAY,
+} from "./move-operations.ts";
+
+type MoveRoute =
+  | "GET /gpve/nodes/{node}/vclusters/{vcluster}/place"
+  | `POST /gpve/nodes/{node}/vclusters/{vcluster}/${"arrive" | "depart" | "stay" | "take-over" | "turn-away" | "let-go"}`
+  | "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay";
+
+export interface ClusterMoveRouteDeps {
+  readonly host: Pick<ClusterHost, "get" | "list" | "overlayRefusal">;
+  readonly vnodes: Pick<VnodeHost, "list">;
+  readonly engine: Pick<OperationEngine, "submit">;
+  /** Resolves when it is awake. */
+  readonly awake: (name: string) => Promise<void>;
+}
+
+interface Asked {
+  readonly vcluster: string;
+  readonly tenant: string;
+  readonly moveId: string;
+  readonly requestId: string;
+}
+
+export function clusterMoveRoutes(deps: ClusterMoveRouteDeps): OwnHandlers<MoveRoute> {
+  const { host, engine } = deps;
+  const submit = async (
+    type: string,
+    args: ArriveArgs | LetGoArgs | JoinArgs,
+    requestId: string,
+    ctx: RequestContext,
+  ): Promise<string> => {
+    const { upid } = await engine.submit({
+      type,
+      resources: [`vcluster/${args.name}`],
+      args,
+      subject: args.name,
+      actor: ctx.actor?.authid ?? "",
+      requestId,
+      ...given({ traceparent: ctx.traceparent }),
+    });
+    return upid;
+  };
+  const own = ({ vcluster, tenant }: Pick<Asked, "vcluster" | "tenant">): KeptCluster => {
+    const kept = host.get(vcluster);
+    if (kept?.tenant === tenant) return kept;
+    throw new AppError("object.not_found", `there is no virtual cluster '${vcluster}' on this node`);
+  };
+  /** What has not come, or has gone, is nothing to fail for. */
+  const work =
+    (type: string) =>
+    (asked: Asked, ctx: RequestContext): Promise<string> => {
+      if (host.get(asked.vcluster) !== undefined) own(asked);
+      return submit(type, { name: asked.vcluster, moveId: asked.moveId }, asked.requestId, ctx);
+    };
+  return {
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/place": (asked) => {
+      const { name, phase, version, etcdVersion, network } = own(asked);
+      const workers = deps.vnodes.list(name).length;
+      return { phase, version, workers, ...given({ etcdVersion, network }) };
+    },
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/arrive": async (asked, ctx) => {
+      const { vcluster: name, tenant, moveId, version, etcdVersion, network, overlay, requestId } = asked;
+      const before = host.get(name);
+      if (before !== undefined && (before.tenant !== tenant || before.overlay === undefined))
+        throw new AppError("object.exists", `this node has a virtual cluster '${name}' already`);
+      const other = host.list().find((each) => each.name !== name && each.network === network);
+      if (network !== undefined && other !== undefined)
+        throw new AppError(
+          "object.conflict",
+          `network ${network}, by which the workers of virtual cluster '${name}' know it, is on this node that of '${other.name}': choose another node`,
+        );
+      const refusal = overlay === undefined ? undefined : await host.overlayRefusal();
+      if (refusal !== undefined) throw new AppError("feature.unsupported", refusal);
+      const cluster: KeptCluster = {
+        name,
+        tenant,
+        spec: readVirtualClusterSpec(asked.spec),
+        version,
+        phase: "Migrating",
+        isWanted: true,
+        ...given({ etcdVersion, network, overlay }),
+      };
+      return submit(ARRIVE_CLUSTER, { name, moveId, cluster }, requestId, ctx);
+    },
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/depart": async (asked, ctx) => {
+      const { name, phase } = own(asked);
+      if (phase === "Running") await deps.awake(name);
+      return submit(DEPART_CLUSTER, { name, moveId: asked.moveId }, asked.requestId, ctx);
+    },
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/stay": work(STAY_CLUSTER),
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/take-over": work(TAKE_OVER_CLUSTER),
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/turn-away": work(TURN_CLUSTER_AWAY),
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/let-go": (asked, ctx) => {
+      const { vcluster: name, moveId, overlay, requestId } = asked;
+      if (host.get(name) !== undefined) own(asked);
+      return submit(LET_CLUSTER_GO, { name, moveId, ...given({ overlay }) }, requestId, ctx);
+    },
+    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay": (asked, ctx) => {
+      const { name } = own(asked);
+      return submit(JOIN_CLUSTER, { name, overlay: asked.overlay }, asked.requestId, ctx);
+    },
+  };
+}

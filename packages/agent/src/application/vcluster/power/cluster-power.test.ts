@@ -1,0 +1,116 @@
+import { describe, expect, test } from "vitest";
+import { given } from "@gpve/contracts/given.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
+import { FakeClusterFront } from "../../../testing/fake-cluster-front.ts";
+import { FakeClusterHost } from "../../../testing/fake-cluster-host.ts";
+import { ClusterPhases } from "../cluster-phases.ts";
+import { ClusterPower } from "./cluster-power.ts";
+import { ClusterWays } from "./cluster-ways.ts";
+import { powerOperations, SLEEP_CLUSTER } from "./power-operations.ts";
+
+const log = { warn: () => undefined, error: () => undefined } as unknown as Logger;
+
+async function world(sleep: object = {}, more: Partial<KeptCluster> = {}) {
+  const host = new FakeClusterHost();
+  const front = new FakeClusterFront();
+  const { engine } = testEngine();
+  const clock = new FakeClock();
+  const ways = new ClusterWays(host, front);
+  const phases = new ClusterPhases(host, () => undefined);
+  const { sleep: falls, wake } = powerOperations({ host, phases, ways });
+  engine.register(falls);
+  engine.register(wake);
+  await engine.start();
+  const power = new ClusterPower({ host, front, ways, engine, clock, log });
+  host.save({
+    name: "demo",
+    tenant: "default",
+    spec: readVirtualClusterSpec({ sleep }),
+    version: "1.36.4",
+    network: 7,
+    phase: "Running",
+    isWanted: true,
+    ...more,
+  });
+  host.running.add("demo");
+  const run = async (mode: "cold" | "warm", idleSince?: number): Promise<string> => {
+    const { operation } = await engine.submit({
+      type: SLEEP_CLUSTER,
+      resources: ["vcluster/demo"],
+      args: { name: "demo", mode, ...given({ idleSince }) },
+      actor: "root@pam",
+    });
+    return (await engine.wait(operation.id)).state;
+  };
+  const settled = (asleep: string | undefined) =>
+    expect.poll(() => host.get("demo")?.asleep, { timeout: 5_000 }).toBe(asleep);
+  return { host, front, power, clock, ways, run, settled };
+}
+
+describe("sleep and wake", () => {
+  test.each(["cold", "warm"] as const)("%s: who connects waits, and has it woken once", async (mode) => {
+    const { host, front, run, settled, ways } = await world();
+    expect(await run(mode)).toBe("done");
+    expect(host.get("demo")?.asleep).toBe(mode);
+    expect([host.running.has("demo"), host.frozen.has("demo")]).toEqual([mode === "warm", mode === "warm"]);
+    expect(front.routes).toMatchObject([{ name: "demo", port: 16_450, mode: "hold" }]);
+    for (let knocks = 0; knocks < 1_000; knocks++) front.knock("demo");
+    await settled(undefined);
+    await expect.poll(() => front.routes[0]?.mode).toBe("open");
+    expect([host.running.has("demo"), host.frozen.has("demo")]).toEqual([true, false]);
+    expect(ways.lastWake("demo")).toMatchObject({ count: 1, last: { from: mode } });
+  });
+
+  test("a warm one that lost a part is started as a cold one is", async () => {
+    const { host, power, run } = await world();
+    await run("warm");
+    host.running.delete("demo");
+    await power.awake("demo");
+    expect([host.running.has("demo"), host.frozen.has("demo")]).toEqual([true, false]);
+  });
+
+  test("one that cannot be woken lets nobody wait for ever", async () => {
+    const { host, front, run } = await world();
+    await run("cold");
+    host.broken.add("start");
+    front.knock("demo");
+    await expect.poll(() => front.refused).toEqual(["demo"]);
+    expect(host.get("demo")?.asleep).toBe("cold");
+  });
+
+  test("by itself when nobody has used it for as long as its policy says", async () => {
+    const { host, front, power, clock, settled } = await world({ mode: "warm", afterIdleSeconds: 60 });
+    power.start();
+    await clock.advance(30_000);
+    front.seen.set("demo", { lastAt: clock.now(), connections: 1, held: 0 });
+    await clock.advance(45_000);
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    await clock.advance(20_000);
+    await settled("warm");
+    power.close();
+  });
+
+  test("not when somebody used it while it was about to", async () => {
+    const { host, front, run } = await world();
+    front.seen.set("demo", { lastAt: 500, connections: 1, held: 0 });
+    expect(await run("cold", 400)).toBe("done");
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    expect(front.modes).toEqual(["hold", "open"]);
+  });
+
+  test("never by itself where the policy is none, or it is stopped", async () => {
+    const { host, power, clock } = await world({ mode: "none" });
+    power.start();
+    await clock.advance(3_600_000);
+    expect(host.get("demo")?.asleep).toBeUndefined();
+    power.close();
+    const stopped = await world({}, { phase: "Stopped", isWanted: false });
+    expect(await stopped.run("cold")).toBe("failed");
+    await stopped.ways.tell();
+    expect(stopped.front.routes[0]?.mode).toBe("closed");
+  });
+});

@@ -1,0 +1,122 @@
+// Puts clusters to sleep that nobody uses, and wakes those that somebody wants.
+import { randomUUID } from "node:crypto";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { ClusterFront } from "@gpve/domain/vcluster/cluster-front.ts";
+import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
+import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { sleepPolicyOf } from "@gpve/domain/vcluster/sleep-policy.ts";
+import { background } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { ClusterWays } from "./cluster-ways.ts";
+import { SLEEP_CLUSTER, type SleepArgs, WAKE_CLUSTER } from "./power-operations.ts";
+
+export interface ClusterPowerDeps {
+  readonly host: ClusterHost;
+  readonly front: ClusterFront;
+  readonly ways: ClusterWays;
+  readonly engine: Pick<OperationEngine, "submit" | "wait">;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const LOOK_MS = 1_000;
+
+export class ClusterPower {
+  readonly #deps: ClusterPowerDeps;
+  readonly #waking = new Map<string, Promise<void>>();
+  readonly #falling = new Set<string>();
+  /** Since when each is awake, as far as we have seen; who just woke has not been idle yet. */
+  readonly #awakeSince = new Map<string, number>();
+  #stopLooking = (): void => undefined;
+
+  constructor(deps: ClusterPowerDeps) {
+    this.#deps = deps;
+    deps.front.onWake((name) => {
+      const woken = this.awake(name).catch((err: unknown) => {
+        deps.front.refuse(name);
+        throw err;
+      });
+      background(deps.log, `waking virtual cluster ${name}`, woken);
+    });
+  }
+
+  start(): void {
+    const look = (): void => {
+      this.#look();
+      this.#stopLooking = this.#deps.clock.after(LOOK_MS, look);
+    };
+    look();
+  }
+
+  close(): void {
+    this.#stopLooking();
+  }
+
+  /** Resolves when it is awake; a thousand who ask have it woken once. */
+  awake(name: string): Promise<void> {
+    const { host, ways } = this.#deps;
+    const cluster = host.get(name);
+    const isAwake = cluster?.phase === "Running" && cluster.asleep === undefined;
+    if (isAwake && !this.#falling.has(name) && !ways.isHeld(name)) return Promise.resolve();
+    const known = this.#waking.get(name);
+    if (known !== undefined) return known;
+    const waking = this.#run(WAKE_CLUSTER, { name }).finally(() => {
+      this.#waking.delete(name);
+      this.#awakeSince.set(name, this.#deps.clock.now());
+    });
+    this.#waking.set(name, waking);
+    return waking;
+  }
+
+  #look(): void {
+    const { host, log } = this.#deps;
+    for (const cluster of host.list()) {
+      const idleSince = this.#idleSince(cluster);
+      if (idleSince === undefined) continue;
+      const { name, spec } = cluster;
+      const { mode } = spec.sleep ?? sleepPolicyOf(spec.tier);
+      if (mode === "none") continue;
+      this.#falling.add(name);
+      const done = this.#run(SLEEP_CLUSTER, { name, mode, idleSince }).finally(() => {
+        this.#falling.delete(name);
+        this.#awakeSince.delete(name);
+      });
+      background(log, `putting virtual cluster ${name} to sleep`, done);
+    }
+  }
+
+  /** undefined = it is not to sleep now. */
+  #idleSince(cluster: KeptCluster): number | undefined {
+    const { name, phase, asleep, spec, isWanted } = cluster;
+    if (isBranch(cluster)) return undefined;
+    const { clock, ways } = this.#deps;
+    const { mode, afterIdleSeconds } = spec.sleep ?? sleepPolicyOf(spec.tier);
+    const isAwake = phase === "Running" && asleep === undefined && isWanted;
+    if (!isAwake || mode === "none" || this.#waking.has(name) || this.#falling.has(name)) {
+      if (!isAwake) this.#awakeSince.delete(name);
+      return undefined;
+    }
+    const now = clock.now();
+    const since = this.#awakeSince.get(name) ?? now;
+    this.#awakeSince.set(name, since);
+    const { lastAt, held } = ways.activity(name);
+    const used = Math.max(lastAt, since);
+    return held === 0 && now - used >= afterIdleSeconds * 1_000 ? used : undefined;
+  }
+
+  async #run(type: string, args: SleepArgs | { readonly name: string }): Promise<void> {
+    const { engine } = this.#deps;
+    const { operation } = await engine.submit({
+      type,
+      resources: [`vcluster/${args.name}`],
+      args,
+      subject: args.name,
+      actor: "root@pam",
+      requestId: randomUUID(),
+    });
+    const { state, error } = await engine.wait(operation.id);
+    if (state !== "done") throw new AppError("internal.error", `${type} of ${args.name}: ${error ?? state}`);
+  }
+}

@@ -1,0 +1,138 @@
+import { describe, expect, test } from "vitest";
+import type { Component } from "@gpve/domain/component/component.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { FakeClusterHost } from "../../testing/fake-cluster-host.ts";
+import { FakeClusterSaves } from "../../testing/fake-cluster-saves.ts";
+import { saveRoutes } from "./save-routes.ts";
+
+const kubernetes: Component = {
+  name: "kubernetes",
+  about: "",
+  programs: [],
+  releases: ["1.37.0", "1.36.4", "1.35.6"].map((version) => ({ version, sources: () => [] })),
+};
+const demo: KeptCluster = {
+  name: "demo",
+  tenant: "shop",
+  spec: readVirtualClusterSpec({}),
+  version: "1.35.6",
+  network: 7,
+  phase: "Running",
+  isWanted: true,
+};
+const ctx = {
+  actor: { authid: "joe@pve" },
+  signal: new AbortController().signal,
+} as unknown as RequestContext;
+const base = { node: "n1", vcluster: "demo", tenant: "shop", requestId: "r" };
+const ARCHIVE = "local:backup/vzdump-vc-demo_shop-2026_01_02-03_04_05.tar.gz";
+
+async function world(cluster: KeptCluster = demo) {
+  const host = new FakeClusterHost();
+  host.save(cluster);
+  const saves = new FakeClusterSaves();
+  await saves.pack({ ...demo, version: "1.35.1" }, `/dump/${ARCHIVE}`);
+  const submitted: { type: string; args: object }[] = [];
+  const woken: string[] = [];
+  const routes = saveRoutes({
+    host,
+    saves,
+    engine: {
+      submit: async ({ type, args }: { type: string; args: object }) => {
+        submitted.push({ type, args });
+        return { upid: `UPID:${type}` };
+      },
+    } as never,
+    catalogue: [kubernetes],
+    components: { list: () => [] },
+    awake: async (name) => void woken.push(name),
+    places: {
+      open: async () => ({}) as never,
+      file: async (volid) => `/dump/${volid}`,
+      list: async () => [{ file: "f", volid: "local:backup/f", sizeBytes: 1, time: 2 }],
+    },
+  });
+  return { host, routes, submitted, woken };
+}
+
+describe("asking a node to save a cluster", () => {
+  test("backs it up for its own tenant alone, and lists what there is", async () => {
+    const { routes, submitted } = await world();
+    const backup = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/backup"];
+    expect(await backup({ ...base, storage: "local", notes: "hi" }, ctx)).toBe("UPID:vcbackup");
+    expect(submitted[0]?.args).toEqual({ name: "demo", storage: "local", notes: "hi" });
+    await expect(backup({ ...base, tenant: "other", storage: "local" }, ctx)).rejects.toThrow("there is no");
+    expect(await routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/backups"](base, ctx)).toEqual([
+      { archive: "local:backup/f", sizeBytes: 1, time: 2 },
+    ]);
+  });
+
+  test("restores under another name with authorities of its own, under its own as it was", async () => {
+    const { host, routes, submitted } = await world();
+    const restore = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/restore"];
+    const asked = { ...base, archive: ARCHIVE, source: "shop", spec: {}, over: false };
+    expect(await restore({ ...asked, vcluster: "copy" }, ctx)).toBe("UPID:vcrestore");
+    // The patch that it had is not to be had: the newest of its minor.
+    expect(submitted[0]?.args).toMatchObject({ version: "1.35.6", fill: { identity: "fresh" } });
+    await expect(restore(asked, ctx)).rejects.toThrow("already");
+    expect(await restore({ ...asked, over: true }, ctx)).toBe("UPID:vcrestoreover");
+    await host.remove("demo");
+    await restore(asked, ctx);
+    expect(submitted.at(-1)?.args).toMatchObject({ name: "demo", fill: { identity: "whole" } });
+  });
+
+  test("reads nothing of another tenant's archive, whatever its name says", async () => {
+    const { routes } = await world();
+    const archive = routes["GET /gpve/nodes/{node}/vcluster-archive"];
+    expect(await archive({ node: "n1", archive: ARCHIVE, tenant: "shop" }, ctx)).toMatchObject({
+      name: "demo",
+      kubernetesVersion: "1.35.1",
+    });
+    await expect(archive({ node: "n1", archive: ARCHIVE, tenant: "other" }, ctx)).rejects.toThrow(
+      "is of another tenant",
+    );
+  });
+
+  test("upgrades by a minor, and refuses what is none with the reason", async () => {
+    const { routes, submitted, woken } = await world();
+    const upgrade = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade"];
+    await upgrade({ ...base, version: "1.36", drain: false }, ctx);
+    expect(submitted[0]).toEqual({
+      type: "vcupgrade",
+      args: { name: "demo", version: "1.36.4", drain: false },
+    });
+    expect(woken).toEqual(["demo"]);
+    const refused = (version: string) => upgrade({ ...base, version, drain: false }, ctx);
+    await expect(refused("1.37")).rejects.toThrow("go to 1.36 first");
+    await expect(refused("1.35.6")).rejects.toThrow("that is what it runs");
+    await expect(refused("1.99")).rejects.toThrow("component import");
+    const stopped = await world({ ...demo, phase: "Stopped" });
+    const route = stopped.routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade"];
+    await expect(route({ ...base, version: "1.36", drain: false }, ctx)).rejects.toThrow("is Stopped");
+  });
+
+  test.each(["etcd", "external"])("touches nothing of one whose store is %s", async (backingStore) => {
+    const controlPlane = {
+      backingStore,
+      ...(backingStore === "external" ? { externalEtcdEndpoint: "https://192.0.2.1:2379" } : {}),
+    };
+    const { routes, submitted, woken } = await world({
+      ...demo,
+      spec: readVirtualClusterSpec({ controlPlane }),
+    });
+    const backup = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/backup"];
+    const restore = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/restore"];
+    const upgrade = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade"];
+    const from = { ...base, archive: ARCHIVE, source: "shop" };
+    const why = `store of kind ${backingStore}`;
+    await expect(backup({ ...base, storage: "local" }, ctx)).rejects.toThrow(why);
+    await expect(restore({ ...from, spec: {}, over: true }, ctx)).rejects.toThrow(why);
+    // Nor is a backup of ours made one with such a store.
+    const asNew = { ...from, vcluster: "copy", spec: { controlPlane }, over: false };
+    await expect(restore(asNew, ctx)).rejects.toThrow(why);
+    await expect(upgrade({ ...base, version: "1.36", drain: false }, ctx)).rejects.toThrow(why);
+    expect([submitted, woken]).toEqual([[], []]);
+  });
+});

@@ -1,0 +1,130 @@
+// The node's part of backup, restore and upgrade of virtual clusters.
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
+import { requireSaveable } from "@gpve/domain/vcluster/backup/saveable-cluster.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { requireUpgradePath } from "@gpve/domain/vcluster/upgrade-path.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import type { OwnHandlers } from "../agent.ts";
+import type { ArchivePlaces } from "./backup/archive-places.ts";
+import { BACKUP_CLUSTER, type BackupArgs } from "./backup/backup-operation.ts";
+import { RESTORE_OVER_CLUSTER, type RestoreOverArgs } from "./backup/restore-over-operation.ts";
+import { type NewClusterArgs, RESTORE_CLUSTER } from "./cluster-operations.ts";
+import { type ClusterRouteDeps, kubernetesVersion, requireGuard } from "./cluster-routes.ts";
+import { UPGRADE_CLUSTER, type UpgradeArgs } from "./upgrade/upgrade-operation.ts";
+
+type SaveRoute =
+  | `POST /gpve/nodes/{node}/vclusters/{vcluster}/${"backup" | "restore" | "upgrade"}`
+  | "GET /gpve/nodes/{node}/vclusters/{vcluster}/backups"
+  | "GET /gpve/nodes/{node}/vcluster-archive";
+
+export interface SaveRouteDeps extends Pick<
+  ClusterRouteDeps,
+  "host" | "engine" | "components" | "catalogue" | "awake"
+> {
+  readonly places: Pick<ArchivePlaces, "open" | "file" | "list">;
+  readonly saves: Pick<ClusterSaves, "manifest">;
+}
+
+type WorkArgs = BackupArgs | NewClusterArgs | RestoreOverArgs | UpgradeArgs;
+
+export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
+  const { host, engine, places, saves } = deps;
+  const submit = async (
+    type: string,
+    args: WorkArgs,
+    requestId: string,
+    ctx: RequestContext,
+  ): Promise<string> => {
+    const { upid } = await engine.submit({
+      type,
+      resources: [`vcluster/${args.name}`],
+      args,
+      subject: args.name,
+      actor: ctx.actor?.authid ?? "",
+      requestId,
+      ...given({ traceparent: ctx.traceparent }),
+    });
+    return upid;
+  };
+  /** Permission was judged on the tenant that the server named: another's cluster is not there. */
+  const own = (vcluster: string, tenant: string): KeptCluster => {
+    const kept = host.get(vcluster);
+    if (kept?.tenant === tenant) return kept;
+    throw new AppError("object.not_found", `there is no virtual cluster '${vcluster}' on this node`);
+  };
+  /** Of an archive whose tenant was judged by its name. */
+  const manifestOf = async (archive: string, tenant: string) => {
+    const manifest = await saves.manifest(await places.file(archive));
+    if (manifest.tenant === tenant) return manifest;
+    throw new AppError("access.denied", `${archive} is not what its name says: it is of another tenant`);
+  };
+  return {
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup": async (asked, ctx) => {
+      const { vcluster, tenant, storage, requestId, notes, protected: isProtected, prune } = asked;
+      const cluster = own(vcluster, tenant);
+      const { name } = cluster;
+      // Refused before a task begins.
+      requireSaveable("backup", cluster);
+      await places.open(storage);
+      const args = { name, storage, ...given({ notes, protected: isProtected, prune }) };
+      return submit(BACKUP_CLUSTER, args, requestId, ctx);
+    },
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/backups": async ({ vcluster, tenant }) => {
+      const rows = await places.list({ name: vcluster, tenant });
+      return rows.map(({ file: _file, volid, ...row }) => ({ archive: volid, ...row }));
+    },
+    "GET /gpve/nodes/{node}/vcluster-archive": async ({ archive, tenant }) => {
+      const { name, spec, kubernetesVersion: version, createdAt } = await manifestOf(archive, tenant);
+      return { name, tenant, spec: { ...spec }, kubernetesVersion: version, createdAt };
+    },
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore": async (asked, ctx) => {
+      const { vcluster: name, tenant, archive, source, requestId, over } = asked;
+      const before = host.get(name);
+      const kept = over ? own(name, tenant) : undefined;
+      if (kept !== undefined) requireSaveable("restore", kept);
+      const manifest = await manifestOf(archive, source);
+      const spec = readVirtualClusterSpec(asked.spec);
+      requireSaveable("restore", { name, spec });
+      const version = versionOf(deps, manifest.kubernetesVersion);
+      if (totalWorkers(spec) > 0) requireGuard(version);
+      if (kept !== undefined)
+        return submit(RESTORE_OVER_CLUSTER, { name, archive, spec, version }, requestId, ctx);
+      if (before !== undefined && before.fill?.archive !== archive)
+        throw new AppError("object.exists", `this node has a virtual cluster '${name}' already`);
+      // Under its own name it is itself again; under another it is somebody else.
+      const isItself = manifest.name === name && manifest.tenant === tenant;
+      const fill = { archive, identity: isItself ? "whole" : "fresh" } as const;
+      return submit(RESTORE_CLUSTER, { name, tenant, spec, version, fill }, requestId, ctx);
+    },
+    "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade": async (asked, ctx) => {
+      const { vcluster, tenant, requestId, drain } = asked;
+      const cluster = own(vcluster, tenant);
+      const { name } = cluster;
+      requireSaveable("upgrade", cluster);
+      const version = kubernetesVersion(deps, asked.version);
+      requireUpgradePath(name, cluster.version, version);
+      if (cluster.phase !== "Running")
+        throw new AppError(
+          "object.conflict",
+          `virtual cluster '${name}' is ${cluster.phase}: it can be upgraded while it is Running`,
+        );
+      await deps.awake(name);
+      return submit(UPGRADE_CLUSTER, { name, version, drain }, requestId, ctx);
+    },
+  };
+}
+
+/** The one that it was, else the newest of its minor: what wrote a store can be followed, not preceded. */
+function versionOf(deps: SaveRouteDeps, version: string): string {
+  try {
+    return kubernetesVersion(deps, version);
+  } catch (err) {
+    if (!isAppError(err, "request.invalid")) throw err;
+    const [major = "", minor = ""] = version.split(".");
+    return kubernetesVersion(deps, `${major}.${minor}`);
+  }
+}

@@ -1,0 +1,178 @@
+import { describe, expect, test } from "vitest";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import type { ClusterApi } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { VnodePart } from "@gpve/domain/vcluster/vnode/vnode.ts";
+import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
+import { testSaga } from "@gpve/kit/testing/saga-harness.ts";
+import { FakeClusterHost } from "../../../testing/fake-cluster-host.ts";
+import { FakeClusterSaves } from "../../../testing/fake-cluster-saves.ts";
+import { FakeVnodeHost, guardAnswer } from "../../../testing/fake-vnode-host.ts";
+import { ClusterPhases } from "../cluster-phases.ts";
+import { UPGRADE_CLUSTER, type UpgradeArgs, upgradeClusterOperation } from "./upgrade-operation.ts";
+
+const spec = readVirtualClusterSpec({ workerNodes: { count: 2 } });
+const demo: KeptCluster = {
+  name: "demo",
+  tenant: "shop",
+  spec,
+  version: "1.35.4",
+  network: 7,
+  phase: "Running",
+  isWanted: true,
+};
+const args: UpgradeArgs = { name: "demo", version: "1.36.4", drain: false };
+
+/** A cluster of which versions can be said that they do not work: "1.36.4", or "kubelet 1.36.4". */
+class World {
+  readonly host = new FakeClusterHost();
+  readonly saves = new FakeClusterSaves();
+  readonly bad = new Set<string>();
+  readonly kubelets = new Map<string, string>();
+  readonly held: string[] = [];
+  readonly cordoned = new Set<string>();
+  /** The old version was left without what guards it. */
+  unguarded = false;
+  readonly phases: ClusterPhases;
+  readonly vnodes: FakeVnodeHost;
+
+  constructor() {
+    this.host.save(demo);
+    this.host.running.add("demo");
+    this.saves.contents.set("demo", "written by 1.35");
+    this.phases = new ClusterPhases(this.host, () => undefined);
+    const { kubelets } = this;
+    this.vnodes = new (class extends FakeVnodeHost {
+      override async restartPart(
+        cluster: KeptCluster,
+        vnode: { name: string },
+        part: VnodePart,
+      ): Promise<void> {
+        if (part === "kubelet") kubelets.set(vnode.name, cluster.version);
+      }
+    })();
+    for (const slot of [0, 1]) {
+      const name = `worker-${slot + 1}`;
+      this.vnodes.save("demo", { slot, name, size: spec.workerSize, isWanted: true });
+      kubelets.set(name, "1.35.4");
+    }
+    const start = this.host.start.bind(this.host);
+    this.host.start = async (cluster, signal, say) => {
+      if (this.bad.has(cluster.version)) throw new Error(`${cluster.version} does not start`);
+      if (cluster.version === "1.36.4") this.saves.contents.set("demo", "written by 1.36");
+      return start(cluster, signal, say);
+    };
+  }
+
+  readonly api: ClusterApi = async (cluster, request) => {
+    const { method, path, body } = request;
+    this.unguarded ||= method === "DELETE" && cluster.version === "1.35.4";
+    const guarded = guardAnswer(request);
+    if (guarded !== undefined) return guarded;
+    if (path.startsWith("/apis/admissionregistration"))
+      return { status: method === "POST" ? 201 : 404, body: {} };
+    if (path === "/version") return { status: 200, body: { gitVersion: `v${cluster.version}` } };
+    const node = path.slice("/api/v1/nodes/".length);
+    if (method === "PATCH") {
+      const { unschedulable } = (body as { spec: { unschedulable: true | null } }).spec;
+      if (unschedulable === null) this.cordoned.delete(node);
+      else this.cordoned.add(node);
+      return { status: 200, body: {} };
+    }
+    const version = this.kubelets.get(node) ?? "";
+    const isReady = !this.bad.has(`kubelet ${version}`);
+    const conditions = [{ type: "Ready", status: isReady ? "True" : "False" }];
+    return { status: 200, body: { status: { conditions, nodeInfo: { kubeletVersion: `v${version}` } } } };
+  };
+
+  readonly ways = {
+    hold: async (name: string): Promise<void> => void this.held.push(`hold ${name}`),
+    unhold: (name: string): void => void this.held.push(`unhold ${name}`),
+    tell: async (): Promise<void> => undefined,
+  };
+
+  readonly limits = { settleMs: 0, readyMs: 10 };
+  readonly ensureComponent = async (): Promise<void> => undefined;
+
+  async upgrade() {
+    const { engine } = testEngine();
+    engine.register(upgradeClusterOperation(this));
+    await engine.start();
+    const { operation } = await engine.submit({
+      type: UPGRADE_CLUSTER,
+      resources: ["vcluster/demo"],
+      args,
+      subject: "demo",
+      actor: "joe@pve",
+      requestId: "r",
+    });
+    return engine.wait(operation.id);
+  }
+}
+
+describe("an upgrade", () => {
+  test("goes through control plane and workers, and clients wait meanwhile", async () => {
+    const world = new World();
+    expect((await world.upgrade()).state).toBe("done");
+    expect(world.host.get("demo")).toMatchObject({
+      phase: "Running",
+      version: "1.36.4",
+      spec: { kubernetesVersion: "1.36.4" },
+    });
+    expect(world.host.get("demo")?.isSwitching).toBeUndefined();
+    expect([...world.kubelets.values()]).toEqual(["1.36.4", "1.36.4"]);
+    expect(world.host.phases).toEqual(["Running", "Upgrading", "Running"]);
+    expect(world.held).toEqual(["hold demo", "unhold demo"]);
+    expect(world.cordoned.size).toBe(0);
+    expect(world.saves.kept.get("demo/upgrade")).toBe("written by 1.35");
+  });
+
+  test("whose API server does not start returns by itself, store included", async () => {
+    const world = new World();
+    world.bad.add("1.36.4");
+    const { state, error } = await world.upgrade();
+    expect([state, error]).toEqual(["failed", "1.36.4 does not start"]);
+    expect(world.host.get("demo")).toMatchObject({ phase: "Running", version: "1.35.4" });
+    expect(world.saves.contents.get("demo")).toBe("written by 1.35");
+    expect(world.held.at(-1)).toBe("unhold demo");
+  });
+
+  test("whose worker does not get ready returns workers first, then the control plane", async () => {
+    const world = new World();
+    world.bad.add("kubelet 1.36.4");
+    const { state, error } = await world.upgrade();
+    expect(state).toBe("failed");
+    expect(error).toContain("worker-1 of demo is not Ready with kubelet 1.36.4");
+    expect(world.host.get("demo")).toMatchObject({ phase: "Running", version: "1.35.4" });
+    expect([...world.kubelets.values()]).toEqual(["1.35.4", "1.35.4"]);
+    expect(world.saves.contents.get("demo")).toBe("written by 1.35");
+    expect([world.cordoned.size, world.unguarded]).toEqual([0, false]);
+  });
+
+  test("that can neither go on nor back is Failed, and says so", async () => {
+    const world = new World();
+    world.bad.add("1.36.4").add("1.35.4");
+    expect((await world.upgrade()).state).toBe("failed");
+    expect(world.host.get("demo")).toMatchObject({
+      phase: "Failed",
+      message: "neither Kubernetes 1.36.4 nor 1.35.4 could be started",
+    });
+  });
+
+  test("is done or undone, wherever it is cut off", async () => {
+    await testSaga({
+      prepare: () => new World(),
+      define: (engine, world) => {
+        engine.register(upgradeClusterOperation(world));
+        return { type: UPGRADE_CLUSTER, args };
+      },
+      check: ({ host, kubelets, saves }, outcome) => {
+        const version = outcome === "done" ? "1.36.4" : "1.35.4";
+        expect(host.get("demo")).toMatchObject({ phase: "Running", version });
+        expect(host.get("demo")?.isSwitching).toBeUndefined();
+        expect([...kubelets.values()]).toEqual([version, version]);
+        expect(saves.contents.get("demo")).toBe(`written by ${version.slice(0, 4)}`);
+      },
+    });
+  });
+});

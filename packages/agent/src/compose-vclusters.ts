@@ -1,0 +1,287 @@
+// Wires virtual clusters: their processes, network, stores, and the operations on them.
+import { networkInterfaces } from "node:os";
+import { join } from "node:path";
+import type { ClusterKeeper } from "@gpve/domain/vcluster/move/cluster-moves.ts";
+import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import { given } from "@gpve/contracts/given.ts";
+import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
+import { background } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { BackupCounts } from "./application/guest/backup/backup-counts.ts";
+import { clusterOperations } from "./application/vcluster/cluster-operations.ts";
+import { ClusterPhases } from "./application/vcluster/cluster-phases.ts";
+import { clusterRoutes } from "./application/vcluster/cluster-routes.ts";
+import { saveRoutes } from "./application/vcluster/save-routes.ts";
+import { ClusterPower } from "./application/vcluster/power/cluster-power.ts";
+import { ClusterWays } from "./application/vcluster/power/cluster-ways.ts";
+import { ReadySince } from "./application/vcluster/ready-since.ts";
+import { powerOperations } from "./application/vcluster/power/power-operations.ts";
+import { KeepCertificates } from "./application/vcluster/renew/keep-certificates.ts";
+import { renewOperation } from "./application/vcluster/renew/renew-operation.ts";
+import { KeepClusters } from "./application/vcluster/keep-clusters.ts";
+import { KeepBalancers } from "./application/vnode/keep-balancers.ts";
+import { KeepVolumes } from "./application/vnode/keep-volumes.ts";
+import { KeepVnodes } from "./application/vnode/keep-vnodes.ts";
+import { patientApi } from "./application/vnode/patient-api.ts";
+import { VnodeRows } from "./application/vnode/vnode-rows.ts";
+import { workerComponent } from "./application/vnode/worker-component.ts";
+import { Workers } from "./application/vnode/workers.ts";
+import type { NodeStorages } from "./application/storage/node-storages.ts";
+import { type ClusterMoveOthers, composeClusterMoves } from "./compose-cluster-moves.ts";
+import { composeClusterSaves } from "./compose-cluster-saves.ts";
+import type { ComposedComponents } from "./compose-components.ts";
+import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
+import { lastAuditLines } from "./infrastructure/vcluster/cluster-audit.ts";
+import { ClusterFigures } from "./infrastructure/vcluster/cluster-figures.ts";
+import { ClusterNetworks } from "./infrastructure/vcluster/cluster-network.ts";
+import { ClusterStores } from "./infrastructure/vcluster/cluster-stores.ts";
+import { clusterApi } from "./infrastructure/vcluster/cluster-api.ts";
+import { LinuxClusterHost } from "./infrastructure/vcluster/linux-cluster-host.ts";
+import { LinuxVnodeHost } from "./infrastructure/vnode/linux-vnode-host.ts";
+import { type FrontAddress, ProxyProcess } from "./infrastructure/vcluster/proxy/proxy-process.ts";
+import { type SelfProgram, StoreProcess } from "./infrastructure/vcluster/store-process.ts";
+
+/** Of the first cluster's own port; the port below is of all, by name. */
+const FIRST_PORT = 16_443;
+
+export interface VclusterParts {
+  readonly data: DataDir;
+  readonly node: string;
+  readonly exec: Exec;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly engine: OperationEngine;
+  readonly components: ComposedComponents;
+  /** Path of the supervisor. */
+  readonly supervisor: string;
+  readonly self: SelfProgram;
+  readonly front: FrontAddress;
+  readonly storages: NodeStorages;
+  readonly backups: Pick<BackupCounts, "counting">;
+  readonly moves: ClusterMoveOthers;
+  /** Servers are to be told soon. */
+  readonly changed: () => void;
+}
+
+export interface ComposedVclusters {
+  readonly routes: ReturnType<typeof clusterRoutes> &
+    ReturnType<typeof saveRoutes> &
+    ReturnType<typeof composeClusterMoves>["routes"];
+  /** Takes control planes from other nodes. */
+  readonly arrivals: ClusterKeeper;
+  readonly rows: () => readonly VirtualClusterRuntime[];
+  /** Finds what runs already; before operations recover. */
+  adopt(): Promise<void>;
+  /** Starts what shall run and does not; when operations run. */
+  resume(): Promise<void>;
+  close(): void;
+}
+
+export function composeVclusters(parts: VclusterParts): ComposedVclusters {
+  const { data, exec, clock, log, engine, components, changed } = parts;
+  const folder = data.file("vclusters");
+  const instanceId = `${data.instanceId}-vc`;
+  const processes = new SupervisedGuests({
+    dataFolder: folder,
+    instanceId,
+    supervisor: parts.supervisor,
+    log,
+    clock,
+  });
+  const networks = new ClusterNetworks(exec, data.instanceId, data.file("vclusters", "run"));
+  const front = new ProxyProcess({
+    folder: data.file("vclusters", "proxy"),
+    processes,
+    self: parts.self,
+    clock,
+    log,
+    address: parts.front,
+    sharedPort: FIRST_PORT - 1,
+  });
+  const stores = new StoreProcess({
+    folder: data.file("vclusters", "store"),
+    processes,
+    self: parts.self,
+    clock,
+  });
+  const host = new LinuxClusterHost({
+    folder,
+    processes,
+    networks,
+    stores: new ClusterStores({
+      folder: data.file("vclusters", "clusters"),
+      sqlite: stores,
+      components: components.store,
+      clock,
+    }),
+    components: components.store,
+    clock,
+    nodeNames: [...new Set([parts.node.toLowerCase(), parts.front.name, ...ownAddresses()])],
+    front,
+    firstPort: FIRST_PORT,
+  });
+  const api = clusterApi((cluster) => host.credentials(cluster));
+  const versionOf = (name: string): string => workerComponent(components.store, components.catalogue, name);
+  const vnodes = new LinuxVnodeHost({
+    folder,
+    instanceId,
+    exec,
+    clock,
+    processes,
+    networks,
+    keysOf: (name) => host.keys(name),
+    // What wakes nobody.
+    endpoint: (cluster) => host.innerEndpoint(cluster),
+    program: (name, program) => components.store.program(name, versionOf(name), program),
+    kubernetes: (version, program) => components.store.program("kubernetes", version, program),
+  });
+  const patient = patientApi(api, clock);
+  const workers = new Workers({
+    vnodes,
+    api: patient,
+    clock,
+    ensureComponent: (name, ctx) => components.ensure(name, versionOf(name), ctx),
+  });
+  const workerKeeper = new KeepVnodes({ host, vnodes, api, clock, log, changed });
+  const volumeKeeper = new KeepVolumes({ host, vnodes, api, clock, log });
+  const balancerKeeper = new KeepBalancers({ host, vnodes, api, routes: networks, clock, log });
+  const vnodeRows = new VnodeRows(vnodes, clock);
+  const ways = new ClusterWays(host, front);
+  const tellWays = (): void => background(log, "telling the proxy of virtual clusters", ways.tell());
+  const phases = new ClusterPhases(host, () => {
+    tellWays();
+    changed();
+  });
+  const figures = new ClusterFigures({
+    host,
+    credentials: (cluster) => host.credentials(cluster),
+    clock,
+    log,
+  });
+  const power = new ClusterPower({ host, front, ways, engine, clock, log });
+  const keeper = new KeepClusters({ host, clock, log, changed });
+  const { places, saves, register } = composeClusterSaves({
+    folder,
+    exec,
+    clock,
+    stores,
+    storages: parts.storages,
+    backups: parts.backups,
+  });
+  const { create, restore, scale, others } = clusterOperations({
+    host,
+    phases,
+    workers,
+    ensureComponent: components.ensure,
+    fill: async (cluster, { archive, identity }, { signal, log: say }) =>
+      saves.unpack(cluster, await places.file(archive), identity, { signal, say }),
+    etcdVersion: () => versionOf("etcd"),
+  });
+  register(engine, { host, phases, ways, vnodes, workers, api: patient, ensureComponent: components.ensure });
+  engine.register(renewOperation({ host, phases, ways, vnodes, api }));
+  const certificates = new KeepCertificates({
+    host,
+    isDue: (name) =>
+      host
+        .keys(name)
+        .isDue(vnodes.list(name).map((vnode) => join(folder, "clusters", name, "vnodes", vnode.name, "etc"))),
+    engine,
+    clock,
+    log,
+  });
+  engine.register(create);
+  engine.register(restore);
+  engine.register(scale);
+  for (const operation of others) engine.register(operation);
+  const { sleep, wake } = powerOperations({ host, phases, ways });
+  engine.register(sleep);
+  engine.register(wake);
+  engine.observe(({ kind }) => {
+    // The last one is gone only when its deletion has ended.
+    if (kind === "ended" && host.list().length === 0) tellWays();
+  });
+  const asked = {
+    host,
+    vnodes,
+    components: components.store,
+    catalogue: components.catalogue,
+    engine,
+    awake: (name: string) => power.awake(name),
+    auditLines: ({ name }: { readonly name: string }) => lastAuditLines(join(folder, "clusters", name)),
+  };
+  const readySince = new ReadySince(clock);
+  const moving = { folder, host, phases, vnodes, stores, engine, ...parts.moves };
+  const moves = composeClusterMoves({ ...moving, awake: asked.awake, ensureComponent: components.ensure });
+  return {
+    routes: { ...clusterRoutes(asked), ...saveRoutes({ ...asked, places, saves }), ...moves.routes },
+    arrivals: moves.arrivals,
+    rows: () =>
+      host.list().map((cluster) => {
+        const { name, phase, message, version } = cluster;
+        const isUp = host.isUp(cluster);
+        const asleep = phase === "Running" ? cluster.asleep : undefined;
+        const isPart = isBranch(cluster);
+        const endpoint = cluster.network === undefined || isPart ? undefined : host.endpoint(cluster);
+        const shown = {
+          phase,
+          power: isUp ? (asleep ?? "hot") : "cold",
+          ...(asleep === undefined ? {} : { asleep: true }),
+        } as const;
+        return {
+          name,
+          version,
+          ...shown,
+          readySince: readySince.of(cluster, shown),
+          ...given({ message, endpoint }),
+          ...(isPart ? { isBranch: true } : {}),
+          ...figures.of(name),
+          ...wakesOf(ways, name),
+          vnodes: vnodeRows.of(cluster),
+          ...(isUp ? { ...host.usage(cluster), probedAt: clock.now() } : {}),
+        };
+      }),
+    async adopt() {
+      const { ended } = await processes.adopt();
+      for (const { id } of ended) await processes.forget(id);
+    },
+    async resume() {
+      if (host.list().length > 0) tellWays();
+      await keeper.resume();
+      workerKeeper.begin();
+      volumeKeeper.begin();
+      balancerKeeper.begin();
+      power.start();
+      background(log, "figures of virtual clusters", figures.follow());
+      background(log, "certificates of virtual clusters", certificates.follow());
+    },
+    close() {
+      power.close();
+      figures.close();
+      certificates.close();
+      front.close();
+      keeper.close();
+      workerKeeper.close();
+      volumeKeeper.close();
+      balancerKeeper.close();
+      if (processes.list().length === 0) processes.sweep();
+      processes.close();
+    },
+  };
+}
+
+function wakesOf(ways: ClusterWays, name: string): Pick<VirtualClusterRuntime, "wakes" | "lastWakeMs"> {
+  const known = ways.lastWake(name);
+  return known === undefined ? {} : { wakes: known.count, lastWakeMs: Math.round(known.last.ms) };
+}
+
+/** By which clients may name this node. */
+function ownAddresses(): readonly string[] {
+  return Object.values(networkInterfaces())
+    .flatMap((addresses) => addresses ?? [])
+    .filter(({ family, address }) => family === "IPv4" && !/^100\.(?:8\d|9[0-5])\./.test(address))
+    .map(({ address }) => address);
+}

@@ -1,0 +1,155 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { exec } from "@gpve/kit/exec.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import type { Store } from "@gpve/store/port.ts";
+import { FileClusterSaves } from "./file-cluster-saves.ts";
+
+const KEYS = ["ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.pub", "sa.key"];
+const clusterOf = (name: string): KeptCluster => ({
+  name,
+  tenant: "shop",
+  spec: readVirtualClusterSpec({ workerNodes: { count: 1 } }),
+  version: "1.36.4",
+  network: 7,
+  phase: "Running",
+  isWanted: true,
+});
+const work = { signal: new AbortController().signal, say: () => undefined };
+const key = (name: string): Uint8Array => new TextEncoder().encode(`/registry/configmaps/default/${name}`);
+
+describe("what is kept of virtual clusters, as files", () => {
+  let folder: string;
+  const stores = new Map<string, Store>();
+  let saves: FileClusterSaves;
+  const place = (...parts: readonly string[]): string => join(folder, "clusters", ...parts);
+  const put = async (cluster: string, name: string, value: string): Promise<void> => {
+    const op = { type: "put", key: key(name), value: new TextEncoder().encode(value) } as const;
+    await storeOf(cluster).txn({ compare: [], success: [op] });
+  };
+  const get = async (cluster: string, name: string): Promise<string | undefined> => {
+    const { kvs } = await storeOf(cluster).range({ key: key(name) });
+    return kvs[0] === undefined ? undefined : new TextDecoder().decode(kvs[0].value);
+  };
+  const storeOf = (name: string): Store => {
+    let store = stores.get(name);
+    if (store === undefined) {
+      mkdirSync(place(name), { recursive: true });
+      store = openSqliteStore({ path: place(name, "state.db"), clock: systemClock });
+      stores.set(name, store);
+    }
+    return store;
+  };
+  const keyFiles = (name: string, mark: string): void => {
+    mkdirSync(place(name, "pki"), { recursive: true });
+    for (const file of [...KEYS, "encryption.json", "apiserver.crt"])
+      writeFileSync(place(name, "pki", file), `${file} ${mark}`);
+  };
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "gpve-saves-"));
+    saves = new FileClusterSaves({
+      folder,
+      exec,
+      clock: systemClock,
+      withStore: ({ name }, _signal, use) => use(storeOf(name)),
+    });
+    keyFiles("demo", "first");
+  });
+  afterEach(async () => {
+    for (const store of stores.values()) await store.close();
+    stores.clear();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  test("a store comes back as it was kept, with the keys of then", async () => {
+    await put("demo", "a", "1");
+    expect(await saves.keep(clusterOf("demo"), "upgrade", work)).toMatchObject({ objects: 1 });
+    await put("demo", "a", "2");
+    await put("demo", "b", "2");
+    keyFiles("demo", "second");
+    await saves.bringBack(clusterOf("demo"), "upgrade", work);
+    await saves.bringBack(clusterOf("demo"), "upgrade", work);
+    expect([await get("demo", "a"), await get("demo", "b")]).toEqual(["1", undefined]);
+    expect(readFileSync(place("demo", "pki", "ca.key"), "utf8")).toBe("ca.key first");
+    expect(() => readFileSync(place("demo", "pki", "apiserver.crt"))).toThrow("ENOENT");
+    expect(saves.isKept("demo", "upgrade")).toBe(true);
+    saves.drop("demo", "upgrade");
+    expect(saves.isKept("demo", "upgrade")).toBe(false);
+  });
+
+  test("an archive becomes another cluster, with volumes, and authorities of its own", async () => {
+    await put("demo", "a", "1");
+    const volume = ["vnodes", "worker-1", "kubelet", "gpve-volumes", "pvc-1"];
+    mkdirSync(place("demo", ...volume), { recursive: true });
+    writeFileSync(place("demo", ...volume, "data"), "hello");
+    const path = join(folder, "archive.tar.gz");
+    expect(await saves.pack(clusterOf("demo"), path, work)).toMatchObject({ volumes: ["worker-1/pvc-1"] });
+    expect(await saves.manifest(path)).toMatchObject({
+      name: "demo",
+      tenant: "shop",
+      kubernetesVersion: "1.36.4",
+      objects: 1,
+      spec: { workerNodes: { count: 1 } },
+    });
+    await saves.unpack(clusterOf("other"), path, "fresh", work);
+    expect(await get("other", "a")).toBe("1");
+    expect(readFileSync(place("other", ...volume, "data"), "utf8")).toBe("hello");
+    expect(readFileSync(place("other", "pki", "encryption.json"), "utf8")).toBe("encryption.json first");
+    expect(() => readFileSync(place("other", "pki", "ca.key"))).toThrow("ENOENT");
+    await saves.unpack(clusterOf("again"), path, "whole", work);
+    expect(readFileSync(place("again", "pki", "sa.key"), "utf8")).toBe("sa.key first");
+    await saves.discard(path);
+    await expect(saves.manifest(path)).rejects.toThrow("is no backup of a virtual cluster");
+  });
+
+  test("volumes of workers in pools are there too, and one that is a link is refused", async () => {
+    const volumes = ["vnodes", "build-1", "kubelet", "gpve-volumes"];
+    mkdirSync(place("demo", ...volumes, "pvc-1"), { recursive: true });
+    const path = join(folder, "archive.tar.gz");
+    expect(await saves.pack(clusterOf("demo"), path, work)).toMatchObject({ volumes: ["build-1/pvc-1"] });
+    await saves.unpack(clusterOf("other"), path, "whole", work);
+    expect(readdirSync(place("other", ...volumes))).toEqual(["pvc-1"]);
+    symlinkSync("/", place("demo", ...volumes, "pvc-2"));
+    await saves.pack(clusterOf("demo"), path, work);
+    await expect(saves.unpack(clusterOf("third"), path, "whole", work)).rejects.toThrow("are no folders");
+    expect(existsSync(place("third", "vnodes"))).toBe(false);
+  });
+
+  test("a damaged archive leaves what is there", async () => {
+    await put("demo", "a", "1");
+    const path = join(folder, "archive.tar.gz");
+    await saves.pack(clusterOf("demo"), path, work);
+    const bytes = readFileSync(path);
+    writeFileSync(path, bytes.subarray(0, bytes.length - 200));
+    await put("other", "mine", "2");
+    await expect(saves.unpack(clusterOf("other"), path, "whole", work)).rejects.toThrow(
+      /cannot be unpacked|no backup/,
+    );
+    expect(await get("other", "mine")).toBe("2");
+  });
+
+  test("disks of workers are put away and come back, also when it is done again", () => {
+    mkdirSync(place("demo", "vnodes", "worker-1"), { recursive: true });
+    saves.putWorkersAway("demo", "before");
+    saves.putWorkersAway("demo", "before");
+    expect(() => readFileSync(place("demo", "vnodes", "worker-1"))).toThrow("ENOENT");
+    saves.bringWorkersBack("demo", "before");
+    saves.bringWorkersBack("demo", "before");
+    expect(() => readFileSync(place("demo", "vnodes", "worker-1"))).toThrow("EISDIR");
+  });
+});

@@ -1,0 +1,223 @@
+// Copies and archives of virtual clusters as files:
+//
+//   FOLDER/clusters/<name>/saves/<label>/   store.jsonl, keys.json, and vnodes/ that were put away
+//   FOLDER/clusters/<name>/unpacked/        an archive that is being restored
+//   archive: manifest.json, keys.json, store.jsonl, vnodes/<vnode>/kubelet/gpve-volumes/<volume>/…
+import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { ClusterManifest, ClusterSaves, SaveWork } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
+import type { Identity } from "@gpve/domain/vcluster/backup/identity.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { VOLUMES_FOLDER } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
+import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import { backupStore, restoreBackup, verifyBackup } from "@gpve/store/backup/backup.ts";
+import { EVERYTHING } from "@gpve/store/backup/digest.ts";
+import type { Store } from "@gpve/store/port.ts";
+import { discardArchive, writeArchive } from "./pack-archive.ts";
+import { manifestText, readManifest } from "./read-manifest.ts";
+import { loadKeys, saveKeys } from "./saved-keys.ts";
+import { firstMember, unpackArchive } from "./unpack-archive.ts";
+
+export interface FileClusterSavesDeps {
+  /** DIR/vclusters */
+  readonly folder: string;
+  readonly exec: Exec;
+  readonly clock: Clock;
+  /** Opens a cluster's store for as long as `use` takes, also of one that does not run. */
+  readonly withStore: <T>(
+    cluster: KeptCluster,
+    signal: AbortSignal,
+    use: (store: Store) => Promise<T>,
+  ) => Promise<T>;
+}
+
+const MANIFEST = "manifest.json";
+const KEYS = "keys.json";
+const STORE = "store.jsonl";
+const VNODES = "vnodes";
+/** Of workers, also of those in pools. */
+const VNODE_NAME = /^[a-z](?:[a-z0-9-]{0,60}[a-z0-9])?-\d+$/;
+
+export class FileClusterSaves implements ClusterSaves {
+  readonly #deps: FileClusterSavesDeps;
+
+  constructor(deps: FileClusterSavesDeps) {
+    this.#deps = deps;
+  }
+
+  async keep(
+    cluster: KeptCluster,
+    label: string,
+    work: SaveWork,
+  ): Promise<{ readonly revision: number; readonly objects: number }> {
+    return this.#save(cluster, this.#saved(cluster.name, label), work);
+  }
+
+  async bringBack(cluster: KeptCluster, label: string, work: SaveWork): Promise<void> {
+    await this.#load(cluster, this.#saved(cluster.name, label), "whole", work);
+  }
+
+  isKept(name: string, label: string): boolean {
+    return existsSync(join(this.#saved(name, label), STORE));
+  }
+
+  drop(name: string, label: string): void {
+    rmSync(this.#saved(name, label), { recursive: true, force: true });
+  }
+
+  putWorkersAway(name: string, label: string): void {
+    const [from, to] = [this.#place(name, VNODES), join(this.#saved(name, label), VNODES)];
+    if (!existsSync(from) || existsSync(to)) return;
+    mkdirSync(this.#saved(name, label), { recursive: true, mode: 0o700 });
+    renameSync(from, to);
+  }
+
+  bringWorkersBack(name: string, label: string): void {
+    const [from, to] = [join(this.#saved(name, label), VNODES), this.#place(name, VNODES)];
+    if (!existsSync(from)) return;
+    rmSync(to, { recursive: true, force: true });
+    renameSync(from, to);
+  }
+
+  async pack(cluster: KeptCluster, path: string, work: SaveWork): Promise<ClusterManifest> {
+    const { exec, clock } = this.#deps;
+    const { name, tenant, spec, version } = cluster;
+    const folder = this.#saved(name, "pack");
+    try {
+      const { revision, objects } = await this.#save(cluster, folder, work);
+      const volumes = this.#volumeFolders(name);
+      const manifest: ClusterManifest = {
+        name,
+        tenant,
+        spec: shownVirtualClusterSpec(spec),
+        kubernetesVersion: version,
+        createdAt: new Date(clock.now()).toISOString(),
+        revision,
+        objects,
+        volumes: volumes.flatMap(({ vnode, names }) => names.map((volume) => `${vnode}/${volume}`)),
+      };
+      writeFileAtomic(join(folder, MANIFEST), manifestText(manifest));
+      const members = volumes.map(({ member }) => member);
+      await writeArchive(
+        exec,
+        path,
+        [
+          { folder, members: [MANIFEST, KEYS, STORE] },
+          ...(members.length === 0 ? [] : [{ folder: this.#place(name), members }]),
+        ],
+        work.signal,
+      );
+      return manifest;
+    } finally {
+      this.drop(name, "pack");
+    }
+  }
+
+  async discard(path: string): Promise<void> {
+    await discardArchive(path);
+  }
+
+  async manifest(path: string): Promise<ClusterManifest> {
+    return readManifest(path, await firstMember(path, MANIFEST));
+  }
+
+  async unpack(cluster: KeptCluster, path: string, identity: Identity, work: SaveWork): Promise<void> {
+    const folder = this.#place(cluster.name, "unpacked");
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    try {
+      const { volumes } = await this.manifest(path);
+      const members = [KEYS, STORE, ...(volumes.length === 0 ? [] : [VNODES])];
+      await unpackArchive(path, folder, members, work.signal);
+      await this.#load(cluster, folder, identity, work);
+      if (volumes.length > 0) this.#takeVolumes(cluster.name, join(folder, VNODES));
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
+  async #save(
+    cluster: KeptCluster,
+    folder: string,
+    { signal, say }: SaveWork,
+  ): Promise<{ readonly revision: number; readonly objects: number }> {
+    const { clock, withStore } = this.#deps;
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    saveKeys(this.#place(cluster.name, "pki"), join(folder, KEYS));
+    const file = join(folder, STORE);
+    const { revision, count } = await withStore(cluster, signal, (store) =>
+      backupStore(store, file, { signal, clock }),
+    );
+    say(`its store is saved: ${count} keys at revision ${revision}`);
+    return { revision, objects: count };
+  }
+
+  async #load(
+    cluster: KeptCluster,
+    folder: string,
+    identity: Identity,
+    { signal, say }: SaveWork,
+  ): Promise<void> {
+    const file = join(folder, STORE);
+    // Before anything of what is there goes.
+    await verifyBackup(file);
+    loadKeys(join(folder, KEYS), this.#place(cluster.name, "pki"), identity);
+    const { count, revision } = await this.#deps.withStore(cluster, signal, async (store) => {
+      await store.txn({ compare: [], success: [{ type: "delete", ...EVERYTHING }] });
+      return restoreBackup(file, store, { signal });
+    });
+    say(`its store has the ${count} keys of revision ${revision}`);
+  }
+
+  #volumeFolders(
+    cluster: string,
+  ): readonly { readonly vnode: string; readonly member: string; readonly names: readonly string[] }[] {
+    return namesIn(this.#place(cluster, VNODES))
+      .filter((vnode) => VNODE_NAME.test(vnode))
+      .map((vnode) => {
+        const member = join(VNODES, vnode, "kubelet", VOLUMES_FOLDER);
+        return { vnode, member, names: namesIn(this.#place(cluster, member)) };
+      })
+      .filter(({ names }) => names.length > 0);
+  }
+
+  /** Other members than volumes are left where they are, and go with the folder. */
+  #takeVolumes(cluster: string, from: string): void {
+    if (!isFolder(from)) throw new AppError("request.invalid", "what the backup has of volumes is no folder");
+    for (const vnode of namesIn(from)) {
+      const kubeletOf = join(from, vnode, "kubelet");
+      const found = join(kubeletOf, VOLUMES_FOLDER);
+      const way = [join(from, vnode), kubeletOf, found];
+      const volumes = (): readonly string[] => namesIn(found).map((name) => join(found, name));
+      if (!VNODE_NAME.test(vnode))
+        throw new AppError("request.invalid", `the backup has volumes of '${vnode}', which is no worker`);
+      if (!way.every(isFolder) || !volumes().every(isFolder))
+        throw new AppError("request.invalid", `the backup has volumes of '${vnode}' that are no folders`);
+      const kubelet = this.#place(cluster, VNODES, vnode, "kubelet");
+      mkdirSync(kubelet, { recursive: true, mode: 0o700 });
+      rmSync(join(kubelet, VOLUMES_FOLDER), { recursive: true, force: true });
+      renameSync(found, join(kubelet, VOLUMES_FOLDER));
+    }
+  }
+
+  #saved(name: string, label: string): string {
+    return this.#place(name, "saves", label);
+  }
+
+  #place(name: string, ...more: readonly string[]): string {
+    return join(this.#deps.folder, "clusters", name, ...more);
+  }
+}
+
+/** In a forged archive it could be a link to somebody else's files. */
+function isFolder(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}
+
+function namesIn(folder: string): readonly string[] {
+  return existsSync(folder) ? readdirSync(folder).toSorted() : [];
+}

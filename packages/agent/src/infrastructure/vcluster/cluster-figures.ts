@@ -1,0 +1,108 @@
+// What the API of a cluster tells of itself, asked now and then while it is awake. The agent's own questions wake nobody:
+// they do not come in where tenants do.
+import { messageOf } from "@gpve/contracts/errors.ts";
+import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
+import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import { kubeCall, type KubeCredentials } from "./kube-api.ts";
+
+type Figures = Pick<VirtualClusterRuntime, "pods" | "requests">;
+
+export interface ClusterFiguresDeps {
+  readonly host: Pick<ClusterHost, "list" | "isUp">;
+  readonly credentials: (cluster: KeptCluster) => Promise<KubeCredentials>;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const EVERY_MS = 30_000;
+const MOST_NAMESPACES = 200;
+
+export class ClusterFigures {
+  readonly #deps: ClusterFiguresDeps;
+  readonly #known = new Map<string, Figures>();
+  readonly #stop = new AbortController();
+
+  constructor(deps: ClusterFiguresDeps) {
+    this.#deps = deps;
+  }
+
+  of(name: string): Figures {
+    return this.#known.get(name) ?? {};
+  }
+
+  async follow(): Promise<void> {
+    const { clock } = this.#deps;
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      await this.look();
+      await clock.sleep(EVERY_MS, signal).catch(() => undefined);
+    }
+  }
+
+  close(): void {
+    this.#stop.abort();
+  }
+
+  async look(): Promise<void> {
+    const { host, log } = this.#deps;
+    const all = host.list();
+    for (const name of this.#known.keys())
+      if (!all.some((cluster) => cluster.name === name)) this.#known.delete(name);
+    for (const cluster of all) {
+      if (
+        isBranch(cluster) ||
+        cluster.phase !== "Running" ||
+        cluster.asleep !== undefined ||
+        !host.isUp(cluster)
+      )
+        continue;
+      try {
+        this.#known.set(cluster.name, await this.#ask(cluster));
+      } catch (err) {
+        log.debug(
+          { resource: `vcluster/${cluster.name}`, err: messageOf(err) },
+          "no figures of a virtual cluster",
+        );
+      }
+    }
+  }
+
+  async #ask(cluster: KeptCluster): Promise<Figures> {
+    const to = await this.#deps.credentials(cluster);
+    const { signal } = this.#stop;
+    const metrics = await kubeCall(to, { method: "GET", path: "/metrics" }, signal);
+    const pods = await kubeCall(to, { method: "GET", path: "/api/v1/pods" }, signal);
+    return {
+      ...(metrics.status === 200 ? { requests: requestFigures(metrics.body) } : {}),
+      ...(pods.status === 200 ? { pods: podCounts(pods.body) } : {}),
+    };
+  }
+}
+
+/** From upstream's own histogram: how many requests of each verb, and how long they took together. */
+export function requestFigures(text: string): NonNullable<Figures["requests"]> {
+  const found: Record<string, { count: number; seconds: number }> = {};
+  const lines = /^apiserver_request_duration_seconds_(sum|count)\{[^\n]*\bverb="([A-Z]+)"[^\n]*\} (\S+)$/gm;
+  for (const [, what, verb = "", value] of text.matchAll(lines)) {
+    const row = (found[verb.toLowerCase()] ??= { count: 0, seconds: 0 });
+    if (what === "sum") row.seconds += Number(value);
+    else row.count += Number(value);
+  }
+  return found;
+}
+
+export function podCounts(body: string): NonNullable<Figures["pods"]> {
+  const { items = [] } = JSON.parse(body) as {
+    readonly items?: readonly { readonly metadata?: { readonly namespace?: string } }[];
+  };
+  const found: Record<string, number> = {};
+  for (const { metadata } of items) {
+    const namespace = metadata?.namespace ?? "";
+    if (found[namespace] !== undefined || Object.keys(found).length < MOST_NAMESPACES)
+      found[namespace] = (found[namespace] ?? 0) + 1;
+  }
+  return found;
+}

@@ -1,0 +1,40 @@
+// What a cluster's administrators cannot change, as files that its API server reads and nobody in the cluster can write: its
+// guard, and what belongs to the platform.
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { ControlPlanePlace } from "@gpve/domain/vcluster/control-plane.ts";
+import { authorizationConfig, DEAD_END, hasPlatformRights } from "@gpve/domain/vcluster/platform-rights.ts";
+import { admissionConfig, guardKind, guardManifests } from "@gpve/domain/vcluster/vnode/guard.ts";
+import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+
+/** Absent is what this version of Kubernetes does not read from files. */
+export function guardFiles(place: string, version: string): Pick<ControlPlanePlace, "guard" | "rights"> {
+  const at = (name: string): string => join(place, "guard", name);
+  return {
+    ...(guardKind(version) === "files"
+      ? { guard: { config: at("admission.json"), rules: at("rules") } }
+      : {}),
+    ...(hasPlatformRights(version)
+      ? { rights: { config: at("authorization.json"), deadEnd: at("dead-end.json") } }
+      : {}),
+  };
+}
+
+export function writeGuard(place: string, version: string): void {
+  const { guard, rights } = guardFiles(place, version);
+  // The API server's own user reads them, and it is none of the owners.
+  const write = (path: string, text: string): void => {
+    if (readTextFile(path) !== text) writeFileAtomic(path, text, 0o644);
+  };
+  if (guard === undefined) rmSync(join(place, "guard"), { recursive: true, force: true });
+  mkdirSync(join(place, "guard"), { recursive: true, mode: 0o755 });
+  if (rights !== undefined) {
+    write(rights.deadEnd, DEAD_END);
+    write(rights.config, authorizationConfig(rights.deadEnd, guardKind(version)));
+  }
+  if (guard === undefined) return;
+  mkdirSync(guard.rules, { recursive: true, mode: 0o755 });
+  for (const [at, manifest] of guardManifests("files").entries())
+    write(join(guard.rules, `${at}.json`), JSON.stringify(manifest));
+  write(guard.config, admissionConfig(guard.rules));
+}

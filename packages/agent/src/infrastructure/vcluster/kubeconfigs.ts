@@ -1,0 +1,76 @@
+// Kubeconfigs that are given out: each is a certificate of a group of its own, bound to a role by an object that can be
+// deleted.
+import { randomBytes } from "node:crypto";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { serverName } from "@gpve/domain/vcluster/cluster-front.ts";
+import { kubeconfigText } from "@gpve/domain/vcluster/kubeconfig.ts";
+import type { IssuedKubeconfig, KeptCluster, KubeconfigAsk } from "@gpve/domain/vcluster/ports.ts";
+import type { ClusterKeys } from "./cluster-keys.ts";
+import { kubeCall, kubeCreate, type KubeCredentials, refused } from "./kube-api.ts";
+
+const BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+
+export interface RoleBinding {
+  readonly name: string;
+  readonly role: string;
+  readonly subject: { readonly kind: "User" | "Group"; readonly name: string };
+}
+
+export async function bindRole(
+  credentials: KubeCredentials,
+  { name, role, subject }: RoleBinding,
+  signal: AbortSignal,
+): Promise<void> {
+  const group = "rbac.authorization.k8s.io";
+  const binding = {
+    apiVersion: `${group}/v1`,
+    kind: "ClusterRoleBinding",
+    metadata: { name, labels: { "app.kubernetes.io/managed-by": "gpve" } },
+    roleRef: { apiGroup: group, kind: "ClusterRole", name: role },
+    subjects: [{ apiGroup: group, ...subject }],
+  };
+  await kubeCreate(credentials, BINDINGS, binding, signal);
+}
+
+export async function issueKubeconfig(
+  at: { readonly cluster: KeptCluster; readonly server: string; readonly keys: ClusterKeys },
+  credentials: KubeCredentials,
+  { user, lifetimeMs, now, server: asked }: KubeconfigAsk & { readonly now: number },
+  signal: AbortSignal,
+): Promise<IssuedKubeconfig> {
+  const { cluster, server, keys } = at;
+  // A group of its own, so that it can be revoked alone. Never system:masters, which nothing can take away.
+  const id = randomBytes(8).toString("hex");
+  const group = `gpve:kubeconfig:${id}`;
+  const subject = { kind: "Group", name: group } as const;
+  await bindRole(credentials, { name: group, role: "cluster-admin", subject }, signal);
+  const { certPem, keyPem } = await keys.issue(
+    { commonName: user, organisation: group, usage: "client" },
+    lifetimeMs,
+  );
+  const named = {
+    name: cluster.name,
+    user: `${user}@${cluster.name}`,
+    server,
+    // Whoever listens there has other names, and knows by this one whom to pass it on to.
+    ...(asked === undefined ? {} : { serverName: serverName(cluster.name, cluster.tenant) }),
+  };
+  const kubeconfig = kubeconfigText({ ...named, caPem: keys.caPem, certPem, keyPem }, (plain) =>
+    Buffer.from(plain).toString("base64"),
+  );
+  return { id, kubeconfig, expiresAt: now + lifetimeMs };
+}
+
+export async function revokeKubeconfig(
+  cluster: string,
+  credentials: KubeCredentials,
+  id: string,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!/^[0-9a-f]{16}$/.test(id)) throw new AppError("request.invalid", `'${id}' is no id of a kubeconfig`);
+  const path = `${BINDINGS}/${encodeURIComponent(`gpve:kubeconfig:${id}`)}`;
+  const { status, body } = await kubeCall(credentials, { method: "DELETE", path }, signal);
+  if (status === 404)
+    throw new AppError("object.not_found", `virtual cluster ${cluster} has no kubeconfig '${id}'`);
+  if (status >= 300) throw refused(`DELETE ${path}`, status, body);
+}

@@ -1,0 +1,397 @@
+// Virtual clusters on a Linux host: keys, network, store, and the parts of a control plane as processes that outlive us.
+//
+//   FOLDER/clusters/<name>/cluster.json   what it is and in which phase
+//   FOLDER/clusters/<name>/pki/           keys, certificates, kubeconfigs of its parts
+//   FOLDER/store/                         databases and sockets of all stores
+import { join } from "node:path";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { ComponentStore } from "@gpve/domain/component/ports.ts";
+import type { GuestFile, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import { controlPlaneCertificates } from "@gpve/domain/vcluster/certificates.ts";
+import {
+  API_PORT,
+  CONTROL_PLANE_PARTS,
+  controlPlaneCommand,
+  type ControlPlanePlace,
+} from "@gpve/domain/vcluster/control-plane.ts";
+import { type ClusterFront, type FrontRoute, serverName } from "@gpve/domain/vcluster/cluster-front.ts";
+import { endpointAddress, type ExternalEtcdKeys } from "@gpve/domain/vcluster/backing-store.ts";
+import { type ClusterPart, etcdCertificates, partsOf, readClusterPart } from "@gpve/domain/vcluster/etcd.ts";
+import type {
+  ClusterHost,
+  IssuedKubeconfig,
+  KeptCluster,
+  KubeconfigAsk,
+} from "@gpve/domain/vcluster/ports.ts";
+import { isBranch, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import type { SupervisedGuest } from "../guest-process/supervised-guest.ts";
+import type { SupervisedGuests } from "../guest-process/supervised-guests.ts";
+import { auditFiles, writeAuditPolicy } from "./cluster-audit.ts";
+import { guardFiles, writeGuard } from "./cluster-guard.ts";
+import { ClusterKeys } from "./cluster-keys.ts";
+import type { ClusterNetwork, ClusterNetworks } from "./cluster-network.ts";
+import { type ClusterStores, EXTERNAL_KEYS, type StorePlace } from "./cluster-stores.ts";
+import { KeptClusters } from "./kept-clusters.ts";
+import { untilFurnished, untilReady } from "./await-api.ts";
+import { howFrozen } from "./how-frozen.ts";
+import { OwnCredentials } from "./own-credentials.ts";
+import type { KubeCredentials } from "./kube-api.ts";
+import { bindRole, issueKubeconfig, revokeKubeconfig } from "./kubeconfigs.ts";
+
+export interface LinuxClusterHostDeps {
+  readonly folder: string;
+  readonly processes: Pick<
+    SupervisedGuests,
+    "start" | "get" | "forget" | "onExit" | "lastWords" | "confinement"
+  >;
+  readonly networks: ClusterNetworks;
+  readonly stores: ClusterStores;
+  readonly components: Pick<ComponentStore, "program">;
+  readonly clock: Clock;
+  /** Names and addresses of this node, by which clients may reach it. */
+  readonly nodeNames: readonly string[];
+  /** Where tenants come in. */
+  readonly front: Pick<ClusterFront, "url">;
+  /** Of the first cluster; those of the others follow. */
+  readonly firstPort: number;
+}
+
+const STOP_MS = 10_000;
+
+export class LinuxClusterHost implements ClusterHost {
+  readonly #deps: LinuxClusterHostDeps;
+  readonly #kept: KeptClusters;
+  readonly #own: OwnCredentials;
+
+  constructor(deps: LinuxClusterHostDeps) {
+    this.#deps = deps;
+    this.#kept = new KeptClusters(join(deps.folder, "clusters"));
+    this.#own = new OwnCredentials(deps.clock);
+  }
+
+  list(): readonly KeptCluster[] {
+    return this.#kept.list();
+  }
+
+  get(name: string): KeptCluster | undefined {
+    return this.#kept.get(name);
+  }
+
+  save(cluster: KeptCluster): void {
+    const before = this.get(cluster.name);
+    const phaseAt = before?.phase === cluster.phase ? before.phaseAt : this.#deps.clock.now();
+    this.#kept.save({ ...cluster, ...given({ phaseAt }) });
+  }
+
+  keepStoreKeys(name: string, pems: ExternalEtcdKeys): void {
+    const keys = this.keys(name);
+    for (const each of ["ca", "cert", "key"] as const) keys.take(EXTERNAL_KEYS[each], pems[each]);
+  }
+
+  authority(name: string, who: "workers" | "replica"): Promise<Readonly<Record<string, string>>> {
+    return this.keys(name).authority(who);
+  }
+
+  takeAuthority(name: string, files: Readonly<Record<string, string>>): void {
+    this.keys(name).takeAuthority(files);
+  }
+
+  overlayRefusal(): Promise<string | undefined> {
+    return this.#deps.networks.overlayRefusal();
+  }
+
+  async provision(cluster: KeptCluster): Promise<{ readonly network: number }> {
+    const { networks, processes } = this.#deps;
+    if (processes.confinement.level !== "full")
+      throw new AppError(
+        "feature.unsupported",
+        `virtual clusters need an agent that runs as root: ${processes.confinement.detail}`,
+      );
+    const index = cluster.network ?? (await networks.claim());
+    this.save({ ...cluster, network: index });
+    await this.#prepare({ ...cluster, network: index });
+    return { network: index };
+  }
+
+  async start(cluster: KeptCluster, signal: AbortSignal, say: (line: string) => void): Promise<void> {
+    const { stores, clock } = this.#deps;
+    const began = clock.monotonic();
+    const since = (): string => `${((clock.monotonic() - began) / 1000).toFixed(1)} s`;
+    // After a boot of the machine the network is gone; certificates may have come near their end.
+    await this.#prepare(cluster);
+    if (isBranch(cluster)) {
+      await this.#ready(cluster, signal);
+      say(`its API server on another node answers after ${since()}`);
+      return;
+    }
+    await stores.serve(this.#storePlace(cluster), signal, {
+      start: () => this.startPart(cluster, "etcd"),
+      ended: () => this.#ended(cluster.name, "etcd"),
+    });
+    say(`store answers after ${since()}`);
+    await this.startPart(cluster, "kube-apiserver");
+    await this.#ready(cluster, signal);
+    say(`API server is ready after ${since()}`);
+    for (const part of CONTROL_PLANE_PARTS.slice(1)) await this.startPart(cluster, part);
+    say(`controllers and scheduler run after ${since()}`);
+  }
+
+  async startPart(cluster: KeptCluster, part: ClusterPart): Promise<void> {
+    const { processes } = this.#deps;
+    const { name, spec } = cluster;
+    const id = idOf(name, part);
+    const running = processes.get(id);
+    if (running !== undefined && !running.hasExited) return;
+    await processes.start({
+      id,
+      label: `${part} of virtual cluster ${name}`,
+      ...this.#command(cluster, part),
+      network: this.#network(cluster).namespaceFile,
+      // Half of the memory for a little more work: most clusters of this tier do nothing most of the time.
+      env: { ...MINIMAL_ENV, HOME: "/", TMPDIR: "/tmp", ...(spec.tier === "Starter" ? { GOGC: "25" } : {}) },
+      bounds: { tasks: 4_096 },
+    });
+  }
+
+  async furnish(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
+    if (isBranch(cluster)) return;
+    // Without it the kubelet lets nobody exec or read logs.
+    const kubelets = { kind: "User", name: "kube-apiserver-kubelet-client" } as const;
+    const binding = { name: "gpve:kubelet-api", role: "system:kubelet-api-admin", subject: kubelets };
+    await bindRole(await this.credentials(cluster), binding, signal);
+    await untilFurnished({
+      cluster: cluster.name,
+      clock: this.#deps.clock,
+      signal,
+      credentials: () => this.credentials(cluster),
+    });
+  }
+
+  async freeze(cluster: KeptCluster): Promise<string> {
+    const { name } = cluster;
+    const parts = partsOf(cluster)
+      .toReversed()
+      .flatMap((part) => this.#running(name, part) ?? []);
+    for (const part of parts) await part.pause();
+    const paged = await Promise.all(parts.map((part) => part.pageOut()));
+    return howFrozen(paged);
+  }
+
+  async thaw(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
+    await this.#proceed(cluster);
+    await this.#ready(cluster, signal);
+  }
+
+  async stop(cluster: KeptCluster): Promise<void> {
+    const { processes, stores } = this.#deps;
+    // Who stands still does not hear that he shall end.
+    await this.#proceed(cluster);
+    // The store last: without it an API server does not end.
+    for (const part of partsOf(cluster).toReversed()) {
+      const id = idOf(cluster.name, part);
+      await processes.get(id)?.stop({ timeoutMs: STOP_MS });
+      await processes.forget(id);
+    }
+    if (!isBranch(cluster)) await stores.leave(cluster);
+    this.#own.forget(cluster.name);
+  }
+
+  async remove(name: string, say: (line: string) => void): Promise<void> {
+    const { networks, stores } = this.#deps;
+    const kept = this.get(name);
+    if (kept?.network !== undefined) await networks.remove(kept.network);
+    if (kept !== undefined && !isBranch(kept))
+      await stores.remove({ cluster: kept, keys: this.keys(name) }, say);
+    this.#kept.remove(name);
+    await stores.stopIfIdle(this.list());
+  }
+
+  async unplug({ network }: KeptCluster): Promise<void> {
+    if (network !== undefined) await this.#deps.networks.removeControl(network);
+  }
+
+  async letGo(cluster: KeptCluster, what: "control plane" | "all"): Promise<void> {
+    const { networks, stores } = this.#deps;
+    const { name, network } = cluster;
+    await this.unplug(cluster);
+    if (what === "all" && network !== undefined) await networks.remove(network);
+    await stores.letGo(cluster);
+    if (what === "all") this.#kept.remove(name);
+    else this.keys(name).keepAuthority();
+    await stores.stopIfIdle(this.list().filter((each) => each.name !== name));
+  }
+
+  async lookAgain({ network }: KeptCluster, slots: readonly number[]): Promise<void> {
+    if (network !== undefined) await this.#deps.networks.lookAgain(network, slots);
+  }
+
+  endpoint(cluster: KeptCluster): string {
+    const way = this.way(cluster);
+    return way === undefined ? "" : this.#deps.front.url(way.port);
+  }
+
+  /** For the cluster's own parts and its workers. */
+  innerEndpoint(cluster: KeptCluster): string {
+    return `https://${this.#network(cluster).address}:${API_PORT}`;
+  }
+
+  way(cluster: KeptCluster): Omit<FrontRoute, "mode"> | undefined {
+    const { name, tenant, network } = cluster;
+    if (network === undefined || isBranch(cluster)) return undefined;
+    return {
+      name,
+      port: this.#deps.firstPort + network,
+      serverNames: [serverName(name, tenant)],
+      target: { host: this.#network(cluster).address, port: API_PORT },
+    };
+  }
+
+  isUp(cluster: KeptCluster): boolean {
+    return partsOf(cluster).every((part) => this.#running(cluster.name, part) !== undefined);
+  }
+
+  usage(cluster: KeptCluster): { readonly memoryBytes: number; readonly cpuSeconds: number } {
+    const parts = partsOf(cluster).flatMap((part) => this.#running(cluster.name, part)?.usage() ?? []);
+    return {
+      memoryBytes: parts.reduce((sum, { memoryAnonBytes }) => sum + memoryAnonBytes, 0),
+      cpuSeconds: parts.reduce((sum, { cpuNs }) => sum + cpuNs, 0) / 1e9,
+    };
+  }
+
+  async kubeconfig(cluster: KeptCluster, ask: KubeconfigAsk, signal: AbortSignal): Promise<IssuedKubeconfig> {
+    const at = { cluster, server: ask.server ?? this.endpoint(cluster), keys: this.keys(cluster.name) };
+    const credentials = await this.credentials(cluster);
+    return issueKubeconfig(at, credentials, { ...ask, now: this.#deps.clock.now() }, signal);
+  }
+
+  async revokeKubeconfig(cluster: KeptCluster, id: string, signal: AbortSignal): Promise<void> {
+    await revokeKubeconfig(cluster.name, await this.credentials(cluster), id, signal);
+  }
+
+  lastWords(cluster: KeptCluster): readonly string[] {
+    const { name } = cluster;
+    return partsOf(cluster).flatMap((part) =>
+      this.#deps.processes
+        .lastWords(idOf(name, part))
+        .split("\n")
+        .filter((line) => line !== "")
+        .map((line) => `${part}: ${line}`),
+    );
+  }
+
+  onEnd(listener: (name: string, part: ClusterPart, why: string) => void): void {
+    this.#deps.processes.onExit(({ id, exit }) => {
+      const [name = "", part] = id.split(".");
+      const known = readClusterPart(part);
+      if (known !== undefined && exit.cause !== "stopped")
+        listener(name, known, `${exit.cause}: ${exit.lastWords.trim().slice(-500)}`);
+    });
+  }
+
+  async #prepare(cluster: KeptCluster): Promise<void> {
+    const { networks, nodeNames } = this.#deps;
+    const { serviceCidr, dnsDomain, backingStore, externalEndpoints = [] } = cluster.spec;
+    const out = externalEndpoints.map(endpointAddress);
+    const egress = cluster.spec.egress === "nat";
+    const more = { out, egress, ...given({ overlay: cluster.overlay }) };
+    const { address } = await networks.ensure(cluster.network ?? -1, more);
+    if (isBranch(cluster)) return;
+    const keys = this.keys(cluster.name);
+    await keys.ensure([
+      ...controlPlaneCertificates({
+        serviceCidr,
+        dnsDomain,
+        address,
+        alsoKnownAs: [serverName(cluster.name, cluster.tenant), ...nodeNames],
+      }),
+      ...(backingStore === "etcd" ? etcdCertificates(address) : []),
+    ]);
+    writeGuard(this.#place(cluster.name), cluster.version);
+    writeAuditPolicy(this.#place(cluster.name));
+    for (const part of ["controller-manager", "scheduler"])
+      keys.writeKubeconfig(part, this.innerEndpoint(cluster));
+  }
+
+  async #ready(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
+    await untilReady({
+      cluster: cluster.name,
+      clock: this.#deps.clock,
+      signal,
+      credentials: () => this.credentials(cluster),
+      ended: () => (isBranch(cluster) ? undefined : this.#ended(cluster.name, "kube-apiserver")),
+    });
+  }
+
+  /** What the platform itself does in a cluster. */
+  credentials(cluster: KeptCluster): Promise<KubeCredentials> {
+    const at = { host: this.#network(cluster).address, port: API_PORT };
+    return this.#own.of(cluster.name, this.keys(cluster.name), at);
+  }
+
+  /** What a part said last, where it has ended. */
+  #ended(name: string, part: ClusterPart): string | undefined {
+    return this.#running(name, part) === undefined
+      ? this.#deps.processes.lastWords(idOf(name, part))
+      : undefined;
+  }
+
+  async #proceed(cluster: KeptCluster): Promise<void> {
+    for (const part of partsOf(cluster)) await this.#running(cluster.name, part)?.proceed();
+  }
+
+  #running(name: string, part: ClusterPart): SupervisedGuest | undefined {
+    const found = this.#deps.processes.get(idOf(name, part));
+    return found?.hasExited === true ? undefined : found;
+  }
+
+  #network({ name, network, overlay }: KeptCluster): ClusterNetwork {
+    if (network === undefined) throw new AppError("internal.error", `virtual cluster ${name} has no network`);
+    return this.#deps.networks.describe(network, replicaSlot(overlay));
+  }
+
+  #command(cluster: KeptCluster, part: ClusterPart): Pick<GuestStart, "program" | "args" | "files"> {
+    const { components, stores } = this.#deps;
+    const own = (path: string): GuestFile => ({ path, access: "ro", owned: true });
+    if (part === "etcd") {
+      const { program, args, files, dataFolder } = stores.etcd(this.#storePlace(cluster));
+      return { program, args, files: [...files.map(own), { path: dataFolder, access: "rw", deep: true }] };
+    }
+    const { args, files, writable = [] } = controlPlaneCommand(part, cluster.spec, this.#paths(cluster));
+    const written = writable.map((path): GuestFile => ({ path, access: "rw", deep: true }));
+    const program = components.program("kubernetes", cluster.version, part);
+    const store = part === "kube-apiserver" ? stores.files(cluster) : [];
+    return { program, args, files: [...files.map(own), ...written, ...store] };
+  }
+
+  #storePlace(cluster: KeptCluster): StorePlace {
+    return { cluster, keys: this.keys(cluster.name), address: this.#network(cluster).address };
+  }
+
+  #paths(cluster: KeptCluster): ControlPlanePlace {
+    const keys = this.keys(cluster.name);
+    return {
+      address: this.#network(cluster).address,
+      pki: keys.file,
+      kubeconfig: (part) => keys.file(`${part}.kubeconfig`),
+      store: this.#deps.stores.access(this.#storePlace(cluster)),
+      audit: auditFiles(this.#place(cluster.name)),
+      ...guardFiles(this.#place(cluster.name), cluster.version),
+    };
+  }
+
+  /** The keys of one of its clusters. */
+  keys(name: string): ClusterKeys {
+    return new ClusterKeys(join(this.#place(name), "pki"), this.#deps.clock);
+  }
+
+  #place(name: string): string {
+    return join(this.#deps.folder, "clusters", name);
+  }
+}
+
+function idOf(name: string, part: ClusterPart): string {
+  return `${name}.${part}`;
+}

@@ -1,0 +1,183 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { connect as connectTcp, createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { connect as connectTls } from "node:tls";
+import fc from "fast-check";
+import { afterEach, describe, expect, test } from "vitest";
+import type { FrontMode, FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
+import { peekServerName } from "./client-hello.ts";
+import { EndpointProxy } from "./endpoint-proxy.ts";
+import { onLines, sendLine } from "./proxy-messages.ts";
+import { serveProxy } from "./serve-proxy.ts";
+
+const toClose: { close(): void }[] = [];
+afterEach(() => {
+  for (const each of toClose.splice(0)) each.close();
+});
+
+/** Answers every connection with what it got, in capitals. */
+async function echo(): Promise<number> {
+  const server = createServer((socket) => {
+    socket.on("error", () => socket.destroy());
+    socket.on("data", (bytes) => socket.write(bytes.toString().toUpperCase()));
+  });
+  toClose.push(server);
+  return listening(server);
+}
+
+async function listening(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return (server.address() as AddressInfo).port;
+}
+
+/** One that nobody has at the moment. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  const port = await listening(server);
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+async function world(options: { holdMs?: number; mostHeld?: number } = {}) {
+  const [target, port, shared] = [await echo(), await freePort(), await freePort()];
+  const wakes: string[] = [];
+  const proxy = new EndpointProxy({
+    clock: systemClock,
+    say: () => undefined,
+    wake: (name) => wakes.push(name),
+    ...options,
+  });
+  toClose.push(proxy);
+  const route = (mode: FrontMode): FrontRoute => ({
+    name: "demo",
+    port,
+    serverNames: ["demo.default.vc.gpve"],
+    target: { host: "127.0.0.1", port: target },
+    mode,
+  });
+  const show = (mode: FrontMode) => proxy.show("127.0.0.1", [route(mode)], shared);
+  return { proxy, port, shared, wakes, show, route };
+}
+
+function ask(port: number, text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connectTcp({ host: "127.0.0.1", port }, () => socket.write(text));
+    socket.on("error", reject);
+    socket.on("data", (bytes) => {
+      resolve(bytes.toString());
+      socket.destroy();
+    });
+    socket.on("close", () => reject(new Error("closed")));
+  });
+}
+
+describe("the way in", () => {
+  test("passes bytes on, and knows when it was used", async () => {
+    const { proxy, port, wakes, show } = await world();
+    await show("open");
+    expect(await ask(port, "hello")).toBe("HELLO");
+    expect(proxy.seen()["demo"]?.lastAt).toBeGreaterThan(0);
+    expect(wakes).toEqual([]);
+  });
+
+  test("holds a thousand who connect to one that sleeps, and asks for it once", async () => {
+    const { proxy, port, wakes, show } = await world();
+    await show("hold");
+    const asked = Array.from({ length: 1_000 }, (_none, at) => ask(port, `word${at}`));
+    await expect.poll(() => proxy.seen()["demo"]?.held, { timeout: 20_000 }).toBe(1_000);
+    expect([wakes, proxy.wanted()]).toEqual([["demo"], ["demo"]]);
+    await show("open");
+    expect(await Promise.all(asked)).toEqual(asked.map((_each, at) => `WORD${at}`));
+  });
+
+  test("refuses at one that is closed, that is full, or that does not wake", async () => {
+    const { proxy, port, show } = await world({ mostHeld: 1 });
+    await show("closed");
+    await expect(ask(port, "x")).rejects.toThrow();
+    await show("hold");
+    const first = ask(port, "x");
+    first.catch(() => undefined);
+    await expect.poll(() => proxy.seen()["demo"]?.held).toBe(1);
+    await expect(ask(port, "y")).rejects.toThrow();
+    proxy.refuse("demo");
+    await expect(first).rejects.toThrow();
+    expect(proxy.seen()["demo"]?.held).toBe(0);
+  });
+
+  test("lets nobody wait longer than it says", async () => {
+    const { port, show } = await world({ holdMs: 50 });
+    await show("hold");
+    await expect(ask(port, "x")).rejects.toThrow();
+  });
+
+  test("says why nobody gets in, and listens once it can", async () => {
+    const { proxy, port, show } = await world();
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(port, "127.0.0.1", resolve));
+    await show("open");
+    expect(proxy.seen()["demo"]?.trouble).toContain("cannot listen");
+    await new Promise((resolve) => other.close(resolve));
+    await expect.poll(() => proxy.seen()["demo"]?.trouble, { timeout: 10_000 }).toBeUndefined();
+    expect(await ask(port, "hello")).toBe("HELLO");
+  });
+
+  test("finds a cluster by the name that TLS tells, and no other", async () => {
+    const { shared, show, wakes, proxy } = await world();
+    await show("hold");
+    const hello = (servername: string): Socket => {
+      const socket = connectTls({ host: "127.0.0.1", port: shared, servername, rejectUnauthorized: false });
+      socket.on("error", () => socket.destroy());
+      return socket;
+    };
+    const unknown = hello("other.default.vc.gpve");
+    await new Promise((resolve) => unknown.once("close", resolve));
+    expect(wakes).toEqual([]);
+    hello("demo.default.vc.gpve");
+    await expect.poll(() => wakes).toEqual(["demo"]);
+    proxy.refuse("demo");
+  });
+
+  test("nothing that is no greeting of TLS is taken for one, nor breaks it", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
+        const text = Buffer.concat([Buffer.from([22, 3, 1, 0, bytes.length % 256]), Buffer.from(bytes)]);
+        const peeked = peekServerName(text);
+        expect(["incomplete", "none"].includes(peeked as string) || typeof peeked === "object").toBe(true);
+      }),
+    );
+    expect(peekServerName(Buffer.from("GET / HTTP/1.1"))).toBe("none");
+  });
+});
+
+describe("the process of the way in", () => {
+  test("is told by an agent, goes on without one, and tells the next who waits", async () => {
+    const { port, route } = await world();
+    const folder = mkdtempSync(join(tmpdir(), "gpve-proxy-"));
+    const path = join(folder, "agent.sock");
+    toClose.push(await serveProxy({ control: { path }, clock: systemClock, say: () => undefined }));
+    const agent = async () => {
+      const heard: Record<string, unknown>[] = [];
+      const link = await connectUnixSocket(path);
+      onLines(link, (message) => heard.push(message as Record<string, unknown>));
+      return { link, heard };
+    };
+    const first = await agent();
+    sendLine(first.link, { seq: 1, host: "127.0.0.1", routes: [route("open")] });
+    await expect.poll(() => first.heard).toContainEqual({ ack: 1 });
+    first.link.destroy();
+    expect(await ask(port, "hello")).toBe("HELLO");
+    const second = await agent();
+    sendLine(second.link, { seq: 2, host: "127.0.0.1", routes: [route("hold")] });
+    await expect.poll(() => second.heard).toContainEqual({ ack: 2 });
+    second.link.destroy();
+    const waiting = ask(port, "again");
+    const third = await agent();
+    await expect.poll(() => third.heard).toContainEqual({ wake: "demo" });
+    sendLine(third.link, { seq: 3, host: "127.0.0.1", routes: [route("open")] });
+    expect(await waiting).toBe("AGAIN");
+    rmSync(folder, { recursive: true, force: true });
+  });
+});

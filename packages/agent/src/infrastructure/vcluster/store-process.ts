@@ -1,0 +1,162 @@
+// The process that has the stores of all virtual clusters of this node. It is told by files which it serves, and outlives
+// the agent.
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { GuestFile, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { withHeldFile } from "@gpve/kit/held-file.ts";
+
+/** How this program is started again: program, first arguments, and the folders that it reads. */
+export interface SelfProgram {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly folders: readonly string[];
+}
+
+const STORE_ID = "store";
+const READY_MS = 30_000;
+
+export class StoreProcess {
+  readonly #folder: string;
+  readonly #processes: GuestProcesses;
+  readonly #self: SelfProgram;
+  readonly #clock: Clock;
+  #starting: Promise<number> | undefined;
+
+  constructor(deps: {
+    readonly folder: string;
+    readonly processes: GuestProcesses;
+    readonly self: SelfProgram;
+    readonly clock: Clock;
+  }) {
+    this.#folder = deps.folder;
+    this.#processes = deps.processes;
+    this.#self = deps.self;
+    this.#clock = deps.clock;
+  }
+
+  socketFolder(name: string): string {
+    return join(this.#folder, "sock", name);
+  }
+
+  socket(name: string): string {
+    return join(this.socketFolder(name), "etcd.sock");
+  }
+
+  /** Resolves when the store of that cluster can be spoken to. */
+  async serve(name: string, signal: AbortSignal): Promise<void> {
+    const uid = await this.#ensureProcess();
+    await this.#folderOf(join(this.#folder, "db", name), uid, 0o700);
+    // What came from another node belongs to nobody here.
+    for (const file of readdirSync(join(this.#folder, "db", name)))
+      await withHeldFile(join(this.#folder, "db", name, file), async ({ facts, chown }) => {
+        if (facts.uid !== uid && facts.isFile() && facts.nlink === 1) await chown(uid, uid);
+      });
+    // The cluster's own user owns it and enters; the process of the stores is in its group and makes the socket.
+    mkdirSync(this.socketFolder(name), { recursive: true });
+    await withHeldFile(this.socketFolder(name), async ({ chown, chmod }) => {
+      await chown(-1, uid);
+      await chmod(0o770);
+    });
+    if (!existsSync(join(this.#folder, "serve", name))) {
+      rmSync(this.socket(name), { force: true });
+      writeFileSync(join(this.#folder, "serve", name), "");
+    }
+    const until = this.#clock.monotonic() + READY_MS;
+    while (!existsSync(this.socket(name))) {
+      if (this.#clock.monotonic() > until)
+        throw new AppError(
+          "request.timeout",
+          `the store of virtual cluster ${name} does not come up: ${this.said()}`,
+        );
+      await this.#clock.sleep(20, signal);
+    }
+  }
+
+  /** Whether it can be spoken to, or will be when its process runs again. */
+  isServed(name: string): boolean {
+    return existsSync(join(this.#folder, "serve", name));
+  }
+
+  /** Its database is closed; it stays. */
+  async leave(name: string): Promise<void> {
+    rmSync(join(this.#folder, "serve", name), { force: true });
+    for (let attempt = 0; attempt < 250 && existsSync(this.socket(name)); attempt++)
+      await this.#clock.sleep(20);
+  }
+
+  /** Resolves when nobody has its database open: SQLite takes its log away last. */
+  async closed(name: string, signal: AbortSignal): Promise<void> {
+    const log = join(this.#folder, "db", name, "state.db-wal");
+    const until = this.#clock.monotonic() + READY_MS;
+    while (existsSync(log)) {
+      const running = this.#processes.get(STORE_ID);
+      // What a store that has crashed left goes with the database, and is read by whoever opens it next.
+      if (running === undefined || running.hasExited) return;
+      if (this.#clock.monotonic() > until)
+        throw new AppError(
+          "request.timeout",
+          `the store of virtual cluster ${name} is not closed: ${this.said()}`,
+        );
+      await this.#clock.sleep(20, signal);
+    }
+  }
+
+  async remove(name: string): Promise<void> {
+    await this.leave(name);
+    for (const folder of ["db", "sock"])
+      rmSync(join(this.#folder, folder, name), { recursive: true, force: true });
+  }
+
+  /** Ends when no cluster is left. */
+  async stopIfIdle(clusters: number): Promise<void> {
+    if (clusters > 0) return;
+    await this.#processes.get(STORE_ID)?.stop();
+    if (this.#processes.get(STORE_ID) === undefined) await this.#processes.forget(STORE_ID);
+  }
+
+  said(): string {
+    const last = this.#processes as { lastWords?: (id: string) => string };
+    return last.lastWords?.(STORE_ID).trim().slice(-300) ?? "";
+  }
+
+  /** Answers with the uid that it runs under. */
+  #ensureProcess(): Promise<number> {
+    this.#starting ??= this.#startProcess().finally(() => {
+      this.#starting = undefined;
+    });
+    return this.#starting;
+  }
+
+  async #startProcess(): Promise<number> {
+    const running = this.#processes.get(STORE_ID);
+    if (running !== undefined && !running.hasExited) return running.uid ?? 0;
+    for (const folder of ["", "serve", "db", "sock"])
+      mkdirSync(join(this.#folder, folder), { recursive: true });
+    const own = ["", "serve", "db", "sock"].map((folder): GuestFile => ({
+      path: join(this.#folder, folder),
+      access: "rw",
+    }));
+    const { program, args, folders } = this.#self;
+    const started = await this.#processes.start({
+      id: STORE_ID,
+      label: "the stores of virtual clusters",
+      program,
+      args: [...args, "vc-store", this.#folder],
+      files: [...folders.map((path): GuestFile => ({ path, access: "ro" })), ...own.slice(0, 1)],
+    });
+    const uid = started.uid ?? 0;
+    // What is below is the agent's to name and the process's to fill.
+    for (const { path } of own) await this.#folderOf(path, uid, 0o711);
+    return uid;
+  }
+
+  async #folderOf(path: string, uid: number, mode: number): Promise<void> {
+    mkdirSync(path, { recursive: true });
+    await withHeldFile(path, async ({ chown, chmod }) => {
+      await chown(uid, -1);
+      await chmod(mode);
+    });
+  }
+}
