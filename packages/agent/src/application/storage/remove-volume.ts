@@ -18,7 +18,11 @@ export interface RemoveVolumeArgs {
   readonly volid: string;
 }
 
-export function removeVolumeOperation(storages: NodeStorages): OperationDefinition<RemoveVolumeArgs> {
+/** `keeperOf`: the replication job whose copy a volume is. */
+export function removeVolumeOperation(
+  storages: NodeStorages,
+  keeperOf: (volid: string) => string | undefined = () => undefined,
+): OperationDefinition<RemoveVolumeArgs> {
   return {
     type: REMOVE_VOLUME,
     onCrash: "resume",
@@ -27,6 +31,11 @@ export function removeVolumeOperation(storages: NodeStorages): OperationDefiniti
         name: "remove",
         run: async (ctx) => {
           const { plugin, volname } = storages.volume(ctx.args.volid);
+          const job = keeperOf(ctx.args.volid);
+          if (job !== undefined)
+            throw storageRefused(
+              `volume '${ctx.args.volid}' is the copy that replication job '${job}' keeps: remove the job`,
+            );
           await plugin.activate();
           const wasThere = await plugin.free(volname, { signal: ctx.signal });
           if (!wasThere) ctx.log(`disk image '${plugin.path(volname)}' does not exist`);

@@ -1,0 +1,218 @@
+// Taking a VM from another node: its QEMU waits here, its disks not yet opened for writing, until the store says that it
+// is ours. Then it goes on. Whatever ends otherwise leaves nothing here.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import type { MoveServers } from "@gpve/domain/guest/move-servers.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import { conflict } from "@gpve/domain/request/failures.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { vmStarter, type StartVmPorts } from "../start/start-vm.ts";
+import { runningVm } from "../running-vm.ts";
+import { RECEIVE_OPERATION, type Arrival, type Arrivals } from "./arrivals.ts";
+import { OfferedConfigs } from "./offered-configs.ts";
+import {
+  freeMade,
+  makeVolumes,
+  receiveVolume,
+  serveVolumes,
+  stopServing,
+  withVolumes,
+  type ReceiveVolumePorts,
+} from "./received-volumes.ts";
+import { untilAnswered } from "./whose-guest.ts";
+
+export interface ReceivePorts extends StartVmPorts {
+  readonly records: () => Records;
+  readonly sha1Hex: (text: string) => string;
+  /** False while a guest under HA may not run here. */
+  readonly mayRun: (vmid: number) => boolean;
+  readonly moves: { readonly servers: MoveServers };
+  readonly isOfCopy: ReceiveVolumePorts["isOfCopy"];
+}
+
+export interface ReceiveArgs {
+  readonly vmid: number;
+  readonly moveId: string;
+  readonly from: string;
+}
+
+interface ReceiveState {
+  begun?: boolean;
+  /** Made here for it. */
+  volumes?: readonly string[];
+  /** The guest stood still before. */
+  isPaused?: boolean;
+}
+
+type Context = StepContext<ReceiveArgs, ReceiveState>;
+
+/** Longer than it takes to be given the lease on guests under HA. */
+const MAY_RUN_MS = 20_000;
+const MAY_RUN_POLL_MS = 100;
+const GO_ON_MS = 5;
+const GO_ON_TRIES = 1_000;
+
+export function receiveVmOperation(
+  host: ReceivePorts,
+  arrivals: Arrivals,
+): OperationDefinition<ReceiveArgs, ReceiveState> {
+  return {
+    type: RECEIVE_OPERATION,
+    lock: "migrate",
+    onCrash: "resume",
+    exclusive: true,
+    steps: [
+      {
+        name: "receive",
+        run: (ctx) => receive(host, arrivals, ctx),
+        undo: (ctx) => letGo(host, ctx),
+      },
+    ],
+  };
+}
+
+async function receive(host: ReceivePorts, arrivals: Arrivals, ctx: Context): Promise<void> {
+  const { args, state, log } = ctx;
+  const { vmid, moveId, from } = args;
+  if (state.begun === true) return settle(host, ctx);
+  const arrival = arrivals.find(moveId);
+  if (arrival === undefined) throw conflict(`nobody offers VM ${vmid} any more`);
+  if (host.configs.has(vmid)) throw conflict(`VM ${vmid} is on node '${host.configs.node}' already`);
+  if (runningVm(host, vmid) !== undefined) throw conflict(`VM ${vmid} runs here already`);
+  state.begun = true;
+  state.isPaused = arrival.offer.isPaused === true;
+  await ctx.checkpoint();
+  log(`VM ${vmid} comes from node '${from}'`);
+  const made = async (volid: string): Promise<void> => {
+    state.volumes = [...(state.volumes ?? []), volid];
+    await ctx.checkpoint();
+  };
+  const work = { signal: ctx.signal, log, made };
+  arrival.volumes = await makeVolumes(host, vmid, arrival.offer, work);
+  arrival.work = {
+    receive: async (volid, source) =>
+      (arrival.volumes[volid] ??= await receiveVolume(host, vmid, arrival.offer, volid, source, work)),
+    start: () => startIncoming(host, ctx, arrival),
+  };
+  const ours = untilOurs(host, vmid, AbortSignal.any([ctx.signal, arrival.gone]));
+  arrival.ready.resolve({ volumes: arrival.volumes });
+  if (!(await ours)) return settle(host, ctx);
+  await takeOver(host, ctx);
+}
+
+async function startIncoming(host: ReceivePorts, ctx: Context, arrival: Arrival): Promise<void> {
+  const { vmid } = ctx.args;
+  const { offer, volumes } = arrival;
+  const conf = withVolumes(offer.conf, volumes);
+  const config = parseVmConfig(conf, { vmid, digestOf: host.sha1Hex });
+  const { node } = host.configs;
+  const deps = { node, records: host.records, sha1Hex: host.sha1Hex, clock: host.clock };
+  // Sent once more: what came before is of no use.
+  await end(host, vmid);
+  await untilMayRun(host, vmid, AbortSignal.any([ctx.signal, arrival.gone]));
+  const configs = new OfferedConfigs(deps, vmid, config, offer.microvm);
+  await vmStarter({ ...host, configs }).receive(
+    { vmid, values: config.values, machine: offer.machine ?? "", cpu: offer.cpu },
+    ctx,
+  );
+  const process = requireProcess(host, vmid);
+  const { qmp } = process;
+  await serveVolumes(host, process, offer, volumes);
+  await qmp.execute("migrate-set-capabilities", {
+    capabilities: [
+      // Disks are opened for writing when the guest goes on, and not before.
+      { capability: "late-block-activate", state: true },
+      { capability: "events", state: true },
+    ],
+  });
+  await qmp.execute("migrate-incoming", { uri: `unix:${process.ioFolder}/ram` }, { signal: ctx.signal });
+}
+
+/** A guest under HA needs this node's lease, which it takes when one is on its way; without it, the start says why not. */
+async function untilMayRun(host: ReceivePorts, vmid: number, signal: AbortSignal): Promise<void> {
+  for (let waited = 0; waited < MAY_RUN_MS && !host.mayRun(vmid); waited += MAY_RUN_POLL_MS)
+    await host.clock.sleep(MAY_RUN_POLL_MS, signal);
+}
+
+/** False when who offers it is gone, or the task was cancelled. */
+function untilOurs(host: ReceivePorts, vmid: number, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    const end = (isOurs: boolean): void => {
+      stop();
+      signal.removeEventListener("abort", onAbort);
+      resolve(isOurs);
+    };
+    const onAbort = (): void => end(false);
+    const stop = host
+      .records()
+      .collection(guestCollection)
+      .onChange((id, entry) => {
+        if (id === String(vmid) && entry?.value.node === host.configs.node) end(true);
+      });
+    signal.addEventListener("abort", onAbort, { once: true });
+    if (signal.aborted) end(false);
+  });
+}
+
+/** Nobody speaks to us any more: a server says what became of it. */
+async function settle(host: ReceivePorts, ctx: Context): Promise<void> {
+  const owner = await askOwner(host, ctx);
+  if (owner === host.configs.node) return takeOver(host, ctx);
+  throw new AppError("operation.failed", `VM ${ctx.args.vmid} stays on node '${owner}'`, { pveStatus: 500 });
+}
+
+function askOwner(host: ReceivePorts, { args, log }: Context): Promise<string> {
+  return untilAnswered({ ask: () => host.moves.servers.withdraw(args), clock: host.clock, log });
+}
+
+async function takeOver(host: ReceivePorts, ctx: Context): Promise<void> {
+  const { vmid } = ctx.args;
+  const process = runningVm(host, vmid);
+  if (process === undefined) {
+    ctx.log(`VM ${vmid} is on this node now`);
+    return;
+  }
+  const { qmp } = process;
+  // What came over NBD is whole: its owner stands still. Nobody may write to it any more but the guest.
+  if ((ctx.state.volumes ?? []).length > 0) await stopServing(process);
+  if (ctx.state.isPaused !== true) {
+    await goOn(host, process);
+    // Switches learn where its cards are now.
+    await qmp
+      .raw("announce-self", { initial: 50, max: 550, rounds: 5, step: 100 })
+      .catch((err: unknown) => ignore(err, "the guest is heard of when it first sends something"));
+  }
+  ctx.log(`VM ${vmid} goes on here`);
+}
+
+/** Also where the last of it is being read, and where it stood still when it was sent. */
+async function goOn(host: ReceivePorts, { qmp }: QemuProcess): Promise<void> {
+  for (let tries = 0; tries < GO_ON_TRIES; tries++) {
+    await qmp.execute("cont");
+    const { status } = await qmp.execute("query-status");
+    if (status !== "inmigrate" && status !== "paused" && status !== "prelaunch") return;
+    await host.clock.sleep(GO_ON_MS);
+  }
+}
+
+async function letGo(host: ReceivePorts, ctx: Context): Promise<void> {
+  const { args, state, log } = ctx;
+  if (state.begun !== true) return;
+  if ((await askOwner(host, ctx)) === host.configs.node) return;
+  await end(host, args.vmid);
+  await freeMade(host, state.volumes ?? [], log);
+}
+
+async function end(host: ReceivePorts, vmid: number): Promise<void> {
+  await runningVm(host, vmid)?.kill();
+  await vmStarter(host).stopHelpers(vmid);
+}
+
+function requireProcess(host: ReceivePorts, vmid: number): QemuProcess {
+  const process = runningVm(host, vmid);
+  if (process === undefined) throw conflict(`the QEMU that waited for VM ${vmid} has ended`);
+  return process;
+}

@@ -1,0 +1,167 @@
+// The RAM of a running guest on its way to another node. How long the guest may stand still is a promise: it is slowed
+// down step by step until what is left fits, and where that does not help it runs on where it is.
+import { given } from "@gpve/contracts/given.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
+import type { MigrationInfo } from "@gpve/domain/vm/qmp/qmp-types.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { isEmulated } from "../snapshot/ram-state.ts";
+import { Convergence, throttleParameters } from "./convergence.ts";
+import { StandstillAtSyncs } from "./standstill-at-syncs.ts";
+
+export interface RamLimits {
+  /** How long the guest may stand still. */
+  readonly downtimeMs: number;
+  readonly bytesPerSecond?: number | undefined;
+  /** How many times slower than at first a guest is sent that is to be held in time. */
+  readonly patience?: number;
+  /** How much of its memory was not empty when it was sent before. */
+  readonly fullBytes?: number | undefined;
+}
+
+export interface SendWork {
+  readonly signal: AbortSignal;
+  readonly log: (line: string) => void;
+  readonly progress: (fraction: number, text?: string) => void;
+  readonly clock: Clock;
+  /** The guest stands still and its disks are quiet: the last moment to do something with them. */
+  readonly atStandstill?: () => Promise<void>;
+}
+
+export interface SentRam extends MigrationInfo {
+  /** When the guest stood still for the last time, by the host's clock; undefined = it did not run. */
+  readonly stoppedAt: number | undefined;
+}
+
+const MAX_BANDWIDTH = 2 ** 40;
+/** Of the promise, what the change of owner may take. */
+const HANDOVER_SHARE = 0.5;
+const TELL_EVERY_MS = 1_000;
+const LOOK_EVERY_MS = 10;
+
+export async function sendRam(
+  process: QemuProcess,
+  socket: string,
+  limits: RamLimits,
+  work: SendWork,
+): Promise<SentRam> {
+  const { qmp } = process;
+  const { signal, atStandstill } = work;
+  const on = (capability: string, state = true) => ({ capability, state });
+  await qmp.execute("migrate-set-capabilities", {
+    capabilities: [
+      on("events"),
+      // The other end says when it has everything: only then is it complete.
+      on("return-path"),
+      on("auto-converge"),
+      on("pause-before-switchover", atStandstill !== undefined),
+    ],
+  });
+  const lastMs = Math.max(1, Math.round(limits.downtimeMs * (1 - HANDOVER_SHARE)));
+  const { bytesPerSecond, patience = 1, fullBytes } = limits;
+  const still = isEmulated(process)
+    ? await StandstillAtSyncs.begin(process, { lastMs, bytesPerSecond, patience, fullBytes })
+    : undefined;
+  await qmp.execute("migrate-set-parameters", {
+    "max-bandwidth": still?.maxBandwidth ?? bytesPerSecond ?? MAX_BANDWIDTH,
+    "downtime-limit": still?.downtimeLimit ?? lastMs,
+    ...throttleParameters,
+  });
+  await qmp.execute("migrate", { uri: `unix:${socket}` }, { signal });
+  return untilSent(process, limits, work, still);
+}
+
+async function untilSent(
+  process: QemuProcess,
+  limits: RamLimits,
+  work: SendWork,
+  still: StandstillAtSyncs | undefined,
+): Promise<SentRam> {
+  const { qmp } = process;
+  const { clock, signal } = work;
+  const begun = clock.monotonic();
+  let told = begun;
+  let stood = false;
+  const convergence = new Convergence();
+  const stir = eventsOf(process);
+  try {
+    for (;;) {
+      const info = await qmp.execute("query-migrate", undefined, { signal });
+      await still?.look(info, clock.monotonic());
+      if (info.status === "completed") return { ...info, stoppedAt: stir.stoppedAt() };
+      if (info.status === "failed" || info.status === "cancelled") throw failed(info);
+      if (info.status === "pre-switchover" && !stood) {
+        stood = true;
+        await work.atStandstill?.();
+        await qmp.execute("migrate-continue", { state: "pre-switchover" });
+        continue;
+      }
+      if (convergence.isHopeless(info)) throw tooBusy(limits, info);
+      if (clock.monotonic() - told >= TELL_EVERY_MS) {
+        told = clock.monotonic();
+        tell(info, (told - begun) / 1000, work);
+      }
+      await stir.next(clock, signal);
+    }
+  } finally {
+    stir.close();
+  }
+}
+
+/** Wakes at QEMU's events, and often enough without them. */
+function eventsOf({ qmp }: QemuProcess) {
+  let wake = (): void => undefined;
+  let isStirred = false;
+  let stoppedAt: number | undefined;
+  const close = qmp.events.listen({
+    onEvent: ({ name, at }) => {
+      if (name === "STOP") stoppedAt = at;
+      // The end of a pass is told too: whoever holds the guest for it waits for nothing else.
+      if (name !== "MIGRATION" && name !== "MIGRATION_PASS" && name !== "STOP") return;
+      isStirred = true;
+      wake();
+    },
+  });
+  return {
+    close,
+    stoppedAt: () => stoppedAt,
+    next: async (clock: Clock, signal: AbortSignal): Promise<void> => {
+      if (!isStirred) {
+        const stirred = new Promise<void>((resolve) => (wake = resolve));
+        await Promise.race([stirred, clock.sleep(LOOK_EVERY_MS, signal)]);
+      }
+      isStirred = false;
+    },
+  };
+}
+
+function tell(info: MigrationInfo, seconds: number, { log, progress }: SendWork): void {
+  const { ram } = info;
+  if (ram === undefined) return;
+  const mib = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
+  const sent = ram.total === 0 ? 1 : Math.max(0, 1 - ram.remaining / ram.total);
+  const throttle = Number(info["cpu-throttle-percentage"] ?? 0);
+  const line = [
+    `${seconds.toFixed(0)} s: sent ${mib(ram.transferred)}, ${mib(ram.remaining)} of ${mib(ram.total)} left`,
+    `${(ram.mbps / 8).toFixed(1)} MB/s`,
+    ...(throttle === 0 ? [] : [`guest slowed down by ${throttle} %`]),
+  ].join(", ");
+  log(line);
+  progress(sent, line);
+}
+
+function failed(info: MigrationInfo): AppError {
+  const why = info["error-desc"];
+  const message = `sending the RAM failed${why === undefined ? "" : `: ${why}`}`;
+  return new AppError("qmp.failed", message, { pveStatus: 500 });
+}
+
+function tooBusy({ downtimeMs, bytesPerSecond }: RamLimits, info: MigrationInfo): AppError {
+  const expected = info["expected-downtime"];
+  const limit = bytesPerSecond === undefined ? "" : `, raise the limit of ${bytesPerSecond / 1024} KiB/s`;
+  return new AppError(
+    "operation.failed",
+    `the guest changes its memory faster than it can be sent: it would stand still for ${expected ?? "more than"} ms, of ${downtimeMs} ms allowed. It runs on here. Try again when it is less busy${limit}, raise migrate_downtime, or stop it first`,
+    { pveStatus: 500, data: { ...given({ expected }) } },
+  );
+}

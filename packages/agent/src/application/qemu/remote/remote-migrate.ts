@@ -1,0 +1,199 @@
+// A VM that leaves for another cluster: its disks are uploaded there and a VM is made of them, by nothing but PVE's own
+// methods. Until that is done all of it is still here; afterwards it goes only when that was asked for.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { PveParams } from "@gpve/contracts/gen/pve-params.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { Ids } from "@gpve/domain/guest/ids.ts";
+import { checkLock, isTemplate } from "@gpve/domain/guest/guest-lock.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { conflict, refused } from "@gpve/domain/request/failures.ts";
+import type { ReachCluster, RemoteCluster } from "@gpve/domain/vm/migrate/remote-cluster.ts";
+import {
+  leftDiscs,
+  parseRemoteEndpoint,
+  remoteCreateParams,
+  remoteDisks,
+  type RemoteDisk,
+  type RemoteEndpoint,
+} from "@gpve/domain/vm/migrate/remote-move.ts";
+import { parseStorageMap } from "@gpve/domain/vm/migrate/storage-map.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { volumeOf, type GuestStorages } from "../../guest/guest-storages.ts";
+import type { VmConfigs } from "../config/vm-configs.ts";
+import { submitVmTask, vmKey } from "../request/vm-tasks.ts";
+import { runningVm, type RunningPorts } from "../running-vm.ts";
+
+export interface RemoteMigratePorts extends RunningPorts {
+  readonly configs: VmConfigs;
+  readonly storages: GuestStorages;
+  readonly clock: Clock;
+  readonly ids: Ids;
+  readonly reach: ReachCluster;
+}
+
+export interface RemoteMigrateArgs {
+  readonly vmid: number;
+  /** Under which the endpoint is known here: its token is nowhere but in memory. */
+  readonly endpoint: string;
+  readonly targetVmid: number;
+  readonly storages: string;
+  readonly bridges: string;
+  readonly delete: boolean;
+  /** KiB/s */
+  readonly bwlimit?: number;
+}
+
+interface RemoteState {
+  /** Uploaded there, by the keys of disks. */
+  files?: Readonly<Record<string, string>>;
+  done?: boolean;
+}
+
+type Context = StepContext<RemoteMigrateArgs, RemoteState>;
+
+const REMOTE_MIGRATE = "qmremote";
+const POLL_MS = 250;
+
+export class RemoteMigration {
+  readonly #host: RemoteMigratePorts;
+  readonly #engine: OperationEngine;
+  readonly #endpoints = new Map<string, RemoteEndpoint>();
+
+  constructor(host: RemoteMigratePorts, engine: OperationEngine) {
+    this.#host = host;
+    this.#engine = engine;
+  }
+
+  async request(
+    params: PveParams["POST /nodes/{node}/qemu/{vmid}/remote_migrate"],
+    ctx: RequestContext,
+  ): Promise<string> {
+    const { vmid, online, bwlimit } = params;
+    const endpoint = parseRemoteEndpoint(params["target-endpoint"]);
+    const config = this.#host.configs.get(vmid);
+    checkLock(config);
+    if (isTemplate(config)) throw refused(`VM ${vmid} is a template: clone it, and move the clone`);
+    if (params.delete === true) ctx.access.require(`/vms/${vmid}`, ["VM.Allocate"]);
+    if (runningVm(this.#host, vmid) !== undefined)
+      throw online === true
+        ? new AppError("feature.unsupported", `VM ${vmid} runs: shut it down, clusters take VMs that are off`)
+        : conflict("can't migrate running VM without --online");
+    remoteDisks(vmid, config, parseStorageMap(params["target-storage"]));
+    parseStorageMap(params["target-bridge"]);
+    const id = this.#host.ids.newUuid();
+    this.#endpoints.set(id, endpoint);
+    const args: Omit<RemoteMigrateArgs, "vmid"> = {
+      endpoint: id,
+      targetVmid: params["target-vmid"] ?? vmid,
+      storages: params["target-storage"],
+      bridges: params["target-bridge"],
+      delete: params.delete ?? false,
+      ...given({ bwlimit }),
+    };
+    return submitVmTask(this.#engine, REMOTE_MIGRATE, vmid, args, ctx);
+  }
+
+  operation(): OperationDefinition<RemoteMigrateArgs, RemoteState> {
+    return {
+      type: REMOTE_MIGRATE,
+      lock: "migrate",
+      exclusive: true,
+      steps: [{ name: "send", run: (ctx) => this.#send(ctx), undo: (ctx) => this.#callOff(ctx) }],
+    };
+  }
+
+  async #send(ctx: Context): Promise<void> {
+    const { args, state, log } = ctx;
+    const { vmid, targetVmid } = args;
+    const endpoint = this.#endpoints.get(args.endpoint);
+    if (endpoint === undefined) throw conflict("the agent was started again meanwhile: ask for it again");
+    const remote = this.#host.reach(endpoint, ctx.signal);
+    const config = this.#host.configs.get(vmid);
+    // It may have been started while this waited.
+    if (runningVm(this.#host, vmid) !== undefined)
+      throw conflict("can't migrate running VM without --online");
+    const maps = { storages: parseStorageMap(args.storages), bridges: parseStorageMap(args.bridges) };
+    const disks = remoteDisks(vmid, config, maps.storages);
+    const { version } = ((await remote.call("GET", "/version")) ?? {}) as { version?: string };
+    log(`the cluster at ${endpoint.host}:${endpoint.port} answers (version ${version ?? "unknown"})`);
+    for (const disc of leftDiscs(config)) log(`${disc} stays here`);
+    for (const disk of disks) await this.#upload(ctx, remote, disk);
+    const params = remoteCreateParams(config, targetVmid, disks, state.files ?? {}, maps);
+    const upid = await remote.call("POST", "/nodes/localhost/qemu", params);
+    await this.#wait(remote, String(upid), ctx.signal);
+    state.done = true;
+    await ctx.checkpoint();
+    log(`it is VM ${targetVmid} there`);
+    await this.#clear(remote, ctx);
+    this.#endpoints.delete(args.endpoint);
+    if (!args.delete) return;
+    log(`VM ${vmid} is destroyed here`);
+    await this.#engine.submit({
+      type: "qmdestroy",
+      resources: [vmKey(vmid)],
+      args: { vmid, destroyUnreferenced: false, skiplock: false, storages: [] },
+      actor: ctx.actor,
+      subject: String(vmid),
+    });
+  }
+
+  async #upload(ctx: Context, remote: RemoteCluster, { key, volid, storage }: RemoteDisk): Promise<void> {
+    const { args, state, log, progress } = ctx;
+    const { plugin, volname } = volumeOf(this.#host, volid);
+    await plugin.activate();
+    const { format, size, body } = await plugin.exportStream(volname);
+    const name = `remote-${args.targetVmid}-${key}-${args.endpoint.slice(0, 8)}.${format}`;
+    const file = `${storage}:import/${name}`;
+    log(`sending '${volid}' (${(size / 1024 ** 2).toFixed(1)} MiB) to storage '${storage}'`);
+    state.files = { ...state.files, [key]: file };
+    await ctx.checkpoint();
+    const bytesPerSecond = args.bwlimit === undefined || args.bwlimit === 0 ? undefined : args.bwlimit * 1024;
+    const upid = await remote.upload(
+      storage,
+      { name, size, body },
+      { progress: (fraction) => progress(fraction, volid), ...given({ bytesPerSecond }) },
+    );
+    await this.#wait(remote, upid, ctx.signal);
+  }
+
+  async #wait(remote: RemoteCluster, upid: string, signal: AbortSignal): Promise<void> {
+    const node = upid.split(":")[1] ?? "";
+    for (;;) {
+      const path = `/nodes/${node}/tasks/${encodeURIComponent(upid)}/status`;
+      const { status, exitstatus } = ((await remote.call("GET", path)) ?? {}) as Record<string, string>;
+      if (status === "stopped" && /^(?:OK|WARNINGS: \d+)$/.test(exitstatus ?? "")) return;
+      if (status === "stopped")
+        throw new AppError("operation.failed", `the other cluster says: ${exitstatus ?? "nothing"}`, {
+          pveStatus: 500,
+        });
+      await this.#host.clock.sleep(POLL_MS, signal);
+    }
+  }
+
+  /** Nothing but the VM stays there. */
+  async #clear(remote: RemoteCluster, { state, log }: Context): Promise<void> {
+    for (const volid of Object.values(state.files ?? {})) {
+      const storage = volid.split(":")[0] ?? "";
+      const path = `/nodes/localhost/storage/${encodeURIComponent(storage)}/content/${encodeURIComponent(volid)}`;
+      await remote
+        .call("DELETE", path)
+        .catch((err: unknown) => log(`'${volid}' is left there: ${messageOf(err)}`));
+    }
+    delete state.files;
+  }
+
+  async #callOff(ctx: Context): Promise<void> {
+    const { args, state, log } = ctx;
+    const endpoint = this.#endpoints.get(args.endpoint);
+    this.#endpoints.delete(args.endpoint);
+    if (state.files === undefined) return;
+    if (endpoint === undefined) {
+      log(`what was uploaded is left there: ${Object.values(state.files).join(", ")}`);
+      return;
+    }
+    await this.#clear(this.#host.reach(endpoint, ctx.signal), ctx);
+    if (state.done !== true) log(`VM ${args.vmid} stays here as it was`);
+  }
+}

@@ -1,0 +1,55 @@
+// Wires VMs that move between nodes: those that go, and those that come.
+import { given } from "@gpve/contracts/given.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import type { RemoteEndpoint } from "@gpve/domain/vm/migrate/remote-move.ts";
+import { findMove, noOtherNodes } from "./application/guest/move-ports.ts";
+import type { GuestArrivals } from "./application/guest/node-kind.ts";
+import { Arrivals } from "./application/qemu/migrate/arrivals.ts";
+import { migrateVmOperation } from "./application/qemu/migrate/migrate-operation.ts";
+import { receiveVmOperation } from "./application/qemu/migrate/receive-operation.ts";
+import { runningVm } from "./application/qemu/running-vm.ts";
+import type { StartVmPorts } from "./application/qemu/start/start-vm.ts";
+import type { KindParts } from "./compose-kind.ts";
+import { RemoteMigration } from "./application/qemu/remote/remote-migrate.ts";
+import { HttpsCluster } from "./infrastructure/remote/https-cluster.ts";
+import { createMigrateHandlers } from "./presentation/pve/vm/vm-migrate-handlers.ts";
+import { missing } from "@gpve/domain/request/failures.ts";
+
+export function composeMigration(
+  parts: Pick<KindParts, "records" | "engine" | "moves" | "sha1Hex" | "mayRun" | "replicaNotes">,
+  host: StartVmPorts,
+): { readonly handlers: PveHandlers; readonly arrivals: GuestArrivals } {
+  const { records, engine, sha1Hex, mayRun } = parts;
+  const moves = {
+    ...(parts.moves ?? noOtherNodes(host.configs.node)),
+    find: (vmid: number, moveId: string) => findMove(records(), { vmid, moveId }),
+  };
+  const isOfCopy = (vmid: number, volid: string): boolean =>
+    parts.replicaNotes.get(vmid)?.volumes.some((each) => each.volid === volid) === true;
+  const migrating = { ...host, moves, records, sha1Hex, mayRun, isOfCopy };
+  const arrivals = new Arrivals();
+  engine.register(migrateVmOperation(migrating));
+  engine.register(receiveVmOperation(migrating, arrivals));
+  const reach = (endpoint: RemoteEndpoint, signal: AbortSignal) => new HttpsCluster(endpoint, signal);
+  const remote = new RemoteMigration({ ...host, reach }, engine);
+  engine.register(remote.operation());
+  return {
+    handlers: {
+      ...createMigrateHandlers({ host: migrating, engine }),
+      "POST /nodes/{node}/qemu/{vmid}/remote_migrate": (params, ctx) => remote.request(params, ctx),
+    },
+    arrivals: {
+      has: ({ id }) => arrivals.find(id) !== undefined,
+      prepare: (move, offer, gone) => arrivals.prepare(engine, move, offer, gone),
+      receive: (move, volid, source) => arrivals.receive(move, volid, source),
+      start: (move) => arrivals.start(move),
+      socketOf: (move, channel) => {
+        arrivals.require(move);
+        const process = runningVm(host, move.vmid);
+        if (process === undefined || !["ram", "nbd"].includes(channel))
+          throw missing(`VM ${move.vmid} serves no ${channel} here`);
+        return { path: `${process.ioFolder}/${channel}`, ...given({ ownerUid: process.uid }) };
+      },
+    },
+  };
+}

@@ -1,0 +1,234 @@
+// Two agents and a move between them, over real TLS: who is let in, and what gets through.
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, connect, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
+import type { MoveOffer, MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { silentLogger } from "@gpve/kit/logger.ts";
+import {
+  AGENT_ROLE,
+  createAuthority,
+  createKeyPair,
+  issue,
+  privateKeyPem,
+  readCertificate,
+} from "@gpve/kit/pki/x509.ts";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { listenForServers, type AgentListener, type ListenerTls } from "../../presentation/grpc/listener.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { FakeGuests } from "../../testing/fake-guests.ts";
+import { MoveDialer } from "./move-dialer.ts";
+import { MoveDoor } from "./move-door.ts";
+import { MOVE_PROTOCOL } from "./move-wire.ts";
+
+const offer: MoveOffer = { type: "qemu", conf: "name: g\n", isRunning: true, volumes: [] };
+const quiet = new AbortController().signal;
+/** While it is asked for, no server answers. */
+const UNHEARD = 666;
+
+let folder: string;
+let identities: { readonly source: ListenerTls; readonly target: ListenerTls; readonly other: ListenerTls };
+let listener: AgentListener;
+let guest: Server;
+let move: GuestMove;
+let goneSignal: AbortSignal | undefined;
+let received = "";
+const files: string[] = [];
+
+const receiver: MoveReceiver = {
+  find: (vmid, id) =>
+    vmid === UNHEARD
+      ? Promise.reject(new AppError("store.unavailable", "no server is in reach"))
+      : Promise.resolve(vmid === 100 && id === "m" ? move : undefined),
+  prepare: (_move, { conf }, gone) => {
+    goneSignal = gone;
+    return conf === "bad" ? Promise.reject(new Error("no room")) : Promise.resolve({ volumes: { a: "b" } });
+  },
+  receive: async (_move, volid, { body }) => {
+    if (volid === "bad") throw new Error("disk full");
+    for await (const chunk of body) received += Buffer.from(chunk).toString();
+    return `${volid}-there`;
+  },
+  start: async () => undefined,
+  socketOf: () => ({ path: join(folder, "guest") }),
+  clusters: {
+    begin: async () => ({
+      take: async ({ name, body }) => {
+        if (name === "bad") throw new Error("no such place");
+        let text = "";
+        for await (const chunk of body) text += Buffer.from(chunk).toString();
+        files.push(`${name}=${text}`);
+      },
+      finish: async () => void files.push("whole"),
+      abandon: async () => void files.push("abandoned"),
+    }),
+  },
+};
+
+async function identity(name: string): Promise<ListenerTls> {
+  const authority = await createAuthority("agents", Date.now());
+  const pair = await createKeyPair();
+  const request = { commonName: name, days: 1, now: Date.now(), role: AGENT_ROLE } as const;
+  const certPem = await issue(authority, pair.keys.publicKey, request);
+  return { caPem: authority.certPem, certPem, keyPem: await privateKeyPem(pair.keys.privateKey) };
+}
+
+const fingerprint = ({ certPem }: ListenerTls): string => readCertificate(certPem).fingerprint;
+const dialer = (as: ListenerTls): MoveDialer =>
+  new MoveDialer({ identity: () => as, folder: join(folder, "run") });
+
+beforeAll(async () => {
+  identities = {
+    source: await identity("n1"),
+    target: await identity("n2"),
+    other: await identity("n3"),
+  };
+});
+beforeEach(async () => {
+  received = "";
+  files.length = 0;
+  folder = mkdtempSync(join(tmpdir(), "gpve-move-"));
+  const door = new MoveDoor({ node: "n2", receiver, clock: systemClock, log: silentLogger });
+  listener = await listenForServers({
+    agent: { node: "n2", call: () => Promise.reject(new Error("not asked here")) },
+    address: "127.0.0.1",
+    port: 0,
+    tls: identities.target,
+    moves: { protocol: MOVE_PROTOCOL, accept: (socket, proven) => door.accept(socket, proven) },
+  });
+  guest = createServer((socket) => socket.on("data", (data) => socket.write(`heard ${data.toString()}`)));
+  await new Promise<void>((done) => guest.listen(join(folder, "guest"), done));
+  move = {
+    vmid: 100,
+    id: "m",
+    from: { node: "n1", address: "", port: 0, fingerprints: [fingerprint(identities.source)] },
+    to: {
+      node: "n2",
+      address: "127.0.0.1",
+      port: listener.port,
+      fingerprints: ["AA:BB", fingerprint(identities.target)],
+    },
+    at: 0,
+  };
+});
+afterEach(async () => {
+  guest.close();
+  await listener.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+afterAll(() => undefined);
+
+describe("the line between two agents", () => {
+  test("carries offers, volumes and what guests say to each other", async () => {
+    const peer = await dialer(identities.source).connect(move, quiet);
+    expect(await peer.prepare(offer, quiet)).toEqual({ volumes: { a: "b" } });
+    const name = await peer.send(
+      "local:x",
+      {
+        format: "raw",
+        size: 4,
+        body: (async function* () {
+          yield Buffer.from("disk");
+        })(),
+      },
+      { signal: quiet, progress: () => undefined },
+    );
+    expect([name, received]).toEqual(["local:x-there", "disk"]);
+    await peer.start(quiet);
+    const process = await new FakeGuests().startQemu({
+      id: "7",
+      label: "VM 7",
+      program: "",
+      args: [],
+      files: [],
+    });
+    const ram = await peer.forward(process, "ram");
+    expect(process.files).toEqual([ram.path]);
+    const socket = connect(ram.path);
+    socket.write("you");
+    const said = await new Promise<string>((done) => socket.once("data", (data) => done(data.toString())));
+    expect(said).toBe("heard you");
+    await ram.close();
+    expect(peer.lost.aborted).toBe(false);
+    expect(goneSignal?.aborted).toBe(false);
+    peer.close();
+    await new Promise<void>((done) => goneSignal?.addEventListener("abort", () => done()));
+    expect(peer.lost.aborted).toBe(false);
+  });
+
+  test("tells one end that the other is gone", async () => {
+    const peer = await dialer(identities.source).connect(move, quiet);
+    await peer.prepare(offer, quiet);
+    await peer.start(quiet);
+    const lost = new Promise<void>((done) => peer.lost.addEventListener("abort", () => done()));
+    await listener.close();
+    await lost;
+    expect((peer.lost.reason as Error).message).toBe("node 'n2' hung up");
+  });
+
+  test("says why the other end does not want it", async () => {
+    const peer = await dialer(identities.source).connect(move, quiet);
+    await expect(peer.prepare({ ...offer, conf: "bad" }, quiet)).rejects.toThrow("node 'n2': no room");
+    const empty = { format: "raw", size: 0, body: (async function* () {})() };
+    await expect(peer.send("bad", empty, { signal: quiet, progress: () => undefined })).rejects.toThrow(
+      "node 'n2': disk full",
+    );
+    peer.close();
+  });
+
+  test("says so when nobody can be asked who may", async () => {
+    const unheard = { ...move, vmid: UNHEARD };
+    await expect(dialer(identities.source).connect(unheard, quiet)).rejects.toThrow(
+      "node 'n2': no server is in reach",
+    );
+  });
+
+  test("carries the control plane of a virtual cluster, whole or not at all", async () => {
+    await expect(dialer(identities.source).clusterLine(move, quiet)).rejects.toThrow("no server has allowed");
+    move = { ...move, purpose: "vcluster", vcluster: "demo" };
+    const bytes = (text: string) =>
+      (async function* () {
+        yield Buffer.from(text);
+      })();
+    const line = await dialer(identities.source).clusterLine(move, quiet);
+    await line.send({ name: "pki/ca.key", size: 3, body: bytes("key") });
+    await line.send({ name: "db/empty", size: 0, body: bytes("") });
+    await line.finish();
+    expect(files).toEqual(["pki/ca.key=key", "db/empty=", "whole"]);
+    line.close();
+    files.length = 0;
+    const second = await dialer(identities.source).clusterLine(move, quiet);
+    await expect(second.send({ name: "pki/ca.key", size: 3, body: bytes("longer") })).rejects.toThrow(
+      "was changed while it was sent",
+    );
+    second.close();
+    await expect.poll(() => files).toEqual(["abandoned"]);
+    const third = await dialer(identities.source).clusterLine(move, quiet);
+    await third.send({ name: "bad", size: 3, body: bytes("key") });
+    await expect(third.finish()).rejects.toThrow("node 'n2': no such place");
+    // The note is for that, and not for a guest.
+    await expect(dialer(identities.source).connect(move, quiet)).rejects.toThrow("no server has allowed");
+    await expect(
+      dialer(identities.source).clusterLine({ ...move, vcluster: "x", id: "none" }, quiet),
+    ).rejects.toThrow("no server has allowed this node to send that virtual cluster");
+  });
+
+  test("is for the two that a server has named, and for nothing else", async () => {
+    await expect(dialer(identities.other).connect(move, quiet)).rejects.toThrow("no server has allowed");
+    await expect(dialer(identities.source).connect({ ...move, id: "x" }, quiet)).rejects.toThrow(
+      "no server has allowed",
+    );
+    const elsewhere = { ...move, to: { ...move.to, fingerprints: ["AA:BB"] } };
+    await expect(dialer(identities.source).connect(elsewhere, quiet)).rejects.toThrow(
+      "another certificate answers there",
+    );
+    const nowhere = { ...move, to: { ...move.to, port: 1 } };
+    await expect(dialer(identities.source).connect(nowhere, quiet)).rejects.toThrow("cannot reach the agent");
+    const called = new AbortController();
+    const dialed = dialer(identities.source).connect(move, called.signal);
+    called.abort();
+    await expect(dialed).rejects.toThrow("the move was called off");
+  });
+});

@@ -1,0 +1,279 @@
+// The way to the agent of the node that a guest moves to. Who answers there must show the certificate that the server's
+// note names: authorities of agents are known to servers alone.
+import { mkdir, rm } from "node:fs/promises";
+import { createServer, type Socket } from "node:net";
+import { join as joinPath } from "node:path";
+import { connect, type TLSSocket } from "node:tls";
+import { AppError, errorCodes, messageOf, type ErrorCode } from "@gpve/contracts/errors.ts";
+import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
+import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type {
+  ForwardedSocket,
+  MoveAnswer,
+  MoveOffer,
+  MovePeer,
+  MovePeers,
+  MoveSource,
+  MoveWork,
+} from "@gpve/domain/guest/move-channel.ts";
+import { plainFingerprint } from "@gpve/domain/node/record.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import type { ReplicaLine, ReplicaPeers, ReplicaWork } from "@gpve/domain/replication/replica.ts";
+import type { ClusterLine, ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
+import { CLUSTER_CHANNEL, DialedClusterLine } from "./cluster-wire.ts";
+import { DialedReplicaLine, REPLICA_CHANNEL } from "./replica-wire.ts";
+import { join, KEEP_ALIVE_MS, MOVE_PROTOCOL, readLine, writeLine, type MoveHeader } from "./move-wire.ts";
+
+export interface MoveDialerDeps {
+  readonly identity: () => { readonly certPem: string; readonly keyPem: string };
+  /** A folder of ours, near the root: a socket's path may have 107 bytes. */
+  readonly folder: string;
+}
+
+const CONNECT_MS = 10_000;
+
+export class MoveDialer implements MovePeers, ReplicaPeers, ClusterPeers {
+  readonly #deps: MoveDialerDeps;
+
+  constructor(deps: MoveDialerDeps) {
+    this.#deps = deps;
+  }
+
+  async connect(move: GuestMove, signal: AbortSignal): Promise<MovePeer> {
+    const open = (header: Omit<MoveHeader, "vmid" | "moveId">): Promise<TLSSocket> =>
+      this.#open(move, header, signal);
+    return new DialedPeer(move, await open({ channel: "lead" }), open, this.#deps.folder);
+  }
+
+  async replicaLine(move: GuestMove, { signal, bytesPerSecond }: ReplicaWork): Promise<ReplicaLine> {
+    const socket = await this.#open(move, { channel: REPLICA_CHANNEL }, signal);
+    signal.addEventListener("abort", () => socket.destroy(), { once: true });
+    const pace = new Pace(bytesPerSecond);
+    return new DialedReplicaLine(
+      socket,
+      (line) => answerOf(move, line),
+      (sent) => pace.after(sent, signal),
+    );
+  }
+
+  async clusterLine(move: GuestMove, signal: AbortSignal): Promise<ClusterLine> {
+    const socket = await this.#open(move, { channel: CLUSTER_CHANNEL }, signal);
+    signal.addEventListener("abort", () => socket.destroy(), { once: true });
+    return new DialedClusterLine(socket, (line) => answerOf(move, line));
+  }
+
+  async #open(
+    move: GuestMove,
+    header: Omit<MoveHeader, "vmid" | "moveId">,
+    signal: AbortSignal,
+  ): Promise<TLSSocket> {
+    const socket = await this.#dial(move, signal);
+    try {
+      writeLine(socket, { vmid: move.vmid, moveId: move.id, ...header });
+      answerOf(move, await readLine(socket));
+      return socket;
+    } catch (err) {
+      socket.destroy();
+      throw err;
+    }
+  }
+
+  #dial({ to }: GuestMove, signal: AbortSignal): Promise<TLSSocket> {
+    const { certPem, keyPem } = this.#deps.identity();
+    return new Promise((resolve, reject) => {
+      const fail = (why: string): void => {
+        socket.destroy();
+        const message = `cannot reach the agent of node '${to.node}' at ${to.address}:${to.port}: ${why}`;
+        reject(new AppError("node.unavailable", message));
+      };
+      const onAbort = (): void => fail("the move was called off");
+      const socket = connect(
+        {
+          host: to.address,
+          port: to.port,
+          cert: certPem,
+          key: keyPem,
+          minVersion: "TLSv1.3",
+          ALPNProtocols: [MOVE_PROTOCOL],
+          // Judged below, by its fingerprint and nothing else.
+          rejectUnauthorized: false,
+          timeout: CONNECT_MS,
+        },
+        () => {
+          const shown = socket.getPeerX509Certificate()?.fingerprint256 ?? "";
+          const isKnown = to.fingerprints.some((each) => plainFingerprint(each) === plainFingerprint(shown));
+          signal.removeEventListener("abort", onAbort);
+          if (!isKnown) return fail("another certificate answers there than this node's");
+          if (socket.alpnProtocol !== MOVE_PROTOCOL)
+            return fail("it takes no guests over; look whether it runs this version");
+          socket.setTimeout(0);
+          socket.setNoDelay(true);
+          // The other end may lose its power without a word.
+          socket.setKeepAlive(true, KEEP_ALIVE_MS);
+          socket.on("error", () => socket.destroy());
+          resolve(socket);
+        },
+      );
+      socket.once("error", (err) => fail(err.message));
+      socket.once("timeout", () => fail("no answer"));
+      signal.addEventListener("abort", onAbort, { once: true });
+    });
+  }
+}
+
+class DialedPeer implements MovePeer {
+  readonly #move: GuestMove;
+  readonly #lead: TLSSocket;
+  readonly #open: (header: Omit<MoveHeader, "vmid" | "moveId">) => Promise<TLSSocket>;
+  readonly #folder: string;
+  readonly #lost = new AbortController();
+  #isClosed = false;
+
+  constructor(
+    move: GuestMove,
+    lead: TLSSocket,
+    open: (header: Omit<MoveHeader, "vmid" | "moveId">) => Promise<TLSSocket>,
+    folder: string,
+  ) {
+    this.#move = move;
+    this.#lead = lead;
+    this.#open = open;
+    this.#folder = folder;
+    lead.on("close", () => {
+      // Who hangs up himself has lost nothing, and knows why he does.
+      if (!this.#isClosed)
+        this.#lost.abort(new AppError("node.unavailable", `node '${move.to.node}' hung up`));
+    });
+  }
+
+  get lost(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  async prepare(offer: MoveOffer, signal: AbortSignal): Promise<MoveAnswer> {
+    return (await this.#ask({ prepare: offer }, signal)) as MoveAnswer;
+  }
+
+  async start(signal: AbortSignal): Promise<void> {
+    await this.#ask({ start: true }, signal);
+    // Somebody must read, or nobody is told when the line is cut.
+    this.#lead.resume();
+  }
+
+  async #ask(message: object, signal: AbortSignal): Promise<unknown> {
+    const hangUp = (): void => void this.#lead.destroy();
+    signal.addEventListener("abort", hangUp, { once: true });
+    writeLine(this.#lead, message);
+    const answer = await readLine(this.#lead);
+    signal.removeEventListener("abort", hangUp);
+    return answerOf(this.#move, answer);
+  }
+
+  async send(
+    volid: string,
+    source: MoveSource,
+    { signal, progress, bytesPerSecond }: MoveWork,
+  ): Promise<string> {
+    const { format, size, body } = source;
+    const socket = await this.#open({ channel: "volume", volid, format, size });
+    const pace = new Pace(bytesPerSecond);
+    const hangUp = (): void => void socket.destroy();
+    signal.addEventListener("abort", hangUp, { once: true });
+    try {
+      let sent = 0;
+      for await (const chunk of body) {
+        if (!socket.write(chunk)) await drained(socket);
+        if (socket.destroyed) break;
+        sent += chunk.length;
+        progress(size === 0 ? 1 : sent / size);
+        await pace.after(sent, signal);
+      }
+      return String(answerOf(this.#move, await readLine(socket)));
+    } finally {
+      signal.removeEventListener("abort", hangUp);
+      socket.destroy();
+    }
+  }
+
+  async forward(process: GuestProcess, channel: string): Promise<ForwardedSocket> {
+    const path = joinPath(this.#folder, process.id, channel);
+    await mkdir(joinPath(this.#folder, process.id), { recursive: true, mode: 0o711 });
+    await rm(path, { force: true });
+    const open = new Set<Socket>();
+    // One after the other: the first of a guest's connections is the one that leads the others.
+    let turn: Promise<unknown> = Promise.resolve();
+    const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (guest) => {
+      open.add(guest);
+      guest.on("error", (err) => ignore(err, "the guest says itself what it makes of it"));
+      guest.on("close", () => open.delete(guest));
+      turn = turn.then(async () => {
+        try {
+          join(guest, await this.#open({ channel }));
+        } catch (err) {
+          guest.destroy(err instanceof Error ? err : new Error(messageOf(err)));
+        }
+      });
+    });
+    await new Promise<void>((listening, failed) => {
+      server.once("error", failed);
+      server.listen(path, listening);
+    });
+    // An agent that was killed in the midst of a move has left the socket of that one where this one is to be.
+    await process.forbidFile(path).catch((err: unknown) => ignore(err, "mostly there is none"));
+    await process.allowFile({ path, access: "rw" });
+    return {
+      path,
+      close: async () => {
+        server.close();
+        for (const guest of open) guest.destroy();
+        if (!process.hasExited)
+          await process.forbidFile(path).catch((err: unknown) => ignore(err, "the guest may be gone"));
+        await rm(path, { force: true });
+      },
+    };
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#lead.destroy();
+  }
+}
+
+/** No faster than it may be. */
+class Pace {
+  readonly #bytesPerSecond: number | undefined;
+  readonly #begun = systemClock.monotonic();
+
+  constructor(bytesPerSecond: number | undefined) {
+    this.#bytesPerSecond = bytesPerSecond;
+  }
+
+  async after(sent: number, signal: AbortSignal): Promise<void> {
+    if (this.#bytesPerSecond === undefined) return;
+    const early = (sent / this.#bytesPerSecond) * 1000 - (systemClock.monotonic() - this.#begun);
+    if (early > 10) await systemClock.sleep(early, signal);
+  }
+}
+
+function drained(socket: TLSSocket): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      socket.removeListener("drain", done);
+      socket.removeListener("close", done);
+      resolve();
+    };
+    socket.on("drain", done);
+    socket.on("close", done);
+  });
+}
+
+/** What the other end has said, or why it has not. */
+function answerOf({ to }: GuestMove, line: unknown): unknown {
+  const { ok, error } = (line ?? {}) as { ok?: unknown; error?: { code?: unknown; message?: unknown } };
+  if (ok !== undefined) return ok;
+  if (error === undefined) throw new AppError("node.unavailable", `node '${to.node}' hung up`);
+  const said = String(error.code);
+  const code = Object.hasOwn(errorCodes, said) ? (said as ErrorCode) : "internal.error";
+  throw new AppError(code, `node '${to.node}': ${String(error.message)}`, { pveStatus: 500 });
+}

@@ -1,0 +1,160 @@
+// Where the agent of another node comes in, for a move that a server has allowed: by the certificate that the server's
+// note names, for that guest alone.
+import type { TLSSocket } from "node:tls";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
+import type { MoveOffer, MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
+import { plainFingerprint } from "@gpve/domain/node/record.ts";
+import { background, ignore } from "@gpve/kit/background.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
+import { CLUSTER_CHANNEL, serveCluster } from "./cluster-wire.ts";
+import { REPLICA_CHANNEL, serveReplica } from "./replica-wire.ts";
+import {
+  decodeHeader,
+  join,
+  KEEP_ALIVE_MS,
+  readBytes,
+  readLine,
+  writeLine,
+  type MoveHeader,
+} from "./move-wire.ts";
+
+export interface MoveDoorDeps {
+  readonly node: string;
+  readonly receiver: MoveReceiver;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const HEADER_MS = 10_000;
+/** A note of a move is good for what it was written for; other channels are those of guests that move. */
+const PURPOSES: Readonly<Record<string, GuestMove["purpose"]>> = {
+  [REPLICA_CHANNEL]: "replica",
+  [CLUSTER_CHANNEL]: "vcluster",
+};
+
+interface LeadLine {
+  readonly prepare?: MoveOffer;
+  readonly start?: boolean;
+}
+
+export class MoveDoor {
+  readonly #deps: MoveDoorDeps;
+
+  constructor(deps: MoveDoorDeps) {
+    this.#deps = deps;
+  }
+
+  /** `proven` is called when the peer is who the note names. */
+  accept(socket: TLSSocket, proven: () => void): void {
+    socket.on("error", () => socket.destroy());
+    socket.setNoDelay(true);
+    // The other end may lose its power without a word.
+    socket.setKeepAlive(true, KEEP_ALIVE_MS);
+    background(
+      this.#deps.log,
+      "a move to this node",
+      this.#serve(socket, proven).catch((err: unknown) => {
+        // What was written last is still to be heard.
+        if (!socket.writableEnded) socket.destroy();
+        throw err;
+      }),
+    );
+  }
+
+  async #serve(socket: TLSSocket, proven: () => void): Promise<void> {
+    const stopTimer = this.#deps.clock.after(HEADER_MS, () => socket.destroy());
+    const header = decodeHeader(await readLine(socket));
+    if (header === undefined) {
+      stopTimer();
+      socket.destroy();
+      return;
+    }
+    const move = await this.#allowed(socket, header).catch((err: unknown) => {
+      writeLine(socket, { error: failure(err) });
+      socket.end();
+      throw err;
+    });
+    stopTimer();
+    if (move === undefined) {
+      const what = header.channel === CLUSTER_CHANNEL ? "that virtual cluster" : `VM ${header.vmid}`;
+      const why = `no server has allowed this node to send ${what} to node ${this.#deps.node}`;
+      writeLine(socket, { error: { code: "access.denied", message: why } });
+      socket.end();
+      return;
+    }
+    proven();
+    const { replicas, clusters } = this.#deps.receiver;
+    if (move.purpose === "replica" && replicas !== undefined)
+      await serveReplica(socket, move, replicas, failure);
+    else if (move.purpose === "vcluster" && clusters !== undefined)
+      await serveCluster(socket, move, clusters, failure);
+    else if (header.channel === "lead") await this.#lead(socket, move);
+    else if (header.channel === "volume") await this.#volume(socket, move, header);
+    else await this.#guest(socket, move, header.channel);
+  }
+
+  async #allowed(socket: TLSSocket, { vmid, moveId, channel }: MoveHeader): Promise<GuestMove | undefined> {
+    const shown = socket.getPeerX509Certificate()?.fingerprint256;
+    if (shown === undefined) return undefined;
+    const move = await this.#deps.receiver.find(vmid, moveId);
+    const isKnown = move?.from.fingerprints.some(
+      (each) => plainFingerprint(each) === plainFingerprint(shown),
+    );
+    const isOurs = isKnown === true && move?.to.node === this.#deps.node;
+    return isOurs && move.purpose === PURPOSES[channel] ? move : undefined;
+  }
+
+  async #lead(socket: TLSSocket, move: GuestMove): Promise<void> {
+    const gone = new AbortController();
+    socket.on("close", () =>
+      gone.abort(new AppError("operation.cancelled", `node ${move.from.node} hung up`)),
+    );
+    writeLine(socket, { ok: true });
+    for (;;) {
+      const line = (await readLine(socket)) as LeadLine | undefined;
+      if (line === undefined) break;
+      try {
+        writeLine(socket, { ok: await this.#asked(move, line, gone.signal) });
+      } catch (err) {
+        writeLine(socket, { error: failure(err) });
+      }
+    }
+    socket.end();
+  }
+
+  async #asked(move: GuestMove, { prepare, start }: LeadLine, gone: AbortSignal): Promise<unknown> {
+    const { receiver } = this.#deps;
+    if (prepare !== undefined) return receiver.prepare(move, prepare, gone);
+    if (start !== true) throw new AppError("request.invalid", "this node was asked what it does not know");
+    await receiver.start(move);
+    return true;
+  }
+
+  async #volume(socket: TLSSocket, move: GuestMove, header: MoveHeader): Promise<void> {
+    const { volid = "", format = "raw", size = 0 } = header;
+    try {
+      writeLine(socket, { ok: true });
+      const source = { format, size, body: readBytes(socket, size) };
+      writeLine(socket, { ok: await this.#deps.receiver.receive(move, volid, source) });
+    } catch (err) {
+      writeLine(socket, { error: failure(err) });
+    }
+    socket.end();
+  }
+
+  async #guest(socket: TLSSocket, move: GuestMove, channel: string): Promise<void> {
+    const { path, ownerUid } = this.#deps.receiver.socketOf(move, channel);
+    const guest = await connectUnixSocket(path, { ...given({ ownerUid }) });
+    guest.on("error", (err) => ignore(err, "whoever speaks to the guest is told by the guest"));
+    writeLine(socket, { ok: true });
+    join(socket, guest);
+  }
+}
+
+function failure(err: unknown): { code: string; message: string } {
+  return { code: err instanceof AppError ? err.code : "internal.error", message: messageOf(err) };
+}
