@@ -1,5 +1,7 @@
 // Wires what a node does with guests of any kind: processes, order of start and stop, snapshots, backups, figures, ends.
+import { storageDefaults } from "@gpve/domain/cluster/storage-defaults.ts";
 import { createHash } from "node:crypto";
+import { given } from "@gpve/contracts/given.ts";
 import { parseVzdumpConf } from "@gpve/domain/backup/vzdump-defaults.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import type { GuestEnd, GuestRuntime } from "@gpve/domain/node/runtime.ts";
@@ -10,17 +12,26 @@ import { spawnHolding } from "@gpve/kit/spawn.ts";
 import { adoptGuests } from "./application/guest/adopt-guests.ts";
 import { allGuestsOperations } from "./application/guest/all-guests.ts";
 import { backupOperation } from "./application/guest/backup/backup-operation.ts";
+import type { BackupCounts } from "./application/guest/backup/backup-counts.ts";
+import { DisownedGuests } from "./application/guest/disowned-guests.ts";
 import { watchEnds } from "./application/guest/guest-end.ts";
+import { moveReceiver } from "./application/guest/receive-guests.ts";
+import type { MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
 import { RecentEnds } from "./application/guest/recent-ends.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { ClusterGuests } from "./application/guest/cluster-guests.ts";
 import { registerSnapshots } from "./application/guest/snapshot-operations.ts";
+import { composeHa, type ComposedHa, type FenceSetting } from "./compose-ha.ts";
+import { whyNotOn } from "@gpve/domain/ha/movable.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { storageCollection } from "@gpve/domain/storage/definition.ts";
 import { composeGuestWatch, type ComposedGuestWatch } from "./compose-guest-watch.ts";
 import type { ComposedKind, ComposeKind, KindParts } from "./compose-kind.ts";
 import { findSupervisor, type SupervisorParts } from "./compose-supervisor.ts";
 import { nodeKinds } from "./node-kinds.ts";
 import { hostBackupTools } from "./infrastructure/backup/host-backup-tools.ts";
 import { hasUserNamespaces } from "./infrastructure/guest-process/confinement.ts";
+import type { SupervisedGuest } from "./infrastructure/guest-process/supervised-guest.ts";
 import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import { bootedSince } from "./infrastructure/vm/boot-marker.ts";
 import { createBackupHandlers } from "./presentation/pve/backup/backup-handlers.ts";
@@ -28,11 +39,16 @@ import { createAllGuestsHandlers } from "./presentation/pve/guest/all-guests-han
 
 export interface GuestParts extends Omit<
   KindParts,
-  "supervisor" | "processes" | "backupTools" | "sampled" | "history" | "sha1Hex"
+  "supervisor" | "processes" | "backupTools" | "sampled" | "history" | "sha1Hex" | "mayRun"
 > {
   readonly supervisor: SupervisorParts["supervisor"];
+  readonly backups: Pick<BackupCounts, "counting" | "run">;
+  /** undefined = nothing here is under HA, as in tests of one node. */
+  readonly fence?: FenceSetting | undefined;
   /** undefined = there is no such guest, or nobody could be asked yet. */
   readonly guestType: (vmid: number) => GuestType | undefined;
+  /** What uids of guests are made from, alike on all nodes; undefined = this node's own. */
+  readonly uidSeed?: string | undefined;
   /** Told how long each look at all running guests took. */
   readonly observeMonitoring: (seconds: number) => void;
 }
@@ -42,6 +58,7 @@ type Kinds = { readonly [K in keyof typeof nodeKinds]: Awaited<ReturnType<(typeo
 export interface ComposedGuests {
   readonly handlers: PveHandlers;
   readonly kinds: Kinds;
+  readonly ha: ComposedHa | undefined;
   /** Who runs now, and what it uses. */
   readonly rows: () => readonly GuestRuntime[];
   /** How those that ended lately came to their end. */
@@ -50,24 +67,29 @@ export interface ComposedGuests {
   readonly running: () => string;
   /** Finds what runs already; before operations recover. */
   adopt(): Promise<void>;
-  /** Asks, keeps and prunes figures until the signal fires. */
-  keepStatistics(signal: AbortSignal): Promise<void>;
+  /** Keeps figures, and ends what another node has taken over, until the signal fires. */
+  lookAfter(signal: AbortSignal): Promise<void>;
   /** Called when a guest has ended, by whatever cause. */
   onGuestEnd(listener: () => void): void;
   /** Once per boot of the machine, when operations run. */
   startAfterBoot(): Promise<void>;
+  /** Takes guests from other nodes, each by the row of its kind. */
+  readonly receiver: MoveReceiver;
   close(): void;
 }
 
 export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> {
   const { data, node, records, clock, log, engine, storages } = parts;
   const supervisor = await findSupervisor(parts);
+  const looksAfter: { ha?: ComposedHa } = {};
   const processes = new SupervisedQemus({
     dataFolder: data.path,
     instanceId: data.instanceId,
+    ...given({ uidSeed: parts.uidSeed }),
     supervisor: supervisor.path,
     log,
     clock,
+    guardOf: (id) => looksAfter.ha?.guardOf(id),
     userNamespaces: process.getuid?.() !== 0 && (await hasUserNamespaces(parts.exec)),
   });
   const backupTools = hostBackupTools({
@@ -84,6 +106,7 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
     processes,
     backupTools,
     sha1Hex: (text) => createHash("sha1").update(text).digest("hex"),
+    mayRun: (vmid) => looksAfter.ha?.mayRun(vmid) ?? true,
     sampled: (vmid) => watched().sampled(vmid),
     history: (...asked) => watched().history(...asked),
   });
@@ -99,19 +122,41 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
     log,
     observe: parts.observeMonitoring,
   });
-  const ordered = rows.map((kind) => kind.ordered);
+  const ha = composeNodeHa(parts, kindOf, () => processes.list() as readonly SupervisedGuest[]);
+  if (ha !== undefined) looksAfter.ha = ha;
+  // HA starts its own.
+  const ordered = rows.map((kind) => ({
+    ...kind.ordered,
+    list: () =>
+      kind.ordered
+        .list()
+        .map((guest) => ({ ...guest, onboot: guest.onboot && ha?.isManaged(guest.vmid) !== true })),
+  }));
   for (const operation of allGuestsOperations(ordered, engine)) engine.register(operation);
   for (const { snapshots } of rows) registerSnapshots(engine, snapshots);
   engine.register(
-    backupOperation({ clock, storages, backupOf: (vmid) => kindOf(vmid).backup }, backupTools, (vmid, work) =>
-      engine.withResource(`vm/${vmid}`, {}, work),
+    parts.backups.counting(
+      backupOperation(
+        { clock, storages, backupOf: (vmid) => kindOf(vmid).backup },
+        backupTools,
+        (vmid, work) => engine.withResource(`vm/${vmid}`, {}, work),
+      ),
     ),
   );
   const ofEach = rows.flatMap(({ atProcessEnd = [] }) => atProcessEnd);
-  const ends = new RecentEnds(processes);
+  const disowned = new DisownedGuests({
+    node,
+    processes,
+    records,
+    withGuest: (vmid, work) => engine.withResource(`vm/${vmid}`, {}, work),
+    clock,
+    log,
+  });
+  const ends = new RecentEnds(processes, (id) => disowned.ownerOf(id));
   watchEnds({ processes, log, kindOf, ofEach });
   return {
     kinds,
+    ha,
     handlers: {
       ...createAllGuestsHandlers({ engine }),
       ...createBackupHandlers({
@@ -122,11 +167,14 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
         settings: () => {
           const { settings, problems } = parseVzdumpConf(readTextFile(data.file("vzdump.conf")) ?? "");
           for (const problem of problems) log.warn({ file: data.file("vzdump.conf") }, problem);
-          return settings;
+          const { backup: storage } = storageDefaults(records());
+          const isPlaced = settings["storage"] !== undefined || settings["dumpdir"] !== undefined;
+          return isPlaced || storage === undefined ? settings : { ...settings, storage };
         },
       }),
       ...Object.assign({}, ...rows.map(({ handlers }) => handlers)),
     },
+    receiver: moveReceiver({ records, clock, kinds: rows }),
     rows: () => watch.rows(),
     ends: () => ends.list(),
     running: () => watch.running(),
@@ -136,8 +184,13 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
       const running = await adoptGuests({ processes, log });
       for (const kind of rows) await kind.adopted?.(running);
     },
-    keepStatistics: async (signal) => {
-      await Promise.all([watch.run(signal), ...rows.map((kind) => kind.run?.(signal))]);
+    lookAfter: async (signal) => {
+      await Promise.all([
+        watch.run(signal),
+        disowned.run(signal),
+        parts.backups.run(clock, signal),
+        ...rows.map((kind) => kind.run?.(signal)),
+      ]);
     },
     async startAfterBoot() {
       if (!bootedSince(data.file("agent", "boot-id"), parts.facts().bootId)) return;
@@ -157,6 +210,31 @@ export async function composeGuests(parts: GuestParts): Promise<ComposedGuests> 
       processes.close();
     },
   };
+}
+
+function composeNodeHa(
+  parts: GuestParts,
+  kindOf: (vmid: number) => ComposedKind,
+  running: () => readonly SupervisedGuest[],
+): ComposedHa | undefined {
+  const { fence, records } = parts;
+  if (fence === undefined) return undefined;
+  return composeHa({
+    ...parts,
+    fence,
+    running,
+    kindOf: (vmid) => kindOf(vmid).ordered,
+    notMovable: (vmid, target) => {
+      const guest = records().collection(guestCollection).get(String(vmid))?.value;
+      const storages = records().collection(storageCollection).list();
+      if (guest === undefined) return "its configuration is not here";
+      return whyNotOn(
+        guest,
+        storages.map(({ value }) => value),
+        target,
+      );
+    },
+  });
 }
 
 async function composeKinds(parts: KindParts): Promise<Kinds> {

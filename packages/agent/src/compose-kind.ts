@@ -1,4 +1,5 @@
 // What the composition of a kind of guest is given, and what it gives back.
+import type { NodeDefaults } from "@gpve/domain/vm/spec/vm-defaults.ts";
 import type { BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import type { GuestRuntime, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -11,12 +12,23 @@ import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { GuestStorages } from "./application/guest/guest-storages.ts";
+import type { MoveServers } from "@gpve/domain/guest/move-servers.ts";
+import type { MovePeers } from "@gpve/domain/guest/move-channel.ts";
+import type { ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
+import type { ReplicaNotes, ReplicaPeers } from "@gpve/domain/replication/replica.ts";
 import type { NodeKind } from "./application/guest/node-kind.ts";
 import type { ComposedGuestWatch } from "./compose-guest-watch.ts";
 import type { findSupervisor } from "./compose-supervisor.ts";
 import type { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import type { PathGuard } from "./infrastructure/host/path-guard.ts";
 import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
+
+/** Other nodes, as guests that move need them. */
+export interface MoveParts {
+  /** Asked whose a guest is. */
+  readonly servers: MoveServers;
+  readonly peers: MovePeers & ReplicaPeers & ClusterPeers;
+}
 
 export interface KindParts {
   readonly data: DataDir;
@@ -26,6 +38,8 @@ export interface KindParts {
   readonly facts: () => NodeFacts;
   /** Resolves when it is known whether guests run under KVM. */
   readonly guestsTried: () => Promise<void>;
+  /** What a VM of this node gets that does not say. */
+  readonly defaults: () => NodeDefaults;
   readonly storages: GuestStorages & { imageStorages(): readonly string[] };
   readonly engine: OperationEngine;
   /** undefined = this node is in no cluster. */
@@ -50,6 +64,12 @@ export interface KindParts {
   /** Of the last look at all guests. */
   readonly sampled: (vmid: number) => GuestRuntime | undefined;
   readonly history: ComposedGuestWatch["history"];
+  /** False while a guest under HA may not run here: this node takes the lease when one is on its way. */
+  readonly mayRun: (vmid: number) => boolean;
+  /** Which copies of other nodes' guests this node keeps. */
+  readonly replicaNotes: ReplicaNotes;
+  /** Absent: this node is by itself, and nothing moves. */
+  readonly moves: MoveParts | undefined;
 }
 
 /** It has registered its own operations (create, start, stop, ...) with the engine. */

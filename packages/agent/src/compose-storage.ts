@@ -1,6 +1,5 @@
 // Wires the storages of one agent.
-import { mkdirSync, readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync } from "node:fs";
 import { given } from "@gpve/contracts/given.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -12,38 +11,42 @@ import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import { isEnded } from "@gpve/kit/operation/states.ts";
 import type { PathGuard } from "./infrastructure/host/path-guard.ts";
 import { UploadSpool } from "./infrastructure/storage/upload-spool.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { BackupCounts } from "./application/guest/backup/backup-counts.ts";
+import type { AgentSettings } from "./agent-settings.ts";
 import { backupTime } from "./application/storage/local-time.ts";
 import { NodeStorages } from "./application/storage/node-storages.ts";
 import { pullOciOperation } from "./application/storage/pull-oci.ts";
-import {
-  COPY_IMAGE,
-  copyImageOperation,
-  downloadOperation,
-  type UploadArgs,
-} from "./application/storage/receive-file.ts";
+import { copyImageOperation, downloadOperation } from "./application/storage/receive-file.ts";
 import { pruneBackupsOperation, removeVolumeOperation } from "./application/storage/remove-volume.ts";
+import { wantedUploads } from "./application/storage/wanted-uploads.ts";
 import { StorageStatisticsFiles } from "./infrastructure/rrd/storage-statistics.ts";
 import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
 import { storagePlugin } from "./infrastructure/storage/storage-plugins.ts";
+import { ToolScans } from "./infrastructure/storage/mount/network-scans.ts";
 import { HttpFetcher } from "./infrastructure/storage/fetch/http-fetcher.ts";
 import { SkopeoRegistry } from "./infrastructure/storage/fetch/skopeo-registry.ts";
 import { HostStorageFiles } from "./infrastructure/storage/fetch/storage-files.ts";
 import { createOciHandlers } from "./presentation/pve/storage/oci-handlers.ts";
+import { createScanHandlers } from "./presentation/pve/storage/scan-handlers.ts";
 import { createStorageHandlers } from "./presentation/pve/storage/storage-handlers.ts";
 import type { StorageHandlerDeps } from "./presentation/pve/storage/storage-requests.ts";
 
 export interface StorageSettings {
   readonly data: DataDir;
   readonly node: string;
+  readonly records: () => Records;
   readonly definitions: () => readonly StorageDefinition[];
   readonly guard: PathGuard;
   readonly volumeContent: StorageHandlerDeps["volumeContent"];
   readonly ownership?: VolumeOwnership;
+  readonly storageSecret: AgentSettings["storageSecret"];
   /** Through which files are fetched. */
   readonly proxy: () => string | undefined;
+  /** The replication job whose copy a volume is; undefined = it is no copy. */
+  readonly keeperOf?: (volid: string) => string | undefined;
   readonly engine: OperationEngine;
   readonly clock: Clock;
   readonly exec: Exec;
@@ -53,6 +56,7 @@ export interface StorageSettings {
 
 export interface AgentStorage {
   readonly storages: NodeStorages;
+  readonly backups: BackupCounts;
   readonly handlers: PveHandlers;
   readonly uploads: UploadSpool;
   /** After operations were recovered. */
@@ -69,8 +73,11 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
   const storages = new NodeStorages({
     node: settings.node,
     definitions: settings.definitions,
-    pluginFor: (definition) =>
+    pluginFor: (definition, secrets) =>
       storagePlugin(definition, {
+        secretOf: async (storage, name) =>
+          secrets === undefined ? settings.storageSecret?.(storage, name) : secrets[name],
+        secretFolder: data.file("run", "mounts"),
         exec: settings.exec,
         tools: settings.imageTools,
         backupTime,
@@ -84,8 +91,9 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
   const files = new HostStorageFiles({ exec: settings.exec, tools: settings.imageTools });
   const fetcher = new HttpFetcher({ userAgent: `gpve/${PRODUCT_VERSION}`, proxy: settings.proxy });
   const statistics = new StorageStatisticsFiles(data.file("agent"));
-  engine.register(removeVolumeOperation(storages));
-  engine.register(pruneBackupsOperation(storages));
+  const backups = new BackupCounts({ node: settings.node, records: settings.records, storages, log });
+  engine.register(backups.counting(removeVolumeOperation(storages, settings.keeperOf)));
+  engine.register(backups.counting(pruneBackupsOperation(storages)));
   engine.register(copyImageOperation({ storages, files }));
   engine.register(downloadOperation({ storages, files, fetcher }));
   const registry = new SkopeoRegistry({
@@ -95,6 +103,11 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
   });
   engine.register(pullOciOperation({ storages, files, registry }));
 
+  const spool = new UploadSpool({
+    directory: uploads,
+    node: settings.node,
+    isWanted: (path) => wantedUploads(engine.list()).has(path),
+  });
   let next = (): void => undefined;
   const look = async (): Promise<void> => {
     await storages.refresh();
@@ -106,7 +119,9 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
   };
   return {
     storages,
+    backups,
     handlers: {
+      ...createScanHandlers(new ToolScans({ exec: settings.exec, secretFolder: data.file("run", "mounts") })),
       ...createOciHandlers({ storages, files, engine, registry }),
       ...createStorageHandlers({
         storages,
@@ -119,13 +134,9 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
         volumeContent: settings.volumeContent,
       }),
     },
-    uploads: new UploadSpool({
-      directory: uploads,
-      node: settings.node,
-      isWanted: (path) => wantedUploads(engine).has(path),
-    }),
+    uploads: spool,
     async start() {
-      removeOrphans(uploads, engine);
+      await spool.sweep();
       await look();
       next = clock.after(SAMPLE_EVERY_MS, keepLooking);
     },
@@ -134,21 +145,4 @@ export function composeStorage(settings: StorageSettings): AgentStorage {
       statistics.close();
     },
   };
-}
-
-/** Bodies that no unfinished operation waits for: their upload was cut off by a crash. */
-function removeOrphans(uploads: string, engine: OperationEngine): void {
-  const wanted = wantedUploads(engine);
-  for (const name of readdirSync(uploads)) {
-    const path = join(uploads, name);
-    if (!wanted.has(path)) rmSync(path, { force: true });
-  }
-}
-
-function wantedUploads(engine: OperationEngine): ReadonlySet<string> {
-  const wanted = new Set<string>();
-  for (const { type, state, args } of engine.list()) {
-    if (type === COPY_IMAGE && !isEnded(state)) wanted.add((args as UploadArgs).spooled);
-  }
-  return wanted;
 }

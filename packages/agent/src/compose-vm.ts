@@ -59,6 +59,8 @@ import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import type { ComposedKind, KindParts } from "./compose-kind.ts";
 import { createVmHandlers } from "./presentation/pve/vm/vm-handlers.ts";
 import { createVmCloudinitHandlers } from "./presentation/pve/vm/vm-cloudinit-handlers.ts";
+import { composeMigration } from "./compose-migration.ts";
+import { composeReplication } from "./compose-replication.ts";
 import { createVmMonitorHandlers } from "./presentation/pve/vm/vm-monitor-handlers.ts";
 
 type VmRoute = Extract<
@@ -77,7 +79,7 @@ export interface ComposedVms extends ComposedKind {
 
 export async function composeVms(parts: KindParts): Promise<ComposedVms> {
   const { data, node, records, clock, log, supervisor, processes, backupTools: tools } = parts;
-  const configs = new VmConfigs({ node, records, sha1Hex: parts.sha1Hex });
+  const configs = new VmConfigs({ node, records, sha1Hex: parts.sha1Hex, clock });
   const agents = new GuestAgents({ clock });
   const network = new VmBridges({ instanceId: data.instanceId, exec: parts.exec });
   const imageStorages = (): readonly string[] => parts.storages.imageStorages();
@@ -173,6 +175,8 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
   const spool = new FileSpool({ folder: data.file("agent", "file-restore"), clock });
   await spool.clear();
   parts.engine.register(restoreVmOperation(host, tools));
+  const migration = composeMigration(parts, host);
+  const replication = composeReplication(parts, host);
   const vzdumpPorts = {
     configs: host.configs,
     storages: host.storages,
@@ -185,6 +189,8 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
     ordered: orderedVms(host),
     snapshots: vmSnapshots(host),
     backup: vmBackup(host, tools),
+    arrivals: migration.arrivals,
+    replicas: replication.replicas,
     sampler: {
       askGuests: () => sampler.askGuests(),
       sample: () => sampler.sample(),
@@ -203,6 +209,7 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
     handlers: {
       ...createVmAgentHandlers(host),
       ...createVmMonitorHandlers(host),
+      ...migration.handlers,
       ...createVmCloudinitHandlers({
         host,
         engine: parts.engine,
@@ -221,10 +228,12 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
         engine: parts.engine,
         sampled: parts.sampled,
         imageStorages,
+        defaults: parts.defaults,
         archivedConfig,
       }),
     },
     extensions: {
+      ...replication.routes,
       ...createConsoleExtensions(consoleParts),
       ...vmViewRoutes({
         host,
@@ -232,7 +241,13 @@ export async function composeVms(parts: KindParts): Promise<ComposedVms> {
         lastWords: (vmid) => processes.lastWords(String(vmid)),
       }),
       ...createBackupExtensions({ host: vzdumpPorts, engine: parts.engine }),
-      ...createVmExtensions({ host, engine: parts.engine, imageStorages, archivedConfig }),
+      ...createVmExtensions({
+        host,
+        engine: parts.engine,
+        imageStorages,
+        defaults: parts.defaults,
+        archivedConfig,
+      }),
     },
     tunnels: consoleTunnels(consoleParts),
     mappedPci: (id) => mappings.pciPaths(id),

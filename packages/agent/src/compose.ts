@@ -1,43 +1,45 @@
 // Wires one agent. The only file here that constructs adapters. Whether servers reach it in memory or over gRPC is the
 // business of whoever composes the process.
-import type { NodeReserve } from "@gpve/domain/node/runtime.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { uploadTunnels } from "./presentation/pve/storage/upload-tunnel.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
-import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
-import { contentOf, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { joinDirectories } from "@gpve/domain/task/operation-tasks.ts";
-import type { TaskDirectory, TaskPublisher } from "@gpve/domain/task/ports.ts";
 import { background } from "@gpve/kit/background.ts";
-import { systemClock, type Clock } from "@gpve/kit/clock.ts";
-import type { DataDir } from "@gpve/kit/data-dir.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
 import { exec } from "@gpve/kit/exec.ts";
-import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { CrashInjector } from "@gpve/kit/operation/ports.ts";
-import type { Metrics } from "@gpve/kit/telemetry/metrics.ts";
 import { span } from "@gpve/kit/telemetry/span.ts";
 import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
 import { withTraceparent } from "@gpve/kit/telemetry/traceparent.ts";
-import type { Records } from "@gpve/store/records/port.ts";
+import { guestArrival } from "./application/guest/arrived-guest.ts";
 import { createAgent, type Agent, type OwnHandlers, type Tunnels } from "./application/agent.ts";
 import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts";
+import type { MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
 import { createReporter, type Reporter } from "./application/report/reporter.ts";
+import type { AgentSettings } from "./agent-settings.ts";
+import { composeDeclared } from "./compose-declared.ts";
 import { composeHost } from "./compose-host.ts";
 import { composeImageTools } from "./compose-image-tools.ts";
+import { composeComponents } from "./compose-components.ts";
+import { composeVclusters } from "./compose-vclusters.ts";
+import { noOtherNodes } from "./application/guest/move-ports.ts";
+import { findSupervisor } from "./compose-supervisor.ts";
 import { composeImages } from "./compose-images.ts";
 import { createStorageChecks } from "./application/storage/check-storage.ts";
 import { datacenterOptions } from "@gpve/domain/cluster/datacenter-options.ts";
 import { PathGuard } from "./infrastructure/host/path-guard.ts";
+import { ReplicaFiles } from "./infrastructure/replica/replica-files.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeGuests } from "./compose-guests.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { ksmShared } from "./infrastructure/facts/ksm.ts";
 import { UsageSampler } from "./infrastructure/facts/usage-sampler.ts";
+import { leavingPower } from "./application/ha/leaving-power.ts";
 import { SystemdPower } from "./infrastructure/host/power.ts";
 import { EtcHosts } from "./infrastructure/host/etc-hosts.ts";
 import { ResolvConf } from "./infrastructure/host/resolv-conf.ts";
@@ -65,45 +67,16 @@ import { createGraphHandlers } from "./presentation/pve/node/graph-handlers.ts";
 import { createHostHandlers } from "./presentation/pve/node/host-handlers.ts";
 import { createNodeHandlers } from "./presentation/pve/node/node-handlers.ts";
 import { createTaskHandlers } from "./presentation/pve/node/task-handlers.ts";
-import { guestKinds, type GuestType } from "@gpve/domain/guest/guest-kinds.ts";
+import { guestKinds } from "@gpve/domain/guest/guest-kinds.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
-
-export interface AgentSettings {
-  readonly data: DataDir;
-  readonly nodeName: string;
-  readonly accessOf: (actor: Actor | undefined) => AccessView;
-  readonly publisher: TaskPublisher;
-  readonly log: Logger;
-  readonly metrics: Metrics;
-  readonly clock?: Clock;
-  readonly qemuBinary?: string;
-  /** The guest supervisor, ready or to be built. */
-  readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
-  /** In one process: tasks of the server under the same node name. */
-  readonly serverTasks?: TaskDirectory;
-  /** The cluster's storages; the same object for the same definition. */
-  readonly storages: () => readonly StorageDefinition[];
-  /** undefined = there is no such guest, or nobody could be asked yet. */
-  readonly guestType: (vmid: number) => GuestType | undefined;
-  /** undefined = this node is in no cluster. */
-  readonly clusterName: () => string | undefined;
-  /** The cluster's records; throws store.unavailable while no server is in reach. */
-  readonly records: () => Records;
-  /** Whether a host without a bridge gets one for its guests. */
-  readonly makeNetwork?: boolean;
-  /** Of DHCP servers that others run for this node's guests. */
-  readonly leaseFiles?: readonly string[];
-  /** What of this machine is not for guests; absent = nothing. */
-  readonly reserve?: NodeReserve;
-  /** Test compositions only. */
-  readonly crash?: CrashInjector;
-}
 
 export interface RunningAgent {
   readonly agent: Agent;
   readonly reporter: Reporter;
   readonly engine: OperationEngine;
   readonly storage: AgentStorage;
+  /** Takes guests from other nodes. */
+  readonly receiver: MoveReceiver;
   close(): Promise<void>;
 }
 
@@ -128,6 +101,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     ...given({ qemuBinary: settings.qemuBinary }),
   });
   await facts.load();
+  const declared = await composeDeclared(settings.declared ?? {}, { facts, exec: runExec, log });
   const known = () => facts.facts().facts;
   // Seconds where KVM does not work; the first start waits for it, nothing else does.
   background(log, "trying guests on this host", facts.guestsTried());
@@ -161,13 +135,17 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     mapped: keepMappedDirectories(settings.records, nodeName),
   });
   const imageTools = composeImageTools({ data, exec: runExec, supervisor: settings.supervisor });
+  const replicaNotes = new ReplicaFiles(data.file("agent", "replicas"));
   const storage = composeStorage({
+    keeperOf: (volid) => replicaNotes.keeperOf(volid),
     imageTools,
     data,
     proxy,
     guard,
     node: nodeName,
+    records: settings.records,
     definitions: settings.storages,
+    storageSecret: settings.storageSecret,
     volumeContent: (vmid) => guestKinds[settings.guestType(vmid) ?? VM_TYPE].volumeContent,
     engine,
     clock,
@@ -182,6 +160,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     exec: runExec,
     imageTools,
   });
+  const components = composeComponents({ data, proxy, engine, exec: runExec, imageTools, clock });
   metrics.watchQueue("agent", () => engine.counts().waiting + engine.counts().running);
   const tasks =
     settings.serverTasks === undefined
@@ -190,12 +169,14 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
 
   const leases = new DhcpLeases([guestLeaseFile(data), ...(settings.leaseFiles ?? [])], clock);
   const guests = await composeGuests({
+    defaults: declared.defaults,
     leasedAddress: (mac) => leases.addressOf(mac),
     imageTools,
     data,
     guard,
     node: nodeName,
     records: settings.records,
+    backups: storage.backups,
     clusterName: settings.clusterName,
     facts: known,
     guestsTried: () => facts.guestsTried(),
@@ -218,7 +199,30 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     memoryUse: async () => (await sampler.sample()).memory,
     supervisor: settings.supervisor,
     guestType: settings.guestType,
+    moves: settings.moves,
+    replicaNotes,
+    uidSeed: settings.uidSeed,
+    fence: settings.fence,
     observeMonitoring: (seconds) => metrics.observeMonitoring(seconds),
+  });
+  const vclusters = composeVclusters({
+    data,
+    node: nodeName,
+    exec: runExec,
+    clock,
+    log,
+    engine,
+    components,
+    supervisor: (await findSupervisor({ supervisor: settings.supervisor, data, exec: runExec, log })).path,
+    self: settings.self,
+    front: settings.front,
+    storages: storage.storages,
+    backups: storage.backups,
+    moves: {
+      peers: (settings.moves ?? noOtherNodes(nodeName)).peers,
+      findMove: (moveId) => guests.receiver.find(0, moveId),
+    },
+    changed: () => reporter.hurry(),
   });
   const nodeHandlers = createNodeHandlers({
     clock,
@@ -229,7 +233,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     dns: new ResolvConf(),
     hosts: new EtcHosts(),
     time: new HostTimezone(),
-    power: new SystemdPower({ exec: runExec }),
+    power: leavingPower({ power: new SystemdPower({ exec: runExec }), leave: guests.ha?.leave, log }),
     report: new SystemReport({ exec: runExec, node: nodeName, version: PRODUCT_VERSION, facts: known }),
   });
   const agent = createAgent({
@@ -268,6 +272,8 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     tunnels: { ...uploadTunnels(storage.uploads), ...guests.kinds.qemu.tunnels } satisfies Tunnels,
     extensions: {
       ...images,
+      ...components.routes,
+      ...vclusters.routes,
       ...guests.kinds.qemu.extensions,
       ...createStorageChecks(storage.storages),
       ...createMappingChecks(
@@ -294,17 +300,21 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     },
     accessOf: settings.accessOf,
     logFor: (call) => log.child({ requestId: call.requestId }),
+    arrival: guestArrival({ node: nodeName, records: settings.records, clock }),
   });
   const reporter = createReporter({
     node: nodeName,
     agentVersion: PRODUCT_VERSION,
     clock,
     usage: () => sampler.sample(),
-    facts: () => facts.facts(),
-    storages: () => storage.storages.runtimes(),
+    facts: declared.facts,
+    storages: () => storage.storages.reported(),
     guests: () => guests.rows(),
     ends: () => guests.ends(),
+    vclusters: () => vclusters.rows(),
     ...given({ reserve: settings.reserve }),
+    ...declared.report,
+    defaults: declared.defaults,
     running: () => guests.running(),
   });
   engine.observe(({ kind }) => {
@@ -314,10 +324,13 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   const network =
     settings.makeNetwork === true ? await makeGuestNetwork(data, { exec: runExec, clock, log }) : undefined;
   await guests.adopt();
+  await vclusters.adopt();
   await operations.start();
+  await vclusters.resume();
   await guests.startAfterBoot();
   await storage.start();
 
+  guests.ha?.start(stop.signal);
   const statistics = keepNodeStatistics(
     {
       archive,
@@ -330,8 +343,8 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     stop.signal,
   );
   background(log, "node statistics", statistics);
-  const guestStatistics = guests.keepStatistics(stop.signal);
-  background(log, "statistics of guests", guestStatistics);
+  const lookedAfter = guests.lookAfter(stop.signal);
+  background(log, "looking after guests", lookedAfter);
   const networkKept =
     network === undefined ? Promise.resolve() : keepGuestNetwork(network, { clock, log }, stop.signal);
   background(log, "the guests' network", networkKept);
@@ -347,6 +360,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   refresh();
   return {
     agent: traced(agent),
+    receiver: { ...guests.receiver, clusters: vclusters.arrivals },
     reporter,
     engine,
     storage,
@@ -354,11 +368,12 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       nextRefresh();
       stop.abort(new AppError("operation.cancelled", "the agent stops"));
       await statistics;
-      await guestStatistics;
+      await lookedAfter;
       await networkKept;
       await operations.stop();
       storage.close();
       guests.close();
+      vclusters.close();
       archive.close();
     },
   };

@@ -1,4 +1,5 @@
 // The agent as others see it: a table of node methods and one way to call them.
+import { checkSpan } from "@gpve/kit/telemetry/span.ts";
 import { given } from "@gpve/contracts/given.ts";
 import {
   agentRoute,
@@ -31,7 +32,9 @@ export interface AgentDeps {
   /** Streams of bytes to what this node has. */
   readonly tunnels?: Partial<Tunnels>;
   readonly accessOf: (actor: Actor | undefined) => AccessView;
-  readonly logFor: (call: AgentCall) => RequestLogger;
+  readonly logFor: (call: Pick<AgentCall, "requestId">) => RequestLogger;
+  /** Before a call for a guest; see `guestArrival`. */
+  readonly arrival?: (vmid: string, signal: AbortSignal, log: RequestLogger) => Promise<void>;
 }
 
 /** Handlers of routes between servers and agents. A request is what the table says when it comes here. */
@@ -69,13 +72,14 @@ export function createAgent(deps: AgentDeps): Agent {
   return {
     node: deps.node,
     routes: new Set(table.keys()),
-    async tunnel({ decision, params }, input, signal) {
+    async tunnel({ decision, params, requestId }, input, signal) {
       requireDecision(decision, { node: deps.node, params });
       const tunnel = tunnels.get(decision.route);
       if (tunnel === undefined)
         throw new AppError("feature.unsupported", `this node offers no ${JSON.stringify(decision.route)}`);
       requireHere(deps.node, params);
       requireRequest(decision.route, params);
+      await hearOfGuest(deps, decision, signal, deps.logFor({ requestId }));
       return tunnel(params, decision.actor?.authid ?? "", input, signal);
     },
     async call(call, signal) {
@@ -101,13 +105,27 @@ export function createAgent(deps: AgentDeps): Agent {
       };
       if (handler === undefined) {
         requireRequest(route, call.params);
+        await hearOfGuest(deps, call.decision, signal, context.log);
         return toReply(await extension?.(call.params, context));
       }
-      const params = deps.validate(route as PveRouteKey, call.params, call.source ?? "form");
+      const params = checkSpan("validate", () =>
+        deps.validate(route as PveRouteKey, call.params, call.source ?? "form"),
+      );
       requireJudged(call.decision, params);
+      await hearOfGuest(deps, call.decision, signal, context.log);
       return toReply(await handler(params, context));
     },
   };
+}
+
+async function hearOfGuest(
+  { arrival }: Pick<AgentDeps, "arrival">,
+  { route, judged }: Decision,
+  signal: AbortSignal,
+  log: RequestLogger,
+): Promise<void> {
+  const vmid = route.includes("/{vmid}") ? judged["vmid"] : undefined;
+  if (vmid !== undefined) await arrival?.(vmid, signal, log);
 }
 
 /** "0100" must not be judged as one thing and used as another. */

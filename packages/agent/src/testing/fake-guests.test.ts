@@ -11,6 +11,8 @@ describe("made-up guests", () => {
       reopen: () => processes.reopened(),
       program: start,
       qemu: start,
+      failing: (id, words) => ({ ...start(id), args: ["-fail", words] }),
+      endAlone: async (guest) => processes.reopened().end(guest.id, "killed"),
       switchOff: async (guest) => processes.get(guest.id)?.end("shutdown"),
       clean: async () => undefined,
     };

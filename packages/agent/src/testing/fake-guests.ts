@@ -14,67 +14,7 @@ import type {
 } from "@gpve/domain/guest/guest-processes.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { QemuProcess, QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
-import type { Qmp, QmpEventListener } from "@gpve/domain/vm/qmp/qmp.ts";
-import { qmpRefused } from "@gpve/domain/vm/qmp/qmp-errors.ts";
-import { systemClock } from "@gpve/kit/clock.ts";
-
-export type FakeQmpAnswer = (args: Readonly<Record<string, unknown>>) => unknown;
-
-/** A refusal by QEMU, with its text. */
-export class Refused extends Error {}
-
-export class FakeQmp {
-  readonly label: string;
-  readonly clock = systemClock;
-  readonly commands: { readonly name: string; readonly args: Readonly<Record<string, unknown>> }[] = [];
-  readonly answers: Map<string, FakeQmpAnswer>;
-  readonly #listeners = new Set<QmpEventListener>();
-  readonly events: Qmp["events"] = {
-    listen: (listener) => {
-      this.#listeners.add(listener);
-      return () => this.#listeners.delete(listener);
-    },
-    stream: async function* () {
-      // No event is ever streamed.
-    },
-    waitFor: (_what, match) => {
-      const { promise, resolve } = Promise.withResolvers<NonNullable<ReturnType<typeof match>>>();
-      const listener: QmpEventListener = {
-        onEvent: (event) => {
-          const found = match(event);
-          if (found !== undefined && found !== null) resolve(found);
-        },
-      };
-      this.#listeners.add(listener);
-      return { result: promise, cancel: () => void this.#listeners.delete(listener) };
-    },
-  };
-
-  constructor(label: string, answers: ReadonlyMap<string, FakeQmpAnswer>) {
-    this.label = label;
-    this.answers = new Map(answers);
-  }
-
-  /** As if QEMU had said it. */
-  emit(name: string, data: Readonly<Record<string, unknown>>): void {
-    for (const listener of this.#listeners) listener.onEvent({ name, data, at: 0 });
-  }
-
-  async raw(name: string, args: Readonly<Record<string, unknown>> = {}): Promise<unknown> {
-    this.commands.push({ name, args });
-    const answer = this.answers.get(name);
-    if (answer === undefined) throw qmpRefused(this.label, name, "CommandNotFound", `no ${name}`);
-    try {
-      return await answer(args);
-    } catch (err) {
-      if (err instanceof Refused) throw qmpRefused(this.label, name, "GenericError", err.message);
-      throw err;
-    }
-  }
-
-  readonly execute = ((name: string, args?: Readonly<Record<string, unknown>>) =>
-    this.raw(name, args ?? {})) as Qmp["execute"];
-}
+import { FakeQmp, type FakeQmpAnswer } from "./fake-qmp.ts";
 
 export class FakeGuest implements QemuProcess {
   readonly id: string;
@@ -96,6 +36,7 @@ export class FakeGuest implements QemuProcess {
   /** Told before anybody else. */
   onEnd: (exit: GuestExit) => void = () => undefined;
   readonly #end: (exit: GuestExit) => void;
+  readonly #holds = new Set<symbol>();
 
   constructor(start: GuestStart, answers: ReadonlyMap<string, FakeQmpAnswer>, isQemu = true) {
     this.isQemu = isQemu;
@@ -157,7 +98,12 @@ export class FakeGuest implements QemuProcess {
   }
 
   holdOpen(): () => void {
-    return () => undefined;
+    const hold = Symbol(this.label);
+    this.#holds.add(hold);
+    return () => {
+      if (this.#holds.delete(hold) && this.#holds.size === 0 && this.status === "shutdown")
+        this.#finish("shutdown");
+    };
   }
 
   async plugTap(): Promise<void> {
@@ -180,13 +126,20 @@ export class FakeGuest implements QemuProcess {
     this.limits = limits;
   }
 
+  /** A guest that switches itself off ends its process once nobody holds it. */
   end(cause: GuestExit["cause"]): Promise<GuestExit> {
-    if (this.hasExited) return this.exited;
+    if (cause !== "shutdown" || this.#holds.size === 0) this.#finish(cause);
+    else this.status = "shutdown";
+    return this.exited;
+  }
+
+  #finish(cause: GuestExit["cause"]): void {
+    if (this.hasExited) return;
     this.hasExited = true;
     const exit: GuestExit = { cause, at: Date.now(), outOfMemory: false, lastWords: "" };
+    this.qmp.end();
     this.onEnd(exit);
     this.#end(exit);
-    return this.exited;
   }
 
   stop(): Promise<GuestExit> {
@@ -224,6 +177,11 @@ export class FakeGuests implements QemuProcesses {
     return new FakeGuests(this.#host);
   }
 
+  /** A guest of this host ends, whoever looks after it. */
+  end(id: string, cause: GuestExit["cause"]): Promise<GuestExit> | undefined {
+    return this.#host.alive.get(id)?.end(cause);
+  }
+
   start(start: GuestStart): Promise<FakeGuest> {
     return this.#start(start, false);
   }
@@ -237,6 +195,9 @@ export class FakeGuests implements QemuProcesses {
     const { failure } = this;
     this.failure = undefined;
     if (failure !== undefined) throw failure;
+    const words = start.args[start.args.indexOf("-fail") + 1];
+    if (start.args.includes("-fail"))
+      throw new AppError("guest.start_failed", `start failed: ${words}`, { pveStatus: 500 });
     if (this.#host.alive.has(start.id)) throw conflict(`${start.label} already running`);
     const guest = new FakeGuest(start, this.answers, isQemu);
     this.#host.alive.set(start.id, guest);

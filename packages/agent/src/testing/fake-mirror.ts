@@ -1,5 +1,5 @@
 // A QEMU that mirrors at once, and then has its guest on the target. It is made up: no byte is copied.
-import { Refused, type FakeQmp, type FakeQmpAnswer } from "./fake-guests.ts";
+import { Refused, type FakeQmp, type FakeQmpAnswer } from "./fake-qmp.ts";
 
 type Arguments = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,6 @@
 // What everyone who has guests' processes may rely on: run on the fake and on real supervisors.
 import { afterEach, beforeEach, expect, it } from "vitest";
-import type { GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestProcess, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import type { QemuProcess, QemuProcesses, QemuStart } from "@gpve/domain/vm/qemu-processes.ts";
 
 export interface ProcessesUnderTest {
@@ -10,8 +10,12 @@ export interface ProcessesUnderTest {
   /** A program that runs until it is ended. */
   readonly program: (id: string) => GuestStart;
   readonly qemu: (id: string) => QemuStart;
+  /** A QEMU that says this, and ends. */
+  readonly failing: (id: string, words: string) => QemuStart;
   /** The guest inside switches itself off. */
   switchOff(guest: QemuProcess): Promise<unknown>;
+  /** It ends without anybody having asked it to, or looking. */
+  endAlone(guest: GuestProcess): Promise<unknown>;
   clean(): Promise<void>;
 }
 
@@ -103,5 +107,63 @@ export function guestProcessesConformance(open: () => Promise<ProcessesUnderTest
     expect(await guest.exited).toMatchObject({ cause: "shutdown" });
     expect(helper.hasExited).toBe(false);
     await helper.kill();
+  });
+
+  it("tells who has ended meanwhile, again and again until it is forgotten", async () => {
+    const { processes, program } = under;
+    const helper = await processes.start({ ...program("100-tpm"), note: 7 });
+    processes.close();
+    await under.reopen().adopt();
+    await under.endAlone(helper);
+    const idsAfter = async () => {
+      const { running, ended } = await under.reopen().adopt();
+      expect(running).toEqual([]);
+      return ended.map(({ id, note }) => [id, note]);
+    };
+    await expect.poll(idsAfter).toEqual([["100-tpm", 7]]);
+    expect(await idsAfter()).toEqual([["100-tpm", 7]]);
+    await under.reopen().forget("100-tpm");
+    expect(await idsAfter()).toEqual([]);
+  });
+
+  it("leaves nothing of a QEMU that does not start, but its words", async () => {
+    const { processes, failing, qemu } = under;
+    const ends: string[] = [];
+    processes.onExit(({ id }) => ends.push(id));
+    await expect(processes.startQemu(failing("100", "cannot open the disk"))).rejects.toMatchObject({
+      code: "guest.start_failed",
+      message: expect.stringContaining("cannot open the disk") as string,
+    });
+    expect(processes.get("100")).toBeUndefined();
+    expect(processes.list()).toEqual([]);
+    const guest = await processes.startQemu(qemu("100"));
+    expect(ends).toEqual([]);
+    await guest.kill();
+  });
+
+  it("ends its monitors with it", async () => {
+    const { processes, qemu } = under;
+    const guest = await processes.startQemu(qemu("100"));
+    const waiting = guest.qmp.events.waitFor("an event", () => undefined).result;
+    const lost = expect(waiting).rejects.toMatchObject({ code: "qmp.disconnected" });
+    await guest.kill();
+    await lost;
+    await expect(guest.qmp.execute("query-status")).rejects.toMatchObject({ code: "qmp.disconnected" });
+  });
+
+  it("keeps a guest that switched itself off for those who hold it, and ends it after the last", async () => {
+    const { processes, qemu } = under;
+    const guest = await processes.startQemu(qemu("100"));
+    const [letGo, letGoToo] = [guest.holdOpen(), guest.holdOpen()];
+    void under.switchOff(guest);
+    await expect
+      .poll(async () => (await guest.qmp.execute("query-status")).status, { timeout: 10_000 })
+      .toBe("shutdown");
+    letGo();
+    letGo();
+    expect(await guest.qmp.execute("query-status")).toMatchObject({ status: "shutdown" });
+    expect(guest.hasExited).toBe(false);
+    letGoToo();
+    expect(await guest.exited).toMatchObject({ cause: "shutdown" });
   });
 }

@@ -38,7 +38,8 @@ import { createVmCloudinitHandlers } from "../presentation/pve/vm/vm-cloudinit-h
 import { createVmHandlers } from "../presentation/pve/vm/vm-handlers.ts";
 import { FakeVmNetwork } from "./fake-vm-network.ts";
 import { FakeHostMemory } from "./fake-host-memory.ts";
-import { FakeGuests, Refused } from "./fake-guests.ts";
+import { FakeGuests } from "./fake-guests.ts";
+import { Refused } from "./fake-qmp.ts";
 import { contextOf, StorageWorld, type Rights } from "./storage-world.ts";
 
 const VARS_BYTES = 540_672;
@@ -72,7 +73,12 @@ export class VmWorld extends StorageWorld {
   protected constructor(records: Records) {
     super();
     this.records = records;
-    this.configs = new VmConfigs({ node: "n1", records: () => records, sha1Hex: hash("sha1") });
+    this.configs = new VmConfigs({
+      node: "n1",
+      records: () => records,
+      sha1Hex: hash("sha1"),
+      clock: systemClock,
+    });
     writeFileSync(join(this.root, "OVMF_VARS_4M.fd"), Buffer.alloc(VARS_BYTES));
     let macs = 0;
     const ports: StartVmPorts & Omit<WorldPorts, "starter"> = {

@@ -12,7 +12,13 @@ export interface OrderedGuests {
   list(): readonly StartableGuest[];
   isRunning(vmid: number): boolean;
   /** Operations that do it for one of them. */
-  readonly operations: { readonly start: string; readonly shutdown: string; readonly pause: string };
+  readonly operations: {
+    readonly start: string;
+    readonly shutdown: string;
+    readonly pause: string;
+    /** To another node while it runs; absent = it is stopped here and started there. */
+    readonly move?: string;
+  };
 }
 
 interface OrderedGuest extends StartableGuest {

@@ -33,6 +33,7 @@ export interface GuestConfigsDeps extends ClusterGuestsDeps {
   readonly type: GuestType;
   readonly format: ConfigFormat;
   readonly sha1Hex: (text: string) => string;
+  readonly clock: Pick<Clock, "now">;
 }
 
 /** What a guest has besides its configuration. */
@@ -123,9 +124,11 @@ export class GuestConfigs extends ClusterGuests {
   async remove(vmid: number, purge = false): Promise<void> {
     await this.#deps.records().transact((tx) => {
       const record = tx.get(guestCollection, String(vmid))?.value;
-      if (!this.#isOurs(record)) return;
+      if (record === undefined || !this.#isOurs(record)) return;
       tx.delete(guestCollection, String(vmid));
-      tx.put(goneGuestCollection, String(vmid), { vmid, ...(purge ? { purge } : {}) });
+      const { type, node, backups = 0 } = record;
+      const left = backups === 0 ? undefined : { type, node, backups };
+      tx.put(goneGuestCollection, String(vmid), { vmid, ...(purge ? { purge } : {}), ...given({ left }) });
     });
   }
 
@@ -157,7 +160,13 @@ export class GuestConfigs extends ClusterGuests {
       const origin = originOf(made ?? {});
       const sizes = this.#deps.format.sizesToNote?.(before, noted, after);
       const next = { ...kept, ...origin, vmid, type: this.#deps.type, node: this.#deps.node, conf };
-      tx.put(guestCollection, String(vmid), guestRecord({ ...next, ...given({ microvm, sizes }) }));
+      const pendingAt =
+        hasPending(conf) === hasPending(record?.conf ?? "") ? record?.pendingAt : this.#deps.clock.now();
+      tx.put(
+        guestCollection,
+        String(vmid),
+        guestRecord({ ...next, ...given({ microvm, sizes, pendingAt }) }),
+      );
     }
     return this.#deps.format.parse(conf, { vmid, digestOf: this.#deps.sha1Hex });
   }
@@ -177,6 +186,10 @@ export class GuestConfigs extends ClusterGuests {
   #isOurs(record: GuestRecord | undefined): boolean {
     return record?.type === this.#deps.type && record.node === this.#deps.node;
   }
+}
+
+function hasPending(conf: string): boolean {
+  return /^\[PENDING\]/im.test(conf);
 }
 
 /** It is shared by all who read it. */

@@ -2,11 +2,23 @@
 // them is node-kinds.ts, beside the composition.
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
+import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
+import type { ReplicaKeeper } from "@gpve/domain/replication/replica.ts";
+import type { MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
 import type { OrderedGuests } from "./all-guests.ts";
 import type { GuestBackup } from "./backup/backup-run.ts";
 import type { EndWork, ProcessEndWork } from "./guest-end.ts";
 import type { GuestSnapshots } from "./snapshot-operations.ts";
 import type { GuestSampler } from "./watch-guests.ts";
+
+/** Guests of a kind that come from other nodes. */
+export interface GuestArrivals {
+  has(move: GuestMove): boolean;
+  readonly prepare: MoveReceiver["prepare"];
+  readonly receive: MoveReceiver["receive"];
+  readonly start: MoveReceiver["start"];
+  readonly socketOf: MoveReceiver["socketOf"];
+}
 
 export interface NodeKind {
   readonly type: GuestType;
@@ -14,6 +26,10 @@ export interface NodeKind {
   readonly ordered: OrderedGuests;
   readonly snapshots: GuestSnapshots;
   readonly backup: GuestBackup;
+  /** Absent: they stay where they were made. */
+  readonly arrivals?: GuestArrivals;
+  /** Absent: no copies of them are kept. */
+  readonly replicas?: ReplicaKeeper;
   readonly sampler: GuestSampler;
   /** What is put right when one has ended. */
   readonly atEnd: readonly EndWork[];

@@ -1,4 +1,5 @@
 // How the guests that ended lately came to their end, for the next few reports: servers tell people.
+import { given } from "@gpve/contracts/given.ts";
 import type { EndedGuest } from "@gpve/domain/guest/guest-processes.ts";
 import type { GuestEnd } from "@gpve/domain/node/runtime.ts";
 
@@ -8,11 +9,16 @@ const WORDS = 200;
 export class RecentEnds {
   #ends: readonly GuestEnd[] = [];
 
-  constructor(processes: { onExit(listener: (ended: EndedGuest) => void): () => void }) {
+  /** `ownerOf`: the node that has a guest which was ended here for that. */
+  constructor(
+    processes: { onExit(listener: (ended: EndedGuest) => void): () => void },
+    ownerOf: (id: string) => string | undefined = () => undefined,
+  ) {
     processes.onExit((ended) => {
       // Helpers have names, guests have numbers.
       if (!/^\d+$/.test(ended.id)) return;
-      this.#ends = [...this.#ends, endOf(ended)].slice(-KEEP);
+      const end = { ...endOf(ended), ...given({ owner: ownerOf(ended.id) }) };
+      this.#ends = [...this.#ends, end].slice(-KEEP);
     });
   }
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Refused } from "../../testing/fake-guests.ts";
+import { Refused } from "../../testing/fake-qmp.ts";
 import { VmNode } from "../../testing/vm-world.ts";
 import { startFileServers } from "./helpers/virtiofs.ts";
 import { PciReservations } from "./start/pci-reservations.ts";

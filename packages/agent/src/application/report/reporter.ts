@@ -10,6 +10,9 @@ import type {
   NodeUsage,
   StorageRuntime,
 } from "@gpve/domain/node/runtime.ts";
+import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import type { NodeDefaults } from "@gpve/domain/vm/spec/vm-defaults.ts";
+import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { ReportLine } from "./report-line.ts";
 
@@ -23,9 +26,12 @@ export interface ReporterDeps {
   readonly guests?: () => readonly GuestRuntime[];
   /** Which guests run, as a text that changes with them. Asked often: cheap. */
   readonly running?: () => string;
-  readonly storages?: () => readonly StorageRuntime[];
+  readonly storages?: () => Promise<readonly StorageRuntime[]>;
   readonly ends?: () => readonly GuestEnd[];
+  readonly vclusters?: () => readonly VirtualClusterRuntime[];
   readonly reserve?: NodeReserve;
+  readonly defaults?: () => NodeDefaults;
+  readonly declaredStorages?: readonly StorageDefinition[];
 }
 
 export interface FollowOptions {
@@ -75,6 +81,7 @@ export function createReporter(deps: ReporterDeps): Reporter {
         while (!signal.aborted) {
           try {
             const usage = await deps.usage();
+            const storages = (await deps.storages?.()) ?? [];
             const { facts, generation } = deps.facts();
             const isNew = generation !== sent || wantsFacts?.() === true;
             line.taken(running());
@@ -85,9 +92,11 @@ export function createReporter(deps: ReporterDeps): Reporter {
               ...(isNew ? { facts } : {}),
               usage,
               guests: deps.guests?.() ?? [],
-              storages: deps.storages?.() ?? [],
+              storages,
               ends: deps.ends?.() ?? [],
-              ...given({ reserve: deps.reserve }),
+              ...given({ reserve: deps.reserve, defaults: deps.defaults?.() }),
+              ...given({ declaredStorages: deps.declaredStorages }),
+              ...given({ vclusters: deps.vclusters?.() }),
             };
             await send(report);
             line.delivered();

@@ -1,14 +1,15 @@
 // The storages as this node has them: definitions of the cluster, joined with what is really there.
 import { messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import type { StorageRuntime } from "@gpve/domain/node/runtime.ts";
 import type { VolumeType } from "@gpve/domain/storage/content.ts";
 import {
   contentOf,
-  implementedTypes,
   isDisabled,
   servesNode,
   type StorageDefinition,
 } from "@gpve/domain/storage/definition.ts";
+import { implementedTypes } from "@gpve/domain/storage/storage-types.ts";
 import { storageMissing, storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { StoragePlugin, StorageStatus } from "@gpve/domain/storage/plugin.ts";
 import type { VolumeName } from "@gpve/domain/storage/volume-name.ts";
@@ -18,11 +19,20 @@ import type { Clock } from "@gpve/kit/clock.ts";
 export interface NodeStoragesDeps {
   readonly node: string;
   readonly definitions: () => readonly StorageDefinition[];
-  readonly pluginFor: (definition: StorageDefinition) => StoragePlugin;
+  /** `secrets`: of one that is about to be defined; of others they are asked for. */
+  readonly pluginFor: (
+    definition: StorageDefinition,
+    secrets?: Readonly<Record<string, string>>,
+  ) => StoragePlugin;
   readonly clock: Clock;
   /** Throws when a storage that is about to be defined would be in a place that is not its to have. */
   readonly guard?: (definition: StorageDefinition) => Promise<void>;
   readonly onProblem: (storage: string, problem: string) => void;
+}
+
+export interface AttemptOptions {
+  readonly onlyPlace?: boolean;
+  readonly secrets?: Readonly<Record<string, string>>;
 }
 
 export interface OpenStorage {
@@ -42,10 +52,15 @@ interface Known {
   status: StorageStatus;
   checkedAt: number;
   problem: string | undefined;
+  /** Whether a first look at it has ended, however it did. */
+  isSeen: boolean;
+  readonly seen: PromiseWithResolvers<void>;
 }
 
 const INACTIVE: StorageStatus = { active: false, total: 0, used: 0, avail: 0 };
 const FRESH_MS = 10_000;
+/** A report waits this long for first looks: one that hangs is told as not active, and a later report has it. */
+const FIRST_LOOK_MS = 1_500;
 
 export class NodeStorages {
   readonly #deps: NodeStoragesDeps;
@@ -89,9 +104,12 @@ export class NodeStorages {
   }
 
   /** Looks where a storage that is not defined yet would be, and activates it if it would be used here. */
-  async attempt(definition: StorageDefinition, { onlyPlace = false } = {}): Promise<void> {
+  async attempt(
+    definition: StorageDefinition,
+    { onlyPlace = false, secrets = {} }: AttemptOptions = {},
+  ): Promise<void> {
     if (servesNode(definition, this.#deps.node)) await this.#deps.guard?.(definition);
-    if (!onlyPlace && this.isEnabled(definition)) await this.#pluginFor(definition).activate();
+    if (!onlyPlace && this.isEnabled(definition)) await this.#deps.pluginFor(definition, secrets).activate();
   }
 
   volume(volid: string): OpenVolume {
@@ -112,9 +130,34 @@ export class NodeStorages {
   async refresh(): Promise<void> {
     const definitions = this.definitions();
     for (const storage of this.#known.keys()) {
-      if (!definitions.some((each) => each.storage === storage)) this.#known.delete(storage);
+      if (!definitions.some((each) => each.storage === storage)) this.#forget(storage);
     }
     await Promise.all(definitions.map((definition) => this.status(definition)));
+  }
+
+  /**
+   * The same for those who judge the node by it. Storages that nobody has looked at yet, as all are when the node has just
+   * come up, are looked at first.
+   */
+  async reported(): Promise<StorageRuntime[]> {
+    const unseen = this.definitions()
+      .filter((definition) => this.isEnabled(definition) && implementedTypes.has(definition.type))
+      .map((definition) => this.#remember(definition))
+      .filter(({ isSeen }) => !isSeen);
+    if (unseen.length === 0) return this.runtimes();
+    const enough = Promise.withResolvers<void>();
+    const cancel = this.#deps.clock.after(FIRST_LOOK_MS, () => {
+      // One report waits for it, not every one.
+      for (const known of unseen) known.isSeen = true;
+      enough.resolve();
+    });
+    const looks = unseen.map(async ({ definition, seen }) => {
+      await this.status(definition);
+      await seen.promise;
+    });
+    await Promise.race([Promise.all(looks), enough.promise]);
+    cancel();
+    return this.runtimes();
   }
 
   /** What the last look at each enabled storage found. */
@@ -130,8 +173,15 @@ export class NodeStorages {
           totalBytes: status.total,
           usedBytes: status.used,
           availBytes: status.avail,
+          ...given({ problem: known?.definition === definition ? known.problem : undefined }),
         };
       });
+  }
+
+  #forget(storage: string): void {
+    const known = this.#known.get(storage);
+    this.#known.delete(storage);
+    known?.plugin.deactivate().catch((err: unknown) => this.#deps.onProblem(storage, messageOf(err)));
   }
 
   #remember(definition: StorageDefinition): Known {
@@ -139,17 +189,15 @@ export class NodeStorages {
     if (known?.definition === definition) return known;
     const fresh: Known = {
       definition,
-      plugin: this.#pluginFor(definition),
+      plugin: this.#deps.pluginFor(definition),
       status: INACTIVE,
       checkedAt: Number.NEGATIVE_INFINITY,
       problem: undefined,
+      isSeen: false,
+      seen: Promise.withResolvers(),
     };
     this.#known.set(definition.storage, fresh);
     return fresh;
-  }
-
-  #pluginFor(definition: StorageDefinition): StoragePlugin {
-    return this.#deps.pluginFor(definition);
   }
 
   async #check(known: Known, now: number): Promise<void> {
@@ -164,5 +212,7 @@ export class NodeStorages {
       if (problem !== known.problem) this.#deps.onProblem(known.definition.storage, problem);
       known.problem = problem;
     }
+    known.isSeen = true;
+    known.seen.resolve();
   }
 }

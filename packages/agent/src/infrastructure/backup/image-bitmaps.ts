@@ -22,7 +22,11 @@ export async function imageBitmaps(tools: ImageTools, path: string): Promise<rea
   const argv = ["info", "--output=json", imageName(image)];
   const { stdout } = await tools("qemu-img", argv, imageFiles(image, "ro"));
   const { bitmaps = [] } = (JSON.parse(stdout) as Qcow2Info)["format-specific"]?.data ?? {};
-  return bitmaps.map(({ name, flags }) => ({ name, inconsistent: flags.includes("in-use") }));
+  return bitmaps.map(({ name, flags }) => ({
+    name,
+    inconsistent: flags.includes("in-use"),
+    recording: flags.includes("auto"),
+  }));
 }
 
 export async function addImageBitmap(

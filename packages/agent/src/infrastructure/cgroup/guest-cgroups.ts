@@ -1,11 +1,13 @@
 // One cgroup per guest, `gpve-<instance>/guest-<id>`, in every hierarchy that matters.
 import { existsSync, writeFileSync } from "node:fs";
+import { writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestBounds, GuestLimits, GuestUsage } from "@gpve/domain/guest/guest-processes.ts";
 import { parsePressure } from "../facts/proc-usage.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { readTextFile } from "@gpve/kit/atomic-file.ts";
+import { ignore } from "@gpve/kit/background.ts";
 import { killGroup, makeGroup, pairIn, removeFolder } from "./cgroup-files.ts";
 import { type CgroupHierarchies, hostHierarchies } from "./hierarchies.ts";
 import { limitIn, memoryFile, setMemoryLimit } from "./memory-limit.ts";
@@ -122,6 +124,20 @@ export class GuestCgroups {
       }
     }
     return found;
+  }
+
+  /** Asks the kernel to page out as much as it can: to swap, where there is any. undefined = it takes no such wish. */
+  async reclaim(id: string): Promise<number | undefined> {
+    const two = this.version === 2;
+    const file = this.#file(id, two ? "memory.reclaim" : "memory.force_empty", "memory");
+    if (file === undefined || !existsSync(file)) return undefined;
+    const before = this.usage(id).memoryBytes;
+    try {
+      await writeFile(file, two ? String(before) : "0");
+    } catch (err) {
+      ignore(err, "it gave less than all, which is what is counted");
+    }
+    return Math.max(0, before - this.usage(id).memoryBytes);
   }
 
   /** How often the kernel killed something here for lack of memory. */

@@ -1,11 +1,11 @@
 // Everything a node knows about itself. What files tell is there at once; what has to be tried (running guests,
 // calling tools) comes in the background and is remembered for this boot, so that a restart is quick.
-import { listBridges } from "../net/interfaces.ts";
+import { bridgeFacts, listInterfaces } from "../net/interfaces.ts";
 import { join } from "node:path";
 import { arch, hostname, release, type as sysname, version } from "node:os";
 import { given } from "@gpve/contracts/given.ts";
 import { messageOf } from "@gpve/contracts/errors.ts";
-import type { Capability, NodeFacts } from "@gpve/domain/node/runtime.ts";
+import type { BridgeFacts, Capability, NodeFacts } from "@gpve/domain/node/runtime.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
@@ -13,6 +13,7 @@ import { capabilityProbes, tryCapability, unavailable, type CapabilityProbe } fr
 import { probeAccelerator, type ProbeResult } from "./guest-probe.ts";
 import { readCpuFlags } from "./cpu-flags.ts";
 import type { HostFiles } from "./host-files.ts";
+import { readNumaCells } from "./numa-cells.ts";
 import {
   isDiskName,
   isGpu,
@@ -51,11 +52,11 @@ interface Looked {
   readonly qemu: Qemu;
   readonly capabilities: readonly Capability[];
   readonly userHz: number;
-  readonly bridges: NodeFacts["bridges"];
+  readonly networks: readonly BridgeFacts[];
   readonly gpus: NodeFacts["gpus"];
 }
 
-type Static = Omit<NodeFacts, "qemu" | "accelerator" | "capabilities" | "bridges" | "gpus">;
+type Static = Omit<NodeFacts, "qemu" | "accelerator" | "capabilities" | "bridges" | "networks" | "gpus">;
 
 const CACHE_VERSION = 1;
 const PENDING = "is being tried";
@@ -66,7 +67,7 @@ export class FactsKeeper {
   #static: Static | undefined;
   #tried: Tried | undefined;
   #trying: Promise<void> | undefined;
-  #looked: Looked = { qemu: undefined, capabilities: [], userHz: 100, bridges: [], gpus: [] };
+  #looked: Looked = { qemu: undefined, capabilities: [], userHz: 100, networks: [], gpus: [] };
   #pending = true;
   #current: NodeFacts | undefined;
   #generation = 0;
@@ -107,17 +108,18 @@ export class FactsKeeper {
 
   /** Only what changes often and is cheap to see. */
   async refreshBridges(): Promise<void> {
-    this.#looked = { ...this.#looked, bridges: await this.#bridges() };
+    this.#looked = { ...this.#looked, networks: await this.#bridges() };
     this.#compose();
   }
 
   #compose(): void {
     if (this.#static === undefined) return;
-    const { qemu, userHz, bridges, gpus } = this.#looked;
+    const { qemu, userHz, networks, gpus } = this.#looked;
     const next: NodeFacts = {
       ...this.#static,
       cpu: { ...this.#static.cpu, userHz },
-      bridges,
+      bridges: networks.map(({ name }) => name),
+      networks,
       gpus,
       ...given({ qemu }),
       accelerator: acceleratorOf(this.#tried),
@@ -149,7 +151,7 @@ export class FactsKeeper {
         ...probes.map((probe) => tryCapability(probe, exec, signal)),
       ]),
       userHz: Number(hz?.stdout.trim()) || 100,
-      bridges: await this.#bridges(),
+      networks: await this.#bridges(),
       gpus: await this.#gpus(),
     };
   }
@@ -199,9 +201,8 @@ export class FactsKeeper {
     }
   }
 
-  async #bridges(): Promise<readonly string[]> {
-    const bridges = await listBridges(this.#deps.exec).catch(() => []);
-    return bridges.map(({ name }) => name).toSorted();
+  async #bridges(): Promise<readonly BridgeFacts[]> {
+    return bridgeFacts(await listInterfaces(this.#deps.exec).catch(() => []));
   }
 
   async #gpus(): Promise<NodeFacts["gpus"]> {
@@ -285,6 +286,7 @@ async function readStatic(files: HostFiles): Promise<Static> {
     bootId: (await read("/proc/sys/kernel/random/boot_id")).trim(),
     cpu: { ...parseCpuInfo(await read("/proc/cpuinfo")), userHz: 100 },
     memoryBytes: parseMeminfo(await read("/proc/meminfo")).memory.total,
+    numa: await readNumaCells(files),
     disks: await readDisks(files),
     cgroupVersion: parseCgroupVersion(await read("/proc/mounts")),
   };

@@ -58,7 +58,7 @@ export interface LentFile {
   readonly guest?: number;
 }
 
-const ID = /^[a-z0-9][a-z0-9-]{0,40}$/;
+const ID = /^[a-z0-9][a-z0-9-]{0,40}(?:\.[a-z0-9][a-z0-9-]{0,40})?$/;
 const LOG_TAIL_BYTES = 4_000;
 const MAX_LOG_BYTES = 4 * 1024 * 1024;
 
@@ -137,6 +137,17 @@ export class GuestFolder {
 
   writeEndNote(note: EndNote): void {
     writeFileAtomic(this.file("end.json"), `${JSON.stringify(note)}\n`);
+  }
+
+  /** It has a deadline, for whoever must end it without the agent. */
+  isGuarded(): boolean {
+    return existsSync(this.file("guarded"));
+  }
+
+  /** Before it gets a deadline, and after it has lost it. */
+  markGuarded(guarded: boolean): void {
+    if (guarded) writeFileAtomic(this.file("guarded"), "");
+    else rmSync(this.file("guarded"), { force: true });
   }
 
   /** A guest that makes QEMU complain for ever must not fill the disk. Its log is opened for appending. */

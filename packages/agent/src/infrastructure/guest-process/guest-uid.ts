@@ -1,7 +1,7 @@
 // Every guest and every helper of a guest ("100-tpm") has a uid of its own that no account uses: 0x40000000 to 0x7fffffff,
-// derived from the data directory's instance id and the process's id. The same guest has the same uid again, on whatever day
-// it is started; files are given to it at every start, so a guest that had to move aside for another one (one in a million)
-// loses nothing.
+// derived from a seed and the process's id. The seed is the cluster's, where there is one: a guest has the same uid on all
+// nodes, and again on whatever day it is started; files are given to it at every start, so a guest that had to move aside
+// for another one (one in a million) loses nothing.
 import { createHash } from "node:crypto";
 
 export interface UidRange {
@@ -32,6 +32,11 @@ export function guestUid(
   }
 }
 
+/** Processes of one owner, as "demo.kube-apiserver" and "demo.kube-scheduler" are, have one uid together. */
+function ownerOf(id: string): string {
+  return id.split(".", 1)[0] ?? id;
+}
+
 /** Who has which, while he runs. */
 export class GuestUids {
   readonly #instanceId: string;
@@ -47,8 +52,10 @@ export class GuestUids {
 
   take(id: string, isOutwardOnly: boolean): number {
     this.#uids.delete(id);
+    const owner = ownerOf(id);
+    const others = [...this.#uids].filter(([other]) => ownerOf(other) !== owner || owner === other);
     const range = isOutwardOnly ? USER_NETWORK_UIDS : GUEST_UIDS;
-    const uid = guestUid(this.#instanceId, id, new Set(this.#uids.values()), range);
+    const uid = guestUid(this.#instanceId, owner, new Set(others.map(([, each]) => each)), range);
     this.#uids.set(id, uid);
     return uid;
   }

@@ -1,6 +1,8 @@
 import {
   chmodSync,
   chownSync,
+  linkSync,
+  mkdirSync,
   mkdtempSync,
   realpathSync,
   rmSync,
@@ -54,6 +56,19 @@ describe("what a guest sees", () => {
     expect(realPlace({ ...file, ofHost: true })).toBe(realpathSync(secret));
     expect(realPlace({ path: file.path, access: "ro" })).toBe(realpathSync(secret));
     expect(realPlace(file)).toBe(file.path);
+  });
+
+  it("gets a folder with all that is in it, when that is said", async () => {
+    if (process.getuid?.() !== 0) return expect(process.getuid).toBeDefined();
+    mkdirSync(join(folder, "data/wal"), { recursive: true });
+    writeFileSync(join(folder, "data/wal/0.wal"), "");
+    writeFileSync(join(folder, "other"), "");
+    linkSync(join(folder, "other"), join(folder, "data/other"));
+    await prepareFile({ path: join(folder, "data"), access: "rw", deep: true }, 0x4000_0001);
+    const owners = ["data", "data/wal", "data/wal/0.wal", "other"].map(
+      (name) => statSync(join(folder, name)).uid,
+    );
+    expect(owners).toEqual([0x4000_0001, 0x4000_0001, 0x4000_0001, 0]);
   });
 
   it("is made accessible: its own files by owner, folders and devices for reading", async () => {

@@ -1,5 +1,6 @@
 // What a confined guest sees of the host: its own files, and read-only the program, its libraries and firmware.
-import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestFile } from "@gpve/domain/guest/guest-processes.ts";
 import { withHeldFile } from "@gpve/kit/held-file.ts";
@@ -90,6 +91,7 @@ export async function prepareFile(file: GuestFile, uid: number, inGroup = true):
         if (facts.uid !== uid) await chown(uid, -1);
         const wanted = file.access === "rw" ? 0o600 : 0o400;
         if ((mode & wanted) !== wanted) await chmod(mode | wanted);
+        if (file.deep === true && facts.isDirectory()) await giveContents(file.path, uid);
         return;
       }
       if (!inGroup || !facts.isFile()) return shareWithAll(held);
@@ -101,5 +103,18 @@ export async function prepareFile(file: GuestFile, uid: number, inGroup = true):
       `cannot make ${file.path} accessible to the guest: ${messageOf(cause)}`,
       { cause, pveStatus: 500 },
     );
+  }
+}
+
+/** Nobody writes there now. What has another name elsewhere is not its own. */
+async function giveContents(folder: string, uid: number): Promise<void> {
+  for (const name of readdirSync(folder)) {
+    const path = join(folder, name);
+    const isFolder = await withHeldFile(path, async ({ facts, chown }) => {
+      const isOwn = facts.isDirectory() || (facts.isFile() && facts.nlink === 1);
+      if (isOwn && facts.uid !== uid) await chown(uid, uid);
+      return facts.isDirectory();
+    });
+    if (isFolder) await giveContents(path, uid);
   }
 }

@@ -16,6 +16,8 @@ export interface StartPlace {
   readonly userNamespace?: boolean;
   readonly cgroupFiles: readonly string[];
   readonly holdFiles: readonly string[];
+  /** Of its deadline. */
+  readonly guardFile?: string | undefined;
 }
 
 /** What the supervisor can give any program; that only QEMU gets taps is for their ports to say. */
@@ -37,6 +39,7 @@ export function specOf(start: SpecStart, folder: GuestFolder, place: StartPlace)
     exitFile: folder.file("exit"),
     logFile: folder.file("log"),
     controlSocket: folder.socket("control"),
+    ...given({ guardFile: place.guardFile }),
     holdFiles: place.holdFiles,
     cgroupFiles: place.cgroupFiles,
     limits:
@@ -48,24 +51,27 @@ export function specOf(start: SpecStart, folder: GuestFolder, place: StartPlace)
             ...given({ memlock: start.memlock }),
           },
     ...given({ affinity: start.affinity, oomScoreAdj: start.oomScoreAdj }),
-    ...(place.uid === undefined && place.userNamespace !== true
-      ? { tmpfs: [], binds: [], links: [] }
-      : {
-          root: folder.root,
-          ownPids: true,
-          ownNetwork: start.hostNetwork !== true,
-          ...(place.uid === undefined
-            ? { userNamespace: true }
-            : {
-                identity: {
-                  uid: place.uid,
-                  gid: place.uid,
-                  groups: [GUESTS_GROUP, ...(kvm ? kvmGroups() : [])],
-                },
-              }),
-          ...view,
-          ...(start.asRoot === true ? { tmpfs: [...view.tmpfs, { path: "/proc", size: "64k" }] } : {}),
-        }),
+    ...(start.asHost === true
+      ? { tmpfs: [], binds: [], links: [], asHost: true, ...given({ network: start.network }) }
+      : place.uid === undefined && place.userNamespace !== true
+        ? { tmpfs: [], binds: [], links: [] }
+        : {
+            root: folder.root,
+            ownPids: true,
+            ownNetwork: start.hostNetwork !== true && start.network === undefined,
+            ...given({ network: start.network }),
+            ...(place.uid === undefined
+              ? { userNamespace: true }
+              : {
+                  identity: {
+                    uid: place.uid,
+                    gid: place.uid,
+                    groups: [GUESTS_GROUP, ...(kvm ? kvmGroups() : [])],
+                  },
+                }),
+            ...view,
+            ...(start.asRoot === true ? { tmpfs: [...view.tmpfs, { path: "/proc", size: "64k" }] } : {}),
+          }),
     taps: (start.taps ?? []).map(({ name, bridge, mtu = 0, queues = 1, firstFd }) => ({
       name,
       bridge,

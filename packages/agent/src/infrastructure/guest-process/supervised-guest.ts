@@ -33,6 +33,7 @@ export interface SupervisedGuestParts {
   readonly log: Logger;
 }
 
+const [SIGSTOP, SIGCONT] = [19, 18];
 const QUIT_PATIENCE_MS = 5_000;
 
 export class SupervisedGuest implements GuestProcess {
@@ -106,6 +107,35 @@ export class SupervisedGuest implements GuestProcess {
   raiseBounds(bounds: GuestBounds): void {
     for (const missing of this.parts.cgroups?.bound(this.id, bounds) ?? [])
       this.parts.log.warn({ resource: this.label }, missing);
+  }
+
+  /** It stands still until `proceed`. */
+  async pause(): Promise<void> {
+    await this.signal(SIGSTOP);
+  }
+
+  async proceed(): Promise<void> {
+    await this.signal(SIGCONT);
+  }
+
+  /** Has the kernel page out what it can of it; answers with the bytes that went, undefined where it cannot be asked. */
+  async pageOut(): Promise<number | undefined> {
+    return await this.parts.cgroups?.reclaim(this.id);
+  }
+
+  get isGuarded(): boolean {
+    return this.parts.folder.isGuarded();
+  }
+
+  /** From now on it ends when the deadline in that file passes. */
+  async guard(file: string): Promise<void> {
+    this.parts.folder.markGuarded(true);
+    await this.ask(["guard", file]);
+  }
+
+  async unguard(): Promise<void> {
+    await this.ask(["unguard"]);
+    this.parts.folder.markGuarded(false);
   }
 
   async stop(options: CallOptions = {}): Promise<GuestExit> {

@@ -80,6 +80,8 @@ describe.skipIf(!hasCompiler)(`guests under a supervisor${needs}`, () => {
     reopen: () => open(),
     program: (id) => ({ id, label: `guest ${id}`, program: "/usr/bin/sleep", args: ["600"], files: [] }),
     qemu: (id) => fakeVm(id),
+    failing: (id, words) => fakeVm(id, ["-fail", words]),
+    endAlone: async ({ pid }) => process.kill(pid, "SIGKILL"),
     switchOff: (guest) => guest.qmp.raw("x-power-off"),
     clean: async () => undefined, // the afterEach above ends whatever is left
   }));

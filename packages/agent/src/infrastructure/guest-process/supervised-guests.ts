@@ -23,6 +23,7 @@ import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import { withHeldFile } from "@gpve/kit/held-file.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { bootId } from "@gpve/kit/process-identity.ts";
+import { childSpan } from "@gpve/kit/telemetry/span.ts";
 import { spawnReporting } from "@gpve/kit/spawn.ts";
 import { GuestCgroups } from "../cgroup/guest-cgroups.ts";
 import { renderSpec } from "../supervisor/spec-file.ts";
@@ -41,10 +42,17 @@ export interface SupervisedGuestsOptions {
   /** Shown in the process list; DIR/run/guests is below it. */
   readonly dataFolder: string;
   readonly instanceId: string;
+  /** What uids of guests are made from; that of the cluster, where nodes share files of guests. Default: the instance. */
+  readonly uidSeed?: string;
   /** The supervisor's binary. */
   readonly supervisor: string;
   readonly log: Logger;
   readonly clock?: Clock;
+  /**
+   * The deadline a guest is to have; undefined = none. Throws where it must have one and none can be had, as on a node
+   * without the lease: then it does not start.
+   */
+  readonly guardOf?: (id: string) => string | undefined;
   /** Default: what we are. */
   readonly isRoot?: boolean;
   /** Without root: whether this kernel lets us make user namespaces. */
@@ -77,7 +85,7 @@ export class SupervisedGuests implements GuestProcesses {
   constructor(options: SupervisedGuestsOptions) {
     this.options = options;
     this.clock = options.clock ?? systemClock;
-    this.#uids = new GuestUids(options.instanceId);
+    this.#uids = new GuestUids(options.uidSeed ?? options.instanceId);
     this.#guestsFolder = resolve(options.dataFolder, "run", "guests");
     const isRoot = options.isRoot ?? process.getuid?.() === 0;
     this.confinement = confinementOf(isRoot, options.userNamespaces ?? false);
@@ -217,10 +225,11 @@ export class SupervisedGuests implements GuestProcesses {
     options: CallOptions,
   ): Promise<SupervisedGuest> {
     const cgroups = this.#cgroups;
+    const guardFile = this.options.guardOf?.(start.id);
     const uid =
       cgroups === undefined
         ? undefined
-        : start.asRoot === true
+        : start.asRoot === true || start.asHost === true
           ? 0
           : this.#uids.take(start.id, start.outwardOnly === true);
     folder.create();
@@ -246,6 +255,7 @@ export class SupervisedGuests implements GuestProcesses {
       ...given({ note: start.note }),
     };
     folder.writeCard(card);
+    if (guardFile !== undefined) folder.markGuarded(true);
     const cgroupFiles = cgroups?.create(start.id) ?? [];
     if (start.limits !== undefined) cgroups?.apply(start.id, start.limits);
     for (const missing of cgroups?.bound(start.id, start.bounds ?? {}) ?? [])
@@ -259,6 +269,7 @@ export class SupervisedGuests implements GuestProcesses {
           uid,
           cgroupFiles,
           holdFiles,
+          guardFile,
           userNamespace: this.confinement.level === "partial",
         }),
       ),
@@ -266,10 +277,10 @@ export class SupervisedGuests implements GuestProcesses {
         mode: 0o600,
       },
     );
-    const line = await spawnReporting(
-      this.options.supervisor,
-      ["--data", this.options.dataFolder, "--spec", specFile],
-      { timeoutMs: options.timeoutMs ?? START_TIMEOUT_MS },
+    const line = await childSpan(`exec ${basename(start.program)}`, { "gpve.guest": start.label }, () =>
+      spawnReporting(this.options.supervisor, ["--data", this.options.dataFolder, "--spec", specFile], {
+        timeoutMs: options.timeoutMs ?? START_TIMEOUT_MS,
+      }),
     );
     rmSync(specFile, { force: true });
     if (!line.startsWith("started ")) throw startFailure(start.label, line.replace(/^failed /, ""), folder);

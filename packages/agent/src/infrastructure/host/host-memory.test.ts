@@ -6,11 +6,13 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { hostMemoryConformance } from "../../testing/host-memory-conformance.ts";
 import { LinuxHostMemory } from "./host-memory.ts";
 
 let root: string;
@@ -44,6 +46,13 @@ beforeEach(() => {
   });
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+describe("memory of a host as files", () => {
+  hostMemoryConformance(() => {
+    havePages({ total: 4, free: 4 });
+    return { memory, pages: 4, has: (path) => existsSync(join(root, path)) };
+  });
+});
 
 describe("huge pages", () => {
   it("are there while a guest starts, and its own with it after", async () => {
@@ -105,6 +114,12 @@ describe("huge pages", () => {
     expect(mounts).toEqual([]);
     expect(await memory.withHugepages("102", [], false, async (folders) => folders)).toEqual([]);
   });
+});
+
+it("shared memory is not made where a link leads", async () => {
+  symlinkSync(join(root, "elsewhere"), join(root, "dev/shm/pve-shm-disk"));
+  await expect(memory.share("disk")).rejects.toThrow("ELOOP");
+  expect(existsSync(join(root, "elsewhere"))).toBe(false);
 });
 
 it("shared memory is an empty file until guests fill it", async () => {

@@ -5,6 +5,7 @@ import { readFile } from "node:fs/promises";
 import { storageRefused } from "@gpve/domain/storage/failures.ts";
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { servesNode, storagePath } from "@gpve/domain/storage/definition.ts";
+import { isMounted } from "@gpve/domain/storage/storage-types.ts";
 import {
   besides,
   claimedBy,
@@ -81,10 +82,11 @@ export class PathGuard {
     refuseClaimedStorage(definition, dataDir, others, mapped);
     const { mounts, claimed } = await this.#hostPlaces();
     const subject = `storage '${definition.storage}'`;
-    const place = await placeOf(root, mounts);
+    const unseen = unseenBy([definition, ...others]);
+    const place = await placeOf(root, mounts, unseen);
     const isOwn = await this.#isOwnStorage(place.path);
     if (!isOwn) refusePlace(subject, root, place, claimed);
-    const shared = await placed(mapped, mounts);
+    const shared = await placed(mapped, mounts, unseen);
     // A directory beside the storage's folders does it no harm, one that it lies in does.
     refusePlace(
       subject,
@@ -92,9 +94,9 @@ export class PathGuard {
       place,
       shared.filter((each) => placesOverlap(place, each.place) !== "holds"),
     );
-    const taken = await placed(besides(definition, others).flatMap(claimedBy), mounts);
+    const taken = await placed(besides(definition, others).flatMap(claimedBy), mounts, unseen);
     for (const folder of storageFolders(definition)) {
-      const real = await placeOf(folder.path, mounts);
+      const real = await placeOf(folder.path, mounts, unseen);
       // What lies in the storage's own directory was judged with it; gpve's own storages are judged by mounts alone.
       if (real.path !== place.path && !isBelow(real.path, place.path))
         refusePlace(subject, folder.path, real, claimed);
@@ -113,13 +115,14 @@ export class PathGuard {
   /** The same for a directory of the host that guests are to get. */
   async requireDirectory(subject: string, path: string): Promise<void> {
     const { mounts, claimed } = await this.#hostPlaces();
-    const place = await placeOf(path, mounts);
-    refusePlace(subject, path, place, claimed);
     const { storages, node } = this.#deps;
     const here = storages().filter((each) => servesNode(each, node));
-    refusePlace(subject, path, place, await placed(here.flatMap(claimedBy), mounts));
+    const unseen = unseenBy(here);
+    const place = await placeOf(path, mounts, unseen);
+    refusePlace(subject, path, place, claimed);
+    refusePlace(subject, path, place, await placed(here.flatMap(claimedBy), mounts, unseen));
     // Inside a storage's directory, beside its folders, is room for others; around it is not.
-    const roots = (await placed(here.flatMap(rootOf), mounts)).filter(
+    const roots = (await placed(here.flatMap(rootOf), mounts, unseen)).filter(
       (each) => placesOverlap(place, each.place) !== "lies in",
     );
     refusePlace(subject, path, place, roots);
@@ -144,8 +147,19 @@ export class PathGuard {
   }
 }
 
-function placed(claims: readonly ClaimedPath[], mounts: readonly Mount[]): Promise<ClaimedPlace[]> {
-  return Promise.all(claims.map(async (each) => ({ ...each, place: await placeOf(each.path, mounts) })));
+function placed(
+  claims: readonly ClaimedPath[],
+  mounts: readonly Mount[],
+  unseen: readonly string[] = [],
+): Promise<ClaimedPlace[]> {
+  return Promise.all(
+    claims.map(async (each) => ({ ...each, place: await placeOf(each.path, mounts, unseen) })),
+  );
+}
+
+/** Mount points of servers' folders. What is a link in one of them is refused when it is activated. */
+function unseenBy(storages: readonly StorageDefinition[]): readonly string[] {
+  return storages.filter(isMounted).flatMap((each) => storagePath(each) ?? []);
 }
 
 function rootOf(definition: StorageDefinition): readonly ClaimedPath[] {

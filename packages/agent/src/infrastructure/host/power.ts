@@ -19,12 +19,17 @@ export class SystemdPower implements HostPower {
     this.#deps = deps;
   }
 
-  async run(command: "reboot" | "shutdown"): Promise<void> {
+  /** Throws, with the reason, where it is not. */
+  require(command: "reboot" | "shutdown"): void {
     const { hasSystemd = runsSystemd, ownsMachine = sharesNetworkWithInit } = this.#deps;
     if (!ownsMachine()) {
       throw refused(command, "it is a network namespace on a machine that others use");
     }
     if (!hasSystemd()) throw refused(command, "systemd does not run this machine");
+  }
+
+  async run(command: "reboot" | "shutdown"): Promise<void> {
+    this.require(command);
     await this.#deps.exec("systemctl", [command === "reboot" ? "reboot" : "poweroff"], { timeoutMs: 20_000 });
   }
 }

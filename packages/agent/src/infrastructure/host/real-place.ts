@@ -11,6 +11,8 @@ export interface Mount {
   readonly root: string;
   readonly point: string;
   readonly fsType: string;
+  /** "/dev/sda1", "nas:/export". */
+  readonly source?: string;
 }
 
 export interface Place {
@@ -33,14 +35,20 @@ export function parseMounts(text: string): Mount[] {
   return text.split("\n").flatMap((line): Mount[] => {
     const words = line.split(" ");
     const [, , device, root, point] = words;
-    const fsType = words[words.indexOf("-", 6) + 1];
+    const [fsType, source = ""] = words.slice(words.indexOf("-", 6) + 1);
     if (device === undefined || root === undefined || point === undefined || fsType === undefined) return [];
-    return [{ device, root: unescaped(root), point: unescaped(point), fsType }];
+    return [{ device, root: unescaped(root), point: unescaped(point), fsType, source: unescaped(source) }];
   });
 }
 
-export async function placeOf(path: string, mounts: readonly Mount[]): Promise<Place> {
-  const real = await realOf(path);
+/** At `unseen` folders and below nothing is looked at: they may be a server's that hangs. */
+export async function placeOf(
+  path: string,
+  mounts: readonly Mount[],
+  unseen: readonly string[] = [],
+): Promise<Place> {
+  const isUnseen = unseen.some((folder) => path === folder || isBelow(path, folder));
+  const real = isUnseen ? path : await realOf(path);
   const holding = mounts.filter(({ point }) => real === point || isBelow(real, point));
   // Of two on one point the later hides the earlier.
   const own = holding.reduce<Mount | undefined>(

@@ -120,6 +120,30 @@ describe.skipIf(!CAN_CONFINE)("a confined image tool (skipped: only root can con
     same();
   });
 
+  it("begins again when another node of a shared storage has given back what both had lent", async () => {
+    chownSync(at("mine"), 0, 0);
+    const mine = [{ path: at("mine"), access: "ro" }] as const;
+    let runs = 0;
+    const takenBack =
+      (times: number): Exec =>
+      (program, args, options) => {
+        runs += 1;
+        if (runs <= times) {
+          chownSync(at("mine"), 0, 0);
+          chmodSync(at("mine"), 0o600);
+        }
+        return exec(program, args, options);
+      };
+    const beside = confinedImageTools(folder, { exec: takenBack(2) });
+    expect((await beside("cat", [at("mine")], mine)).stdout).toBe("mine");
+    expect(runs).toBe(3);
+    expect(statSync(at("mine"))).toMatchObject({ uid: 0, gid: 0, mode: 0o100600 });
+    runs = 0;
+    const never = confinedImageTools(folder, { exec: takenBack(99) });
+    await expect(never("cat", [at("mine")], mine)).rejects.toThrow("Permission denied");
+    expect(runs).toBe(5);
+  });
+
   it("reads what guests share, and takes nothing from a guest that got it meanwhile", async () => {
     const path = at("base");
     writeFileSync(path, "base");

@@ -5,7 +5,7 @@
 //   agent --spec by stdin--> gpve-supervisor tool --view, uid, limits--> qemu-img
 import { accessSync, constants, mkdirSync } from "node:fs";
 import { basename, join } from "node:path";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { MINIMAL_ENV, type Exec } from "@gpve/kit/exec.ts";
 import { withHeldFile } from "@gpve/kit/held-file.ts";
@@ -28,13 +28,14 @@ export interface ConfinedToolsDeps {
 }
 
 const LIMITS = { as: 8 * 1024 ** 3, nofile: 2048, core: 0 };
+const MOST_TRIES = 5;
 /** sd_listen_fds(3): the first descriptor after the standard ones. */
 const LISTEN_FD = 3;
 
 export function confinedTools(deps: ConfinedToolsDeps): ImageTools {
   const uids = new ToolUids();
   const readable = new ReadableFiles();
-  return async (program, args, files, options = {}) => {
+  const runOnce: ImageTools = async (program, args, files, options = {}) => {
     mkdirSync(deps.root, { recursive: true, mode: 0o700 });
     const path = findProgram(program);
     const supervisor = await deps.supervisor();
@@ -57,15 +58,36 @@ export function confinedTools(deps: ConfinedToolsDeps): ImageTools {
       const [first, ...words] = [...politely(ionice), supervisor, "tool"];
       const place = { uid: user?.uid, root: deps.root, cgroupFiles: user?.group.files ?? [], options };
       const spec = specOf(path, args, files, place);
-      return await deps.exec(first, words, { ...rest, input: spec, label: program }).catch((err: unknown) => {
-        const isFull = user?.group.ranOutOfMemory() === true;
-        throw isFull ? tooMuchMemory(program, cgroups?.memoryBytes ?? 0, err) : err;
-      });
+      return await deps
+        .exec(first, words, { ...rest, input: spec, label: program })
+        .catch(async (err: unknown) => {
+          const isFull = user?.group.ranOutOfMemory() === true;
+          if (isFull) throw tooMuchMemory(program, cgroups?.memoryBytes ?? 0, err);
+          const isRefused = user !== undefined && messageOf(err).includes("Permission denied");
+          const lent = isRefused ? files.map((file) => file.path) : [];
+          throw (await readable.isTakenBack(lent))
+            ? new TakenBack("its file was taken back", { cause: err })
+            : err;
+        });
     } finally {
       for (const back of undo.toReversed()) await back();
     }
   };
+  return async (...asked) => {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await runOnce(...asked);
+      } catch (err) {
+        if (!(err instanceof TakenBack)) throw err;
+        // It could not open its file, so it has done nothing yet.
+        if (tries === MOST_TRIES) throw err.cause;
+      }
+    }
+  };
 }
+
+/** The tool failed, and what it was lent is no longer to be opened by tools. */
+class TakenBack extends Error {}
 
 function tooMuchMemory(program: string, bytes: number, cause: unknown): AppError {
   return new AppError(

@@ -106,9 +106,9 @@ describe("looking at untrusted images", () => {
 });
 
 it("judges a descriptor in the time its length asks for", () => {
-  const started = performance.now();
+  const started = process.cpuUsage().user / 1000;
   expect(judgeDescriptor("\n".repeat(1024 * 1024))).toContain("its kind");
-  expect(performance.now() - started).toBeLessThan(5_000);
+  expect(process.cpuUsage().user / 1000 - started).toBeLessThan(5_000);
 });
 
 it("refuses a qcow2 header of version 3 that ends before its end", () => {

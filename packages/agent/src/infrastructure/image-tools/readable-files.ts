@@ -29,6 +29,18 @@ export class ReadableFiles {
     return this.#inTurn(() => this.#lend(path, access));
   }
 
+  /** Whether tools can no longer open one: on a shared storage another node gives back what it has lent as well. */
+  async isTakenBack(paths: readonly string[]): Promise<boolean> {
+    for (const path of paths) {
+      const isOpen = await withHeldFile(path, async (file) => isReadable(file)).catch((err: unknown) => {
+        ignore(err, "it is gone, which is another failure");
+        return true;
+      });
+      if (!isOpen) return true;
+    }
+    return false;
+  }
+
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#turn.then(work);
     this.#turn = result.catch((err: unknown) => ignore(err, "told to who asked"));

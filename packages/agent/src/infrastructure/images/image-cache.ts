@@ -3,10 +3,9 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { homedir } from "node:os";
 import { join } from "node:path";
-import { AppError, isAppError } from "@gpve/contracts/errors.ts";
-import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
 import { readJsonFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
-import { acquireProcessLock, type ProcessLock } from "@gpve/kit/process-lock.ts";
+import { waitForProcessLock } from "@gpve/kit/process-lock.ts";
 import type { ImageRecipe } from "./image-recipe.ts";
 
 export interface CachedImage {
@@ -35,7 +34,7 @@ export async function cachedImage(
   const say = options.say ?? (() => undefined);
   const path = join(cache, await imageFile(recipe, cache));
   if (existsSync(path)) return { path, built: false };
-  const lock = await waitForLock(`${path}.lock`, options);
+  const lock = await waitForProcessLock(`${path}.lock`, "another build of the same image", options);
   try {
     if (existsSync(path)) return { path, built: false };
     const folder = mkdtempSync(join(cache, `.${recipe.name}-`));
@@ -68,19 +67,4 @@ async function imageFile(recipe: ImageRecipe, cache: string): Promise<string> {
   const file = `${recipe.name}-${createHash("sha256").update(inputs).digest("hex").slice(0, 16)}.qcow2`;
   if (stamp !== undefined) writeFileAtomic(note, JSON.stringify({ stamp, file } satisfies Known));
   return file;
-}
-
-async function waitForLock(path: string, options: ImageCacheOptions): Promise<ProcessLock> {
-  const clock = options.clock ?? systemClock;
-  for (;;) {
-    if (options.signal?.aborted === true) {
-      throw new AppError("operation.cancelled", "waiting for another build of the same image was cancelled");
-    }
-    try {
-      return acquireProcessLock(path);
-    } catch (err) {
-      if (!isAppError(err, "resource.busy")) throw err;
-    }
-    await clock.sleep(200, options.signal);
-  }
 }

@@ -1,3 +1,4 @@
+import { clusterBridgeRefusal, isClusterBridge } from "@gpve/domain/vcluster/cluster-bridge.ts";
 import { missing, refused } from "@gpve/domain/request/failures.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NetInterface } from "./interfaces.ts";
@@ -12,6 +13,7 @@ export interface NicWish {
 
 /** Throws, with the reason in words a person can act on, when a NIC cannot be put on its bridge. */
 export function checkBridge(nic: NicWish, interfaces: readonly NetInterface[]): void {
+  if (isClusterBridge(nic.bridge)) throw refused(`${nic.key}: ${clusterBridgeRefusal(nic.bridge)}`);
   const bridge = interfaces.find(({ name }) => name === nic.bridge);
   if (bridge === undefined) throw missing(`bridge '${nic.bridge}' does not exist`);
   if (bridge.kind !== "bridge") throw refused(`${nic.key}: '${nic.bridge}' is not a bridge`);

@@ -1,4 +1,5 @@
 // The host's interfaces in PVE's words. Types differ from field to field, as clients of PVE read them.
+import { isClusterBridge } from "@gpve/domain/vcluster/cluster-bridge.ts";
 import { type Exec, exec as systemExec } from "@gpve/kit/exec.ts";
 import { listInterfaces, type NetInterface } from "./interfaces.ts";
 
@@ -39,9 +40,14 @@ async function defaultRoutes(exec: Exec, family: "-4" | "-6"): Promise<readonly 
   return JSON.parse(stdout.trim() === "" ? "[]" : stdout) as Route[];
 }
 
-/** Not the loopback, and nothing that belongs to a guest. */
+/** Not the loopback, and nothing that belongs to a guest or a virtual cluster. */
 function isShown({ name, kind, master }: NetInterface): boolean {
-  return name !== "lo" && TYPES[kind] !== undefined && !(kind === "veth" && master !== undefined);
+  return (
+    name !== "lo" &&
+    !isClusterBridge(name) &&
+    TYPES[kind] !== undefined &&
+    !(kind === "veth" && master !== undefined)
+  );
 }
 
 function row(

@@ -1,5 +1,7 @@
 // The host's network interfaces, as `ip -j` tells them.
 import { given } from "@gpve/contracts/given.ts";
+import { isClusterBridge } from "@gpve/domain/vcluster/cluster-bridge.ts";
+import type { BridgeFacts } from "@gpve/domain/node/runtime.ts";
 import { type Exec, exec as systemExec } from "@gpve/kit/exec.ts";
 
 export interface NetInterface {
@@ -40,6 +42,25 @@ export async function listInterfaces(exec: Exec = systemExec): Promise<NetInterf
 
 export async function listBridges(exec: Exec = systemExec): Promise<NetInterface[]> {
   return (await listInterfaces(exec)).filter(({ kind }) => kind === "bridge");
+}
+
+/** Bridges guests may be on, by name, with the interfaces of the host in them: a guest's are known by the guest. */
+export function bridgeFacts(interfaces: readonly NetInterface[]): BridgeFacts[] {
+  const isGuests = ({ kind }: NetInterface): boolean => kind === "tun" || kind === "veth";
+  return interfaces
+    .filter(({ kind, name }) => kind === "bridge" && !isClusterBridge(name))
+    .map(({ name, up, mtu, addresses, vlanAware }) => ({
+      name,
+      up,
+      vlanAware: vlanAware === true,
+      mtu,
+      addresses,
+      ports: interfaces
+        .filter((each) => each.master === name && !isGuests(each))
+        .map((each) => each.name)
+        .toSorted(),
+    }))
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 export function parseInterfaces(json: string): NetInterface[] {

@@ -9,7 +9,7 @@ import type { NatBridge } from "./nat-bridge.ts";
 
 const LOOK_EVERY_MS = 20_000;
 
-/** The network that was made; none where the host has one of its own, or where it cannot be. */
+/** The network that was made, or is to be; none where the host has one of its own, or where it cannot be. */
 export async function makeGuestNetwork(
   data: DataDir,
   deps: { readonly exec: Exec; readonly clock: Clock; readonly log: Logger; readonly uid?: number },
@@ -20,8 +20,8 @@ export async function makeGuestNetwork(
     log.info({}, "guests get user-mode networks: a bridge and taps need root");
     return undefined;
   }
+  const network = guestNetwork(data, { exec, clock });
   try {
-    const network = guestNetwork(data, { exec, clock });
     const made = await network.ensure();
     if (made === undefined) {
       log.info({}, "this host has a bridge for guests (vmbr*); it is used as it is");
@@ -30,8 +30,9 @@ export async function makeGuestNetwork(
     log.info({ bridge: made.bridge, subnet: made.subnet }, "the guests' network is up");
     return network;
   } catch (err) {
+    // What is in the way may go away: whoever keeps it tries again.
     log.warn({ err: messageOf(err) }, "the guests' network could not be made");
-    return undefined;
+    return network;
   }
 }
 
@@ -42,6 +43,7 @@ export async function keepGuestNetwork(
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, log } = deps;
+  let told = "";
   for (;;) {
     await clock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
     if (signal.aborted) return;
@@ -50,7 +52,10 @@ export async function keepGuestNetwork(
       await network.ensure();
       log.warn({}, "a part of the guests' network was gone; it is there again");
     } catch (err) {
-      log.warn({ err: messageOf(err) }, "the guests' network could not be repaired");
+      const why = messageOf(err);
+      // Once: it is tried again and again.
+      if (why !== told) log.warn({ err: why }, "the guests' network could not be repaired");
+      told = why;
     }
   }
 }

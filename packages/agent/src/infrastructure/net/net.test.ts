@@ -9,7 +9,7 @@ import type { Exec } from "@gpve/kit/exec.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import { checkBridge, vlanCommands } from "./bridge-check.ts";
-import { listBridges, type NetInterface, parseInterfaces } from "./interfaces.ts";
+import { bridgeFacts, listBridges, type NetInterface, parseInterfaces } from "./interfaces.ts";
 import { keepGuestNetwork } from "./make-guest-network.ts";
 import { NatBridge } from "./nat-bridge.ts";
 import { kernelBridge } from "./nat-network.ts";
@@ -87,6 +87,11 @@ describe("a tap's name", () => {
 describe("a NIC's bridge", () => {
   it("must be there, be a bridge, and filter VLANs when asked to", () => {
     checkBridge({ key: "net0", bridge: "vmbr0" }, [bridge]);
+    const cluster = { ...bridge, name: "vcb7" };
+    expect(() => checkBridge({ key: "net0", bridge: "vcb7" }, [bridge, cluster])).toThrow(
+      "net0: 'vcb7' is the bridge of a virtual cluster, which nobody else can be on",
+    );
+    expect(bridgeFacts([cluster, bridge]).map(({ name }) => name)).toEqual(["vmbr0"]);
     checkBridge({ key: "net0", bridge: "vmbr0", tag: 5 }, [{ ...bridge, vlanAware: true }]);
     expect(() => checkBridge({ key: "net0", bridge: "vmbr1" }, [bridge])).toThrow(
       "bridge 'vmbr1' does not exist",

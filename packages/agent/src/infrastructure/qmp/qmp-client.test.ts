@@ -1,8 +1,35 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { FakeQmpServer, FakeRefusal, NO_ANSWER } from "../../testing/fake-qmp-server.ts";
+import { qmpConformance } from "../../testing/qmp-conformance.ts";
 import { QmpClient } from "./qmp-client.ts";
 import { deviceIds, unplugDevice, waitForJob } from "@gpve/domain/vm/qmp/qmp-waits.ts";
+
+describe("monitors on sockets", () => {
+  qmpConformance(async () => {
+    const [commands, events] = [await FakeQmpServer.start(), await FakeQmpServer.start()];
+    const label = "VM 100";
+    const qmp = await QmpClient.open({ commandPath: commands.path, eventPath: events.path, label });
+    const end = async () => {
+      await commands.stop();
+      await events.stop();
+    };
+    return {
+      qmp,
+      answer: (command, answer) =>
+        void commands.answer(command, () => {
+          if (answer === "nothing") return NO_ANSWER;
+          return "refusal" in answer ? new FakeRefusal(answer.refusal) : answer.result;
+        }),
+      event: (name, data) => events.event(name, data),
+      end,
+      close: async () => {
+        qmp.close();
+        await end();
+      },
+    };
+  });
+});
 
 describe("the two monitors of a VM", () => {
   let commands: FakeQmpServer;

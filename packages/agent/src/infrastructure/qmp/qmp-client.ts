@@ -3,6 +3,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
+import { childSpan } from "@gpve/kit/telemetry/span.ts";
 import { isNobodyListening } from "@gpve/kit/unix-socket.ts";
 import type { Qmp, QmpCall } from "@gpve/domain/vm/qmp/qmp.ts";
 import type { CallOptions } from "@gpve/domain/guest/guest-processes.ts";
@@ -92,8 +93,10 @@ export class QmpClient implements Qmp {
   ): Promise<unknown> {
     if (this.#ended) throw qmpLost(this.label, command);
     // Only connecting is tried again, never the command: QEMU may have carried it out before the connection broke.
-    const connection = await this.#connection(options?.signal);
-    return await connection.execute(command, args, options);
+    return childSpan(`qmp ${command}`, { "gpve.guest": this.label }, async () => {
+      const connection = await this.#connection(options?.signal);
+      return connection.execute(command, args, options);
+    });
   }
 
   close(): void {

@@ -95,6 +95,7 @@ export class IdentityStore {
           csrPem: await createRequest(pair, options.node),
           protocol: { ...AGENT_PROTOCOL },
           agentVersion: options.agentVersion,
+          sentAtMs: BigInt(Math.trunc(this.#clock.now())),
         },
         { timeoutMs: 15_000 },
       );

@@ -1,7 +1,7 @@
 // The agent's line to one server: hello, then heartbeats and reports side by side, for ever. Whatever breaks is
 // retried after a short, growing pause; nothing needs a restart on either side.
 import { createClient, type Client, type Transport } from "@connectrpc/connect";
-import { AGENT_PROTOCOL } from "@gpve/contracts/agent/protocol.ts";
+import { AGENT_PROTOCOL, GOODBYE_SINCE } from "@gpve/contracts/agent/protocol.ts";
 import { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { NodeReport } from "@gpve/domain/node/runtime.ts";
@@ -41,6 +41,7 @@ export interface ServerLinkDeps {
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 3_000;
 const CALL_TIMEOUT_MS = 4_000;
+const GOODBYE_TIMEOUT_MS = 1_000;
 
 export class ServerLink {
   readonly #deps: ServerLinkDeps;
@@ -49,6 +50,8 @@ export class ServerLink {
   #running: Promise<void> | undefined;
   #connected = false;
   #clusterName: string | undefined;
+  /** As agreed when the line was last up. */
+  #protocol = 0;
 
   constructor(deps: ServerLinkDeps) {
     this.#deps = deps;
@@ -56,6 +59,20 @@ export class ServerLink {
 
   start(): void {
     this.#running ??= this.#run();
+  }
+
+  /** Asks the server to wait for this agent; one that cannot be told finds out. */
+  async goodbye(): Promise<void> {
+    if (!this.#connected || this.#protocol < GOODBYE_SINCE) return;
+    const { node, log, endpoint } = this.#deps;
+    try {
+      await createClient(ServerService, this.transport()).goodbye(
+        { node },
+        { timeoutMs: GOODBYE_TIMEOUT_MS },
+      );
+    } catch (err) {
+      log.warn({ endpoint, err: rootMessage(err) }, "the server could not be told that the agent stops");
+    }
   }
 
   async close(): Promise<void> {
@@ -130,6 +147,7 @@ export class ServerLink {
       { signal, timeoutMs: CALL_TIMEOUT_MS },
     );
     this.#connected = true;
+    this.#protocol = hello.protocol;
     this.#clusterName = hello.clusterName === "" ? undefined : hello.clusterName;
     onHello();
     log.info({ endpoint, protocol: hello.protocol, server: hello.serverVersion }, "line to the server is up");

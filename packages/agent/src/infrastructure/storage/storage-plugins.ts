@@ -1,18 +1,21 @@
 // Which plugin serves which type of storage. A new type is a line here, its folder, and its name in `implementedTypes`.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ImplementedType, StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import type { ImplementedType } from "@gpve/domain/storage/storage-types.ts";
 import type { StoragePlugin } from "@gpve/domain/storage/plugin.ts";
 import { DirPlugin } from "./dir/dir-plugin.ts";
-import type { DirPluginDeps } from "./dir/dir-plugin-deps.ts";
 import { LvmThinPlugin } from "./lvmthin/lvmthin-plugin.ts";
+import { MountedPlugin, type MountedPluginDeps } from "./mount/mounted-plugin.ts";
 
 /** What any of them may need of this node. */
-export type PluginDeps = Omit<DirPluginDeps, "definition">;
+export type PluginDeps = Omit<MountedPluginDeps, "definition">;
 
 const plugins: Readonly<
   Record<ImplementedType, (definition: StorageDefinition, deps: PluginDeps) => StoragePlugin>
 > = {
   dir: (definition, deps) => new DirPlugin({ definition, ...deps }),
+  nfs: (definition, deps) => new MountedPlugin({ definition, ...deps }),
+  cifs: (definition, deps) => new MountedPlugin({ definition, ...deps }),
   lvmthin: (definition, deps) => new LvmThinPlugin({ definition, ...deps }),
 };
 

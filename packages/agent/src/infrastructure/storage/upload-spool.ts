@@ -1,6 +1,6 @@
 // Bodies of uploads, on their way into a storage.
 import { randomBytes } from "node:crypto";
-import { open, rm, statfs } from "node:fs/promises";
+import { open, readdir, rm, statfs } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 
@@ -56,6 +56,12 @@ export class UploadSpool {
     }
     await file.close();
     return bytes;
+  }
+
+  /** Before the first upload: what is here was cut off by a crash, unless an operation goes on with it. */
+  async sweep(): Promise<void> {
+    const { directory } = this.#options;
+    for (const name of await readdir(directory)) await this.discard(join(directory, name));
   }
 
   async discard(path: string): Promise<void> {

@@ -19,6 +19,10 @@ export interface ProgramSpec {
   readonly ownPids?: boolean;
   /** A network namespace with nothing in it. */
   readonly ownNetwork?: boolean;
+  /** File of a network namespace that is there. */
+  readonly network?: string;
+  /** The host's own: its programs may have more rights than it, and its files are not hidden. */
+  readonly asHost?: boolean;
   /** An empty folder that becomes `/`. */
   readonly root?: string;
   readonly tmpfs: readonly { readonly path: string; readonly size: string }[];
@@ -39,6 +43,8 @@ export interface SupervisorSpec extends ProgramSpec {
   readonly exitFile: string;
   readonly logFile: string;
   readonly controlSocket: string;
+  /** The guest ends when the deadline in this file passes. */
+  readonly guardFile?: string;
   /** Files the supervisor writes itself into, so that it leaves the agent's cgroup. */
   readonly holdFiles: readonly string[];
   readonly taps: readonly {
@@ -62,6 +68,7 @@ export function renderSpec(spec: ProgramSpec & Partial<SupervisorSpec>): string 
     ["exit", spec.exitFile],
     ["log", spec.logFile],
     ["control", spec.controlSocket],
+    ["guard", spec.guardFile],
   ] as const)
     if (path !== undefined) words.push(name, path);
   for (const file of spec.holdFiles ?? []) words.push("hold", file);
@@ -77,6 +84,8 @@ export function renderSpec(spec: ProgramSpec & Partial<SupervisorSpec>): string 
   if (spec.userNamespace === true) words.push("userns", "own");
   if (spec.ownPids === true) words.push("pids", "own");
   if (spec.ownNetwork === true) words.push("network", "own");
+  if (spec.network !== undefined) words.push("network", spec.network);
+  if (spec.asHost === true) words.push("privileges", "host");
   if (spec.root !== undefined) words.push("root", spec.root);
   for (const { path, size } of spec.tmpfs) words.push("tmpfs", path, size);
   for (const { source, target, access } of spec.binds) words.push("bind", source, target, access);

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync, existsSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync, existsSync } from "node:fs";
 import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -40,6 +40,15 @@ it.each([
   socket.end("memory");
   await expect(receiver.written).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
   await receiver.close();
+});
+
+it("follows no link that stands where the state should", async () => {
+  const [file, elsewhere] = [join(folder, "state"), join(folder, "of-the-host")];
+  writeFileSync(elsewhere, "kept");
+  symlinkSync(elsewhere, file);
+  const streams = new UnixRamStreams(join(folder, "run"));
+  await expect(streams.receive(await guest(), file)).rejects.toThrow("ELOOP");
+  expect(readFileSync(elsewhere, "utf8")).toBe("kept");
 });
 
 it("sends a file and does not mind a guest that has read enough", async () => {

@@ -1,20 +1,17 @@
 import { createClient, createRouterTransport } from "@connectrpc/connect";
 import { AgentService } from "@gpve/contracts/gen/proto/gpve/agent/v1/agent_pb.ts";
-import type { AgentCall, AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import { FakeAgent } from "@gpve/domain/node/testing/fake-agent.ts";
 import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
 import { beforeEach, describe, expect, test } from "vitest";
 import { createAgentService } from "./agent-service.ts";
 
-const calls: AgentCall[] = [];
-const agent: AgentConnection = {
-  node: "n1",
-  call: (call) => {
-    calls.push(call);
-    return Promise.resolve({ data: undefined });
-  },
-  tunnel: ({ decision, params }, input) =>
-    Promise.resolve({ opened: { for: decision.actor?.authid, ...params }, output: input }),
-};
+const agent = new FakeAgent({
+  open: ({ decision, params }, input) => ({
+    opened: { for: decision.actor?.authid, ...params },
+    output: input,
+  }),
+});
+const { calls } = agent;
 const client = createClient(
   AgentService,
   createRouterTransport((router) => router.service(AgentService, createAgentService({ agent }))),

@@ -2,7 +2,7 @@
 import { connect as connectH2 } from "node:http2";
 import { connect as connectTcp, type Socket } from "node:net";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import { FakeAgent } from "@gpve/domain/node/testing/fake-agent.ts";
 import {
   AGENT_ROLE,
   createAuthority,
@@ -14,7 +14,7 @@ import {
 } from "@gpve/kit/pki/x509.ts";
 import { listenForServers, STRANGER_LIMITS, type AgentListener, type ListenerTls } from "./listener.ts";
 
-const agent: AgentConnection = { node: "n1", call: () => Promise.reject(new Error("not asked here")) };
+const agent = new FakeAgent();
 const silent = () => undefined;
 
 let authority: CertificateAuthority;

@@ -1,6 +1,7 @@
-// The agent's own port: TLS 1.3, h2, only for servers of this cluster.
-import { createSecureServer } from "node:http2";
-import type { TLSSocket } from "node:tls";
+// The agent's own port: TLS 1.3. Servers of this cluster speak h2; agents of other nodes bring guests, each known by the
+// certificate that a server's note of the move names.
+import { createSecureServer, type ServerHttp2Session } from "node:http2";
+import { createServer, type TLSSocket } from "node:tls";
 import type { AddressInfo } from "node:net";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -31,12 +32,20 @@ export const STRANGER_LIMITS: StrangerLimits = {
   handshakeMs: 15_000,
 };
 
+/** For calls that are under way when the agent stops. */
+const DRAIN_MS = 5_000;
+
 export async function listenForServers(
   deps: AgentServiceDeps & {
     readonly address: string;
     readonly port: number;
     readonly tls: ListenerTls;
     readonly strangers?: StrangerLimits;
+    readonly drainMs?: number;
+    readonly moves?: {
+      readonly protocol: string;
+      accept(socket: TLSSocket, proven: () => void): void;
+    };
   },
 ): Promise<AgentListener> {
   const handle = connectNodeAdapter({
@@ -46,17 +55,32 @@ export async function listenForServers(
     readMaxBytes: 64 * 1024 * 1024,
     routes: (router) => router.service(AgentService, createAgentService(deps)),
   });
-  const server = createSecureServer({
+  const { moves } = deps;
+  const server = createSecureServer({ ...secure(deps.tls), requestCert: true, rejectUnauthorized: true });
+  const front = createServer({
     ...secure(deps.tls),
     requestCert: true,
-    rejectUnauthorized: true,
-    minVersion: "TLSv1.3",
+    // Agents have another authority, which agents do not know: who is let in is decided below.
+    rejectUnauthorized: false,
+    ALPNProtocols: ["h2", ...(moves === undefined ? [] : [moves.protocol])],
   });
   // Whoever does not turn out to be a server in time goes, other nodes with good certificates too.
   const strangers = new Strangers({ limits: deps.strangers ?? STRANGER_LIMITS, clock: systemClock });
-  server.on("connection", (socket) => strangers.admit(socket));
-  server.on("secureConnection", (socket) => {
+  front.on("connection", (socket) => strangers.admit(socket));
+  const moving = new Set<TLSSocket>();
+  front.on("secureConnection", (socket) => {
+    if (moves !== undefined && socket.alpnProtocol === moves.protocol) {
+      moving.add(socket);
+      socket.on("close", () => moving.delete(socket));
+      moves.accept(socket, () => strangers.proven(socket));
+      return;
+    }
+    if (!socket.authorized || socket.alpnProtocol !== "h2") {
+      socket.destroy();
+      return;
+    }
     if (isServer(socket)) strangers.proven(socket);
+    server.emit("secureConnection", socket);
   });
   server.on("request", (request, response) => {
     if (isServer(request.socket)) {
@@ -66,7 +90,7 @@ export async function listenForServers(
     response.writeHead(403);
     response.end();
   });
-  const sessions = new Set<{ destroy(): void }>();
+  const sessions = new Set<ServerHttp2Session>();
   server.on("session", (session) => {
     sessions.add(session);
     session.on("close", () => sessions.delete(session));
@@ -74,7 +98,7 @@ export async function listenForServers(
     session.on("error", () => session.destroy());
   });
   await new Promise<void>((resolve, reject) => {
-    server.once("error", (cause) =>
+    front.once("error", (cause) =>
       reject(
         new AppError(
           "internal.error",
@@ -83,16 +107,22 @@ export async function listenForServers(
         ),
       ),
     );
-    server.listen(deps.port, deps.address, resolve);
+    front.listen(deps.port, deps.address, resolve);
   });
   return {
-    port: (server.address() as AddressInfo).port,
-    setTls: (tls) => server.setSecureContext(secure(tls)),
+    port: (front.address() as AddressInfo).port,
+    setTls: (tls) => front.setSecureContext(secure(tls)),
     close: async () => {
       strangers.close();
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      for (const session of sessions) session.destroy();
+      const closed = new Promise<void>((resolve) => front.close(() => resolve()));
+      for (const socket of moving) socket.destroy();
+      // Each tells its server to send no more, and ends with its last call.
+      for (const session of sessions) session.close();
+      const cut = setTimeout(() => {
+        for (const session of sessions) session.destroy();
+      }, deps.drainMs ?? DRAIN_MS);
       await closed;
+      clearTimeout(cut);
     },
   };
 }

@@ -17,7 +17,7 @@ import { toySnapshots } from "./toy-snapshots.ts";
 
 export const composeToys: ComposeKind = async (parts) => {
   const { engine, processes, storages, exec, clock, records, node, sha1Hex } = parts;
-  const configs = new GuestConfigs({ node, type: TOY_TYPE, format: toyFormat, records, sha1Hex });
+  const configs = new GuestConfigs({ node, type: TOY_TYPE, format: toyFormat, records, sha1Hex, clock });
   const now = (): number => Math.floor(clock.now() / 1000);
   const host = { configs, processes, storages, exec, now };
   engine.register(createToyOperation(host));

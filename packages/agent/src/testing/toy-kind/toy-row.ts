@@ -7,6 +7,7 @@ import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 export const TOY_TYPE = "toy" as GuestType;
 
 export const toyRow: GuestKind = {
+  haType: "toy",
   noun: "TOY",
   configFolder: "toys",
   nameKey: "name",

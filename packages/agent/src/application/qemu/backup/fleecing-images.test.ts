@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { BackupWorld, hasBackupTools } from "../../../testing/backup-world.ts";
-import { Refused } from "../../../testing/fake-guests.ts";
+import { Refused } from "../../../testing/fake-qmp.ts";
 import { destroyVmOperation } from "../config/destroy-vm.ts";
 import { dropFleecingImages } from "./fleecing-images.ts";
 

@@ -99,7 +99,7 @@ export function imageFileBitmaps(tools: BackupTools): DiskBitmaps {
   return {
     async list({ format, node: image }) {
       if (format !== "qcow2") return [];
-      return (await tools.imageBitmaps(bitmapFile(image))).map((bitmap) => ({ ...bitmap, recording: true }));
+      return tools.imageBitmaps(bitmapFile(image));
     },
     async add({ format, node: image }, name) {
       if (format !== "qcow2") throw new RangeError(`a stopped VM's ${format} image keeps no dirty bitmap`);

@@ -24,6 +24,7 @@ import {
   listDrives,
   requireDrive,
 } from "@gpve/domain/vm/config/drive.ts";
+import { hotplugClass } from "@gpve/domain/vm/change/hotplug.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
 import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import { pinnedMachine } from "@gpve/domain/vm/change/new-machine.ts";
@@ -59,13 +60,16 @@ export async function updateVmConfig(
   const made = await makeNewDrives(host, vmid, before, update, work);
   const running = runningVm(host, vmid);
   const set = { ...update.set, ...filledIn, ...made.values };
+  const asked = new Set([...Object.keys(set), ...update.delete, ...update.revert]);
   const changed = (config: VmConfig): VmConfig => {
     const kept = keepReplaced(host, vmid, config, { ...update, set });
     const staged = withBootOrder(stageUpdate(kept, { ...update, set }), update);
     // An order that was there before may name what it likes, as on PVE.
     if (set["boot"] !== undefined) checkBootOrder(effectiveValues(staged));
     return cleanupPending(
-      running === undefined ? withoutLent(host, vmid, staged, applyAllPending(staged)) : staged,
+      running === undefined
+        ? withoutLent(host, vmid, staged, applyAllPending(staged))
+        : appliedAtOnce(host, vmid, staged, asked),
     );
   };
   try {
@@ -77,12 +81,23 @@ export async function updateVmConfig(
     throw err;
   }
   // From here on the new disks are in the configuration, if only as pending.
-  const asked = new Set([...Object.keys(set), ...update.delete, ...update.revert]);
   const problems = running === undefined ? {} : await applyToRunning(host, vmid, running, asked, work.log);
   await freeDropped(host, vmid, before, host.configs.get(vmid), work.log);
   if (running !== undefined && wantsNewDisc(host.configs.get(vmid)))
     await regenerateCloudinit(host, vmid, work.log);
   if (Object.keys(problems).length > 0) throw parameterError(problems);
+}
+
+/** What the running guest has no part in is in force with the same write, and holds the VM for one write only. */
+function appliedAtOnce(
+  host: UpdateConfigPorts,
+  vmid: number,
+  staged: VmConfig,
+  asked: ReadonlySet<string>,
+): VmConfig {
+  return [...asked]
+    .filter((key) => hotplugClass(key) === "immediate")
+    .reduce((config, key) => applyAndRecord(host, vmid, config, key), staged);
 }
 
 /**
@@ -120,7 +135,7 @@ async function applyToRunning(
       problems[key] = `hotplug problem - ${messageOf(err)}\n`;
     }
   }
-  if ([...removed, ...set].some((key) => key === "cpuunits" || key === "cpulimit"))
+  if (asked.has("cpuunits") || asked.has("cpulimit"))
     // What was removed is as if it had never been set.
     process.setLimits({ cpuUnits: 0, cpuLimit: 0, ...limitsOf(host.configs.get(vmid).values) });
   return problems;

@@ -1,5 +1,7 @@
 // Configurations of this node's VMs.
 import { guestCollection, type Microvm } from "@gpve/domain/guest/guest-record.ts";
+import { given } from "@gpve/contracts/given.ts";
+import { managerCollection, resourceCollection, serviceState, sidOf } from "@gpve/domain/ha/collections.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 import { cpuModelCollection } from "@gpve/domain/vm/host/custom-cpu-model.ts";
@@ -25,6 +27,19 @@ export class VmConfigs extends GuestConfigs {
   /** undefined = it has one of PVE's machines. */
   microvm(vmid: number): Microvm | undefined {
     return this.#records().collection(guestCollection).get(String(vmid))?.value.microvm;
+  }
+
+  /** What HA has to do with it, as PVE shows it. */
+  haOf(vmid: number): { readonly managed: 0 | 1; readonly state?: string; readonly group?: string } {
+    const sid = sidOf({ vmid, type: VM_TYPE });
+    const resource = this.#records().collection(resourceCollection).get(sid)?.value;
+    if (resource === undefined) return { managed: 0 };
+    const records = this.#records();
+    const state = serviceState(sid, {
+      resources: records.collection(resourceCollection),
+      manager: records.collection(managerCollection),
+    });
+    return { managed: 1, ...given({ state, group: resource.group }) };
   }
 
   /** Whether the cluster has such a CPU model; without `custom-`. */

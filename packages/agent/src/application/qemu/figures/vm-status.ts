@@ -29,7 +29,7 @@ export async function vmStatus(
 ): Promise<Record<string, unknown>> {
   const config = host.configs.get(vmid);
   const process = runningVm(host, vmid);
-  const shown = fromConfig(vmid, config.values);
+  const shown: Record<string, unknown> = { ...fromConfig(vmid, config.values), ha: host.configs.haOf(vmid) };
   if (process === undefined) {
     return {
       ...shown,
@@ -78,7 +78,6 @@ function fromConfig(vmid: number, values: VmValues): Record<string, unknown> {
     maxmem,
     maxdisk,
     disk: 0,
-    ha: { managed: 0 },
     ...(template ? { template: 1 } : {}),
     ...given({ tags, lock }),
     ...(agent !== undefined && readVmProperty("agent", agent, "agent").enabled ? { agent: 1 } : {}),

@@ -32,7 +32,8 @@ export interface ShutdownArgs extends StopArgs {
 const SHUTDOWN_SECONDS = 60;
 const AGENT_AGAIN_MS = 1_000;
 
-const GIVES_WAY = ["qmshutdown", "qmreboot"] as const;
+/** A copy for another node is sent again later. */
+const GIVES_WAY = ["qmshutdown", "qmreboot", "replicate"] as const;
 
 export function stopVmOperation(host: StopVmPorts): OperationDefinition<StopArgs> {
   return {
@@ -76,6 +77,7 @@ export function resetVmOperation(host: StopVmPorts): OperationDefinition<StopArg
 export function shutdownVmOperation(host: StopVmPorts): OperationDefinition<ShutdownArgs> {
   return {
     type: "qmshutdown",
+    overtakes: ["replicate"],
     onCrash: "resume",
     steps: [
       {

@@ -6,6 +6,7 @@ import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { requireVolumeAccess } from "@gpve/domain/storage/volume-access.ts";
 import { storedCloudinitValues } from "@gpve/domain/vm/cloudinit/cloudinit-settings.ts";
 import { readConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
+import { machineDefaults, type NodeDefaults } from "@gpve/domain/vm/spec/vm-defaults.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { microvmFiles } from "../start/microvm-files.ts";
@@ -30,6 +31,8 @@ export interface VmMakerDeps {
   readonly engine: OperationEngine;
   /** Storages on which a VM's disks may lie. */
   readonly imageStorages: () => readonly string[];
+  /** What a VM of this node gets that does not say. */
+  readonly defaults?: () => NodeDefaults;
   /** The configuration inside a backup, by its volume id. */
   readonly archivedConfig: (archive: string) => Promise<string>;
 }
@@ -90,7 +93,7 @@ async function submitRestore(
 }
 
 function submitNew(
-  { host, engine }: VmMakerDeps,
+  { host, engine, defaults }: VmMakerDeps,
   vm: {
     readonly vmid: number;
     readonly start: boolean;
@@ -102,15 +105,19 @@ function submitNew(
 ): Promise<string> {
   const { vmid, start, pool, microvm } = vm;
   requireAllocate(vmid, pool, ctx);
-  const update = readConfigUpdate(vm.params, { mayBeEmpty: true });
-  checkCpuModel(host, update.set);
-  checkDriveAccess(host, vmid, update.set, ctx);
-  checkStorages(host, update.set);
-  checkPrivileges(vmid, undefined, update.set, [], withPool(ctx, vmid, pool));
-  checkDriveParameters(host, update.set);
+  const asked = readConfigUpdate(vm.params, { mayBeEmpty: true });
+  const ofNode = microvm === undefined ? machineDefaults(asked.set, defaults?.() ?? {}) : {};
+  const set = { ...ofNode, ...asked.set };
+  // What everybody gets here is nobody's choice.
+  const chosen = Object.fromEntries(Object.entries(set).filter(([key, text]) => ofNode[key] !== text));
+  checkCpuModel(host, set);
+  checkDriveAccess(host, vmid, set, ctx);
+  checkStorages(host, set);
+  checkPrivileges(vmid, undefined, chosen, [], withPool(ctx, vmid, pool));
+  checkDriveParameters(host, set);
   const values = {
-    ...storedCloudinitValues(update.set, {}, host.cloudinit.hashPassword),
-    ...checkedTags(host, update.set, undefined, ctx),
+    ...storedCloudinitValues(set, {}, host.cloudinit.hashPassword),
+    ...checkedTags(host, set, undefined, ctx),
   };
   host.configs.requireFree(vmid);
   const args = {

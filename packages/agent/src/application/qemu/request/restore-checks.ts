@@ -9,9 +9,10 @@ import { readConfigUpdate } from "@gpve/domain/vm/change/config-update.ts";
 import { isDriveKey } from "@gpve/domain/vm/config/keys.ts";
 import { checkLock } from "@gpve/domain/guest/guest-lock.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import { refuseReachingKeys } from "@gpve/domain/vm/change/archived-keys.ts";
 import { restoreConfigText } from "@gpve/domain/vm/change/restore-config.ts";
 import { restoreRefused, type RestoreArgs } from "../restore/restore-request.ts";
-import { requireFree, type RestoreVmPorts } from "../restore/restore-vm.ts";
+import { knownConfigs, requireFree, type RestoreVmPorts } from "../restore/restore-vm.ts";
 import { copyLimit } from "../disk/copy-limits.ts";
 import { requireBackup } from "../../guest/backup/require-backup.ts";
 import { checkRestoredKeys } from "./key-access.ts";
@@ -110,6 +111,7 @@ export function restoreArgs(
     ...(unlimited
       ? {}
       : {
+          limited: true,
           allowedStorages: storages.filter((each) => mayAllocate(each, ctx)),
           ownedStorages: storages.filter((each) =>
             ctx.access.has(`/storage/${each}`, ["Datastore.Allocate"]),
@@ -121,14 +123,16 @@ export function restoreArgs(
 /** Networks and devices that the archive's VM used are asked for again: they are the request's now. */
 export function checkArchivedKeys(
   host: RestoreRequestPorts,
-  { vmid, unique, overrides }: RestoreArgs,
+  args: RestoreArgs,
   conf: string,
   ctx: RequestContext,
 ): void {
+  const { vmid, unique, overrides } = args;
   const { newMac, newUuid } = host.ids;
   const text = restoreConfigText(conf, { volumes: {}, unique, newMac, newUuid });
   const { values } = parseVmConfig(text, { vmid, digestOf: () => "" });
   checkRestoredKeys(vmid, { ...values, ...overrides }, ctx);
+  refuseReachingKeys(vmid, { ...values, ...overrides }, knownConfigs(host, args));
 }
 
 function checkMayRestore(host: RestoreRequestPorts, params: RestoreParams, ctx: RequestContext): void {

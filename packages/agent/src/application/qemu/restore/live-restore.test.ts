@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { NbdClient } from "../../../infrastructure/backup/nbd/nbd-client.ts";
 import { BackupWorld, EFI_BYTES, hasBackupTools } from "../../../testing/backup-world.ts";
-import { Refused } from "../../../testing/fake-guests.ts";
+import { Refused } from "../../../testing/fake-qmp.ts";
 
 let world: BackupWorld;
 beforeEach(async () => {

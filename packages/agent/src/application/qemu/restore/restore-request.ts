@@ -23,6 +23,8 @@ export interface RestoreArgs {
   readonly overrides?: VmValues;
   /** Storages to look at for what an undo must remove. */
   readonly storages: readonly string[];
+  /** Not root asks: what only root may set is not taken from the archive. */
+  readonly limited?: boolean;
   /** Storages on which the actor may allocate; absent: on all. */
   readonly allowedStorages?: readonly string[];
   /** Where snippets may be named. */

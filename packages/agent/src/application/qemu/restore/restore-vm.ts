@@ -1,5 +1,6 @@
 // Restoring an archive as a VM: its id is taken, disks are made and filled, then the configuration names them. A VM
 // that is replaced stays as it was until the archive has been read to its end.
+import { refuseReachingKeys } from "@gpve/domain/vm/change/archived-keys.ts";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { ArchiveReader, BackupTools } from "@gpve/domain/backup/backup-ports.ts";
 import { readArchivedMicrovm } from "@gpve/domain/backup/archived-microvm.ts";
@@ -198,8 +199,27 @@ export function restoredValues(
       /^net\d+$/.test(key) ? withMac(value, host.ids.newMac) : value,
     ]),
   );
+  // Looked at when it was asked for; but an archive may be another one by now.
+  if (args.limited === true)
+    refuseReachingKeys(args.vmid, { ...values, ...overrides }, knownConfigs(host, args, state.old));
   const merged = withoutForeignDisks(host, args, { ...values, ...overrides }, warn);
   return state.old === undefined ? merged : withKeptDisks(host, args.vmid, state.old, merged);
+}
+
+/** Of the VM that the archive is of and the one that is replaced. */
+export function knownConfigs(
+  host: RestoreVmPorts,
+  { vmid, archive }: RestoreArgs,
+  replaced: VmConfig | undefined = host.configs.find(vmid),
+): VmValues[] {
+  const owner = parseVolumeId(archive) === undefined ? undefined : archivedVmid(host, archive);
+  const saved = owner === undefined ? undefined : host.configs.find(owner);
+  return [saved, replaced].flatMap((config) => (config === undefined ? [] : [config.values]));
+}
+
+function archivedVmid(host: RestoreVmPorts, archive: string): number | undefined {
+  const { plugin, volname } = volumeOf(host, archive);
+  return plugin.parse(volname).vmid;
 }
 
 /** A disk that the archive names but does not hold is the other VM's as ever: two guests must not write to it. */
@@ -215,7 +235,8 @@ function withoutForeignDisks(
   });
   for (const { key, drive } of foreign)
     warn(`drive '${key}' is left out: the archive does not hold '${drive.file}' of another VM`);
-  return without(values, "lock", ...foreign.map(({ key }) => key));
+  // Saved RAM is in no archive: the volume is another VM's, or one that is gone.
+  return without(values, "lock", "vmstate", ...foreign.map(({ key }) => key));
 }
 
 /** The VM whose image a volume is; undefined for what no storage of this node knows. */

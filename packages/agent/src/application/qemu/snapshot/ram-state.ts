@@ -117,7 +117,8 @@ export async function continueFromRam({ qmp }: QemuProcess, signal: AbortSignal)
   if (status !== "running") await qmp.execute("cont", undefined, { signal });
 }
 
-function isEmulated({ note }: QemuProcess): boolean {
+/** Emulated processors write past QEMU's log of changed pages, where it is read while they run. */
+export function isEmulated({ note }: QemuProcess): boolean {
   return (note as { accelerator?: string } | undefined)?.accelerator === "tcg";
 }
 

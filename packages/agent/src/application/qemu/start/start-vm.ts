@@ -31,7 +31,7 @@ import { continueGuest } from "../power/continue-guest.ts";
 import { microvmFiles } from "./microvm-files.ts";
 import { withPrefix } from "../pve-words.ts";
 import { planStart, type StartPlanPorts } from "./start-plan.ts";
-import type { StartArgs, StartWork, VmStarter } from "./vm-starter.ts";
+import type { ReceivedVm, StartArgs, StartWork, VmStarter } from "./vm-starter.ts";
 import {
   requireMappedHardware,
   takeDevices,
@@ -57,8 +57,21 @@ const MIB = 1024 * 1024;
 export function vmStarter(host: StartVmPorts): VmStarter {
   return {
     start: (args, work, beforeStart = async () => undefined) => startVm(host, args, work, beforeStart),
+    receive: (vm, work) => receiveVm(host, vm, work),
     stopHelpers: (vmid) => stopHelpers(host, vmid),
   };
+}
+
+async function receiveVm(
+  host: StartVmPorts,
+  { vmid, values, machine, cpu }: ReceivedVm,
+  work: StartWork,
+): Promise<void> {
+  await host.qemu.mayStart();
+  const from = { vmstate: "", machine, ...given({ cpu }) };
+  await withHelpers(host, vmid, values, work, (files) =>
+    startQemu(host, { vmid, paused: true, from }, values, files, work, async () => undefined),
+  );
 }
 
 async function startVm(
@@ -82,19 +95,31 @@ async function startVm(
   const config = await keepAddresses(host, vmid, applied, work.log);
   await applyCloudinit(host, vmid, work.log);
   await runHook(host, vmid, config.values, "pre-start", work);
-  const tpm = await startTpm(host, vmid, config.values, work.signal);
-  try {
-    const shares = await startFileServers(host, vmid, config.values, work.signal);
-    const networks = await startUserNetworks(host, vmid, config.values, work.signal);
-    const files = [...shares, ...networks, ...(tpm === undefined ? [] : [tpm.socket])];
+  await withHelpers(host, vmid, config.values, work, async (files) => {
     const begin = (): Promise<void> => beforeStart(suspended?.vmstate);
     if (suspended === undefined) await startQemu(host, args, config.values, files, work, begin);
     else await resumeFromDisk(host, { ...args, from: suspended }, config.values, files, work, begin);
+  });
+  await runHook(host, vmid, config.values, "post-start", work);
+}
+
+/** What QEMU connects to runs before it, and not without it. */
+async function withHelpers(
+  host: StartVmPorts,
+  vmid: number,
+  values: VmValues,
+  work: StartWork,
+  start: (files: readonly GuestFile[]) => Promise<void>,
+): Promise<void> {
+  const tpm = await startTpm(host, vmid, values, work.signal);
+  try {
+    const shares = await startFileServers(host, vmid, values, work.signal);
+    const networks = await startUserNetworks(host, vmid, values, work.signal);
+    await start([...shares, ...networks, ...(tpm === undefined ? [] : [tpm.socket])]);
   } catch (err) {
     await stopHelpers(host, vmid);
     throw err;
   }
-  await runHook(host, vmid, config.values, "post-start", work);
 }
 
 async function stopHelpers(host: StartVmPorts, vmid: number): Promise<void> {

@@ -28,7 +28,17 @@ export interface StartWork {
   readonly warn: (line: string) => void;
 }
 
+/** A VM that comes from another node: as it is there, whatever this host would give it. */
+export interface ReceivedVm {
+  readonly vmid: number;
+  readonly values: VmValues;
+  readonly machine: string;
+  readonly cpu?: string | undefined;
+}
+
 export interface VmStarter {
+  /** Its QEMU waits for `migrate-incoming`, and then for `cont`. */
+  receive(vm: ReceivedVm, work: StartWork): Promise<void>;
   /** Everything was checked when `beforeStart` is called, with the RAM that a suspended guest is started from. */
   start(args: StartArgs, work: StartWork, beforeStart?: (suspended?: string) => Promise<void>): Promise<void>;
   /** Most of a guest's helpers end when QEMU hangs up; those that do not are ended. */

@@ -25,6 +25,6 @@ export function dirHas(
     case "rename":
       return current && !isBase;
     case "replicate":
-      return false;
+      return current && !isBase && (format === "qcow2" || format === "raw");
   }
 }

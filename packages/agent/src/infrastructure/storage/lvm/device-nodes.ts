@@ -2,36 +2,38 @@
 // root whenever somebody closes the device: a guest that runs as its own user would lose its disk. Ours have the same
 // numbers, are no links, and nobody else changes them. They lie in the kernel's own file system for devices, because others
 // may be mounted without.
-import { mkdir, rename, rm, stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { lstat, mkdir, open, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { storageMissing } from "@gpve/domain/storage/failures.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 
-const FOLDER = "/dev/gpve";
 /** Guests run under their own users and must be able to pass through. */
 const FOLDER_MODE = 0o711;
 
 export class DeviceNodes {
   readonly #exec: Exec;
   readonly #group: string;
+  readonly #devices: string;
 
-  constructor(group: string, exec: Exec) {
+  constructor(group: string, exec: Exec, devices = "/dev") {
+    this.#devices = devices;
     this.#group = group;
     this.#exec = exec;
   }
 
   /** Where the node of an active volume is, or will be. */
   path(logical: string): string {
-    return join(FOLDER, this.#group, logical);
+    return join(this.#devices, "gpve", this.#group, logical);
   }
 
   /** Makes the node of an active volume, or makes it anew where the volume has other numbers by now. */
   async make(logical: string): Promise<void> {
-    const device = await stat(join("/dev", this.#group, logical)).catch((cause: unknown) => {
+    const device = await stat(join(this.#devices, this.#group, logical)).catch((cause: unknown) => {
       throw storageMissing(`the device of logical volume '${this.#group}/${logical}' is not there`, cause);
     });
     const path = this.path(logical);
-    const known = await stat(path).catch(() => undefined);
+    const known = await lstat(path).catch(() => undefined);
     if (known?.isBlockDevice() === true && known.rdev === device.rdev) return;
     await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE });
     const fresh = `${path}.new`;
@@ -45,6 +47,11 @@ export class DeviceNodes {
       `${minorOf(device.rdev)}`,
     ]);
     await rename(fresh, path);
+  }
+
+  /** For writing; what is a link by now is not ours. */
+  open(logical: string): Promise<FileHandle> {
+    return open(this.path(logical), constants.O_RDWR | constants.O_NOFOLLOW);
   }
 
   async remove(logical: string): Promise<void> {

@@ -21,6 +21,6 @@ export function lvmThinHas(
     case "sparseinit":
       return isCurrent;
     case "replicate":
-      return false;
+      return isCurrent && !isBase;
   }
 }

@@ -1,7 +1,5 @@
 // Storage type `lvmthin`: volumes are thin logical volumes of one pool, and devices to QEMU. Snapshots and linked clones
 // share blocks in the pool; no image format is involved.
-import { constants } from "node:fs";
-import { open } from "node:fs/promises";
 import type { BlockNode, DiskFormat, ImageLayer } from "@gpve/domain/storage/block-node.ts";
 import type { ContentType, ImageFormat } from "@gpve/domain/storage/content.ts";
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
@@ -267,10 +265,10 @@ export class LvmThinPlugin implements StoragePlugin {
     work: StorageWork = {},
   ): Promise<string> {
     const { format, size } = stream;
-    return this.#filled({ ...target, format, size }, work, async (_node, path) => {
-      const file = await open(path, constants.O_RDWR | constants.O_NOFOLLOW);
+    return this.#filled({ ...target, format, size }, work, async (_node, volname) => {
+      const file = await this.#nodes.open(volname);
       try {
-        await fillFromStream({ path, file }, { ...stream, format: "raw" }, work);
+        await fillFromStream({ path: this.#nodes.path(volname), file }, { ...stream, format: "raw" }, work);
         await file.sync();
       } finally {
         await file.close();
@@ -298,11 +296,11 @@ export class LvmThinPlugin implements StoragePlugin {
   async #filled(
     request: AllocRequest,
     work: StorageWork,
-    fill: (node: BlockNode, path: string) => Promise<void>,
+    fill: (node: BlockNode, volname: string) => Promise<void>,
   ): Promise<string> {
     const volname = await this.alloc(request, work);
     try {
-      await fill(this.#node(volname), this.#nodes.path(volname));
+      await fill(this.#node(volname), volname);
       return volname;
     } catch (err) {
       await this.free(volname);

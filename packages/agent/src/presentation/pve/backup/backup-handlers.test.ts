@@ -6,7 +6,7 @@ import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts
 import { systemClock } from "@gpve/kit/clock.ts";
 import { BackupWorld, EFI_BYTES, hasBackupTools } from "../../../testing/backup-world.ts";
 import { contextOf } from "../../../testing/storage-world.ts";
-import { Refused } from "../../../testing/fake-guests.ts";
+import { Refused } from "../../../testing/fake-qmp.ts";
 
 let world: BackupWorld;
 beforeEach(async () => {

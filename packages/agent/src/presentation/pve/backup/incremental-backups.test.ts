@@ -27,7 +27,7 @@ import { pruneOldBackups } from "../../../application/guest/backup/prune-old-bac
 import { restoreVmOperation } from "../../../application/qemu/restore/restore-vm.ts";
 import { dropInconsistentBitmaps } from "../../../application/qemu/chain/track-changes.ts";
 import { hostBackupTools } from "../../../infrastructure/backup/host-backup-tools.ts";
-import { Refused } from "../../../testing/fake-guests.ts";
+import { Refused } from "../../../testing/fake-qmp.ts";
 import { contextOf, type Rights } from "../../../testing/storage-world.ts";
 import { VmWorld } from "../../../testing/vm-world.ts";
 import { createBackupExtensions } from "./backup-extensions.ts";

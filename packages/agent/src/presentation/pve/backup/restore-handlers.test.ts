@@ -317,6 +317,57 @@ describe.skipIf(!hasBackupTools)("restores (skipped without qemu-utils and lzop)
     expect(disk).not.toBe("");
   });
 
+  test("take nothing from an archive that reaches the host, unless root asks or a VM has it", async () => {
+    await world.addFilled(100);
+    const rights = {
+      "/storage/local": ["Datastore.AllocateSpace"],
+      "/vms/1000": ["VM.Backup"],
+      "/vms/100": ["VM.Backup"],
+      "/vms/140": ["VM.Allocate", "VM.Config.Disk", "VM.Config.HWType", "VM.Config.Options"],
+    };
+    const reaching = [
+      "args: -drive file=/etc/shadow",
+      "hookscript: local:snippets/x.sh",
+      "scsi0: /dev/sda",
+      "ide2: /etc/shadow,media=cdrom",
+      "serial0: /dev/ttyS0",
+      "parallel0: /dev/parport0",
+      "ivshmem: size=4,name=others",
+    ];
+    for (const line of reaching) {
+      const name = await foreign({ "qemu-server.conf": `memory: 16\n${line}\n` });
+      const [key = ""] = line.split(":");
+      await expect(world.restore(140, name, {}, rights), line).rejects.toThrow(
+        `only root can set '${key}' config`,
+      );
+    }
+    expect(world.configs.has(140)).toBe(false);
+    const asRoot = await foreign({ "qemu-server.conf": "memory: 16\nserial0: /dev/ttyS0\n" });
+    expect(await world.restore(141, asRoot)).toMatchObject({ state: "done" });
+    expect(world.values(141)["serial0"]).toBe("/dev/ttyS0");
+    // What root set once comes back with whoever may save it.
+    await change(100, { args: "-no-hpet", vmstate: "local:100/vm-100-state-x.raw" });
+    await archive(100);
+    const own = world.dumps().find((name) => name.startsWith("vzdump-qemu-100-")) ?? "";
+    expect(await world.restore(140, own, {}, rights)).toMatchObject({ state: "done" });
+    expect(world.values(140)).toMatchObject({ args: "-no-hpet" });
+    expect(world.values(140)).not.toHaveProperty("vmstate");
+    await change(100, { args: "-no-acpi" });
+    await expect(world.restore(142, own, {}, { ...rights, "/vms/142": ["VM.Allocate"] })).rejects.toThrow(
+      "only root can set 'args' config",
+    );
+    // The archive became another one after it was looked at.
+    const { upid } = await world.engine.submit({
+      type: "qmrestore",
+      resources: ["vm/143"],
+      args: { vmid: 143, archive: `local:backup/${asRoot}`, storages: ["local"], limited: true },
+      actor: "joe@pve",
+      subject: "143",
+    });
+    expect((await world.engine.wait(upid)).exitStatus).toContain("only root can set 'serial0' config");
+    expect(world.configs.has(143)).toBe(false);
+  });
+
   test("need the right to make the VM, to use the archive and to allocate where its disks go", async () => {
     await world.addFilled(100);
     const name = await archive(100);

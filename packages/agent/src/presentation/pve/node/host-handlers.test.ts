@@ -34,6 +34,9 @@ const links = [
   { ifindex: 5, ifname: "eth1", mtu: 1500, master: "vmbr0" },
   { ifindex: 6, ifname: "bond0", mtu: 1500, linkinfo: { info_kind: "bond" } },
   { ifindex: 7, ifname: "eth0.12", mtu: 1500, linkinfo: { info_kind: "vlan" } },
+  // Of a virtual cluster: nobody's to see.
+  { ifindex: 8, ifname: "vcb7", mtu: 1500, linkinfo: { info_kind: "bridge" } },
+  { ifindex: 9, ifname: "vcp7", mtu: 1500, master: "vcb7", linkinfo: { info_kind: "veth" } },
 ];
 
 const fakeExec = (async (_file: string, args: readonly string[]) => ({

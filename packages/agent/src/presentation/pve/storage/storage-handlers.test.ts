@@ -88,13 +88,13 @@ describe("storages of a node", () => {
   it("refuse what is disabled, elsewhere, unknown or of a type without a plugin", async () => {
     node.define("off", { disable: true });
     node.define("far", { nodes: "n2" });
-    node.definitions.push({ storage: "nfs1", type: "nfs", options: { content: "iso" } });
+    node.definitions.push({ storage: "zfs1", type: "zfspool", options: { content: "iso" } });
     const content = (storage: string): Promise<unknown> => node.call(`GET ${STORAGE}/content`, { storage });
     await expect(content("off")).rejects.toThrow("storage 'off' is disabled");
     await expect(content("far")).rejects.toThrow("storage 'far' is not available on node 'n1'");
     await expect(content("none")).rejects.toThrow("storage 'none' does not exist");
-    await expect(content("nfs1")).rejects.toThrow("type 'nfs', which this version does not support");
-    expect(await node.call(`GET ${STORAGE}/status`, { storage: "nfs1" })).toMatchObject({ active: false });
+    await expect(content("zfs1")).rejects.toThrow("type 'zfspool', which this version does not support");
+    expect(await node.call(`GET ${STORAGE}/status`, { storage: "zfs1" })).toMatchObject({ active: false });
     expect(() => node.storages.find("local", "images")).not.toThrow();
     expect(() => node.storages.find("far", "iso")).toThrow("not available");
   });

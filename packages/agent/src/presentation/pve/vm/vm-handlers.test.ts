@@ -367,7 +367,10 @@ describe("a VM", () => {
     expect(Object.keys(node.values(100)).filter((key) => /^(?:unused|scsi2)/.test(key))).toEqual([]);
     expect(node.images(999)).toEqual(["vm-999-pvc.raw"]);
     await node.run(100);
+    const writes = vi.spyOn(node.configs, "change");
     await put({ cores: 4, description: "d", cpuunits: 5 });
+    // The running guest has no part in these: one write, for which nobody else waits longer than needed.
+    expect(writes).toHaveBeenCalledTimes(1);
     expect(node.configs.get(100)).toMatchObject({
       values: { cores: "2", description: "d" },
       pending: { cores: "4" },

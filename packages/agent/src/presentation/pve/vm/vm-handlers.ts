@@ -10,7 +10,11 @@ import { checkedUpdate } from "../../../application/qemu/request/config-request.
 import { createDiskHandlers } from "./vm-disk-handlers.ts";
 import { createPowerHandlers } from "./vm-power-handlers.ts";
 import { createSnapshotHandlers } from "./vm-snapshot-handlers.ts";
-import { requestNewVm, type VmCreatePorts } from "../../../application/qemu/request/create-request.ts";
+import {
+  requestNewVm,
+  type VmMakerDeps,
+  type VmCreatePorts,
+} from "../../../application/qemu/request/create-request.ts";
 import { submitRemoval } from "../../../application/qemu/request/remove-request.ts";
 import {
   submitVmTask,
@@ -28,6 +32,7 @@ export interface VmHandlerDeps {
   readonly sampled: (vmid: number) => GuestRuntime | undefined;
   /** Storages on which a VM's disks may lie. */
   readonly imageStorages: () => readonly string[];
+  readonly defaults?: NonNullable<VmMakerDeps["defaults"]>;
   /** The configuration inside a backup, by its volume id. */
   readonly archivedConfig: (archive: string) => Promise<string>;
 }

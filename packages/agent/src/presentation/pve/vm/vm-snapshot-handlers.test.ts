@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Refused } from "../../../testing/fake-guests.ts";
+import { Refused } from "../../../testing/fake-qmp.ts";
 import { VmNode } from "../../../testing/vm-world.ts";
 
 const SNAPSHOT = "/nodes/{node}/qemu/{vmid}/snapshot" as const;

@@ -1,0 +1,234 @@
+// Components come to a node by one operation, whatever they come from: obtained into a work folder, asked for their
+// version, then taken into the store of components.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import {
+  type Architecture,
+  type Component,
+  type ComponentOrigin,
+  type ComponentSource,
+} from "@gpve/domain/component/component.ts";
+import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import { catalogued, releaseOf } from "./find-component.ts";
+import type { Ask, ComponentStore, Obtain } from "@gpve/domain/component/ports.ts";
+
+export const INSTALL_COMPONENT = "componentinstall";
+export const IMPORT_COMPONENT = "componentimport";
+export const VERIFY_COMPONENT = "componentverify";
+
+export interface InstallArgs {
+  readonly component: string;
+  readonly version: string;
+  /** Only this way; undefined = each in turn. */
+  readonly from?: ComponentOrigin;
+}
+
+export interface ImportArgs {
+  readonly component: string;
+  readonly version: string;
+  /** Folder on the node that has the programs. */
+  readonly path: string;
+}
+
+export interface VerifyArgs {
+  readonly component: string;
+  readonly version: string;
+}
+
+export interface ComponentOperationDeps {
+  readonly catalogue: readonly Component[];
+  readonly store: ComponentStore;
+  readonly obtain: Obtain;
+  readonly ask: Ask;
+  readonly architecture: Architecture;
+  /** Copies programs out of a folder of the host. */
+  readonly copyPrograms: (from: string, to: string, programs: readonly string[]) => Promise<void>;
+}
+
+type Ctx<A> = StepContext<A, Record<string, never>>;
+
+export function installComponentOperation(
+  deps: ComponentOperationDeps,
+): OperationDefinition<InstallArgs, Record<string, never>> {
+  const { store } = deps;
+  return {
+    type: INSTALL_COMPONENT,
+    onCrash: "undo",
+    steps: [
+      {
+        name: "install",
+        run: async (ctx) => {
+          const { version } = ctx.args;
+          const component = catalogued(deps.catalogue, ctx.args.component);
+          await store.alone(component.name, version, ctx.signal, () => install(deps, component, ctx));
+        },
+        undo: (ctx) => store.discard(workOf(ctx)),
+      },
+    ],
+  };
+}
+
+/** Brings it where it is not there; for other operations that need it too. */
+export async function ensureComponent(
+  deps: ComponentOperationDeps,
+  { component, version }: Pick<InstallArgs, "component" | "version">,
+  ctx: StepContext,
+): Promise<void> {
+  if (deps.store.get(component, version) !== undefined) return;
+  const known = catalogued(deps.catalogue, component);
+  ctx.log(`${component} ${version} is not on this node: it is brought first`);
+  const own = { ...ctx, args: { component, version } } as unknown as Ctx<InstallArgs>;
+  await deps.store.alone(component, version, ctx.signal, () => install(deps, known, own));
+}
+
+async function install(
+  deps: ComponentOperationDeps,
+  component: Component,
+  ctx: Ctx<InstallArgs>,
+): Promise<void> {
+  const { store } = deps;
+  const { version, from } = ctx.args;
+  const { name } = component;
+  if (store.get(name, version) !== undefined && (await store.faults(name, version)).length === 0) {
+    ctx.log(`${name} ${version} is installed already, and is what was installed`);
+    return;
+  }
+  const failures: string[] = [];
+  for (const source of sourcesOf(deps, component, version, from)) {
+    try {
+      await obtainAndPut(deps, component, source, ctx);
+      return;
+    } catch (err) {
+      if (ctx.signal.aborted) throw err;
+      failures.push(`${source.by}: ${messageOf(err)}`);
+      ctx.log(`not by ${source.by}: ${messageOf(err)}`);
+    } finally {
+      store.discard(workOf(ctx));
+    }
+  }
+  throw new AppError(
+    "internal.error",
+    `cannot install ${name} ${version}: ${failures.join("; ")}. Programs from elsewhere: gpvectl component import ${name} ${version} --from FOLDER`,
+  );
+}
+
+async function obtainAndPut(
+  deps: ComponentOperationDeps,
+  component: Component,
+  source: ComponentSource,
+  ctx: Ctx<InstallArgs>,
+): Promise<void> {
+  const { version } = ctx.args;
+  if (source.by === "go")
+    ctx.log(
+      `building ${component.name} ${version} from Go modules: about ${source.minutes} min on two cores with nothing cached`,
+    );
+  const folder = deps.store.workFolder(workOf(ctx));
+  await deps.obtain(source, folder, {
+    signal: ctx.signal,
+    say: (line) => ctx.log(line),
+    progress: (fraction, text) => ctx.progress(fraction, text),
+  });
+  await take(deps, component, { version, origin: source.by, folder }, ctx);
+}
+
+export function importComponentOperation(
+  deps: ComponentOperationDeps,
+): OperationDefinition<ImportArgs, Record<string, never>> {
+  const { store } = deps;
+  return {
+    type: IMPORT_COMPONENT,
+    onCrash: "undo",
+    steps: [
+      {
+        name: "import",
+        run: async (ctx) => {
+          const { version, path } = ctx.args;
+          const component = catalogued(deps.catalogue, ctx.args.component);
+          await store.alone(component.name, version, ctx.signal, async () => {
+            const folder = store.workFolder(workOf(ctx));
+            await deps.copyPrograms(path, folder, component.programs);
+            await take(deps, component, { version, origin: "import", folder }, ctx);
+            store.discard(workOf(ctx));
+          });
+        },
+        undo: (ctx) => store.discard(workOf(ctx)),
+      },
+    ],
+  };
+}
+
+export function verifyComponentOperation(
+  deps: Pick<ComponentOperationDeps, "store">,
+): OperationDefinition<VerifyArgs, Record<string, never>> {
+  return {
+    type: VERIFY_COMPONENT,
+    steps: [
+      {
+        name: "verify",
+        run: async (ctx) => {
+          const { component, version } = ctx.args;
+          const faults = await deps.store.faults(component, version);
+          if (faults.length > 0)
+            throw new AppError(
+              "request.invalid",
+              `${faults.join("; ")}. Bring it again: gpvectl component install ${component} ${version}`,
+            );
+          ctx.log(`every program of ${component} ${version} is what was installed`);
+        },
+      },
+    ],
+  };
+}
+
+async function take(
+  deps: ComponentOperationDeps,
+  component: Component,
+  { version, origin, folder }: { version: string; origin: ComponentOrigin; folder: string },
+  ctx: Ctx<unknown>,
+): Promise<void> {
+  await requireVersion(deps.ask, component, version, folder);
+  const { programs } = await deps.store.put(
+    { name: component.name, version, origin },
+    folder,
+    component.programs,
+  );
+  for (const [program, { sha256 }] of Object.entries(programs)) ctx.log(`${program}: SHA-256 ${sha256}`);
+  ctx.log(`installed ${component.name} ${version}`);
+}
+
+/** Debian's are whatever Debian has. */
+async function requireVersion(
+  ask: Ask,
+  { name, proof }: Component,
+  version: string,
+  folder: string,
+): Promise<void> {
+  if (proof === undefined) return;
+  const said = (await ask(`${folder}/${proof.program}`, proof.args)).trim();
+  const escaped = version.replaceAll(/[.+]/g, String.raw`\$&`);
+  if (!new RegExp(proof.pattern.replace("{version}", escaped)).test(said))
+    throw new AppError(
+      "request.invalid",
+      `${proof.program} says '${said.slice(0, 80)}', which is not ${name} ${version}: it is not used`,
+    );
+}
+
+function sourcesOf(
+  deps: ComponentOperationDeps,
+  component: Component,
+  version: string,
+  from: ComponentOrigin | undefined,
+): readonly ComponentSource[] {
+  const all = releaseOf(component, version).sources(deps.architecture);
+  const wanted = all.filter(({ by }) => from === undefined || by === from);
+  if (wanted.length > 0) return wanted;
+  throw new AppError(
+    "request.invalid",
+    `${component.name} ${version} cannot be had by '${from}'; ways that there are: ${all.map(({ by }) => by).join(", ")}, or import`,
+  );
+}
+
+/** Operations of several processes may work in one folder: a UPID is unique among them. */
+function workOf({ id }: { readonly id: string }): string {
+  return id.replaceAll(/[^\w.-]/g, "_");
+}

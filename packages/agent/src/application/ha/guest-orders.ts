@@ -1,0 +1,124 @@
+// What the local manager has done with guests: operations of this node, begun in one round and asked about in the next.
+import { randomUUID } from "node:crypto";
+import { messageOf } from "@gpve/contracts/errors.ts";
+import type { GuestActions, Outcome } from "@gpve/domain/ha/environment.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { OrderedGuests } from "../guest/all-guests.ts";
+
+export interface GuestOrdersDeps {
+  readonly engine: OperationEngine;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Whose configuration lies on this node. */
+  readonly isHere: (vmid: number) => boolean;
+  readonly kindOf: (vmid: number) => OrderedGuests;
+  /** Why its disks cannot be reached from there; undefined = they can. */
+  readonly notMovable: (vmid: number, target: string) => string | undefined;
+}
+
+interface Work {
+  readonly what: "start" | "stop" | "move";
+  outcome: Outcome;
+  endedAt: number;
+}
+
+const STOP_SECONDS = 60;
+/** Longer than a round: nobody asks for the end of an order that was replaced. */
+const UNASKED_MS = 5_000;
+
+export class GuestOrders implements GuestActions {
+  readonly #deps: GuestOrdersDeps;
+  readonly #work = new Map<string, Work>();
+
+  constructor(deps: GuestOrdersDeps) {
+    this.#deps = deps;
+  }
+
+  isHere = (sid: string): boolean => this.#deps.isHere(vmidOf(sid));
+
+  isRunning = (sid: string): boolean => {
+    const running = this.#deps.kindOf(vmidOf(sid)).isRunning(vmidOf(sid));
+    // What has been begun is not over before its end was asked for.
+    const work = this.#current(sid);
+    if (work !== undefined) return work.what !== "start";
+    return running;
+  };
+
+  start = (sid: string): Outcome => {
+    const { operations } = this.#deps.kindOf(vmidOf(sid));
+    return this.#follow(sid, "start", operations.start, {});
+  };
+
+  stop = (sid: string, timeoutS: number | undefined): Outcome => {
+    const { operations } = this.#deps.kindOf(vmidOf(sid));
+    const args = { timeoutSeconds: timeoutS ?? STOP_SECONDS, forceStop: true };
+    return this.#follow(sid, "stop", operations.shutdown, args);
+  };
+
+  canMove = (sid: string, target: string): boolean => {
+    const why = this.#deps.notMovable(vmidOf(sid), target);
+    if (why !== undefined) this.#deps.log.warn({ sid, target }, `${sid} cannot go to ${target}: ${why}`);
+    return why === undefined;
+  };
+
+  /** Live, by the note that the manager has left for its order. Stopped is ready to go: the manager hands it over. */
+  move = (sid: string, target: string, order: string): Outcome => {
+    const known = this.#current(sid)?.what;
+    if (known === undefined && !this.isRunning(sid)) return true;
+    const { move } = this.#deps.kindOf(vmidOf(sid)).operations;
+    if (move === undefined) return this.stop(sid, undefined);
+    return this.#follow(sid, "move", move, { moveId: order, target, online: true, withLocalDisks: false });
+  };
+
+  #current(sid: string): Work | undefined {
+    const work = this.#work.get(sid);
+    if (work === undefined || work.outcome === "pending") return work;
+    if (this.#deps.clock.monotonic() - work.endedAt < UNASKED_MS) return work;
+    this.#work.delete(sid);
+    return undefined;
+  }
+
+  #follow(sid: string, what: Work["what"], type: string, args: object): Outcome {
+    const known = this.#current(sid);
+    if (known?.what === what) {
+      if (known.outcome !== "pending") this.#work.delete(sid);
+      return known.outcome;
+    }
+    // Another order is still being carried out: it ends first.
+    if (known?.outcome === "pending") return "pending";
+    const work: Work = { what, outcome: "pending", endedAt: 0 };
+    this.#work.set(sid, work);
+    void this.#run(sid, type, args).then((done) => {
+      work.outcome = done;
+      work.endedAt = this.#deps.clock.monotonic();
+    });
+    return "pending";
+  }
+
+  async #run(sid: string, type: string, args: object): Promise<boolean> {
+    const { engine, log } = this.#deps;
+    const vmid = vmidOf(sid);
+    try {
+      const { operation } = await engine.submit({
+        type,
+        resources: [`vm/${vmid}`],
+        args: { vmid, ...args },
+        actor: "root@pam",
+        subject: String(vmid),
+        requestId: randomUUID(),
+      });
+      const ended = await engine.wait(operation.id);
+      if (ended.state === "done") return true;
+      log.warn({ sid, operation: type }, `${type} of ${sid} failed: ${ended.error ?? ended.state}`);
+    } catch (err) {
+      log.warn({ sid, operation: type, err: messageOf(err) }, `${type} of ${sid} failed`);
+    }
+    return false;
+  }
+}
+
+export function vmidOf(sid: string): number {
+  return Number(sid.split(":")[1]);
+}

@@ -1,0 +1,139 @@
+// Serves claims for persistent volumes with folders of the workers that their pods were placed on, and takes folders away
+// that nobody claims any more.
+import { messageOf } from "@gpve/contracts/errors.ts";
+import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import {
+  claimedOn,
+  releasedFrom,
+  type Volume,
+  type VolumeClaim,
+  volumeFor,
+  volumeNameFor,
+} from "@gpve/domain/vcluster/vnode/local-volumes.ts";
+import { readBytes } from "@gpve/domain/vcluster/vnode/vnode.ts";
+import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import { background } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import { expectStatus } from "./register-node.ts";
+
+export interface KeepVolumesDeps {
+  readonly host: Pick<ClusterHost, "list" | "isUp">;
+  readonly vnodes: Pick<VnodeHost, "list" | "makeVolume" | "removeVolume" | "volumes" | "volumeBytes">;
+  readonly api: ClusterApi;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const LOOK_MS = 3_000;
+const VOLUMES = "/api/v1/persistentvolumes";
+
+export class KeepVolumes {
+  readonly #deps: KeepVolumesDeps;
+  readonly #stop = new AbortController();
+
+  constructor(deps: KeepVolumesDeps) {
+    this.#deps = deps;
+  }
+
+  begin(): void {
+    background(this.#deps.log, "keeping volumes", this.#run());
+  }
+
+  close(): void {
+    this.#stop.abort();
+  }
+
+  /** Every cluster that answers and has workers, once. */
+  async look(): Promise<void> {
+    const { host, vnodes, log } = this.#deps;
+    for (const cluster of host.list()) {
+      if (
+        cluster.phase !== "Running" ||
+        cluster.asleep !== undefined ||
+        vnodes.list(cluster.name).length === 0 ||
+        !host.isUp(cluster)
+      )
+        continue;
+      try {
+        await this.#serve(cluster);
+        await this.#clear(cluster);
+      } catch (err) {
+        if (!this.#stop.signal.aborted)
+          log.warn(
+            { resource: `vcluster/${cluster.name}`, err: messageOf(err) },
+            "volumes cannot be looked after",
+          );
+      }
+    }
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      await this.look();
+      await this.#deps.clock.sleep(LOOK_MS, this.#stop.signal).catch(() => undefined);
+    }
+  }
+
+  async #serve(cluster: KeptCluster): Promise<void> {
+    const { vnodes, api } = this.#deps;
+    const claims = await this.#list<VolumeClaim>(cluster, "/api/v1/persistentvolumeclaims");
+    for (const claim of claims) {
+      const on = claimedOn(claim);
+      const vnode = vnodes.list(cluster.name).find(({ name }) => name === on);
+      const name = volumeNameFor(claim);
+      if (vnode === undefined || name === undefined) continue;
+      const bytes = readBytes(claim.spec.resources?.requests?.storage ?? "1Gi") ?? Infinity;
+      const { volumeBytes: bound = Infinity } = cluster.spec;
+      const isNew = !vnodes.volumes(cluster.name, vnode).includes(name);
+      if (isNew && vnodes.volumeBytes(cluster.name) + bytes > bound) {
+        await this.#refuse(cluster, claim, bound);
+        continue;
+      }
+      await vnodes.makeVolume(cluster.name, vnode, name, bytes);
+      const body = volumeFor(claim, name, vnode.name);
+      const request = { method: "POST", path: VOLUMES, body } as const;
+      await expectStatus(api, cluster, request, [201, 409], this.#stop.signal);
+    }
+  }
+
+  /** Told once, where whoever waits for it looks. */
+  async #refuse(cluster: KeptCluster, { metadata }: VolumeClaim, bound: number): Promise<void> {
+    const { api, clock } = this.#deps;
+    const { namespace, name, uid } = metadata;
+    const now = new Date(clock.now()).toISOString();
+    const body = {
+      apiVersion: "v1",
+      kind: "Event",
+      metadata: { namespace, name: `${name}.gpve-${uid}` },
+      involvedObject: { apiVersion: "v1", kind: "PersistentVolumeClaim", namespace, name, uid },
+      type: "Warning",
+      reason: "QuotaExceeded",
+      message: `the persistent volumes of this cluster may have ${bound} bytes together (spec.quota.storage): this one would be more`,
+      source: { component: "gpve" },
+      firstTimestamp: now,
+      lastTimestamp: now,
+      count: 1,
+    };
+    const path = `/api/v1/namespaces/${namespace}/events`;
+    await expectStatus(api, cluster, { method: "POST", path, body }, [201, 409], this.#stop.signal);
+  }
+
+  async #clear(cluster: KeptCluster): Promise<void> {
+    const { vnodes, api } = this.#deps;
+    for (const volume of await this.#list<Volume>(cluster, VOLUMES)) {
+      const on = releasedFrom(volume);
+      if (on === undefined) continue;
+      const { name } = volume.metadata;
+      const vnode = vnodes.list(cluster.name).find((each) => each.name === on);
+      if (vnode !== undefined) await vnodes.removeVolume(cluster.name, vnode, name);
+      const request = { method: "DELETE", path: `${VOLUMES}/${name}` } as const;
+      await expectStatus(api, cluster, request, [200, 202, 404], this.#stop.signal);
+    }
+  }
+
+  async #list<T>(cluster: KeptCluster, path: string): Promise<readonly T[]> {
+    const { status, body } = await this.#deps.api(cluster, { method: "GET", path }, this.#stop.signal);
+    return status === 200 ? (((body ?? {}) as { items?: readonly T[] }).items ?? []) : [];
+  }
+}

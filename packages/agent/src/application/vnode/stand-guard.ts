@@ -1,0 +1,104 @@
+// The guard of a cluster before it gets workers: put up where it is made of objects, and seen to refuse. A pod that it would
+// let through is root on this machine.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import {
+  GUARD_WORD,
+  guardKind,
+  guardManifests,
+  type GuardObject,
+} from "@gpve/domain/vcluster/vnode/guard.ts";
+import type { ClusterApi } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { expectStatus } from "./register-node.ts";
+
+const API = "/apis/admissionregistration.k8s.io/v1";
+const PLURALS: Readonly<Record<string, string>> = {
+  ValidatingAdmissionPolicy: "validatingadmissionpolicies",
+  ValidatingAdmissionPolicyBinding: "validatingadmissionpolicybindings",
+};
+/** What was put into the API takes a moment to bite. */
+const STANDS_MS = 60_000;
+const LOOK_MS = 200;
+
+interface Ctx {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
+/** Throws unless it stands. */
+export async function standGuard(api: ClusterApi, cluster: KeptCluster, ctx: Ctx): Promise<void> {
+  const objects = guardManifests("objects");
+  const isObjects = guardKind(cluster.version) === "objects";
+  if (isObjects) for (const object of objects) await put(api, cluster, object, ctx.signal);
+  await untilRefused(api, cluster, ctx);
+  await requireRights(api, cluster, ctx.signal);
+  // Left by the version before, and no longer what guards it.
+  if (!isObjects)
+    for (const object of objects.toReversed())
+      await expectStatus(api, cluster, { method: "DELETE", path: pathOf(object) }, [200, 404], ctx.signal);
+}
+
+const collection = ({ kind }: GuardObject): string => `${API}/${PLURALS[kind] ?? kind}`;
+const pathOf = (object: GuardObject): string => `${collection(object)}/${object.metadata.name}`;
+
+async function put(
+  api: ClusterApi,
+  cluster: KeptCluster,
+  object: GuardObject,
+  signal: AbortSignal,
+): Promise<void> {
+  const made = await api(cluster, { method: "POST", path: collection(object), body: object }, signal);
+  if (made.status === 201) return;
+  const request = { method: "PATCH", path: pathOf(object), body: { spec: object.spec } } as const;
+  await expectStatus(api, cluster, request, [200], signal);
+}
+
+/** As a tenant would try, and for nothing. */
+async function untilRefused(api: ClusterApi, cluster: KeptCluster, { clock, signal }: Ctx): Promise<void> {
+  const pod = {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { generateName: "gpve-guard-" },
+    spec: { hostNetwork: true, containers: [{ name: "none", image: "none" }] },
+  };
+  const path = "/api/v1/namespaces/default/pods?dryRun=All";
+  const until = clock.monotonic() + STANDS_MS;
+  for (;;) {
+    const { status, body } = await api(cluster, { method: "POST", path, body: pod }, signal);
+    const { message = "" } = (body ?? {}) as { readonly message?: string };
+    if (status >= 400 && message.includes(GUARD_WORD)) return;
+    if (clock.monotonic() > until)
+      throw new AppError(
+        "internal.error",
+        `virtual cluster ${cluster.name} gets no workers: its guard does not refuse a pod in the machine's network after ${STANDS_MS / 1000} s (its API answers ${status} ${message.slice(0, 200)})`,
+      );
+    await clock.sleep(LOOK_MS, signal);
+  }
+}
+
+/** An API server that was started before it was told what belongs to the platform does not know it. */
+async function requireRights(api: ClusterApi, cluster: KeptCluster, signal: AbortSignal): Promise<void> {
+  const { status, body } = await api(
+    cluster,
+    {
+      method: "POST",
+      path: "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+      body: {
+        apiVersion: "authorization.k8s.io/v1",
+        kind: "SubjectAccessReview",
+        spec: {
+          user: "gpve:nobody",
+          resourceAttributes: { verb: "impersonate", resource: "groups", name: "system:masters" },
+        },
+      },
+    },
+    signal,
+  );
+  const answer = ((body ?? {}) as { readonly status?: { readonly denied?: boolean } }).status;
+  if (status === 201 && answer?.denied === true) return;
+  throw new AppError(
+    "object.conflict",
+    `virtual cluster ${cluster.name} gets no workers yet: its API server was started by an older release and does not know what belongs to the platform; stop it and start it once (gpvectl vc stop ${cluster.name}, gpvectl vc start ${cluster.name})`,
+  );
+}

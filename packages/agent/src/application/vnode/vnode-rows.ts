@@ -1,0 +1,47 @@
+// What servers are told of a cluster's workers. Looking costs files, mounts and cgroups of each: reports come more often than
+// anybody needs it anew.
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { VnodeRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+
+const FRESH_MS = 5_000;
+
+export class VnodeRows {
+  readonly #vnodes: Pick<VnodeHost, "list" | "isUp" | "pods">;
+  readonly #clock: Pick<Clock, "monotonic">;
+  readonly #seen = new Map<string, { readonly at: number; readonly rows: readonly VnodeRuntime[] }>();
+
+  constructor(vnodes: Pick<VnodeHost, "list" | "isUp" | "pods">, clock: Pick<Clock, "monotonic">) {
+    this.#vnodes = vnodes;
+    this.#clock = clock;
+  }
+
+  of(cluster: KeptCluster): readonly VnodeRuntime[] {
+    const { name } = cluster;
+    const [before, at] = [this.#seen.get(name), this.#clock.monotonic()];
+    if (before !== undefined && at - before.at < FRESH_MS) return before.rows;
+    try {
+      const rows = this.#look(cluster);
+      if (rows.length === 0) this.#seen.delete(name);
+      else this.#seen.set(name, { at, rows });
+      return rows;
+    } catch (err) {
+      ignore(err, "a worker whose folders just go; a report must not fail for it");
+      return before?.rows ?? [];
+    }
+  }
+
+  #look(cluster: KeptCluster): readonly VnodeRuntime[] {
+    // Before it has a network it has no worker that could run.
+    const isThere = cluster.network !== undefined;
+    return this.#vnodes.list(cluster.name).map((vnode) => ({
+      name: vnode.name,
+      running: isThere && this.#vnodes.isUp(cluster, vnode),
+      cpus: vnode.size.cpus,
+      memoryBytes: vnode.size.memoryBytes,
+      pods: isThere ? this.#vnodes.pods(cluster, vnode).length : 0,
+    }));
+  }
+}

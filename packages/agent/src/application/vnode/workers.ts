@@ -1,0 +1,138 @@
+// The workers of a virtual cluster: as many as it shall have, ready; drained before they go.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { isBranch, isOwnSlot } from "@gpve/domain/vcluster/overlay.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { clusterDns } from "@gpve/domain/vcluster/vnode/cluster-dns.ts";
+import { IMAGES, WORKER_COMPONENTS } from "@gpve/domain/vcluster/vnode/images.ts";
+import { localStorageClass } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
+import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
+import type { KeptVnode } from "@gpve/domain/vcluster/vnode/vnode.ts";
+import { extraVnodes, wantedVnodes } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { StepContext } from "@gpve/kit/operation/definition.ts";
+import { drainNode } from "./drain-node.ts";
+import { judgeObjects } from "./judge-objects.ts";
+import { expectStatus, registerNode } from "./register-node.ts";
+import { standGuard } from "./stand-guard.ts";
+
+export interface WorkersDeps {
+  readonly vnodes: VnodeHost;
+  readonly api: ClusterApi;
+  readonly clock: Clock;
+  /** Brings a component to this node, in the version that workers get, where it is not there. */
+  readonly ensureComponent: (name: string, ctx: StepContext) => Promise<void>;
+}
+
+const READY_MS = 300_000;
+const LOOK_MS = 250;
+
+export class Workers {
+  readonly #deps: WorkersDeps;
+
+  constructor(deps: WorkersDeps) {
+    this.#deps = deps;
+  }
+
+  /** As many as it shall have, each ready; one that is there and whole is left alone. */
+  async bring(cluster: KeptCluster, ctx: StepContext): Promise<void> {
+    const { vnodes, api } = this.#deps;
+    const { name, spec } = cluster;
+    await this.#dropExtra(cluster, ctx);
+    const wanted = wantedVnodes(spec, vnodes.list(name)).filter(({ slot }) =>
+      isOwnSlot(cluster.overlay, slot),
+    );
+    if (wanted.length === 0) return;
+    if (!isBranch(cluster)) await standGuard(api, cluster, { clock: this.#deps.clock, signal: ctx.signal });
+    if (vnodes.list(name).length === 0 && !isBranch(cluster)) await judgeObjects(api, cluster, ctx.signal);
+    for (const component of WORKER_COMPONENTS) await this.#deps.ensureComponent(component, ctx);
+    for (const vnode of wanted) {
+      vnodes.save(name, vnode);
+      await registerNode(api, cluster, vnode, ctx.signal);
+      await vnodes.start(cluster, vnode, ctx.signal);
+    }
+    await vnodes.route(cluster);
+    for (const vnode of wanted) {
+      await this.#ready(cluster, vnode, ctx.signal);
+      ctx.log(`${vnode.name} is Ready`);
+    }
+    if (!isBranch(cluster)) await this.#furnish(cluster, ctx.signal);
+  }
+
+  /** With their pods; what is on their disks stays. */
+  async stop(cluster: KeptCluster): Promise<void> {
+    const { vnodes } = this.#deps;
+    for (const vnode of vnodes.list(cluster.name).toReversed()) {
+      vnodes.save(cluster.name, { ...vnode, isWanted: false });
+      await vnodes.stop(cluster, vnode);
+    }
+  }
+
+  /** All that is left of them, where the cluster goes as a whole: nobody is asked to leave. */
+  async remove(cluster: KeptCluster): Promise<void> {
+    const { vnodes } = this.#deps;
+    await this.stop(cluster);
+    for (const vnode of vnodes.list(cluster.name)) await vnodes.remove(cluster, vnode);
+  }
+
+  /** Those beyond what it shall have leave, the last first: cordoned, drained, then gone without a trace. */
+  async #dropExtra(cluster: KeptCluster, ctx: StepContext): Promise<void> {
+    const { vnodes, api, clock } = this.#deps;
+    const extra = extraVnodes(cluster.spec, vnodes.list(cluster.name));
+    for (const vnode of extra.toReversed()) {
+      const call = (request: Parameters<ClusterApi>[1]) => api(cluster, request, ctx.signal);
+      await drainNode(call, vnode.name, { clock, signal: ctx.signal, log: ctx.log, warn: ctx.warn });
+      vnodes.save(cluster.name, { ...vnode, isWanted: false });
+      await vnodes.stop(cluster, vnode);
+      for (const path of [
+        `/api/v1/nodes/${vnode.name}`,
+        `/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/${vnode.name}`,
+      ])
+        await expectStatus(this.#deps.api, cluster, { method: "DELETE", path }, [200, 202, 404], ctx.signal);
+      await vnodes.remove(cluster, vnode);
+      ctx.log(`${vnode.name} is gone`);
+    }
+    if (extra.length > 0) await vnodes.route(cluster);
+  }
+
+  async #ready(cluster: KeptCluster, vnode: KeptVnode, signal: AbortSignal): Promise<void> {
+    const { clock, api, vnodes } = this.#deps;
+    const until = clock.monotonic() + READY_MS;
+    for (;;) {
+      const { status, body } = await api(
+        cluster,
+        { method: "GET", path: `/api/v1/nodes/${vnode.name}` },
+        signal,
+      );
+      const { conditions = [] } = ((body ?? {}) as NodeBody).status ?? {};
+      const ready = conditions.find(({ type }) => type === "Ready");
+      if (status === 200 && ready?.status === "True") return;
+      if (clock.monotonic() > until)
+        throw new AppError(
+          "request.timeout",
+          `${vnode.name} of ${cluster.name} is not Ready after ${READY_MS / 1000} s: ${ready?.message ?? "its kubelet says nothing"}; ${vnodes.lastWords(cluster.name, vnode).slice(-3).join(" | ").slice(-600)}`,
+        );
+      await clock.sleep(LOOK_MS, signal);
+    }
+  }
+
+  /** What is there stays, also where somebody changed it. */
+  async #furnish(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
+    const { api } = this.#deps;
+    const storage = { path: "/apis/storage.k8s.io/v1/storageclasses", body: localStorageClass };
+    for (const { path, body } of [...clusterDns(cluster.spec, IMAGES.coredns), storage]) {
+      const found = await api(cluster, { method: "GET", path: `${path}/${body.metadata.name}` }, signal);
+      if (found.status === 404)
+        await expectStatus(api, cluster, { method: "POST", path, body }, [201, 409], signal);
+    }
+  }
+}
+
+interface NodeBody {
+  readonly status?: {
+    readonly conditions?: readonly {
+      readonly type: string;
+      readonly status: string;
+      readonly message?: string;
+    }[];
+  };
+}

@@ -1,0 +1,196 @@
+import { createHash } from "node:crypto";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { ComponentSource, GoSource } from "@gpve/domain/component/component.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { type Exec, exec } from "@gpve/kit/exec.ts";
+import type { SourceWork } from "@gpve/domain/component/ports.ts";
+import { buildWithGo, goEnvironment, wrapperModule } from "./go-build.ts";
+import { obtainComponent } from "./obtain-component.ts";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "gpve-obtain-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const lines: string[] = [];
+const work: SourceWork = {
+  signal: new AbortController().signal,
+  say: (line) => lines.push(line),
+  progress: () => undefined,
+};
+const sha256 = (content: string | Buffer): string => createHash("sha256").update(content).digest("hex");
+
+/** A publisher whose files lie in a folder. */
+function publisher(files: Readonly<Record<string, string>>, texts: Readonly<Record<string, string>>) {
+  return obtainComponent({
+    exec,
+    env: {},
+    fetchText: async (url) => texts[url] ?? "",
+    fetcher: {
+      download: async (url, path) => {
+        copyFileSync(files[url] ?? "/nothing", path);
+        return 1;
+      },
+    },
+    hash: async (path) => sha256(readFileSync(path)),
+  });
+}
+
+describe("programs from their publisher", () => {
+  const source: ComponentSource = {
+    by: "download",
+    files: [{ program: "tool", url: "https://x/tool", checksums: "https://x/tool.sha256" }],
+  };
+
+  test("are taken when the checksum is right", async () => {
+    const file = join(folder, "remote");
+    writeFileSync(file, "program");
+    const obtain = publisher({ "https://x/tool": file }, { "https://x/tool.sha256": sha256("program") });
+    await obtain(source, folder, work);
+    expect(readFileSync(join(folder, "tool"), "utf8")).toBe("program");
+  });
+
+  test("are refused when it is wrong, or when there is none", async () => {
+    const file = join(folder, "remote");
+    writeFileSync(file, "forged");
+    const forged = publisher({ "https://x/tool": file }, { "https://x/tool.sha256": sha256("program") });
+    await expect(forged(source, folder, work)).rejects.toThrow(
+      /checksum mismatch: https:\/\/x\/tool has sha256/,
+    );
+    await expect(publisher({}, {})(source, folder, work)).rejects.toThrow("has no checksum for tool");
+  });
+
+  test("come out of an archive", async () => {
+    mkdirSync(join(folder, "t/bin"), { recursive: true });
+    writeFileSync(join(folder, "t/bin/tool"), "program");
+    const archive = join(folder, "a.tgz");
+    await exec("tar", ["-czf", archive, "-C", join(folder, "t"), "bin"]);
+    const url = "https://x/a.tgz";
+    const obtain = publisher({ [url]: archive }, { sums: `${sha256(readFileSync(archive))}  a.tgz\n` });
+    const target = join(folder, "target");
+    mkdirSync(target);
+    await obtain(
+      { by: "download", archive: { url, checksums: "sums" }, programs: { tool: "bin/tool" } },
+      target,
+      work,
+    );
+    expect(readFileSync(join(target, "tool"), "utf8")).toBe("program");
+  });
+});
+
+describe("programs of Debian packages", () => {
+  test("are copied out of what apt fetched", async () => {
+    const apt: Exec = async (program, args, options) => {
+      if (program === "dpkg-deb") {
+        mkdirSync(join(args[2] ?? "", "usr/bin"), { recursive: true });
+        writeFileSync(join(args[2] ?? "", "usr/bin/tool"), "from Debian");
+      }
+      const stdout = args.includes("--print-uris") ? "'http://d/tool.deb' tool_1.deb 1 SHA256:aa\n" : "";
+      return { code: 0, stdout, stderr: String(options?.cwd ?? "") };
+    };
+    const obtain = obtainComponent({
+      exec: apt,
+      env: {},
+      fetchText: () => Promise.reject(new Error("not asked")),
+      fetcher: { download: () => Promise.reject(new Error("not asked")) },
+      hash: () => Promise.reject(new Error("not asked")),
+    });
+    await obtain({ by: "debian", packages: ["tool"], programs: { tool: "usr/bin/tool" } }, folder, work);
+    expect(readFileSync(join(folder, "tool"), "utf8")).toBe("from Debian");
+  });
+});
+
+describe("programs built from Go modules", () => {
+  const source: GoSource = {
+    by: "go",
+    module: "k8s.io/kubernetes",
+    version: "v1.36.4",
+    programs: { kubelet: "k8s.io/kubernetes/cmd/kubelet" },
+    stagingVersion: "v0.36.4",
+    stamps: { "v.gitVersion": "v1.36.4" },
+    minutes: 8,
+  };
+  const goMod = [
+    "module k8s.io/kubernetes",
+    "go 1.26.0",
+    "replace (",
+    "\tk8s.io/api => ./staging/src/k8s.io/api",
+    "\tk8s.io/apiserver => ./staging/src/k8s.io/apiserver",
+    "\texample.org/other => example.org/fork v1.0.0",
+    ")",
+  ].join("\n");
+
+  test("need a wrapper that takes what is staged from the published modules", () => {
+    expect(wrapperModule(source, goMod).split("\n")).toEqual([
+      "module gpve-component",
+      "",
+      "go 1.26.0",
+      "",
+      "require k8s.io/kubernetes v1.36.4",
+      "replace k8s.io/api => k8s.io/api v0.36.4",
+      "replace k8s.io/apiserver => k8s.io/apiserver v0.36.4",
+      "",
+    ]);
+    expect(wrapperModule({ module: "m", version: "v1" }, "module m\n")).toContain("go 1.21");
+  });
+
+  test("are built one after the other, with their version in them", async () => {
+    const calls: (readonly string[])[] = [];
+    writeFileSync(join(folder, "remote.mod"), goMod);
+    const go: Exec = async (_program, args) => {
+      calls.push(args.slice(3));
+      const stdout = args.includes("download") ? JSON.stringify({ GoMod: join(folder, "remote.mod") }) : "";
+      return { code: 0, stdout, stderr: "" };
+    };
+    await buildWithGo(source, folder, work, { exec: go, env: {} });
+    expect(calls[1]).toEqual([
+      "build",
+      "-trimpath",
+      "-o",
+      "kubelet",
+      "-ldflags",
+      "-s -w -X v.gitVersion=v1.36.4",
+      "k8s.io/kubernetes/cmd/kubelet",
+    ]);
+    expect(existsSync(join(folder, "go.mod"))).toBe(true);
+  });
+
+  test("that fail say what is needed", async () => {
+    const go: Exec = () => Promise.reject(new AppError("feature.unsupported", "cannot run nice"));
+    await expect(buildWithGo(source, folder, work, { exec: go, env: {} })).rejects.toThrow(
+      /cannot build k8s.io\/kubernetes v1.36.4: cannot run nice; a Go toolchain/,
+    );
+  });
+
+  test("nothing of our environment switches Go's checks off", () => {
+    const env = goEnvironment({
+      HOME: "/h",
+      GOPROXY: "https://proxy",
+      GOINSECURE: "*",
+      GONOSUMDB: "*",
+      GONOSUMCHECK: "1",
+      GOFLAGS: "-insecure",
+      SECRET: "x",
+    });
+    expect(env).toMatchObject({
+      HOME: "/h",
+      GOPROXY: "https://proxy",
+      GOFLAGS: "-mod=mod",
+      CGO_ENABLED: "0",
+    });
+    expect(Object.keys(env)).not.toEqual(expect.arrayContaining(["SECRET"]));
+    expect(env["GOINSECURE"] ?? env["GONOSUMDB"] ?? env["GONOSUMCHECK"]).toBeUndefined();
+  });
+});

@@ -1,0 +1,96 @@
+// The ways in which programs come to a node: from their publisher, from Debian, or built from Go modules.
+import { copyFileSync, mkdirSync, renameSync } from "node:fs";
+import { basename, join } from "node:path";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type {
+  ArchiveDownload,
+  ComponentSource,
+  DebianSource,
+  PlainDownload,
+} from "@gpve/domain/component/component.ts";
+import { findChecksum } from "@gpve/domain/image/checksum-list.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import type { Obtain, SourceWork } from "@gpve/domain/component/ports.ts";
+import type { HttpFetcher } from "../storage/fetch/http-fetcher.ts";
+import { DebianPackages } from "../images/debian-packages.ts";
+import { buildWithGo } from "./go-build.ts";
+
+export interface ObtainDeps {
+  readonly exec: Exec;
+  readonly env: Readonly<Record<string, string>>;
+  readonly fetcher: Pick<HttpFetcher, "download">;
+  readonly fetchText: (url: string, signal: AbortSignal) => Promise<string>;
+  readonly hash: (path: string, algorithm: "sha256" | "sha512", signal: AbortSignal) => Promise<string>;
+}
+
+export function obtainComponent(deps: ObtainDeps): Obtain {
+  return async (source: ComponentSource, folder: string, work: SourceWork) => {
+    if (source.by === "go") return buildWithGo(source, folder, work, deps);
+    if (source.by === "debian") return fromDebian(source, folder, deps.exec);
+    return "files" in source ? plain(source, folder, work, deps) : unpacked(source, folder, work, deps);
+  };
+}
+
+async function plain(
+  { files }: PlainDownload,
+  folder: string,
+  work: SourceWork,
+  deps: ObtainDeps,
+): Promise<void> {
+  for (const [index, { program, url, checksums }] of files.entries()) {
+    await checkedDownload(url, checksums, join(folder, program), deps, {
+      ...work,
+      progress: (fraction) => work.progress((index + fraction) / files.length, `fetching ${program}`),
+    });
+  }
+}
+
+async function unpacked(
+  { archive, programs }: ArchiveDownload,
+  folder: string,
+  work: SourceWork,
+  deps: ObtainDeps,
+): Promise<void> {
+  const [file, inside] = [join(folder, "archive"), join(folder, "inside")];
+  await checkedDownload(archive.url, archive.checksums, file, deps, work);
+  mkdirSync(inside);
+  await deps.exec("tar", ["-xzf", file, "--no-same-owner", "-C", inside], { signal: work.signal });
+  for (const [program, path] of Object.entries(programs))
+    renameSync(join(inside, path), join(folder, program));
+}
+
+/** What its publisher's list does not vouch for is not kept. */
+async function checkedDownload(
+  url: string,
+  checksums: string,
+  path: string,
+  deps: ObtainDeps,
+  work: SourceWork,
+): Promise<void> {
+  work.say(`fetching ${url}`);
+  const checksum = findChecksum(await deps.fetchText(checksums, work.signal), basename(url));
+  if (checksum === undefined)
+    throw new AppError(
+      "request.invalid",
+      `${checksums} has no checksum for ${basename(url)}: it is not used`,
+    );
+  await deps.fetcher.download(url, path, {
+    verifyCertificates: true,
+    signal: work.signal,
+    progress: (fraction) => work.progress(fraction),
+  });
+  const got = await deps.hash(path, checksum.algorithm, work.signal);
+  if (got !== checksum.value)
+    throw new AppError(
+      "request.invalid",
+      `checksum mismatch: ${url} has ${checksum.algorithm} ${got}, its publisher says ${checksum.value}; it is not used`,
+    );
+}
+
+async function fromDebian({ packages, programs }: DebianSource, folder: string, exec: Exec): Promise<void> {
+  const root = join(folder, "root");
+  await new DebianPackages(exec).unpack(packages, join(folder, "packages"), root);
+  // Copied: it may be a hard link or a link of the package.
+  for (const [program, path] of Object.entries(programs))
+    copyFileSync(join(root, path), join(folder, program));
+}

@@ -1,0 +1,32 @@
+import { existsSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { exec } from "@gpve/kit/exec.ts";
+import { VnodeVolumes } from "./vnode-volumes.ts";
+
+let place: string;
+beforeEach(() => {
+  place = mkdtempSync(join(tmpdir(), "gpve-volumes-"));
+});
+afterEach(() => rmSync(place, { recursive: true, force: true }));
+
+test("volumes of a worker are folders that any container may write, counted by what was asked for", async () => {
+  const volumes = new VnodeVolumes(place, exec);
+  expect([volumes.list(), volumes.bytes()]).toEqual([[], 0]);
+  await volumes.make("pvc-a", 100);
+  await volumes.make("pvc-b", 20);
+  await volumes.make("pvc-a", 5);
+  expect([volumes.list(), volumes.bytes()]).toEqual([["pvc-a", "pvc-b"], 120]);
+  expect(statSync(join(place, "kubelet/gpve-volumes/pvc-a")).mode & 0o777).toBe(0o777);
+});
+
+test("what goes with a volume is what is in it, and nothing that it points to", async () => {
+  const volumes = new VnodeVolumes(place, exec);
+  await volumes.make("pvc-a", 100);
+  writeFileSync(join(place, "kept"), "x");
+  symlinkSync(place, join(place, "kubelet/gpve-volumes/pvc-a/link"));
+  await volumes.remove("pvc-a");
+  await volumes.remove("pvc-never");
+  expect([volumes.list(), volumes.bytes(), existsSync(join(place, "kept"))]).toEqual([[], 0, true]);
+});

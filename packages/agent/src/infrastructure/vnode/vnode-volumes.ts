@@ -1,0 +1,49 @@
+// Persistent volumes of a worker: folders, and beside them how many bytes each was asked for. Whoever administers the cluster
+// can change what the cluster says of that, but not these files.
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { VOLUMES_FOLDER } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
+import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import type { Exec } from "@gpve/kit/exec.ts";
+import { withHeldFile } from "@gpve/kit/held-file.ts";
+
+export class VnodeVolumes {
+  readonly #folder: string;
+  readonly #asked: string;
+  readonly #exec: Exec;
+
+  /** `place`: where the worker's files are. */
+  constructor(place: string, exec: Exec) {
+    this.#folder = join(place, "kubelet", VOLUMES_FOLDER);
+    this.#asked = join(place, "asked");
+    this.#exec = exec;
+  }
+
+  async make(volume: string, bytes: number): Promise<void> {
+    const folder = join(this.#folder, volume);
+    if (existsSync(folder)) return;
+    mkdirSync(this.#asked, { recursive: true, mode: 0o700 });
+    writeFileAtomic(join(this.#asked, volume), String(bytes));
+    mkdirSync(folder, { recursive: true });
+    // Whatever user a container is may write; the folder above lets nobody else in.
+    await withHeldFile(folder, ({ chmod }) => chmod(0o777));
+  }
+
+  async remove(volume: string): Promise<void> {
+    // A pod may still have it and swap folders for links while it goes: this program follows none, however often it looks.
+    await this.#exec("rm", ["-rf", "--one-file-system", "--", join(this.#folder, volume)]);
+    rmSync(join(this.#asked, volume), { force: true });
+  }
+
+  list(): readonly string[] {
+    return existsSync(this.#folder) ? readdirSync(this.#folder).toSorted() : [];
+  }
+
+  /** What all of them were asked for. */
+  bytes(): number {
+    if (!existsSync(this.#asked)) return 0;
+    return readdirSync(this.#asked)
+      .map((volume) => Number(readFileSync(join(this.#asked, volume), "utf8")))
+      .reduce((sum, bytes) => sum + bytes, 0);
+  }
+}
