@@ -1,0 +1,87 @@
+// What happened to virtual clusters: steps of their lives as events, and those of one as its tenant may see them.
+import { given } from "@gpve/contracts/given.ts";
+import type { NodeView } from "@gpve/domain/node/runtime.ts";
+import { taskFromUpid } from "@gpve/domain/task/task.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import { eventCollection, type EventInput, type EventRecord, type RecordOptions } from "../v1/events.ts";
+
+const KIND = "VirtualCluster";
+
+export interface ClusterEvent extends Pick<EventInput, "type" | "reason" | "message" | "node"> {
+  readonly count: number;
+  readonly firstAt: string;
+  readonly lastAt: string;
+}
+
+/** Of the cluster that is there now; oldest first. What was before it with its name is another's. */
+export function eventsOfCluster(records: Records, name: string): readonly ClusterEvent[] {
+  const cluster = records.collection(vclusterCollection).get(name);
+  if (cluster === undefined) return [];
+  return records
+    .collection(eventCollection)
+    .list()
+    .filter(({ createRevision }) => createRevision > cluster.createRevision)
+    .map(({ value }) => value)
+    .filter((event) => isAbout(event, name, cluster.value.tenant))
+    .toSorted((a, b) => a.lastAt - b.lastAt)
+    .map(({ type, reason, message, node, count, firstAt, lastAt }) => ({
+      type,
+      reason,
+      message,
+      ...given({ node }),
+      count,
+      firstAt: new Date(firstAt).toISOString(),
+      lastAt: new Date(lastAt).toISOString(),
+    }));
+}
+
+/** Work on a cluster that failed is told of the task. */
+function isAbout({ object }: EventRecord, name: string, tenant: string): boolean {
+  if (object.kind === KIND) return object.name === name && object.namespace === tenant;
+  if (object.kind !== "Task") return false;
+  const task = taskFromUpid(object.name);
+  return task?.id === name && task.type.startsWith("vc");
+}
+
+/** Servers get to know of a step within this time of each other: what one has told, the others do not tell again. */
+const SAME_STEP_MS = 60_000;
+
+export interface ClusterStep {
+  readonly event: EventInput;
+  readonly once: NonNullable<RecordOptions["once"]>;
+}
+
+/** Tells phases apart from what a node told before; of the first that it tells nothing is new. */
+export class ClusterSteps {
+  readonly #tenantOf: (name: string) => string | undefined;
+  readonly #told = new Map<string, ReadonlyMap<string, string>>();
+
+  /** `tenantOf`: undefined = there is no such cluster, and nothing is told of it. */
+  constructor(tenantOf: (name: string) => string | undefined) {
+    this.#tenantOf = tenantOf;
+  }
+
+  of({ node, report }: NodeView, now: number): readonly ClusterStep[] {
+    const rows = report?.vclusters?.filter((row) => row.isBranch !== true);
+    if (rows === undefined) return [];
+    const before = this.#told.get(node);
+    this.#told.set(node, new Map(rows.map(({ name, phase }) => [name, phase])));
+    if (before === undefined) return [];
+    return rows.flatMap(({ name, phase, message }) => {
+      const was = before.get(name) ?? "Pending";
+      const namespace = this.#tenantOf(name);
+      if (was === phase || namespace === undefined) return [];
+      const why = message === undefined ? "" : `: ${message}`;
+      const event: EventInput = {
+        type: phase === "Failed" ? "Warning" : "Normal",
+        reason: `VC${phase}`,
+        object: { kind: KIND, name, namespace },
+        node,
+        message: `virtual cluster ${name} is ${phase}, was ${was}${why}`,
+      };
+      const at = Math.floor(now / SAME_STEP_MS) * SAME_STEP_MS;
+      return [{ event, once: { at, text: `${node} ${namespace} ${name} ${phase}` } }];
+    });
+  }
+}

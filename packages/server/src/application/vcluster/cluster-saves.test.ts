@@ -1,0 +1,181 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Quota } from "@gpve/domain/quota/quota.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { openQuotaServer, putTenants, reportOf } from "../../testing/quota-world.ts";
+import { ClusterSaves } from "./cluster-saves.ts";
+import { VirtualClusters } from "./virtual-clusters.ts";
+
+const UPID = "UPID:n1:00000001:00000001:00000001:vcbackup:demo:root@pam:";
+const ARCHIVE = "local:backup/vzdump-vc-demo_a-2026_01_02-03_04_05.tar.gz";
+const quota: Quota = { name: "a", tenant: "a", limits: { vcCount: 2, cpu: 4 }, requests: {} };
+const ctx = {
+  requestId: "r1",
+  signal: new AbortController().signal,
+  access: { require: () => undefined },
+} as unknown as RequestContext;
+
+let closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.reverse()) await close();
+  closing = [];
+});
+
+async function world() {
+  const clock = new FakeClock(1_000_000);
+  const node = { node: "n1", call: () => Promise.reject(new Error("not asked")) };
+  const server = await openQuotaServer(openSqliteStore({ path: ":memory:" }), { owner: "s1", clock, node });
+  closing.push(() => server.close());
+  await putTenants(server.records, [quota], ["a", "b"]);
+  server.board.accept(reportOf([], clock.now()));
+  const asked: { route: string; params: Record<string, unknown> }[] = [];
+  const refuse = new Map<string, AppError>();
+  let saved: object = { workerNodes: { count: 1 }, node: "gone" };
+  let task: () => Promise<void> = () => Promise.resolve();
+  const deps = {
+    records: server.records,
+    board: server.board,
+    clock,
+    quotas: server.quotas.view,
+    taskEnd: () => task(),
+    calls: {
+      call: async (_node: string, route: string, params: unknown) => {
+        asked.push({ route, params: params as Record<string, unknown> });
+        const refused = refuse.get(route.slice(route.lastIndexOf("/") + 1));
+        if (refused !== undefined) throw refused;
+        return { data: route.includes("archive") ? { spec: saved } : UPID } as never;
+      },
+    },
+  };
+  const vclusters = new VirtualClusters(deps);
+  const log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+  const saves = new ClusterSaves({
+    ...deps,
+    vclusters,
+    log,
+    defaults: () => ({ backup: "nas" }),
+    shutdown: ctx.signal,
+  });
+  await vclusters.create({ name: "demo", namespace: "a", spec: {} }, ctx);
+  const specOf = (name: string) => server.records.collection(vclusterCollection).get(name)?.value.spec;
+  return {
+    saves,
+    asked,
+    refuse,
+    specOf,
+    says: (spec: object): void => {
+      saved = spec;
+    },
+    ends: (end: () => Promise<void>): void => {
+      task = end;
+    },
+  };
+}
+
+const restore = (saves: ClusterSaves, name: string, more: object = {}) =>
+  saves.restore({ name, tenant: "a" }, { archive: ARCHIVE, ...more }, ctx, "r2");
+
+describe("saves of virtual clusters at a server", () => {
+  test("a backup goes to the storage for backups where none is named", async () => {
+    const { saves, asked } = await world();
+    expect(await saves.backUp("demo", { notes: "n" }, ctx, "r2")).toBe(UPID);
+    expect(asked.at(-1)?.params).toMatchObject({ vcluster: "demo", tenant: "a", storage: "nas", notes: "n" });
+    await saves.backUp("demo", { storage: "local" }, ctx, "r3");
+    expect(asked.at(-1)?.params).toMatchObject({ storage: "local" });
+    await saves.list("demo", ctx);
+    expect(asked.at(-1)?.route).toContain("/backups");
+  });
+
+  test("a restore is written down with what the archive says, as one's own on a node that sees it", async () => {
+    const { saves, asked, specOf } = await world();
+    await restore(saves, "copy");
+    expect(asked.at(-1)).toMatchObject({
+      route: expect.stringContaining("/restore"),
+      params: { vcluster: "copy", tenant: "a", source: "a", archive: ARCHIVE, over: false },
+    });
+    expect(specOf("copy")).toMatchObject({ workers: 1, node: "" });
+  });
+
+  test("a restore that the node refuses, or that has no room, leaves nothing", async () => {
+    const { saves, refuse, specOf, says } = await world();
+    refuse.set("restore", new AppError("request.invalid", "no"));
+    await expect(restore(saves, "copy")).rejects.toThrow("no");
+    expect(specOf("copy")).toBeUndefined();
+    refuse.clear();
+    says({ workerNodes: { count: 9 } });
+    await expect(restore(saves, "copy")).rejects.toThrow(/quota/i);
+    expect(specOf("copy")).toBeUndefined();
+    await restore(saves, "copy", { workers: 0 });
+    expect(specOf("copy")).toMatchObject({ workers: 0 });
+  });
+
+  test("a restore without workers is one without pools, other counts keep them", async () => {
+    const restored = async (workers: number) => {
+      const { saves, specOf, says } = await world();
+      says({ workerNodes: { count: 1, pools: [{ name: "build", count: 1 }] } });
+      await restore(saves, "copy", { workers });
+      return specOf("copy");
+    };
+    expect(await restored(0)).not.toHaveProperty("pools");
+    expect(await restored(1)).toMatchObject({ workers: 1, pools: [{ name: "build", count: 1 }] });
+  });
+
+  test("what is there is replaced only when that is said, and stays when the node refuses", async () => {
+    const { saves, asked, refuse, specOf } = await world();
+    await expect(restore(saves, "demo")).rejects.toThrow("already exists");
+    await restore(saves, "demo", { over: true });
+    expect(asked.at(-1)?.params).toMatchObject({ vcluster: "demo", over: true });
+    expect(specOf("demo")).toMatchObject({ workers: 1 });
+    refuse.set("restore", new AppError("request.invalid", "no"));
+    await expect(restore(saves, "demo", { over: true, workers: 2 })).rejects.toThrow("no");
+    expect(specOf("demo")).toMatchObject({ workers: 1 });
+  });
+
+  test("whoever may not is refused before anything is written", async () => {
+    const { saves, asked, specOf } = await world();
+    const before = [specOf("demo"), asked.length];
+    for (const pool of ["/pool/a", "/pool/b"]) {
+      const require = (path: string): void => {
+        if (path === pool) throw new AppError("access.denied", "no");
+      };
+      const poor = { ...ctx, access: { require } } as unknown as RequestContext;
+      const target = { name: "demo", tenant: pool === "/pool/a" ? "a" : undefined };
+      const archive = pool === "/pool/a" ? ARCHIVE : ARCHIVE.replace("_a-", "_b-");
+      await expect(saves.restore(target, { archive, over: true }, poor, "r2")).rejects.toThrow("no");
+    }
+    expect([specOf("demo"), asked.length]).toEqual(before);
+  });
+
+  test("one that is put in another's place and fails leaves the record of what is there", async () => {
+    const { saves, specOf, ends } = await world();
+    const before = specOf("demo");
+    ends(() => Promise.reject(new AppError("operation.failed", "returned")));
+    await restore(saves, "demo", { over: true, workers: 2 });
+    await expect.poll(() => specOf("demo")).toEqual(before);
+  });
+
+  test("an archive that no node reads, or that is none by its name, is told", async () => {
+    const { saves, refuse } = await world();
+    refuse.set("vcluster-archive", new AppError("object.not_found", "not here"));
+    await expect(restore(saves, "copy")).rejects.toThrow("no node can read the backup");
+    refuse.set("vcluster-archive", new AppError("access.denied", "not yours"));
+    await expect(restore(saves, "copy")).rejects.toThrow("not yours");
+    const none = { archive: "local:backup/vzdump-qemu-100-2026_01_02-03_04_05.vma" };
+    await expect(saves.restore({ name: "x", tenant: "a" }, none, ctx, "r")).rejects.toThrow(
+      "is no backup of",
+    );
+  });
+
+  test("its spec follows an upgrade that has ended well, and no other", async () => {
+    const { saves, asked, specOf, ends } = await world();
+    ends(() => Promise.reject(new AppError("operation.failed", "returned")));
+    await saves.upgrade("demo", { version: "1.37" }, ctx, "r2");
+    expect(asked.at(-1)?.params).toMatchObject({ version: "1.37", drain: false });
+    ends(() => Promise.resolve());
+    await saves.upgrade("demo", { version: "1.36" }, ctx, "r3");
+    await expect.poll(() => specOf("demo")?.kubernetesVersion).toBe("1.36");
+  });
+});

@@ -1,0 +1,221 @@
+// Backup, restore and upgrade of virtual clusters at the servers: who has the archive, whether there is room, what the node
+// is told.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { VclusterBackupRow } from "@gpve/contracts/agent/vcluster-save-messages.ts";
+import type {
+  VcBackupRequest,
+  VcRestoreRequest,
+  VcUpgradeRequest,
+} from "@gpve/contracts/v1/vc-save-bodies.ts";
+import type { StorageDefaults } from "@gpve/domain/cluster/storage-defaults.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import type { RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
+import { parseClusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
+import {
+  DEFAULT_TENANT,
+  vclusterCollection,
+  type VirtualClusterRecord,
+} from "@gpve/domain/vcluster/vcluster-record.ts";
+import { readVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { background } from "@gpve/kit/background.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import type { NodeCalls } from "../node/call-agent.ts";
+import type { QuotaView } from "../quota/quota-view.ts";
+import { requireRoom } from "./cluster-room.ts";
+import type { VirtualClusters } from "./virtual-clusters.ts";
+
+export interface ClusterSavesDeps {
+  readonly records: Records;
+  readonly board: Pick<NodeBoard, "list">;
+  readonly calls: Pick<NodeCalls, "call">;
+  readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
+  readonly vclusters: Pick<VirtualClusters, "create" | "require">;
+  readonly defaults: () => StorageDefaults;
+  /** Resolves when a task has ended well; throws what it ended with. */
+  readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
+  readonly log: RequestLogger;
+  readonly shutdown: AbortSignal;
+}
+
+const DEFAULT_STORAGE = "local";
+
+export class ClusterSaves {
+  readonly #deps: ClusterSavesDeps;
+
+  constructor(deps: ClusterSavesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Answers with the UPID. */
+  async backUp(
+    name: string,
+    { storage = this.#deps.defaults().backup ?? DEFAULT_STORAGE, notes, protected: kept }: VcBackupRequest,
+    ctx: RequestContext,
+    requestId: string,
+  ): Promise<string> {
+    const { node, tenant } = this.#deps.vclusters.require(name);
+    const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup" as const;
+    const params = { vcluster: name, tenant, storage, requestId, ...given({ notes, protected: kept }) };
+    return (await this.#deps.calls.call(node, route, params, ctx)).data;
+  }
+
+  async list(name: string, ctx: RequestContext): Promise<readonly VclusterBackupRow[]> {
+    const { node, tenant } = this.#deps.vclusters.require(name);
+    const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/backups" as const;
+    return (await this.#deps.calls.call(node, route, { vcluster: name, tenant }, ctx)).data;
+  }
+
+  /** As a new cluster, or in place of one; answers with the UPID. */
+  async restore(
+    { name, tenant }: { readonly name: string; readonly tenant: string | undefined },
+    asked: VcRestoreRequest,
+    ctx: RequestContext,
+    requestId: string,
+  ): Promise<string> {
+    const { records, vclusters } = this.#deps;
+    const source = sourceOf(asked.archive);
+    const wanted = tenant ?? asked.tenant;
+    const before = records.collection(vclusterCollection).get(name)?.value;
+    const owner = wanted ?? before?.tenant ?? DEFAULT_TENANT;
+    // The node judges it too, but by then the record is written.
+    ctx.access.require(`/pool/${owner}`, ["VC.Backup", "VC.Allocate"]);
+    ctx.access.require(`/pool/${source.tenant}`, ["VC.Backup"]);
+    if (before !== undefined && (asked.over !== true || before.tenant !== owner))
+      throw new AppError(
+        "object.exists",
+        `VirtualCluster '${name}' already exists: restore it under another name, or say that the backup shall take its place (\`over\`, gpvectl: --over)`,
+      );
+    const { node, spec: saved } = await this.#find(asked, source, before, ctx);
+    const spec = withWorkers(saved, asked.workers);
+    if (before !== undefined)
+      return this.#over(before, { archive: asked.archive, source: source.tenant, spec }, ctx, requestId);
+    return vclusters.create(
+      { name, namespace: owner, spec, from: { archive: asked.archive, source: source.tenant, node } },
+      { ...ctx, requestId },
+    );
+  }
+
+  /** Answers with the UPID. What its spec says follows when it is so. */
+  async upgrade(
+    name: string,
+    { version, drain = false }: VcUpgradeRequest,
+    ctx: RequestContext,
+    requestId: string,
+  ): Promise<string> {
+    const { calls, vclusters, records, taskEnd, log, shutdown } = this.#deps;
+    const { node, tenant } = vclusters.require(name);
+    const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade" as const;
+    const params = { vcluster: name, tenant, version, drain, requestId };
+    const { data } = await calls.call(node, route, params, ctx);
+    const noted = taskEnd(data, shutdown).then(
+      () =>
+        records.transact((tx) => {
+          const now = tx.get(vclusterCollection, name)?.value;
+          if (now === undefined) return;
+          tx.put(vclusterCollection, name, { ...now, spec: { ...now.spec, kubernetesVersion: version } });
+        }),
+      (err: unknown) => log.info({ err: messageOf(err) }, `virtual cluster ${name} stays what it was`),
+    );
+    background(log, `upgrade of virtual cluster ${name}`, noted);
+    return data;
+  }
+
+  /** The room that it takes more than the one before is taken first. */
+  async #over(
+    before: VirtualClusterRecord,
+    { archive, source, spec }: { readonly archive: string; readonly source: string; readonly spec: Fields },
+    ctx: RequestContext,
+    requestId: string,
+  ): Promise<string> {
+    const { calls } = this.#deps;
+    const { name, tenant, node } = before;
+    const after: VirtualClusterSpec = { ...readVirtualClusterSpec(spec), node: before.spec.node };
+    await this.#setSpec(before, before.spec, after);
+    try {
+      const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore" as const;
+      const params = { vcluster: name, tenant, archive, source, spec, over: true, requestId };
+      const { data } = await calls.call(node, route, params, ctx);
+      const { taskEnd, log, shutdown } = this.#deps;
+      const watched = taskEnd(data, shutdown).catch(() => this.#setBack(before));
+      background(log, `restore of virtual cluster ${name}`, watched);
+      return data;
+    } catch (err) {
+      await this.#setSpec(before, after, before.spec);
+      throw err;
+    }
+  }
+
+  /** The one before is there again, whether or not there is room for it. */
+  async #setBack({ name, spec }: VirtualClusterRecord): Promise<void> {
+    if (this.#deps.shutdown.aborted) return;
+    await this.#deps.records.transact((tx) => {
+      const now = tx.get(vclusterCollection, name)?.value;
+      if (now !== undefined) tx.put(vclusterCollection, name, { ...now, spec });
+    });
+  }
+
+  async #setSpec(
+    { name, tenant }: VirtualClusterRecord,
+    before: VirtualClusterSpec,
+    after: VirtualClusterSpec,
+  ): Promise<void> {
+    const { records, quotas } = this.#deps;
+    await records.transact((tx) => {
+      const now = tx.get(vclusterCollection, name)?.value;
+      if (now === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${name}'`);
+      requireRoom(tx, quotas, { what: `restore virtual cluster ${name}`, tenant, before, after });
+      tx.put(vclusterCollection, name, { ...now, spec: after });
+    });
+  }
+
+  /** A node that sees the archive, and what the archive says of the cluster. */
+  async #find(
+    { archive, node }: VcRestoreRequest,
+    source: { readonly name: string; readonly tenant: string },
+    before: VirtualClusterRecord | undefined,
+    ctx: RequestContext,
+  ): Promise<{ readonly node: string; readonly spec: Fields }> {
+    const { board, calls, records } = this.#deps;
+    const online = board.list().flatMap((each) => (each.health === "online" ? [each.node] : []));
+    const origin = records.collection(vclusterCollection).get(source.name)?.value.node;
+    const wanted = before?.node ?? node;
+    const nodes =
+      wanted === undefined
+        ? [...new Set([...online.filter((each) => each === origin), ...online])]
+        : [wanted];
+    const failures: string[] = [];
+    for (const each of nodes) {
+      try {
+        const route = "GET /gpve/nodes/{node}/vcluster-archive" as const;
+        const { data } = await calls.call(each, route, { archive, tenant: source.tenant }, ctx);
+        return { node: each, spec: data.spec };
+      } catch (err) {
+        if (err instanceof AppError && err.kind === "forbidden") throw err;
+        failures.push(`${each}: ${messageOf(err)}`);
+      }
+    }
+    throw new AppError(
+      "object.not_found",
+      `no node can read the backup ${archive} (${failures.join("; ") || "no node is online"}); what there is: gpvectl vc backups ${source.name}`,
+    );
+  }
+}
+
+function sourceOf(archive: string): { readonly name: string; readonly tenant: string } {
+  const found = parseClusterArchiveName(archive.slice(archive.indexOf(":backup/") + ":backup/".length));
+  if (found !== undefined) return found;
+  throw new AppError("request.invalid", `'${archive}' is no backup of a virtual cluster by its name`, {
+    errors: { archive: "is like local:backup/vzdump-vc-NAME_TENANT-2026_01_31-23_59_00.tar.gz" },
+  });
+}
+
+/** Where it ran is no wish of the one that is made of it. */
+function withWorkers({ node: _where, ...spec }: Fields, workers: number | undefined): Fields {
+  if (workers === undefined) return spec;
+  const { pools, ...nodes } = (spec["workerNodes"] ?? {}) as Fields;
+  // None at all means pools too.
+  const kept = workers === 0 ? {} : given({ pools });
+  return { ...spec, workerNodes: { ...nodes, count: workers, ...kept } };
+}

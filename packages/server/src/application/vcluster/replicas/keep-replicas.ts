@@ -1,0 +1,214 @@
+// Replicas of control planes whose node is lost come to be on another one. One server does it at a time. What shall be is
+// written down first; a replica that nobody was told of is, later, one that its node does not have, and is made then.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
+import { noAccess } from "@gpve/domain/access/access-view.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import { ROOT_USER } from "@gpve/domain/request/context.ts";
+import {
+  nextReplacement,
+  type Replacement,
+  type SeenReplica,
+} from "@gpve/domain/vcluster/replicas/replacement-plan.ts";
+import { hasReplicas, withReplacement } from "@gpve/domain/vcluster/replicas/replica-places.ts";
+import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import type { NodeCalls } from "../../node/call-agent.ts";
+import { fittingNodes } from "../place-cluster.ts";
+import { overlayAddress } from "../spread-cluster.ts";
+import { isServing, runtimeOn } from "./replica-nodes.ts";
+
+export interface KeepReplicasDeps {
+  readonly records: Records;
+  readonly board: NodeBoard;
+  readonly calls: Pick<NodeCalls, "call">;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, "warn">;
+  readonly newRequestId: () => string;
+  /** Resolves when a task has ended well; throws what it ended with. */
+  readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
+}
+
+type Spread = NonNullable<VirtualClusterRecord["spread"]>;
+
+const LOOK_MS = 5_000;
+const MOST_MS = 180_000;
+
+export class KeepReplicas {
+  readonly #deps: KeepReplicasDeps;
+  /** Since when each is as it is; monotonic. */
+  readonly #since = new Map<string, { readonly state: SeenReplica["state"]; readonly at: number }>();
+
+  constructor(deps: KeepReplicasDeps) {
+    this.#deps = deps;
+  }
+
+  /** Until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock } = this.#deps;
+    this.#since.clear();
+    while (!signal.aborted) {
+      await this.look(signal);
+      await clock
+        .sleep(LOOK_MS, signal)
+        .catch((err: unknown) => ignore(err, "the loop ends by its condition"));
+    }
+  }
+
+  /** One look at all of them. */
+  async look(signal: AbortSignal): Promise<void> {
+    const { records, log } = this.#deps;
+    const all = records.collection(vclusterCollection).list();
+    for (const { value: record } of all) {
+      if (!hasReplicas(record.spread) || record.isLeaving === true) continue;
+      try {
+        await this.#clear(record, signal);
+        await this.#replace(record, signal);
+      } catch (err) {
+        if (signal.aborted) return;
+        const about = { resource: `vcluster/${record.name}`, err: messageOf(err) };
+        log.warn(about, "a replica could not be replaced; it is tried again");
+      }
+    }
+  }
+
+  /** Nodes that are back and have something that is not theirs any more. */
+  async #clear(
+    { name, tenant, spread, abandoned = [] }: VirtualClusterRecord,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { board } = this.#deps;
+    for (const node of abandoned) {
+      const isPart = spread?.nodes.some((each) => each.node === node) === true;
+      if (!isPart && board.get(node) !== undefined && board.get(node)?.health !== "online") continue;
+      if (!isPart && board.get(node) !== undefined) {
+        const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
+        const asked = { vcluster: name, tenant, requestId: this.#deps.newRequestId() };
+        const { data } = await this.#ask(node, route, asked, signal);
+        await this.#end(data, signal);
+      }
+      await this.#change(name, ({ abandoned: left = [], ...now }) => {
+        const others = left.filter((each) => each !== node);
+        return { ...now, ...(others.length === 0 ? {} : { abandoned: others }) };
+      });
+    }
+  }
+
+  async #replace(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
+    const { spread, abandoned = [] } = record;
+    if (spread === undefined) return;
+    const seen = spread.nodes.map(({ node }) => this.#seen(record.name, node));
+    if (seen.every(({ state }) => state === "well" || state === "busy")) return;
+    const spares = fittingNodes(this.#deps, record.spec)
+      .map(({ node }) => node)
+      .filter((node) => !abandoned.includes(node) && !spread.nodes.some((each) => each.node === node));
+    const wanted = nextReplacement(seen, spares);
+    if (wanted === undefined) return;
+    const after = await this.#note(record, wanted);
+    if (after !== undefined) await this.#make(record, after, wanted, signal);
+  }
+
+  #seen(name: string, node: string): SeenReplica {
+    const { board, clock } = this.#deps;
+    const view = board.get(node);
+    const state =
+      view?.health !== "online"
+        ? "lost"
+        : isServing(board, node, name)
+          ? "well"
+          : view.report !== undefined && runtimeOn(board, node, name) === undefined
+            ? "missing"
+            : "busy";
+    const key = `${name} ${node}`;
+    const now = clock.monotonic();
+    const before = this.#since.get(key);
+    if (before?.state !== state) this.#since.set(key, { state, at: now });
+    return { node, state, forMs: before?.state === state ? now - before.at : 0 };
+  }
+
+  /** Where nobody else has changed its nodes meanwhile. */
+  async #note(record: VirtualClusterRecord, { lost, by }: Replacement): Promise<Spread | undefined> {
+    const { board } = this.#deps;
+    const address = board.get(by)?.address ?? "";
+    let after: Spread | undefined;
+    await this.#change(record.name, (now) => {
+      after = undefined;
+      if (now.spread === undefined || JSON.stringify(now.spread) !== JSON.stringify(record.spread))
+        return now;
+      after = {
+        ...now.spread,
+        nodes: withReplacement(now.spread.nodes, lost, overlayAddress({ node: by, address })),
+      };
+      const abandoned = lost === by ? now.abandoned : [...(now.abandoned ?? []), lost];
+      const node = now.node === lost ? by : now.node;
+      return { ...now, node, spread: after, ...given({ abandoned }) };
+    });
+    return after;
+  }
+
+  /** The others are told whom to let in, then it is made there, with what they all have alike. */
+  async #make(
+    { name, tenant, spec }: VirtualClusterRecord,
+    spread: Spread,
+    { lost, by }: Replacement,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { log, newRequestId } = this.#deps;
+    log.warn({ resource: `vcluster/${name}`, lost, by }, "a replica is replaced");
+    const nodes = spread.nodes.map((each) => ({ ...each }));
+    const others = nodes.flatMap(({ node }, at) => (node === by ? [] : [{ node, at }]));
+    for (const { node, at } of others) {
+      const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay" as const;
+      const asked = { vcluster: name, tenant, overlay: { nodes, at }, requestId: newRequestId() };
+      const { data } = await this.#ask(node, route, asked, signal);
+      await this.#end(data, signal);
+    }
+    const authority = "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority" as const;
+    const from = others[0]?.node ?? "";
+    const { data } = await this.#ask(from, authority, { vcluster: name, tenant }, signal);
+    await this.#ask(
+      by,
+      "POST /gpve/nodes/{node}/vclusters",
+      {
+        vcluster: name,
+        tenant,
+        spec: { ...shownVirtualClusterSpec(spec), kubernetesVersion: data.version },
+        network: spread.network,
+        overlay: { nodes, at: nodes.findIndex(({ node }) => node === by) },
+        secrets: data.secrets,
+        requestId: newRequestId(),
+      },
+      signal,
+    );
+  }
+
+  /** One that does not end keeps the others from being looked at. */
+  #end(upid: string, signal: AbortSignal): Promise<void> {
+    return this.#deps.taskEnd(upid, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)]));
+  }
+
+  async #change(name: string, change: (now: VirtualClusterRecord) => VirtualClusterRecord): Promise<void> {
+    await this.#deps.records.transact((tx) => {
+      const now = tx.get(vclusterCollection, name)?.value;
+      if (now === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${name}'`);
+      const next = change(now);
+      if (next !== now) tx.put(vclusterCollection, name, next);
+    });
+  }
+
+  #ask<R extends AgentRoute>(node: string, route: R, params: AskedOf<R>, signal: AbortSignal) {
+    return this.#deps.calls.call(node, route, params, {
+      work: "vcluster-replicas",
+      actor: { userid: ROOT_USER, authid: ROOT_USER },
+      access: noAccess,
+      requestId: this.#deps.newRequestId(),
+      clientAddress: "",
+      signal,
+    });
+  }
+}

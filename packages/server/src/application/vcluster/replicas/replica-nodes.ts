@@ -1,0 +1,118 @@
+// A control plane of several replicas, to the servers: which nodes have them, whom to ask, and what is not done for several.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import { serverName } from "@gpve/domain/vcluster/cluster-front.ts";
+import type { OverlayNode } from "@gpve/domain/vcluster/overlay.ts";
+import { hasReplicas, placeReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
+import { nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { fittingNodes, type PlaceDeps } from "../place-cluster.ts";
+import { overlayAddress } from "../spread-cluster.ts";
+
+type Placed = Pick<VirtualClusterRecord, "name" | "node" | "spread">;
+
+/** No two on one node; those with the fewest clusters, the first one's node first. */
+export function placedReplicas(
+  deps: PlaceDeps,
+  spec: VirtualClusterSpec,
+  home: string,
+): readonly OverlayNode[] {
+  const fitting = fittingNodes(deps, spec);
+  const first = fitting.filter(({ node }) => node === home);
+  const chosen = [...first, ...fitting.filter(({ node }) => node !== home)].slice(0, spec.replicas);
+  if (chosen.length < spec.replicas)
+    throw new AppError(
+      "request.invalid",
+      `spec.controlPlane.replicas: ${spec.replicas} replicas are on as many nodes, and only these are online and fit: ${chosen.map(({ node }) => node).join(", ")}; ask for 1 replica, or add nodes`,
+      { errors: { "spec.controlPlane.replicas": "are more than there are nodes" } },
+    );
+  return placeReplicas(chosen.map(({ node, address }) => overlayAddress({ node, address })));
+}
+
+export function runtimeOn(board: NodeBoard, node: string, name: string): VirtualClusterRuntime | undefined {
+  return board.get(node)?.report?.vclusters?.find((each) => each.name === name);
+}
+
+/** Its replica there serves, as far as that node has told. */
+export function isServing(board: NodeBoard, node: string, name: string): boolean {
+  if (board.get(node)?.health !== "online") return false;
+  const runtime = runtimeOn(board, node, name);
+  return runtime?.phase === "Running" && runtime.power === "hot";
+}
+
+/** Its node; of several, one that serves, else one that is there. */
+export function answeringNode(board: NodeBoard, record: Placed): string {
+  if (!hasReplicas(record.spread)) return record.node;
+  const nodes = nodesOf(record);
+  return (
+    nodes.find((node) => isServing(board, node, record.name)) ??
+    nodes.find((node) => board.get(node)?.health === "online") ??
+    record.node
+  );
+}
+
+/** Who is told of work on it, first the one whose answer counts. A start or a second try is for those that are there. */
+export function workingNodes(
+  board: NodeBoard,
+  record: Placed,
+  verb: "start" | "stop" | "retry" | "wake",
+): readonly string[] {
+  const nodes = nodesOf(record);
+  // What sleeps and wakes is its control plane alone.
+  if (verb === "wake") return [answeringNode(board, record)];
+  if (!hasReplicas(record.spread) || verb === "stop") return nodes;
+  const there = nodes.filter((node) => board.get(node)?.health === "online");
+  const failed = there.filter((node) => runtimeOn(board, node, record.name)?.phase === "Failed");
+  return verb === "retry" && failed.length > 0 ? failed : there;
+}
+
+/** Where a kubeconfig of it leads: to the servers, as the client knows them, which pass it on to a replica that is there;
+ * undefined = to its node. */
+export function passingServer({ spread }: Placed, host: string | undefined): string | undefined {
+  if (!hasReplicas(spread) || host === undefined || !/^[A-Za-z0-9.:[\]-]+$/.test(host)) return undefined;
+  return `https://${host}`;
+}
+
+export interface ReplicaTarget {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** Where the cluster is that is asked for by that name, those that serve first; undefined = none of several replicas. */
+export function replicaTargets(
+  board: NodeBoard,
+  all: readonly VirtualClusterRecord[],
+  asked: string,
+): readonly ReplicaTarget[] | undefined {
+  const record = all.find(
+    ({ name, tenant, spread }) => hasReplicas(spread) && serverName(name, tenant) === asked,
+  );
+  if (record === undefined) return undefined;
+  const nodes = nodesOf(record);
+  const serving = nodes.filter((node) => isServing(board, node, record.name));
+  return [...serving, ...nodes.filter((node) => !serving.includes(node))].flatMap((node) => {
+    // A node tells at which port; where it is, the cluster knows: nobody is led elsewhere by what a node says.
+    const port = portOf(runtimeOn(board, node, record.name)?.endpoint ?? "");
+    const host = board.get(node)?.address ?? "";
+    return port === 0 || host === "" ? [] : [{ host, port }];
+  });
+}
+
+function portOf(endpoint: string): number {
+  return URL.canParse(endpoint) ? Number(new URL(endpoint).port) : 0;
+}
+
+/** Throws where it has replicas, with what is so instead. */
+export function requireAlone(
+  name: string,
+  spread: VirtualClusterRecord["spread"],
+  wanted: "sleep" | "move",
+): void {
+  if (!hasReplicas(spread)) return;
+  const why =
+    wanted === "sleep"
+      ? "does not sleep: its replicas would hold no votes; stop it instead"
+      : "has its replicas on nodes of their own already: one goes to another node when its own is lost";
+  throw new AppError("feature.unsupported", `virtual cluster '${name}' of several replicas ${why}`);
+}

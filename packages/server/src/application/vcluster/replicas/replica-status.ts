@@ -1,0 +1,41 @@
+// What is shown of the replicas of a control plane.
+import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
+import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { isServing, runtimeOn } from "./replica-nodes.ts";
+
+export interface ReplicaStatus {
+  readonly rows: readonly Fields[];
+  /** Without it nothing can be written, and little can be read. */
+  readonly hasMajority: boolean;
+  readonly condition: Fields;
+}
+
+/** undefined = its control plane is alone. */
+export function replicaStatus(
+  board: NodeBoard,
+  { name, spread }: Pick<VirtualClusterRecord, "name" | "spread">,
+): ReplicaStatus | undefined {
+  if (spread === undefined || !hasReplicas(spread)) return undefined;
+  const rows = spread.nodes.map(({ node }) => {
+    const isOnline = board.get(node)?.health === "online";
+    const phase = isOnline ? (runtimeOn(board, node, name)?.phase ?? "Pending") : "Unknown";
+    return { node, phase, ready: isServing(board, node, name) };
+  });
+  const missing = rows.filter(({ ready }) => !ready);
+  const ready = rows.length - missing.length;
+  const why = missing.map(({ node, phase }) => `${node} is ${phase === "Unknown" ? "offline" : phase}`);
+  const message = [`${ready} of ${rows.length} replicas serve`, ...why].join("; ");
+  const isWhole = missing.length === 0;
+  return {
+    rows,
+    hasMajority: ready * 2 > rows.length,
+    condition: {
+      type: "ReplicasReady",
+      status: isWhole ? "True" : "False",
+      reason: isWhole ? "AllServe" : "ReplicaMissing",
+      message,
+    },
+  };
+}

@@ -1,0 +1,246 @@
+import { describe, expect, test } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { quietLog } from "../../../testing/agent-face.ts";
+import { openQuotaServer } from "../../../testing/quota-world.ts";
+import { cacheReader } from "../../v1/adapter.ts";
+import { virtualClusterAdapter } from "../../v1/adapters/virtual-cluster.ts";
+import { VirtualClusters } from "../virtual-clusters.ts";
+import { KeepReplicas } from "./keep-replicas.ts";
+import { replicaTargets } from "./replica-nodes.ts";
+
+const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:trio:root@pam:";
+const spec = { controlPlane: { tier: "Enterprise" } };
+const { signal } = new AbortController();
+const ctx = { requestId: "r", signal, host: "gpve.example.org:8006" } as unknown as RequestContext;
+
+interface Node {
+  health: NodeView["health"];
+  /** Of its replica; undefined = it has none. */
+  phase?: string | undefined;
+  readonly endpoint?: string;
+}
+
+async function world(names: readonly string[] = ["a", "b", "c", "d"]) {
+  const clock = new FakeClock(1_000_000);
+  const store = openSqliteStore({ path: ":memory:" });
+  const node = { node: "a", call: () => Promise.reject(new Error("not asked")) };
+  const server = await openQuotaServer(store, { owner: "s1", clock, node });
+  const { records, quotas } = server;
+  const nodes = new Map<string, Node>(names.map((name) => [name, { health: "online" }]));
+  const view = (name: string): NodeView | undefined => {
+    const found = nodes.get(name);
+    if (found === undefined) return undefined;
+    const address = `192.0.2.${names.indexOf(name) + 1}`;
+    const { phase, health, endpoint = `https://${address}:18491` } = found;
+    const row = {
+      name: "trio",
+      phase,
+      power: phase === "Running" ? "hot" : "cold",
+      endpoint,
+    };
+    const report = { vclusters: phase === undefined ? [] : [row] };
+    return {
+      node: name,
+      nodeid: 1,
+      health,
+      address,
+      lastSeen: 0,
+      certFingerprint: "",
+      facts: undefined,
+      report,
+    } as unknown as NodeView;
+  };
+  const board: NodeBoard = {
+    list: () => names.flatMap((name) => view(name) ?? []),
+    get: view,
+    generation: () => 1,
+  };
+  const asked: { node: string; route: string; params: Record<string, unknown> }[] = [];
+  const calls = {
+    call: async (at: string, route: string, params: object) => {
+      if (nodes.get(at)?.health !== "online") throw new AppError("node.unavailable", `${at} is away`);
+      asked.push({ node: at, route, params: params as Record<string, unknown> });
+      if (route === "POST /gpve/nodes/{node}/vclusters")
+        nodes.set(at, { health: "online", phase: "Running" });
+      if (route === "DELETE /gpve/nodes/{node}/vclusters/{vcluster}") nodes.set(at, { health: "online" });
+      const secrets = { version: "1.36.4", secrets: { "ca.key": "K", "sa.key": "S" } };
+      const kubeconfig = { id: "1", kubeconfig: "K", expiresAt: 0 };
+      const data = route.endsWith("/authority") ? secrets : route.endsWith("/kubeconfig") ? kubeconfig : UPID;
+      return { data } as never;
+    },
+  };
+  const taskEnd = async () => undefined;
+  const clusters = new VirtualClusters({ records, board, clock, quotas: quotas.view, taskEnd, calls });
+  let count = 0;
+  const newRequestId = () => `id-${count++}`;
+  const keeper = new KeepReplicas({ records, board, calls, clock, log: quietLog, newRequestId, taskEnd });
+  const told = (): string[] =>
+    asked.splice(0).map(({ node: at, route }) => `${at} ${route.replace("/gpve/nodes/{node}", "")}`);
+  /** For long enough, looking now and then. */
+  const pass = async (): Promise<void> => {
+    for (let at = 0; at < 14; at++) {
+      await keeper.look(signal);
+      await clock.advance(5_000);
+    }
+  };
+  const create = () => clusters.create({ name: "trio", namespace: undefined, spec }, ctx);
+  const record = (): VirtualClusterRecord => clusters.require("trio");
+  const places = (): string[] => record().spread?.nodes.map((each) => `${each.node}${each.slot}`) ?? [];
+  const status = () => virtualClusterAdapter({ board }).get(cacheReader(records), "trio")?.status;
+  return {
+    clusters,
+    create,
+    nodes,
+    asked,
+    told,
+    pass,
+    record,
+    places,
+    status,
+    board,
+    records,
+    close: () => server.close(),
+  };
+}
+
+describe("a control plane of several replicas", () => {
+  test("is on as many nodes, and the first gives the others what they all have alike", async () => {
+    const { create, places, asked, told, close } = await world();
+    await create();
+    expect(places()).toEqual(["a0", "b1", "c2"]);
+    expect(asked[0]?.params).not.toHaveProperty("secrets");
+    expect(asked[3]?.params).toMatchObject({ overlay: { at: 2 }, secrets: { "sa.key": "S" } });
+    expect(told().map((line) => line[0])).toEqual(["a", "a", "b", "c"]);
+    await close();
+  });
+
+  test("is refused with the reason where there are too few nodes", async () => {
+    const { create, records, close } = await world(["a", "b"]);
+    await expect(create()).rejects.toThrow(
+      "3 replicas are on as many nodes, and only these are online and fit: a, b",
+    );
+    expect(records.collection(vclusterCollection).list()).toEqual([]);
+    await close();
+  });
+
+  test("is asked where it serves, by the address that the client knows", async () => {
+    const { create, clusters, nodes, asked, told, board, record, close } = await world();
+    await create();
+    nodes.set("a", { health: "offline", phase: "Running" });
+    told();
+    await clusters.kubeconfig("trio", 1, ctx);
+    expect(asked[0]).toMatchObject({ node: "b", params: { server: "https://gpve.example.org:8006" } });
+    await clusters.revoke("trio", "1", ctx);
+    await clusters.logs("trio", ctx);
+    await clusters.work("trio", "wake", ctx, "r2");
+    expect(told().map((line) => line[0])).toEqual(["b", "b", "b", "b"]);
+    nodes.set("c", { health: "online", phase: "Failed" });
+    await clusters.work("trio", "retry", ctx, "r3");
+    expect(told()).toEqual(["c POST /vclusters/{vcluster}/retry"]);
+    await clusters.work("trio", "start", ctx, "r4");
+    expect(told().map((line) => line[0])).toEqual(["b", "c"]);
+    await expect(clusters.work("trio", "stop", ctx, "r5")).rejects.toThrow("a is away");
+    const hosts = (name: string) => replicaTargets(board, [record()], name)?.map(({ host }) => host);
+    expect(hosts("trio.default.vc.gpve")).toEqual(["192.0.2.2", "192.0.2.1", "192.0.2.3"]);
+    expect(hosts("other.default.vc.gpve")).toBeUndefined();
+    // Whatever a node says, nobody is led to another place, and nothing falls over it.
+    nodes.set("b", { health: "online", phase: "Running", endpoint: "https://203.0.113.9:2379" });
+    nodes.set("c", { health: "online", phase: "Running", endpoint: "no address" });
+    expect(hosts("trio.default.vc.gpve")).toEqual(["192.0.2.2", "192.0.2.1"]);
+    await close();
+  });
+
+  test("does not sleep, and says so", async () => {
+    const { create, clusters, close } = await world();
+    await create();
+    await expect(clusters.sleep("trio", "cold", ctx, "r2")).rejects.toThrow(
+      "of several replicas does not sleep",
+    );
+    await close();
+  });
+
+  test("shows how many of them serve, and is ready while most of them do", async () => {
+    const { create, nodes, status, close } = await world();
+    await create();
+    expect(status()).toMatchObject({
+      phase: "Running",
+      conditions: [{ status: "True" }, { status: "True" }],
+    });
+    nodes.set("a", { health: "offline", phase: "Running" });
+    expect(status()).toMatchObject({
+      node: "b",
+      replicas: [{ node: "a", phase: "Unknown", ready: false }, { ready: true }, { ready: true }],
+      conditions: [
+        { type: "Ready", status: "True" },
+        { type: "ReplicasReady", status: "False", message: "2 of 3 replicas serve; a is offline" },
+      ],
+    });
+    nodes.set("b", { health: "online" });
+    expect(status()).toMatchObject({ conditions: [{ type: "Ready", status: "False" }, { status: "False" }] });
+    await close();
+  });
+});
+
+describe("a replica whose node is lost", () => {
+  test("comes to be on another node, and is taken away from the first when that is back", async () => {
+    const { create, nodes, pass, told, asked, places, record, close } = await world();
+    await create();
+    told();
+    nodes.set("a", { health: "offline", phase: "Running" });
+    await pass();
+    expect(places()).toEqual(["d3", "b1", "c2"]);
+    expect(record()).toMatchObject({ node: "d", abandoned: ["a"] });
+    expect(asked.at(-1)?.params).toMatchObject({
+      overlay: { at: 0 },
+      secrets: { "sa.key": "S" },
+      spec: { kubernetesVersion: "1.36.4" },
+    });
+    expect(told()).toEqual([
+      "b PUT /vclusters/{vcluster}/overlay",
+      "c PUT /vclusters/{vcluster}/overlay",
+      "b GET /vclusters/{vcluster}/authority",
+      "d POST /vclusters",
+    ]);
+    nodes.set("a", { health: "online", phase: "Running" });
+    await pass();
+    expect(told()).toEqual(["a DELETE /vclusters/{vcluster}"]);
+    expect(record()).not.toHaveProperty("abandoned");
+    await close();
+  });
+
+  test("waits for its node where there is no other, and is made there anew where that has nothing", async () => {
+    const { create, nodes, pass, told, places, record, close } = await world(["a", "b", "c"]);
+    await create();
+    told();
+    nodes.set("c", { health: "offline", phase: "Running" });
+    await pass();
+    expect([told(), places()]).toEqual([[], ["a0", "b1", "c2"]]);
+    nodes.set("c", { health: "online" });
+    await pass();
+    expect(places()).toEqual(["a0", "b1", "c3"]);
+    expect(told().at(-1)).toBe("c POST /vclusters");
+    expect(record()).not.toHaveProperty("abandoned");
+    await close();
+  });
+
+  test("is left alone while the cluster is being deleted, and where nobody answers", async () => {
+    const { create, clusters, nodes, pass, told, places, close } = await world();
+    await create();
+    nodes.set("b", { health: "offline", phase: "Running" });
+    nodes.set("c", { health: "online", phase: "Failed" });
+    told();
+    await pass();
+    expect(told()).toEqual([]);
+    nodes.set("c", { health: "online", phase: "Running" });
+    await expect(clusters.remove("trio", ctx)).rejects.toThrow("b is away");
+    told();
+    await pass();
+    expect([told(), places()]).toEqual([[], ["a0", "b1", "c2"]]);
+    await close();
+  });
+});

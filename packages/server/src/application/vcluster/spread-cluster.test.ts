@@ -1,0 +1,198 @@
+import { describe, expect, test } from "vitest";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { openQuotaServer } from "../../testing/quota-world.ts";
+import { cacheReader } from "../v1/adapter.ts";
+import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
+import { PodMapping } from "./pod-mapping.ts";
+import { freeNetwork, spreadNodes } from "./spread-cluster.ts";
+import { VirtualClusters } from "./virtual-clusters.ts";
+
+const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
+const spec = { workerNodes: { count: 3 }, scheduling: { spread: true } };
+const ctx = { requestId: "r", signal: new AbortController().signal } as unknown as RequestContext;
+
+function boardOf(names: readonly string[], more: Partial<NodeView> = {}): NodeBoard {
+  const views = names.map((node, at): NodeView => ({
+    node,
+    nodeid: at + 1,
+    health: "online",
+    address: `192.0.2.${at + 1}`,
+    lastSeen: 0,
+    certFingerprint: "",
+    report: undefined,
+    facts: undefined,
+    ...more,
+  }));
+  const get = (node: string) => views.find((view) => view.node === node);
+  return { list: () => views, get, generation: () => 1 };
+}
+
+async function world(names: readonly string[] = ["a", "b", "c"]) {
+  const clock = new FakeClock(1_000_000);
+  const node = { node: "a", call: () => Promise.reject(new Error("not asked")) };
+  const server = await openQuotaServer(openSqliteStore({ path: ":memory:" }), {
+    owner: "s1",
+    clock,
+    node,
+  });
+  const { records, quotas } = server;
+  const close = () => server.close();
+  const asked: { node: string; route: string; params: Record<string, unknown> }[] = [];
+  const refusing = new Set<string>();
+  const board = boardOf(names);
+  const answers = (at: string, route: string): unknown => {
+    if (refusing.has(`${at} ${route.split(" ", 1)[0]}`))
+      throw new AppError("feature.unsupported", "no VXLAN");
+    if (route.endsWith("/authority")) return { version: "1.36.3", secrets: { "ca.key": "KEY" } };
+    if (route.endsWith("/pods"))
+      return at === "b"
+        ? [{ vcluster: "demo", tenant: "default", vnode: "worker-2", namespace: "x", name: "p" }]
+        : [];
+    return UPID;
+  };
+  const calls = {
+    call: async (at: string, route: string, params: object) => {
+      asked.push({ node: at, route, params: params as Record<string, unknown> });
+      return { data: answers(at, route) } as never;
+    },
+  };
+  const clusters = new VirtualClusters({
+    records,
+    board,
+    clock,
+    quotas: quotas.view,
+    taskEnd: async () => undefined,
+    calls,
+  });
+  const create = () => clusters.create({ name: "demo", namespace: undefined, spec }, ctx);
+  const told = (): string[] =>
+    asked.map(({ node: at, route }) => `${at} ${route.replace("/gpve/nodes/{node}", "")}`);
+  return { records, clusters, create, asked, told, refusing, close, board, calls };
+}
+
+describe("a cluster on several nodes", () => {
+  test("is told to each, with what signs for those that have workers alone", async () => {
+    const { create, clusters, asked, told, close } = await world();
+    await create();
+    const { node, spread } = clusters.require("demo");
+    expect([node, spread?.network, spread?.nodes.map((each) => each.node)]).toEqual([
+      "a",
+      2048,
+      ["a", "b", "c"],
+    ]);
+    expect(told()).toEqual([
+      "a POST /vclusters",
+      "a GET /vclusters/{vcluster}/authority",
+      "b POST /vclusters",
+      "c POST /vclusters",
+    ]);
+    expect(asked[0]?.params).not.toHaveProperty("secrets");
+    expect(asked[3]?.params).toMatchObject({
+      network: 2048,
+      overlay: { at: 2, nodes: spread?.nodes },
+      secrets: { "ca.key": "KEY" },
+      spec: { kubernetesVersion: "1.36.3", scheduling: { spread: true } },
+    });
+    await close();
+  });
+
+  test("is taken back everywhere when one node refuses its part", async () => {
+    const { create, told, refusing, records, close } = await world();
+    refusing.add("c POST");
+    await expect(create()).rejects.toThrow("no VXLAN");
+    const deleted = told().filter((line) => line.includes("DELETE"));
+    expect(deleted.map((line) => line[0])).toEqual(["c", "b", "a"]);
+    expect(records.collection(vclusterCollection).list()).toEqual([]);
+    await close();
+  });
+
+  test("is stopped, scaled and deleted on all of them; its control plane alone is woken", async () => {
+    const { create, clusters, told, asked, close } = await world();
+    await create();
+    const during = async (work: () => Promise<unknown>): Promise<string> => {
+      asked.length = 0;
+      await work();
+      return told()
+        .map((line) => line[0])
+        .join("");
+    };
+    expect(await during(() => clusters.work("demo", "stop", ctx, "r2"))).toBe("abc");
+    expect(await during(() => clusters.work("demo", "wake", ctx, "r3"))).toBe("a");
+    expect(await during(() => clusters.scale("demo", { count: 5 }, ctx, "r4"))).toBe("abc");
+    expect(await during(() => clusters.remove("demo", ctx))).toBe("cba");
+    await close();
+  });
+
+  test("shows its workers with their nodes, and finds pods on any", async () => {
+    const { create, records, close, calls } = await world();
+    await create();
+    const vnode = (name: string) => ({ name, running: true, cpus: 1, memoryBytes: 1, pods: 0 });
+    const board: NodeBoard = {
+      ...boardOf([]),
+      get: (node) =>
+        ({
+          ...boardOf([node]).get(node),
+          report: {
+            vclusters: [
+              {
+                name: "demo",
+                phase: "Running",
+                power: "hot",
+                vnodes: [vnode(node === "a" ? "worker-1" : "worker-2")],
+              },
+            ],
+          },
+        }) as unknown as NodeView,
+    };
+    const shown = virtualClusterAdapter({ board }).get(cacheReader(records), "demo")?.status;
+    expect(shown?.["vnodes"]).toMatchObject([{ node: "a" }, { node: "b" }, { node: "c" }]);
+    const mapping = new PodMapping({ records, board, calls });
+    const found = await mapping
+      .of({ vcluster: "demo", pod: "p", namespace: "x", tenant: undefined }, ctx)
+      .catch((err: unknown) => err);
+    expect(found).toMatchObject({ vnode: "worker-2", node: "b" });
+    await close();
+  });
+
+  test("is on one node where there is no other", async () => {
+    const { create, clusters, told, close } = await world(["a"]);
+    await create();
+    expect([clusters.require("demo").spread, told()]).toEqual([undefined, ["a POST /vclusters"]]);
+    await close();
+  });
+});
+
+describe("the nodes of a cluster", () => {
+  const record = (name: string, network: number, nodes: readonly string[]): VirtualClusterRecord => ({
+    name,
+    tenant: "default",
+    node: "a",
+    spec: readVirtualClusterSpec({}),
+    madeBy: "",
+    spread: { network, nodes: nodes.map((node) => ({ node, address: "" })) },
+  });
+
+  test("are its own and those with the fewest of others, as many as there are workers", () => {
+    const all = [record("one", 2048, ["a", "b"])];
+    const chosen = spreadNodes(boardOf(["a", "b", "c"]), all, { home: "a", workers: 2 });
+    expect(chosen?.map(({ node }) => node)).toEqual(["a", "c"]);
+    expect(freeNetwork(all)).toBe(2049);
+  });
+
+  test("must be reached by an IPv4 address", () => {
+    const board = boardOf(["a", "b"], { address: "node.example.org" });
+    expect(() => spreadNodes(board, [], { home: "a", workers: 2 })).toThrow("is no IPv4 address");
+  });
+
+  test("run out of networks with a reason", () => {
+    const all = Array.from({ length: 2048 }, (_none, at) => record(`c${at}`, 2048 + at, []));
+    expect(() => freeNetwork(all)).toThrow("are taken");
+  });
+});

@@ -1,0 +1,81 @@
+// Clusters on several nodes: which nodes, and what those without the control plane are told.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import {
+  FIRST_SHARED_NETWORK,
+  LAST_SHARED_NETWORK,
+  MOST_OVERLAY_NODES,
+  type OverlayNode,
+} from "@gpve/domain/vcluster/overlay.ts";
+import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import type { NodeCalls } from "../node/call-agent.ts";
+
+type Spread = NonNullable<VirtualClusterRecord["spread"]>;
+
+/** The nodes that are online, its own first, then those with the fewest workers; undefined = one node is all there is. */
+export function spreadNodes(
+  board: NodeBoard,
+  all: readonly VirtualClusterRecord[],
+  { home, workers }: { readonly home: string; readonly workers: number },
+): readonly OverlayNode[] | undefined {
+  const load = (node: string): number =>
+    all.filter((each) => each.spread?.nodes.some((part) => part.node === node) === true).length;
+  const online = board
+    .list()
+    .filter(({ health }) => health === "online")
+    .toSorted((a, b) => load(a.node) - load(b.node) || (a.node < b.node ? -1 : 1));
+  const chosen = [
+    ...online.filter(({ node }) => node === home),
+    ...online.filter(({ node }) => node !== home),
+  ];
+  const nodes = chosen
+    .slice(0, Math.min(MOST_OVERLAY_NODES, Math.max(workers, 2)))
+    .map(({ node, address }) => ({ node, address }));
+  return nodes.length < 2 ? undefined : nodes.map(overlayAddress);
+}
+
+/** Throws where others could not reach its workers by it. */
+export function overlayAddress(each: OverlayNode): OverlayNode {
+  if (/^\d+\.\d+\.\d+\.\d+$/.test(each.address) && !each.address.startsWith("127.")) return each;
+  throw new AppError(
+    "feature.unsupported",
+    `spec.scheduling.spread: node ${each.node} is known by '${each.address}', which is no IPv4 address that other nodes reach its workers by`,
+  );
+}
+
+/** One that no other cluster on several nodes has. */
+export function freeNetwork(all: readonly VirtualClusterRecord[]): number {
+  const taken = new Set(all.flatMap(({ spread }) => spread?.network ?? []));
+  for (let network = FIRST_SHARED_NETWORK; network <= LAST_SHARED_NETWORK; network++)
+    if (!taken.has(network)) return network;
+  throw new AppError("capacity.exceeded", "all networks for virtual clusters on several nodes are taken");
+}
+
+/** Tells every node of it, the one with the control plane first; what signs goes from that one to the others. Answers with the
+ * UPID there. */
+export async function makeEverywhere(
+  calls: Pick<NodeCalls, "call">,
+  { name, tenant, spec }: { readonly name: string; readonly tenant: string; readonly spec: Fields },
+  { network, nodes }: Spread,
+  ctx: RequestContext,
+): Promise<string> {
+  const route = "POST /gpve/nodes/{node}/vclusters" as const;
+  const [home, ...others] = nodes.map(({ node }) => node);
+  const asked = (at: number) => ({
+    vcluster: name,
+    tenant,
+    requestId: ctx.requestId,
+    network,
+    overlay: { nodes: nodes.map((each) => ({ ...each })), at },
+  });
+  const begun = await calls.call(home ?? "", route, { ...asked(0), spec }, ctx);
+  const authority = "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority" as const;
+  const { data } = await calls.call(home ?? "", authority, { vcluster: name, tenant }, ctx);
+  // Workers may be older than their API server, never newer: the one that it has.
+  const same = { ...spec, kubernetesVersion: data.version };
+  for (const [index, node] of others.entries())
+    await calls.call(node, route, { ...asked(index + 1), spec: same, secrets: data.secrets }, ctx);
+  return begun.data;
+}

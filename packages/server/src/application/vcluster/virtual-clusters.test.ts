@@ -1,0 +1,393 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { given } from "@gpve/contracts/given.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Quota } from "@gpve/domain/quota/quota.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { openQuotaServer, putTenants, reportOf } from "../../testing/quota-world.ts";
+import { nodeRecords } from "../node/collections.ts";
+import { cacheReader } from "../v1/adapter.ts";
+import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
+import { VirtualClusters } from "./virtual-clusters.ts";
+
+const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
+const quota: Quota = { name: "a", tenant: "a", limits: { vcCount: 2 }, requests: {} };
+const context = (requestId: string) =>
+  ({ requestId, signal: new AbortController().signal }) as unknown as RequestContext;
+
+let closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.reverse()) await close();
+  closing = [];
+});
+
+async function world() {
+  const clock = new FakeClock(1_000_000);
+  const node = { node: "n1", call: () => Promise.reject(new Error("not asked")) };
+  const server = await openQuotaServer(openSqliteStore({ path: ":memory:" }), { owner: "s1", clock, node });
+  closing.push(() => server.close());
+  await putTenants(server.records, [quota], ["a", "a/b", "b"]);
+  server.board.accept(reportOf([], clock.now()));
+  const asked: { route: string; params: unknown }[] = [];
+  let answer: () => unknown = () => UPID;
+  const clusters = new VirtualClusters({
+    records: server.records,
+    board: server.board,
+    clock,
+    quotas: server.quotas.view,
+    taskEnd: async () => undefined,
+    calls: {
+      call: async (_node, route, params) => {
+        asked.push({ route, params });
+        return { data: answer() } as never;
+      },
+    },
+  });
+  let requests = 0;
+  const create = (name: string, namespace?: string, spec: object = {}) =>
+    clusters.create({ name, namespace, spec: spec as Record<string, unknown> }, context(`r${++requests}`));
+  const names = () =>
+    server.records
+      .collection(vclusterCollection)
+      .list()
+      .map(({ id }) => id);
+  const answers = (say: () => unknown) => {
+    answer = say;
+  };
+  return { ...server, clusters, create, names, asked, answers, clock };
+}
+
+describe("virtual clusters at a server", () => {
+  test("are written down and told to a node that is online", async () => {
+    const { create, names, asked, clusters } = await world();
+    await create("demo");
+    expect(names()).toEqual(["demo"]);
+    expect(clusters.require("demo")).toMatchObject({ tenant: "default", node: "n1", madeBy: "r1" });
+    expect(asked).toEqual([
+      {
+        route: "POST /gpve/nodes/{node}/vclusters",
+        params: { vcluster: "demo", tenant: "default", spec: {}, requestId: "r1" },
+      },
+    ]);
+  });
+
+  test("go to an etcd that somebody else runs only for who may have the node do so", async () => {
+    const { clusters, names } = await world();
+    const pem = (what: string) => `-----BEGIN ${what}-----\nAAAA\n-----END ${what}-----\n`;
+    const externalEtcdCertificates = {
+      ca: pem("CERTIFICATE"),
+      cert: pem("CERTIFICATE"),
+      key: pem("PRIVATE KEY"),
+    };
+    const controlPlane = {
+      backingStore: "external",
+      externalEtcdEndpoint: "https://192.168.1.1:2379",
+      externalEtcdCertificates,
+    };
+    const as = (...held: readonly string[]) => {
+      const has = (path: string, privileges: readonly string[]): boolean =>
+        privileges.every((each) => held.includes(`${path} ${each}`));
+      const require = (path: string, privileges: readonly string[]): void => {
+        if (!has(path, privileges))
+          throw new AppError("access.denied", `Permission check failed (${path}, ${privileges.join()})`);
+      };
+      const ctx = { ...context("r"), access: { has, require } } as unknown as RequestContext;
+      return clusters.create({ name: "abroad", namespace: "b", spec: { controlPlane } }, ctx);
+    };
+    await expect(as("/pool/b VC.Allocate")).rejects.toThrow(
+      "Permission check failed (/nodes/n1, Sys.AccessNetwork)",
+    );
+    expect(names()).toEqual([]);
+    await as("/nodes/n1 Sys.AccessNetwork");
+    expect(names()).toEqual(["abroad"]);
+  });
+
+  test("leave nothing when the node refuses", async () => {
+    const { create, names, answers } = await world();
+    answers(() => {
+      throw new AppError("request.invalid", "Kubernetes 1.30 cannot be had");
+    });
+    await expect(create("demo", "a", { kubernetesVersion: "1.30" })).rejects.toThrow("cannot be had");
+    expect(names()).toEqual([]);
+  });
+
+  test("are bounded by the quota of their tenant and of those above it", async () => {
+    const { create, names, quotas } = await world();
+    await create("one", "a");
+    await create("two", "a/b");
+    await expect(create("three", "a/b")).rejects.toThrow(/vcCount of tenant 'a': used 2, asked 1, hard 2/);
+    await create("other", "b");
+    expect(names()).toEqual(["one", "other", "two"]);
+    expect(quotas.view.usage(quota).limits).toMatchObject({ vcCount: 2 });
+  });
+
+  test("two at once do not both take the last place", async () => {
+    const { create, names } = await world();
+    await create("one", "a");
+    const ends = await Promise.allSettled([create("two", "a"), create("three", "a")]);
+    expect(ends.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    expect(names()).toHaveLength(2);
+  });
+
+  const GIB = 2 ** 30;
+  const bounded: Quota = { name: "b", tenant: "b", limits: { cpu: 4, memory: 8 * GIB }, requests: {} };
+  const workersOf = (count: number) => ({
+    workerNodes: { count, resources: { cpu: "1", memory: "1Gi" } },
+  });
+
+  test("count with the processors and the memory of their workers", async () => {
+    const { create, names, quotas, records } = await world();
+    await putTenants(records, [bounded], ["b"]);
+    await create("small", "b", workersOf(3));
+    expect(quotas.view.usage(bounded).limits).toEqual({ vcCount: 1, cpu: 3, memory: 3 * GIB });
+    await expect(create("big", "b", workersOf(2))).rejects.toThrow(
+      /create virtual cluster big.*cpu of tenant 'b': used 3, asked 2, hard 4/,
+    );
+    await create("none", "b");
+    expect(names()).toEqual(["none", "small"]);
+  });
+
+  test("get more workers where there is room, which goes back when their node refuses", async () => {
+    const { create, clusters, quotas, records, answers, asked } = await world();
+    await putTenants(records, [bounded], ["b"]);
+    await create("demo", "b", workersOf(2));
+    const cpu = () => quotas.view.usage(bounded).limits.cpu;
+    const scale = (workers: number) => clusters.scale("demo", { count: workers }, context("s"), "once");
+    await expect(scale(5)).rejects.toThrow(
+      /give virtual cluster demo 5 workers.*cpu of tenant 'b': used 2, asked 3, hard 4/,
+    );
+    expect([asked.length, cpu()]).toEqual([1, 2]);
+    answers(() => {
+      throw new AppError("object.conflict", "it is Stopped");
+    });
+    await expect(scale(4)).rejects.toThrow("it is Stopped");
+    await expect(scale(1)).rejects.toThrow("it is Stopped");
+    expect([clusters.require("demo").spec.workers, cpu()]).toEqual([2, 2]);
+    answers(() => UPID);
+    expect(await scale(4)).toBe(UPID);
+    expect(cpu()).toBe(4);
+    expect(await scale(1)).toBe(UPID);
+    expect([clusters.require("demo").spec.workers, cpu()]).toEqual([1, 1]);
+    await expect(clusters.scale("nowhere", { count: 1 }, context("s"), "once")).rejects.toThrow(
+      "there is no",
+    );
+  });
+
+  test("count with their pools, each of which grows by itself", async () => {
+    const { create, clusters, quotas, records, answers, asked } = await world();
+    await putTenants(records, [bounded], ["b"]);
+    const pool = {
+      name: "build",
+      count: 1,
+      resources: { cpu: "2", memory: "1Gi" },
+      labels: { disk: "fast" },
+    };
+    const { workerNodes } = workersOf(1);
+    await create("demo", "b", { workerNodes: { ...workerNodes, pools: [pool] } });
+    expect(quotas.view.usage(bounded).limits).toEqual({ vcCount: 1, cpu: 3, memory: 2 * GIB });
+    const scale = (count: number, name?: string) =>
+      clusters.scale("demo", { count, pool: name }, context("s"), "once");
+    await expect(scale(2, "build")).rejects.toThrow(/cpu of tenant 'b': used 3, asked 2, hard 4/);
+    await expect(scale(2, "other")).rejects.toThrow("there is no pool 'other'; there is: build");
+    answers(() => UPID);
+    expect(await scale(0, "build")).toBe(UPID);
+    expect(asked.at(-1)?.params).toMatchObject({ workers: 0, pool: "build" });
+    expect(quotas.view.usage(bounded).limits.cpu).toBe(1);
+    expect(clusters.require("demo").spec).toMatchObject({ workers: 1, pools: [{ name: "build", count: 0 }] });
+  });
+
+  test("have volumes as far as their tenant's storage goes, and none where nobody said how much", async () => {
+    const { create, clusters, quotas, records, asked } = await world();
+    const stored: Quota = { name: "b", tenant: "b", limits: { storage: 10 * GIB }, requests: {} };
+    await putTenants(records, [stored], ["b"]);
+    await create("some", "b", { quota: { storage: "8Gi" } });
+    expect(quotas.view.usage(stored).limits).toEqual({ vcCount: 1, storage: 8 * GIB });
+    await expect(create("more", "b", { quota: { storage: "3Gi" } })).rejects.toThrow(
+      /storage of tenant 'b': used 8Gi, asked 3Gi, hard 10Gi/,
+    );
+    await create("none", "b");
+    expect(asked.at(-1)?.params).toMatchObject({ spec: { quota: { storage: 0 } } });
+    expect(clusters.require("none").spec.volumeBytes).toBe(0);
+    await create("free", "a");
+    expect(clusters.require("free").spec.volumeBytes).toBeUndefined();
+  });
+
+  test("go to a node with the labels that are asked for", async () => {
+    const { create, records, clusters } = await world();
+    const selector = (nodeSelector: object) => ({ workerNodes: { nodeSelector } });
+    await expect(create("demo", undefined, selector({ disk: "fast" }))).rejects.toThrow(
+      /nodeSelector: no node that is online has these labels/,
+    );
+    await records.transact((tx) =>
+      tx.put(nodeRecords, "n1", {
+        name: "n1",
+        nodeid: 1,
+        address: "10.0.0.1",
+        port: 1,
+        certFingerprint: "AA",
+        joinedAt: 1,
+        labels: { disk: "fast" },
+        taints: [],
+      }),
+    );
+    await create("demo", undefined, selector({ disk: "fast" }));
+    expect(clusters.require("demo").spec.nodeSelector).toEqual({ disk: "fast" });
+  });
+
+  test("two that grow at once do not both take the last room", async () => {
+    const { create, clusters, quotas, records } = await world();
+    await putTenants(records, [bounded], ["b"]);
+    await create("one", "b", workersOf(1));
+    await create("two", "b", workersOf(1));
+    const ends = await Promise.allSettled(
+      ["one", "two"].map((name) => clusters.scale(name, { count: 3 }, context("s"), name)),
+    );
+    expect(ends.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    expect(quotas.view.usage(bounded).limits.cpu).toBe(4);
+  });
+
+  test("are not bounded by a quota that looks at guests with a tag", async () => {
+    const { create, records } = await world();
+    await putTenants(records, [{ ...bounded, limits: { vcCount: 0 }, scope: { tags: ["gold"] } }], ["b"]);
+    await expect(create("demo", "b")).resolves.toBe(UPID);
+  });
+
+  test("are refused when the name is taken, the tenant or the node is not there", async () => {
+    const { create } = await world();
+    await create("demo");
+    await expect(create("demo", "a")).rejects.toThrow("already exists");
+    await expect(create("x", "nobody")).rejects.toThrow("there is no tenant 'nobody'");
+    await expect(create("x", "a", { node: "n9" })).rejects.toThrow("these are: n1");
+  });
+
+  test("are asked about at their node, by the tenant they belong to", async () => {
+    const { create, clusters, asked, answers } = await world();
+    await create("demo", "b");
+    answers(() => ({ id: "1", kubeconfig: "text", expiresAt: 0 }));
+    expect(await clusters.kubeconfig("demo", 5, context("k"))).toEqual({
+      id: "1",
+      kubeconfig: "text",
+      expiresAt: "1970-01-01T00:00:00.000Z",
+    });
+    answers(() => UPID);
+    expect(await clusters.work("demo", "stop", context("s"), "once")).toBe(UPID);
+    await clusters.revoke("demo", "1", context("v"));
+    await clusters.logs("demo", context("l"));
+    expect(asked.map(({ params }) => (params as { tenant: string }).tenant)).toEqual([
+      "b",
+      "b",
+      "b",
+      "b",
+      "b",
+    ]);
+    await clusters.remove("demo", context("d"));
+    expect(() => clusters.require("demo")).toThrow("there is no VirtualCluster 'demo'");
+  });
+
+  test("are shown as their node tells them", async () => {
+    const { create, board, records, clock } = await world();
+    await create("demo", "b");
+    const adapter = virtualClusterAdapter({ board });
+    const shown = () => adapter.get(cacheReader(records), "demo")?.status;
+    expect(shown()).toMatchObject({ phase: "Pending", power: "cold" });
+    const vclusters = [
+      {
+        name: "demo",
+        phase: "Running",
+        power: "hot",
+        endpoint: "https://x",
+        version: "1.36.4",
+        probedAt: 5,
+        readySince: 4,
+        vnodes: [{ name: "worker-1", running: true, cpus: 2, memoryBytes: 4, pods: 3 }],
+      } as const,
+    ];
+    board.accept({ ...reportOf([], clock.now()), vclusters });
+    expect(shown()).toMatchObject({
+      phase: "Running",
+      endpoint: "https://x",
+      lastProbeTime: "1970-01-01T00:00:00.005Z",
+      vnodes: [{ name: "worker-1", node: "n1", running: true, cpu: 2, memoryBytes: 4, pods: 3 }],
+      kubeconfig: "/api/v1/tenants/b/vclusters/demo/kubeconfig",
+      conditions: [
+        {
+          type: "Ready",
+          status: "True",
+          reason: "Running",
+          lastTransitionTime: "1970-01-01T00:00:00.004Z",
+        },
+      ],
+    });
+    expect(adapter.list(cacheReader(records))).toHaveLength(1);
+  });
+
+  test("are ready while they sleep: who connects is answered", async () => {
+    const { create, board, records, clock } = await world();
+    await create("demo");
+    const vclusters = [{ name: "demo", phase: "Running", power: "cold", asleep: true } as const];
+    board.accept({ ...reportOf([], clock.now()), vclusters });
+    expect(virtualClusterAdapter({ board }).get(cacheReader(records), "demo")?.status).toMatchObject({
+      power: "cold",
+      conditions: [{ type: "Ready", status: "True", reason: "Asleep" }],
+    });
+  });
+
+  test("are waited for until they run, and come with a kubeconfig where one may be had", async () => {
+    const { create, clusters, board, clock, answers } = await world();
+    await create("demo");
+    answers(() => ({ id: "1", kubeconfig: "text", expiresAt: 0 }));
+    const reported = (phase: "Initializing" | "Running" | "Failed", message?: string) =>
+      board.accept({
+        ...reportOf([], clock.now()),
+        vclusters: [{ name: "demo", phase, power: "hot", ...given({ message }) }],
+      });
+    reported("Initializing");
+    const ready = clusters.ready("demo", context("w"));
+    await clock.advance(500);
+    reported("Running");
+    await clock.advance(500);
+    expect(await ready).toMatchObject({ kubeconfig: "text", kubeconfigId: "1" });
+    answers(() => {
+      throw new AppError("access.denied", "no");
+    });
+    expect(await clusters.ready("demo", context("w"))).toEqual({});
+    reported("Failed", "no bridge");
+    await expect(clusters.ready("demo", context("w"))).rejects.toThrow("is Failed: no bridge");
+  });
+
+  test("change when they sleep, at their node and in the store", async () => {
+    const { create, clusters, asked } = await world();
+    await create("demo");
+    await clusters.setSleep("demo", { mode: "warm", afterIdleSeconds: 60 }, context("p"));
+    expect(clusters.require("demo").spec.sleep).toEqual({ mode: "warm", afterIdleSeconds: 60 });
+    expect(await clusters.sleep("demo", "warm", context("s"), "once")).toBe(UPID);
+    expect(asked.slice(1).map(({ params }) => params)).toEqual([
+      { vcluster: "demo", tenant: "default", mode: "warm", afterIdleSeconds: 60 },
+      { vcluster: "demo", tenant: "default", mode: "warm", requestId: "once" },
+    ]);
+  });
+
+  test("keep their tenant, and what this release cannot change", async () => {
+    const { create, clusters, board, records } = await world();
+    await create("demo", "b");
+    const adapter = virtualClusterAdapter({ board, vclusters: clusters });
+    const { act } = adapter;
+    const previous = adapter.get(cacheReader(records), "demo");
+    if (act === undefined || previous === undefined) throw new Error("not there");
+    const change = (spec: object, namespace?: string) =>
+      act.change({
+        name: "demo",
+        namespace,
+        spec: { ...previous.spec, ...spec },
+        previous,
+        ctx: context("c"),
+      });
+    await expect(change({})).resolves.toBeUndefined();
+    await expect(change({ sleep: { mode: "none" } })).resolves.toBeUndefined();
+    expect(clusters.require("demo").spec.sleep?.mode).toBe("none");
+    await expect(change({}, "a")).rejects.toThrow("stays in tenant 'b'");
+    await expect(change({ kubernetesVersion: "1.35" })).rejects.toThrow("cannot be changed in this release");
+  });
+});

@@ -1,0 +1,368 @@
+// Virtual clusters at the servers: whether there is room, which node gets one, and what its node is told.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { Fields } from "@gpve/contracts/v1/object.ts";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
+import { moveCollection } from "@gpve/domain/guest/guest-move.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { SleepMode, SleepPolicy } from "@gpve/domain/vcluster/sleep-policy.ts";
+import {
+  DEFAULT_TENANT,
+  nodesOf,
+  vclusterCollection,
+  type VirtualClusterRecord,
+} from "@gpve/domain/vcluster/vcluster-record.ts";
+import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
+import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
+import { readVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
+import type { NodeCalls } from "../node/call-agent.ts";
+import { freeNetwork, makeEverywhere, spreadNodes } from "./spread-cluster.ts";
+import { placeCluster } from "./place-cluster.ts";
+import {
+  answeringNode,
+  passingServer,
+  placedReplicas,
+  requireAlone,
+  workingNodes,
+} from "./replicas/replica-nodes.ts";
+import { requireRoom } from "./cluster-room.ts";
+import { untilRunning } from "./until-running.ts";
+import type { QuotaView } from "../quota/quota-view.ts";
+
+export interface VirtualClustersDeps {
+  readonly records: Records;
+  readonly board: NodeBoard;
+  readonly clock: Clock;
+  readonly calls: Pick<NodeCalls, "call">;
+  readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
+  /** Resolves when a task has ended well; throws what it ended with. */
+  readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
+}
+
+/** How many workers, and in which pool; absent: those of the cluster itself. */
+export interface ScaleAsk {
+  readonly count: number;
+  readonly pool?: string | undefined;
+}
+
+export interface NewCluster {
+  readonly name: string;
+  readonly namespace: string | undefined;
+  readonly spec: Fields;
+  /** A backup that it is made of: its volume, the tenant it was made in, and a node that has it. */
+  readonly from?: { readonly archive: string; readonly source: string; readonly node: string };
+}
+
+const KUBECONFIG_HOURS = 24;
+
+/** It is the node that goes to the addresses that a request names, past the wall of the cluster: as for a download. */
+function requireNetworkOf(node: string, { access }: RequestContext): void {
+  if (access.has("/", ["Sys.Audit", "Sys.Modify"])) return;
+  access.require(`/nodes/${node}`, ["Sys.AccessNetwork"]);
+}
+
+export class VirtualClusters {
+  readonly #deps: VirtualClustersDeps;
+
+  constructor(deps: VirtualClustersDeps) {
+    this.#deps = deps;
+  }
+
+  /** Writes it down and tells its node; answers with the UPID when the node has begun. */
+  async create({ name, namespace, spec: asked, from }: NewCluster, ctx: RequestContext): Promise<string> {
+    const { records, calls } = this.#deps;
+    const tenant = namespace ?? DEFAULT_TENANT;
+    const spec = this.#bounded(tenant, asked);
+    const wanted = readVirtualClusterSpec(spec);
+    // Its node keeps them: they are in no record.
+    if (wanted.backingStore === "external") readExternalKeys(spec);
+    const node = from?.node ?? placeCluster(this.#deps, wanted);
+    if (wanted.backingStore === "external") requireNetworkOf(node, ctx);
+    // What is in a backup has all been on one node.
+    const spread = from === undefined ? this.#spread(wanted, node) : undefined;
+    const base = { name, tenant, node, spec: wanted, madeBy: ctx.requestId };
+    const record: VirtualClusterRecord = { ...base, ...given({ spread }) };
+    await this.#write(record, ctx);
+    try {
+      if (spread !== undefined) return await makeEverywhere(calls, { name, tenant, spec }, spread, ctx);
+      const params = { vcluster: name, tenant, spec, requestId: ctx.requestId };
+      if (from === undefined)
+        return (await calls.call(node, "POST /gpve/nodes/{node}/vclusters", params, ctx)).data;
+      const { archive, source } = from;
+      const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore" as const;
+      return (await calls.call(node, route, { ...params, archive, source, over: false }, ctx)).data;
+    } catch (err) {
+      if (spread !== undefined) await this.#takeBack(record, ctx);
+      // The node has not taken it: nothing is left that could be asked about.
+      await records.transact((tx) => {
+        if (tx.get(vclusterCollection, name)?.value.madeBy === ctx.requestId)
+          tx.delete(vclusterCollection, name);
+      });
+      throw err;
+    }
+  }
+
+  /** Resolves when it runs, with a kubeconfig where whoever asks may have one; throws when it fails. */
+  async ready(name: string, ctx: RequestContext): Promise<Fields> {
+    await untilRunning(this.#deps, this.require(name), ctx.signal);
+    try {
+      const { id, kubeconfig, expiresAt } = await this.kubeconfig(name, KUBECONFIG_HOURS, ctx);
+      return { kubeconfig, kubeconfigId: id, kubeconfigExpiresAt: expiresAt };
+    } catch (err) {
+      if (err instanceof AppError && err.kind === "forbidden") return {};
+      throw err;
+    }
+  }
+
+  /** Its node is told first: what the store has is what holds. */
+  async setSleep(name: string, sleep: SleepPolicy, ctx: RequestContext): Promise<void> {
+    const { records, calls } = this.#deps;
+    const { node, tenant } = this.require(name);
+    const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy" as const;
+    await calls.call(node, route, { vcluster: name, tenant, ...sleep }, ctx);
+    await records.transact((tx) => {
+      const now = tx.get(vclusterCollection, name)?.value;
+      if (now !== undefined) tx.put(vclusterCollection, name, { ...now, spec: { ...now.spec, sleep } });
+    });
+  }
+
+  /** Resolves when nothing of it is left. */
+  async remove(name: string, ctx: RequestContext): Promise<void> {
+    const { records } = this.#deps;
+    const record = this.require(name);
+    // Its control plane last.
+    requireStill(records, name);
+    await this.#leave(record);
+    const left = [record.formerly ?? [], record.abandoned ?? []].flat();
+    for (const node of new Set([...left, ...nodesOf(record).toReversed()]))
+      await this.#removeFrom(node, record, ctx);
+    await records.transact((tx) => tx.delete(vclusterCollection, name));
+  }
+
+  async kubeconfig(
+    name: string,
+    hours: number,
+    ctx: RequestContext,
+  ): Promise<{ readonly id: string; readonly kubeconfig: string; readonly expiresAt: string }> {
+    const record = this.require(name);
+    const { tenant } = record;
+    const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig" as const;
+    const asked = { vcluster: name, tenant, hours, ...given({ server: passingServer(record, ctx.host) }) };
+    const { data } = await this.#deps.calls.call(this.#at(record), route, asked, ctx);
+    return { ...data, expiresAt: new Date(data.expiresAt).toISOString() };
+  }
+
+  async revoke(name: string, id: string, ctx: RequestContext): Promise<void> {
+    const record = this.require(name);
+    const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}" as const;
+    await this.#deps.calls.call(this.#at(record), route, { vcluster: name, tenant: record.tenant, id }, ctx);
+  }
+
+  /** Answers with the UPID. */
+  async work(
+    name: string,
+    verb: "start" | "stop" | "retry" | "wake",
+    ctx: RequestContext,
+    requestId: string,
+  ): Promise<string> {
+    const record = this.require(name);
+    const { tenant } = record;
+    if (verb === "retry") requireStill(this.#deps.records, name);
+    const route = `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}` as const;
+    const call = async (at: string): Promise<string> =>
+      (await this.#deps.calls.call(at, route, { vcluster: name, tenant, requestId }, ctx)).data;
+    const [node = record.node, ...others] = workingNodes(this.#deps.board, record, verb);
+    const done = await call(node);
+    for (const other of others) await call(other);
+    return done;
+  }
+
+  /** Answers with the UPID. More takes its room before the node is told, less gives it back when the node has taken it. */
+  async scale(
+    name: string,
+    { count: workers, pool }: ScaleAsk,
+    ctx: RequestContext,
+    requestId: string,
+  ): Promise<string> {
+    const { node, tenant } = this.require(name);
+    const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
+    const before = await this.#takeRoom(name, pool, workers);
+    try {
+      const params = { vcluster: name, tenant, workers, requestId, ...given({ pool }) };
+      const { data } = await this.#deps.calls.call(node, route, params, ctx);
+      for (const other of this.#others(name)) await this.#deps.calls.call(other, route, params, ctx);
+      if (workers < before) await this.#setWorkers(name, pool, { from: before, to: workers });
+      return data;
+    } catch (err) {
+      if (workers > before) await this.#setWorkers(name, pool, { from: workers, to: before });
+      throw err;
+    }
+  }
+
+  /** Answers with the UPID. */
+  async sleep(name: string, mode: SleepMode, ctx: RequestContext, requestId: string): Promise<string> {
+    const { node, tenant, spread } = this.require(name);
+    requireAlone(name, spread, "sleep");
+    const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep" as const;
+    return (await this.#deps.calls.call(node, route, { vcluster: name, tenant, mode, requestId }, ctx)).data;
+  }
+
+  async logs(name: string, ctx: RequestContext, audit = false): Promise<unknown> {
+    const record = this.require(name);
+    const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/log" as const;
+    const asked = { vcluster: name, tenant: record.tenant, audit };
+    return (await this.#deps.calls.call(this.#at(record), route, asked, ctx)).data;
+  }
+
+  require(name: string): VirtualClusterRecord {
+    const found = this.#deps.records.collection(vclusterCollection).get(name)?.value;
+    if (found !== undefined) return found;
+    throw gone(name);
+  }
+
+  /** Where a tenant's storage is bounded, volumes have what the cluster was given, and nothing unless that was said. */
+  #bounded(tenant: string, spec: Fields): Fields {
+    const { volumeBytes } = readVirtualClusterSpec(spec);
+    const isBounded = this.#deps.quotas
+      .quotasOn(tenant)
+      .some(({ limits, requests }) =>
+        [limits, requests].flatMap((each) => Object.keys(each)).some((key) => /^storage(?:\/|$)/.test(key)),
+      );
+    return isBounded && volumeBytes === undefined ? { ...spec, quota: { storage: 0 } } : spec;
+  }
+
+  /** Its replicas are not to be replaced while they go. */
+  async #leave({ name, spread }: VirtualClusterRecord): Promise<void> {
+    if (!hasReplicas(spread)) return;
+    await this.#deps.records.transact((tx) => {
+      const now = tx.get(vclusterCollection, name)?.value;
+      if (now !== undefined) tx.put(vclusterCollection, name, { ...now, isLeaving: true });
+    });
+  }
+
+  /** Whom to ask. */
+  #at(record: VirtualClusterRecord): string {
+    return answeringNode(this.#deps.board, record);
+  }
+
+  /** Nodes that have workers of it and no control plane. */
+  #others(name: string): readonly string[] {
+    return nodesOf(this.require(name)).slice(1);
+  }
+
+  /** On how many nodes there are; undefined = on one. */
+  #spread(spec: VirtualClusterSpec, home: string): VirtualClusterRecord["spread"] {
+    const { spread, workers, replicas } = spec;
+    if (spread !== true && replicas === 1) return undefined;
+    const all = this.#deps.records.collection(vclusterCollection).list();
+    const known = all.map(({ value }) => value);
+    if (replicas > 1) return { network: freeNetwork(known), nodes: placedReplicas(this.#deps, spec, home) };
+    const nodes = spreadNodes(this.#deps.board, known, { home, workers });
+    return nodes === undefined ? undefined : { network: freeNetwork(known), nodes };
+  }
+
+  async #removeFrom(
+    node: string,
+    { name, tenant }: VirtualClusterRecord,
+    ctx: RequestContext,
+  ): Promise<void> {
+    const { calls, taskEnd } = this.#deps;
+    const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
+    // Another than the one that may have made it: to a node one id is one piece of work.
+    const asked = { vcluster: name, tenant, requestId: `${ctx.requestId}-delete` };
+    const { data } = await calls.call(node, route, asked, ctx);
+    await taskEnd(data, ctx.signal);
+  }
+
+  /** A node did not take its part: those that did give it up again. */
+  async #takeBack(record: VirtualClusterRecord, ctx: RequestContext): Promise<void> {
+    for (const node of nodesOf(record).toReversed())
+      await this.#removeFrom(node, record, ctx).catch((err: unknown) =>
+        ignore(err, "told by the first failure; what is left there is removed when it is made again"),
+      );
+  }
+
+  /** Answers with how many it had. */
+  async #takeRoom(name: string, pool: string | undefined, workers: number): Promise<number> {
+    const { records, quotas } = this.#deps;
+    return records.transact((tx) => {
+      const now = tx.get(vclusterCollection, name)?.value;
+      if (now === undefined) throw gone(name);
+      const { spec, tenant } = now;
+      const before = workersIn(spec, pool);
+      if (workers <= before) return before;
+      const after = withWorkers(spec, pool, workers);
+      const what = `give virtual cluster ${name} ${workers} workers`;
+      requireRoom(tx, quotas, { what, tenant, before: spec, after });
+      tx.put(vclusterCollection, name, { ...now, spec: after });
+      return before;
+    });
+  }
+
+  /** Where nobody else has changed it meanwhile. */
+  async #setWorkers(
+    name: string,
+    pool: string | undefined,
+    { from, to }: { readonly from: number; readonly to: number },
+  ): Promise<void> {
+    await this.#deps.records.transact((tx) => {
+      const now = tx.get(vclusterCollection, name)?.value;
+      if (now === undefined || workersIn(now.spec, pool) !== from) return;
+      tx.put(vclusterCollection, name, { ...now, spec: withWorkers(now.spec, pool, to) });
+    });
+  }
+
+  async #write(record: VirtualClusterRecord, ctx: RequestContext): Promise<void> {
+    const { records, quotas } = this.#deps;
+    const { name, tenant } = record;
+    await records.transact(
+      (tx) => {
+        if (tx.get(vclusterCollection, name) !== undefined)
+          throw new AppError("object.exists", `VirtualCluster '${name}' already exists`);
+        if (tenant !== DEFAULT_TENANT && tx.get(poolsDef, tenant) === undefined)
+          throw new AppError("request.invalid", `there is no tenant '${tenant}'`, {
+            errors: { "metadata.namespace": "is no tenant" },
+          });
+        requireNetwork(tx, record);
+        requireRoom(tx, quotas, {
+          what: `create virtual cluster ${name}`,
+          tenant,
+          before: undefined,
+          after: record.spec,
+        });
+        tx.put(vclusterCollection, name, record);
+      },
+      { signal: ctx.signal },
+    );
+  }
+}
+
+/** Two that were made at once have not chosen the same one. */
+function requireNetwork(tx: Tx, { spread }: VirtualClusterRecord): void {
+  if (spread === undefined) return;
+  const others = tx.list(vclusterCollection).map(({ value }) => value.spread?.network);
+  if (others.includes(spread.network))
+    throw new AppError(
+      "object.conflict",
+      "another virtual cluster was just given the same network: try again",
+    );
+}
+
+/** Whose it is may change at any moment otherwise. */
+function requireStill(records: Records, name: string): void {
+  const moves = records.collection(moveCollection).list();
+  if (moves.some(({ value }) => value.vcluster === name))
+    throw new AppError(
+      "object.conflict",
+      `virtual cluster '${name}' is moving to another node: wait for that`,
+    );
+}
+
+function gone(name: string): AppError {
+  return new AppError("object.not_found", `there is no VirtualCluster '${name}'`);
+}

@@ -1,0 +1,73 @@
+// Wires control planes of several replicas into a server: the way in to them, and, on the server that leads, their repair.
+import { randomUUID } from "node:crypto";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import { isServerName } from "@gpve/domain/vcluster/cluster-front.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { background } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { Store } from "@gpve/store/port.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import type { NodeCalls } from "./application/node/call-agent.ts";
+import { taskEnd } from "./application/task/task-end.ts";
+import { KeepReplicas } from "./application/vcluster/replicas/keep-replicas.ts";
+import { replicaTargets } from "./application/vcluster/replicas/replica-nodes.ts";
+import { whileLeading } from "./infrastructure/leadership/store-leadership.ts";
+import { ReplicaPassages } from "./infrastructure/vcluster/replica-passages.ts";
+
+export interface ReplicasParts {
+  readonly records: Records;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly board: NodeBoard;
+  readonly log: Logger;
+  readonly calls: NodeCalls;
+  /** Who stands for repairing them. */
+  readonly candidate: string;
+}
+
+export interface ComposedReplicas {
+  /** Who takes connections that ask for that name; undefined = nobody. */
+  readonly passOn: ReplicaPassages["passOn"];
+  /** Until the signal aborts; the returned promise resolves when nothing of it runs any more. */
+  start(signal: AbortSignal): Promise<void>;
+}
+
+export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
+  const { records, store, clock, board, log, calls, candidate } = parts;
+  const passages = new ReplicaPassages({
+    targets: (serverName) => {
+      // Every connection of every client is asked about.
+      if (!isServerName(serverName)) return undefined;
+      const all = records.collection(vclusterCollection).list();
+      return replicaTargets(
+        board,
+        all.map(({ value }) => value),
+        serverName,
+      );
+    },
+    clock,
+  });
+  return {
+    passOn: passages.passOn,
+    start(signal) {
+      const keeper = new KeepReplicas({
+        records,
+        board,
+        calls,
+        clock,
+        log,
+        newRequestId: randomUUID,
+        taskEnd: (upid, until) => taskEnd(records, upid, until),
+      });
+      const leading = whileLeading(
+        { store, clock, log, name: "/gpve/leaders/vcluster-replicas/", candidate },
+        (lead) => keeper.run(lead),
+        signal,
+      );
+      signal.addEventListener("abort", () => passages.close(), { once: true });
+      background(log, "replicas of virtual clusters", leading);
+      return leading.catch(() => undefined);
+    },
+  };
+}

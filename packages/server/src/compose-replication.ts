@@ -1,0 +1,80 @@
+// Wires replication into a server: its methods, the scheduler that one server of the cluster runs, and failover.
+import { createHash, randomUUID } from "node:crypto";
+import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import type { PveHandlers } from "@gpve/domain/request/handler.ts";
+import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
+import { background } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { Store } from "@gpve/store/port.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import type { NodeCalls } from "./application/node/call-agent.ts";
+import { Failover } from "./application/replication/failover.ts";
+import { ReplicationJobs } from "./application/replication/replication-jobs.ts";
+import { ReplicationScheduler } from "./application/replication/replication-scheduler.ts";
+import { hostZone } from "./infrastructure/host/host-zone.ts";
+import { whileLeading } from "./infrastructure/leadership/store-leadership.ts";
+import { createReplicationHandlers } from "./presentation/http/cluster/replication-handlers.ts";
+
+export interface ReplicationParts {
+  readonly records: Records;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly board: NodeBoard;
+  readonly log: Logger;
+  readonly calls: NodeCalls;
+  readonly storages: () => readonly StorageDefinition[];
+  /** Who stands for doing the scheduling. */
+  readonly candidate: string;
+}
+
+export interface ComposedReplication {
+  readonly handlers: PveHandlers;
+  readonly failover: Failover;
+  /** Until the signal aborts; the returned promise resolves when nothing of it runs any more. */
+  startScheduler(signal: AbortSignal): Promise<void>;
+}
+
+export function composeReplication(parts: ReplicationParts): ComposedReplication {
+  const { records, store, clock, board, log, calls, storages, candidate } = parts;
+  const zone = hostZone({ tz: process.env["TZ"] });
+  const digestOf = (text: string): string => createHash("sha1").update(text).digest("hex");
+  const config = ({ vmid, conf }: GuestRecord): VmConfig => parseVmConfig(conf, { vmid, digestOf });
+  const knowsNode = (node: string): boolean => board.get(node) !== undefined;
+  const jobs = new ReplicationJobs({ records, clock, zone, knowsNode, storages, config });
+  return {
+    handlers: createReplicationHandlers({
+      jobs,
+      taskLog: async ({ upid, node }, range, ctx) => {
+        const route = "GET /nodes/{node}/tasks/{upid}/log";
+        return (await calls.call(node, route, { upid, ...range }, ctx)).data as readonly {
+          n: number;
+          t: string;
+        }[];
+      },
+    }),
+    failover: new Failover({ records, board, calls, clock, log, storages, config }),
+    startScheduler(signal) {
+      const scheduler = new ReplicationScheduler({
+        records,
+        jobs,
+        board,
+        calls,
+        clock,
+        zone,
+        newRequestId: randomUUID,
+        log,
+      });
+      const leading = whileLeading(
+        { store, clock, log, name: "/gpve/leaders/replication/", candidate },
+        (lead) => scheduler.run(lead),
+        signal,
+      );
+      background(log, "scheduling replication", leading);
+      return leading.catch(() => undefined);
+    },
+  };
+}
