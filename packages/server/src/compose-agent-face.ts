@@ -9,22 +9,27 @@ import { PeerBudget } from "@gpve/store/guard/peer-budget.ts";
 import { memberOf } from "@gpve/store/etcd-server/member.ts";
 import { storeRoutes } from "@gpve/store/etcd-server/routes.ts";
 import { agentKeyRules } from "./application/node/agent-key-rules.ts";
+import type { MovableGuests } from "./application/guest/movable-guests.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
 import { NodeDirectory } from "./application/node/directory.ts";
+import { GuestMoves, withGuestMoves } from "./application/node/guest-moves.ts";
 import { withGuestPermits } from "./application/node/guest-permits.ts";
 import type { Membership } from "./application/node/membership.ts";
 import { GrpcAgent } from "./infrastructure/agent-client/grpc-agent.ts";
 import { LocalAgent } from "./infrastructure/agent-client/local-agent.ts";
 import type { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
+import type { StorageSecrets } from "./application/storage/storage-secrets.ts";
 import { createServerGrpcHandler } from "./presentation/grpc/handler.ts";
 import { hangUpOnRemoved } from "./application/node/hang-up.ts";
+import type { ForServers } from "./presentation/grpc/server-service.ts";
 import { peerReader } from "./presentation/grpc/peer.ts";
 import type { Listener, ListenerOptions } from "./presentation/listener/listener.ts";
 
 export interface AgentFaceParts {
   readonly membership: Membership;
   readonly board: MemoryNodeBoard;
+  readonly storageSecrets: StorageSecrets;
   readonly pki: ClusterPki;
   readonly store: Store;
   readonly records: Records;
@@ -32,6 +37,7 @@ export interface AgentFaceParts {
   readonly log: RequestLogger;
   readonly serverVersion: string;
   readonly clusterName: string;
+  readonly forServers?: (() => Promise<ForServers>) | undefined;
   readonly heartbeatIntervalMs?: number;
   readonly reportIntervalMs?: number;
 }
@@ -59,6 +65,7 @@ export function composeAgentFace(parts: AgentFaceParts): AgentFace {
       isAgent: (socket) => membership.isMember(readPeer(socket)),
       onAgentRequest: createServerGrpcHandler({
         ...parts,
+        moves: new GuestMoves(parts),
         readPeer,
         storeRoutes: (router, nodeOf) =>
           storeRoutes(router, {
@@ -76,10 +83,14 @@ export function composeAgentFace(parts: AgentFaceParts): AgentFace {
 
 /** The way to every node's agent; `local` is the one inside this process. */
 export function composeDirectory(
-  parts: Pick<AgentFaceParts, "records" | "pki" | "membership" | "clock">,
+  parts: Pick<AgentFaceParts, "records" | "pki" | "membership" | "clock" | "board"> & {
+    readonly movable: Pick<MovableGuests, "require">;
+  },
   local: AgentConnection | undefined,
 ): NodeDirectory {
-  const { records, pki, membership, clock } = parts;
+  const { records, pki, membership, clock, movable, board } = parts;
+  const require = movable.require.bind(movable);
+  const moves = new GuestMoves({ records, clock, require });
   return new NodeDirectory({
     nodes: records.collection(nodeRecords),
     ...(local === undefined ? {} : { local: new LocalAgent(local) }),
@@ -90,9 +101,10 @@ export function composeDirectory(
         port,
         tls: pki.towardsAgents(),
         isCurrent: (fingerprint) => membership.isMember({ node: name, fingerprint }),
+        isAwaited: () => board.isAwaited(name),
         clock,
       });
-      return withGuestPermits(agent, { records, clock });
+      return withGuestMoves(withGuestPermits(agent, { records, clock }), moves);
     },
   });
 }

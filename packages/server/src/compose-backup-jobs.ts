@@ -1,5 +1,6 @@
 // Wires backup jobs into a server: their methods, and the scheduler that one server of the cluster runs.
 import { randomUUID } from "node:crypto";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
@@ -44,6 +45,11 @@ export function composeBackupJobs(parts: BackupJobParts): ComposedBackupJobs {
     guests: () =>
       records
         .collection(guestCollection)
+        .list()
+        .map(({ value }) => value),
+    vclusters: () =>
+      records
+        .collection(vclusterCollection)
         .list()
         .map(({ value }) => value),
     poolMembers: (pool) => access.directory.model().pools.get(pool)?.vms,

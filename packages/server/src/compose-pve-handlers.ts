@@ -1,15 +1,16 @@
 // The PVE methods a server answers itself.
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { Access } from "./application/access/access.ts";
 import { clusterLog } from "./application/cluster/cluster-log.ts";
+import { managerCollection, resourceCollection } from "@gpve/domain/ha/collections.ts";
 import { CpuModels } from "./application/cluster/cpu-models.ts";
 import { DatacenterOptionsStore } from "./application/cluster/datacenter-options.ts";
 import { ListResources, poolMembership } from "./application/cluster/list-resources.ts";
 import { nextFreeId } from "./application/cluster/next-id.ts";
 import type { FreshReads } from "./application/fresh-reads.ts";
-import { ReadGuests } from "./application/guest/read-guests.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
 import type { Membership } from "./application/node/membership.ts";
@@ -19,6 +20,7 @@ import type { StorageDefinitions } from "./application/storage/storage-definitio
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { RecentTasks } from "./application/task/recent-tasks.ts";
 import { eventCollection } from "./application/v1/events.ts";
+import type { GuestReads } from "./compose-guest-reads.ts";
 import { createAccessHandlers } from "./presentation/http/access/access-handlers.ts";
 import { createClusterHandlers } from "./presentation/http/cluster/cluster-handlers.ts";
 import { createConfigHandlers } from "./presentation/http/cluster/config-handlers.ts";
@@ -31,11 +33,11 @@ import { createSdnHandlers } from "./presentation/http/network/sdn-handlers.ts";
 import { createNodeReadHandlers } from "./presentation/http/node/node-read-handlers.ts";
 import { createPoolHandlers } from "./presentation/http/pools/pool-handlers.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
-import { attemptStorage, checkStoragePlace } from "./application/storage/attempt-storage.ts";
+import { storageChecks } from "./application/storage/storage-work.ts";
 import { createStorageHandlers } from "./presentation/http/storage/storage-handlers.ts";
 import { createClusterTaskHandlers } from "./presentation/http/task/cluster-task-handlers.ts";
 
-export interface PveHandlerParts {
+export interface PveHandlerParts extends GuestReads {
   readonly records: Records;
   readonly access: Access;
   readonly board: MemoryNodeBoard;
@@ -61,8 +63,13 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     board,
     pools: () => poolMembership(access.directory.model()),
     storages: () => storages.listing(),
+    vclusters: records.collection(vclusterCollection),
+    ha: {
+      resources: records.collection(resourceCollection),
+      manager: records.collection(managerCollection),
+    },
   });
-  const readGuests = new ReadGuests({ guests, board, permissions: () => access.directory.model() });
+  const { readGuests, movable } = parts;
   const pools = new Pools({
     requireRoom: (tx, moves) => parts.quotas.requireRoomIn(tx, moves),
     records,
@@ -74,15 +81,9 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
     ...createPoolHandlers({ pools }),
     ...createStorageHandlers({
       storages,
-      attempt: (definition, ctx) => attemptStorage({ calls: parts.calls, node: nodeName }, definition, ctx),
-      checkPlace: (definition, ctx) =>
-        checkStoragePlace(
-          { calls: parts.calls, nodes: () => board.list().map((each) => each.node) },
-          definition,
-          ctx,
-        ),
+      ...storageChecks({ calls: parts.calls, board, localNode: nodeName }),
     }),
-    ...createGuestReadHandlers({ guests: readGuests, calls: parts.calls }),
+    ...createGuestReadHandlers({ guests: readGuests, movable, calls: parts.calls }),
     ...createContainerHandlers({ guests: readGuests }),
     ...createFirewallHandlers(),
     ...createSdnHandlers(),
@@ -100,7 +101,7 @@ export function composePveHandlers(parts: PveHandlerParts): PveHandlers {
       certPem: parts.certificate,
     }),
     ...createClusterTaskHandlers({ tasks: recentTasks }),
-    ...createNotYetHandlers({ localNode: nodeName, quorate: reads.answers }),
+    ...createNotYetHandlers(),
     ...createClusterHandlers({
       options,
       nextId: (wanted) => nextFreeId(guests, options.nextIdRange(), wanted),

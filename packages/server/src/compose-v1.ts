@@ -3,39 +3,54 @@ import { given } from "@gpve/contracts/given.ts";
 import { ulid } from "ulid";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
+import { storageDefaults } from "@gpve/domain/cluster/storage-defaults.ts";
+import type { VmDefaults } from "@gpve/domain/vm/spec/vm-defaults.ts";
 import { isImplemented } from "@gpve/domain/schema/method-index.ts";
 import { pveMethods } from "@gpve/domain/schema/method-table.ts";
-import { taskOfRecord } from "@gpve/domain/task/task-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
+import { StoreMembers, type StoreMembersPort } from "./application/cluster/store-members.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import type { NodeConditionTimes } from "./application/condition/node-condition-times.ts";
 import { NodeWork } from "./application/node/node-work.ts";
 import { FailedVms, resetStateOperation } from "./application/phase/failed-vms.ts";
 import { LifeWorks } from "./application/phase/life-works.ts";
 import { VmPhases } from "./application/phase/vm-phases.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
-import type { KindAdapter } from "./application/v1/adapter.ts";
+import { cacheReader, type KindAdapter } from "./application/v1/adapter.ts";
+import { tenantOf } from "./application/v1/tenant-of.ts";
 import { applyObjectsOperation, submitApplyTo } from "./application/v1/apply-objects.ts";
-import { loginFailedEvent, recordHappenings } from "./application/v1/event-sources.ts";
+import { recordFailedLogin, recordHappenings, taskEnds } from "./application/v1/event-sources.ts";
 import { EventRecorder } from "./application/v1/events.ts";
 import type { RecordEvent } from "./application/v1/events.ts";
 import { objectsFromHistory } from "./application/v1/history.ts";
 import { taskEnd } from "./application/task/task-end.ts";
+import type { StorageDefinitions } from "./application/storage/storage-definitions.ts";
+import { storageChecks, storageWork } from "./application/storage/storage-work.ts";
+import { SealedItems } from "./application/v1/sealed-items.ts";
+import type { Sealer } from "@gpve/domain/access/ports.ts";
 import { createKindAdapters } from "./application/v1/kind-adapters.ts";
 import { withdrawPermit } from "./application/node/guest-permits.ts";
 import type { QuotaView } from "./application/quota/quota-view.ts";
+import { eventsOfCluster } from "./application/vcluster/cluster-events.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { ClusterMoves } from "./application/vcluster/cluster-moves.ts";
+import { ClusterSaves } from "./application/vcluster/cluster-saves.ts";
+import { PodMapping } from "./application/vcluster/pod-mapping.ts";
+import { VirtualClusters } from "./application/vcluster/virtual-clusters.ts";
 import { guestReported } from "./application/node/guest-reported.ts";
 import type { MemoryNodeBoard } from "./application/node/board.ts";
 import type { Membership } from "./application/node/membership.ts";
 import type { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
 import type { FileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
 import type { PveApiDeps } from "./presentation/http/pve/ports.ts";
+import type { V1Deps } from "./presentation/v1/ports.ts";
+import type { SchedulerFace } from "./application/scheduler/scheduler-face.ts";
+import type { Scheduler } from "./compose-scheduler.ts";
 import { createV1Api } from "./presentation/v1/create-v1-api.ts";
-
-/** Where images and backups go that do not say. */
 
 export interface V1Parts {
   readonly shared: Pick<
@@ -52,6 +67,15 @@ export interface V1Parts {
   readonly audit: FileAuditLog;
   readonly calls: NodeCalls;
   readonly adapters: readonly KindAdapter[];
+  readonly seals: SealedItems;
+  readonly ha: V1Deps["ha"];
+  readonly vclusters: VirtualClusters;
+  readonly failover: V1Deps["failover"];
+  readonly vclusterSaves: ClusterSaves;
+  readonly vclusterMoves: ClusterMoves;
+  readonly scheduler: SchedulerFace;
+  readonly ageSeconds?: () => number | undefined;
+  readonly storeMembers?: StoreMembersPort | undefined;
   readonly shutdown: AbortSignal;
   readonly phases: Pick<VmPhases, "of" | "onStep">;
 }
@@ -75,20 +99,56 @@ export function composeKinds(
   parts: Pick<V1Parts, "records" | "clock" | "engine" | "board" | "calls" | "membership"> & {
     readonly phases: Pick<VmPhases, "of" | "onStep">;
     readonly shared: Pick<PveApiDeps, "accessOf" | "log">;
-    readonly quotas: Pick<QuotaView, "usage">;
+    readonly quotas: Pick<QuotaView, "usage" | "quotasOn">;
+    readonly sealer: Sealer;
+    readonly conditionTimes: Pick<NodeConditionTimes, "since">;
+    readonly storages: StorageDefinitions;
+    readonly nodeName: string;
+    readonly scheduler: Pick<Scheduler, "guests" | "rules" | "rebalancer">;
+    readonly stop: AbortSignal;
   },
-): { readonly adapters: readonly KindAdapter[]; readonly register: (engine: OperationEngine) => void } {
+): {
+  readonly adapters: readonly KindAdapter[];
+  readonly vclusters: VirtualClusters;
+  readonly vclusterSaves: ClusterSaves;
+  readonly seals: SealedItems;
+  readonly vclusterMoves: ClusterMoves;
+  readonly register: (engine: OperationEngine) => void;
+} {
+  const vclusters = new VirtualClusters({
+    ...parts,
+    taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+  });
+  const vclusterSaves = new ClusterSaves({
+    ...parts,
+    vclusters,
+    defaults: () => storageDefaults(parts.records),
+    taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+    log: parts.shared.log,
+    shutdown: parts.stop,
+  });
+  const vclusterMoves = new ClusterMoves({
+    ...parts,
+    vclusters,
+    taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+  });
   const adapters = createKindAdapters({
     board: parts.board,
+    conditionTimes: parts.conditionTimes,
     quotaUsage: (quota) => parts.quotas.usage(quota),
     phases: parts.phases,
+    rebalancer: parts.scheduler.rebalancer,
     ownNode: () => parts.membership.ownNode(),
+    defaultsOf: (node) => vmDefaultsOf(parts, node),
+    storageWork: storageWork(parts.storages, storageChecks({ ...parts, localNode: parts.nodeName })),
     vmActions: {
       callNode: async (node, route, params, ctx) => (await parts.calls.call(node, route, params, ctx)).data,
       withdraw: (vmid, requestId) => withdrawPermit(parts.records, vmid, requestId),
       taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
       reported: (guest, signal) => guestReported(parts, guest, signal),
+      placement: parts.scheduler,
     },
+    vclusters,
     tasks: taskRecords,
     progress: (upid) => {
       const operation = parts.engine.get(upid);
@@ -100,7 +160,9 @@ export function composeKinds(
           };
     },
   });
+  const seals = new SealedItems(parts.sealer, adapters);
   const apply = applyObjectsOperation({
+    seals,
     records: parts.records,
     clock: parts.clock,
     adapters,
@@ -109,11 +171,21 @@ export function composeKinds(
   });
   return {
     adapters,
+    vclusters,
+    vclusterSaves,
+    seals,
+    vclusterMoves,
     register: (engine) => {
       engine.register(apply);
+      engine.register(vclusterMoves.operation());
       engine.register(resetStateOperation);
     },
   };
+}
+
+function vmDefaultsOf({ records, board }: Pick<V1Parts, "records" | "board">, node: string): VmDefaults {
+  const { vmDisk } = storageDefaults(records);
+  return { ...given({ vmDisk }), ...board.get(node)?.report?.defaults };
 }
 
 /** Records what happens: changes of nodes' health, tasks that fail, logins that fail. */
@@ -131,22 +203,17 @@ export function composeEvents(
   const recorder = new EventRecorder({ records, clock, log, newId: ulid });
   const stop = recordHappenings({
     onNodeChange: (listener) => board.onChange(listener),
-    onTaskEnd: (listener) =>
-      records.collection(taskRecords).onChange((_id, entry, previous) => {
-        if (entry?.value.endtime === undefined || previous?.value.endtime !== undefined) return;
-        const task = taskOfRecord(entry.value);
-        if (task !== undefined) listener(task);
-      }),
+    onTaskEnd: taskEnds(records.collection(taskRecords)),
     onPhaseStep: (listener) => phases.onStep(listener),
+    tenantOfCluster: (name) => records.collection(vclusterCollection).get(name)?.value.tenant,
+    tenantOfVm: (vmid) => tenantOf(cacheReader(records), Number(vmid)),
     now: () => clock.now(),
     recordEvent: recorder.recordEvent,
   });
   return {
     recordEvent: recorder.recordEvent,
     ofAudit: (audit) => (event) => {
-      if (event?.resource === "/access/ticket" && event.statusCode === 401) {
-        recorder.recordEvent(loginFailedEvent(event.user, event.sourceIP));
-      }
+      recordFailedLogin(event, recorder.recordEvent);
       return audit(event);
     },
     close: async () => {
@@ -157,21 +224,31 @@ export function composeEvents(
 }
 
 export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
-  const work = new NodeWork(parts.calls);
+  const work = new NodeWork(parts.calls, () => storageDefaults(parts.records));
   return createV1Api({
     ...parts.shared,
     version: PRODUCT_VERSION,
     records: parts.records,
     clock: parts.clock,
     adapters: parts.adapters,
+    scheduler: parts.scheduler,
     history: objectsFromHistory(parts.store),
-    submitApply: submitApplyTo(parts.engine),
+    submitApply: submitApplyTo(parts.engine, parts.seals),
     auditLog: parts.audit,
     taskLog: (task, range, ctx) => work.taskLog(task, range, ctx),
     cancelTask: (task, ctx) => work.cancelTask(task, ctx),
     probeNode: (node, ctx, requestId) => work.probe(node, ctx, requestId),
     nodeImages: (node, storage, ctx) => work.images(node, storage, ctx),
     makeImage: (node, verb, image, ctx, requestId) => work.makeImage(node, verb, image, ctx, requestId),
+    ha: parts.ha,
+    nodeComponents: (node, ctx) => work.components(node, ctx),
+    component: (node, asked, ctx, requestId) => work.component(node, asked, ctx, requestId),
+    podMapping: new PodMapping(parts),
+    vclusters: parts.vclusters,
+    failover: parts.failover,
+    vclusterSaves: parts.vclusterSaves,
+    vclusterMoves: parts.vclusterMoves,
+    vclusterEvents: (name) => eventsOfCluster(parts.records, name),
     backupVm: (vm, request, ctx, requestId) => work.backUp(vm, request, ctx, requestId),
     failedVms: new FailedVms({
       phases: parts.phases,
@@ -181,8 +258,14 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     }),
     vmScreenshot: (node, vmid, ctx) => work.screenshot({ node, vmid }, ctx),
     vmLog: (node, vmid, ctx) => work.log({ node, vmid }, ctx),
+    ...given({ ageSeconds: parts.ageSeconds }),
+    storeMembers: new StoreMembers(parts.storeMembers),
     invite: (options) => parts.membership.invite(options),
     caFingerprint: () => parts.pki.caFingerprint,
+    defaults: (node) => ({
+      storage: { vmDisk: "local", iso: "local", backup: "local", ...storageDefaults(parts.records) },
+      ...parts.board.get(node ?? "")?.report?.defaults,
+    }),
     pve: { methods: pveMethods, implemented: isImplemented },
     readiness: async (signal) => {
       const check = async (name: string, work: () => Promise<unknown>) => {

@@ -6,38 +6,36 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
-import type { AgentConnection, AgentDirectory } from "@gpve/domain/node/agent-port.ts";
+import type { AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import { operationTasks } from "@gpve/domain/task/operation-tasks.ts";
-import type { TaskDirectory } from "@gpve/domain/task/ports.ts";
-import { background } from "@gpve/kit/background.ts";
-import { systemClock, type Clock } from "@gpve/kit/clock.ts";
-import type { DataDir } from "@gpve/kit/data-dir.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
 import { exec } from "@gpve/kit/exec.ts";
-import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { TaskLogFiles } from "@gpve/kit/task-log/task-log-files.ts";
 import { span, tracingIsOn } from "@gpve/kit/telemetry/span.ts";
 import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
 import { traceparent } from "@gpve/kit/telemetry/traceparent.ts";
-import type { Metrics } from "@gpve/kit/telemetry/metrics.ts";
-import type { Store } from "@gpve/store/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
-import type { Records } from "@gpve/store/records/port.ts";
-import { createAccess, type Access } from "./application/access/access.ts";
-import {
-  bootstrapAccess,
-  type BootstrapOptions,
-  type BootstrapResult,
-} from "./application/access/bootstrap.ts";
+import { createAccess } from "./application/access/access.ts";
+import { NodeConditionTimes } from "./application/condition/node-condition-times.ts";
+import { composeGuestReads } from "./compose-guest-reads.ts";
+import { bootstrapAccess } from "./application/access/bootstrap.ts";
+import type { OpenServer } from "./open-server.ts";
+import type { ServerSettings } from "./server-settings.ts";
 import { composeAgentFace, composeDirectory } from "./compose-agent-face.ts";
 import { composeBackupJobs } from "./compose-backup-jobs.ts";
+import { composeReplicas } from "./compose-replicas.ts";
+import { composeReplication } from "./compose-replication.ts";
+import { composeCertificates } from "./compose-certificates.ts";
+import { composeHa } from "./compose-ha.ts";
 import { composeConsoles } from "./compose-consoles.ts";
 import { composeMappings } from "./compose-mappings.ts";
 import { composeOperations } from "./compose-operations.ts";
 import { composeQuotas } from "./compose-quota.ts";
+import { composeScheduler } from "./compose-scheduler.ts";
 import { composePveHandlers } from "./compose-pve-handlers.ts";
 import { composeEvents, composeKinds, composePhases, composeV1 } from "./compose-v1.ts";
-import { freshReads, ownedStore } from "./application/fresh-reads.ts";
+import { freshReads, ownedStore, readableRecords } from "./application/fresh-reads.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { publishedServerTasks, withServerTasks } from "./application/node/server-tasks.ts";
 import { recordAudit } from "./application/audit/record-audit.ts";
@@ -45,9 +43,12 @@ import { MemoryNodeBoard } from "./application/node/board.ts";
 import { nodeRecords } from "./application/node/collections.ts";
 import type { NodeDirectory } from "./application/node/directory.ts";
 import { Membership } from "./application/node/membership.ts";
+import { keepDeclaredStorages } from "./application/storage/declared-storages.ts";
+import { keepStorageDefaults } from "./application/storage/keep-storage-defaults.ts";
 import { StorageDefinitions } from "./application/storage/storage-definitions.ts";
+import { StorageSecrets } from "./application/storage/storage-secrets.ts";
 import { keepGuestPools } from "./application/pool/guest-pools.ts";
-import { openFileAuditLog, type FileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
+import { openFileAuditLog } from "./infrastructure/audit/file-audit-log.ts";
 import { ClusterPki } from "./infrastructure/pki/cluster-pki.ts";
 import { createPamAccounts } from "./infrastructure/realm-pam/pam-accounts.ts";
 import { loadMasterKey } from "./infrastructure/secrets/master-key.ts";
@@ -67,57 +68,8 @@ import { trustedProxies } from "./presentation/listener/trusted-proxies.ts";
 import { listenForSpice, type SpiceProxy } from "./presentation/listener/spice-proxy.ts";
 import { metricRoute } from "./presentation/metrics/metric-route.ts";
 import { nodeMetrics, vmStates } from "./presentation/metrics/node-metrics.ts";
-
-export interface ServerSettings {
-  readonly data: DataDir;
-  readonly store: Store;
-  readonly host: string;
-  readonly port: number;
-  /** Where SPICE viewers come in; undefined = nowhere. */
-  readonly spicePort?: number;
-  /** Name of the machine this server runs on; the node part of its own tasks. */
-  readonly nodeName: string;
-  /** undefined = one node, no cluster. */
-  readonly clusterName: string | undefined;
-  /** Proxies whose X-Forwarded-For is honoured. */
-  readonly trustedProxies: readonly string[];
-  /** Names and addresses for the certificate. */
-  readonly names: readonly string[];
-  readonly log: Logger;
-  readonly metrics: Metrics;
-  readonly clock?: Clock;
-  /** Secrets for a first start, already written down by the caller. */
-  readonly bootstrap?: BootstrapOptions;
-  /** Several servers may share the store: ownership is by lease. */
-  readonly shared: boolean;
-}
-
-/** What a process needs to know of the server it runs, before anything listens. */
-export interface OpenServer {
-  readonly records: Records;
-  readonly access: Access;
-  readonly storages: StorageDefinitions;
-  readonly pki: ClusterPki;
-  readonly membership: Membership;
-  readonly board: MemoryNodeBoard;
-  readonly engine: OperationEngine;
-  readonly tasks: TaskDirectory;
-  readonly taskLogs: TaskLogFiles;
-  readonly audit: FileAuditLog;
-  readonly bootstrapped: BootstrapResult;
-  readonly log: Logger;
-  start(local: LocalParts): Promise<Listener>;
-  close(): Promise<void>;
-}
-
-export interface LocalParts {
-  /** The agent of this very process. */
-  readonly agent?: AgentConnection;
-  /** Answers in a node's name for tasks of servers, which its agent does not know. */
-  readonly serverTasks?: (node: string) => AgentConnection;
-}
-
-const ROTATE_CHECK_MS = 6 * 3600_000;
+import { vclusterMetrics } from "./presentation/metrics/vcluster-metrics.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 
 export async function openServer(settings: ServerSettings): Promise<OpenServer> {
   const { data, store, log, metrics, nodeName } = settings;
@@ -143,6 +95,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     secrets: tokenSecrets,
     tickets,
     host: createPamAccounts({ exec: runExec }),
+    otherRealms: {},
     clusterName: () => settings.clusterName,
   });
   const pki = await ClusterPki.open({
@@ -153,9 +106,13 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     clusterName: settings.clusterName ?? nodeName,
     names: settings.names,
   });
+  const certificates = composeCertificates({ pki, files: settings.certificateFiles, clock, log });
   const membership = new Membership({ records, clock, issuer: pki, random: randomBytes });
-  const storages = new StorageDefinitions(records, data.path);
+  const storageSecrets = new StorageSecrets(records, sealer);
+  const storages = new StorageDefinitions(records, data.path, storageSecrets);
   await storages.ensureDefault(data.file("storage", "local"));
+  if (settings.storageDefaults !== undefined)
+    await keepStorageDefaults(records, settings.storageDefaults, log);
   const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
   const audit = await openFileAuditLog({ dir: data.file("audit"), key: masterKey, clock, log });
 
@@ -175,6 +132,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   const { engine } = operations;
 
   const phases = composePhases({ records, clock, board });
+  const conditionTimes = new NodeConditionTimes({ records, board, clock, log });
   const events = composeEvents({ records, clock, board, phases, log });
   const shared = {
     authenticate: (credentials: Credentials) => access.authenticator.authenticate(credentials),
@@ -200,8 +158,21 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
   let agents: AgentDirectory | undefined;
   const quotas = composeQuotas({ records, board, clock, log, owner });
   const { gate } = quotas;
-  const calls = new NodeCalls({ agents: () => agents, localNode: nodeName, decide: access.decide, gate });
+  const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
+  const { fenceCommand } = settings;
+  const own = { records, board, clock, log, nodeName, engine, exec: runExec };
+  const ha = composeHa({ ...own, holder: owner, quorate: reads.answers, fenceCommand });
+  const calls = new NodeCalls({
+    agents: () => agents,
+    localNode: nodeName,
+    decide: access.decide,
+    gate,
+    divert: (route, params, ctx) => ha.power.divert(route, params, ctx),
+  });
+  const { scheduler: config } = settings;
+  const scheduler = composeScheduler({ records, board, clock, log, config, quotas: quotas.ledger });
   const kinds = composeKinds({
+    scheduler,
     phases,
     records,
     clock,
@@ -211,34 +182,48 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     shared,
     calls,
     quotas: quotas.view,
+    conditionTimes,
+    sealer,
+    storages,
+    nodeName,
+    stop: stop.signal,
   });
-  kinds.register(engine);
+  const register = (each: OperationEngine): void => {
+    kinds.register(each);
+    ha.register(each);
+  };
+  register(engine);
 
   const ready = settings.shared ? undefined : new ReadyReads();
-  const reads = settings.shared ? freshReads({ records, clock, log }) : ownedStore;
-  const backupJobs = composeBackupJobs({
+  const backupJobs = composeBackupJobs({ ...own, store, access, candidate: owner });
+  const replicas = composeReplicas({ ...own, store, calls, candidate: owner });
+  const replication = composeReplication({
     records,
     store,
     clock,
-    access,
     board,
     log,
+    calls,
+    storages: () => storages.definitions(),
     candidate: owner,
   });
-  let scheduling = Promise.resolve();
+  let working: Promise<unknown> = Promise.resolve();
   let listener: Listener | undefined;
   let spice: SpiceProxy | undefined;
   let directory: NodeDirectory | undefined;
-  let rotation = (): void => undefined;
+  let stopCertificates = (): void => undefined;
   let stopHangingUp = (): void => undefined;
   const stopBoard = board.start();
-  const stopPools = keepGuestPools({ records, log });
+  const stopPools = keepGuestPools({ records, clock, log });
+  const stopDeclared = keepDeclaredStorages({ records, storages, board, log });
 
   return {
     records,
     access,
     storages,
+    storageSecrets,
     pki,
+    certificates,
     membership,
     board,
     engine,
@@ -248,8 +233,9 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
     bootstrapped,
     log,
     async start(local) {
-      directory = composeDirectory({ records, pki, membership, clock }, local.agent);
-      await operations.start(kinds.register);
+      const guestReads = composeGuestReads({ records, access, board, storages });
+      directory = composeDirectory({ records, pki, membership, clock, board, ...guestReads }, local.agent);
+      await operations.start(register);
       agents = withServerTasks(directory, {
         localNode: nodeName,
         own: operationTasks(engine, clock),
@@ -257,7 +243,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         clock,
         serve: local.serverTasks,
       });
-      const reach = { calls, localNode: nodeName, tickets, certificate: () => pki.serverTls().certPem };
+      const reach = { calls, localNode: nodeName, tickets, certificate: () => certificates.shown().certPem };
       const consoles = composeConsoles({
         ...shared,
         ...reach,
@@ -277,6 +263,7 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
             records,
             access,
             board,
+            ...guestReads,
             membership,
             quotas: quotas.ledger,
             storages,
@@ -287,21 +274,26 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
             caPem: () => pki.caPem,
           }),
           ...backupJobs.handlers,
+          ...replication.handlers,
+          ...ha.handlers,
           ...consoles.handlers,
           ...composeMappings({ records, ...reach, dataDir: data.path, storages }),
         },
         calls,
+        placement: scheduler.guests,
         localNode: nodeName,
         knowsNode: (node) => node === nodeName || board.get(node) !== undefined,
         uploads: new AgentUploads({ calls, newRequestId: shared.newRequestId }),
         // Only this process writes to an embedded store, and a write is in memory before its answer goes out.
         fresh: reads.fresh,
+        ageSeconds: reads.ageSeconds,
         ready: () => (ready === undefined || tracingIsOn() ? undefined : ready),
       });
       const v1 = composeV1({
         shared,
         phases,
-        records,
+        records: settings.shared ? readableRecords(records, reads) : records,
+        ageSeconds: reads.ageSeconds,
         store,
         clock,
         engine,
@@ -310,12 +302,20 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         pki,
         audit,
         calls,
+        scheduler,
         adapters: kinds.adapters,
+        seals: kinds.seals,
+        ha: ha.face,
+        vclusters: kinds.vclusters,
+        failover: replication.failover,
+        vclusterSaves: kinds.vclusterSaves,
+        vclusterMoves: kinds.vclusterMoves,
+        storeMembers: settings.storeMembers,
         shutdown: stop.signal,
       });
-      const tls = pki.serverTls();
       const agentFace = composeAgentFace({
         membership,
+        storageSecrets,
         board,
         pki,
         store,
@@ -323,16 +323,18 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
         clock,
         log,
         serverVersion: PRODUCT_VERSION,
+        forServers: settings.forServers,
         clusterName: settings.clusterName ?? nodeName,
       });
       listener = await listen({
         host: settings.host,
         port: settings.port,
-        certificate: { cert: tls.certPem, key: tls.keyPem },
+        ...certificates.options(),
         isProxy,
         onRequest: createEntry({ pve, v1, log, isProxy }),
         onUpgrade: consoles.onUpgrade,
         ...agentFace.options,
+        passOn: replicas.passOn,
       });
       if (settings.spicePort !== undefined) {
         spice = await listenForSpice({
@@ -348,40 +350,43 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
           log,
         });
       }
-      const open = listener;
-      stopHangingUp = agentFace.watch(open);
-      pki.onRotate(({ certPem, keyPem }) => {
-        open.setCertificate({ cert: certPem, key: keyPem });
-        directory?.reset();
-      });
-      rotation = clock.after(ROTATE_CHECK_MS, keepRotating);
+      stopHangingUp = agentFace.watch(listener);
+      stopCertificates = certificates.keep(listener, () => directory?.reset());
       metrics.addCollector(() => nodeMetrics(board));
+      metrics.addCollector(() => scheduler.figures.text());
       metrics.addCollector(() => vmStates(board, records.collection(guestCollection).list()));
-      scheduling = backupJobs.startScheduler(calls, stop.signal);
+      metrics.addCollector(() => vclusterMetrics(board, records.collection(vclusterCollection).list()));
+      const { signal } = stop;
+      const rebalancing = scheduler.startRebalancing({ calls, store, candidate: owner, signal });
+      working = Promise.all([
+        backupJobs.startScheduler(calls, signal),
+        replication.startScheduler(signal),
+        replicas.start(signal),
+        ha.start(signal),
+        rebalancing,
+      ]);
       return listener;
     },
     async close() {
-      rotation();
+      stopCertificates();
       stopHangingUp();
       stop.abort(new AppError("operation.cancelled", "the server stops"));
       await spice?.close();
       await listener?.close();
-      await scheduling;
+      await working;
       directory?.close();
       stopPools();
+      stopDeclared();
       quotas.stop();
+      scheduler.stop();
       stopBoard();
+      await conditionTimes.close();
       await events.close();
       await operations.close();
       await audit.close();
       await records.close();
     },
   };
-
-  function keepRotating(): void {
-    background(log, "certificate rotation", pki.rotateIfDue());
-    rotation = clock.after(ROTATE_CHECK_MS, keepRotating);
-  }
 }
 
 /** A server that listens everywhere is called by its name. */

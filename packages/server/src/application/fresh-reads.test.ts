@@ -1,7 +1,9 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { expect, test } from "vitest";
-import { freshReads } from "./fresh-reads.ts";
+import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
+import { openRecords } from "@gpve/store/records/records.ts";
+import { freshReads, ownedStore, readableRecords } from "./fresh-reads.ts";
 
 const signal = new AbortController().signal;
 
@@ -10,7 +12,7 @@ function fixture() {
   const clock = new FakeClock();
   let asked = 0;
   let answer: () => Promise<void> = async () => undefined;
-  const { fresh, answers } = freshReads({
+  const reads = freshReads({
     records: {
       fresh: () => {
         asked++;
@@ -20,7 +22,14 @@ function fixture() {
     clock,
     log: { warn: (_fields, message) => said.push(message), info: (_fields, message) => said.push(message) },
   });
-  return { fresh, answers, clock, said, asked: () => asked, store: (next: typeof answer) => (answer = next) };
+  return {
+    ...reads,
+    reads,
+    clock,
+    said,
+    asked: () => asked,
+    store: (next: typeof answer) => (answer = next),
+  };
 }
 
 test("asks the store before every read while it answers", async () => {
@@ -49,6 +58,24 @@ test("reads go on from memory while the store is away, and say so once", async (
   expect(answers()).toBe(true);
   await fresh(signal);
   expect(asked()).toBe(4);
+});
+
+test("says how old what is read is, and reads on where the records would refuse", async () => {
+  const { fresh, ageSeconds, clock, reads, store } = fixture();
+  await fresh(signal);
+  expect(ageSeconds()).toBeUndefined();
+  await clock.advance(10_000);
+  store(() => Promise.reject(new AppError("store.unavailable", "no leader")));
+  const log = { warn: () => undefined, info: () => undefined, error: () => undefined };
+  const records = await openRecords(openSqliteStore({ path: ":memory:" }), { prefix: "/gpve/", log });
+  const readable = readableRecords(records, reads);
+  await readable.fresh();
+  await readable.fresh({ signal });
+  await clock.advance(2_500);
+  expect(ageSeconds()).toBe(13);
+  expect(await readable.transact(() => readable.revision())).toBe(records.revision());
+  await records.close();
+  expect([ownedStore.ageSeconds(), ownedStore.answers()]).toEqual([undefined, true]);
 });
 
 test("does not wait for a store that says nothing", async () => {

@@ -23,26 +23,47 @@ export interface FreshReads {
   readonly fresh: (signal: AbortSignal) => Promise<void>;
   /** Whether the store answered when it was last asked, which is with every read. */
   readonly answers: () => boolean;
+  /** How old what is read may be, in whole seconds; undefined while the store answers. */
+  readonly ageSeconds: () => number | undefined;
 }
 
 export function freshReads({ records, clock, log }: FreshReadsDeps): FreshReads {
   let away = false;
   let askAt = 0;
+  let freshAt = clock.monotonic();
   const fresh = async (signal: AbortSignal): Promise<void> => {
     if (away && clock.monotonic() < askAt) return;
-    askAt = clock.monotonic() + PATIENCE_MS + ASK_AGAIN_MS;
+    const askedAt = clock.monotonic();
+    askAt = askedAt + PATIENCE_MS + ASK_AGAIN_MS;
     const current = await isCurrent(records, clock, signal);
+    if (current) freshAt = askedAt;
     if (current === away) {
       away = !current;
       if (away) log.warn({}, "the store does not answer: reads show what this server last knew");
       else log.info({}, "the store answers again: reads are up to date");
     }
   };
-  return { fresh, answers: () => !away };
+  const ageSeconds = (): number | undefined =>
+    away ? Math.ceil((clock.monotonic() - freshAt) / 1_000) : undefined;
+  return { fresh, answers: () => !away, ageSeconds };
 }
 
 /** One process owns the store: what it wrote is in its memory, and without the store it would not run. */
-export const ownedStore: FreshReads = { fresh: () => Promise.resolve(), answers: () => true };
+export const ownedStore: FreshReads = {
+  fresh: () => Promise.resolve(),
+  answers: () => true,
+  ageSeconds: () => undefined,
+};
+
+/** The same records for those who rather read what was last known than nothing. Changes fail as ever. */
+export function readableRecords(records: Records, reads: FreshReads): Records {
+  return {
+    collection: (def) => records.collection(def),
+    transact: (change, options) => records.transact(change, options),
+    fresh: ({ signal } = {}) => reads.fresh(signal ?? new AbortController().signal),
+    revision: () => records.revision(),
+  };
+}
 
 /** False when the store did not answer in time. */
 async function isCurrent(

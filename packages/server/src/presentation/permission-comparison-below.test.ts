@@ -2,7 +2,8 @@
 // pool, node or network, with and without what is below them, to users, groups and tokens with privileges of their own.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { FaceComparison } from "../testing/face-comparison.ts";
-import { equivalents, type Scenario } from "../testing/permission-scenarios.ts";
+import type { Scenario } from "../testing/permission-requests.ts";
+import { equivalents } from "../testing/permission-scenarios.ts";
 import {
   EVERYTHING,
   openTwoFaces,

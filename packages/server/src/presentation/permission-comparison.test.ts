@@ -8,7 +8,8 @@ import { PRIVILEGES } from "@gpve/domain/access/builtin-roles.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { vmKeySchemas } from "@gpve/domain/vm/config/keys.ts";
 import { FaceComparison } from "../testing/face-comparison.ts";
-import { equivalents, type Scenario } from "../testing/permission-scenarios.ts";
+import type { Scenario } from "../testing/permission-requests.ts";
+import { equivalents } from "../testing/permission-scenarios.ts";
 import { openTwoFaces, type TwoFaces } from "../testing/two-faces.ts";
 
 let faces: TwoFaces;

@@ -24,6 +24,7 @@ import type { Tickets } from "../infrastructure/tickets/tickets.ts";
 import { openTickets } from "../infrastructure/tickets/tickets.ts";
 import { createAccessHandlers } from "../presentation/http/access/access-handlers.ts";
 import { createPoolHandlers } from "../presentation/http/pools/pool-handlers.ts";
+import { FakeRealmLogin } from "./fake-realm-login.ts";
 import { toFailure } from "../presentation/http/pve/failure.ts";
 
 export const ROOT_PASSWORD = "correct horse battery";
@@ -44,6 +45,8 @@ export interface AccessFixture extends AsyncDisposable {
   readonly bootstrapDeps: BootstrapDeps;
   /** Passwords of the host's accounts. */
   readonly hostPasswords: Map<string, string>;
+  /** Of realms of type `twofold`. */
+  readonly twofoldRealm: FakeRealmLogin;
   /** Rows of /cluster/resources by "vm/100" or "storage/local". */
   readonly resources: Map<string, Record<string, unknown>>;
   readonly log: LogLine[];
@@ -70,6 +73,7 @@ export async function openAccessFixture(): Promise<AccessFixture> {
   const keys = new TicketKeys({ records, sealer, clock, newKey: () => (pem ??= generatePem()) });
   const tickets = await openTickets({ keys, clock });
   const hostPasswords = new Map<string, string>();
+  const twofoldRealm = new FakeRealmLogin();
   const access = createAccess({
     records,
     clock,
@@ -78,6 +82,7 @@ export async function openAccessFixture(): Promise<AccessFixture> {
     secrets: tokenSecrets,
     tickets,
     host: fakeHost(hostPasswords),
+    otherRealms: { twofold: twofoldRealm },
     clusterName: () => "testing",
   });
   const resources = new Map<string, Record<string, unknown>>();
@@ -125,6 +130,7 @@ export async function openAccessFixture(): Promise<AccessFixture> {
     clock,
     bootstrapDeps,
     hostPasswords,
+    twofoldRealm,
     resources,
     log,
     call: async (who, route, params = {}, clientAddress = "192.0.2.1") => {

@@ -12,6 +12,7 @@ import { openRecords } from "@gpve/store/records/records.ts";
 import { MemoryNodeBoard } from "../application/node/board.ts";
 import { nodeRecords } from "../application/node/collections.ts";
 import { Membership } from "../application/node/membership.ts";
+import { StorageSecrets } from "../application/storage/storage-secrets.ts";
 import { composeAgentFace } from "../compose-agent-face.ts";
 import { ClusterPki } from "../infrastructure/pki/cluster-pki.ts";
 import { createSealer } from "../infrastructure/secrets/sealer.ts";
@@ -46,9 +47,10 @@ export async function openTestStore(dir: string): Promise<Store> {
 export async function startAgentFace(options: AgentFaceOptions): Promise<AgentFace> {
   const { dir, store, clock = systemClock } = options;
   const records = await openRecords(store, { prefix: "/gpve/", log: quietLog });
+  const sealer = createSealer(options.masterKey);
   const pki = await ClusterPki.open({
     records,
-    sealer: createSealer(options.masterKey),
+    sealer,
     clock,
     dir: join(dir, "pki"),
     clusterName: "test",
@@ -59,6 +61,7 @@ export async function startAgentFace(options: AgentFaceOptions): Promise<AgentFa
   const stopBoard = board.start();
   const face = composeAgentFace({
     membership,
+    storageSecrets: new StorageSecrets(records, sealer),
     board,
     pki,
     store,
@@ -75,6 +78,7 @@ export async function startAgentFace(options: AgentFaceOptions): Promise<AgentFa
     host: "127.0.0.1",
     port: 0,
     certificate: { cert: tls.certPem, key: tls.keyPem },
+    agentCertificate: { cert: tls.certPem, key: tls.keyPem },
     onRequest: (_req, res) => res.end("hello"),
     isProxy: () => false,
     onUpgrade: (_req, socket) => socket.destroy(),

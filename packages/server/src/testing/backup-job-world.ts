@@ -1,8 +1,10 @@
 // Backup jobs on a store in memory, with two nodes whose agents only note what they are asked.
 import { nodeCalls } from "./node-calls.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { AgentCall, AgentDirectory } from "@gpve/domain/node/agent-port.ts";
 import type { NodeBoard, NodeHealth, NodeView } from "@gpve/domain/node/runtime.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { zoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { taskRecordId } from "@gpve/domain/task/task-record.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
@@ -23,6 +25,7 @@ export interface BackupJobWorld extends AsyncDisposable {
   refusal: string | undefined;
   root(route: string, params?: Record<string, unknown>): Promise<unknown>;
   addGuest(vmid: number, node: string, conf?: string): Promise<void>;
+  addCluster(name: string, tenant: string, node: string, spec?: Record<string, unknown>): Promise<void>;
   /** Ends a task as its agent would. */
   endTask(upid: string): Promise<void>;
   upids(): string[];
@@ -78,6 +81,11 @@ export async function openBackupJobWorld(): Promise<BackupJobWorld> {
         .collection(guestCollection)
         .list()
         .map(({ value }) => value),
+    vclusters: () =>
+      records
+        .collection(vclusterCollection)
+        .list()
+        .map(({ value }) => value),
     poolMembers: (pool) => access.directory.model().pools.get(pool)?.vms,
   });
   Object.assign(fixture.handlers, createBackupJobHandlers({ jobs, clock, zone: () => zone }));
@@ -101,6 +109,10 @@ export async function openBackupJobWorld(): Promise<BackupJobWorld> {
     addGuest: async (vmid: number, node: string, conf = `name: vm${vmid}\n`) => {
       const guest = guestRecord({ vmid, type: "qemu", node, conf });
       await records.transact((tx) => tx.put(guestCollection, String(vmid), guest));
+    },
+    addCluster: async (name: string, tenant: string, node: string, spec: Record<string, unknown> = {}) => {
+      const cluster = { name, tenant, node, spec: readVirtualClusterSpec(spec), madeBy: "" };
+      await records.transact((tx) => tx.put(vclusterCollection, name, cluster));
     },
     endTask: async (upid: string) => {
       const id = taskRecordId(upid) ?? "";

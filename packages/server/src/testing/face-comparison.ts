@@ -1,5 +1,6 @@
 // Asks both faces for the same thing as the same user, and says where they do not agree.
-import { isRefused, type Request, type Scenario } from "./permission-scenarios.ts";
+import type { Request, Scenario } from "./permission-requests.ts";
+import { isRefused } from "./permission-scenarios.ts";
 import type { TwoFaces } from "./two-faces.ts";
 
 export interface Asker {

@@ -1,91 +1,22 @@
 // What each operation of /api/v1 amounts to under /api2. An operation without a line here fails the comparison.
-import { given } from "@gpve/contracts/given.ts";
+import {
+  api2,
+  changing,
+  get,
+  object,
+  reading,
+  v1,
+  type Own,
+  type Request,
+  type Scenario,
+} from "./permission-requests.ts";
+import { storageScenarios } from "./permission-scenarios-storage.ts";
 import type { Answer } from "./two-faces.ts";
 import { UPID } from "./two-faces.ts";
-
-export interface Request {
-  readonly method: string;
-  readonly path: string;
-  readonly body?: unknown;
-  /** Lists and watches answer everybody: whoever may not see the object does not find this text. */
-  readonly shows?: string;
-}
-
-export interface Scenario {
-  readonly what: string;
-  readonly v1: Request;
-  /** All of them together have the effect. */
-  readonly api2: readonly Request[];
-  /** Where /api/v1 may refuse more: it lacks one of these. Its answer shows the object, for instance. */
-  readonly v1Needs?: readonly string[];
-}
-
-/** No method of PVE's has the effect. */
-export interface Own {
-  readonly own: string;
-}
-
-const get = (path: string, shows?: string): Request => ({
-  method: "GET",
-  path: `/api2/json${path}`,
-  ...given({ shows }),
-});
-const api2 = (method: string, path: string, body: unknown = {}): Request => ({
-  method,
-  path: `/api2/json${path}`,
-  ...(method === "DELETE" ? {} : { body }),
-});
-const v1 = (method: string, path: string, body?: unknown, shows?: string): Request => ({
-  method,
-  path: `/api/v1${path}`,
-  ...given({ body, shows }),
-});
-export const object = (kind: string, name: string | undefined, spec: object, labels?: object) => ({
-  apiVersion: "gpve.io/v1",
-  kind,
-  metadata: { ...given({ name, labels }) },
-  spec,
-});
 
 const VM = "/nodes/n1/qemu/100";
 const patchVm = (body: object, vmid = 100) => v1("PATCH", `/virtualmachines/${vmid}`, body);
 const shown = ["VM.Audit"];
-
-interface Kind {
-  readonly plural: string;
-  readonly name: string;
-  readonly shows: string;
-  readonly list: Request;
-  readonly get: Request;
-}
-
-/** list, get and watch show the same. */
-function reading(kind: string, { plural, name, shows, list, get: one }: Kind): [string, Scenario[]][] {
-  const path = `/${plural}`;
-  return [
-    [`${kind} list`, [{ what: "list", v1: v1("GET", path, undefined, shows), api2: [list] }]],
-    [`${kind} watch`, [{ what: "watch", v1: v1("GET", `${path}?watch=1`, undefined, shows), api2: [list] }]],
-    [`${kind} get`, [{ what: "get", v1: v1("GET", `${path}/${encodeURIComponent(name)}`), api2: [one] }]],
-  ];
-}
-
-/** A change, by replacing, by patching, and among applied objects. */
-function changing(
-  kind: string,
-  plural: string,
-  name: string,
-  spec: object,
-  rest: Omit<Scenario, "v1" | "what">,
-): [string, Scenario[]][] {
-  const path = `/${plural}/${encodeURIComponent(name)}`;
-  const whole = object(kind, name, spec);
-  return [
-    [`${kind} replace`, [{ what: "replace", v1: v1("PUT", path, whole), ...rest }]],
-    [`${kind} patch`, [{ what: "patch", v1: v1("PATCH", path, { spec }), ...rest }]],
-    [`${kind} apply`, [{ what: "apply", v1: v1("POST", "/apply", { objects: [whole] }), ...rest }]],
-    [`${kind} plan`, [{ what: "plan", v1: v1("POST", "/plan", { objects: [whole] }), ...rest }]],
-  ];
-}
 
 const putUser = api2("PUT", "/access/users/u1@pve", { comment: "x", groups: "g1" });
 const addUser = api2("POST", "/access/users", { userid: "u2@pve", groups: "g1" });
@@ -103,6 +34,10 @@ const image = {
   url: "https://example.org/a.qcow2",
   filename: "a.qcow2",
 };
+const CLUSTERS = "PVE has no virtual clusters: VC.* on the tenant's pool, judged again by the agent's route";
+const PLANS =
+  "PVE makes no plans of moves; needs Sys.Audit on /nodes to see them, Sys.Modify there and VM.Migrate on /vms to make them";
+const PLACES = "PVE places nothing";
 const QUOTAS = "PVE bounds no pool: quotas are read with their pool and changed from above it";
 const EVENTS = "ours alone: /cluster/log has lines for people";
 
@@ -345,6 +280,8 @@ export const equivalents: ReadonlyMap<string, readonly Scenario[] | Own> = new M
     [{ what: "delete", v1: v1("DELETE", "/users/u1@pve"), api2: [api2("DELETE", "/access/users/u1@pve")] }],
   ],
 
+  ...storageScenarios,
+
   ...reading("Role", {
     plural: "roles",
     name: "r1",
@@ -454,6 +391,43 @@ export const equivalents: ReadonlyMap<string, readonly Scenario[] | Own> = new M
   ...["list", "get", "watch", "create", "replace", "patch", "delete", "plan", "apply"].map(
     (verb): [string, Own] => [`ResourceQuota ${verb}`, { own: QUOTAS }],
   ),
+  ...["list", "get", "watch", "create", "replace", "patch", "delete", "plan", "apply"].map(
+    (verb): [string, Own] => [`VirtualCluster ${verb}`, { own: CLUSTERS }],
+  ),
+  ...["list", "get", "watch", "create", "replace", "patch", "delete"].map((verb): [string, Own] => [
+    `RebalancePlan ${verb}`,
+    { own: PLANS },
+  ]),
+  [
+    "explainVmPlacement",
+    { own: `${PLACES}; needs VM.Audit on the VM, and names nodes to Sys.Audit on /nodes` },
+  ],
+  ["reservePlace", { own: `${PLACES}; needs VM.Allocate on the VM or the pool, as its creation does` }],
+  ["simulatePlace", { own: `${PLACES}; needs Sys.Audit on /nodes` }],
+  ["simulateNodeLoss", { own: `${PLACES}; needs Sys.Audit on /nodes` }],
+  ["failoverVm", { own: "PVE moves a configuration file by hand as root; needs VM.Migrate on the VM" }],
+  ["haEvidence", { own: "PVE has it in each node's syslog; needs Sys.Audit on /" }],
+  ["haMaintenance", { own: "PVE has it as a command of root's; needs Sys.Console on /" }],
+  ...[
+    "vclusterKubeconfig",
+    "revokeVclusterKubeconfig",
+    "startVcluster",
+    "stopVcluster",
+    "retryVcluster",
+    "scaleVcluster",
+    "patchVclusterScale",
+    "vclusterEvents",
+    "vclusterPodMapping",
+    "sleepVcluster",
+    "wakeVcluster",
+    "vclusterLogs",
+    "backupVcluster",
+    "listVclusterBackups",
+    "restoreVcluster",
+    "restoreTenantVcluster",
+    "upgradeVcluster",
+    "migrateVcluster",
+  ].map((operation): [string, Own] => [operation, { own: CLUSTERS }]),
   ["Event list", { own: EVENTS }],
   ["Event get", { own: EVENTS }],
   ["Event watch", { own: EVENTS }],
@@ -466,6 +440,16 @@ export const equivalents: ReadonlyMap<string, readonly Scenario[] | Own> = new M
   ["coverage", { own: "a table of methods" }],
   ["listAudit", { own: "PVE has no audit log; needs Sys.Audit on /" }],
   ["verifyAudit", { own: "PVE has no audit log; needs Sys.Audit on /" }],
+  [
+    "showDefaults",
+    { own: "names of what is taken where a request is silent; what it leads to is judged there" },
+  ],
+  [
+    "createServerJoinToken",
+    { own: "PVE's servers are its nodes; needs Sys.Modify and Permissions.Modify on /, and to be root" },
+  ],
+  ["listStoreMembers", { own: "PVE has no etcd; needs Sys.Audit on /" }],
+  ["removeStoreMember", { own: "PVE has no etcd; needs Sys.Modify on /" }],
   ["createJoinToken", { own: "PVE's nodes join with root's password; needs Sys.Modify on / and /nodes" }],
   ["probeNode", { own: "PVE tries nothing; needs Sys.Modify on the node" }],
   [
@@ -513,6 +497,11 @@ export const equivalents: ReadonlyMap<string, readonly Scenario[] | Own> = new M
       },
     ],
   ]),
+  ["nodeVclusterPods", { own: "PVE has no pods; needs Sys.Audit on the node" }],
+  ["nodeComponents", { own: "PVE has no components; needs Sys.Audit on the node" }],
+  ["installComponent", { own: "PVE has no components; needs Sys.Modify on the node and the network" }],
+  ["verifyComponent", { own: "PVE has no components; needs Sys.Audit on the node" }],
+  ["importComponent", { own: "PVE has no components; root@pam only, judged by the agent's route" }],
   [
     "backupVm",
     [

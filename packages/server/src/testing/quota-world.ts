@@ -1,8 +1,10 @@
 // Servers with quotas over one store, and a node that makes guests as agents do: a record first, the rest later, and a
 // task that ends. What it is told happens some time after, in any order, and may fail.
+import { given } from "@gpve/contracts/given.ts";
 import { decideAnything } from "@gpve/domain/access/testing/decided.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { AgentCall, AgentConnection, AgentReply } from "@gpve/domain/node/agent-port.ts";
+import { FakeAgent } from "@gpve/domain/node/testing/fake-agent.ts";
 import type { NodeReport } from "@gpve/domain/node/runtime.ts";
 import { amountOf, type Amounts, type ResourceKey } from "@gpve/domain/quota/amounts.ts";
 import { claimOf } from "@gpve/domain/quota/guest-demand.ts";
@@ -15,7 +17,7 @@ import type { Store } from "@gpve/store/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { MemoryNodeBoard } from "../application/node/board.ts";
-import { NodeCalls, type Params } from "../application/node/call-agent.ts";
+import { NodeCalls, type NodeCallsDeps, type Params } from "../application/node/call-agent.ts";
 import { nodeRecords } from "../application/node/collections.ts";
 import { keepGuestPools } from "../application/pool/guest-pools.ts";
 import { quotasDef, reservationsDef } from "../application/quota/quota-records.ts";
@@ -61,17 +63,28 @@ export function distantStore(store: Store): Store {
 
 export async function openQuotaServer(
   store: Store,
-  { owner, clock, node }: { readonly owner: string; readonly clock: Clock; readonly node: AgentConnection },
+  {
+    owner,
+    clock,
+    node,
+    divert,
+  }: {
+    readonly owner: string;
+    readonly clock: Clock;
+    readonly node: AgentConnection;
+    readonly divert?: NodeCallsDeps["divert"];
+  },
 ): Promise<QuotaServer> {
   const records = await openRecords(store, { prefix: "/gpve/", log: silentLogger });
   const board = new MemoryNodeBoard({ clock, nodes: records.collection(nodeRecords) });
   const quotas = composeQuotas({ records, board, clock, log: silentLogger, owner });
-  const stopPools = keepGuestPools({ records, log: silentLogger });
+  const stopPools = keepGuestPools({ records, clock, log: silentLogger });
   const calls = new NodeCalls({
     agents: () => ({ connection: (name) => (name === node.node ? node : undefined) }),
     localNode: node.node,
     decide: decideAnything,
     gate: quotas.gate,
+    ...given({ divert }),
   });
   const access = { has: () => true, require: () => undefined, privileges: () => new Map() };
   return {
@@ -100,19 +113,20 @@ export async function openQuotaServer(
 }
 
 /** Makes guests as it is told, each some time later. */
-export class SlowNode implements AgentConnection {
-  readonly node = "n1";
+export class SlowNode extends FakeAgent {
   readonly #records: OpenRecords;
   readonly #random: () => number;
   readonly #work = new Set<Promise<void>>();
   #tasks = 0;
 
   constructor(records: OpenRecords, random: () => number) {
+    super();
     this.#records = records;
     this.#random = random;
+    this.answer = (call) => this.#answer(call);
   }
 
-  async call({ decision, params, requestId }: AgentCall): Promise<AgentReply> {
+  async #answer({ decision, params, requestId }: AgentCall): Promise<AgentReply> {
     await this.#while();
     if (this.#random() < 0.05) throw new Error("the connection broke before anything was done");
     const made = Number(decision.route.endsWith("/clone") ? params["newid"] : params["vmid"]);

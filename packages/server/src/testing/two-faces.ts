@@ -1,5 +1,6 @@
 // Both faces of a server over one real authoriser, one set of records and one agent with its real methods. Work that an
 // agent would start is accepted and not done: what is of interest is who may ask for it.
+import { plainItems } from "./plain-items.ts";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createAgent } from "@gpve/agent/application/agent.ts";
@@ -17,6 +18,7 @@ import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
+import { storageCollection } from "@gpve/domain/storage/definition.ts";
 import { taskRecordId } from "@gpve/domain/task/task-record.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
@@ -36,6 +38,7 @@ import { NodeCalls } from "../application/node/call-agent.ts";
 import type { Membership } from "../application/node/membership.ts";
 import { nodeRecords } from "../application/node/collections.ts";
 import { StorageDefinitions } from "../application/storage/storage-definitions.ts";
+import { storageChecks, storageWork } from "../application/storage/storage-work.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { applyObjectsOperation } from "../application/v1/apply-objects.ts";
 import { eventCollection } from "../application/v1/events.ts";
@@ -43,6 +46,7 @@ import { metaCollection } from "../application/v1/object-meta.ts";
 import { createKindAdapters } from "../application/v1/kind-adapters.ts";
 import { composeQuotas } from "../compose-quota.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
+import { composeGuestReads } from "../compose-guest-reads.ts";
 import { composePveHandlers } from "../compose-pve-handlers.ts";
 import { composeV1, type V1Parts } from "../compose-v1.ts";
 import { LocalAgent } from "../infrastructure/agent-client/local-agent.ts";
@@ -124,11 +128,14 @@ export async function openTwoFaces(): Promise<TwoFaces> {
   const { gate } = quotas;
   const calls = new NodeCalls({ agents: () => directory, localNode: "n1", decide: access.decide, gate });
   const { engine } = testEngine();
+  const storages = new StorageDefinitions(records);
+  await storages.ensureDefault("/nowhere/local");
   const adapters = createKindAdapters({
     board,
     quotaUsage: (quota) => quotas.view.usage(quota),
     phases: unknownPhases,
     ownNode: () => undefined,
+    storageWork: storageWork(storages, storageChecks({ calls, board, localNode: "n1" })),
     tasks: taskRecords,
     vmActions: {
       callNode: async (node, route, params, ctx) => (await calls.call(node, route, params, ctx)).data,
@@ -137,7 +144,16 @@ export async function openTwoFaces(): Promise<TwoFaces> {
       reported: async () => undefined,
     },
   });
-  engine.register(applyObjectsOperation({ records, clock, adapters, accessOf: access.accessOf, log: quiet }));
+  engine.register(
+    applyObjectsOperation({
+      records,
+      clock,
+      adapters,
+      accessOf: access.accessOf,
+      log: quiet,
+      seals: plainItems,
+    }),
+  );
   await engine.start();
   await agentEngine.start();
   let requests = 0;
@@ -152,8 +168,6 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     newRequestId: () => `r${++requests}`,
     delay: async () => undefined,
   };
-  const storages = new StorageDefinitions(records);
-  await storages.ensureDefault("/nowhere/local");
   const reach = { calls, localNode: "n1", tickets: fix.tickets, certificate: () => "CERT" };
   const parts = {
     records,
@@ -175,7 +189,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     uploads: { open: () => Promise.reject(new Error("no uploads here")) },
     fresh: async () => undefined,
     handlers: {
-      ...composePveHandlers({ ...parts, ...reach, caPem: () => "CA" }),
+      ...composePveHandlers({ ...parts, ...composeGuestReads(parts), ...reach, caPem: () => "CA" }),
       ...createConsoleHandlers(reach),
     },
   });
@@ -189,6 +203,7 @@ export async function openTwoFaces(): Promise<TwoFaces> {
     board,
     calls,
     adapters,
+    seals: plainItems,
     shutdown: stop.signal,
     membership: { invite: async () => ({ token: "t", expiresAt: 1 }) },
     pki: { caFingerprint: "AA" },
@@ -297,6 +312,9 @@ function putEverything(outer: Tx): void {
   tx.put(poolsDef, "t1", { poolid: "t1", vms: [], storage: [] });
   tx.delete(poolsDef, "t2");
   tx.put(poolsDef, "p1", { poolid: "p1", vms: [100], storage: ["local"] });
+  const options = { path: "/nowhere/s1", content: "iso" };
+  tx.put(storageCollection, "s1", { storage: "s1", type: "dir", options });
+  tx.delete(storageCollection, "s2");
   tx.put(groupsDef, "g1", { groupid: "g1" });
   tx.put(usersDef, "u1@pve", { userid: "u1@pve", enable: true, expire: 0, groups: ["g1"] });
   tx.delete(usersDef, "u2@pve");

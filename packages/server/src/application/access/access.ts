@@ -7,6 +7,7 @@ import type {
   TicketService,
   TokenSecrets,
 } from "@gpve/domain/access/ports.ts";
+import type { RealmLogin } from "@gpve/domain/access/realm-login.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -19,6 +20,7 @@ import { Groups } from "./groups.ts";
 import { LoginLimiter } from "./login-limiter.ts";
 import { Login } from "./login.ts";
 import { Passwords } from "./passwords.ts";
+import { PamRealmLogin, PveRealmLogin, RealmLogins } from "./realm-logins.ts";
 import { Realms } from "./realms.ts";
 import { Roles } from "./roles.ts";
 import { Tokens } from "./tokens.ts";
@@ -32,6 +34,8 @@ export interface AccessDeps {
   readonly secrets: TokenSecrets;
   readonly tickets: TicketService;
   readonly host: HostAccounts;
+  /** By type, beside `pve` and `pam`. */
+  readonly otherRealms: Readonly<Record<string, RealmLogin>>;
   /** undefined = not clustered. */
   readonly clusterName: () => string | undefined;
 }
@@ -56,6 +60,12 @@ export function createAccess(deps: AccessDeps): Access {
   const { records, clock, clusterName } = deps;
   const directory = new AccessDirectory({ records, clock });
   const passwords = new Passwords({ ...deps, directory });
+  const types = {
+    ...deps.otherRealms,
+    pve: new PveRealmLogin(passwords),
+    pam: new PamRealmLogin(passwords, deps.host),
+  };
+  const realms = new RealmLogins({ directory, types });
   const limiter = new LoginLimiter(clock);
   const shared = { records, directory };
   return {
@@ -66,8 +76,8 @@ export function createAccess(deps: AccessDeps): Access {
     roles: new Roles(shared),
     acl: new AccessControlList(shared),
     realms: new Realms(shared),
-    login: new Login({ directory, passwords, tickets: deps.tickets, limiter, clusterName }),
-    changePassword: new ChangePassword({ directory, passwords, limiter }),
+    login: new Login({ directory, realms, tickets: deps.tickets, limiter, clusterName }),
+    changePassword: new ChangePassword({ directory, passwords, realms, limiter }),
     authenticator: new Authenticator({ ...deps, directory }),
     accessOf: (actor) => directory.view(actor),
     decide: (route, params, { actor, access }) =>

@@ -3,13 +3,14 @@ import { isValidAclPath, normalizeAclPath } from "@gpve/domain/access/acl-path.t
 import { BUILTIN_ROLES, NO_ACCESS } from "@gpve/domain/access/builtin-roles.ts";
 import { requireUserid, splitList } from "@gpve/domain/access/ids.ts";
 import { aclNodes } from "@gpve/domain/access/model.ts";
-import { mayModifyPermissions } from "@gpve/domain/access/permission-check.ts";
+import { mayAuditPermissions } from "@gpve/domain/access/permission-check.ts";
 import type { AclEntry, AclSubject, Role } from "@gpve/domain/access/types.ts";
 import type { AccessView, RequestContext } from "@gpve/domain/request/context.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { aclDef, aclId, groupsDef, rolesDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
+import { requireKeepsInherited } from "./keep-inherited.ts";
 import { prefixed } from "./prefixed.ts";
 
 export interface AclChange {
@@ -31,12 +32,11 @@ export class AccessControlList {
     this.#directory = directory;
   }
 
-  /** Entries on paths whose permissions the caller may change; all of them with Sys.Audit on /access. */
+  /** Entries on paths whose permissions the caller may change, or audit in his tenant; all of them with Sys.Audit on /access. */
   list(ctx: RequestContext): AclEntry[] {
-    const audit = ctx.access.has("/access", ["Sys.Audit"]);
     const rows: AclEntry[] = [];
     for (const node of aclNodes(this.#directory.model().acl)) {
-      if (!audit && !mayModifyPermissions(ctx.access, node.path)) continue;
+      if (!mayAuditPermissions(ctx.access, node.path)) continue;
       const kinds = { user: node.users, group: node.groups, token: node.tokens } as const;
       for (const type of ["user", "group", "token"] as const satisfies AclSubject[]) {
         for (const [ugid, roles] of kinds[type]) {
@@ -66,7 +66,10 @@ export class AccessControlList {
           for (const subject of subjectsOf(tx, input)) {
             const entry = { path, ...subject, roleid, propagate: input.propagate ?? true };
             if (input.remove === true) tx.delete(aclDef, aclId(entry));
-            else tx.put(aclDef, aclId(entry), entry);
+            else {
+              requireKeepsInherited(tx, entry, ctx.access);
+              tx.put(aclDef, aclId(entry), entry);
+            }
           }
         }
       }),

@@ -207,11 +207,11 @@ test("a known ticket or token costs little", async () => {
   const authorization = `PVEAPIToken=joe@pve!ci=${secret}`;
   await who({ authorization });
   await who({ cookieTicket: ticket });
-  const started = performance.now();
+  const started = process.cpuUsage().user / 1000;
   for (let i = 0; i < 1_000; i++) {
     await who({ authorization });
     await who({ cookieTicket: ticket });
   }
   // About 10 microseconds each; an RSA operation for every request would take ten times as long.
-  expect(performance.now() - started).toBeLessThan(1_000);
+  expect(process.cpuUsage().user / 1000 - started).toBeLessThan(1_000);
 });

@@ -8,10 +8,12 @@ import { ROOT_USER, isRoot } from "@gpve/domain/request/context.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import type { LoginLimiter } from "./login-limiter.ts";
 import type { Passwords } from "./passwords.ts";
+import type { RealmLogins } from "./realm-logins.ts";
 
 export interface ChangePasswordDeps {
   readonly directory: AccessDirectory;
   readonly passwords: Passwords;
+  readonly realms: RealmLogins;
   readonly limiter: LoginLimiter;
 }
 
@@ -48,13 +50,14 @@ export class ChangePassword {
   }
 
   async #confirm(userid: string, password: string | undefined, ctx: RequestContext): Promise<void> {
-    const { limiter, passwords } = this.#deps;
+    const { limiter, realms } = this.#deps;
     if (password === undefined) {
       throw parameterError({ "confirmation-password": "password is required to modify user" });
     }
     const failure = await limiter.guard(userid, ctx.clientAddress, async () => {
-      const answer = await passwords.verify(userid, password, ctx.signal);
-      return answer.ok ? undefined : answer.reason;
+      // Whoever is asked for more has the password; who he is, his ticket has shown.
+      const step = await realms.begin(userid, password, ctx.signal);
+      return step.kind === "refused" ? step.reason : undefined;
     });
     if (failure !== undefined) throw refused("invalid credentials");
   }

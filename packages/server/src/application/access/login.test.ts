@@ -292,7 +292,7 @@ describe("permissions shown", () => {
     );
     const all = (await show("root@pam")) as Record<string, Record<string, number>>;
     expect(Object.keys(all)).toContain("/access/groups");
-    expect(Object.keys(all["/"] ?? {})).toHaveLength(47);
+    expect(Object.keys(all["/"] ?? {})).toHaveLength(56);
   });
 
   test("those of one's tokens, and of anybody for auditors", async () => {

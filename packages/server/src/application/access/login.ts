@@ -1,10 +1,12 @@
 // POST /access/ticket: a password, or a still valid ticket, becomes a new ticket. Every failure looks the same
-// from outside; the reason goes to the log.
+// from outside; the reason goes to the log. A realm may ask for more first: then the answer is a signed challenge, which
+// comes back with what was asked for.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { normalizeAclPath } from "@gpve/domain/access/acl-path.ts";
 import { parseUserid, splitList } from "@gpve/domain/access/ids.ts";
 import type { TicketService } from "@gpve/domain/access/ports.ts";
+import type { Challenge, LoginStep } from "@gpve/domain/access/realm-login.ts";
 import { isActive } from "@gpve/domain/access/privileges.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
@@ -12,7 +14,7 @@ import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import type { Capabilities } from "./capabilities.ts";
 import { capabilities } from "./capabilities.ts";
 import type { LoginLimiter } from "./login-limiter.ts";
-import type { Passwords } from "./passwords.ts";
+import type { RealmLogins } from "./realm-logins.ts";
 
 export interface LoginInput {
   readonly username: string;
@@ -29,18 +31,22 @@ export interface LoginResult {
   readonly username: string;
   readonly ticket?: string;
   readonly csrfToken?: string;
-  readonly cap: Capabilities;
+  /** Nobody is let in yet: `ticket` is the challenge. */
+  readonly needsMore?: true;
+  readonly cap?: Capabilities;
   readonly clusterName?: string;
 }
 
 export interface LoginDeps {
   readonly directory: AccessDirectory;
-  readonly passwords: Passwords;
+  readonly realms: RealmLogins;
   readonly tickets: TicketService;
   readonly limiter: LoginLimiter;
   /** undefined = not clustered. */
   readonly clusterName: () => string | undefined;
 }
+
+const IN = { kind: "in" } as LoginStep;
 
 export class Login {
   readonly #deps: LoginDeps;
@@ -51,7 +57,16 @@ export class Login {
 
   async run(input: LoginInput, ctx: RequestContext): Promise<LoginResult> {
     const username = input.realm === undefined ? input.username : `${input.username}@${input.realm}`;
-    await this.#guarded(username, ctx, () => this.#check(username, input, ctx));
+    let step = IN;
+    await this.#guarded(username, ctx, async () => {
+      step = await this.#check(username, input, ctx);
+      return step.kind === "refused" ? step.reason : undefined;
+    });
+    if (step.kind === "asked") {
+      ctx.log.info({ user: username, address: ctx.clientAddress }, "asked for a second factor");
+      const ticket = await this.#deps.tickets.issueChallenge(username, JSON.stringify(step.challenge));
+      return { username, ticket, needsMore: true };
+    }
     ctx.log.info({ user: username, address: ctx.clientAddress }, "successful authentication");
     return this.#result(username, input);
   }
@@ -84,41 +99,55 @@ export class Login {
     throw new AppError("auth.failed", "authentication failure");
   }
 
-  /** Why the login fails; undefined = it does not. */
-  async #check(username: string, input: LoginInput, ctx: RequestContext): Promise<string | undefined> {
+  async #check(username: string, input: LoginInput, ctx: RequestContext): Promise<LoginStep> {
     const { directory, tickets } = this.#deps;
     const model = directory.model();
     const user = model.users.get(username);
-    if (user === undefined) return "no such user";
-    if (!isActive(user, directory.nowSeconds())) return "the user is disabled or expired";
-    // Nobody has a second factor here, so an answer to a challenge belongs to none.
-    if (input.tfaChallenge !== undefined) return "no such challenge";
+    if (user === undefined) return refused("no such user");
+    if (!isActive(user, directory.nowSeconds())) return refused("the user is disabled or expired");
+    if (input.tfaChallenge !== undefined)
+      return this.#answer(username, input, input.tfaChallenge, ctx.signal);
     const ticketUser = tickets.verify(input.password)?.userid;
     if (!input.path || !input.privs) {
       // The ticket of root@pam makes tickets for others, too.
-      if (ticketUser === username || ticketUser === ROOT_USER) return undefined;
+      if (ticketUser === username || ticketUser === ROOT_USER) return IN;
       return this.#checkPassword(username, input, ctx.signal);
     }
     const path = normalizeAclPath(input.path);
-    if (path === undefined) return `invalid path '${input.path}'`;
+    if (path === undefined) return refused(`invalid path '${input.path}'`);
     if (ticketUser !== username && !tickets.verifyVnc(input.password, username, path)) {
-      const failure = await this.#checkPassword(username, input, ctx.signal);
-      if (failure !== undefined) return failure;
+      const step = await this.#checkPassword(username, input, ctx.signal);
+      if (step.kind === "asked") return refused("a second factor is needed, for which nothing asks here");
+      if (step.kind === "refused") return step;
     }
-    return this.#missingPrivileges(username, path, input.privs);
+    const missing = this.#missingPrivileges(username, path, input.privs);
+    return missing === undefined ? IN : refused(missing);
   }
 
-  async #checkPassword(
+  async #answer(
     username: string,
     input: LoginInput,
+    ticket: string,
     signal: AbortSignal,
-  ): Promise<string | undefined> {
-    const answer = await this.#deps.passwords.verify(username, input.password, signal);
-    if (!answer.ok) return answer.reason;
-    if (input.otp !== undefined) return "a one-time password was given, but the user has no second factor";
-    const realm = this.#deps.directory.model().realms.get(parseUserid(username)?.realm ?? "");
-    if (realm?.tfa !== undefined) return "the realm demands a second factor, and the user has none";
-    return undefined;
+  ): Promise<LoginStep> {
+    // To know what somebody may do is asked of who is in already.
+    if (input.path || input.privs) return refused("privileges are not looked at in the middle of a login");
+    const challenge = this.#deps.tickets.verifyChallenge(ticket, username);
+    if (challenge === undefined) return refused("no such challenge");
+    return this.#deps.realms.answer(username, JSON.parse(challenge) as Challenge, input.password, signal);
+  }
+
+  async #checkPassword(username: string, input: LoginInput, signal: AbortSignal): Promise<LoginStep> {
+    const { realms, directory } = this.#deps;
+    const step = await realms.begin(username, input.password, signal);
+    if (step.kind === "refused") return step;
+    if (step.kind === "asked")
+      return input.otp === undefined ? step : realms.answer(username, step.challenge, input.otp, signal);
+    if (input.otp !== undefined)
+      return refused("a one-time password was given, but the user has no second factor");
+    const realm = directory.model().realms.get(parseUserid(username)?.realm ?? "");
+    if (realm?.tfa !== undefined) return refused("the realm demands a second factor, and the user has none");
+    return IN;
   }
 
   #missingPrivileges(authid: string, path: string, privs: string): string | undefined {
@@ -146,4 +175,8 @@ export class Login {
     if (input.path && input.privs) return common;
     return { ...common, ticket: await tickets.issue(username), csrfToken: tickets.issueCsrf(username) };
   }
+}
+
+function refused(reason: string): LoginStep {
+  return { kind: "refused", reason };
 }

@@ -60,7 +60,7 @@ describe("roles", () => {
     await root("PUT /access/roles/{roleid}", { roleid: "look", privs: "Sys.Audit" });
     expect(await root("GET /access/roles/{roleid}", { roleid: "look" })).toEqual({ "Sys.Audit": 1 });
     const rows = (await root("GET /access/roles")) as { roleid: string }[];
-    expect(rows).toHaveLength(18);
+    expect(rows).toHaveLength(23);
     expect(rows.find((row) => row.roleid === "look")).toEqual({
       roleid: "look",
       privs: "Sys.Audit",

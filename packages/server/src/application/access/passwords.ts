@@ -1,8 +1,7 @@
-// Passwords of the realms: `pve` is ours, `pam` is the host's. root@pam has a password of ours as well, so that
-// a fresh installation can be entered; the host's own is accepted after it.
+// Passwords of the realms: `pve` is ours, `pam` is the host's, and so is root@pam beside the host's own.
 import { missing } from "@gpve/domain/request/failures.ts";
 import { parseUserid } from "@gpve/domain/access/ids.ts";
-import type { HostAccounts, HostAuthentication, PasswordHasher, Sealer } from "@gpve/domain/access/ports.ts";
+import type { HostAccounts, PasswordHasher, Sealer } from "@gpve/domain/access/ports.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
@@ -26,16 +25,12 @@ export class Passwords {
     this.#deps = deps;
   }
 
-  async verify(userid: string, password: string, signal?: AbortSignal): Promise<HostAuthentication> {
-    const name = parseUserid(userid);
-    const realm = name === undefined ? undefined : this.#deps.directory.model().realms.get(name.realm);
-    if (name === undefined || realm === undefined) return { ok: false, reason: "the realm does not exist" };
-    if (password === "") return { ok: false, reason: "no password" };
-    if (realm.type === "pve" || userid === ROOT_USER) {
-      if (await this.#matchesOurs(userid, password)) return { ok: true };
-      if (realm.type === "pve") return { ok: false, reason: "invalid credentials" };
-    }
-    return this.#deps.host.authenticate(name.name, password, signal);
+  /** Of those that are ours. */
+  async matches(userid: string, password: string): Promise<boolean> {
+    const entry = this.#deps.records.collection(passwordsDef).get(userid);
+    if (entry === undefined) return false;
+    const hash = this.#deps.sealer.open(entry.value.sealed, passwordContext(userid));
+    return this.#deps.hasher.verify(password, hash);
   }
 
   /** Hashes, or hands the password to the host. To be stored by `put` in the caller's transaction. */
@@ -60,12 +55,5 @@ export class Passwords {
   async set(userid: string, password: string, signal?: AbortSignal): Promise<void> {
     const prepared = await this.prepare(userid, password, signal);
     await this.#deps.records.transact((tx) => this.put(tx, userid, prepared));
-  }
-
-  async #matchesOurs(userid: string, password: string): Promise<boolean> {
-    const entry = this.#deps.records.collection(passwordsDef).get(userid);
-    if (entry === undefined) return false;
-    const hash = this.#deps.sealer.open(entry.value.sealed, passwordContext(userid));
-    return this.#deps.hasher.verify(password, hash);
   }
 }

@@ -3,13 +3,16 @@ import { requireUserid, splitList } from "@gpve/domain/access/ids.ts";
 import { noSuchUser, usersInGroupsWith } from "@gpve/domain/access/permission-check.ts";
 import { sortedUnique } from "@gpve/domain/access/sorting.ts";
 import type { Token, User } from "@gpve/domain/access/types.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { allocatesUsers, seesUsersOf, tenantOfNewUser } from "@gpve/domain/access/tenant-users.ts";
+import type { AccessModel } from "@gpve/domain/access/model.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { AccessView, RequestContext } from "@gpve/domain/request/context.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { DEFAULT_ROOT } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "./acl.ts";
-import { groupsDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
+import { groupsDef, poolsDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
 import { passwordsDef, tokenSecretsDef } from "./secret-collections.ts";
 import { prefixed } from "./prefixed.ts";
 import type { Passwords } from "./passwords.ts";
@@ -52,7 +55,13 @@ export class Users {
     const visible = all ? undefined : usersInGroupsWith(model, ctx.access, USER_READERS);
     const tokens = Map.groupBy(model.tokens.values(), (token) => token.userid);
     return [...model.users.values()]
-      .filter(({ userid }) => visible === undefined || visible.has(userid) || userid === ctx.actor?.authid)
+      .filter(
+        ({ userid, tenant }) =>
+          visible === undefined ||
+          visible.has(userid) ||
+          userid === ctx.actor?.authid ||
+          seesUsersOf(ctx.access, tenant),
+      )
       .filter(({ enable }) => filter.enabled === undefined || filter.enabled === enable)
       .map((user) => this.#view(user, tokens.get(user.userid) ?? []))
       .toSorted((a, b) => (a.userid < b.userid ? -1 : 1));
@@ -77,19 +86,27 @@ export class Users {
     ctx: RequestContext,
   ): Promise<void> {
     return prefixed("create user failed", async () => {
-      const { userid } = requireUserid(input.userid);
+      const { userid, realm } = requireUserid(input.userid);
       const taken = (): Error => alreadyThere(`user '${userid}' already exists`);
       if (this.#deps.directory.model().users.has(userid)) throw taken();
-      const { passwords, records } = this.#deps;
+      const { passwords, records, directory } = this.#deps;
+      const groups = sortedUnique(splitList(input.groups));
+      const tenant = tenantOfNew(directory.model(), ctx.access, { realm, groups });
       const secret =
         input.password === undefined
           ? undefined
           : await passwords.prepare(userid, input.password, ctx.signal);
       await records.transact((tx) => {
         if (tx.get(usersDef, userid) !== undefined) throw taken();
-        const groups = sortedUnique(splitList(input.groups));
         requireGroups(tx, groups);
-        const user = { userid, enable: input.enable ?? true, expire: input.expire ?? 0, groups };
+        if (tenant !== undefined) requirePool(tx, tenant);
+        const user = {
+          userid,
+          enable: input.enable ?? true,
+          expire: input.expire ?? 0,
+          groups,
+          ...given({ tenant }),
+        };
         tx.put(usersDef, userid, withTexts(user, input));
         passwords.put(tx, userid, secret);
       });
@@ -129,6 +146,20 @@ export class Users {
     const realm = user.userid.slice(user.userid.lastIndexOf("@") + 1);
     return { ...user, tokens, realmType: this.#deps.directory.model().realms.get(realm)?.type };
   }
+}
+
+/** Whoever makes users of the cluster makes none of a tenant. */
+function tenantOfNew(
+  model: AccessModel,
+  access: AccessView,
+  user: { readonly realm: string; readonly groups: readonly string[] },
+): string | undefined {
+  return allocatesUsers(model, access, user) ? undefined : tenantOfNewUser(model, access, user.realm);
+}
+
+/** Read in the transaction, so that no tenant goes while users come. */
+function requirePool(tx: Tx, tenant: string): void {
+  if (tx.get(poolsDef, tenant) === undefined) throw missing(`pool '${tenant}' does not exist`);
 }
 
 function requireGroups(tx: Tx, groups: readonly string[]): void {

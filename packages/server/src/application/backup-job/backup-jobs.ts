@@ -4,6 +4,7 @@ import { given } from "@gpve/contracts/given.ts";
 import {
   backupJobCollection,
   changedJob,
+  includedClusters,
   includedGuests,
   jobWithoutGuest,
   newJob,
@@ -18,6 +19,7 @@ import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { readPropertyString } from "@gpve/domain/schema/property-string.ts";
+import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { backupRunCollection, runIdsOf } from "./backup-runs.ts";
@@ -28,6 +30,7 @@ export interface BackupJobsDeps {
   readonly zone: () => ZoneOffset;
   readonly newId: () => string;
   readonly guests: () => readonly GuestRecord[];
+  readonly vclusters: () => readonly VirtualClusterRecord[];
   /** Guests of a pool; undefined = no such pool. */
   readonly poolMembers: (pool: string) => readonly number[] | undefined;
 }
@@ -92,6 +95,10 @@ export class BackupJobs {
   included(job: BackupJob): ReturnType<typeof includedGuests> {
     const { guests, poolMembers } = this.#deps;
     return includedGuests(job, guests(), (pool) => poolMembers(pool) ?? []);
+  }
+
+  clusters(job: BackupJob): readonly VirtualClusterRecord[] {
+    return includedClusters(job, this.#deps.vclusters());
   }
 
   /** The guests of a job and their volumes, as a tree. Guests the caller may not see are left out. */

@@ -9,6 +9,8 @@ export interface BackupRun {
   readonly last: number;
   /** Its task; absent while it is being started, and when there was nothing to do. */
   readonly upid?: string;
+  /** Tasks of its virtual clusters, one each. */
+  readonly clusterUpids?: readonly string[];
   /** Why it could not be started. */
   readonly error?: string;
 }

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { backupRunCollection, runId } from "./backup-runs.ts";
 import { openBackupJobWorld, type BackupJobWorld } from "../../testing/backup-job-world.ts";
 
 const MINUTE = 60_000;
@@ -161,4 +162,55 @@ it("notes why a run could not be started and tries again the next time", async (
   expect(world.calls).toEqual([]);
   await world.pass(DAY);
   expect(world.calls).toHaveLength(1);
+});
+
+it("takes virtual clusters too, a task each, by its own rules of what is kept", async () => {
+  await using world = await openBackupJobWorld();
+  await world.root("POST /pools", { poolid: "shop" });
+  await world.addCluster("demo", "shop", "n1");
+  await world.addCluster("other", "default", "n1");
+  await world.addCluster("etcd", "shop", "n1", { controlPlane: { backingStore: "etcd" } });
+  await world.addCluster("there", "shop", "n2");
+  await nightly(world, { all: 0, pool: "shop", "prune-backups": "keep-last=2" });
+  await nightly(world, { id: "by-id", all: 0, vmid: "100" });
+  await using _run = running(world);
+  await world.pass(121 * MINUTE);
+  expect(world.calls.map(({ decision, params }) => [decision.route, params])).toEqual(
+    ["demo", "there"].map((vcluster, at) => [
+      "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup",
+      {
+        node: `n${at + 1}`,
+        vcluster,
+        tenant: "shop",
+        storage: "local",
+        prune: "keep-last=2",
+        requestId: "r",
+      },
+    ]),
+  );
+  // Not over itself.
+  const change = { id: "nightly", schedule: "*/30", storage: "local", remove: 0, protected: 1 };
+  expect(await world.root("PUT /cluster/backup/{id}", change)).toBeNull();
+  await world.pass(60 * MINUTE);
+  expect(world.calls).toHaveLength(2);
+  for (const upid of world.upids()) await world.endTask(upid);
+  await world.pass(MINUTE);
+  expect(world.calls.slice(2).map(({ params }) => [params["prune"], params["protected"]])).toEqual([
+    ["keep-all=1", true],
+    ["keep-all=1", true],
+  ]);
+});
+
+it("goes on with the next where one cannot be begun", async () => {
+  await using world = await openBackupJobWorld();
+  await world.addGuest(100, "n1");
+  await world.addCluster("demo", "default", "n1");
+  await nightly(world);
+  world.refusal = "storage 'local' is full";
+  await using _run = running(world);
+  await world.pass(121 * MINUTE);
+  const { records } = world.fixture;
+  expect(records.collection(backupRunCollection).get(runId("nightly", "n1"))?.value.error).toBe(
+    "storage 'local' is full; storage 'local' is full",
+  );
 });

@@ -1,9 +1,11 @@
 // Starts backup jobs when they are due, on every node that has guests of theirs. One server does it at a time; two that
 // both believe it is them still start nothing twice, because a run is claimed by a compared write.
 import { messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { noAccess } from "@gpve/domain/access/access-view.ts";
 import {
   backupJobCollection,
+  clusterRunParameters,
   isEnabled,
   runParameters,
   scheduleOf,
@@ -14,6 +16,7 @@ import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
+import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
@@ -32,6 +35,13 @@ export interface JobSchedulerDeps {
   readonly zone: () => ZoneOffset;
   readonly newRequestId: () => string;
   readonly log: Logger;
+}
+
+interface Due {
+  readonly vmids: readonly number[];
+  readonly clusters: readonly VirtualClusterRecord[];
+  /** When it began; seconds. */
+  readonly last: number;
 }
 
 /** Other servers and the calendar itself may change without a word to this one. */
@@ -98,7 +108,8 @@ export class JobScheduler {
       .included(job)
       .filter((guest) => guest.node === node)
       .map(({ vmid }) => vmid);
-    const idle = vmids.length === 0;
+    const clusters = this.#deps.jobs.clusters(job).filter((cluster) => cluster.node === node);
+    const idle = vmids.length + clusters.length === 0;
     const claimed = await this.#claim(job, node, startedAt, {
       job: job.id,
       node,
@@ -110,46 +121,71 @@ export class JobScheduler {
       this.#deps.log.warn({ job: job.id, node }, "a backup job is missed: the node is offline");
       return;
     }
-    await this.#start(job, node, vmids, now, signal);
+    await this.#start(job, node, { vmids, clusters, last: now }, signal);
   }
 
   async #start(
     job: BackupJob,
     node: string,
-    vmids: readonly number[],
-    last: number,
+    { vmids, clusters, last }: Due,
     signal: AbortSignal,
   ): Promise<void> {
-    const { log, newRequestId, records } = this.#deps;
-    let outcome: { upid: string } | { error: string } | undefined;
-    try {
-      if (!this.#deps.calls.knows(node)) throw new Error(`no such cluster node '${node}'`);
-      const { data } = await this.#deps.calls.call(
-        node,
-        "POST /nodes/{node}/vzdump",
-        runParameters(job, vmids),
-        {
-          work: "backup-job",
-          actor: { userid: ROOT_USER, authid: ROOT_USER },
-          access: noAccess,
-          requestId: newRequestId(),
-          clientAddress: "",
-          signal,
-        },
-      );
-      // "OK" when the node had nothing to do.
-      outcome = typeof data === "string" && data.startsWith("UPID:") ? { upid: data } : undefined;
-      log.info({ job: job.id, node, vmids, ...outcome }, "backup job started");
-    } catch (err) {
-      outcome = { error: messageOf(err) };
-      log.error({ job: job.id, node, err: messageOf(err) }, "a backup job could not be started");
+    const { log, records } = this.#deps;
+    const failures: string[] = [];
+    /** Answers with the task; undefined = the node had nothing to do, or refused. */
+    const begin = async (about: object, call: () => Promise<unknown>): Promise<string | undefined> => {
+      try {
+        if (!this.#deps.calls.knows(node)) throw new Error(`no such cluster node '${node}'`);
+        const data = await call();
+        const upid = typeof data === "string" && data.startsWith("UPID:") ? data : undefined;
+        log.info({ job: job.id, node, ...about, ...given({ upid }) }, "backup job started");
+        return upid;
+      } catch (err) {
+        failures.push(messageOf(err));
+        log.error({ job: job.id, node, ...about, err: messageOf(err) }, "a backup job could not be started");
+        return undefined;
+      }
+    };
+    const ctx = this.#context(signal);
+    const upid =
+      vmids.length === 0
+        ? undefined
+        : await begin({ vmids }, async () => {
+            const route = "POST /nodes/{node}/vzdump" as const;
+            return (await this.#deps.calls.call(node, route, runParameters(job, vmids), ctx)).data;
+          });
+    const clusterUpids: string[] = [];
+    for (const { name, tenant } of clusters) {
+      const begun = await begin({ vcluster: name }, async () => {
+        const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup" as const;
+        const { requestId } = ctx;
+        const params = { vcluster: name, tenant, requestId, ...clusterRunParameters(job) };
+        return (await this.#deps.calls.call(node, route, params, ctx)).data;
+      });
+      if (begun !== undefined) clusterUpids.push(begun);
     }
+    const outcome = {
+      ...given({ upid }),
+      ...(clusterUpids.length === 0 ? {} : { clusterUpids }),
+      ...(failures.length === 0 ? {} : { error: failures.join("; ") }),
+    };
     await records.transact((tx) => {
       const id = runId(job.id, node);
       // Removed meanwhile: nothing is left behind.
-      if (outcome === undefined || tx.get(backupJobCollection, job.id) === undefined) return;
+      if (Object.keys(outcome).length === 0 || tx.get(backupJobCollection, job.id) === undefined) return;
       tx.put(backupRunCollection, id, { job: job.id, node, last, ...outcome });
     });
+  }
+
+  #context(signal: AbortSignal) {
+    return {
+      work: "backup-job",
+      actor: { userid: ROOT_USER, authid: ROOT_USER },
+      access: noAccess,
+      requestId: this.#deps.newRequestId(),
+      clientAddress: "",
+      signal,
+    } as const;
   }
 
   /** False when another server was quicker, or the job changed meanwhile. */
@@ -179,10 +215,13 @@ export class JobScheduler {
   }
 
   #isRunning(run: BackupRun | undefined): boolean {
-    if (run?.upid === undefined) return false;
-    const record = this.#taskOf(run.upid);
-    if (record === undefined) return this.#now() - run.last < RECORD_DELAY_SECONDS;
-    return record.endtime === undefined;
+    if (run === undefined) return false;
+    const { upid, clusterUpids = [], last } = run;
+    return [...(upid === undefined ? [] : [upid]), ...clusterUpids].some((each) => {
+      const record = this.#taskOf(each);
+      if (record === undefined) return this.#now() - last < RECORD_DELAY_SECONDS;
+      return record.endtime === undefined;
+    });
   }
 
   #taskOf(upid: string): TaskRecord | undefined {

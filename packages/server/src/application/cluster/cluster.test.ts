@@ -1,5 +1,12 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import {
+  managerCollection,
+  MANAGER_STATUS_ID,
+  resourceCollection,
+  type HaResource,
+} from "@gpve/domain/ha/collections.ts";
+import { emptyManagerStatus, type ServiceStatus } from "@gpve/domain/ha/model.ts";
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import type { AccessView } from "@gpve/domain/request/context.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
@@ -103,6 +110,44 @@ function lister(): ListResources {
 }
 let permissions = {};
 const storages = [{ storage: "local", type: "dir", content: "images", shared: false }];
+
+test("shows how HA has a guest that is under it, anew when that changes", async () => {
+  await addGuest(100);
+  await addGuest(101);
+  const list = new ListResources({
+    guests: records.collection(guestCollection),
+    board,
+    pools: () => ({ ids: () => [], ofGuest: () => undefined, version: permissions }),
+    storages: () => storages,
+    ha: {
+      resources: records.collection(resourceCollection),
+      manager: records.collection(managerCollection),
+    },
+  });
+  const states = (): unknown[] => {
+    const rows = JSON.parse(list.json("vm", { actor: root, access: see(() => true) }).toString()) as Record<
+      string,
+      unknown
+    >[];
+    return rows.map((row) => row["hastate"]);
+  };
+  const manages = (state: ServiceStatus["state"]): Promise<unknown> =>
+    records.transact((tx) =>
+      tx.put(managerCollection, MANAGER_STATUS_ID, {
+        ...emptyManagerStatus(),
+        services: { "vm:101": { state, node: "n1", uid: "u" } },
+      }),
+    );
+  expect(states()).toEqual([undefined, undefined]);
+  await records.transact((tx) => tx.put(resourceCollection, "vm:101", { sid: "vm:101" } as HaResource));
+  expect(states()).toEqual([undefined, undefined]);
+  await manages("started");
+  expect(states()).toEqual([undefined, "started"]);
+  await manages("error");
+  expect(states()).toEqual([undefined, "error"]);
+  await records.transact((tx) => tx.delete(resourceCollection, "vm:101"));
+  expect(states()).toEqual([undefined, undefined]);
+});
 
 test("shows what the running guests of a pool take together", async () => {
   await addGuest(100, "n1", "cores: 2\nmemory: 1024\n");

@@ -3,6 +3,9 @@ import type { AccessModel } from "@gpve/domain/access/model.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { isRoot, type AccessView, type Actor } from "@gpve/domain/request/context.ts";
+import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { MANAGER_STATUS_ID, serviceState, sidOf, type HaResource } from "@gpve/domain/ha/collections.ts";
+import type { ManagerStatus } from "@gpve/domain/ha/model.ts";
 import { Kept } from "../kept.ts";
 import {
   addToPool,
@@ -10,6 +13,7 @@ import {
   nodeRow,
   poolRow,
   storageRow,
+  vclusterRow,
   type PoolUsage,
   type Row,
   type StorageDefinition,
@@ -22,6 +26,12 @@ export interface ListResourcesDeps {
   readonly board: NodeBoard;
   readonly pools: () => PoolMembership;
   readonly storages: () => readonly StorageDefinition[];
+  readonly vclusters?: Pick<Collection<VirtualClusterRecord>, "list">;
+  /** Absent: nothing is under HA. */
+  readonly ha?: {
+    readonly resources: Pick<Collection<HaResource>, "list" | "get">;
+    readonly manager: Pick<Collection<ManagerStatus>, "get">;
+  };
 }
 
 /** The pools of one moment. */
@@ -51,6 +61,7 @@ interface ReadyRow {
   readonly runtime: GuestRuntime | undefined;
   readonly online: boolean;
   readonly pool: string | undefined;
+  readonly hastate: string | undefined;
   readonly row: Row;
   readonly json: string;
 }
@@ -96,7 +107,15 @@ export class ListResources {
   json(type: ResourceType | undefined, viewer: Viewer): Buffer {
     const { board, guests, storages } = this.#deps;
     const pools = this.#deps.pools();
-    const facts = [board.generation(), guests.list(), pools.version, storages()];
+    const facts = [
+      board.generation(),
+      guests.list(),
+      pools.version,
+      storages(),
+      this.#deps.vclusters?.list(),
+      this.#deps.ha?.resources.list(),
+      this.#deps.ha?.manager.get(MANAGER_STATUS_ID),
+    ];
     return this.#lists.get(facts, `${viewer.actor?.authid ?? ""} ${type ?? ""}`, () =>
       jsonList(this.#parts(type, viewer, pools)),
     );
@@ -128,6 +147,11 @@ export class ListResources {
       const rows = this.#visibleGuests(viewer, pools).map((entry) => this.#guestRow(entry, runtimes, pools));
       if (rows.length === this.#deps.guests.list().length) parts.push(...this.#inBlocks(rows));
       else for (const { json } of rows) parts.push(json);
+    }
+    if (type === undefined) {
+      for (const { value } of this.#deps.vclusters?.list() ?? [])
+        if (access.has(`/pool/${value.tenant}`, ["VC.Audit"]))
+          parts.push(JSON.stringify(vclusterRow(value, this.#deps.board.get(value.node))));
     }
     if (type === undefined || type === "node") {
       for (const view of this.#deps.board.list()) {
@@ -225,20 +249,29 @@ export class ListResources {
     const runtime = node?.guests.get(entry.value.vmid);
     const online = node?.online ?? false;
     const pool = pools.ofGuest(entry.value.vmid);
+    const hastate = this.#hastate(entry.value);
     const kept = this.#ready.get(entry.id);
     if (
       kept !== undefined &&
       kept.entry === entry &&
       kept.runtime === runtime &&
       kept.online === online &&
-      kept.pool === pool
+      kept.pool === pool &&
+      kept.hastate === hastate
     ) {
       return kept;
     }
-    const row = guestRow(entry.value, runtime, online, pool);
-    const ready = { entry, runtime, online, pool, row, json: JSON.stringify(row) };
+    const row = guestRow(entry.value, runtime, online, pool, hastate);
+    const ready = { entry, runtime, online, pool, hastate, row, json: JSON.stringify(row) };
     this.#ready.set(entry.id, ready);
     return ready;
+  }
+
+  /** As the manager has it; one that it has not seen yet has none. */
+  #hastate(guest: GuestRecord): string | undefined {
+    const { ha } = this.#deps;
+    if (ha === undefined || ha.resources.list().length === 0) return undefined;
+    return serviceState(sidOf(guest), ha);
   }
 }
 

@@ -2,6 +2,7 @@
 // kept until then, so that a list of 20 000 guests is a join of ready strings.
 import { given } from "@gpve/contracts/given.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { GuestRuntime, NodeView, StorageRuntime } from "@gpve/domain/node/runtime.ts";
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -11,6 +12,7 @@ export function guestRow(
   runtime: GuestRuntime | undefined,
   nodeOnline: boolean,
   pool: string | undefined,
+  hastate: string | undefined,
 ): Row {
   const { summary } = guest;
   return {
@@ -33,7 +35,22 @@ export function guestRow(
     diskwrite: runtime?.diskwrite ?? 0,
     netin: runtime?.netin ?? 0,
     netout: runtime?.netout ?? 0,
-    ...given({ pool, tags: summary.tags, lock: summary.lock }),
+    ...given({ pool, tags: summary.tags, lock: summary.lock, hastate }),
+  };
+}
+
+/** A type of its own, so that what lists guests does not take it for one. */
+export function vclusterRow({ name, tenant, node }: VirtualClusterRecord, view: NodeView | undefined): Row {
+  const runtime = view?.report?.vclusters?.find((each) => each.name === name);
+  const running = runtime?.phase === "Running" ? "running" : "stopped";
+  return {
+    id: `vcluster/${tenant}/${name}`,
+    type: "vcluster",
+    name,
+    pool: tenant,
+    node,
+    status: view?.health === "online" ? running : "unknown",
+    ...given({ mem: runtime?.memoryBytes }),
   };
 }
 

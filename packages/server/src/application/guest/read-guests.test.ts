@@ -147,7 +147,7 @@ test("asks the node for what only QEMU knows where the full list is wanted", asy
     for (const vmid of [102, 103])
       tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node: "n1", conf: "" }));
   });
-  const list = createGuestReadHandlers({ guests: running, calls: nodeCalls(agents) })[
+  const list = createGuestReadHandlers({ guests: running, movable: {} as never, calls: nodeCalls(agents) })[
     "GET /nodes/{node}/qemu"
   ];
   const access = { privileges: () => new Map(), has: () => true, require: () => undefined };
@@ -163,7 +163,7 @@ test("asks the node for what only QEMU knows where the full list is wanted", asy
 
 test("refuses two views of a configuration at once", () => {
   const agents = { connection: () => undefined };
-  const read = createGuestReadHandlers({ guests, calls: nodeCalls(agents) })[
+  const read = createGuestReadHandlers({ guests, movable: {} as never, calls: nodeCalls(agents) })[
     "GET /nodes/{node}/qemu/{vmid}/config"
   ];
   expect(() => read?.({ node: "n1", vmid: 100, current: true, snapshot: "snap1" }, {} as never)).toThrow(

@@ -9,6 +9,8 @@ import {
   goneGuestCollection,
   type GuestRecord,
 } from "@gpve/domain/guest/guest-record.ts";
+import { evidenceCollection, localCollection } from "@gpve/domain/ha/collections.ts";
+import { leaseCollection, leaseId } from "@gpve/domain/ha/node-lease.ts";
 import { agentCorner } from "@gpve/domain/node/record.ts";
 import { decodeTaskRecord, TASK_PREFIX, taskRecordId } from "@gpve/domain/task/task-record.ts";
 import { permitCollection, permitId, permits } from "./guest-permits.ts";
@@ -20,14 +22,24 @@ const SHARED = [
   "cluster/",
   "guests/",
   "gone-guests/",
+  "left-backups/",
+  "guest-moves/",
   "storage/",
   "mapping/",
   "cpu-models/",
+  "ha/resources/",
+  "ha/manager/",
 ];
 
 /** In the shape that the store's guard takes. */
 export function agentKeyRules(node: string, now: () => number) {
-  const own = [`tasks/${node}/`, `node-data/${node}/`];
+  const own = [
+    `tasks/${node}/`,
+    `node-data/${node}/`,
+    `ha/leases/${node}/`,
+    `ha/local/${node}/`,
+    `ha/evidence/${node}/`,
+  ];
   const guests = ["guests/", "gone-guests/"];
   const below = (names: readonly string[], folder = ""): string[] =>
     names.map((name) => `/gpve/${folder}${name}`);
@@ -42,6 +54,20 @@ export function agentKeyRules(node: string, now: () => number) {
     marks: below(guests, ".deleted/"),
     // Servers show and follow these: one that they could not read would be in everybody's way.
     values: [
+      {
+        prefix: leaseCollection.prefix,
+        accepts: (value: Uint8Array, id: string) =>
+          leaseId(readAs(value, leaseCollection.decode)?.node ?? "") === id,
+      },
+      {
+        prefix: localCollection.prefix,
+        accepts: (value: Uint8Array) => readAs(value, localCollection.decode) !== undefined,
+      },
+      {
+        prefix: evidenceCollection.prefix,
+        accepts: (value: Uint8Array, id: string) =>
+          readAs(value, evidenceCollection.decode)?.by === id.split("/")[0],
+      },
       {
         prefix: TASK_PREFIX,
         accepts: (value: Uint8Array, id: string) =>

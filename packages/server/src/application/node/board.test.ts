@@ -72,6 +72,34 @@ describe("the node board", () => {
     stop();
   });
 
+  test("waits for an agent that said goodbye until it says hello, or a minute is over", async () => {
+    const software = { version: "1", serverVersion: "1", protocol: 4 };
+    expect(board.isAwaited("a")).toBe(false);
+    board.goodbye("a");
+    board.goodbye("x");
+    // A sign of life that was on its way does not mean that it is back.
+    board.heartbeat("a");
+    expect([board.isAwaited("a"), board.isAwaited("b"), board.isAwaited("x")]).toEqual([true, false, false]);
+    board.hello("a", software);
+    board.hello("x", software);
+    expect(board.isAwaited("a")).toBe(false);
+    expect(board.get("a")).toMatchObject({ health: "online", software });
+    board.goodbye("a");
+    await clock.advance(61_000);
+    expect(board.isAwaited("a")).toBe(false);
+  });
+
+  test("shows why an agent was refused, and forgets it when the two get along", () => {
+    const refused = { version: "0", serverVersion: "1", refused: "upgrade the agent" };
+    const seen: string[] = [];
+    board.onChange(({ node }) => seen.push(node));
+    for (const node of ["a", "a", "x"]) board.refuse(node, refused);
+    expect(seen).toEqual(["a"]);
+    expect(board.get("a")).toMatchObject({ health: "unknown", software: refused });
+    board.hello("a", { version: "1", serverVersion: "1", protocol: 4 });
+    expect(board.get("a")?.software?.refused).toBeUndefined();
+  });
+
   test("keeps facts that later reports leave out, and asks for them when it has none", () => {
     expect(board.wantsFacts("a")).toBe(true);
     board.accept(report("a", facts));

@@ -3,13 +3,23 @@
 //   unknown --report--> online --silence--> offline --report--> online
 //   unknown --silence--> offline
 import type { NodeRecord } from "@gpve/domain/node/record.ts";
-import type { NodeBoard, NodeFacts, NodeHealth, NodeReport, NodeView } from "@gpve/domain/node/runtime.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type {
+  AgentSoftware,
+  NodeBoard,
+  NodeFacts,
+  NodeHealth,
+  NodeReport,
+  NodeView,
+} from "@gpve/domain/node/runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Collection } from "@gpve/store/records/port.ts";
 
 /** No sign of life for this long makes a node offline. */
 export const OFFLINE_AFTER_MS = 6_000;
 const CHECK_EVERY_MS = 500;
+/** An agent that said goodbye is waited for that long: it is being restarted or upgraded. */
+export const AWAITED_MS = 60_000;
 
 export type BoardListener = (view: NodeView, previous: NodeView | undefined) => void;
 
@@ -18,6 +28,9 @@ interface Row {
   lastSeen: number;
   /** Monotonic: immune to a wall clock that jumps. */
   aliveAt: number;
+  /** Monotonic; its agent has said that it stops, and is expected back until then. */
+  awaitedUntil: number;
+  software: AgentSoftware | undefined;
   report: NodeReport | undefined;
   facts: NodeFacts | undefined;
   view: NodeView | undefined;
@@ -100,6 +113,37 @@ export class MemoryNodeBoard implements NodeBoard {
     this.#changed(report.node, previous);
   }
 
+  /** Its agent stops and means to be back. */
+  goodbye(node: string): void {
+    if (this.#nodes.get(node) !== undefined)
+      this.#row(node).awaitedUntil = this.#clock.monotonic() + AWAITED_MS;
+  }
+
+  /** Its agent is there again. */
+  hello(node: string, software: AgentSoftware): void {
+    if (this.#nodes.get(node) === undefined) return;
+    const row = this.#row(node);
+    row.awaitedUntil = 0;
+    row.software = software;
+    this.#alive(node);
+  }
+
+  /** Its agent is there, and cannot be worked with. */
+  refuse(node: string, software: AgentSoftware): void {
+    if (this.#nodes.get(node) === undefined) return;
+    const row = this.#row(node);
+    const previous = row.view;
+    if (row.software?.refused === software.refused && row.software?.version === software.version) return;
+    row.software = software;
+    row.view = undefined;
+    this.#changed(node, previous);
+  }
+
+  /** Whether its agent is away for a moment only. */
+  isAwaited(node: string): boolean {
+    return (this.#rows.get(node)?.awaitedUntil ?? 0) > this.#clock.monotonic();
+  }
+
   wantsFacts(node: string): boolean {
     return this.#rows.get(node)?.facts === undefined;
   }
@@ -146,6 +190,8 @@ export class MemoryNodeBoard implements NodeBoard {
         health: "unknown",
         lastSeen: 0,
         aliveAt: this.#clock.monotonic(),
+        awaitedUntil: 0,
+        software: undefined,
         report: undefined,
         facts: undefined,
         view: undefined,
@@ -166,6 +212,7 @@ export class MemoryNodeBoard implements NodeBoard {
       certFingerprint: record.certFingerprint,
       report: row.report,
       facts: row.facts,
+      ...given({ software: row.software }),
     };
     return row.view;
   }

@@ -14,6 +14,8 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { decideForSystem, type Decision } from "@gpve/domain/access/decision.ts";
 import type { AgentCall, AgentConnection, AgentDirectory, AgentReply } from "@gpve/domain/node/agent-port.ts";
 import type { AccessView, Actor, RequestContext } from "@gpve/domain/request/context.ts";
+import { checkSpan } from "@gpve/kit/telemetry/span.ts";
+import { traceparent as activeTraceparent } from "@gpve/kit/telemetry/traceparent.ts";
 import type { QuotaGate } from "../quota/quota-gate.ts";
 
 export type Params = AgentCall["params"];
@@ -43,6 +45,8 @@ export interface NodeCallsDeps {
   readonly decide: Decide;
   /** Stands before every call. Absent: nobody is bounded. */
   readonly gate?: Pick<QuotaGate, "pass">;
+  /** Answers in a node's place what is not its own to do; undefined = it is. */
+  readonly divert?: (route: string, params: Params, ctx: Asking) => Promise<AgentReply | undefined>;
 }
 
 export class NodeCalls {
@@ -71,16 +75,23 @@ export class NodeCalls {
     call: { readonly params: Params; readonly source: "form" | "json" },
     ctx: Asking,
   ): Promise<AgentReply> {
-    const { requestId, clientAddress, traceparent } = ctx;
+    const { requestId, clientAddress } = ctx;
+    const traceparent = activeTraceparent() ?? ctx.traceparent;
     const node = String(call.params["node"]);
-    const send = (): Promise<AgentReply> =>
+    // Whoever does it: what it takes was promised before.
+    const send = async (): Promise<AgentReply> =>
+      (await this.#deps.divert?.(decision.route, call.params, ctx)) ??
       this.#connection(node).call(
         { decision, ...call, requestId, clientAddress, ...given({ traceparent }) },
         ctx.signal,
       );
+    const may = (vmid: number, privilege: string): boolean => ctx.access.has(`/vms/${vmid}`, [privilege]);
     const ask = async (route: AgentRoute, params: Params): Promise<unknown> =>
       (await this.call(node, route, params, ctx)).data;
-    return this.#deps.gate?.pass({ route: decision.route, ...call, requestId }, ask, send) ?? send();
+    return (
+      this.#deps.gate?.pass({ route: decision.route, ...call, requestId, work: ctx.work, may }, ask, send) ??
+      send()
+    );
   }
 
   async tunnel<R extends TunnelRoute>(
@@ -107,7 +118,7 @@ export class NodeCalls {
 
   #decide(route: string, params: Params, ctx: Asking): Decision {
     if (ctx.work !== undefined) return decideForSystem(ctx.work, route, params, ctx.actor);
-    return this.#deps.decide(route, params, ctx);
+    return checkSpan("authorise", () => this.#deps.decide(route, params, ctx));
   }
 
   #connection(node: string): AgentConnection {

@@ -1,4 +1,4 @@
-import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import { FakeAgent } from "@gpve/domain/node/testing/fake-agent.ts";
 import type { NodeRecord } from "@gpve/domain/node/record.ts";
 import { beforeEach, describe, expect, test } from "vitest";
 import { MemoryRecords } from "../../testing/memory-records.ts";
@@ -15,7 +15,7 @@ const record = (name: string, address: string): NodeRecord => ({
   labels: {},
   taints: [],
 });
-const local: AgentConnection = { node: "here", call: () => Promise.resolve({ data: 1 }) };
+const local = new FakeAgent({ node: "here" });
 
 let records: MemoryRecords;
 let log: string[];
@@ -30,11 +30,8 @@ beforeEach(async () => {
     local,
     connect: (row): RemoteAgentConnection => {
       log.push(`open ${row.address}`);
-      return {
-        node: row.name,
-        call: () => Promise.resolve({ data: 2 }),
-        close: () => log.push(`close ${row.address}`),
-      };
+      const agent = new FakeAgent({ node: row.name });
+      return Object.assign(agent, { close: () => log.push(`close ${row.address}`) });
     },
   });
 });

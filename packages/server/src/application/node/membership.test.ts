@@ -30,3 +30,34 @@ it("renews nothing for a certificate that was replaced while the new one was bei
     previousFingerprint: "REJOINED",
   });
 });
+
+it("lets one server in by a token for servers, and by no other", async () => {
+  const records = new MemoryRecords();
+  let seed = 0;
+  const membership = new Membership({
+    records,
+    clock: systemClock,
+    issuer: {
+      caFingerprint: "AA:".repeat(31) + "AA",
+      caPem: "",
+      keyFingerprint: () => Promise.resolve("key"),
+    } as unknown as MembershipDeps["issuer"],
+    random: (bytes) => new Uint8Array(bytes).fill(++seed),
+  });
+  const invite = async (options: object): Promise<string> =>
+    (await membership.invite({ ttlMs: 60_000, createdBy: "root@pam", ...options })).token;
+  const forNode = await invite({});
+  const refused = /unknown, used or expired/;
+  await expect(membership.admitServer({ token: forNode, name: "s2" })).rejects.toThrow(refused);
+  await expect(membership.admitServer({ token: "gpve-join.x", name: "s2" })).rejects.toThrow(refused);
+  const forServer = await invite({ server: true, node: "s2" });
+  await expect(membership.admitServer({ token: forServer, name: "a b" })).rejects.toThrow(/not a valid name/);
+  await expect(membership.admitServer({ token: forServer, name: "s3" })).rejects.toThrow(
+    /for node s2, not for s3/,
+  );
+  // It makes no node of anybody.
+  const node = { token: forServer, node: "s2", address: "192.0.2.2", port: 8444, csrPem: "" };
+  await expect(membership.join(node)).rejects.toThrow(refused);
+  await membership.admitServer({ token: forServer, name: "s2" });
+  await expect(membership.admitServer({ token: forServer, name: "s2" })).rejects.toThrow(refused);
+});

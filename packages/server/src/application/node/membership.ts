@@ -7,6 +7,7 @@ import {
   isNodeName,
   parseJoinToken,
   plainFingerprint,
+  type JoinTokenRecord,
   type NodeRecord,
 } from "@gpve/domain/node/record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -60,6 +61,8 @@ export class Membership {
     ttlMs: number;
     createdBy: string;
     node?: string;
+    /** For a further server instead of a node. */
+    server?: boolean;
   }): Promise<{ token: string; expiresAt: number }> {
     const { records, clock, random, issuer } = this.#deps;
     const id = Buffer.from(random(6)).toString("hex");
@@ -76,6 +79,7 @@ export class Membership {
         expiresAt,
         createdBy: options.createdBy,
         ...given({ node: options.node }),
+        ...(options.server === true ? { server: true as const } : {}),
       });
     });
     const caFingerprint = plainFingerprint(issuer.caFingerprint);
@@ -108,6 +112,25 @@ export class Membership {
       });
     });
     return { certPem: issued.certPem, caPem: issuer.caPem };
+  }
+
+  /** A further server: its token is good for one, and is used up by it. */
+  async admitServer(request: { readonly token: string; readonly name: string }): Promise<void> {
+    const { records } = this.#deps;
+    const token = parseJoinToken(request.token);
+    if (token === undefined) throw new AppError("auth.failed", REFUSED);
+    if (!isNodeName(request.name))
+      throw new AppError(
+        "request.invalid",
+        `${JSON.stringify(request.name)} is not a valid name of a machine`,
+      );
+    await records.fresh();
+    await records.transact((tx) => {
+      const record = this.#good(tx, token);
+      if (record?.server !== true || record.usedBy !== undefined) throw new AppError("auth.failed", REFUSED);
+      requireName(record, request.name);
+      tx.put(joinTokens, record.id, { ...record, usedBy: { node: request.name, keyFingerprint: "" } });
+    });
   }
 
   /** The node a certificate stands for. Removed nodes and replaced certificates are not members. */
@@ -195,21 +218,21 @@ export class Membership {
     await this.#deps.records.transact((tx) => removeNode(tx, { node, force, ownNode: this.#ownNode }));
   }
 
-  #judge(tx: Tx, token: { id: string; secret: string }, request: JoinRequest, keyFingerprint: string) {
+  #good(tx: Tx, token: { id: string; secret: string }): JoinTokenRecord | undefined {
     const record = tx.get(joinTokens, token.id)?.value;
     const good =
       record !== undefined &&
       record.expiresAt > this.#deps.clock.now() &&
       timingSafeEqual(Buffer.from(record.hash, "hex"), Buffer.from(sha256(token.secret), "hex"));
-    if (!good) throw new AppError("auth.failed", REFUSED);
+    return good ? record : undefined;
+  }
+
+  #judge(tx: Tx, token: { id: string; secret: string }, request: JoinRequest, keyFingerprint: string) {
+    const record = this.#good(tx, token);
+    if (record === undefined || record.server === true) throw new AppError("auth.failed", REFUSED);
     const repeat = record.usedBy?.node === request.node && record.usedBy.keyFingerprint === keyFingerprint;
     if (record.usedBy !== undefined && !repeat) throw new AppError("auth.failed", REFUSED);
-    if (record.node !== undefined && record.node !== request.node) {
-      throw new AppError(
-        "access.denied",
-        `this join token is for node ${record.node}, not for ${request.node}`,
-      );
-    }
+    requireName(record, request.node);
     const existing = tx.get(nodeRecords, request.node)?.value;
     if (existing !== undefined && record.node === undefined && !repeat) {
       throw new AppError(
@@ -220,6 +243,11 @@ export class Membership {
     }
     return { record, existing };
   }
+}
+
+function requireName(record: JoinTokenRecord, name: string): void {
+  if (record.node === undefined || record.node === name) return;
+  throw new AppError("access.denied", `this join token is for node ${record.node}, not for ${name}`);
 }
 
 function isOwn(record: NodeRecord, fingerprint: string): boolean {

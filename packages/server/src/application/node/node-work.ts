@@ -1,6 +1,8 @@
 // What /api/v1 has nodes do and tell, beside objects.
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { TaskLog, VmBackupRequest } from "@gpve/contracts/v1/bodies.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { ComponentRequest, TaskLog, VmBackupRequest } from "@gpve/contracts/v1/bodies.ts";
+import type { StorageDefaults } from "@gpve/domain/cluster/storage-defaults.ts";
 import type { Asking, NodeCalls } from "./call-agent.ts";
 
 interface TaskOnNode {
@@ -14,13 +16,20 @@ interface VmOnNode {
   readonly vmid: string;
 }
 
+export interface ComponentWork extends ComponentRequest {
+  readonly verb: "install" | "verify" | "import";
+  readonly component: string;
+}
+
 const DEFAULT_STORAGE = "local";
 
 export class NodeWork {
   readonly #calls: Pick<NodeCalls, "call">;
+  readonly #defaults: () => StorageDefaults;
 
-  constructor(calls: Pick<NodeCalls, "call">) {
+  constructor(calls: Pick<NodeCalls, "call">, defaults: () => StorageDefaults = () => ({})) {
     this.#calls = calls;
+    this.#defaults = defaults;
   }
 
   async taskLog(
@@ -43,7 +52,8 @@ export class NodeWork {
     return (await this.#calls.call(node, "POST /gpve/nodes/{node}/probe", { requestId }, ctx)).data;
   }
 
-  async images(node: string, storage = DEFAULT_STORAGE, ctx: Asking): Promise<unknown> {
+  async images(node: string, wanted: string | undefined, ctx: Asking): Promise<unknown> {
+    const storage = wanted ?? this.#defaults().iso ?? DEFAULT_STORAGE;
     return (await this.#calls.call(node, "GET /gpve/nodes/{node}/images", { storage }, ctx)).data;
   }
 
@@ -51,21 +61,42 @@ export class NodeWork {
   async makeImage(
     node: string,
     verb: "pull" | "build",
-    { name, storage = DEFAULT_STORAGE }: { readonly name: string; readonly storage: string | undefined },
+    image: { readonly name: string; readonly storage: string | undefined },
     ctx: Asking,
     requestId: string,
   ): Promise<string> {
+    const { name, storage = this.#defaults().iso ?? DEFAULT_STORAGE } = image;
     const route = `POST /gpve/nodes/{node}/images/{image}/${verb}` as const;
     return (await this.#calls.call(node, route, { image: name, storage, requestId }, ctx)).data;
   }
 
-  /** Starts operation `vzdump`; answers with its UPID. */
-  async backUp(
-    vm: VmOnNode,
-    { storage = DEFAULT_STORAGE, ...backup }: VmBackupRequest,
+  async components(node: string, ctx: Asking): Promise<unknown> {
+    return (await this.#calls.call(node, "GET /gpve/nodes/{node}/components", {}, ctx)).data;
+  }
+
+  /** Starts operation `componentinstall`, `componentverify` or `componentimport`; answers with its UPID. */
+  async component(
+    node: string,
+    { verb, ...asked }: ComponentWork,
     ctx: Asking,
     requestId: string,
   ): Promise<string> {
+    const { component, version, from, path = "" } = asked;
+    const base = "POST /gpve/nodes/{node}/components/{component}" as const;
+    const common = { component, requestId };
+    if (verb === "import") {
+      const params = { ...common, version: version ?? "", path };
+      return (await this.#calls.call(node, `${base}/import`, params, ctx)).data;
+    }
+    if (verb === "verify")
+      return (await this.#calls.call(node, `${base}/verify`, { ...common, ...given({ version }) }, ctx)).data;
+    const params = { ...common, ...given({ version, from }) };
+    return (await this.#calls.call(node, `${base}/install`, params, ctx)).data;
+  }
+
+  /** Starts operation `vzdump`; answers with its UPID. */
+  async backUp(vm: VmOnNode, request: VmBackupRequest, ctx: Asking, requestId: string): Promise<string> {
+    const { storage = this.#defaults().backup ?? DEFAULT_STORAGE, ...backup } = request;
     const params = { vmid: vmidOf(vm), storage, backup, requestId };
     return (await this.#calls.call(vm.node, "POST /gpve/nodes/{node}/vms/{vmid}/backup", params, ctx)).data;
   }

@@ -1,5 +1,7 @@
 // Takes a node out of the cluster. From then on its certificate opens nothing, at any server: whoever calls is looked
 // up among the nodes, and servers hang up on a node as soon as its record is gone.
+import { conditionTimesCollection, nodeConditionsId } from "@gpve/domain/condition/condition-times.ts";
+import { leftBackupCollection } from "@gpve/domain/backup/left-backups.ts";
 import { guestLabel } from "@gpve/domain/guest/guest-words.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
@@ -45,6 +47,11 @@ export function removeNode(tx: Tx, { node, force, ownNode }: RemoveNodeCommand):
   for (const { id, value } of tx.list(joinTokens)) {
     if (value.usedBy?.node === node || value.node === node) tx.delete(joinTokens, id);
   }
+  // Nobody sees them any more.
+  for (const { id, value } of tx.list(leftBackupCollection))
+    if (value.node === node) tx.delete(leftBackupCollection, id);
+  // The next one of its name begins anew.
+  tx.delete(conditionTimesCollection, nodeConditionsId(node));
   tx.delete(nodeRecords, node);
 }
 

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import type { AgentCall, AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import type { AgentCall } from "@gpve/domain/node/agent-port.ts";
+import { FakeAgent } from "@gpve/domain/node/testing/fake-agent.ts";
 import { SERVER_TASKS_FROM } from "@gpve/domain/task/operation-tasks.ts";
 import type { TaskDirectory } from "@gpve/domain/task/ports.ts";
 import { taskFromUpid } from "@gpve/domain/task/task.ts";
@@ -10,10 +11,7 @@ const upidOf = (node: string, pid: number): string =>
   formatUpid({ node, pid, pstart: 1, starttime: 1_800_000_000, type: "apply", id: "", user: "root@pam" });
 const servers = (node: string): string => upidOf(node, SERVER_TASKS_FROM + 1);
 
-const named = (node: string, who: string): AgentConnection => ({
-  node,
-  call: () => Promise.resolve({ data: who }),
-});
+const named = (node: string, who: string) => new FakeAgent({ node, answer: () => ({ data: who }) });
 const known = new Set([servers("n1")]);
 const tasks: TaskDirectory = {
   get: (upid) => (known.has(upid) ? taskFromUpid(upid) : undefined),

@@ -46,9 +46,9 @@ it("starts again what could not be started", async () => {
 });
 
 it("refuses to guess the parameters of other work", async () => {
-  lastType = "qmmigrate";
+  lastType = "qmigrate";
   const { ways } = await failed();
-  await expect(ways.retry(vm, ctx())).rejects.toThrow("what failed was qmmigrate");
+  await expect(ways.retry(vm, ctx())).rejects.toThrow("what failed was qmigrate");
 });
 
 it("resets the state by work that ends well, once per request", async () => {

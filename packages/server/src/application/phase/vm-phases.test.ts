@@ -40,13 +40,9 @@ async function setUp() {
         .map(({ to }) => to)
         .join(" "),
     events: (): string[] => steps.splice(0).flatMap((step) => lifeStepEvent(step)?.message ?? []),
-    define: (vmid = 100) =>
+    define: (vmid = 100, node = "n1") =>
       records.transact((tx) =>
-        tx.put(
-          guestCollection,
-          String(vmid),
-          guestRecord({ vmid, type: "qemu", node: "n1", conf: "cores: 1\n" }),
-        ),
+        tx.put(guestCollection, String(vmid), guestRecord({ vmid, type: "qemu", node, conf: "cores: 1\n" })),
       ),
     remove: () => records.transact((tx) => tx.delete(guestCollection, "100")),
     task: async (type: string, exitstatus?: string) => {
@@ -67,9 +63,9 @@ async function setUp() {
         end: (status: string) => put({ endtime: Math.floor(clock.now() / 1000), exitstatus: status }),
       };
     },
-    report: (running: readonly number[], ends: readonly GuestEnd[] = []) => {
-      const guests = running.map((vmid) => ({ vmid, type: "qemu", status: "running" }));
-      const view = { node: "n1", report: { at: clock.now(), guests, ends } } as unknown as NodeView;
+    report: (running: readonly number[], ends: readonly GuestEnd[] = [], startedAt?: number, node = "n1") => {
+      const guests = running.map((vmid) => ({ vmid, type: "qemu", status: "running", extra: { startedAt } }));
+      const view = { node, report: { at: clock.now(), guests, ends } } as unknown as NodeView;
       for (const listener of listeners) listener(view);
     },
   };
@@ -118,6 +114,57 @@ it("goes through a whole life in the order of the table, whatever is seen of it"
   expect(vm.phases.of("100").phase).toBe("Unknown");
 });
 
+it("moves to another node without having stopped, whoever reports first", async () => {
+  const vm = await setUp();
+  vm.report([100]);
+  vm.report([], [], undefined, "n2");
+  await vm.define();
+  vm.seen();
+  const move = await vm.task("qmigrate");
+  expect(vm.seen()).toBe("Migrating");
+  // Its record is the other node's, which has not told of it yet.
+  await vm.define(100, "n2");
+  vm.report([]);
+  expect(vm.phases.of("100").phase).toBe("Migrating");
+  await move.end("OK");
+  vm.report([], [], undefined, "n2");
+  expect(vm.events()).toEqual(["VM 100 has moved (qmigrate by joe@pve)"]);
+  await vm.clock.advance(3_000);
+  vm.report([100], [], undefined, "n2");
+  expect(vm.phases.of("100").phase).toBe("Running");
+  await vm.clock.advance(3_000);
+  vm.report([], [], undefined, "n2");
+  expect(vm.phases.of("100").phase).toBe("Stopped");
+});
+
+it("of one that is off, a move or snapshot that fails leaves it as it was", async () => {
+  const vm = await setUp();
+  vm.report([]);
+  await vm.define();
+  vm.seen();
+  for (const type of ["qmigrate", "qmsnapshot"]) {
+    await (await vm.task(type)).end("no room");
+    await vm.clock.advance(3_000);
+    vm.report([]);
+  }
+  expect(vm.seen()).toBe("");
+});
+
+it("says of work that failed that it was not done", async () => {
+  const vm = await setUp();
+  vm.report([100]);
+  await vm.define();
+  vm.seen();
+  await (await vm.task("qmreboot")).end("VM quit/powerdown failed - got timeout");
+  await (await vm.task("qmsnapshot")).end("no room");
+  await (await vm.task("qmigrate")).end("the target is gone");
+  expect(vm.events()).toEqual([
+    "VM 100 was not started anew and goes on (qmreboot by joe@pve): VM quit/powerdown failed - got timeout",
+    "VM 100 was not saved and goes on (qmsnapshot by joe@pve): no room",
+    "VM 100 has not moved and goes on (qmigrate by joe@pve): the target is gone",
+  ]);
+});
+
 it("tells an asked stop from one that nobody asked for", async () => {
   const vm = await setUp();
   vm.report([100]);
@@ -144,4 +191,17 @@ it("is the same for a server that begins later, without telling it all again", a
   expect(later.of("100").phase).toBe("Failed");
   expect(steps.map(({ to }) => to)).toEqual(["Failed"]);
   expect(steps.flatMap((step) => lifeStepEvent(step) ?? [])).toEqual([]);
+});
+
+it("knows after a restart since when a guest runs, or when it ended", async () => {
+  const vm = await setUp();
+  await vm.define(100);
+  await vm.define(101);
+  const startedAt = vm.clock.now() - 3_600_000;
+  await vm.clock.advance(500_000);
+  const after = vm.restarted();
+  vm.report([100], [{ vmid: 101, at: startedAt + 60_000, isCrash: false, why: "" }], startedAt);
+  expect(after.of("100")).toMatchObject({ phase: "Running", since: startedAt });
+  expect(after.of("101")).toMatchObject({ phase: "Stopped", since: startedAt + 60_000 });
+  after.close();
 });

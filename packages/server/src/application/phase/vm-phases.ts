@@ -27,6 +27,8 @@ export interface VmPhaseDeps {
 interface Report {
   readonly at: number;
   readonly running: ReadonlySet<number>;
+  /** When those were started, where the node knows. */
+  readonly startedAt: ReadonlyMap<number, number>;
 }
 
 /** Long enough for a report to have seen the end of any work. */
@@ -97,8 +99,17 @@ export class VmPhases {
       this.#old.add(vmid);
       return;
     }
-    const since = this.#deps.works.of(vmid).last?.endedAt ?? this.#deps.clock.now();
-    this.#shown.set(vmid, { phase, since });
+    this.#shown.set(vmid, { phase, since: this.#oldSince(vmid, phase) });
+  }
+
+  /** Since when one that was there before us is in its phase: as far as anybody can still tell. */
+  #oldSince(vmid: string, phase: VmPhase): number {
+    const worked = this.#deps.works.of(vmid).last?.endedAt;
+    const node = this.#deps.guests.get(vmid)?.value.node ?? "";
+    const happened =
+      phase === "Running" ? this.#reports.get(node)?.startedAt.get(Number(vmid)) : this.#ends.get(vmid)?.at;
+    const known = Math.max(worked ?? 0, happened ?? 0);
+    return known > 0 ? known : this.#deps.clock.now();
   }
 
   #follow(vmid: string): void {
@@ -110,10 +121,12 @@ export class VmPhases {
     const node = this.#deps.guests.get(vmid)?.value.node ?? "";
     const about = { vmid, node, last, ownEnd: this.#ownEnd(vmid, last) };
     // How one that was there before us came to its phase is not our news.
-    const way = this.#old.delete(vmid) ? undefined : wayTo(vmPhases, from ?? vmPhases.first, target);
+    const isOld = this.#old.delete(vmid);
+    const since = isOld ? this.#oldSince(vmid, target) : this.#deps.clock.now();
+    const way = isOld ? undefined : wayTo(vmPhases, from ?? vmPhases.first, target);
     for (const phase of way ?? [target]) {
       const before = this.#shown.get(vmid)?.phase;
-      this.#shown.set(vmid, { phase, since: this.#deps.clock.now() });
+      this.#shown.set(vmid, { phase, since });
       const step = { ...about, from: before, to: phase };
       for (const listener of this.#listeners) listener(step);
     }
@@ -144,7 +157,13 @@ export class VmPhases {
       report.guests.filter(({ status }) => status === "running").map(({ vmid }) => vmid),
     );
     for (const end of report.ends ?? []) this.#ends.set(String(end.vmid), end);
-    const read = { at: report.at, running };
+    const startedAt = new Map(
+      report.guests.flatMap(({ vmid, extra }) => {
+        const at = extra?.["startedAt"];
+        return typeof at === "number" && Number.isSafeInteger(at) ? [[vmid, at] as const] : [];
+      }),
+    );
+    const read = { at: report.at, running, startedAt };
     this.#reports.set(node, read);
     return read;
   }
@@ -169,6 +188,7 @@ export class VmPhases {
       work,
       last,
       isPaused,
+      was: this.#shown.get(vmid)?.phase,
     });
   }
 }

@@ -1,11 +1,14 @@
 import { goneGuestCollection, guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { backupJobCollection } from "@gpve/domain/backup/backup-job.ts";
+import { leftBackupCollection } from "@gpve/domain/backup/left-backups.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
+import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { expect, it, vi } from "vitest";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { backupRunCollection } from "../backup-job/backup-runs.ts";
+import { removeQuotasOf } from "../quota/quota-records.ts";
 import { keepGuestPools } from "./guest-pools.ts";
 
 it("puts new guests into their pools and takes those that are gone out again", async () => {
@@ -20,16 +23,19 @@ it("puts new guests into their pools and takes those that are gone out again", a
     tx.put(poolsDef, "prod", { poolid: "prod", vms: [], storage: [] });
     tx.put(guestCollection, "100", guest(100, "prod"));
   });
-  const stop = keepGuestPools({ records, log: silentLogger });
+  const stop = keepGuestPools({ records, clock: new FakeClock(), log: silentLogger });
   await records.transact((tx) => tx.put(guestCollection, "101", guest(101, "prod")));
   await records.transact((tx) => tx.put(guestCollection, "102", guest(102, "gone")));
-  await vi.waitFor(() => {
-    expect(guests.list().map(({ value }) => value.wantedPool)).toEqual([undefined, undefined, undefined]);
-  });
+  await vi.waitFor(
+    () => {
+      expect(guests.list().map(({ value }) => value.wantedPool)).toEqual([undefined, undefined, undefined]);
+    },
+    { timeout: 30_000 },
+  );
   const members = (): readonly number[] | undefined => records.collection(poolsDef).get("prod")?.value.vms;
   expect(members()).toEqual([100, 101]);
   await records.transact((tx) => tx.delete(guestCollection, "100"));
-  await vi.waitFor(() => expect(members()).toEqual([101]));
+  await vi.waitFor(() => expect(members()).toEqual([101]), { timeout: 30_000 });
   stop();
   // Deleted, and then the server went down before it could do its part.
   await records.transact((tx) => {
@@ -37,15 +43,17 @@ it("puts new guests into their pools and takes those that are gone out again", a
     tx.put(goneGuestCollection, "101", { vmid: 101 });
   });
   expect(members()).toEqual([101]);
-  const stopAgain = keepGuestPools({ records, log: silentLogger });
-  await vi.waitFor(() => expect(members()).toEqual([]));
+  const stopAgain = keepGuestPools({ records, clock: new FakeClock(), log: silentLogger });
+  await vi.waitFor(() => expect(members()).toEqual([]), { timeout: 30_000 });
   expect(records.collection(goneGuestCollection).list()).toEqual([]);
   // Created again before anyone looked: what it has is its own.
   await records.transact((tx) => {
     tx.put(poolsDef, "prod", { poolid: "prod", vms: [102], storage: [] });
     tx.put(goneGuestCollection, "102", { vmid: 102 });
   });
-  await vi.waitFor(() => expect(records.collection(goneGuestCollection).list()).toEqual([]));
+  await vi.waitFor(() => expect(records.collection(goneGuestCollection).list()).toEqual([]), {
+    timeout: 30_000,
+  });
   expect(members()).toEqual([102]);
   stopAgain();
   await records.close();
@@ -72,13 +80,13 @@ it("takes a guest that is purged out of the backup jobs, and only such a one", a
         .map(({ id, value }) => [id, value.options]),
     );
   const before = jobs();
-  const stop = keepGuestPools({ records, log: silentLogger });
+  const stop = keepGuestPools({ records, clock: new FakeClock(), log: silentLogger });
   const gone = records.collection(goneGuestCollection);
   await records.transact((tx) => tx.put(goneGuestCollection, "100", { vmid: 100 }));
-  await vi.waitFor(() => expect(gone.list()).toEqual([]));
+  await vi.waitFor(() => expect(gone.list()).toEqual([]), { timeout: 30_000 });
   expect(jobs()).toEqual(before);
   await records.transact((tx) => tx.put(goneGuestCollection, "100", { vmid: 100, purge: true }));
-  await vi.waitFor(() => expect(gone.list()).toEqual([]));
+  await vi.waitFor(() => expect(gone.list()).toEqual([]), { timeout: 30_000 });
   expect(jobs()).toEqual({
     both: { vmid: "1001" },
     rest: { all: true },
@@ -87,5 +95,36 @@ it("takes a guest that is purged out of the backup jobs, and only such a one", a
   });
   expect(records.collection(backupRunCollection).list()).toEqual([]);
   stop();
+  await records.close();
+});
+
+it("notes whose the backups of a guest were, once, and forgets them with the pool", async () => {
+  const records = await openRecords(openSqliteStore({ path: ":memory:" }), {
+    prefix: "/gpve/",
+    log: silentLogger,
+  });
+  const left = { type: "qemu", node: "n1", backups: 2 } as const;
+  await records.transact((tx) => {
+    tx.put(poolsDef, "prod", { poolid: "prod", vms: [100, 101], storage: [] });
+    for (const vmid of [100, 101, 102]) tx.put(goneGuestCollection, String(vmid), { vmid, left });
+    tx.put(goneGuestCollection, "101", { vmid: 101 });
+  });
+  const clock = new FakeClock();
+  const stops = [1, 2].map(() => keepGuestPools({ records, clock, log: silentLogger }));
+  await vi.waitFor(() => expect(records.collection(goneGuestCollection).list()).toEqual([]), {
+    timeout: 30_000,
+  });
+  const until = Math.floor(clock.now() / 1000);
+  const notes = records.collection(leftBackupCollection);
+  // 101 had none, 102 was in no pool.
+  expect(notes.list().map(({ value }) => value)).toEqual([
+    { ...left, vmid: 100, pool: "prod", until },
+    { ...left, vmid: 102, pool: "", until },
+  ]);
+  await records.transact((tx) => removeQuotasOf(tx, "other"));
+  expect(notes.list()).toHaveLength(2);
+  await records.transact((tx) => removeQuotasOf(tx, "prod"));
+  expect(notes.list()).toMatchObject([{ value: { vmid: 102 } }]);
+  stops.forEach((stop) => stop());
   await records.close();
 });

@@ -1,6 +1,7 @@
 // Pools: named sets of guests and storages that permissions can be given on. They nest up to three levels.
 import { alreadyThere, missing, refused } from "@gpve/domain/request/failures.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
+import { permissionDenied } from "@gpve/domain/access/access-view.ts";
 import { splitList } from "@gpve/domain/access/ids.ts";
 import { requirePermissionModify } from "@gpve/domain/access/permission-check.ts";
 import { byText, sortedUnique } from "@gpve/domain/access/sorting.ts";
@@ -9,8 +10,9 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { AccessDirectory } from "@gpve/domain/access/access-directory.ts";
 import { removeAclEntries } from "../access/acl.ts";
-import { poolsDef } from "@gpve/domain/access/collections.ts";
-import { removeQuotasOf } from "../quota/quota-records.ts";
+import { poolsDef, usersDef } from "@gpve/domain/access/collections.ts";
+import { quotasDef, removeQuotasOf } from "../quota/quota-records.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { prefixed } from "../access/prefixed.ts";
 
 export type ResourceRow = Readonly<Record<string, unknown>>;
@@ -99,8 +101,10 @@ export class Pools {
         for (const text of splitList(change.vms)) {
           const vmid = Number(text);
           requirePermissionModify(ctx.access, `/vms/${vmid}`);
-          if (change.remove === true) removeVm(vms, vmid);
-          else {
+          if (change.remove === true) {
+            removeVm(vms, vmid);
+            requireMayLeave(tx, vmid, { from: poolid }, ctx.access);
+          } else {
             addVm(tx, poolid, vms, vmid, { allowMove: change.allowMove === true, access: ctx.access });
             moves.set(vmid, poolid);
           }
@@ -136,13 +140,17 @@ export class Pools {
         const entry = tx.get(poolsDef, poolid);
         if (entry === undefined) throw noSuchPool(poolid);
         const child = tx.list(poolsDef).find(({ id }) => id.startsWith(`${poolid}/`));
+        const cluster = tx.list(vclusterCollection).find(({ value }) => value.tenant === poolid);
         const notEmpty = (what: string): Error => refused(`pool '${poolid}' is not empty (contains ${what})`);
         if (child !== undefined) throw notEmpty(`pool '${child.id}'`);
+        if (cluster !== undefined) throw notEmpty(`virtual cluster '${cluster.id}'`);
         const { vms, storage } = entry.value;
         const vm = vms.find((vmid) => resourceRow("vm", String(vmid)) !== undefined);
         if (vm !== undefined) throw notEmpty(`VM ${vm}`);
         const store = storage.find((id) => resourceRow("storage", id) !== undefined);
         if (store !== undefined) throw notEmpty(`storage '${store}'`);
+        const user = tx.list(usersDef).find(({ value }) => value.tenant === poolid);
+        if (user !== undefined) throw notEmpty(`user '${user.id}'`);
         tx.delete(poolsDef, poolid);
         removeQuotasOf(tx, poolid);
         removeAclEntries(tx, ({ path }) => path === `/pool/${poolid}`);
@@ -190,6 +198,7 @@ function addVm(
     if (!allowMove)
       throw refused(`VM ${vmid} belongs already to pool '${other.id}' and allow-move is not set`);
     access.require(`/pool/${other.id}`, ["Pool.Allocate"]);
+    requireMayLeave(tx, vmid, { from: other.id, to: poolid }, access);
     tx.put(poolsDef, other.id, { ...other.value, vms: other.value.vms.filter((id) => id !== vmid) });
   }
   vms.add(vmid);
@@ -197,6 +206,33 @@ function addVm(
 
 function removeVm(vms: Set<number>, vmid: number): void {
   if (!vms.delete(vmid)) throw refused(`VM ${vmid} is not a pool member`);
+}
+
+/**
+ * A guest that leaves a tenant with a quota is out of its bounds, and its permissions go with it. So only who may set that
+ * quota lets it go: whoever has Pool.Allocate above the tenant.
+ */
+function requireMayLeave(
+  tx: Tx,
+  vmid: number,
+  { from, to }: { readonly from: string; readonly to?: string },
+  access: RequestContext["access"],
+): void {
+  const left = withAncestors(from).filter((pool) => to === undefined || !withAncestors(to).includes(pool));
+  for (const { id, value } of tx.list(quotasDef)) {
+    if (!left.includes(value.tenant)) continue;
+    const parent = parentOf(value.tenant);
+    const path = parent === undefined ? "/pool" : `/pool/${parent}`;
+    if (access.has(path, ["Pool.Allocate"])) continue;
+    throw permissionDenied(
+      `${path}, Pool.Allocate: VM ${vmid} would leave tenant '${value.tenant}', which quota '${id}' bounds`,
+    );
+  }
+}
+
+function withAncestors(poolid: string): string[] {
+  const parent = parentOf(poolid);
+  return parent === undefined ? [poolid] : [poolid, ...withAncestors(parent)];
 }
 
 function parentOf(poolid: string): string | undefined {

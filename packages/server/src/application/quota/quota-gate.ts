@@ -1,5 +1,7 @@
 // Stands before every call to a node: what a request will take is worked out and promised before the node is told, and
 // given back when nothing comes of it.
+import { checkSpan, childSpan } from "@gpve/kit/telemetry/span.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { AgentRoute } from "@gpve/contracts/agent/agent-routes.ts";
 import { AgentUnreachable, type AgentCall, type AgentReply } from "@gpve/domain/node/agent-port.ts";
@@ -29,13 +31,23 @@ export interface GatedCall {
   readonly params: AgentCall["params"];
   readonly source: "form" | "json";
   readonly requestId: string;
+  /** Set for what nobody asked for in a request. */
+  readonly work?: string | undefined;
+  /** Whether the caller has a privilege on a guest. */
+  readonly may: (vmid: number, privilege: string) => boolean;
 }
 
 /** Asks the node that is called something on behalf of whoever calls it. */
 export type AskNode = (route: AgentRoute, params: Readonly<Record<string, unknown>>) => Promise<unknown>;
 
 const CREATE_ROUTE = "POST /nodes/{node}/qemu";
+const VZDUMP_ROUTE = "POST /nodes/{node}/vzdump";
+const VM_BACKUP_ROUTE = "POST /gpve/nodes/{node}/vms/{vmid}/backup" satisfies AgentRoute;
+const VC_BACKUP_ROUTE = "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup" satisfies AgentRoute;
 const NEW_VM_ROUTE = "POST /gpve/nodes/{node}/virtual-machines" satisfies AgentRoute;
+
+/** No id that a guest could have. */
+const NO_GUEST = -2_000_000_000;
 
 export class QuotaGate {
   readonly #deps: QuotaGateDeps;
@@ -46,7 +58,7 @@ export class QuotaGate {
 
   /** `send` calls the node; it is not called when there is no room. */
   async pass(call: GatedCall, ask: AskNode, send: () => Promise<AgentReply>): Promise<AgentReply> {
-    const promised = await this.#promise(call, ask);
+    const promised = this.#isAbout(call) ? await childSpan("quota", {}, () => this.#promise(call, ask)) : [];
     if (promised.length === 0) return send();
     const { ledger } = this.#deps;
     let reply: AgentReply;
@@ -62,28 +74,43 @@ export class QuotaGate {
     return reply;
   }
 
-  async #promise({ route, params, source, requestId }: GatedCall, ask: AskNode): Promise<readonly string[]> {
-    const { view, ledger, clock, by } = this.#deps;
-    // The answer of PVE's own method to what is not a request at all is the node's to give.
-    if (vmEffects[pveRoute(route)] === undefined || view.quotas().length === 0) return [];
-    const { effects, valid } = await this.#effects({ route, params, source }, ask);
+  /** The answer of PVE's own method to what is not a request at all is the node's to give. */
+  #isAbout({ route, work }: GatedCall): boolean {
+    // A job is made by who is above all tenants: what it makes is counted, and one that is full keeps no other from it.
+    if (work === "backup-job") return false;
+    const isKnown = route === VC_BACKUP_ROUTE || vmEffects[pveRoute(route)] !== undefined;
+    return isKnown && this.#deps.view.quotas().length > 0;
+  }
+
+  async #promise(call: GatedCall, ask: AskNode): Promise<readonly string[]> {
+    const { route, params, requestId } = call;
+    const { ledger, clock, by } = this.#deps;
+    const { effects, valid } = await this.#effects(call, ask);
     if (!ledger.isBounded(effects)) return [];
-    const about = Number(valid["vmid"] ?? 0);
+    // A task about several is about none.
+    const about = Number(valid["vmid"] ?? 0) || 0;
     const origin = { requestId, route, node: String(params["node"]), about, at: clock.now(), by };
-    return ledger.reserve({ what: describe(route, effects), effects, origin });
+    const what =
+      route === VC_BACKUP_ROUTE
+        ? `back up virtual cluster ${String(params["vcluster"])}`
+        : describe(route, effects);
+    return ledger.reserve({ what, effects, origin });
   }
 
   async #effects(
-    call: Pick<GatedCall, "route" | "params" | "source">,
+    call: GatedCall,
     ask: AskNode,
   ): Promise<{ readonly effects: readonly Effect[]; readonly valid: Readonly<Record<string, unknown>> }> {
     const { view } = this.#deps;
+    if (call.route === VC_BACKUP_ROUTE) return { effects: [oneMoreBackup(call.params)], valid: {} };
     const route = pveRoute(call.route);
-    const valid = validParams(call, route);
+    const valid = checkSpan("validate", () => validParams(call, route));
     const request: VmRequest = {
       params: valid,
       vm: (vmid) => knownVm(view.guest(vmid)),
       ofNode: () => view.guestsOf(String(valid["node"])).flatMap((guest) => knownVm(guest) ?? []),
+      inPool: (pool) => view.poolMembers(pool),
+      may: call.may,
     };
     const row = vmEffects[route];
     if (row === undefined) return { effects: [], valid };
@@ -115,7 +142,14 @@ export class QuotaGate {
 
 /** What makes VMs for /api/v1 takes what PVE's method takes. */
 function pveRoute(route: string): string {
+  if (route === VM_BACKUP_ROUTE) return VZDUMP_ROUTE;
   return route === NEW_VM_ROUTE ? CREATE_ROUTE : route;
+}
+
+/** Of a virtual cluster: until its node has counted it, it is what a guest would be that is nothing but a backup. */
+function oneMoreBackup({ tenant }: GatedCall["params"]): Effect {
+  const isNew = { pool: String(tenant) };
+  return { vmid: NO_GUEST, type: VM_TYPE, isNew, demand: { backups: 1 }, tags: [] };
 }
 
 /** As the node will read them. */
@@ -125,12 +159,13 @@ function validParams(
 ): Readonly<Record<string, unknown>> {
   const method = methodByKey(key);
   if (method === undefined) throw new AppError("internal.error", `${key} is no method of PVE`);
+  if (route === VM_BACKUP_ROUTE) return { node: params["node"], vmid: String(params["vmid"]) };
   if (route !== NEW_VM_ROUTE) return requireValidParams(method, params, { source });
   const { node, vmid, pool, config, running } = params;
   const keys = typeof config === "object" && config !== null ? config : {};
   const { pool: _named, ...own } = keys as Readonly<Record<string, unknown>>;
-  const given = { ...own, node, vmid: String(vmid), ...(pool === undefined ? {} : { pool }) };
-  return { ...requireValidParams(method, given, { source: "form" }), start: running === true };
+  const asked = { ...own, node, vmid: String(vmid), ...given({ pool }) };
+  return { ...requireValidParams(method, asked, { source: "form" }), start: running === true };
 }
 
 async function answersOf({ volumes, archive }: Unknowns, ask: AskNode): Promise<Answers> {
@@ -154,7 +189,7 @@ async function answersOf({ volumes, archive }: Unknowns, ask: AskNode): Promise<
 
 function knownVm(guest: GuestRecord | undefined): KnownVm | undefined {
   if (guest?.type !== VM_TYPE) return undefined;
-  return { vmid: guest.vmid, config: vmConfigOf(guest), sizes: guest.sizes ?? {} };
+  return { vmid: guest.vmid, config: vmConfigOf(guest), sizes: guest.sizes ?? {}, backups: guest.backups };
 }
 
 /** The node has answered, or was never reached. */
@@ -177,5 +212,6 @@ const VERBS: readonly (readonly [RegExp, string])[] = [
   [/\/snapshot$/, "take a snapshot of"],
   [/\/rollback$/, "roll back"],
   [/\/suspend$/, "suspend"],
+  [/\/(?:vzdump|backup)$/, "back up"],
   [/\/(?:start|resume|startall)$/, "start"],
 ];

@@ -34,6 +34,11 @@ export function keepQuotas({ records, ledger, view, clock, log }: QuotaKeeperDep
     const facts = view.facts();
     settle(reservations.list().flatMap(({ id, value }) => (leftOf(value, facts) === value ? [] : [id])));
   };
+  const forget = (): void => {
+    const ids = view.leftBackups().flatMap(({ id, count }) => (count === 0 ? [id] : []));
+    if (ids.length > 0)
+      background(log, "forgetting backups of deleted guests", ledger.forgetLeftBackups(ids));
+  };
   const stopTasks = records.collection(taskRecords).onChange((changed, entry, previous) => {
     if (entry?.value.endtime === undefined || previous?.value.endtime !== undefined) return;
     const isOfTask = (upid: string | undefined): boolean =>
@@ -43,6 +48,7 @@ export function keepQuotas({ records, ledger, view, clock, log }: QuotaKeeperDep
   let cancel = clock.after(EVERY_MS, tick);
   function tick(): void {
     sweep();
+    forget();
     cancel = clock.after(EVERY_MS, tick);
   }
   return () => {

@@ -1,6 +1,8 @@
 // Promises room, and takes promises back. One promise after the other in each tree of pools: every one writes the tree's
 // turn, which the transaction compares, so that two servers never promise the same room. Within a server they wait for
 // each other instead of trying again.
+import { given } from "@gpve/contracts/given.ts";
+import { leftBackupCollection } from "@gpve/domain/backup/left-backups.ts";
 import { KeyedQueue } from "@gpve/kit/keyed-queue.ts";
 import type { Effect } from "@gpve/domain/quota/effects.ts";
 import { growth } from "@gpve/domain/quota/amounts.ts";
@@ -12,6 +14,9 @@ import { quotaExceeded } from "@gpve/domain/quota/verdict.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import { quotasDef, reservationsDef, turnsDef } from "./quota-records.ts";
 import type { QuotaView } from "./quota-view.ts";
+
+/** A transaction takes only so many. */
+const AT_ONCE = 50;
 
 export interface QuotaLedgerDeps {
   readonly records: Records;
@@ -72,6 +77,21 @@ export class QuotaLedger {
     this.#require(tx, roots, `put ${vmids.map((vmid) => `VM ${vmid}`).join(", ")} into the pool`, move, []);
   }
 
+  /** Part of the transaction that writes a guest's priority; throws when a quota it comes under has no room for it. */
+  requireRoomAt(tx: Tx, vmid: number, priority: number | undefined): void {
+    const { view } = this.#deps;
+    const guest = view.guest(vmid);
+    const pool = guest === undefined ? undefined : view.poolOf(guest);
+    // One that is not there yet is looked at when its room is promised.
+    if (pool === undefined || view.priorityOf(vmid) === priority) return;
+    const move = (members: readonly Member[]): readonly Member[] =>
+      members.map((member) => {
+        const { priority: _before, ...kept } = member;
+        return member.vmid === vmid ? { ...kept, ...given({ priority }) } : member;
+      });
+    this.#require(tx, [rootTenant(pool)], `give VM ${vmid} the priority ${priority ?? 0}`, move, []);
+  }
+
   /** Its work has begun. */
   async begun(ids: readonly string[], upid: string): Promise<void> {
     await this.#change(ids, (reservation) => ({ ...reservation, upid }));
@@ -91,6 +111,13 @@ export class QuotaLedger {
   async settle(ids: readonly string[]): Promise<void> {
     const facts = this.#deps.view.facts();
     await this.#change(ids, (reservation) => leftOf(reservation, facts));
+  }
+
+  /** All of them are gone. */
+  async forgetLeftBackups(ids: readonly string[]): Promise<void> {
+    await this.#deps.records.transact((tx) => {
+      for (const id of ids.slice(0, AT_ONCE)) tx.delete(leftBackupCollection, id);
+    });
   }
 
   #require(
@@ -138,7 +165,7 @@ export class QuotaLedger {
         tags,
         isNew: isNew !== undefined,
         starts,
-        ...(isNew === undefined ? {} : { pool }),
+        ...(isNew === undefined ? {} : { pool, ...given({ priority: view.priorityOf(vmid) }) }),
       },
     ];
   }

@@ -1,5 +1,6 @@
 // Where quotas and their reservations lie in the cluster store. Agents see none of it.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { leftBackupCollection } from "@gpve/domain/backup/left-backups.ts";
 import type { Quota } from "@gpve/domain/quota/quota.ts";
 import type { Reservation } from "@gpve/domain/quota/reservation.ts";
 import type { CollectionDef, Tx } from "@gpve/store/records/port.ts";
@@ -22,6 +23,8 @@ export const turnsDef: CollectionDef<QuotaTurn> = define<QuotaTurn>("/gpve/quota
 /** Part of removing a pool: the next one with its name starts without. */
 export function removeQuotasOf(tx: Tx, pool: string): void {
   for (const { id, value } of tx.list(quotasDef)) if (value.tenant === pool) tx.delete(quotasDef, id);
+  for (const { id, value } of tx.list(leftBackupCollection))
+    if (value.pool === pool) tx.delete(leftBackupCollection, id);
 }
 
 function define<T extends object>(prefix: string): CollectionDef<T> {

@@ -2,8 +2,18 @@
 //
 // All of it comes from one cache that shows the store's changes in their order. A reservation goes only after the record
 // that takes its place was written, so whoever sees it gone sees that record.
+import { given } from "@gpve/contracts/given.ts";
+import { clusterBackupCollection, clusterBackupTotals } from "@gpve/domain/backup/cluster-backups.ts";
+import {
+  leftBackupCollection,
+  seenBackupCollection,
+  stillLeft,
+  type LeftBackups,
+} from "@gpve/domain/backup/left-backups.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { resourceCollection, sidOf } from "@gpve/domain/ha/collections.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import { clusterDemand } from "@gpve/domain/quota/cluster-demand.ts";
 import { claimOf } from "@gpve/domain/quota/guest-demand.ts";
 import { isWithin, tenantsOf, type Quota } from "@gpve/domain/quota/quota.ts";
 import { leftOf, type Reservation, type ReservationFacts } from "@gpve/domain/quota/reservation.ts";
@@ -11,13 +21,18 @@ import { usageOf, usesOf, type Member } from "@gpve/domain/quota/usage.ts";
 import type { Charge } from "@gpve/domain/quota/verdict.ts";
 import { taskFromUpid } from "@gpve/domain/task/task.ts";
 import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
+import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { cacheReader, type Reader } from "../v1/adapter.ts";
 import { tenantOf } from "../v1/tenant-of.ts";
+import { schedulingDef } from "../scheduler/placement-records.ts";
 import { quotasDef, reservationsDef } from "./quota-records.ts";
+
+/** No guest and no virtual cluster: no id that one of them has. */
+const OWNLESS_ID = -1_000_000_000;
 
 export interface QuotaViewDeps {
   readonly records: Records;
@@ -61,6 +76,10 @@ export class QuotaView {
     return this.#reader.list(quotasDef).map(({ value }) => value);
   }
 
+  poolMembers(pool: string): readonly number[] {
+    return this.#reader.get(poolsDef, pool)?.value.vms ?? [];
+  }
+
   /** Of the tenant and all below. */
   members(tenant: string): readonly Member[] {
     const pools = this.#reader.list(poolsDef).filter(({ id }) => isWithin(tenant, id));
@@ -73,13 +92,62 @@ export class QuotaView {
     for (const guest of this.#wantingGuests())
       if (isWithin(tenant, guest.wantedPool ?? ""))
         found.set(guest.vmid, this.#member(guest, guest.wantedPool ?? ""));
-    return [...found.values()];
+    return [...found.values(), ...this.#vclusters(tenant), ...this.#ownless(tenant)];
+  }
+
+  /** Each counts as one, with what its workers may use: its pods are bounded by those. */
+  #vclusters(tenant: string): readonly Member[] {
+    return this.#reader
+      .list(vclusterCollection)
+      .filter(({ value }) => isWithin(tenant, value.tenant))
+      .map(({ value }, index) => ({
+        // No guest: no id that a guest could have.
+        vmid: -1 - index,
+        pool: value.tenant,
+        demand: clusterDemand(value.spec),
+        tags: [],
+        running: true,
+      }));
+  }
+
+  /** Archives that no guest's record tells of: of guests that are gone, and of virtual clusters. */
+  #ownless(tenant: string): readonly Member[] {
+    const left = this.leftBackups().map(({ value, count }) => ({ pool: value.pool, backups: count }));
+    const seen = this.#deps.board
+      .list()
+      .flatMap(({ node }) => this.#reader.list(clusterBackupCollection(node)).map(({ value }) => value));
+    const clusters = clusterBackupTotals(seen).map((row) => ({ pool: row.tenant, backups: row.backups }));
+    return [...left, ...clusters]
+      .filter(({ pool }) => isWithin(tenant, pool))
+      .map(({ pool, backups }, index) => ({
+        vmid: OWNLESS_ID - index,
+        pool,
+        demand: { backups },
+        tags: [],
+        running: false,
+      }));
+  }
+
+  /** With how many of them their node still sees. */
+  leftBackups(): readonly (Entry<LeftBackups> & { readonly count: number })[] {
+    return this.#reader.list(leftBackupCollection).map((entry) => ({
+      ...entry,
+      count: stillLeft(
+        entry.value,
+        this.#reader.get(seenBackupCollection(entry.value.node), entry.id)?.value,
+      ),
+    }));
   }
 
   /** A guest as it would be in a pool. */
   memberIn(vmid: number, pool: string): Member | undefined {
     const guest = this.guest(vmid);
     return guest === undefined ? undefined : this.#member(guest, pool);
+  }
+
+  /** As its spec.scheduling says; undefined = it says none. */
+  priorityOf(vmid: number): number | undefined {
+    return this.#reader.get(schedulingDef, String(vmid))?.value.rules.priority;
   }
 
   /** What of all reservations stands. */
@@ -113,8 +181,11 @@ export class QuotaView {
   }
 
   /** A node that has told nothing yet may run anything. */
-  isRunning({ node, vmid, summary }: GuestRecord): boolean {
+  isRunning(guest: GuestRecord): boolean {
+    const { node, vmid, summary } = guest;
     if (summary.template) return false;
+    // HA starts it whenever it is not: there is nobody to ask then.
+    if (this.#reader.get(resourceCollection, sidOf(guest))?.value.state === "started") return true;
     const report = this.#deps.board.get(node)?.report;
     if (report === undefined) return true;
     return report.guests.some((guest) => guest.vmid === vmid && guest.status === "running");
@@ -122,7 +193,8 @@ export class QuotaView {
 
   #member(guest: GuestRecord, pool: string): Member {
     const { vmid, madeBy } = guest;
-    return { vmid, pool, ...claimOf(guest), running: this.isRunning(guest), madeBy };
+    const priority = this.priorityOf(vmid);
+    return { vmid, pool, ...claimOf(guest), running: this.isRunning(guest), ...given({ priority }), madeBy };
   }
 
   #wantingGuests(): readonly GuestRecord[] {
@@ -142,7 +214,8 @@ export class QuotaView {
       const tasks = all.flatMap(({ value }) =>
         value.endtime === undefined ? (taskFromUpid(value.upid) ?? []) : [],
       );
-      open = new Set(tasks.map(({ node, id }) => `${node} ${id}`));
+      // One about no guest may be about several: a backup of them.
+      open = new Set(tasks.map(({ node, id }) => `${node} ${id === "" ? 0 : id}`));
       this.#open.set(all, open);
     }
     return open;

@@ -7,6 +7,7 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { servesNode, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
+import type { StorageSecretValues } from "./storage-secrets.ts";
 
 type Calls = Pick<NodeCalls, "call" | "knows">;
 
@@ -15,8 +16,10 @@ export function attemptStorage(
   deps: { readonly calls: Calls; readonly node: string },
   definition: StorageDefinition,
   ctx: RequestContext,
+  secrets: StorageSecretValues = {},
 ): Promise<void> {
-  return ask(deps.calls, deps.node, { definition }, ctx);
+  const told = Object.keys(secrets).length === 0 ? {} : { secrets };
+  return ask(deps.calls, deps.node, { definition, ...told }, ctx);
 }
 
 /** A node that is away is asked when it is used; nobody waits for it now. */

@@ -81,8 +81,8 @@ describe("storage definitions of a cluster", () => {
       "update storage failed: storage 'd1' does not exist",
     );
     await expect(storages.remove("d1")).rejects.toThrow("delete storage failed: storage 'd1' does not exist");
-    const nfs = storages.create("n1", "nfs", { server: "a", export: "/b" });
-    await expect(nfs).rejects.toSatisfy((err) => isAppError(err, "feature.unsupported"));
+    const zfs = storages.create("n1", "zfspool", { pool: "tank" });
+    await expect(zfs).rejects.toSatisfy((err) => isAppError(err, "feature.unsupported"));
   });
 
   it("show the directory of each content type by itself", async () => {

@@ -1,4 +1,5 @@
 // The cluster's storage definitions: create, change, remove, show.
+import { given } from "@gpve/contracts/given.ts";
 import { alreadyThere, conflict, missing } from "@gpve/domain/request/failures.ts";
 import { createHash } from "node:crypto";
 import { mappedDirectories } from "@gpve/domain/mapping/mapped-directories.ts";
@@ -12,6 +13,7 @@ import {
   isDisabled,
   isShared,
   newStorageDefinition,
+  secretsOf,
   servesNode,
   splitStorageList,
   storageCollection,
@@ -24,6 +26,7 @@ import type { Entry, Records } from "@gpve/store/records/port.ts";
 import { prefixed } from "../access/prefixed.ts";
 import type { StorageDefinition as StorageListing } from "../cluster/resource-rows.ts";
 import { removeStorageAccess } from "../pool/pools.ts";
+import type { StorageSecrets, StorageSecretValues } from "./storage-secrets.ts";
 
 export type StorageOptions = Readonly<Record<string, StorageOptionValue | undefined>>;
 
@@ -32,11 +35,13 @@ const SEEN_WITH = ["Datastore.Audit", "Datastore.AllocateSpace"];
 export class StorageDefinitions {
   readonly #records: Records;
   readonly #dataDir: string;
+  readonly #secrets: StorageSecrets | undefined;
   #listing: { from: readonly Entry<StorageDefinition>[]; rows: readonly StorageListing[] } | undefined;
 
-  constructor(records: Records, dataDir = "/var/lib/gpve") {
+  constructor(records: Records, dataDir = "/var/lib/gpve", secrets?: StorageSecrets) {
     this.#records = records;
     this.#dataDir = dataDir;
+    this.#secrets = secrets;
   }
 
   /** A cluster without any storage gets `local`. */
@@ -73,18 +78,23 @@ export class StorageDefinitions {
     type: string,
     options: StorageOptions,
     /** Throws when the storage cannot be used. */
-    attempt: (definition: StorageDefinition) => Promise<void> = () => Promise.resolve(),
+    attempt: (definition: StorageDefinition, secrets: StorageSecretValues) => Promise<void> = () =>
+      Promise.resolve(),
+    /** The request, where it has a name. */
+    madeBy?: string,
   ): Promise<{ storage: string; type: string }> {
     // What is wrong with the options themselves is said as it is: nothing was tried yet.
-    const definition = newStorageDefinition(storage, type, given(options));
+    const definition = newStorageDefinition(storage, type, givenOptions(options));
+    const secrets = secretsOf(type, options);
     return prefixed("create storage failed", async () => {
       requireUndefined(storage, this.#records.collection(storageCollection).get(storage));
       this.#refuseClaimed(definition, this.definitions(), this.#records.collection(mappingCollection).list());
-      await attempt(definition);
+      await attempt(definition, secrets);
       return this.#records.transact((tx) => {
         requireUndefined(storage, tx.get(storageCollection, storage));
         this.#refuseClaimed(definition, tx.list(storageCollection).map(valueOf), tx.list(mappingCollection));
-        tx.put(storageCollection, storage, definition);
+        tx.put(storageCollection, storage, { ...definition, ...given({ madeBy }) });
+        this.#secrets?.put(tx, storage, secrets);
         return { storage, type };
       });
     });
@@ -101,7 +111,7 @@ export class StorageDefinitions {
     attempt: (definition: StorageDefinition) => Promise<void> = () => Promise.resolve(),
   ): Promise<{ storage: string; type: string }> {
     const changed = (before: StorageDefinition): StorageDefinition =>
-      changedStorageDefinition(before, given(change.set), splitStorageList(change.delete));
+      changedStorageDefinition(before, givenOptions(change.set), splitStorageList(change.delete));
     return prefixed("update storage failed", async () => {
       const known = this.#records.collection(storageCollection).get(storage)?.value;
       if (known !== undefined && isElsewhere(known, changed(known))) await attempt(changed(known));
@@ -117,6 +127,8 @@ export class StorageDefinitions {
         if (isElsewhere(before, after))
           this.#refuseClaimed(after, entries.map(valueOf), tx.list(mappingCollection));
         tx.put(storageCollection, storage, after);
+        this.#secrets?.remove(tx, storage, splitStorageList(change.delete));
+        this.#secrets?.put(tx, storage, secretsOf(before.type, change.set));
         return { storage, type: before.type };
       });
     });
@@ -141,6 +153,7 @@ export class StorageDefinitions {
         if (tx.get(storageCollection, storage) === undefined) throw noSuchStorage(storage);
         tx.delete(storageCollection, storage);
         removeStorageAccess(tx, storage);
+        this.#secrets?.remove(tx, storage);
       }),
     );
   }
@@ -200,7 +213,7 @@ function digestOf(entries: readonly Entry<StorageDefinition>[]): string {
   return createHash("sha1").update(text).digest("hex");
 }
 
-function given(options: StorageOptions): Record<string, StorageOptionValue> {
+function givenOptions(options: StorageOptions): Record<string, StorageOptionValue> {
   return Object.fromEntries(
     Object.entries(options).filter((pair): pair is [string, StorageOptionValue] => pair[1] !== undefined),
   );

@@ -63,6 +63,8 @@ export interface KindAdapter {
     readonly ownsLabels?: boolean;
     put(tx: Tx, command: WriteCommand): void;
     remove(tx: Tx, command: RemoveCommand): void;
+    /** A merge patch of a spec, where RFC 7396 alone would not do. */
+    patch?(current: Fields, patch: Fields): Fields;
   };
   /** In place of `write`. */
   readonly act?: KindActions;
@@ -72,6 +74,8 @@ export interface ActCommand {
   readonly name: string;
   /** metadata.namespace, where it is said. */
   readonly namespace?: string | undefined;
+  /** metadata.labels, where they are said. */
+  readonly labels?: Readonly<Record<string, string>> | undefined;
   readonly spec: Fields;
   readonly ctx: RequestContext;
 }
@@ -89,6 +93,8 @@ export interface KindActions {
   /** What a change does that its fields do not show. */
   notes?(before: Fields | undefined, after: Fields): readonly string[];
   create(command: ActCommand): Promise<void>;
+  /** Resolves when a new one does its work, with what the answer to its creation has besides; throws when it does not. */
+  ready?(name: string, ctx: RequestContext): Promise<Fields>;
   change(command: ActCommand & { readonly previous: RawObject }): Promise<void>;
   remove(command: Omit<ActCommand, "spec"> & { readonly previous: RawObject }): Promise<void>;
   /** What `create` was asked for by this very request (its id) and is not there yet will not come any more. */

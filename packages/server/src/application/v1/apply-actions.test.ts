@@ -1,3 +1,4 @@
+import { plainItems } from "../../testing/plain-items.ts";
 import { expect, it } from "vitest";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
@@ -83,6 +84,7 @@ it(
         const directory = new AccessDirectory({ records, clock: systemClock });
         engine.register(
           applyObjectsOperation({
+            seals: plainItems,
             records,
             clock: systemClock,
             adapters: createKindAdapters({
@@ -125,6 +127,7 @@ it("takes back only what it had made itself, after a crash while a node was maki
     withdraw: async (vmid, requestId) => void withdrawn.push(`${vmid} ${requestId}`),
   };
   const operation = applyObjectsOperation({
+    seals: plainItems,
     records,
     clock: systemClock,
     adapters: createKindAdapters({ board, phases: unknownPhases, ownNode: () => undefined, vmActions }),

@@ -1,3 +1,4 @@
+import { plainItems } from "../../testing/plain-items.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -41,9 +42,10 @@ describe("plan and apply", () => {
   let engine: OperationEngine;
   beforeEach(async () => {
     engine = testEngine().engine;
-    v1 = await startV1({ deps: { submitApply: submitApplyTo(engine) } });
+    v1 = await startV1({ deps: { submitApply: submitApplyTo(engine, plainItems) } });
     engine.register(
       applyObjectsOperation({
+        seals: plainItems,
         records: v1.records,
         clock: systemClock,
         adapters: v1.adapters,
@@ -167,7 +169,7 @@ describe("plan and apply", () => {
       { kind: "Tenant", name: "new", spec: {} },
       { kind: "Tenant", name: "gone/child", spec: {} },
     ];
-    const upid = await submitApplyTo(engine)(
+    const upid = await submitApplyTo(engine, plainItems)(
       { items },
       { actor: { userid: "root@pam", authid: "root@pam" }, requestId: "r" },
     );
@@ -221,6 +223,7 @@ describe("the operation applyobjects", () => {
         const directory = new AccessDirectory({ records, clock: systemClock });
         engine.register(
           applyObjectsOperation({
+            seals: plainItems,
             records,
             clock: systemClock,
             adapters: createKindAdapters({ board, phases: unknownPhases, ownNode: () => undefined }),

@@ -20,6 +20,7 @@ import { metaCollection, metaId, projectObject, readMeta } from "./object-meta.t
 import { OverlayTx } from "./overlay-tx.ts";
 import { planObjects } from "./plan-objects.ts";
 import type { PlanDeps } from "./plan-objects.ts";
+import type { SealedItems } from "./sealed-items.ts";
 import type { CheckedObject } from "./validation.ts";
 import { removeObject, writeObject } from "./write-object.ts";
 import type { Outcome, Write } from "./write-object.ts";
@@ -97,6 +98,7 @@ export function applyObjectsOperation(deps: {
   readonly adapters: readonly KindAdapter[];
   readonly accessOf: (actor: Actor) => AccessView;
   readonly log: RequestLogger;
+  readonly seals: Pick<SealedItems, "open">;
 }): OperationDefinition<ApplyArgs, ApplyState> {
   const adapters = new Map(deps.adapters.map((adapter) => [adapter.kind.kind, adapter]));
   const adapterOf = (kind: string): KindAdapter => {
@@ -121,12 +123,13 @@ export function applyObjectsOperation(deps: {
     onCrash: "undo",
     initialState: () => ({ before: {} }),
     plan: (args) =>
-      args.items.map((item) => {
-        const key = keyOf(item);
+      args.items.map((kept) => {
+        const key = keyOf(kept);
         return {
           name: key,
           run: async (step) => {
-            const adapter = adapterOf(item.kind);
+            const adapter = adapterOf(kept.kind);
+            const item = deps.seals.open(kept);
             const write = { adapter, object: objectOf(item), verb: "apply" as const, ctx: contextOf(step) };
             const outcome =
               adapter.act === undefined
@@ -138,7 +141,8 @@ export function applyObjectsOperation(deps: {
           undo: async (step) => {
             const before = step.state.before[key];
             if (before === undefined) return;
-            const [adapter, ctx] = [adapterOf(item.kind), contextOf(step, true)];
+            const [adapter, ctx] = [adapterOf(kept.kind), contextOf(step, true)];
+            const item = deps.seals.open(kept);
             if (adapter.act !== undefined) {
               await restoreByAction(
                 deps.records,
@@ -171,12 +175,15 @@ export function applyObjectsOperation(deps: {
 }
 
 /** Starts the operation on an engine. Objects of one name are changed one after the other. */
-export function submitApplyTo(engine: Pick<OperationEngine, "submit">): SubmitApply {
+export function submitApplyTo(
+  engine: Pick<OperationEngine, "submit">,
+  seals: Pick<SealedItems, "seal">,
+): SubmitApply {
   return async (args, { actor, requestId, traceparent }) => {
     const { upid } = await engine.submit({
       type: APPLY_OPERATION,
       resources: args.items.map((item) => `object/${item.kind}/${item.name}`),
-      args,
+      args: { items: args.items.map((item) => seals.seal(item)) },
       actor: actor.authid,
       requestId,
       ...given({ traceparent }),

@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { fieldAt, fieldText, fillTemplate } from "@gpve/contracts/v1/field-path.ts";
 import type { V1Permission } from "@gpve/contracts/v1/permission.ts";
-import { mayModifyPermissions } from "@gpve/domain/access/permission-check.ts";
+import { mayAuditPermissions, mayModifyPermissions } from "@gpve/domain/access/permission-check.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 
 export interface Subject {
@@ -33,6 +33,12 @@ export function mayDo(rule: V1Permission, subject: Subject, target: Target): boo
       );
     case "acl-modify":
       return pathsOf(rule.path, target).every((path) => mayModifyPermissions(access, path));
+    case "acl-audit":
+      return pathsOf(rule.path, target).every((path) => mayAuditPermissions(access, path));
+    case "tenant":
+      return tenantsOf(target).every(
+        (name) => name !== undefined && access.has(`/pool/${name}`, rule.privileges, "any"),
+      );
     case "user-group":
       return mayTouchUser(rule.privileges, access, target);
   }
@@ -76,6 +82,15 @@ function firstMissing(rule: V1Permission, subject: Subject, target: Target): str
       const [path = rule.path] = pathsOf(rule.path, target);
       return `${path}, Permissions.Modify`;
     }
+    case "acl-audit":
+      return "/access, Sys.Audit";
+    case "tenant": {
+      const name = tenantsOf(target).find(
+        (one) => one === undefined || !subject.access.has(`/pool/${one}`, rule.privileges, "any"),
+      );
+      // Who has no tenant to name is told of the administrator's way.
+      return name === undefined ? undefined : `/pool/${name}, ${rule.privileges.join("|")}`;
+    }
     case "user-group":
       return `/access/groups, ${rule.privileges.join("|")}`;
     case "anonymous":
@@ -93,6 +108,14 @@ function pathsOf(template: string, target: Target, above = false): readonly stri
     .filter((path) => path !== undefined);
   const found = paths.length > 0 ? paths : [template.replaceAll(/\{[^}]+\}/g, "-")];
   return above ? found.map((path) => path.slice(0, path.lastIndexOf("/"))) : found;
+}
+
+/** The tenants it is in and would be in; one that is not said stays as it is. */
+function tenantsOf({ current, desired }: Target): readonly (string | undefined)[] {
+  const before = fieldText(current, "metadata.namespace");
+  const after = fieldText(desired, "metadata.namespace") ?? before;
+  if (current === undefined) return [after];
+  return desired === undefined ? [before] : [before, after];
 }
 
 /** A user sees what the user's tokens own; a token only its own. */

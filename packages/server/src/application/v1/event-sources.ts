@@ -2,6 +2,9 @@
 import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { statusTypeOf } from "@gpve/domain/task/task.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
+import { taskOfRecord, type TaskRecord } from "@gpve/domain/task/task-record.ts";
+import type { Collection } from "@gpve/store/records/port.ts";
+import { ClusterSteps } from "../vcluster/cluster-events.ts";
 import { lifeStepEvent, lifeStepOnce } from "../phase/phase-events.ts";
 import type { PhaseStep } from "../phase/vm-phases.ts";
 import type { EventInput, RecordEvent } from "./events.ts";
@@ -14,12 +17,19 @@ export function recordHappenings(sources: {
   readonly onNodeChange: (listener: (view: NodeView, previous: NodeView | undefined) => void) => () => void;
   readonly onTaskEnd: (listener: (task: Task) => void) => () => void;
   readonly onPhaseStep: (listener: (step: PhaseStep) => void) => () => void;
+  /** undefined = there is no such virtual cluster. */
+  readonly tenantOfCluster: (name: string) => string | undefined;
+  /** The tenant that a VM is in. */
+  readonly tenantOfVm: (vmid: string) => string | undefined;
   readonly now: () => number;
   readonly recordEvent: RecordEvent;
 }): () => void {
   const { recordEvent } = sources;
+  const clusters = new ClusterSteps(sources.tenantOfCluster);
   const stops = [
     sources.onNodeChange((view, previous) => {
+      for (const { event: step, once } of clusters.of(view, sources.now())) recordEvent(step, { once });
+      for (const { event: end, once } of disownedEndEvents(view, previous)) recordEvent(end, { once });
       const event = nodeHealthEvent(view, previous);
       if (event === undefined) return;
       const at = Math.floor(sources.now() / SAME_HEALTH_MS) * SAME_HEALTH_MS;
@@ -31,11 +41,39 @@ export function recordHappenings(sources: {
         recordEvent(event, { once: { at: (task.endtime ?? 0) * 1000, text: task.upid } });
     }),
     sources.onPhaseStep((step) => {
-      const event = lifeStepEvent(step);
+      const event = lifeStepEvent(step, sources.tenantOfVm(step.vmid));
       if (event !== undefined) recordEvent(event, { once: lifeStepOnce(step) });
     }),
   ];
   return () => stops.forEach((stop) => stop());
+}
+
+/** Each task of which a record tells, once, when it has ended. */
+export function taskEnds(
+  tasks: Pick<Collection<TaskRecord>, "onChange">,
+): (listener: (task: Task) => void) => () => void {
+  return (listener) =>
+    tasks.onChange((_id, entry, previous) => {
+      if (entry?.value.endtime === undefined || previous?.value.endtime !== undefined) return;
+      const task = taskOfRecord(entry.value);
+      if (task !== undefined) listener(task);
+    });
+}
+
+/** `audited`: what the audit log is told of a request. */
+export function recordFailedLogin(
+  audited:
+    | {
+        readonly resource: string;
+        readonly statusCode: number;
+        readonly user: string;
+        readonly sourceIP: string;
+      }
+    | undefined,
+  recordEvent: RecordEvent,
+): void {
+  if (audited?.resource !== "/access/ticket" || audited.statusCode !== 401) return;
+  recordEvent(loginFailedEvent(audited.user, audited.sourceIP));
 }
 
 /** undefined = nothing worth telling: the first report after a start, or no change of health. */
@@ -63,6 +101,26 @@ export function nodeHealthEvent(view: NodeView, previous: NodeView | undefined):
         message: `the state of node ${node} is not known`,
       };
   }
+}
+
+/** Guests that a node has ended because another has them; reports tell of each end several times. */
+export function disownedEndEvents(
+  { node, report }: NodeView,
+  previous: NodeView | undefined,
+): readonly { readonly event: EventInput; readonly once: { readonly at: number; readonly text: string } }[] {
+  if (report === previous?.report) return [];
+  const known = previous?.report?.ends ?? [];
+  return (report?.ends ?? []).flatMap(({ vmid, at, owner }) => {
+    if (owner === undefined || known.some((end) => end.vmid === vmid && end.at === at)) return [];
+    const event: EventInput = {
+      type: "Warning",
+      reason: "VMEndedNotOwned",
+      object: { kind: "VirtualMachine", name: String(vmid) },
+      node,
+      message: `VM ${vmid} still ran on node ${node}, which had been cut off; node ${owner} has it now, so it was ended there`,
+    };
+    return [{ event, once: { at, text: `${vmid} ${node} not owned` } }];
+  });
 }
 
 /** undefined = it has not ended, or ended well: tasks are listed elsewhere, failures are news. */

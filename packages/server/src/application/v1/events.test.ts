@@ -5,7 +5,16 @@ import type { NodeView } from "@gpve/domain/node/runtime.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { MemoryRecords } from "../../testing/memory-records.ts";
-import { loginFailedEvent, nodeHealthEvent, recordHappenings, taskEndEvent } from "./event-sources.ts";
+import {
+  disownedEndEvents,
+  loginFailedEvent,
+  nodeHealthEvent,
+  recordFailedLogin,
+  recordHappenings,
+  taskEndEvent,
+  taskEnds,
+} from "./event-sources.ts";
+import { taskRecords } from "@gpve/domain/task/task-record.ts";
 import { EventRecorder, eventCollection } from "./events.ts";
 import type { EventInput } from "./events.ts";
 
@@ -103,9 +112,11 @@ describe("the event recorder", () => {
     const servers = [open(), open()];
     const stops = servers.map(({ recordEvent }) =>
       recordHappenings({
+        tenantOfVm: () => undefined,
         onNodeChange: (listener) => (nodes.push(listener), () => void nodes.splice(0)),
         onTaskEnd: (listener) => (tasks.push(listener), () => void tasks.splice(0)),
         onPhaseStep: (listener) => (steps.push(listener), () => void steps.splice(0)),
+        tenantOfCluster: () => undefined,
         now: () => clock.now(),
         recordEvent,
       }),
@@ -159,6 +170,23 @@ describe("happenings", () => {
     expect(nodeHealthEvent(view("unknown"), view("online"))?.reason).toBe("NodeUnknown");
   });
 
+  it("of guests that a node ended because another has them are told once", () => {
+    const ended = (...ends: object[]) => ({ node: "n1", report: { ends } }) as unknown as NodeView;
+    const own = { vmid: 100, at: 5, isCrash: false, why: "stopped" };
+    const foreign = { ...own, vmid: 101, owner: "n2" };
+    const view = ended(own, foreign);
+    expect(disownedEndEvents(view, undefined)).toEqual([
+      {
+        event: expect.objectContaining({ reason: "VMEndedNotOwned", node: "n1", type: "Warning" }),
+        once: { at: 5, text: "101 n1 not owned" },
+      },
+    ]);
+    expect(disownedEndEvents(ended(own, foreign), ended(own))).toHaveLength(1);
+    expect(disownedEndEvents(ended(own, foreign), view)).toEqual([]);
+    expect(disownedEndEvents(view, view)).toEqual([]);
+    expect(disownedEndEvents({ node: "n1" } as NodeView, view)).toEqual([]);
+  });
+
   it("of tasks are told when they did not end well", () => {
     const task = {
       upid: "UPID:x",
@@ -181,5 +209,37 @@ describe("happenings", () => {
 
   it("of logins carry no line breaks of the client's making", () => {
     expect(loginFailedEvent("a\nb", "10.0.0.1").message).toBe('a login as "a\\nb" from 10.0.0.1 failed');
+  });
+});
+
+describe("what servers listen to", () => {
+  it("is the end of each task, once, whoever wrote its record", async () => {
+    const records = new MemoryRecords();
+    const heard: unknown[] = [];
+    const stop = taskEnds(records.collection(taskRecords))(({ upid, exitstatus }) =>
+      heard.push([upid, exitstatus]),
+    );
+    const upid = "UPID:n1:00000001:00000001:00000001:qmstart:100:root@pam:";
+    const put = (more: object) =>
+      records.transact((tx) => tx.put(taskRecords, `n1/${upid}`, { upid, ...more }));
+    await put({});
+    await put({ endtime: 9, exitstatus: "OK" });
+    await put({ endtime: 9, exitstatus: "OK" });
+    await records.transact((tx) => tx.delete(taskRecords, `n1/${upid}`));
+    expect(heard).toEqual([[upid, "OK"]]);
+    stop();
+  });
+
+  it("is a login that failed, and no other request", () => {
+    const reasons: string[] = [];
+    const tell = (audited: Parameters<typeof recordFailedLogin>[0]) =>
+      recordFailedLogin(audited, ({ reason }) => reasons.push(reason));
+    const request = { resource: "/access/ticket", statusCode: 401, user: "a@pve", sourceIP: "::1" };
+    tell(undefined);
+    tell({ ...request, statusCode: 200 });
+    tell({ ...request, resource: "/access/users" });
+    expect(reasons).toEqual([]);
+    tell(request);
+    expect(reasons).toHaveLength(1);
   });
 });

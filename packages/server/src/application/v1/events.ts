@@ -11,7 +11,7 @@ export interface EventInput {
   readonly type: "Normal" | "Warning";
   /** One word in CamelCase: "NodeOffline". */
   readonly reason: string;
-  readonly object: { readonly kind: string; readonly name: string };
+  readonly object: { readonly kind: string; readonly name: string; readonly namespace?: string };
   readonly message: string;
   readonly node?: string;
 }

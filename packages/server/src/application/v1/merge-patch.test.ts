@@ -84,6 +84,20 @@ describe("differences", () => {
       { path: "spec.password", op: "replace", before: "(secret)", after: "(secret)" },
       { path: "spec.user", op: "replace", before: "a", after: "b" },
     ]);
+    // Nor inside of what comes or goes as a whole.
+    const made = diffFields(
+      undefined,
+      { spec: { user: "a", password: "p", disks: [{ key: "k" }] } },
+      "",
+      (path) => secrets.has(path.replace(/^\./, "")),
+    );
+    expect(made).toEqual([
+      {
+        path: "",
+        op: "add",
+        after: { spec: { user: "a", password: "(secret)", disks: [{ key: "(secret)" }] } },
+      },
+    ]);
     expect(
       withoutSecrets({ user: "a", password: "p", disks: [{ key: "k", size: 1 }] }, secrets, "spec"),
     ).toEqual({

@@ -53,10 +53,21 @@ export function diffFields(
       diffFields(named.get(name), renamed.get(name), `${path}[${name}]`, isSecret),
     );
   }
-  const shown = (value: unknown): unknown => (isSecret(path) ? "(secret)" : value);
+  const shown = (value: unknown): unknown => hidden(value, path, isSecret);
   if (before === undefined) return [{ path, op: "add", after: shown(after) }];
   if (after === undefined) return [{ path, op: "remove", before: shown(before) }];
   return [{ path, op: "replace", before: shown(before), after: shown(after) }];
+}
+
+/** What comes or goes as a whole may hold secrets too. */
+function hidden(value: unknown, path: string, isSecret: (path: string) => boolean): unknown {
+  if (value === undefined) return value;
+  if (isSecret(path)) return "(secret)";
+  if (Array.isArray(value)) return value.map((part: unknown) => hidden(part, path, isSecret));
+  if (!isPlain(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, part]) => [key, hidden(part, `${path}.${key}`, isSecret)]),
+  );
 }
 
 /** The entries of a list that all have a name of their own; undefined: it is none. */

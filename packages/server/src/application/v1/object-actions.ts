@@ -86,8 +86,8 @@ export async function putByAction(
   if (current !== undefined && verb === "create")
     throw new AppError("object.exists", `${kind} '${name}' already exists`, { data: { kind, name } });
   requireVersion(kind, name, object.metadata.resourceVersion, current);
-  const { namespace } = object.metadata;
-  const wanted = { name, namespace, spec: object.spec, ctx };
+  const { namespace, labels } = object.metadata;
+  const wanted = { name, namespace, labels, spec: object.spec, ctx };
   const spec = write.verb === "apply" ? actionsOf(adapter).settle(reader, wanted) : object.spec;
   if (previous === undefined) await actionsOf(adapter).create({ ...wanted, spec });
   else if (!sameJson(previous.spec, spec) || namespace !== undefined)

@@ -171,8 +171,12 @@ export class ObjectService {
     const expected = isPlain(patch["metadata"]) ? patch["metadata"]["resourceVersion"] : undefined;
     const object = (current: V1Object): CheckedObject => {
       const { status: _status, ...wanted } = mergePatch(current, patch) as Record<string, unknown>;
-      if (adapter.act?.patch !== undefined && isPlain(patch["spec"]))
-        wanted["spec"] = adapter.act.patch(name, current.spec, patch["spec"]);
+      if (isPlain(patch["spec"])) {
+        const spec =
+          adapter.act?.patch?.(name, current.spec, patch["spec"]) ??
+          adapter.write?.patch?.(current.spec, patch["spec"]);
+        if (spec !== undefined) wanted["spec"] = spec;
+      }
       const { resourceVersion: _version, ...metadata } = isPlain(wanted["metadata"])
         ? wanted["metadata"]
         : {};

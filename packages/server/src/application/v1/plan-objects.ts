@@ -167,18 +167,22 @@ function changesBetween(
     spec: object?.spec ?? {},
   });
   const secrets = secretFields(adapter.kind.spec, "spec");
-  return diffFields(
-    shown(before),
-    shown(after),
-    "",
-    (path) => secrets.has(path) || adapter.act?.secrets.has(path) === true,
-  );
+  return diffFields(shown(before), shown(after), "", (path) => {
+    // Of one entry of a list: spec.disks[scsi0].key.
+    const field = path.replaceAll(/\[[^\]]*\]/g, "");
+    return secrets.has(field) || adapter.act?.secrets.has(field) === true;
+  });
 }
 
 function adapterOf(adapters: readonly KindAdapter[], kind: string): KindAdapter {
   const appliable = adapters.filter(isAppliable);
   const found = appliable.find((adapter) => adapter.kind.kind === kind);
   if (found !== undefined) return found;
+  const refusal = findKind(kind)?.notApplied;
+  if (refusal !== undefined)
+    throw new AppError("request.invalid", `a ${kind} cannot be applied: ${refusal}`, {
+      errors: { kind: refusal },
+    });
   const names = appliable.map((adapter) => adapter.kind.kind);
   const close = didYouMean(kind, names);
   const hint = close === undefined ? `use one of ${names.join(", ")}` : `did you mean '${close}'?`;

@@ -29,6 +29,9 @@ import { AGENT_ROLE } from "@gpve/kit/pki/x509.ts";
 /** PVE's limit for a forwarded request. */
 export const FORWARD_TIMEOUT_MS = 30_000;
 
+/** How often an agent that is awaited is tried. */
+const TRY_EVERY_MS = 200;
+
 /** What a guest's own agent answers may be nested deeper than requests are. */
 const ANSWER_DEPTH = 512;
 
@@ -39,6 +42,8 @@ export interface GrpcAgentOptions {
   readonly tls: { readonly caPem: string; readonly certPem: string; readonly keyPem: string };
   /** Whether the node has the certificate with this fingerprint now, and not one that was replaced or revoked. */
   readonly isCurrent: (fingerprint: string) => boolean;
+  /** Whether the agent has stopped and means to be back: then calls wait for it. Absent: they never do. */
+  readonly isAwaited?: () => boolean;
   readonly clock: Clock;
   readonly timeoutMs?: number;
   readonly connectTimeoutMs?: number;
@@ -49,10 +54,12 @@ export class GrpcAgent {
   readonly #channel: Channel;
   readonly #timeoutMs: number;
   readonly #clock: Clock;
+  readonly #isAwaited: () => boolean;
 
   constructor(options: GrpcAgentOptions) {
     this.node = options.node;
     this.#clock = options.clock;
+    this.#isAwaited = options.isAwaited ?? (() => false);
     this.#timeoutMs = options.timeoutMs ?? FORWARD_TIMEOUT_MS;
     const host = options.address.includes(":") ? `[${options.address}]` : options.address;
     this.#channel = createChannel({
@@ -74,8 +81,22 @@ export class GrpcAgent {
     });
   }
 
+  /** A call that an agent on its way out did not take is made again when it is back; so is a read that it cut off. */
   async call(call: AgentCall, signal: AbortSignal): Promise<AgentReply> {
-    await this.#connect();
+    const end = this.#clock.monotonic() + this.#timeoutMs;
+    for (;;) {
+      await this.#connect(signal, end);
+      try {
+        return await this.#callOnce(call, signal);
+      } catch (err) {
+        const again = call.decision.route.startsWith("GET ") || wasRefused(err);
+        if (!(err instanceof AgentUnreachable) || !again || !this.#isWorthWaiting(signal, end)) throw err;
+        await this.#clock.sleep(TRY_EVERY_MS, signal);
+      }
+    }
+  }
+
+  async #callOnce(call: AgentCall, signal: AbortSignal): Promise<AgentReply> {
     // Until the head has arrived the whole call has a limit; a download may then take its time.
     const limit = new AbortController();
     const cancel = this.#clock.after(this.#timeoutMs, () => limit.abort());
@@ -118,7 +139,7 @@ export class GrpcAgent {
     input: AsyncIterable<Uint8Array>,
     signal: AbortSignal,
   ): Promise<OpenTunnel> {
-    await this.#connect();
+    await this.#connect(signal, this.#clock.monotonic() + this.#timeoutMs);
     const client = createClient(AgentService, this.#channel.transport);
     const parts = client.tunnel(tunnelParts(request, input), { signal })[Symbol.asyncIterator]();
     try {
@@ -138,12 +159,20 @@ export class GrpcAgent {
     this.#channel.close();
   }
 
-  async #connect(): Promise<void> {
-    try {
-      await this.#channel.connect();
-    } catch (err) {
-      throw connectFailure(err);
+  async #connect(signal: AbortSignal, end: number): Promise<void> {
+    for (;;) {
+      try {
+        await this.#channel.connect();
+        return;
+      } catch (err) {
+        if (!this.#isWorthWaiting(signal, end)) throw connectFailure(err);
+        await this.#clock.sleep(TRY_EVERY_MS, signal);
+      }
     }
+  }
+
+  #isWorthWaiting(signal: AbortSignal, end: number): boolean {
+    return !signal.aborted && this.#clock.monotonic() < end && this.#isAwaited();
   }
 
   async *#body(
@@ -183,6 +212,11 @@ const texts: Readonly<Record<string, string>> = {
   ECONNRESET: "Connection reset by peer",
   EPIPE: "Broken pipe",
 };
+
+/** The agent has not begun with it. */
+function wasRefused(err: unknown): boolean {
+  return /REFUSED_STREAM|GOAWAY|goaway/.test(rootMessage(err)) || nodeErrorCode(err) === "ECONNREFUSED";
+}
 
 const connectPhase = new Set([
   "ECONNREFUSED",

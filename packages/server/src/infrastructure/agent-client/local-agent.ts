@@ -1,5 +1,6 @@
 // The agent of this very process behind the same contract as a remote one.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import type {
   AgentCall,
   AgentConnection,
@@ -18,8 +19,13 @@ export class LocalAgent implements AgentConnection {
   }
 
   async call(call: AgentCall, signal: AbortSignal): Promise<AgentReply> {
-    if (signal.aborted) throw new AppError("operation.cancelled", "the request was cancelled");
-    return await this.#agent.call(call, signal);
+    if (signal.aborted) throw cancelled();
+    try {
+      return await this.#agent.call(call, signal);
+    } catch (cause) {
+      // Over a network nobody would hear how it ended either.
+      throw signal.aborted ? cancelled(cause) : cause;
+    }
   }
 
   async tunnel(
@@ -31,4 +37,8 @@ export class LocalAgent implements AgentConnection {
       throw new AppError("feature.unsupported", `node ${this.node} offers no tunnels`);
     return await this.#agent.tunnel(request, input, signal);
   }
+}
+
+function cancelled(cause?: unknown): AppError {
+  return new AppError("operation.cancelled", "the request was cancelled", given({ cause }));
 }

@@ -148,9 +148,9 @@ describe("tickets", () => {
   test("memory of checked tickets is bounded", async () => {
     const ticket = await tickets.issue("joe@pve");
     for (let i = 0; i < 3; i++) expect(tickets.verify(ticket)).toBeDefined();
-    const started = performance.now();
+    const started = process.cpuUsage().user / 1000;
     for (let i = 0; i < 10_000; i++) tickets.verify(ticket);
-    expect(performance.now() - started).toBeLessThan(1_000);
+    expect(process.cpuUsage().user / 1000 - started).toBeLessThan(1_000);
   });
 });
 

@@ -8,6 +8,9 @@ import { GRACE_SECONDS, KEY_LIFETIME_SECONDS } from "./ticket-keys.ts";
 import { hexTime, parseTicket, ticketText } from "./ticket-text.ts";
 
 export const TICKET_LIFETIME_SECONDS = 2 * 3600;
+const CHALLENGE = "!tfa!";
+/** Long enough to look for a phone. */
+const CHALLENGE_LIFETIME_SECONDS = 300;
 const VNC_MIN_AGE = -20;
 const VNC_MAX_AGE = 40;
 const MAX_REMEMBERED = 10_000;
@@ -60,6 +63,24 @@ export class Tickets implements TicketService {
       return { userid: text.data, ageSeconds: age };
     }
     return undefined;
+  }
+
+  async issueChallenge(userid: string, challenge: string): Promise<string> {
+    const { current } = await this.#keys.forSigning();
+    return this.#sign(ticketText("PVE", `${CHALLENGE}${challenge}`, this.#now()), userid, current);
+  }
+
+  verifyChallenge(ticket: string, userid: string): string | undefined {
+    const keys = this.#keys.peek();
+    const text = parseTicket(ticket, "PVE");
+    if (keys === undefined || text?.data?.startsWith(CHALLENGE) !== true) return undefined;
+    const full = Buffer.from(`${text.signed}:${userid}`);
+    const isOurs = [keys.current, keys.previous].some((key) => {
+      const age = this.#age(text.time, key, this.#now());
+      if (key === undefined || age === undefined || age > CHALLENGE_LIFETIME_SECONDS) return false;
+      return verify("sha256", full, key.publicKey, text.signature);
+    });
+    return isOurs ? text.data.slice(CHALLENGE.length) : undefined;
   }
 
   issueCsrf(userid: string): string {

@@ -14,11 +14,8 @@ import { createClient } from "@connectrpc/connect";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { AgentService } from "@gpve/contracts/gen/proto/gpve/agent/v1/agent_pb.ts";
 import { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
-import { decided } from "@gpve/domain/access/testing/decided.ts";
-import type { AgentCall } from "@gpve/domain/node/agent-port.ts";
 import type { GuestRuntime, NodeFacts, NodeReport } from "@gpve/domain/node/runtime.ts";
 import type { AccessView, RequestLogger } from "@gpve/domain/request/context.ts";
-import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { appErrorOf } from "@gpve/kit/grpc/app-error.ts";
 import { createChannel } from "@gpve/kit/grpc/channel.ts";
@@ -26,11 +23,19 @@ import { createKeyPair, createRequest, readCertificate } from "@gpve/kit/pki/x50
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { MemoryNodeBoard } from "../../application/node/board.ts";
 import { nodeRecords } from "../../application/node/collections.ts";
+import { GuestMoves } from "../../application/node/guest-moves.ts";
 import { Membership } from "../../application/node/membership.ts";
+import { StorageSecrets } from "../../application/storage/storage-secrets.ts";
+import { StorageDefinitions } from "../../application/storage/storage-definitions.ts";
 import { GrpcAgent } from "../../infrastructure/agent-client/grpc-agent.ts";
 import { LocalAgent } from "../../infrastructure/agent-client/local-agent.ts";
 import { ClusterPki } from "../../infrastructure/pki/cluster-pki.ts";
 import { createSealer } from "../../infrastructure/secrets/sealer.ts";
+import {
+  agentCall,
+  agentConnectionConformance,
+  conformanceHandlers,
+} from "../../testing/agent-connection-conformance.ts";
 import { MemoryRecords } from "../../testing/memory-records.ts";
 import { createServerGrpcHandler } from "./handler.ts";
 import { peerReader } from "./peer.ts";
@@ -43,34 +48,6 @@ const nobody: AccessView = {
     throw new AppError("access.denied", "no");
   },
 };
-const handlers: PveHandlers = {
-  "GET /nodes/{node}/version": (params) => ({ version: "9", node: params.node }),
-  "GET /nodes/{node}/dns": () => {
-    throw new AppError("request.invalid", "Parameter verification failed.", {
-      errors: { a: "b" },
-      pveStatus: 400,
-    });
-  },
-  "GET /nodes/{node}/tasks": () => new PveReply({ data: [1], total: 7, changes: "c" }),
-  "GET /nodes/{node}/tasks/{upid}/log": () =>
-    new PveReply({
-      download: {
-        contentType: "text/plain",
-        fileName: "log.txt",
-        body: (async function* () {
-          for (const word of ["one ", "two"]) yield await Promise.resolve(Buffer.from(word));
-        })(),
-      },
-    }),
-  "GET /nodes/{node}/report": (_params, ctx) =>
-    new Promise((_resolve, reject) => ctx.signal.addEventListener("abort", () => reject(new Error("gone")))),
-};
-const call = (route: string, params: Record<string, unknown> = { node: "n1" }): AgentCall => ({
-  decision: decided(route, params),
-  params,
-  requestId: "r1",
-  clientAddress: "127.0.0.1",
-});
 const forever = new AbortController().signal;
 const usage = { cpu: 0.5, memory: { total: 1 } } as NodeReport["usage"];
 
@@ -117,6 +94,8 @@ beforeAll(async () => {
   });
   const handler = createServerGrpcHandler({
     membership,
+    moves: new GuestMoves({ records, clock: systemClock }),
+    storageSecrets: new StorageSecrets(records, sealer),
     board,
     clock: { ...systemClock, now: () => systemClock.now() + ahead },
     log: quiet,
@@ -158,11 +137,44 @@ describe("joining", () => {
     await expect(joinAs("x1", `${token.slice(0, -4)}0000`)).rejects.toThrow(/CA fingerprint differs/);
     await expect(joinAs("x1", "nonsense")).rejects.toThrow(/not a join token/);
     await expect(joinAs("once", await invite(), "x2")).rejects.toThrow(/already in the cluster/);
+    const late = { ...systemClock, now: () => systemClock.now() - 300_000 };
+    const slow = new IdentityStore({ dir: join(dir, "x3"), clock: late });
+    const at = { endpoint, address: "127.0.0.1", port: 1234, agentVersion: "1" };
+    await expect(slow.join({ ...at, node: "x3", token: await invite() })).rejects.toThrow(
+      /clock of node x3 is 300 s behind this server's .*join again/,
+    );
     await expect(joinAs("a.b", await invite())).rejects.toThrow(/not a valid node name/);
     await expect(joinAs("x3", await invite("x4"))).rejects.toThrow(/for node x4/);
     const old = await membership.invite({ ttlMs: -1, createdBy: "root@pam" });
     await expect(joinAs("x5", old.token)).rejects.toThrow(/expired/);
     await expect(fetchAuthority("https://127.0.0.1:1", "")).rejects.toThrow(/cannot reach/);
+  });
+
+  test("a node is told the passwords of its own storages, and of no others", async () => {
+    const definitions = new StorageDefinitions(records, "/var/lib/gpve", new StorageSecrets(records, sealer));
+    const share = { server: "nas", share: "vms", username: "u", password: "geheim" };
+    await definitions.create("ours", "cifs", { ...share, nodes: "keeper" });
+    await definitions.create("theirs", "cifs", { ...share, nodes: "another" });
+    expect(JSON.stringify(definitions.definitions())).not.toContain("geheim");
+    const clientOf = async (node: string) => {
+      const identity = await joinAs(node, await invite());
+      const channel = createChannel({ url: endpoint, tls: identity, clock: systemClock });
+      return { ...createClient(ServerService, channel.transport), close: () => channel.close() };
+    };
+    const keeper = await clientOf("keeper");
+    const ask = { storage: "ours", name: "password" };
+    expect((await keeper.storageSecret(ask)).value).toBe("geheim");
+    expect((await keeper.storageSecret({ ...ask, name: "keyring" })).value).toBeUndefined();
+    await expect(keeper.storageSecret({ ...ask, storage: "theirs" })).rejects.toThrow(
+      "is not one of node keeper's",
+    );
+    await expect(keeper.storageSecret({ ...ask, storage: "none" })).rejects.toThrow("is not one of node");
+    await definitions.update("ours", { set: { password: "neu" }, delete: undefined, digest: undefined });
+    expect((await keeper.storageSecret(ask)).value).toBe("neu");
+    await definitions.update("ours", { set: {}, delete: "password", digest: undefined });
+    expect((await keeper.storageSecret(ask)).value).toBeUndefined();
+    await definitions.remove("theirs");
+    keeper.close();
   });
 
   test("a request of more than 64 KiB is refused unread, while a report may be larger", async () => {
@@ -208,7 +220,14 @@ describe("joining", () => {
     expect(await fails(client.heartbeat({ node: "once", sentAtMs: 0n }))).toBe("access.denied");
     const hello = { node: "honest", address: "127.0.0.1", port: 1, agentVersion: "0", bootId: "" };
     expect(await fails(client.hello({ ...hello, protocol: { min: 7, max: 9 } }))).toBe("feature.unsupported");
+    expect(board.get("honest")?.software).toMatchObject({
+      version: "0",
+      refused: "agent speaks protocol 7-9, this server at most 4: upgrade the server",
+    });
     expect(await fails(client.hello(hello))).toBe("request.invalid");
+    const older = await client.hello({ ...hello, protocol: { min: 1, max: 3 } });
+    expect(older.protocol).toBe(3);
+    expect(board.get("honest")?.software).toEqual({ version: "0", serverVersion: "1", protocol: 3 });
     expect(await fails(client.report({ reportJson: "{" }))).toBe("request.invalid");
     const usage = { cpu: 0, memory: { total: 1 } };
     const report = { node: "honest", at: 0, usage, guests: [], storages: [], more: "[[]]" };
@@ -242,7 +261,7 @@ describe("a joined node", () => {
   });
   const agent = createAgent({
     node: "n1",
-    handlers: [handlers],
+    handlers: [conformanceHandlers],
     validate: (_route, params) => params,
     accessOf: () => nobody,
     logFor: () => quiet,
@@ -305,52 +324,55 @@ describe("a joined node", () => {
     expect(running()).toEqual([]);
   });
 
-  test("answers calls, with totals, errors and downloads as its methods gave them", async () => {
-    for (const way of [remote, new LocalAgent(agent)]) {
-      expect((await way.call(call("GET /nodes/{node}/version"), forever)).data).toEqual({
-        version: "9",
-        node: "n1",
-      });
-      expect(await way.call(call("GET /nodes/{node}/tasks"), forever)).toEqual({
-        data: [1],
-        total: 7,
-        changes: "c",
-      });
-      await expect(way.call(call("GET /nodes/{node}/dns"), forever)).rejects.toMatchObject({
-        code: "request.invalid",
-        errors: { a: "b" },
-        pveStatus: 400,
-      });
-      await expect(way.call(call("GET /nodes/{node}/apt"), forever)).rejects.toMatchObject({
-        message: "Method 'GET /nodes/n1/apt' not implemented",
-        pveStatus: 501,
-      });
-      await expect(way.call(call("GET /nodes/{node}/version", { node: "n2" }), forever)).rejects.toThrow(
-        /arrived at/,
-      );
-      const { download } = await way.call(call("GET /nodes/{node}/tasks/{upid}/log"), forever);
-      let text = "";
-      for await (const chunk of download?.body ?? []) text += Buffer.from(chunk).toString();
-      expect({ ...download, body: text }).toEqual({
-        contentType: "text/plain",
-        fileName: "log.txt",
-        body: "one two",
-      });
-    }
-    const aborted = AbortSignal.abort();
-    await expect(new LocalAgent(agent).call(call("GET /nodes/{node}/version"), aborted)).rejects.toThrow(
-      /cancelled/,
-    );
-  });
+  agentConnectionConformance("over gRPC", () => remote);
+  agentConnectionConformance("in one process", () => new LocalAgent(agent));
 
-  test("a call that takes too long ends with 596, a cancelled one as cancelled", async () => {
-    await expect(remote.call(call("GET /nodes/{node}/report"), forever)).rejects.toMatchObject({
+  test("a call that takes too long ends with 596", async () => {
+    await expect(remote.call(agentCall("GET /nodes/{node}/report"), forever)).rejects.toMatchObject({
       status: 596,
     });
-    const cancel = new AbortController();
-    const pending = remote.call(call("GET /nodes/{node}/report"), cancel.signal);
-    setTimeout(() => cancel.abort(), 50);
-    await expect(pending).rejects.toMatchObject({ code: "operation.cancelled" });
+  });
+
+  test("a call waits for an agent that said goodbye, and what was under way is ended", async () => {
+    const tls = await identities("n1").load("n1");
+    if (tls === undefined) throw new Error("n1 has joined");
+    const slow = Promise.withResolvers<{ data: string }>();
+    const begun = Promise.withResolvers<undefined>();
+    const slowAgent = {
+      node: "n1",
+      call: () => {
+        begun.resolve(undefined);
+        return slow.promise;
+      },
+    };
+    const leaving = await listenForServers({ agent: slowAgent, address: "127.0.0.1", port: 0, tls });
+    const { port } = leaving;
+    const patient = new GrpcAgent({
+      node: "n1",
+      address: "127.0.0.1",
+      port,
+      tls: pki.towardsAgents(),
+      isCurrent: () => true,
+      isAwaited: () => board.isAwaited("n1"),
+      clock: systemClock,
+    });
+    const underWay = patient.call(agentCall("POST /nodes/{node}/status"), forever);
+    await begun.promise;
+    await link.goodbye();
+    expect(board.isAwaited("n1")).toBe(true);
+    const closed = leaving.close();
+    slow.resolve({ data: "done" });
+    expect((await underWay).data).toBe("done");
+    await closed;
+    const waiting = patient.call(agentCall("GET /nodes/{node}/version"), forever);
+    const back = await listenForServers({ agent, address: "127.0.0.1", port, tls });
+    expect((await waiting).data).toMatchObject({ version: "9" });
+    board.hello("n1", { version: "1", serverVersion: "1", protocol: 4 });
+    await back.close();
+    await expect(patient.call(agentCall("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
+      status: 595,
+    });
+    patient.close();
   });
 
   test("unary calls and tunnels answer too", async () => {
@@ -383,19 +405,21 @@ describe("a joined node", () => {
     const isCurrent = (): boolean => true;
     const target = { address: "127.0.0.1", port: listener.port, clock: systemClock, isCurrent };
     const wrong = new GrpcAgent({ ...target, node: "n2", tls });
-    await expect(wrong.call(call("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
+    await expect(wrong.call(agentCall("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
       status: 596,
     });
     const other = await joinAs("spy", await invite());
     const spy = new GrpcAgent({ ...target, node: "n1", tls: { ...other, caPem: tls.caPem } });
-    await expect(spy.call(call("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({ status: 596 });
+    await expect(spy.call(agentCall("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
+      status: 596,
+    });
     const replaced = new GrpcAgent({ ...target, node: "n1", tls, isCurrent: () => false });
-    await expect(replaced.call(call("GET /nodes/{node}/version"), forever)).rejects.toThrow(
+    await expect(replaced.call(agentCall("GET /nodes/{node}/version"), forever)).rejects.toThrow(
       /replaced or revoked/,
     );
     replaced.close();
     const none = new GrpcAgent({ ...target, port: 1, node: "n1", tls });
-    await expect(none.call(call("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
+    await expect(none.call(agentCall("GET /nodes/{node}/version"), forever)).rejects.toMatchObject({
       status: 595,
       message: "Connection refused",
     });
@@ -419,7 +443,7 @@ describe("a joined node", () => {
       },
       { timeout: 5_000 },
     );
-    expect((await remote.call(call("GET /nodes/{node}/version"), forever)).data).toMatchObject({
+    expect((await remote.call(agentCall("GET /nodes/{node}/version"), forever)).data).toMatchObject({
       version: "9",
     });
   });

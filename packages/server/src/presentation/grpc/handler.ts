@@ -16,6 +16,8 @@ export interface ServerGrpcDeps extends ServerServiceDeps {
 /** Most calls are small, and one of them (join) is everybody's to make. */
 const MAX_BYTES = 64 * 1024;
 const MAX_REPORT_BYTES = 16 * 1024 * 1024;
+/** Of a guest with all its snapshots; the store takes no larger record from an agent. */
+const MAX_CONF_BYTES = 1024 * 1024;
 
 export type Http2Handler = (request: Http2ServerRequest, response: Http2ServerResponse) => void;
 
@@ -37,6 +39,7 @@ export function createServerGrpcHandler(deps: ServerGrpcDeps): Http2Handler {
       router.service(ServerService, service);
       // In place of the one above: it grows with the guests of a node, and only members get to send it.
       router.rpc(ServerService.method.report, service.report, { readMaxBytes: MAX_REPORT_BYTES });
+      router.rpc(ServerService.method.handOver, service.handOver, { readMaxBytes: MAX_CONF_BYTES });
       deps.storeRoutes(router, nodeOf);
     },
     contextValues: (request) => peerValues(request.socket, deps.readPeer),

@@ -1,19 +1,25 @@
-// What agents call: join, hello, heartbeat, reports, certificate renewal.
+// What agents call: join, hello, heartbeat, reports, certificate renewal, handing guests over.
 import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import { AGENT_PROTOCOL, agreeProtocol } from "@gpve/contracts/agent/protocol.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
-import type { ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { HelloRequest, ServerService } from "@gpve/contracts/gen/proto/gpve/agent/v1/server_pb.ts";
 import { decodeReport, type DecodedReport } from "@gpve/domain/node/decode-report.ts";
 import type { RequestLogger } from "@gpve/domain/request/context.ts";
 import { parseBoundedJson } from "@gpve/kit/bounded-json.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { toConnectError } from "@gpve/kit/grpc/app-error.ts";
 import type { MemoryNodeBoard } from "../../application/node/board.ts";
+import type { GuestMoves } from "../../application/node/guest-moves.ts";
 import type { Membership } from "../../application/node/membership.ts";
+import type { StorageSecrets } from "../../application/storage/storage-secrets.ts";
+import { requireClock, requireVersion } from "../../application/node/join-checks.ts";
 import { addressOf, requirePeer, type AgentPeer } from "./peer.ts";
 
 export interface ServerServiceDeps {
   readonly membership: Membership;
+  readonly moves: GuestMoves;
+  readonly storageSecrets: Pick<StorageSecrets, "forNode">;
   readonly board: MemoryNodeBoard;
   readonly clock: Clock;
   readonly log: RequestLogger;
@@ -21,6 +27,27 @@ export interface ServerServiceDeps {
   readonly clusterName: string;
   readonly heartbeatIntervalMs?: number;
   readonly reportIntervalMs?: number;
+  /** What a further server needs; absent: there can be none on this store. */
+  readonly forServers?: (() => Promise<ForServers>) | undefined;
+}
+
+/** Of what an agent says its version is. */
+const MAX_VERSION = 64;
+
+/** Secrets: given to who shows a token for a server, and to nobody else. */
+export interface ForServers {
+  /** Hex. */
+  readonly masterKey: string;
+  readonly etcd: {
+    readonly endpoints: readonly string[];
+    readonly caPem?: string | undefined;
+    /** Where gpve runs etcd itself: servers make their certificates. */
+    readonly caKeyPem?: string | undefined;
+    readonly certPem?: string | undefined;
+    readonly keyPem?: string | undefined;
+    readonly username?: string | undefined;
+    readonly password?: string | undefined;
+  };
 }
 
 export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof ServerService> {
@@ -46,10 +73,24 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
     }
     return peer;
   };
+  const versionsOf = ({ agentVersion }: HelloRequest) => ({
+    version: agentVersion.slice(0, MAX_VERSION).replaceAll(/[^ -~]/g, "?"),
+    serverVersion: deps.serverVersion,
+  });
+  /** What cannot be worked with is shown on the board, so that people see why the node is silent. */
+  const agree = (node: string, request: HelloRequest): number => {
+    try {
+      return agreeProtocol(AGENT_PROTOCOL, request.protocol ?? { min: 0, max: 0 });
+    } catch (err) {
+      board.refuse(node, { ...versionsOf(request), refused: messageOf(err) });
+      throw err;
+    }
+  };
   return {
     join: (request, context) =>
       answer(async () => {
         agreeProtocol(AGENT_PROTOCOL, request.protocol ?? { min: 0, max: 0 });
+        requireClock(`node ${request.node}`, Number(request.sentAtMs), clock.now());
         const address = request.address === "" ? addressOf(context) : request.address;
         const identity = await membership.join({
           token: request.token,
@@ -61,13 +102,33 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
         deps.log.info({ node: request.node, address }, "node joined");
         return { certificatePem: identity.certPem, caPem: identity.caPem, clusterName: deps.clusterName };
       }),
+    joinServer: (request) =>
+      answer(async () => {
+        requireVersion(request.serverVersion, deps.serverVersion);
+        requireClock(request.name, Number(request.sentAtMs), clock.now());
+        const { etcd, masterKey } = await requireShareable(deps.forServers);
+        await membership.admitServer({ token: request.token, name: request.name });
+        deps.log.info({ server: request.name }, "a further server joined");
+        return {
+          clusterName: deps.clusterName,
+          masterKey,
+          etcdEndpoints: [...etcd.endpoints],
+          etcdCaPem: etcd.caPem ?? "",
+          etcdCaKeyPem: etcd.caKeyPem ?? "",
+          etcdCertPem: etcd.certPem ?? "",
+          etcdKeyPem: etcd.keyPem ?? "",
+          etcdUsername: etcd.username ?? "",
+          etcdPassword: etcd.password ?? "",
+          serverVersion: deps.serverVersion,
+        };
+      }),
     hello: (request, context) =>
       answer(async () => {
         const peer = memberOf(context, request.node);
-        const protocol = agreeProtocol(AGENT_PROTOCOL, request.protocol ?? { min: 0, max: 0 });
+        const protocol = agree(peer.node, request);
         const address = request.address === "" ? addressOf(context) : request.address;
         await membership.hello(peer.node, peer.fingerprint, address, request.port);
-        board.heartbeat(peer.node);
+        board.hello(peer.node, { ...versionsOf(request), protocol });
         return {
           protocol,
           serverVersion: deps.serverVersion,
@@ -75,6 +136,11 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
           heartbeatIntervalMs: deps.heartbeatIntervalMs ?? 2_000,
           reportIntervalMs: deps.reportIntervalMs ?? 2_500,
         };
+      }),
+    goodbye: (request, context) =>
+      answer(() => {
+        board.goodbye(memberOf(context, request.node).node);
+        return Promise.resolve({});
       }),
     heartbeat: (request, context) =>
       answer(() => {
@@ -107,6 +173,22 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
         const identity = await membership.renew(peer.node, peer.fingerprint, request.csrPem);
         return { certificatePem: identity.certPem, caPem: identity.caPem };
       }),
+    handOver: (request, context) =>
+      answer(async () => {
+        const { node } = memberOf(context);
+        return { owner: await deps.moves.handOver(node, request) };
+      }),
+    withdrawMove: (request, context) =>
+      answer(async () => {
+        const { node } = memberOf(context);
+        return { owner: await deps.moves.withdraw(node, request) };
+      }),
+    storageSecret: ({ storage, name }, context) =>
+      answer(() => {
+        const { node } = memberOf(context);
+        const value = deps.storageSecrets.forNode(node, storage, name);
+        return Promise.resolve(given({ value }));
+      }),
   };
 }
 
@@ -117,4 +199,12 @@ function parseReport(json: string): DecodedReport {
     if (isAppError(cause)) throw cause;
     throw new AppError("request.invalid", `this is no report of a node: ${messageOf(cause)}`, { cause });
   }
+}
+
+function requireShareable(forServers: ServerServiceDeps["forServers"]): Promise<ForServers> {
+  if (forServers !== undefined) return forServers();
+  throw new AppError(
+    "feature.unsupported",
+    "this server keeps its records in SQLite, which serves exactly one: move them to etcd first (./gpve cluster init)",
+  );
 }

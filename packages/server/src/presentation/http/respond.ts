@@ -30,6 +30,14 @@ export function reasonPhrase(text: string): string {
   return Buffer.from(safe.slice(0, 1024), "utf8").toString("latin1");
 }
 
+/** On reads while the store does not answer: how many seconds ago it last confirmed what this server knows. */
+export const DATA_AGE_HEADER = "X-Gpve-Data-Age";
+
+export function sayAge(method: string, res: ServerResponse, ageSeconds: number | undefined): void {
+  if (ageSeconds !== undefined && method === "GET" && !res.headersSent)
+    res.setHeader(DATA_AGE_HEADER, ageSeconds);
+}
+
 export async function respond(req: IncomingMessage, res: ServerResponse, answer: Answer): Promise<void> {
   if (res.destroyed || res.headersSent) return;
   let body = answer.body ?? NOTHING;

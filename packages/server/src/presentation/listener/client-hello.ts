@@ -2,12 +2,18 @@
 // everyone else (HTTP/1.1, no certificate asked) can share one port. RFC 8446 4.1.2, RFC 7301.
 
 export type Peek =
-  | { readonly kind: "tls"; readonly alpn: readonly string[] }
+  | {
+      readonly kind: "tls";
+      readonly alpn: readonly string[];
+      /** Whom it wants to speak to; "" = it does not say. */
+      readonly serverName: string;
+    }
   | { readonly kind: "plain" }
   | { readonly kind: "more" };
 
 const HANDSHAKE_RECORD = 22;
 const CLIENT_HELLO = 1;
+const SERVER_NAME_EXTENSION = 0;
 const ALPN_EXTENSION = 16;
 /** Larger hellos exist only in attacks. */
 const MAX_HELLO_BYTES = 16 * 1024 + 5;
@@ -17,9 +23,10 @@ export function peekConnection(bytes: Uint8Array): Peek {
   if (bytes.length === 0) return { kind: "more" };
   if (bytes[0] !== HANDSHAKE_RECORD) return { kind: "plain" };
   const hello = collectHandshake(bytes);
-  if (hello === "more") return bytes.length >= MAX_HELLO_BYTES ? { kind: "tls", alpn: [] } : { kind: "more" };
-  if (hello === "broken") return { kind: "tls", alpn: [] };
-  return { kind: "tls", alpn: readAlpn(hello) };
+  const nothing = { kind: "tls", alpn: [], serverName: "" } as const;
+  if (hello === "more") return bytes.length >= MAX_HELLO_BYTES ? nothing : { kind: "more" };
+  if (hello === "broken") return nothing;
+  return { kind: "tls", ...readOffer(hello) };
 }
 
 /** A hello may span several records. Returns its body once complete. */
@@ -46,9 +53,10 @@ function collectHandshake(bytes: Uint8Array): Uint8Array | "more" | "broken" {
   return Buffer.concat(parts).subarray(4, need);
 }
 
-function readAlpn(body: Uint8Array): readonly string[] {
+function readOffer(body: Uint8Array): { readonly alpn: readonly string[]; readonly serverName: string } {
   const view = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const names: string[] = [];
+  let serverName = "";
   try {
     let at = 2 + 32;
     at += 1 + view.readUInt8(at); // session id
@@ -59,6 +67,9 @@ function readAlpn(body: Uint8Array): readonly string[] {
     while (at + 4 <= end) {
       const type = view.readUInt16BE(at);
       const length = view.readUInt16BE(at + 2);
+      // Length of the list, kind 0 (a host name), its length (RFC 6066 3).
+      if (type === SERVER_NAME_EXTENSION && view.readUInt8(at + 6) === 0)
+        serverName = view.toString("latin1", at + 9, at + 9 + view.readUInt16BE(at + 7)).toLowerCase();
       if (type === ALPN_EXTENSION) {
         const stop = at + 4 + length;
         for (let name = at + 6; name < stop; name += 1 + view.readUInt8(name)) {
@@ -69,9 +80,9 @@ function readAlpn(body: Uint8Array): readonly string[] {
     }
   } catch (err) {
     if (!(err instanceof RangeError)) throw err;
-    return []; // a cut hello: let the TLS stack refuse it
+    return { alpn: [], serverName: "" }; // a cut hello: let the TLS stack refuse it
   }
-  return names;
+  return { alpn: names, serverName };
 }
 
 /** Agents speak h2 and nothing else; everybody who can do HTTP/1.1, or does not say, gets HTTP/1.1. */

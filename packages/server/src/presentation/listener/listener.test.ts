@@ -1,4 +1,4 @@
-import { request as httpRequest, type IncomingMessage } from "node:http";
+import { request as httpRequest, type IncomingMessage, type ServerResponse } from "node:http";
 import { connect as connectH2 } from "node:http2";
 import { Agent, request } from "node:https";
 import { connect as connectTcp } from "node:net";
@@ -18,12 +18,20 @@ beforeAll(async () => {
     host: "127.0.0.1",
     port: 0,
     certificate,
+    agentCertificate: certificate,
     agentCa: certificate.cert,
     onRequest: (req, res) => res.end(`${req.httpVersion} ${req.url}`),
     onUpgrade: (_req, socket) => socket.destroy(),
     isAgent: () => false,
     isProxy: () => false,
     onAgentRequest: (req, res) => res.end(`agent ${req.httpVersion}`),
+    passOn: (name) =>
+      name === "trio.default.vc.gpve"
+        ? (socket, first) => {
+            socket.write(`${first[0]} of ${first.length > 100 ? "a whole" : "half a"} hello, then `);
+            socket.pipe(socket);
+          }
+        : undefined,
   });
 });
 
@@ -44,6 +52,24 @@ async function read(res: IncomingMessage): Promise<string> {
   for await (const chunk of res) text += String(chunk);
   return text;
 }
+
+test("hands on, unread, who asks for somebody else by name", async () => {
+  const tcp = connectTcp({ host: "127.0.0.1", port: listener.address.port });
+  let heard = "";
+  tcp.on("data", (chunk: Buffer) => (heard += chunk.toString()));
+  // No TLS comes back: what it says is not what the other end hears.
+  const pipe = new Duplex({
+    read: () => undefined,
+    write: (chunk: Buffer, _encoding, done) => void tcp.write(chunk, () => done()),
+  });
+  const tls = connectTls({ socket: pipe, servername: "Trio.default.vc.gpve" });
+  tls.on("error", () => tls.destroy());
+  await expect.poll(() => heard, { timeout: 10_000 }).toBe("22 of a whole hello, then ");
+  tcp.write("more");
+  await expect.poll(() => heard, { timeout: 10_000 }).toBe("22 of a whole hello, then more");
+  tls.destroy();
+  tcp.destroy();
+});
 
 test("gives HTTP/1.1 to clients that offer nothing, and to those that offer both", async () => {
   expect(await get({ agent: new Agent() })).toBe("1.1 /x");
@@ -119,6 +145,45 @@ test("answers what is no HTTP, and takes a hello that arrives byte by byte", asy
   slow.destroy();
 });
 
+test("lets requests that are under way end when it stops, and waits for no stream", async () => {
+  const held: ServerResponse[] = [];
+  const certificate = await makeTestCertificate();
+  const stopping = await listen({
+    host: "127.0.0.1",
+    port: 0,
+    certificate,
+    agentCertificate: certificate,
+    agentCa: certificate.cert,
+    onRequest: (req, res) => {
+      if (req.url === "/stream") res.write("begun");
+      held.push(res);
+    },
+    onUpgrade: (_req, socket) => socket.destroy(),
+    isAgent: () => false,
+    isProxy: () => false,
+    onAgentRequest: (_req, res) => res.end(),
+  });
+  const ask = (path: string): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const { port } = stopping.address;
+      const options = { host: "127.0.0.1", port, ca: certificate.cert, servername: "localhost", path };
+      const req = request(options, (res) => {
+        res.on("error", reject);
+        void read(res).then(resolve, reject);
+      });
+      req.on("error", reject);
+      req.end();
+    });
+  const [slow, stream] = [ask("/slow"), ask("/stream").catch(() => "cut")];
+  await expect.poll(() => held.length).toBe(2);
+  const closed = stopping.close();
+  await expect(ask("/late")).rejects.toThrow(/ECONNREFUSED/);
+  for (const res of held) if (!res.headersSent) res.end("answered");
+  expect(await slow).toBe("answered");
+  expect(await stream).toBe("cut");
+  await closed;
+});
+
 test("drops a client that hangs up in the middle of its hello without harm", async () => {
   const socket = connectTcp(listener.address.port, "127.0.0.1");
   socket.write(Buffer.from([22, 3, 1, 2, 0, 1]));
@@ -133,6 +198,7 @@ test("ends a client that never finishes the head of its request", async () => {
     host: "127.0.0.1",
     port: 0,
     certificate,
+    agentCertificate: certificate,
     agentCa: certificate.cert,
     onRequest: (_req, res) => res.end(),
     onUpgrade: () => undefined,
@@ -167,6 +233,7 @@ test.each([
     host: "127.0.0.1",
     port: 0,
     certificate,
+    agentCertificate: certificate,
     agentCa: certificate.cert,
     onRequest: (_req, res) => res.end(),
     onUpgrade: () => undefined,
@@ -187,7 +254,13 @@ test.each([
 
 test("refuses a taken port with words that help", async () => {
   const certificate = await makeTestCertificate();
-  const options = { host: "127.0.0.1", port: listener.address.port, certificate, agentCa: certificate.cert };
+  const options = {
+    host: "127.0.0.1",
+    port: listener.address.port,
+    certificate,
+    agentCertificate: certificate,
+    agentCa: certificate.cert,
+  };
   const handlers = {
     onRequest: () => undefined,
     onUpgrade: () => undefined,

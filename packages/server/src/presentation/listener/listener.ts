@@ -16,6 +16,7 @@ import { systemClock, type Clock } from "@gpve/kit/clock.ts";
 import { badRequestLine } from "./bad-request.ts";
 import { JOIN_LIMITS, Joins } from "./joins.ts";
 import { isKnown } from "./known-peers.ts";
+import { OpenAnswers } from "./open-answers.ts";
 import { redirectToTls } from "./plain-redirect.ts";
 import type { IsProxy } from "./trusted-proxies.ts";
 
@@ -28,24 +29,32 @@ export interface Certificate {
 export interface ListenerOptions {
   readonly host: string;
   readonly port: number;
+  /** Shown to clients of the APIs. */
   readonly certificate: Certificate;
+  /** Shown to agents, which know the cluster's authority and no other. */
+  readonly agentCertificate: Certificate;
   /** CA that agents' client certificates must come from. */
   readonly agentCa: string;
   readonly onRequest: RequestListener;
   readonly onUpgrade: (req: IncomingMessage, socket: Socket, head: Buffer) => void;
   readonly onAgentRequest: (req: Http2ServerRequest, res: Http2ServerResponse) => void;
+  /** Who takes connections that ask for that name, from their first bytes on; undefined = they are ours. */
+  readonly passOn?: (serverName: string) => PassOn | undefined;
   /** Whether the certificate that was shown is, at this moment, that of a node of the cluster. */
   readonly isAgent: (socket: TLSSocket) => boolean;
   readonly headersTimeoutMs?: number;
   readonly strangers?: StrangerLimits;
   readonly isProxy: IsProxy;
   readonly clock?: Clock;
+  readonly drainMs?: number;
 }
+
+export type PassOn = (socket: Socket, first: Buffer) => void;
 
 export interface Listener {
   readonly address: AddressInfo;
-  /** New connections use the new certificate; running ones go on. */
-  setCertificate(certificate: Certificate): void;
+  /** New connections use the new certificates; running ones go on. */
+  setCertificates(certificates: Pick<ListenerOptions, "certificate" | "agentCertificate">): void;
   /** Ends the connections of agents that are no nodes of the cluster any more. */
   dropStrangers(): void;
   close(): Promise<void>;
@@ -65,6 +74,8 @@ export const STRANGER_LIMITS: StrangerLimits = {
 /** For the head of a request, however it trickles in. */
 const HEADERS_TIMEOUT_MS = 20_000;
 const CHECK_EVERY_MS = 5_000;
+/** For requests that are under way when the server stops. */
+const DRAIN_MS = 5_000;
 
 /** Against floods of frames, streams and resets by somebody who could do nothing but join. */
 const JOIN_SESSION = {
@@ -94,6 +105,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     },
     options.onRequest,
   );
+  const answers = new OpenAnswers(http);
   http.maxRequestsPerSocket = KEEP_ALIVE_REQUESTS;
   http.maxHeadersCount = 0;
   http.on("clientError", (err: NodeJS.ErrnoException, socket: Socket) => badRequestLine(err, socket));
@@ -153,7 +165,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   );
   const agentTls = createTls(
     {
-      ...options.certificate,
+      ...options.agentCertificate,
       ca: options.agentCa,
       requestCert: true,
       // A joining agent has no certificate yet; every call but Join checks `authorized`.
@@ -187,14 +199,15 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     socket.on("close", () => sockets.delete(socket));
     socket.on("error", () => socket.destroy());
     socket.setNoDelay(true);
-    route(socket, { plain, publicTls, agentTls, onPlain: () => strangers.secured(socket) });
+    const onPlain = (): void => strangers.secured(socket);
+    route(socket, { plain, publicTls, agentTls, onPlain, passOn: options.passOn });
   });
   await bind(tcp, options);
   return {
     address: addressOf(tcp),
-    setCertificate: (certificate) => {
+    setCertificates: ({ certificate, agentCertificate }) => {
       publicTls.setSecureContext({ ...certificate });
-      agentTls.setSecureContext({ ...certificate, ca: options.agentCa });
+      agentTls.setSecureContext({ ...agentCertificate, ca: options.agentCa });
     },
     dropStrangers: () => {
       for (const socket of agents) if (!options.isAgent(socket)) socket.destroy();
@@ -208,6 +221,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
       strangers.close();
       joins.close();
       http.closeIdleConnections();
+      await answers.ended(options.drainMs ?? DRAIN_MS);
       for (const socket of sockets) socket.destroy();
       await closed;
     },
@@ -220,6 +234,7 @@ interface Routes {
   readonly agentTls: Server;
   /** There is no handshake to wait for. */
   readonly onPlain: () => void;
+  readonly passOn: ListenerOptions["passOn"];
 }
 
 function route(socket: Socket, to: Routes): void {
@@ -232,6 +247,12 @@ function route(socket: Socket, to: Routes): void {
     if (peek.kind === "more") return;
     socket.off("readable", onReadable);
     socket.pause();
+    const passOn = peek.kind === "tls" && peek.serverName !== "" ? to.passOn?.(peek.serverName) : undefined;
+    if (passOn !== undefined) {
+      to.onPlain();
+      passOn(socket, seen);
+      return;
+    }
     socket.unshift(seen);
     if (peek.kind === "plain") to.onPlain();
     const target = peek.kind === "plain" ? to.plain : wantsOnlyH2(peek.alpn) ? to.agentTls : to.publicTls;

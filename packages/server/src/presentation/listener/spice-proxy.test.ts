@@ -4,7 +4,7 @@ import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import { FakeAgent } from "@gpve/domain/node/testing/fake-agent.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { makeTestCertificate } from "../../testing/test-certificate.ts";
 import { createSpiceHandlers, spiceSubject } from "../http/console/spice-handlers.ts";
@@ -27,16 +27,15 @@ let asked: unknown[];
 let logged: (readonly [string, string])[];
 
 /** Repeats what it hears, and ends at "q". */
-const agent: AgentConnection = {
-  node: "n1",
-  call: (call) => {
+const agent = new FakeAgent({
+  answer: (call) => {
     asked.push(call);
-    return Promise.resolve({ data: { password: "secret", title: "VM 100 - web" } });
+    return { data: { password: "secret", title: "VM 100 - web" } };
   },
-  tunnel: (request, input) => {
+  open: (request, input) => {
     asked.push(request);
-    if (failure !== undefined) return Promise.reject(failure);
-    return Promise.resolve({
+    if (failure !== undefined) throw failure;
+    return {
       opened: { kind: "spice" },
       output: (async function* () {
         for await (const chunk of input) {
@@ -44,9 +43,9 @@ const agent: AgentConnection = {
           if (Buffer.from(chunk).includes("q")) return;
         }
       })(),
-    });
+    };
   },
-};
+});
 
 beforeEach(async () => {
   failure = undefined;

@@ -2,7 +2,10 @@ import { readFileSync } from "node:fs";
 import type { GuestRuntime, NodeBoard, NodeFacts, NodeView } from "@gpve/domain/node/runtime.ts";
 import { createMetrics } from "@gpve/kit/telemetry/metrics.ts";
 import { describe, expect, test } from "vitest";
+import { boardWithCluster, oneCluster } from "./testing/cluster-report.ts";
+import { vclusterMetrics } from "./vcluster-metrics.ts";
 import { nodeMetrics, vmStates } from "./node-metrics.ts";
+import { SchedulerFigures } from "../../application/scheduler/scheduler-figures.ts";
 
 const guest = (vmid: number, given: Partial<GuestRuntime> = {}): GuestRuntime => ({
   vmid,
@@ -73,7 +76,7 @@ describe("node metrics", () => {
     for (const line of [
       'gpve_node_online{node="n1"} 1',
       'gpve_node_last_seen_timestamp_seconds{node="n1"} 1700000000',
-      'gpve_node_allocatable_cpu_cores{node="n1"} 8',
+      'gpve_node_allocatable_cpu_cores{node="n1"} 32',
       'gpve_node_allocatable_memory_bytes{node="n1"} 1000',
       'gpve_node_cpu_usage_ratio{node="n1"} 0.5',
       'gpve_node_load1{node="n1"} 1.5',
@@ -106,9 +109,9 @@ describe("node metrics", () => {
     const guests = Array.from({ length: 20_000 }, (_, index) => guest(100 + index));
     const base = view("n1");
     const big = { ...base, report: { ...base.report, guests } as NodeView["report"] };
-    const start = performance.now();
+    const start = process.cpuUsage().user / 1000;
     expect(nodeMetrics(board(big)).length).toBeGreaterThan(1_000_000);
-    expect(performance.now() - start).toBeLessThan(1_000);
+    expect(process.cpuUsage().user / 1000 - start).toBeLessThan(2_000);
   });
 });
 
@@ -140,6 +143,10 @@ test("the reference page lists exactly the metrics that are shown, with type and
   metrics.observeStore("txn", true, 1);
   metrics.countTask("qmstart", "ok");
   metrics.watchQueue("server", () => 1);
+  const figures = new SchedulerFigures();
+  figures.count("scheduled", 1);
+  metrics.addCollector(() => figures.text());
+  metrics.addCollector(() => vclusterMetrics(boardWithCluster, [oneCluster]));
   await new Promise((resolve) => setTimeout(resolve, 100));
   const shown = rowsOf(await metrics.render());
   metrics.close();

@@ -1,4 +1,5 @@
 // Virtual machines among applied objects, with a node that keeps configurations as a real one does.
+import { plainItems } from "../../testing/plain-items.ts";
 import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -80,7 +81,7 @@ beforeEach(async () => {
   [calls, running, broken, meanwhile] = [[], new Set(), new Map(), new Map()];
   ({ engine, logs } = testEngine());
   v1 = await startV1({
-    deps: { submitApply: submitApplyTo(engine) },
+    deps: { submitApply: submitApplyTo(engine, plainItems) },
     vmActions: () => ({
       callNode: (_node, route, params, { requestId }) => node(route, params, requestId),
       withdraw: async () => undefined,
@@ -90,6 +91,7 @@ beforeEach(async () => {
   });
   engine.register(
     applyObjectsOperation({
+      seals: plainItems,
       records: v1.records,
       clock: systemClock,
       adapters: v1.adapters,
@@ -226,6 +228,9 @@ describe("virtual machines that are applied", () => {
     const other = await plan(vm({ config: { cipassword: "$5$salt$other" } }));
     expect(other[0]?.changes).toContainEqual(expect.objectContaining({ path: "spec.cloudInit.password" }));
     expect(JSON.stringify(other)).not.toContain("$5$");
+    const made = await plan(vm({ config: { cipassword: hash } }, "105"));
+    expect(made[0]).toMatchObject({ action: "create" });
+    expect(JSON.stringify(made)).not.toContain("$5$");
   });
 
   it("go again, or back to what they were, when a later one fails", async () => {

@@ -416,7 +416,11 @@ describe("the server itself", () => {
       "Role",
       "Binding",
       "ResourceQuota",
+      "Storage",
+      "Network",
       "VirtualMachine",
+      "RebalancePlan",
+      "VirtualCluster",
     ]);
     expect(body["extensions"]).toContainEqual({ name: "watch", description: expect.any(String) });
     expect((await v1.ask("GET", "/", { as: "" })).status).toBe(401);

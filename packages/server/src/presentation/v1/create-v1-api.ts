@@ -1,8 +1,10 @@
 // /api/v1: from an HTTP request to an object, a list, a stream of events or a problem. The order of the checks:
 // route (404, 405), authentication (401), permission (403), query and body (400, 413), then the work.
+import { sayAge } from "../http/respond.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { JoinTokenRequestSchema } from "@gpve/contracts/v1/bodies.ts";
 import { problemOf } from "@gpve/contracts/v1/problem.ts";
 import { V1_PREFIX, v1Routes } from "@gpve/contracts/v1/routes.ts";
 import type { FixedOperation, V1Route } from "@gpve/contracts/v1/routes.ts";
@@ -18,13 +20,15 @@ import { markKnown } from "../listener/known-peers.ts";
 import { audited, failure, send, withoutRouteSecrets } from "./answer.ts";
 import type { Answer, Progress } from "./answer.ts";
 import { fixedOperations } from "./fixed-operations.ts";
-import type { Call, FixedHandlers, Reply } from "./fixed-operations.ts";
+import type { Call, Reply } from "./call.ts";
+import type { FixedHandlers } from "./fixed-operations.ts";
 import { RouteTable, readQuery } from "./match-route.ts";
 import type { RouteMatch } from "./match-route.ts";
 import { objectOperation } from "./object-operations.ts";
 import type { V1Deps } from "./ports.ts";
 import { bodyTerms } from "../http/read-body.ts";
 import { readJson } from "./read-json.ts";
+import { newObject } from "./new-object.ts";
 import { bodyIn, queryIn, requireIn } from "./tenant-scope.ts";
 import { watchOperation } from "./watch-operation.ts";
 import type { Credentials } from "../../application/access/authenticator.ts";
@@ -105,6 +109,7 @@ async function answerRequest(
   }
   answer = await audited(deps, req, progress, answer);
   const status = answer === "streamed" ? res.statusCode : answer.status;
+  sayAge(method, res, deps.ageSeconds?.());
   if (answer !== "streamed") send(req, res, answer, progress.requestId);
   deps.observe(
     `${V1_PREFIX}${progress.route?.path ?? "/unknown"}`,
@@ -158,11 +163,12 @@ async function handle(
     signal: deps.shutdown === undefined ? abort.signal : AbortSignal.any([abort.signal, deps.shutdown]),
     log: deps.log,
     clientAddress: progress.clientAddress,
-    ...given({ traceparent }),
+    ...given({ traceparent, host: req.headers.host }),
   };
   const object = await permittedObject(server, route, params, ctx);
   const { tenant } = params;
-  if (route.kind !== undefined) requireIn(tenant, server.service, route.kind.kind, params["name"]);
+  const kind = route.kind ?? route.on;
+  if (kind !== undefined) requireIn(tenant, server.service, kind.kind, params["name"]);
   const asked = readQuery(route, url.slice(path.length + 1));
   const query = route.verb === "list" ? queryIn(tenant, asked) : asked;
   if (route.kind !== undefined && (query["watch"] === "1" || query["watch"] === "true")) {
@@ -170,7 +176,7 @@ async function handle(
     return "streamed";
   }
   progress.body = await readJson(req, bodyTerms(progress.actor, progress.clientAddress));
-  const body = bodyIn(tenant, checkedBody(server, route, progress.body));
+  const body = bodyIn(tenant, checkedBody(server, route, newObject(route, tenant, progress.body)));
   const call: Call = { params, query, body, ctx, object, once: onceOf(req, route, path, progress) };
   const reply = await run(server, route, call);
   return {
@@ -189,7 +195,7 @@ function run(server: Server, route: V1Route, call: Call): Promise<Reply> | Reply
   if (route.kind !== undefined && route.verb !== undefined) {
     return objectOperation(server.service, route.kind, route.verb, call);
   }
-  return server.fixed[route.operationId as FixedOperation](call);
+  return server.fixed[route.operationId.replace(/InTenant$/, "") as FixedOperation](call);
 }
 
 /** Permission before parameters. Answers with the object the route is on, if it is on one. */
@@ -230,10 +236,10 @@ function checkedBody(server: Server, route: V1Route, body: unknown): unknown {
     if (body === undefined) return undefined;
     throw new AppError("request.invalid", `${route.method} takes no body here`);
   }
-  const optional = route.operationId === "createJoinToken";
+  const optional = route.body === JoinTokenRequestSchema;
   if (body === undefined && !optional) throw new AppError("request.invalid", "the request needs a JSON body");
   // Objects are checked by their kind, after permission was judged on them.
-  if (route.body === "object" || route.method === "PATCH") return body;
+  if (route.body === "object" || (route.method === "PATCH" && route.kind !== undefined)) return body;
   return server.validator.check(route.body, body ?? {}, "the body");
 }
 

@@ -1,38 +1,34 @@
 // What /api/v1 does besides objects. Every declared operation has its handler here, or this does not compile.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { ApplyRequest, JoinTokenRequest, VmBackupRequest } from "@gpve/contracts/v1/bodies.ts";
+import type {
+  ApplyRequest,
+  ComponentRequest,
+  FailoverRequest,
+  HaMaintenanceRequest,
+  JoinTokenRequest,
+  VmBackupRequest,
+} from "@gpve/contracts/v1/bodies.ts";
 import { openApiOfPve } from "@gpve/contracts/v1/openapi-pve.ts";
 import { openApiOfV1 } from "@gpve/contracts/v1/openapi.ts";
 import type { FixedOperation } from "@gpve/contracts/v1/routes.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { AuditFilters, AuditRecord } from "@gpve/domain/audit/audit-log.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import { applyObjects } from "../../application/v1/apply-objects.ts";
-import type { Idempotency, IdempotentRequest } from "../../application/v1/idempotency.ts";
+import type { Idempotency } from "../../application/v1/idempotency.ts";
 import { planObjects } from "../../application/v1/plan-objects.ts";
 import type { Validator } from "../../application/v1/validation.ts";
+import type { ScaleAsk } from "../../application/vcluster/virtual-clusters.ts";
+import { schedulerOperations } from "./scheduler-operations.ts";
+import { vcSaveOperations } from "./vc-save-operations.ts";
+import type { Call, Reply } from "./call.ts";
 import { coverage, discovery } from "./discovery.ts";
 import type { TaskRef, V1Deps } from "./ports.ts";
 
-export interface Call {
-  readonly params: Readonly<Record<string, string>>;
-  readonly query: Readonly<Record<string, string>>;
-  readonly body: unknown;
-  readonly ctx: RequestContext;
-  readonly once: IdempotentRequest | undefined;
-  /** The object the route is on, already permitted. */
-  readonly object: V1Object | undefined;
-}
-
-export interface Reply {
-  /** Default: the status the route declares. */
-  readonly status?: number;
-  readonly body: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
-}
-
 export type FixedHandlers = Readonly<Record<FixedOperation, (call: Call) => Promise<Reply> | Reply>>;
+
+const KUBECONFIG_HOURS = 24;
 
 export function fixedOperations(
   deps: V1Deps,
@@ -50,6 +46,21 @@ export function fixedOperations(
     const run = () => deps.makeImage(params["name"] ?? "", verb, image, ctx, wanted?.id ?? ctx.requestId);
     return { body: { task: await idempotency.once(wanted, run) } };
   };
+  const component = async (verb: "install" | "verify" | "import", call: Call): Promise<Reply> => {
+    const { params, body, ctx, once: wanted } = call;
+    const work = { verb, component: params["component"] ?? "", ...(body as ComponentRequest) };
+    const run = () => deps.component(params["name"] ?? "", work, ctx, wanted?.id ?? ctx.requestId);
+    return { body: { task: await idempotency.once(wanted, run) } };
+  };
+  const vcluster = async (verb: "start" | "stop" | "retry" | "wake", call: Call): Promise<Reply> => {
+    const { params, ctx, once: wanted } = call;
+    const run = () => deps.vclusters.work(params["name"] ?? "", verb, ctx, wanted?.id ?? ctx.requestId);
+    return { body: { task: await idempotency.once(wanted, run) } };
+  };
+  const scaleTo = async (asked: ScaleAsk, { params, ctx, once: wanted }: Call): Promise<Reply> => {
+    const run = () => deps.vclusters.scale(params["name"] ?? "", asked, ctx, wanted?.id ?? ctx.requestId);
+    return { body: { task: await idempotency.once(wanted, run) } };
+  };
   return {
     discover: () => ({ body: described() }),
     health: () => ({ body: { status: "ok", checks: [] } }),
@@ -58,6 +69,12 @@ export function fixedOperations(
       const ok = checks.every((check) => check.ok);
       return { status: ok ? 200 : 503, body: { status: ok ? "ok" : "failing", checks } };
     },
+    listStoreMembers: async () => ({ body: { members: await deps.storeMembers.list() } }),
+    removeStoreMember: async ({ params }) => {
+      await deps.storeMembers.remove(params["member"] ?? "");
+      return { body: {} };
+    },
+    showDefaults: ({ query }) => ({ body: deps.defaults(query["node"]) }),
     openapi: () => ({ body: document() }),
     openapiPve: () => ({ body: pveDocument() }),
     coverage: () => ({ body: coverage(deps.pve.methods, deps.pve.implemented) }),
@@ -112,11 +129,68 @@ export function fixedOperations(
     }),
     pullImage: (call) => makeImage("pull", call),
     buildImage: (call) => makeImage("build", call),
+    nodeComponents: async ({ params, ctx }) => ({
+      body: { components: await deps.nodeComponents(params["name"] ?? "", ctx) },
+    }),
+    installComponent: (call) => component("install", call),
+    verifyComponent: (call) => component("verify", call),
+    importComponent: (call) => component("import", call),
+    haEvidence: ({ query }) => ({ body: { entries: deps.ha.evidence(query["about"]) } }),
+    haMaintenance: async ({ params, body, ctx }) => {
+      const { enabled } = body as HaMaintenanceRequest;
+      await deps.ha.maintenance(params["name"] ?? "", enabled, ctx.actor?.authid ?? "");
+      return { body: { node: params["name"], enabled } };
+    },
+    vclusterKubeconfig: async ({ params, query, ctx }) => ({
+      body: await deps.vclusters.kubeconfig(
+        params["name"] ?? "",
+        Number(query["hours"] ?? KUBECONFIG_HOURS),
+        ctx,
+      ),
+    }),
+    revokeVclusterKubeconfig: async ({ params, ctx }) => {
+      await deps.vclusters.revoke(params["name"] ?? "", params["id"] ?? "", ctx);
+      return { body: {} };
+    },
+    startVcluster: (call) => vcluster("start", call),
+    stopVcluster: (call) => vcluster("stop", call),
+    retryVcluster: (call) => vcluster("retry", call),
+    vclusterPodMapping: async ({ params, query, ctx }) => ({
+      body: await deps.podMapping.of(
+        {
+          vcluster: params["name"] ?? "",
+          pod: params["pod"] ?? "",
+          namespace: query["namespace"] ?? "default",
+          tenant: query["tenant"],
+        },
+        ctx,
+      ),
+    }),
+    nodeVclusterPods: async ({ params, ctx }) => ({
+      body: { pods: await deps.podMapping.on(params["name"] ?? "", ctx) },
+    }),
+    scaleVcluster: (call) => scaleTo(call.body as ScaleAsk, call),
+    patchVclusterScale: (call) => scaleTo((call.body as { workerNodes: ScaleAsk }).workerNodes, call),
+    wakeVcluster: (call) => vcluster("wake", call),
+    sleepVcluster: async ({ params, query, ctx, once: wanted }) => {
+      const mode = query["mode"] === "warm" ? "warm" : "cold";
+      const run = () => deps.vclusters.sleep(params["name"] ?? "", mode, ctx, wanted?.id ?? ctx.requestId);
+      return { body: { task: await idempotency.once(wanted, run) } };
+    },
+    vclusterEvents: ({ params }) => ({ body: { events: deps.vclusterEvents(params["name"] ?? "") } }),
+    vclusterLogs: async ({ params, query, ctx }) => ({
+      body: await deps.vclusters.logs(params["name"] ?? "", ctx, query["audit"] === "true"),
+    }),
     backupVm: async ({ params, body, ctx, once: wanted }) => {
       const vm = { node: params["name"] ?? "", vmid: params["vmid"] ?? "" };
       const run = () => deps.backupVm(vm, body as VmBackupRequest, ctx, wanted?.id ?? ctx.requestId);
       return { body: { task: await idempotency.once(wanted, run) } };
     },
+    failoverVm: async ({ params, body, ctx, once: wanted }) => ({
+      body: await idempotency.once(wanted, () =>
+        deps.failover.run(Number(params["vmid"]), (body ?? {}) as FailoverRequest, ctx),
+      ),
+    }),
     retryVm: async ({ params, ctx, once: wanted }) => {
       const vm = { node: params["name"] ?? "", vmid: params["vmid"] ?? "" };
       return { body: { task: await idempotency.once(wanted, () => deps.failedVms.retry(vm, ctx)) } };
@@ -133,28 +207,41 @@ export function fixedOperations(
     vmLog: async ({ params, ctx }) => ({
       body: await deps.vmLog(params["name"] ?? "", params["vmid"] ?? "", ctx),
     }),
-    createJoinToken: async ({ body, ctx, once: wanted }) => {
-      const request = validatedJoin(body);
-      const made = await idempotency.once(
-        wanted,
-        () =>
-          deps.invite({
-            ttlMs: (request.ttlSeconds ?? 3600) * 1000,
-            createdBy: ctx.actor?.authid ?? "",
-            ...given({ node: request.node }),
-          }),
-        { secret: true },
-      );
-      const caFingerprint = deps.caFingerprint();
-      return {
-        body: {
-          token: made.token,
-          expiresAt: new Date(made.expiresAt).toISOString(),
-          ...given({ caFingerprint }),
-        },
-      };
+    ...vcSaveOperations(deps, idempotency),
+    ...schedulerOperations(deps.scheduler, idempotency),
+    createServerJoinToken: (call) => {
+      if (call.ctx.actor?.authid.split("!", 1)[0] !== ROOT_USER)
+        throw new AppError(
+          "access.denied",
+          "a token for a server opens the cluster's keys: root@pam alone makes one, with a login or a token of full rights",
+        );
+      return invite(call, true);
     },
+    createJoinToken: (call) => invite(call, false),
   };
+
+  async function invite({ body, ctx, once: wanted }: Call, server: boolean): Promise<Reply> {
+    const request = validatedJoin(body);
+    const made = await idempotency.once(
+      wanted,
+      () =>
+        deps.invite({
+          ttlMs: (request.ttlSeconds ?? 3600) * 1000,
+          createdBy: ctx.actor?.authid ?? "",
+          ...given({ node: request.node }),
+          ...(server ? { server } : {}),
+        }),
+      { secret: true },
+    );
+    const caFingerprint = deps.caFingerprint();
+    return {
+      body: {
+        token: made.token,
+        expiresAt: new Date(made.expiresAt).toISOString(),
+        ...given({ caFingerprint }),
+      },
+    };
+  }
 }
 
 function auditFilters(query: Readonly<Record<string, string>>): AuditFilters {

@@ -4,7 +4,7 @@ import { V1_PREFIX } from "@gpve/contracts/v1/routes.ts";
 import { parseSelection } from "../../application/v1/object-service.ts";
 import type { ObjectService } from "../../application/v1/object-service.ts";
 import type { Outcome } from "../../application/v1/write-object.ts";
-import type { Call, Reply } from "./fixed-operations.ts";
+import type { Call, Reply } from "./call.ts";
 import { listJson, objectJson, ReadyJson } from "./object-json.ts";
 
 /** The verbs of a kind. */
@@ -39,7 +39,13 @@ export async function objectOperation(
     case "create": {
       const outcome = await service.create(kind.kind, body, ctx, once);
       const location = `${V1_PREFIX}/${kind.plural}/${encodeURIComponent(outcome.object.metadata.name)}`;
-      return changed(outcome, { Location: location });
+      const waits = query["wait"] === "1" || query["wait"] === "true";
+      const { act } = service.cache(kind.kind).adapter;
+      if (!waits || act?.ready === undefined) return changed(outcome, { Location: location });
+      const created = outcome.object.metadata.name;
+      const more = await act.ready(created, ctx);
+      const object = { ...(await service.get(kind.kind, created, ctx)), ...more };
+      return changed({ ...outcome, object }, { Location: location });
     }
     case "replace":
       return changed(await service.replace(kind.kind, name, body, ctx, once));

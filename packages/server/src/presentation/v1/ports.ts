@@ -1,14 +1,28 @@
 // What the /api/v1 face needs from the rest of the server. compose.ts provides it.
 import type { FailedVms } from "../../application/phase/failed-vms.ts";
 import type { PveMethod } from "@gpve/contracts/pve/schema.ts";
-import type { Health, TaskLog, VmBackupRequest } from "@gpve/contracts/v1/bodies.ts";
+import type {
+  Defaults,
+  FailoverRequest,
+  Health,
+  TaskLog,
+  VmBackupRequest,
+} from "@gpve/contracts/v1/bodies.ts";
 import type { AuditLog } from "@gpve/domain/audit/audit-log.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import type { StoreMembers } from "../../application/cluster/store-members.ts";
+import type { ComponentWork } from "../../application/node/node-work.ts";
+import type { ClusterEvent } from "../../application/vcluster/cluster-events.ts";
+import type { ClusterMoves } from "../../application/vcluster/cluster-moves.ts";
+import type { ClusterSaves } from "../../application/vcluster/cluster-saves.ts";
+import type { PodMapping } from "../../application/vcluster/pod-mapping.ts";
+import type { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts";
 import type { KindAdapter } from "../../application/v1/adapter.ts";
 import type { SubmitApply } from "../../application/v1/apply-objects.ts";
 import type { ObjectsAt } from "../../application/v1/history.ts";
 import type { ObjectServiceDeps } from "../../application/v1/object-service.ts";
+import type { SchedulerFace } from "../../application/scheduler/scheduler-face.ts";
 import type { PveApiDeps } from "../http/pve/ports.ts";
 
 export interface TaskRef {
@@ -49,6 +63,31 @@ export interface V1Deps extends Pick<
     ctx: RequestContext,
     requestId: string,
   ) => Promise<string>;
+  /** VMs that go on from copies of their disks. */
+  readonly failover: {
+    run(vmid: number, request: FailoverRequest, ctx: RequestContext): Promise<object>;
+  };
+  /** What HA did and why, and what it is told. */
+  readonly ha: {
+    evidence(about: string | undefined): readonly unknown[];
+    maintenance(node: string, enabled: boolean, by: string): Promise<void>;
+  };
+  /** Rows of components on a node. */
+  readonly nodeComponents: (node: string, ctx: RequestContext) => Promise<unknown>;
+  /** Starts the operation of that verb; answers with its UPID. */
+  readonly component: (
+    node: string,
+    work: ComponentWork,
+    ctx: RequestContext,
+    requestId: string,
+  ) => Promise<string>;
+  /** Where pods of virtual clusters run. */
+  readonly podMapping: Pick<PodMapping, "of" | "on">;
+  readonly vclusters: Pick<VirtualClusters, "sleep" | "kubeconfig" | "revoke" | "work" | "scale" | "logs">;
+  readonly vclusterMoves: Pick<ClusterMoves, "begin">;
+  readonly vclusterSaves: Pick<ClusterSaves, "backUp" | "list" | "restore" | "upgrade">;
+  /** What happened to one lately, oldest first. */
+  readonly vclusterEvents: (name: string) => readonly ClusterEvent[];
   /** Starts operation `vzdump`; answers with its UPID. */
   readonly backupVm: (
     vm: { readonly node: string; readonly vmid: string },
@@ -61,12 +100,20 @@ export interface V1Deps extends Pick<
   /** A PNG. */
   readonly vmScreenshot: (node: string, vmid: string, ctx: RequestContext) => Promise<Uint8Array>;
   readonly vmLog: (node: string, vmid: string, ctx: RequestContext) => Promise<unknown>;
+  /** Absent: nothing is placed here. */
+  readonly scheduler?: SchedulerFace;
   readonly invite: (options: {
     ttlMs: number;
     createdBy: string;
     node?: string;
+    server?: boolean;
   }) => Promise<{ readonly token: string; readonly expiresAt: number }>;
+  /** How old reads may be while the store is away; undefined = they are not. */
+  readonly ageSeconds?: () => number | undefined;
+  readonly storeMembers: Pick<StoreMembers, "list" | "remove">;
   readonly caFingerprint: () => string | undefined;
+  /** What is taken where a request does not say; with a node, what its VMs get. */
+  readonly defaults: (node: string | undefined) => Defaults;
   readonly pve: {
     readonly methods: readonly PveMethod[];
     readonly implemented: (method: PveMethod) => boolean;

@@ -131,12 +131,12 @@ test.each([
   [{ limits: { cpu: -1 } }, "spec.limits.cpu", "must be >= 0"],
   [{ limits: { vmCount: 1.5 } }, "spec.limits.vmCount", "must be integer"],
   [{ limits: { cpus: 1 } }, "spec.limits.cpus", "did you mean 'cpu'?"],
-  [{ limits: { backups: 1 } }, "spec.limits.backups", "not counted"],
+  [{ limits: { backups: -1 } }, "spec.limits.backups", "must be >= 0"],
   [{ limits: { cpu: 1 }, overcommit: { cpu: 0 } }, "spec.overcommit.cpu", "must be > 0"],
   [
     { limits: { cpu: 1 }, scopeSelector: { priority: "high" } },
     "spec.scopeSelector.priority",
-    "nothing that guests have",
+    "must be object",
   ],
   [{}, "spec", "bounds nothing"],
 ])("says what is wrong with %j", async (spec, field, text) => {

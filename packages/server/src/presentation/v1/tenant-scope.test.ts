@@ -1,13 +1,15 @@
+import { given } from "@gpve/contracts/given.ts";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
+import { eventCollection } from "../../application/v1/events.ts";
 import { startV1, type V1TestServer } from "./testing/v1-server.ts";
 
 let v1: V1TestServer;
 const quota = (name: string, namespace?: string) => ({
   apiVersion: "gpve.io/v1",
   kind: "ResourceQuota",
-  metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
+  metadata: { name, ...given({ namespace }) },
   spec: { limits: { cpu: 1 } },
 });
 const names = async (path: string, as = "root@pam"): Promise<readonly string[]> => {
@@ -78,4 +80,32 @@ test("permissions are those of the flat path: nobody sees more, and nobody learn
     ),
   );
   expect(answers).toEqual([403, 403, 403]);
+});
+
+test("events of VMs are the tenant's to see; those of others, of nodes and of clusters are not", async () => {
+  await v1.addUser("joe@pve", { grants: [["/pool/shop", "PVEVMUser"]] });
+  const ids = [0, 1, 2, 3].map((index) => `01J00000000000000000000${index}AB`.slice(-26));
+  await v1.records.transact((tx) => {
+    for (const [index, object] of [
+      { kind: "VirtualMachine", name: "100", namespace: "shop" },
+      { kind: "VirtualMachine", name: "102", namespace: "lab" },
+      { kind: "Node", name: "n1" },
+      { kind: "VirtualCluster", name: "dev", namespace: "shop" },
+    ].entries())
+      tx.put(eventCollection, ids[index] ?? "", {
+        type: "Normal",
+        reason: "VMStarted",
+        message: "runs",
+        object,
+        node: "n1",
+        count: 1,
+        firstAt: 1,
+        lastAt: 1,
+      });
+  });
+  expect(await names("/events")).toHaveLength(4);
+  expect(await names("/events", "joe@pve")).toEqual([ids[0]]);
+  expect(await names("/tenants/shop/events", "joe@pve")).toEqual([ids[0]]);
+  expect(await names("/tenants/lab/events", "joe@pve")).toEqual([]);
+  expect((await v1.ask("GET", `/events/${ids[1]}`, { as: "joe@pve" })).status).toBe(403);
 });

@@ -132,7 +132,14 @@ describe("virtual machines", () => {
     answer = () => {
       throw parameterError({ cores: "no" });
     };
-    expect((await v1.ask("POST", "/virtualmachines", { body: vm({}) })).status).toBe(400);
+    // In the words of what was written: a field, or a key.
+    const asField = await v1.ask("POST", "/virtualmachines", { body: vm({ cpu: { cores: 3 } }) });
+    expect(asField).toMatchObject({
+      status: 400,
+      body: { detail: "spec.cpu: no", errors: { "spec.cpu": "no" } },
+    });
+    const asKey = await v1.ask("POST", "/virtualmachines", { body: vm({ config: { cores: "3" } }) });
+    expect(asKey).toMatchObject({ status: 400, body: { errors: { "spec.config.cores": "no" } } });
     expect((await v1.ask("POST", "/virtualmachines", { body: vm({ moon: 1 }) })).status).toBe(400);
   });
 

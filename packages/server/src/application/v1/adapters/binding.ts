@@ -7,6 +7,7 @@ import type { AccessView } from "@gpve/domain/request/context.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { CollectionDef, Entry, Tx } from "@gpve/store/records/port.ts";
 import { requireGrantable } from "../../access/acl.ts";
+import { requireKeepsInherited } from "../../access/keep-inherited.ts";
 import { aclDef, aclId, groupsDef, rolesDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
@@ -58,6 +59,7 @@ export function bindingAdapter(): KindAdapter {
         for (const [id, entry] of keep) {
           if (known.find((one) => one.id === id)?.value.propagate === entry.propagate) continue;
           grantable(tx, entry, ctx.access, false);
+          requireKeepsInherited(tx, entry, ctx.access);
           tx.put(aclDef, id, entry);
         }
       },

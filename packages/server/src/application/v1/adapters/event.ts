@@ -20,8 +20,11 @@ export function eventAdapter(): KindAdapter {
 
 function raw(entry: Entry<EventRecord>): RawObject {
   const { type, reason, message, object, node, count, firstAt, lastAt } = entry.value;
+  // Of virtual clusters there is a route of its own, for whoever may see those.
+  const namespace = object.kind === "VirtualMachine" ? object.namespace : undefined;
   return {
     name: entry.id,
+    ...given({ namespace }),
     spec: { type, reason, message, object: { ...object }, ...given({ node }) },
     status: { count, firstAt: new Date(firstAt).toISOString(), lastAt: new Date(lastAt).toISOString() },
     revision: entry.revision,

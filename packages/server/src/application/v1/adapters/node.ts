@@ -2,6 +2,7 @@ import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { nodeKind } from "@gpve/contracts/v1/kinds/node.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { ConditionStatus } from "@gpve/domain/condition/condition-times.ts";
 import type { NodeRecord } from "@gpve/domain/node/record.ts";
 import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
@@ -18,6 +19,12 @@ export interface NodeAdapterDeps {
   readonly board: NodeBoard;
   /** The node that is a part of this very process, if there is one. */
   readonly ownNode: () => string | undefined;
+  /** Since when each condition is as it is, milliseconds since the epoch. Absent: not said. */
+  readonly conditionTimes?: ConditionClock;
+}
+
+export interface ConditionClock {
+  since(node: string, type: string, status: ConditionStatus): number;
 }
 
 /** Joined nodes, with what they report: the record is from the store, the status from memory. */
@@ -30,7 +37,12 @@ export function nodeAdapter(deps: NodeAdapterDeps): KindAdapter {
         ? {}
         : { taints: entry.value.taints.map((taint) => ({ ...parseTaint(taint) })) }),
     },
-    status: statusOf(entry.value, deps.board.get(entry.id), runningOn(reader, deps.board.get(entry.id))),
+    status: statusOf(
+      entry.value,
+      deps.board.get(entry.id),
+      runningOn(reader, deps.board.get(entry.id)),
+      deps.conditionTimes,
+    ),
     labels: entry.value.labels,
     revision: entry.revision,
     createRevision: entry.createRevision,
@@ -78,19 +90,30 @@ export function nodeAdapter(deps: NodeAdapterDeps): KindAdapter {
   };
 }
 
-function statusOf(record: NodeRecord, view: NodeView | undefined, running: readonly NodeTenant[]): Fields {
+function statusOf(
+  record: NodeRecord,
+  view: NodeView | undefined,
+  running: readonly NodeTenant[],
+  times: ConditionClock | undefined,
+): Fields {
   const facts = view?.facts;
   const resources = nodeResources(view, running);
   const usage = view?.report?.usage;
   return {
     phase: nodePhase(view),
-    conditions: nodeConditions(view).map((condition) => ({ ...condition })),
+    conditions: nodeConditions(view).map((condition) => ({
+      ...condition,
+      ...sinceOf(times, record.name, condition),
+    })),
     ...(resources === undefined ? {} : fieldsOf(resources)),
     health: view?.health ?? "unknown",
     address: record.address,
     certificateFingerprint: record.certFingerprint,
     ...(view === undefined || view.lastSeen <= 0 ? {} : { lastSeen: new Date(view.lastSeen).toISOString() }),
-    ...(view?.report === undefined ? {} : { agentVersion: view.report.agentVersion }),
+    ...given({
+      agentVersion: view?.software?.version ?? view?.report?.agentVersion,
+      agentProtocol: view?.software?.protocol,
+    }),
     ...(facts === undefined
       ? {}
       : {
@@ -130,6 +153,17 @@ function statusOf(record: NodeRecord, view: NodeView | undefined, running: reado
           },
         }),
   };
+}
+
+/** When a condition of a node came to the status it has. */
+export function sinceOf(
+  times: ConditionClock | undefined,
+  node: string,
+  { type, status }: { readonly type: string; readonly status: ConditionStatus },
+): { readonly lastTransitionTime?: string } {
+  return times === undefined
+    ? {}
+    : { lastTransitionTime: new Date(times.since(node, type, status)).toISOString() };
 }
 
 function fieldsOf({ capacity, allocatable, allocated }: NodeResources): Fields {

@@ -3,7 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { tenantKind } from "@gpve/contracts/v1/kinds/tenant.ts";
 import type { Pool } from "@gpve/domain/access/types.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
-import { aclDef, poolsDef } from "@gpve/domain/access/collections.ts";
+import { aclDef, poolsDef, usersDef } from "@gpve/domain/access/collections.ts";
 import { removeQuotasOf } from "../../quota/quota-records.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject } from "../adapter.ts";
@@ -47,6 +47,9 @@ export function tenantAdapter(): KindAdapter {
         const child = tx.list(poolsDef).find((entry) => parentOf(entry.id) === name);
         if (child !== undefined)
           throw new AppError("object.conflict", `tenant '${name}' has a tenant below: ${child.id}`);
+        const user = tx.list(usersDef).find((entry) => entry.value.tenant === name);
+        if (user !== undefined)
+          throw new AppError("object.conflict", `tenant '${name}' is not empty: user '${user.id}' is of it`);
         tx.delete(poolsDef, name);
         removeQuotasOf(tx, name);
         for (const { id, value } of tx.list(aclDef))

@@ -6,7 +6,16 @@ import type { User } from "@gpve/domain/access/types.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import { BUILTIN_REALMS, DEFAULT_ROOT } from "@gpve/domain/access/access-directory.ts";
-import { groupsDef, realmsDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
+import { groupsDef, poolsDef, realmsDef, tokensDef, usersDef } from "@gpve/domain/access/collections.ts";
+import { permissionDenied } from "@gpve/domain/access/access-view.ts";
+import {
+  allocatesUsers,
+  entersGroup,
+  requireNotBeyond,
+  requireTenantRealm,
+} from "@gpve/domain/access/tenant-users.ts";
+import type { AccessView } from "@gpve/domain/request/context.ts";
+import { modelOfRecords } from "../../access/model-of-records.ts";
 import { removeUser } from "../../access/users.ts";
 import { byName } from "../adapter.ts";
 import type { KindAdapter, RawObject, Reader } from "../adapter.ts";
@@ -37,7 +46,7 @@ export function userAdapter(): KindAdapter {
       return () => stops.forEach((stop) => stop());
     },
     write: {
-      put: (tx, { name, spec, previous }) => {
+      put: (tx, { name, namespace, spec, previous, ctx }) => {
         const parsed = parseUserid(name);
         if (parsed === undefined) throw new AppError("request.invalid", `'${name}' is not a user name`);
         if (
@@ -55,6 +64,13 @@ export function userAdapter(): KindAdapter {
             });
           }
         }
+        const tenant = namespace ?? previous?.namespace;
+        if (tenant !== undefined && tx.get(poolsDef, tenant) === undefined) {
+          throw new AppError("request.invalid", `'${tenant}' is no tenant`, {
+            errors: { "metadata.namespace": `'${tenant}' is no tenant` },
+          });
+        }
+        requireMayManage(tx, { userid: name, realm: parsed.realm, groups, previous }, ctx.access);
         const keys = tx.get(usersDef, name)?.value.keys;
         const texts = TEXTS.map((field) => [field, spec[field]] as const).filter(
           ([, text]) => typeof text === "string" && text !== "",
@@ -64,17 +80,52 @@ export function userAdapter(): KindAdapter {
           enable: spec["enable"] !== false,
           expire: typeof spec["expire"] === "number" ? spec["expire"] : 0,
           groups,
-          ...given({ keys }),
+          ...given({ keys, tenant }),
           ...Object.fromEntries(texts),
         };
         tx.put(usersDef, name, user);
       },
-      remove: (tx, { name }) => {
+      remove: (tx, { name, previous, ctx }) => {
         if (name === ROOT_USER) throw new AppError("request.invalid", `${ROOT_USER} cannot be deleted`);
+        const groups = previous === undefined ? [] : groupsOf(previous);
+        const realm = name.slice(name.lastIndexOf("@") + 1);
+        requireMayManage(tx, { userid: name, realm, groups, previous }, ctx.access);
         removeUser(tx, name);
       },
     },
   };
+}
+
+/** What the declared permission cannot say: how far an administrator of a tenant goes with the tenant's users. */
+function requireMayManage(
+  tx: Reader,
+  user: {
+    readonly userid: string;
+    readonly realm: string;
+    readonly groups: readonly string[];
+    readonly previous: RawObject | undefined;
+  },
+  access: AccessView,
+): void {
+  const { userid, realm, groups, previous } = user;
+  const before = previous === undefined ? [] : groupsOf(previous);
+  const model = modelOfRecords(tx);
+  const asCluster =
+    previous === undefined
+      ? allocatesUsers(model, access, { realm, groups })
+      : access.has("/access/groups", ["User.Modify"]) ||
+        before.some((group) => entersGroup(model, access, group));
+  if (asCluster) return;
+  if (previous === undefined) requireTenantRealm(model, realm);
+  else requireNotBeyond(model, access, userid);
+  const foreign = [...before, ...groups].find(
+    (group) => before.includes(group) !== groups.includes(group) && !entersGroup(model, access, group),
+  );
+  if (foreign !== undefined) throw permissionDenied(`/access/groups/${foreign}, User.Modify`);
+}
+
+function groupsOf({ spec }: RawObject): readonly string[] {
+  return Array.isArray(spec["groups"]) ? spec["groups"].map(String) : [];
 }
 
 /** root@pam always exists, stored or not. */
@@ -98,6 +149,7 @@ function raw(entry: Entry<User>, tokens: readonly string[]): RawObject {
   const texts = TEXTS.filter((field) => user[field] !== undefined && user[field] !== "");
   return {
     name: entry.id,
+    ...given({ namespace: user.tenant }),
     spec: {
       enable: user.enable,
       expire: user.expire,

@@ -5,27 +5,39 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { virtualMachineKind } from "@gpve/contracts/v1/kinds/virtual-machine.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
-import type { GuestRuntime, NodeBoard, NodeHealth } from "@gpve/domain/node/runtime.ts";
+import type { GuestRuntime, NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
-import { effectiveValues, pendingRows } from "@gpve/domain/vm/change/pending.ts";
+import { effectiveValues } from "@gpve/domain/vm/change/pending.ts";
 import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
 import { withGrowth } from "@gpve/domain/vm/spec/disk-growth.ts";
 import { patchVmSpec } from "@gpve/domain/vm/spec/patch-spec.ts";
 import { diskNotes } from "@gpve/domain/vm/spec/plan-notes.ts";
 import { toValues } from "@gpve/domain/vm/spec/spec-values.ts";
+import type { VmDefaults } from "@gpve/domain/vm/spec/vm-defaults.ts";
 import { toTypedSpec, type TypedVmSpec } from "@gpve/domain/vm/spec/typed-spec.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import type { ReportedGuest } from "../../node/guest-reported.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
 import { movedGuests, tenantOf } from "../tenant-of.ts";
-import type { ShownPhase, VmPhases } from "../../phase/vm-phases.ts";
+import type { VmPhases } from "../../phase/vm-phases.ts";
 import { byName } from "../adapter.ts";
-import type { KindActions, KindAdapter, RawObject } from "../adapter.ts";
+import type { KindActions, KindAdapter, RawObject, Reader } from "../adapter.ts";
+import type { GuestRules } from "../../scheduler/guest-rules.ts";
+import { AUTO, type PlaceGuest } from "../../scheduler/place-guest.ts";
+import { schedulingDef } from "../../scheduler/placement-records.ts";
 import { mergePatch, sameJson } from "../merge-patch.ts";
-import { vmConditions } from "./vm-conditions.ts";
-import { poolOfNew, readVmSpec, requireTenant, settledTyped, shownVmSpec } from "./vm-read-spec.ts";
-import { checkNewConfig, settledVmConfig, shownConfig, type VmSpec } from "./vm-spec.ts";
+import {
+  poolOfNew,
+  readVmSpec,
+  requireTenant,
+  settledTyped,
+  shownVmSpec,
+  withRules,
+} from "./vm-read-spec.ts";
+import { madeAt, vmStatus } from "./vm-status.ts";
+import type { ConditionClock } from "./node.ts";
+import { checkNewConfig, inWordsOfSpec, settledVmConfig, shownConfig, type VmSpec } from "./vm-spec.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface VmActionDeps {
@@ -42,11 +54,20 @@ export interface VmActionDeps {
   readonly withdraw: (vmid: string, requestId: string) => Promise<void>;
   /** Resolves when the node has told that a VM runs, or does not; or when it has had long enough. */
   readonly reported: (guest: ReportedGuest, signal: AbortSignal) => Promise<void>;
+  /** Absent: nodes are always named, and nothing is said about places. */
+  readonly placement?: {
+    readonly guests: Pick<PlaceGuest, "run">;
+    readonly rules: Pick<GuestRules, "set">;
+  };
 }
 
 export interface VirtualMachineDeps {
   readonly board: NodeBoard;
   readonly phases: Pick<VmPhases, "of" | "onStep">;
+  /** What VMs of a node get that do not say. */
+  readonly defaultsOf?: (node: string) => VmDefaults;
+  /** Since when its node is reached, or not. Absent: not said. */
+  readonly conditionTimes?: ConditionClock;
   /** Absent: VMs are only shown. */
   readonly vmActions?: VmActionDeps;
 }
@@ -86,8 +107,10 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
     }
     return index.get(vmid);
   };
-  const raw = (entry: Entry<GuestRecord>, namespace: string | undefined): RawObject => {
+  const raw = (reader: Reader, entry: Entry<GuestRecord>): RawObject => {
     const { vmid, node, microvm, madeBy } = entry.value;
+    const namespace = tenantOf(reader, vmid);
+    const scheduling = reader.get(schedulingDef, String(vmid));
     const runtime = runtimeOf(deps.board.get(node)?.report?.guests ?? NO_GUESTS, vmid);
     const config = configOf(entry);
     return {
@@ -96,37 +119,39 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
       spec: {
         node,
         running: runtime?.status === "running",
-        ...typedOf(entry),
+        ...withRules(typedOf(entry), scheduling?.value.rules),
         ...(microvm === undefined ? {} : { microvm: { ...microvm } }),
       },
-      status: statusOf(
-        entry.value,
+      status: vmStatus({
+        record: entry.value,
         config,
         runtime,
-        deps.board.get(node)?.health,
-        deps.phases.of(String(vmid)),
-      ),
-      revision: entry.revision,
+        health: deps.board.get(node)?.health,
+        shown: deps.phases.of(String(vmid)),
+        times: deps.conditionTimes,
+      }),
+      revision: Math.max(entry.revision, scheduling?.revision ?? 0),
       createRevision: entry.createRevision,
       generation: entry.version,
-      ...given({ madeBy }),
+      ...given({ madeBy, createdAt: madeAt(config) }),
       digest: () => createHash("sha1").update(entry.value.conf).digest("hex"),
     };
   };
   return {
     kind: virtualMachineKind,
-    collections: [guestCollection as CollectionDef<unknown>, poolsDef as CollectionDef<unknown>],
+    collections: [guestCollection, poolsDef, schedulingDef] as readonly CollectionDef<unknown>[],
     list: (reader) => {
       const vms = reader.list(guestCollection).filter(isVm);
-      return vms.map((entry) => raw(entry, tenantOf(reader, entry.value.vmid))).toSorted(byName);
+      return vms.map((entry) => raw(reader, entry)).toSorted(byName);
     },
     get: (reader, name) => {
       const entry = reader.get(guestCollection, name);
-      return entry === undefined || !isVm(entry) ? undefined : raw(entry, tenantOf(reader, Number(name)));
+      return entry === undefined || !isVm(entry) ? undefined : raw(reader, entry);
     },
     onChange: (records, changed) => {
       const stops = [
         records.collection(guestCollection).onChange((id) => changed([id])),
+        records.collection(schedulingDef).onChange((id) => changed([id])),
         deps.phases.onStep(({ vmid }) => changed([vmid])),
         records
           .collection(poolsDef)
@@ -134,15 +159,20 @@ export function virtualMachineAdapter(deps: VirtualMachineDeps): KindAdapter {
       ];
       return () => stops.forEach((stop) => stop());
     },
-    ...(deps.vmActions === undefined ? {} : { act: actions(deps.board, deps.vmActions, configOf) }),
+    ...(deps.vmActions === undefined ? {} : { act: actions(deps, deps.vmActions, configOf, typedOf) }),
   };
 }
 
 function actions(
-  board: NodeBoard,
-  { callNode, taskEnd, reported, withdraw }: VmActionDeps,
+  { board, defaultsOf = () => ({}) }: VirtualMachineDeps,
+  { callNode, taskEnd, reported, withdraw, placement }: VmActionDeps,
   configOf: (entry: Entry<GuestRecord>) => VmConfig,
+  typedOf: (entry: Entry<GuestRecord>) => TypedVmSpec,
 ): KindActions {
+  const ofNew = (name: string, spec: Fields): VmSpec => {
+    const node = (spec["node"] as string | undefined) ?? onlyNode(board, spec);
+    return readVmSpec(name, spec, node, { defaults: defaultsOf(node) });
+  };
   const work = async <R extends AgentRoute>(
     node: string,
     route: R,
@@ -166,8 +196,16 @@ function actions(
       before === undefined ? [] : diskNotes(toValues(before).values, toValues(after).values),
     settle(reader, { name, namespace, spec }) {
       const entry = reader.get(guestCollection, name);
-      const wanted = readVmSpec(name, spec, entry?.value.node ?? onlyNode(board, spec));
-      if (board.get(wanted.node) === undefined)
+      const read =
+        entry === undefined
+          ? ofNew(name, spec)
+          : readVmSpec(name, spec, entry.value.node, {
+              defaults: defaultsOf(entry.value.node),
+              current: { values: effectiveValues(configOf(entry)), typed: typedOf(entry) },
+            });
+      // One that is there was placed: it stays.
+      const wanted = entry === undefined || read.node !== AUTO ? read : { ...read, node: entry.value.node };
+      if (wanted.node !== AUTO && board.get(wanted.node) === undefined)
         throw new AppError("request.invalid", `there is no node '${wanted.node}'`, {
           errors: { "spec.node": "is not a node of this cluster" },
         });
@@ -189,23 +227,40 @@ function actions(
         config: withGrowth(settled, growths),
       });
     },
-    async create({ name, namespace, spec, ctx }) {
-      const wanted = readVmSpec(name, spec, onlyNode(board, spec));
-      const { node, running, microvm } = wanted;
+    async create({ name, namespace, labels, spec, ctx }) {
+      const wanted = ofNew(name, spec);
+      const { running, microvm, rules } = wanted;
+      const vmid = Number(name);
       const pool = poolOfNew(namespace, wanted);
-      const config = pool === undefined ? wanted.config : { ...wanted.config, pool };
-      await work(
-        node,
-        "POST /gpve/nodes/{node}/virtual-machines",
-        { vmid: Number(name), config, ...given({ pool, running, microvm }) },
-        ctx,
-      );
-      if (running === true) await reported({ node, vmid: Number(name), running }, ctx.signal);
+      const make = async (node: string): Promise<void> => {
+        // A node has defaults of its own.
+        const own = node === wanted.node ? wanted.config : ofNew(name, { ...spec, node }).config;
+        const config = pool === undefined ? own : { ...own, pool };
+        const params = { vmid, config, ...given({ pool, running, microvm }) };
+        await inWordsOfSpec(wanted.paths, () =>
+          work(node, "POST /gpve/nodes/{node}/virtual-machines", params, ctx),
+        );
+        if (running === true) await reported({ node, vmid, running }, ctx.signal);
+      };
+      if (placement === undefined) return make(wanted.node);
+      if (rules !== undefined) await placement.rules.set(name, rules);
+      try {
+        if (wanted.node !== AUTO) return await make(wanted.node);
+        const guest = { kind: "vm" as const, vmid, keys: wanted.config, tenant: pool, labels, rules };
+        await placement.guests.run({ ...guest, starts: running === true }, ctx, ({ node }) => make(node));
+      } catch (err) {
+        if (rules !== undefined) await placement.rules.set(name, undefined);
+        throw err;
+      }
     },
     async change({ name, namespace, spec, previous, ctx }) {
       const vmid = Number(name);
       const before = readVmSpec(name, previous.spec);
-      const after = readVmSpec(name, spec, before.node);
+      const read = readVmSpec(name, spec, before.node, {
+        defaults: defaultsOf(before.node),
+        current: { values: before.config, typed: previous.spec },
+      });
+      const after = read.node === AUTO ? { ...read, node: before.node } : read;
       requireSame(name, before, after);
       requireTenant(name, namespace, previous.namespace);
       // What has grown does not shrink again when an apply is undone.
@@ -215,6 +270,10 @@ function actions(
       const gone = Object.keys(before.config).filter(
         (key) => !Object.hasOwn(values, key) && !KEPT_ALWAYS.has(key),
       );
+      if (!sameJson(before.rules ?? {}, after.rules ?? {})) {
+        ctx.access.require(`/vms/${name}`, ["VM.Config.Options"]);
+        await placement?.rules.set(name, after.rules);
+      }
       const isWritten = set.length + gone.length > 0;
       if (isWritten) {
         const params = {
@@ -223,7 +282,9 @@ function actions(
           vmid,
           ...judged(previous),
         };
-        await work(before.node, "PUT /nodes/{node}/qemu/{vmid}/config", params, ctx);
+        await inWordsOfSpec(after.paths, () =>
+          work(before.node, "PUT /nodes/{node}/qemu/{vmid}/config", params, ctx),
+        );
       }
       for (const [index, growth] of growths.entries()) {
         // What this request wrote itself has another digest.
@@ -261,48 +322,6 @@ function judged({ digest }: RawObject): { readonly digest?: string } {
   return digest === undefined ? {} : { digest: digest() };
 }
 
-function statusOf(
-  { summary, node }: GuestRecord,
-  config: VmConfig,
-  runtime: GuestRuntime | undefined,
-  health: NodeHealth | undefined,
-  shown: ShownPhase,
-): Fields {
-  const pending = pendingRows(config)
-    .filter((row) => row.pending !== undefined || row.delete !== undefined)
-    .map(({ key }) => key);
-  const snapshots = Object.keys(config.snapshots);
-  const running = runtime?.status === "running";
-  return {
-    phase: shown.phase,
-    state: running ? "running" : health === "online" ? "stopped" : "unknown",
-    node,
-    conditions: vmConditions({ shown, node, health, pending }),
-    name: summary.name,
-    cpus: summary.cpus,
-    memoryBytes: summary.maxmem,
-    diskBytes: summary.maxdisk,
-    template: summary.template,
-    ...given({ lock: summary.lock }),
-    ...(summary.tags === undefined ? {} : { tags: summary.tags.split(/[;, ]+/).filter((tag) => tag !== "") }),
-    ...(pending.length === 0 ? {} : { pending }),
-    ...(snapshots.length === 0 ? {} : { snapshots }),
-    ...(running
-      ? {
-          ...given({ startTime: startTime(runtime) }),
-          uptimeSeconds: runtime.uptimeSeconds,
-          usage: { cpu: runtime.cpu, memoryBytes: runtime.mem },
-          ...given({ addresses: runtime.addresses }),
-        }
-      : {}),
-  };
-}
-
-function startTime({ extra }: GuestRuntime): string | undefined {
-  const at = extra?.["startedAt"];
-  return typeof at === "number" && Number.isSafeInteger(at) ? new Date(at).toISOString() : undefined;
-}
-
 function requireSame(
   name: string,
   before: Pick<VmSpec, "node" | "microvm">,
@@ -322,9 +341,13 @@ function onlyNode(board: NodeBoard, spec: Fields): string {
   const nodes = board.list().map(({ node }) => node);
   const [only] = nodes;
   if (spec["node"] === undefined && (only === undefined || nodes.length > 1))
-    throw new AppError("request.invalid", `say in spec.node which node shall have it: ${nodes.join(", ")}`, {
-      errors: { "spec.node": "is needed where there is not exactly one node" },
-    });
+    throw new AppError(
+      "request.invalid",
+      `say in spec.node which node shall have it: ${nodes.join(", ")}, or auto`,
+      {
+        errors: { "spec.node": "is needed where there is not exactly one node" },
+      },
+    );
   return only ?? "";
 }
 

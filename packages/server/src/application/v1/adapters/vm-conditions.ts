@@ -2,6 +2,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import type { NodeHealth } from "@gpve/domain/node/runtime.ts";
+import { type ConditionClock, sinceOf } from "./node.ts";
 import type { ShownPhase } from "../../phase/vm-phases.ts";
 
 export function vmConditions(facts: {
@@ -10,10 +11,14 @@ export function vmConditions(facts: {
   readonly health: NodeHealth | undefined;
   /** Keys that wait for the next start. */
   readonly pending: readonly string[];
+  /** When the first of them came, or the last one went; else when it was made. */
+  readonly pendingAt: number | undefined;
+  readonly times: ConditionClock | undefined;
 }): readonly Fields[] {
-  const { shown, node, health = "unknown", pending } = facts;
+  const { shown, node, health = "unknown", pending, pendingAt, times } = facts;
   const { phase, since, last } = shown;
   const isReachable = health === "online";
+  const reachable = health === "unknown" ? "Unknown" : yes(isReachable);
   return [
     {
       type: "Ready",
@@ -23,11 +28,12 @@ export function vmConditions(facts: {
     },
     {
       type: "NodeReachable",
-      status: health === "unknown" ? "Unknown" : yes(isReachable),
+      status: reachable,
       reason: isReachable ? "Reports" : "NoReports",
       ...(isReachable
         ? {}
         : { message: `node ${node} is ${health}; what is shown of it is what it said last` }),
+      ...sinceOf(times, node, { type: "Ready", status: reachable }),
     },
     ...(last === undefined
       ? []
@@ -45,6 +51,7 @@ export function vmConditions(facts: {
       status: yes(pending.length === 0),
       reason: pending.length === 0 ? "NothingPending" : "WaitsForStart",
       ...(pending.length === 0 ? {} : { message: `the next start takes in ${pending.join(", ")}` }),
+      ...(pendingAt === undefined ? {} : { lastTransitionTime: new Date(pendingAt).toISOString() }),
     },
   ];
 }

@@ -3,17 +3,30 @@ import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { SchedulingRules } from "@gpve/domain/scheduler/model.ts";
+import { readRules } from "@gpve/domain/scheduler/read-rules.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { settledConfig } from "@gpve/domain/vm/config/settled-config.ts";
 import { splitGrowth, type SplitGrowth } from "@gpve/domain/vm/spec/disk-growth.ts";
 import { invalidField } from "@gpve/domain/vm/spec/quantity.ts";
 import { toValues } from "@gpve/domain/vm/spec/spec-values.ts";
+import { withDiskStorage, withVmDefaults, type VmDefaults } from "@gpve/domain/vm/spec/vm-defaults.ts";
 import { toTypedSpec, type TypedVmSpec } from "@gpve/domain/vm/spec/typed-spec.ts";
 import { refuseCallParameters, type VmSpec } from "./vm-spec.ts";
 
+/** What holds where the spec is silent. */
+export interface Absent {
+  readonly defaults?: VmDefaults;
+  /** The VM that is there. */
+  readonly current?: { readonly values: VmValues; readonly typed: Pick<TypedVmSpec, "disks"> };
+}
+
 /** Its shape is checked by the kind's schema. */
-export function readVmSpec(name: string, spec: Fields, node = ""): VmSpec {
-  const { values, paths } = toValues(spec as TypedVmSpec);
+export function readVmSpec(name: string, spec: Fields, node = "", absent: Absent = {}): VmSpec {
+  const { defaults = {}, current } = absent;
+  const typed = withDiskStorage(spec as TypedVmSpec, defaults.vmDisk, current?.typed);
+  const { values: asked, paths } = toValues(typed);
+  const values = spec["microvm"] === undefined ? withVmDefaults(asked, defaults, current?.values) : asked;
   refuseCallParameters(values);
   const { vmid } = spec;
   if (vmid !== undefined && String(vmid as number) !== name)
@@ -24,17 +37,22 @@ export function readVmSpec(name: string, spec: Fields, node = ""): VmSpec {
     config: values,
     paths,
     microvm: spec["microvm"] as Microvm | undefined,
+    rules: readRules(spec["scheduling"]),
   };
 }
 
 /** As it is shown. */
-export function shownVmSpec({ node, running, config, microvm }: Omit<VmSpec, "paths">): Fields {
+export function shownVmSpec({ node, running, config, microvm, rules }: Omit<VmSpec, "paths">): Fields {
   return {
     node,
     ...given({ running }),
-    ...toTypedSpec(config),
+    ...withRules(toTypedSpec(config), rules),
     ...given({ microvm }),
   };
+}
+
+export function withRules(typed: TypedVmSpec, rules: SchedulingRules | undefined): Fields {
+  return rules === undefined ? { ...typed } : { ...typed, scheduling: { ...typed.scheduling, ...rules } };
 }
 
 /** The pool of a VM that is to be made. */

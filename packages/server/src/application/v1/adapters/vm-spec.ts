@@ -1,6 +1,7 @@
 // The configuration inside a VirtualMachine: what is shown of it, and what applying it leads to.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { Microvm } from "@gpve/domain/guest/guest-record.ts";
+import type { SchedulingRules } from "@gpve/domain/scheduler/model.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { validateParams } from "@gpve/domain/schema/validate-params.ts";
 import { cloudinitPasswordNeedsHash } from "@gpve/domain/vm/cloudinit/cloudinit-password.ts";
@@ -19,6 +20,8 @@ export interface VmSpec {
   /** Where fields ask for a key. */
   readonly paths: ReadonlyMap<string, string>;
   readonly microvm: Microvm | undefined;
+  /** About its place. */
+  readonly rules: SchedulingRules | undefined;
 }
 
 /** Passwords are nobody's to read, hashed or not. */
@@ -101,6 +104,16 @@ function badKeys(
   );
   const text = lines.map(([field, why]) => `${field}: ${why}`).join("; ");
   return new AppError("request.invalid", text, { errors: Object.fromEntries(lines) });
+}
+
+/** A node speaks of PVE's keys; whoever wrote fields is told about fields. */
+export async function inWordsOfSpec<T>(paths: VmSpec["paths"], work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (err) {
+    if (!isAppError(err, "request.invalid") || err.errors === undefined) throw err;
+    throw badKeys(err.errors, paths);
+  }
 }
 
 /** What is applied is kept in the operation's record, where no password belongs. */

@@ -25,6 +25,7 @@ export function createAccessHandlers(access: Access): PveHandlers {
         CSRFPreventionToken: result.csrfToken,
         cap: result.cap,
         clustername: result.clusterName,
+        ...(result.needsMore === true ? { NeedTFA: 1 } : {}),
       };
     },
     "POST /access/vncticket": ({ authid, vncticket, path, privs, port }, ctx) =>

@@ -14,6 +14,9 @@ export interface ConfigHandlerDeps {
   readonly removeNode: (node: string) => Promise<void>;
 }
 
+/** Of PVE's calls for joining, as its nodes compare it. */
+const JOIN_API_VERSION = 1;
+
 export function createConfigHandlers(deps: ConfigHandlerDeps): PveHandlers {
   const { board, clusterName, localNode, removeNode } = deps;
   const totem = (name: string): Record<string, unknown> => ({
@@ -22,6 +25,7 @@ export function createConfigHandlers(deps: ConfigHandlerDeps): PveHandlers {
     version: "2",
   });
   return {
+    "GET /cluster/config/apiversion": () => JOIN_API_VERSION,
     "GET /cluster/config/nodes": () =>
       clusterName === undefined
         ? []

@@ -5,7 +5,8 @@ import type { AddressInfo, Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { AgentConnection, TunnelRequest } from "@gpve/domain/node/agent-port.ts";
+import type { TunnelRequest } from "@gpve/domain/node/agent-port.ts";
+import { FakeAgent } from "@gpve/domain/node/testing/fake-agent.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { createConsoleHandlers } from "./console-handlers.ts";
 import { createConsoleUpgrade, type ConsoleUpgradeDeps } from "./console-upgrade.ts";
@@ -22,7 +23,7 @@ let cameFrom: string[];
 let kind: string;
 let failure: Error | undefined;
 let ended: Promise<void>;
-let agent: AgentConnection;
+let agent: FakeAgent;
 
 /** A console that sends back what it gets, in capitals, and ends at "q". */
 async function* shout(input: AsyncIterable<Uint8Array>, onEnd: () => void): AsyncGenerator<Uint8Array> {
@@ -50,16 +51,16 @@ beforeEach(async () => {
   failure = undefined;
   const end = Promise.withResolvers<void>();
   ended = end.promise;
-  agent = {
-    node: "n1",
-    call: ({ params }) =>
-      Promise.resolve({ data: { port: 5900, upid: `UPID:${String(params["kind"])}`, password: "12345678" } }),
-    tunnel: (request, input) => {
+  agent = new FakeAgent({
+    answer: ({ params }) => ({
+      data: { port: 5900, upid: `UPID:${String(params["kind"])}`, password: "12345678" },
+    }),
+    open: (request, input) => {
       opened.push(request);
-      if (failure !== undefined) return Promise.reject(failure);
-      return Promise.resolve({ opened: { kind }, output: shout(input, end.resolve) });
+      if (failure !== undefined) throw failure;
+      return { opened: { kind }, output: shout(input, end.resolve) };
     },
-  };
+  });
   const deps: ConsoleUpgradeDeps = {
     authenticate: ({ authorization, clientAddress }) => {
       cameFrom.push(clientAddress);
@@ -218,7 +219,7 @@ describe("the websocket of a console", () => {
     );
     failure = new AppError("object.conflict", "no console waits", { pveStatus: 500 });
     expect(await outcome(dial())).toBe("500 no console waits");
-    delete (agent as { tunnel?: unknown }).tunnel;
+    delete agent.tunnel;
     expect(await outcome(dial())).toBe("501 node n1 offers no tunnels");
   });
 });

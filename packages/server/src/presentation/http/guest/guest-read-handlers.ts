@@ -2,12 +2,14 @@ import { parameterError } from "@gpve/domain/request/failures.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { PveReply, type PveHandlers } from "@gpve/domain/request/handler.ts";
 import { ignore } from "@gpve/kit/background.ts";
+import type { MovableGuests } from "../../../application/guest/movable-guests.ts";
 import type { ReadGuests } from "../../../application/guest/read-guests.ts";
 import type { NodeCalls } from "../../../application/node/call-agent.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 
 export interface GuestReadDeps {
   readonly guests: ReadGuests;
+  readonly movable: MovableGuests;
   readonly calls: NodeCalls;
 }
 
@@ -19,7 +21,7 @@ const STATUS = "GET /nodes/{node}/qemu/{vmid}/status/current";
 const NOT_LISTED = new Set(["ha", "agent", "spice", "clipboard"]);
 const ASK_AT_ONCE = 16;
 
-export function createGuestReadHandlers({ guests, calls }: GuestReadDeps): PveHandlers {
+export function createGuestReadHandlers({ guests, movable, calls }: GuestReadDeps): PveHandlers {
   return {
     "GET /nodes/{node}/qemu": async ({ node, full }, ctx) => {
       const rawJson = guests.listJson(node, VM_TYPE, ctx);
@@ -39,6 +41,10 @@ export function createGuestReadHandlers({ guests, calls }: GuestReadDeps): PveHa
       return guests.configView(node, vmid, snapshot === undefined ? {} : { snapshot });
     },
     "GET /nodes/{node}/qemu/{vmid}/pending": ({ node, vmid }) => guests.pending(node, vmid),
+    "GET /nodes/{node}/qemu/{vmid}/migrate": ({ node, vmid, target }) => {
+      guests.find(node, VM_TYPE, vmid);
+      return movable.show(node, vmid, target);
+    },
   };
 }
 

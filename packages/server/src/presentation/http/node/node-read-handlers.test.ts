@@ -85,6 +85,7 @@ test("a lone node has no cluster to show; a cluster shows its nodes, and lets th
   ]);
   expect(await together["DELETE /cluster/config/nodes/{node}"]?.({ node: "n2" }, ctx)).toBeNull();
   expect(removed).toEqual(["n2"]);
+  expect(together["GET /cluster/config/apiversion"]?.({}, ctx)).toBe(1);
   const join = together["GET /cluster/config/join"];
   expect(join?.({}, ctx)).toMatchObject({
     config_digest: expect.stringMatching(/^[0-9a-f]{40}$/) as string,

@@ -10,11 +10,15 @@ import {
   type PveHandlers,
   type PveRouteKey,
 } from "@gpve/domain/request/handler.ts";
+import { checkSpan } from "@gpve/kit/telemetry/span.ts";
 import { staticIndexRows } from "@gpve/domain/schema/method-index.ts";
 import { methodKey } from "@gpve/domain/schema/method-table.ts";
 import { toWire } from "@gpve/domain/schema/to-wire.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import type { Authenticated } from "../../../application/access/authenticator.ts";
+import type { Decision } from "@gpve/domain/access/decision.ts";
+import type { AgentCall, AgentReply } from "@gpve/domain/node/agent-port.ts";
+import { askedPlacement, placePveGuest } from "../../../application/scheduler/place-pve-guest.ts";
 import type { PveApiDeps } from "./ports.ts";
 import { unknownNode } from "../../../application/node/call-agent.ts";
 
@@ -39,12 +43,13 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
   }
   if (method.method === "GET") await deps.fresh(signal);
   const asWire = (data: unknown): unknown => (route?.verbatim === true ? data : toWire(method.returns, data));
-  const access = deps.accessOf(auth.actor);
-  const decision = deps.decide(key, request.params, { actor: auth.actor, access });
   return deps.trace(
     key,
     { "http.route": method.path, "http.request.method": method.method },
     async (traceparent) => {
+      const access = deps.accessOf(auth.actor);
+      const subject = { actor: auth.actor, access };
+      const decision = checkSpan("authorise", () => deps.decide(key, request.params, subject));
       const { node, params } = atNode(deps, request);
       const ctx: RequestContext = {
         requestId: request.requestId,
@@ -57,12 +62,23 @@ export async function execute(deps: PveApiDeps, request: ExecuteRequest): Promis
       };
       const runsOnNode = (route?.runs ?? (method.proxyto === "node" ? "node" : "server")) === "node";
       if (index === undefined && runsOnNode && node !== undefined) {
-        const reply = await deps.calls.forward(decision, { params, source: request.source }, ctx);
+        const { source } = request;
+        const forward = (given: Decision, sent: AgentCall["params"]): Promise<AgentReply> =>
+          deps.calls.forward(given, { params: sent, source }, ctx);
+        const asked = askedPlacement(key, params);
+        const reply =
+          asked === undefined || deps.placement === undefined
+            ? await forward(decision, params)
+            : await placePveGuest(deps.placement, { route: key, params, source }, ctx, (sent) =>
+                forward(deps.decide(key, sent, { actor: auth.actor, access }), sent),
+              );
         return new PveReply({ ...reply, data: asWire(reply.data) });
       }
       // PVE passes it on to the node; what is read from memory here must not make a node up.
       if (method.proxyto === "node" && node !== undefined && !deps.knowsNode(node)) throw unknownNode(node);
-      const valid = requireValidParams(method, params, { source: request.source });
+      const valid = checkSpan("validate", () =>
+        requireValidParams(method, params, { source: request.source }),
+      );
       if (index !== undefined) return new PveReply({ data: index });
       const reply = await handlerOf(deps.handlers, key)(valid as never, ctx);
       if (reply instanceof PveReply) {

@@ -1,3 +1,4 @@
+import { given } from "@gpve/contracts/given.ts";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { boundaryOf, MultipartError, MultipartReader } from "./multipart.ts";
@@ -69,12 +70,12 @@ describe("multipart forms", () => {
         fc.array(part, { minLength: 1, maxLength: 4 }),
         fc.array(fc.nat(40), { maxLength: 20 }),
         (parts, sizes) => {
-          const given = parts.map(({ name, file, body: bytes }) => ({
+          const fields = parts.map(({ name, file, body: bytes }) => ({
             name,
             body: bytes,
-            ...(file === undefined ? {} : { file }),
+            ...given({ file }),
           }));
-          const read = readAll(boundary, cut(form(boundary, given), sizes));
+          const read = readAll(boundary, cut(form(boundary, fields), sizes));
           expect(read.ended).toBe(true);
           expect(read.parts).toEqual(
             parts.map(({ name, file, body: bytes }) => ({

@@ -4,6 +4,7 @@ import type { AccessView, Actor, RequestLogger } from "@gpve/domain/request/cont
 import type { PveHandlers } from "@gpve/domain/request/handler.ts";
 import type { Authenticated, Credentials } from "../../../application/access/authenticator.ts";
 import type { ReadyReads } from "./ready-reads.ts";
+import type { PlaceGuest } from "../../../application/scheduler/place-guest.ts";
 import type { Decide, NodeCalls } from "../../../application/node/call-agent.ts";
 
 export interface AuditEvent {
@@ -40,12 +41,16 @@ export interface PveApiDeps {
   readonly decide: Decide;
   readonly handlers: PveHandlers;
   readonly calls: NodeCalls;
+  /** For guests whose node is not named. Absent: it always is. */
+  readonly placement?: Pick<PlaceGuest, "run">;
   readonly localNode: string;
   /** Whether it ever joined, be it away now or not. */
   readonly knowsNode: (node: string) => boolean;
   readonly uploads: Uploads;
   /** Resolves when memory shows everything committed before. */
   readonly fresh: (signal: AbortSignal) => Promise<void>;
+  /** How old reads may be while the store is away; undefined = they are not. */
+  readonly ageSeconds?: () => number | undefined;
   /** Answers given again from memory; undefined = each read asks the store first, or is traced. */
   readonly ready?: () => ReadyReads | undefined;
   readonly audit: (event: AuditEvent | undefined) => Promise<void>;

@@ -11,7 +11,7 @@ import { background } from "@gpve/kit/background.ts";
 import { roomIn } from "@gpve/kit/stream-room.ts";
 import { markKnown } from "../../listener/known-peers.ts";
 import { bodyTerms, NO_ROOM_FOR_BODY, readBody, type BodyTerms } from "../read-body.ts";
-import { respond, type Answer } from "../respond.ts";
+import { respond, sayAge, type Answer } from "../respond.ts";
 import { auditOf } from "./audit-event.ts";
 import { execute } from "./execute.ts";
 import { toFailure } from "./failure.ts";
@@ -122,6 +122,7 @@ function wholeWay(deps: PveApiDeps): (...request: Parameters<PveApi>) => Promise
         ...(failure.withBody ? { body: Buffer.from(failure.message) } : {}),
       };
     }
+    sayAge(method, res, deps.ageSeconds?.());
     await respond(req, res, answer);
     // A body nobody read would otherwise keep the closed connection busy.
     if (answer.status >= 400) req.resume();

@@ -14,7 +14,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
-import type { AgentCall, AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import type { AgentCall } from "@gpve/domain/node/agent-port.ts";
+import { FakeAgent, type FakeAgentAnswers } from "@gpve/domain/node/testing/fake-agent.ts";
 import { decideAnything } from "@gpve/domain/access/testing/decided.ts";
 import { nodeCalls } from "../../../testing/node-calls.ts";
 import { AgentUploads } from "../../../application/node/agent-uploads.ts";
@@ -33,7 +34,7 @@ const delays: number[] = [];
 let room = Number.MAX_SAFE_INTEGER;
 let made = 0;
 
-const fakeTunnel: NonNullable<AgentConnection["tunnel"]> = async ({ decision, params }, input) => {
+const fakeTunnel: NonNullable<FakeAgentAnswers["open"]> = async ({ decision, params }, input) => {
   expect(decision).toMatchObject({
     route: "TUNNEL /gpve/nodes/{node}/storage/{storage}/upload",
     actor: { authid: "joe@pve" },
@@ -78,14 +79,14 @@ beforeAll(async () => {
     connection: (node: string) =>
       node === "n9"
         ? undefined
-        : {
+        : new FakeAgent({
             node,
-            call: async (call: AgentCall) => {
+            answer: (call) => {
               calls.push(call);
               return { data: agentAnswer() };
             },
-            ...(node === "deaf" ? {} : { tunnel: fakeTunnel }),
-          },
+            ...(node === "deaf" ? {} : { open: fakeTunnel }),
+          }),
   };
   const deps: PveApiDeps = {
     authenticate: async () => ({ actor: { userid: "joe@pve", authid: "joe@pve" }, via: "token" }),

@@ -16,6 +16,8 @@ import { aclDef, aclId, groupsDef, usersDef } from "@gpve/domain/access/collecti
 import type { KindAdapter } from "../../../application/v1/adapter.ts";
 import { objectsFromHistory } from "../../../application/v1/history.ts";
 import type { VmActionDeps } from "../../../application/v1/adapters/virtual-machine.ts";
+import { eventsOfCluster } from "../../../application/vcluster/cluster-events.ts";
+import type { VirtualClusters } from "../../../application/vcluster/virtual-clusters.ts";
 import { createKindAdapters } from "../../../application/v1/kind-adapters.ts";
 import type { AuditEvent } from "../../http/pve/ports.ts";
 import { createV1Api } from "../create-v1-api.ts";
@@ -65,6 +67,8 @@ export async function startV1(
     deps?: Partial<V1Deps> | ((records: Records) => Partial<V1Deps>);
     /** What becomes of changes of VMs. */
     vmActions?: (records: Records) => VmActionDeps;
+    /** What becomes of changes of virtual clusters. */
+    vclusters?: (records: Records, board: NodeBoard) => VirtualClusters;
   } = {},
 ): Promise<V1TestServer> {
   const clock = options.clock ?? systemClock;
@@ -82,11 +86,12 @@ export async function startV1(
   const revoked = new Set<string>();
   let requests = 0;
   const vmActions = options.vmActions?.(records);
+  const vclusters = options.vclusters?.(records, board);
   const adapters = createKindAdapters({
     board,
     phases: unknownPhases,
     ownNode: () => "own",
-    ...given({ vmActions }),
+    ...given({ vmActions, vclusters }),
   });
   const extra = typeof options.deps === "function" ? options.deps(records) : (options.deps ?? {});
   const stop = new AbortController();
@@ -125,6 +130,49 @@ export async function startV1(
     nodeImages: (node, storage = "local") => Promise.resolve([{ name: `of ${node} in ${storage}` }]),
     makeImage: (node, verb, { name, storage = "local" }) =>
       Promise.resolve(`UPID:${node}:${verb}:${name}:${storage}`),
+    failover: {
+      run: () => {
+        const copyOf = "2026-01-01T00:00:00.000Z";
+        return Promise.resolve({
+          vmid: 100,
+          from: "n1",
+          to: "n2",
+          copyOf,
+          ageSeconds: 7,
+          age: "7 s",
+          left: [],
+        });
+      },
+    },
+    ha: {
+      evidence: (about) => [{ about: about ?? "all" }],
+      maintenance: () => Promise.resolve(),
+    },
+    nodeComponents: (node) => Promise.resolve([{ name: `of ${node}` }]),
+    component: (node, { verb, component, version = "newest" }) =>
+      Promise.resolve(`UPID:${node}:${verb}:${component}:${version}`),
+    podMapping: {
+      of: ({ vcluster, pod, namespace }) =>
+        Promise.resolve({ vcluster, tenant: "default", namespace, pod, vnode: "worker-1", node: "n1" }),
+      on: () => Promise.resolve([]),
+    },
+    vclusters: {
+      kubeconfig: (name, hours) =>
+        Promise.resolve({ id: "1", kubeconfig: `${name} for ${hours} h`, expiresAt: "2030-01-01T00:00:00Z" }),
+      revoke: () => Promise.resolve(),
+      work: (name, verb) => Promise.resolve(`UPID:n1:${verb}:${name}`),
+      scale: (name, { count }) => Promise.resolve(`UPID:n1:scale:${name}:${count}`),
+      sleep: (name, mode) => Promise.resolve(`UPID:n1:sleep:${name}:${mode}`),
+      logs: (name) => Promise.resolve({ lines: [`of ${name}`] }),
+    },
+    vclusterSaves: {
+      backUp: (name, { storage = "local" }) => Promise.resolve(`UPID:n1:vcbackup:${name}:${storage}`),
+      list: (name) => Promise.resolve([{ archive: `local:backup/${name}`, sizeBytes: 1, time: 1 }]),
+      restore: ({ name, tenant = "none" }) => Promise.resolve(`UPID:n1:vcrestore:${tenant}:${name}`),
+      upgrade: (name, { version }) => Promise.resolve(`UPID:n1:vcupgrade:${name}:${version}`),
+    },
+    vclusterMoves: { begin: (name, target) => Promise.resolve(`UPID:n1:vcmigrate:${name}:${target}`) },
+    vclusterEvents: (name) => eventsOfCluster(records, name),
     backupVm: ({ node, vmid }, { storage = "local" }) => Promise.resolve(`UPID:${node}:${vmid}:${storage}`),
     failedVms: {
       retry: ({ node, vmid }) => Promise.resolve(`UPID:${node}:${vmid}:retry`),
@@ -135,11 +183,14 @@ export async function startV1(
       Promise.resolve(Buffer.from(`{"png":"${encodeURIComponent(`${node}/${vmid}`)}"}`)),
     vmLog: (node, vmid) => Promise.resolve({ lines: [`of ${node}/${vmid}`] }),
     probeNode: (node) => Promise.resolve(`UPID:${node}:probe`),
+    storeMembers: { list: () => Promise.resolve([]), remove: () => Promise.resolve() },
     invite: ({ ttlMs }) => Promise.resolve({ token: "gpve-join.secret", expiresAt: clock.now() + ttlMs }),
     caFingerprint: () => "AA:BB",
+    defaults: () => ({ storage: { vmDisk: "local", iso: "local", backup: "local" } }),
     pve: { methods: [], implemented: () => false },
     readiness: () => Promise.resolve([{ name: "store", ok: true }]),
     shutdown: stop.signal,
+    ...given({ vclusters }),
     ...extra,
   });
   const server = createServer((req, res) => {

@@ -1,0 +1,110 @@
+// Where a VM could go, and why not elsewhere: from records and what nodes report, all in memory.
+import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import type { NodeBoard, NodeView } from "@gpve/domain/node/runtime.ts";
+import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
+import {
+  localResources,
+  localVolumes,
+  mappedResources,
+  obstaclesAt,
+  requireMovable,
+  unknownTarget,
+  type MoveFacts,
+  type MoveTarget,
+} from "@gpve/domain/vm/migrate/movable.ts";
+import { parseStorageMap } from "@gpve/domain/vm/migrate/storage-map.ts";
+import type { VmConfig } from "@gpve/domain/vm/config/vm-config.ts";
+import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
+
+export interface MovableGuestsDeps {
+  readonly board: NodeBoard;
+  readonly storages: () => readonly StorageDefinition[];
+  /** undefined = there is no such guest. */
+  readonly guest: (vmid: number) => { readonly record: GuestRecord; readonly config: VmConfig } | undefined;
+}
+
+export class MovableGuests {
+  readonly #deps: MovableGuestsDeps;
+
+  constructor(deps: MovableGuestsDeps) {
+    this.#deps = deps;
+  }
+
+  /** PVE's answer, and beside it `reasons` for each node that cannot take it. */
+  show(node: string, vmid: number, target?: string): Record<string, unknown> {
+    const found = this.#deps.guest(vmid);
+    if (found === undefined) throw unknownTarget(node);
+    const { config } = found;
+    const facts = this.#facts(found.record);
+    const asked = target === undefined ? this.#others(node) : [this.#target(target)];
+    const judged = asked.map((each) => ({ node: each.node, ...obstaclesAt(config, each, facts) }));
+    const mapped = mappedResources(config.values);
+    return {
+      running: facts.isRunning,
+      local_disks: localVolumes(config, facts.definitions).map((volume) => ({
+        volid: volume.volid,
+        size: volume.bytes,
+        drivename: volume.key,
+        cdrom: volume.isCdrom || volume.isCloudinit,
+        is_unused: volume.key.startsWith("unused"),
+        is_attached: volume.isCurrent && !volume.key.startsWith("unused"),
+        is_tpmstate: volume.key === "tpmstate0",
+        is_vmstate: volume.key === "vmstate",
+      })),
+      local_resources: localResources(config.values),
+      "mapped-resources": mapped,
+      "mapped-resource-info": Object.fromEntries(mapped.map((key) => [key, { name: key }])),
+      "has-dbus-vmstate": false,
+      "dependent-ha-resources": [],
+      allowed_nodes: judged.filter(({ reasons }) => reasons.length === 0).map((each) => each.node),
+      not_allowed_nodes: Object.fromEntries(
+        judged
+          .filter(({ reasons }) => reasons.length > 0)
+          .map((each) => [each.node, { unavailable_storages: each.storages, reasons: each.reasons }]),
+      ),
+    };
+  }
+
+  /** Before a move is allowed: throws what stands in its way. */
+  require(vmid: number, target: string, targetstorage: unknown): void {
+    const found = this.#deps.guest(vmid);
+    // What kind of guest it is and whether it is there at all is its node's to say.
+    if (found?.record.type !== VM_TYPE) return;
+    const storageMap = typeof targetstorage === "string" ? parseStorageMap(targetstorage) : undefined;
+    requireMovable(found.config, this.#target(target), { ...this.#facts(found.record), storageMap });
+  }
+
+  #facts({ node, vmid }: GuestRecord): MoveFacts {
+    const view = this.#deps.board.get(node);
+    return {
+      definitions: this.#deps.storages(),
+      isRunning: view?.report?.guests.some((each) => each.vmid === vmid) ?? false,
+      accelerator: view?.facts?.accelerator,
+    };
+  }
+
+  #others(node: string): MoveTarget[] {
+    return this.#deps.board
+      .list()
+      .filter((view) => view.node !== node)
+      .map(targetOf);
+  }
+
+  #target(node: string): MoveTarget {
+    const view = this.#deps.board.get(node);
+    if (view === undefined) throw unknownTarget(node);
+    return targetOf(view);
+  }
+}
+
+function targetOf({ node, health, report, facts }: NodeView): MoveTarget {
+  return {
+    node,
+    isOnline: health === "online",
+    storages: report && new Set(report.storages.filter(({ active }) => active).map(({ storage }) => storage)),
+    // One that has found none yet says so itself when it is asked to take the VM.
+    bridges: facts?.bridges.length === 0 ? undefined : facts?.bridges,
+    freeMemory: report?.usage.memory.available,
+    accelerator: facts?.accelerator,
+  };
+}

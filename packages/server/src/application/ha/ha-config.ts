@@ -1,0 +1,204 @@
+// What operators configure of HA: resources, rules, groups, and commands to the manager. In PVE's words.
+import { createHash } from "node:crypto";
+import { given } from "@gpve/contracts/given.ts";
+import { guestCollection, type GuestRecord } from "@gpve/domain/guest/guest-record.ts";
+import {
+  commandCollection,
+  groupCollection,
+  parseSid,
+  resourceCollection,
+  ruleCollection,
+  sidOf,
+  type HaGroup,
+  type HaResource,
+} from "@gpve/domain/ha/collections.ts";
+import type { WantedState } from "@gpve/domain/ha/model.ts";
+import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { CollectionDef, Records, Tx } from "@gpve/store/records/port.ts";
+
+export interface HaConfigDeps {
+  readonly records: Records;
+  readonly clock: Clock;
+  readonly knowsNode: (node: string) => boolean;
+}
+
+export interface ResourceOptions {
+  readonly state?: WantedState | "enabled" | undefined;
+  readonly group?: string | undefined;
+  readonly max_restart?: number | undefined;
+  readonly max_relocate?: number | undefined;
+  readonly failback?: boolean | undefined;
+  readonly "auto-rebalance"?: boolean | undefined;
+  readonly comment?: string | undefined;
+}
+
+export interface Change {
+  readonly remove: readonly string[];
+  readonly digest: string | undefined;
+}
+
+const ONE = 1;
+const digested = { resources: resourceCollection, rules: ruleCollection, groups: groupCollection };
+
+export class HaConfig {
+  readonly #deps: HaConfigDeps;
+
+  constructor(deps: HaConfigDeps) {
+    this.#deps = deps;
+  }
+
+  resources(type?: "vm" | "ct"): readonly HaResource[] {
+    return this.#all(resourceCollection).filter(
+      ({ sid }) => type === undefined || sid.startsWith(`${type}:`),
+    );
+  }
+
+  resource(text: string): HaResource {
+    const { sid } = parseSid(text);
+    const found = this.#deps.records.collection(resourceCollection).get(sid)?.value;
+    if (found === undefined) throw missing(`no such resource '${sid}'`);
+    return found;
+  }
+
+  find(guest: Pick<GuestRecord, "vmid" | "type">): HaResource | undefined {
+    return this.#deps.records.collection(resourceCollection).get(sidOf(guest))?.value;
+  }
+
+  /** Of all resources: whoever changes one by what he saw names it. */
+  digest(of: keyof typeof digested = "resources"): string {
+    const rows: readonly unknown[] = this.#all<unknown>(digested[of]);
+    return createHash("sha1").update(JSON.stringify(rows)).digest("hex");
+  }
+
+  async addResource(text: string, type: string | undefined, options: ResourceOptions): Promise<void> {
+    const { vmid } = parseSid(text);
+    const guest = this.#deps.records.collection(guestCollection).get(String(vmid))?.value;
+    if (guest === undefined) throw missing(`cannot add '${text}' to HA: there is no guest ${vmid}`);
+    const sid = sidOf(guest);
+    if ((text.includes(":") && text !== sid) || (type !== undefined && !sid.startsWith(`${type}:`)))
+      throw refused(`cannot add '${text}' to HA: guest ${vmid} is '${sid}'`);
+    if (guest.summary.template) throw refused(`cannot add '${sid}' to HA: it is a template`);
+    const plain = { sid, state: "started", maxRestart: ONE, maxRelocate: ONE, failback: true } as const;
+    await this.#deps.records.transact((tx) => {
+      if (tx.get(resourceCollection, sid) !== undefined)
+        throw alreadyThere(`resource ID '${sid}' already defined`);
+      tx.put(resourceCollection, sid, this.#changed(tx, { ...plain, autoRebalance: true }, options, []));
+    });
+  }
+
+  async setResource(text: string, options: ResourceOptions, { remove, digest }: Change): Promise<void> {
+    const { sid } = parseSid(text);
+    this.#requireDigest(digest, "resources");
+    await this.#deps.records.transact((tx) => {
+      const before = tx.get(resourceCollection, sid)?.value;
+      if (before === undefined) throw missing(`no such resource '${sid}'`);
+      tx.put(resourceCollection, sid, this.#changed(tx, before, options, remove));
+    });
+  }
+
+  /** `purge`: rules forget it too. */
+  async removeResource(text: string, purge: boolean): Promise<void> {
+    const { sid } = parseSid(text);
+    await this.#deps.records.transact((tx) => {
+      if (tx.get(resourceCollection, sid) === undefined)
+        throw missing(`cannot delete service '${sid}', not HA managed!`);
+      tx.delete(resourceCollection, sid);
+      if (!purge) return;
+      for (const { id, value } of tx.list(ruleCollection)) {
+        if (!value.resources.includes(sid)) continue;
+        const resources = value.resources.filter((each) => each !== sid);
+        if (resources.length === 0) tx.delete(ruleCollection, id);
+        else tx.put(ruleCollection, id, { ...value, resources });
+      }
+    });
+  }
+
+  groups(): readonly HaGroup[] {
+    return this.#all(groupCollection);
+  }
+
+  group(name: string): HaGroup {
+    const found = this.#deps.records.collection(groupCollection).get(name)?.value;
+    if (found === undefined) throw missing(`no such ha group '${name}'`);
+    return found;
+  }
+
+  async putGroup(group: HaGroup, isNew: boolean, digest?: string): Promise<void> {
+    this.#requireNodes(group.nodes);
+    this.#requireDigest(digest, "groups");
+    await this.#deps.records.transact((tx) => {
+      const before = tx.get(groupCollection, group.group);
+      if (isNew && before !== undefined) throw alreadyThere(`ha group ID '${group.group}' already defined`);
+      if (!isNew && before === undefined) throw missing(`no such ha group '${group.group}'`);
+      tx.put(groupCollection, group.group, group);
+    });
+  }
+
+  async removeGroup(name: string): Promise<void> {
+    await this.#deps.records.transact((tx) => {
+      if (tx.get(groupCollection, name) === undefined) throw missing(`no such ha group '${name}'`);
+      const user = tx.list(resourceCollection).find(({ value }) => value.group === name)?.value.sid;
+      if (user !== undefined) throw refused(`ha group is used by service '${user}'`);
+      tx.delete(groupCollection, name);
+    });
+  }
+
+  /** A line for the manager, which reads it in its next round. */
+  async command(line: string, by: string): Promise<void> {
+    const { records, clock } = this.#deps;
+    await records.transact((tx) => {
+      const at = String(clock.now()).padStart(15, "0");
+      let count = 0;
+      while (tx.has(commandCollection, `${at}-${count}`)) count++;
+      tx.put(commandCollection, `${at}-${count}`, { line, by });
+    });
+  }
+
+  requireNode(node: string): void {
+    if (!this.#deps.knowsNode(node)) throw parameterError({ node: `no such cluster node '${node}'` });
+  }
+
+  requireNodes(nodes: string): void {
+    this.#requireNodes(nodes);
+  }
+
+  #requireNodes(nodes: string): void {
+    for (const entry of nodes.split(/[,;\s]+/)) {
+      const [node = ""] = entry.split(":");
+      if (!this.#deps.knowsNode(node)) throw parameterError({ nodes: `no such cluster node '${node}'` });
+    }
+  }
+
+  #requireDigest(digest: string | undefined, of: keyof typeof digested): void {
+    if (digest !== undefined && digest !== this.digest(of))
+      throw refused("detected modified configuration - file changed by other user? Try again.\n");
+  }
+
+  #changed(tx: Tx, before: HaResource, options: ResourceOptions, remove: readonly string[]): HaResource {
+    const { group, comment } = options;
+    if (group !== undefined && tx.get(groupCollection, group) === undefined)
+      throw parameterError({ group: `HA group '${group}' does not exist` });
+    const kept = (key: string): boolean => !remove.includes(key);
+    const state = options.state === "enabled" ? "started" : options.state;
+    return {
+      sid: before.sid,
+      state: state ?? (kept("state") ? before.state : "started"),
+      maxRestart: options.max_restart ?? (kept("max_restart") ? before.maxRestart : ONE),
+      maxRelocate: options.max_relocate ?? (kept("max_relocate") ? before.maxRelocate : ONE),
+      failback: options.failback ?? (kept("failback") ? before.failback : true),
+      autoRebalance: options["auto-rebalance"] ?? (kept("auto-rebalance") ? before.autoRebalance : true),
+      ...given({
+        group: group ?? (kept("group") ? before.group : undefined),
+        comment: comment ?? (kept("comment") ? before.comment : undefined),
+      }),
+    };
+  }
+
+  #all<T>(def: CollectionDef<T>): readonly T[] {
+    return this.#deps.records
+      .collection(def)
+      .list()
+      .map(({ value }) => value);
+  }
+}

@@ -1,0 +1,69 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
+import { HaWorld } from "../../testing/ha-world.ts";
+import type { Asking } from "../node/call-agent.ts";
+import { HaPower, haPowerOperations } from "./ha-power.ts";
+
+let world: HaWorld;
+let divert: (route: string, params?: object) => Promise<string | undefined>;
+let close: () => Promise<void>;
+const vm = "/nodes/{node}/qemu/{vmid}";
+
+beforeEach(async () => {
+  world = new HaWorld();
+  await world.guest(100, "n2");
+  await world.guest(101, "n2");
+  const { engine } = testEngine();
+  for (const operation of haPowerOperations(world.config)) engine.register(operation);
+  await engine.start();
+  const power = new HaPower({ records: world.records, config: world.config, engine });
+  let requests = 0;
+  divert = async (route, params = {}) => {
+    const ctx = { actor: { authid: "joe@pve" }, requestId: `r${requests++}` } as unknown as Asking;
+    const reply = await power.divert(route, { node: "n2", vmid: 100, ...params }, ctx);
+    if (reply === undefined) return undefined;
+    await engine.wait([...engine.list()].at(-1)?.id ?? "");
+    return String(reply.data);
+  };
+  close = async () => {
+    await engine.stop();
+    await world.close();
+  };
+});
+afterEach(() => close());
+
+test("guests that are not under HA, or ignored by it, are their node's", async () => {
+  expect(await divert(`POST ${vm}/status/start`)).toBeUndefined();
+  await world.config.addResource("100", undefined, { state: "ignored" });
+  expect(await divert(`POST ${vm}/status/stop`)).toBeUndefined();
+  expect(await divert(`GET ${vm}/config`)).toBeUndefined();
+});
+
+test("stop, start and migrate of one under HA become wishes, and happen", async () => {
+  await world.config.addResource("100", undefined, {});
+  world.serve("n1");
+  await world.pass(6);
+  expect(await divert(`POST ${vm}/status/stop`)).toContain("hastop");
+  expect(world.config.resource("100").state).toBe("stopped");
+  await world.pass(4);
+  expect(world.service("vm:100")?.state).toBe("stopped");
+  expect(await divert(`POST ${vm}/status/start`)).toContain("hastart");
+  await world.pass(4);
+  expect(world.service("vm:100")).toMatchObject({ state: "started", node: "n2" });
+  expect(await divert(`POST ${vm}/migrate`, { target: "n3" })).toContain("hamigrate");
+  await world.pass(4);
+  expect(world.ownerOf(100)).toBe("n3");
+  await expect(divert(`POST ${vm}/migrate`, { target: "n9" })).rejects.toThrow();
+  await world.config.setResource("100", { state: "disabled" }, { remove: [], digest: undefined });
+  await expect(divert(`POST ${vm}/status/start`)).rejects.toThrow("disabled in HA");
+});
+
+test("a guest under HA is deleted only with what is known of it", async () => {
+  await world.config.addResource("100", undefined, {});
+  await expect(divert(`DELETE ${vm}`)).rejects.toThrow(
+    "unable to remove VM 100 - used in HA resources and purge parameter not set.",
+  );
+  expect(await divert(`DELETE ${vm}`, { purge: true })).toBeUndefined();
+  expect(world.config.resources()).toEqual([]);
+  expect(await divert(`DELETE ${vm}`, { vmid: 101 })).toBeUndefined();
+});

@@ -1,0 +1,115 @@
+// Power of guests under HA: who starts or stops one tells HA what is wanted, in PVE's tasks `hastart`, `hastop` and
+// `hamigrate`. Told to the node itself, HA would at once undo it.
+import { given } from "@gpve/contracts/given.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { managerCollection, MANAGER_STATUS_ID, sidOf, type HaResource } from "@gpve/domain/ha/collections.ts";
+import type { AgentReply } from "@gpve/domain/node/agent-port.ts";
+import { conflict } from "@gpve/domain/request/failures.ts";
+import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import type { Asking, Params } from "../node/call-agent.ts";
+import type { HaConfig } from "./ha-config.ts";
+
+export interface HaPowerDeps {
+  readonly records: Records;
+  readonly config: HaConfig;
+  readonly engine: OperationEngine;
+}
+
+interface Wish {
+  readonly sid: string;
+  readonly text: string;
+  readonly state?: "started" | "stopped";
+  readonly command?: string;
+}
+
+const ROUTE = /^POST \/nodes\/\{node\}\/(?:qemu|lxc)\/\{vmid\}\/(status\/(?:start|stop|shutdown)|migrate)$/;
+
+const DESTROY = /^DELETE \/nodes\/\{node\}\/(?:qemu|lxc)\/\{vmid\}$/;
+
+/** One for each of PVE's task types. */
+export function haPowerOperations(config: HaConfig): readonly OperationDefinition<Wish>[] {
+  return ["hastart", "hastop", "hamigrate"].map((type) => ({
+    type,
+    onCrash: "resume",
+    steps: [
+      {
+        name: "tell",
+        run: async (ctx) => {
+          const { sid, text, state, command } = ctx.args;
+          ctx.log(text);
+          if (state !== undefined)
+            await config.setResource(sid, { state }, { remove: [], digest: undefined });
+          if (command !== undefined) await config.command(command, ctx.actor);
+        },
+      },
+    ],
+  }));
+}
+
+export class HaPower {
+  readonly #deps: HaPowerDeps;
+
+  constructor(deps: HaPowerDeps) {
+    this.#deps = deps;
+  }
+
+  /** Answers in the node's place where the guest is under HA; the call was judged before. */
+  async divert(route: string, params: Params, ctx: Asking): Promise<AgentReply | undefined> {
+    if (DESTROY.test(route)) await this.#destroy(Number(params["vmid"]), params["purge"] === true);
+    const verb = ROUTE.exec(route)?.[1];
+    if (verb === undefined || params["skiplock"] === true) return undefined;
+    const resource = this.#managed(Number(params["vmid"]));
+    if (resource === undefined) return undefined;
+    const { type, wish } = this.#wish(verb, resource, params);
+    const { upid } = await this.#deps.engine.submit({
+      type,
+      resources: [`ha/${resource.sid}`],
+      args: wish,
+      subject: resource.sid.split(":")[1] ?? "",
+      actor: ctx.actor?.authid ?? "",
+      requestId: ctx.requestId,
+      ...given({ traceparent: ctx.traceparent }),
+    });
+    return { data: upid };
+  }
+
+  /** PVE's text. */
+  async #destroy(vmid: number, purge: boolean): Promise<void> {
+    const { records, config } = this.#deps;
+    const guest = records.collection(guestCollection).get(String(vmid))?.value;
+    if (guest === undefined || config.find(guest) === undefined) return;
+    if (!purge)
+      throw conflict(`unable to remove VM ${vmid} - used in HA resources and purge parameter not set.`);
+    await config.removeResource(sidOf(guest), true);
+  }
+
+  /** One that is ignored, or that HA ignores while it is disarmed so, is the operator's. */
+  #managed(vmid: number): HaResource | undefined {
+    const { records, config } = this.#deps;
+    const guest = records.collection(guestCollection).get(String(vmid))?.value;
+    const resource = guest === undefined ? undefined : config.find(guest);
+    if (resource === undefined || resource.state === "ignored") return undefined;
+    const { disarm } = records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value ?? {};
+    return disarm?.mode === "ignore" ? undefined : resource;
+  }
+
+  #wish(verb: string, resource: HaResource, params: Params): { readonly type: string; readonly wish: Wish } {
+    const { sid, state } = resource;
+    if (verb === "migrate") {
+      const target = String(params["target"]);
+      const text = `Requesting HA migration for ${sid} to node ${target}`;
+      this.#deps.config.requireNode(target);
+      return { type: "hamigrate", wish: { sid, text, command: `migrate ${sid} ${target}` } };
+    }
+    if (verb === "status/start") {
+      if (state === "disabled")
+        throw conflict(`${sid} is disabled in HA: enable it first (gpvectl ha set ${sid} --state started)`);
+      return { type: "hastart", wish: { sid, state: "started", text: `Requesting HA start for ${sid}` } };
+    }
+    const timeout = verb === "status/stop" ? 0 : Number(params["timeout"] ?? 60);
+    const text = `Requesting HA stop for ${sid}`;
+    return { type: "hastop", wish: { sid, state: "stopped", text, command: `stop ${sid} ${timeout}` } };
+  }
+}

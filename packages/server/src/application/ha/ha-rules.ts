@@ -1,0 +1,156 @@
+// Rules of where resources may be, refused where they contradict others: one that is stored is one that holds.
+import { given } from "@gpve/contracts/given.ts";
+import {
+  groupCollection,
+  managerCollection,
+  MANAGER_STATUS_ID,
+  parseSid,
+  resourceCollection,
+  ruleCollection,
+  type HaRuleRecord,
+} from "@gpve/domain/ha/collections.ts";
+import { compileRules } from "@gpve/domain/ha/compile-rules.ts";
+import { rulesOf } from "@gpve/domain/ha/services-view.ts";
+import { nodesUsedBy } from "@gpve/domain/ha/usage.ts";
+import { alreadyThere, missing, parameterError, refused } from "@gpve/domain/request/failures.ts";
+import { splitList } from "@gpve/domain/schema/list.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
+import type { HaConfig } from "./ha-config.ts";
+
+export interface RuleOptions {
+  readonly resources?: string | undefined;
+  readonly nodes?: string | undefined;
+  readonly strict?: boolean | undefined;
+  readonly affinity?: "positive" | "negative" | undefined;
+  readonly disable?: boolean | undefined;
+  readonly comment?: string | undefined;
+}
+
+export interface BlockedBy {
+  readonly sid: string;
+  readonly cause: "node-affinity" | "resource-affinity";
+}
+
+export class HaRules {
+  readonly #records: Records;
+  readonly #config: HaConfig;
+  readonly #nodes: () => readonly string[];
+
+  constructor(records: Records, config: HaConfig, nodes: () => readonly string[]) {
+    this.#records = records;
+    this.#config = config;
+    this.#nodes = nodes;
+  }
+
+  list(filter: { readonly type?: string | undefined; readonly resource?: string | undefined } = {}) {
+    const sid = filter.resource === undefined ? undefined : parseSid(filter.resource).sid;
+    return this.#all().filter(
+      ({ type, resources }) =>
+        (filter.type === undefined || filter.type === type) && (sid === undefined || resources.includes(sid)),
+    );
+  }
+
+  get(rule: string): HaRuleRecord {
+    const found = this.#records.collection(ruleCollection).get(rule)?.value;
+    if (found === undefined) throw missing(`no such ha rule '${rule}'`);
+    return found;
+  }
+
+  async add(rule: string, type: HaRuleRecord["type"], options: RuleOptions): Promise<void> {
+    await this.#records.transact((tx) => {
+      const all = tx.list(ruleCollection).map(({ value }) => value);
+      if (all.some((each) => each.rule === rule)) throw alreadyThere(`HA rule '${rule}' already defined`);
+      const order = Math.max(0, ...all.map((each) => each.order)) + 1;
+      const fresh = this.#changed({ rule, type, resources: [], order }, options, []);
+      this.#requireSound(tx, fresh, [...all, fresh]);
+      tx.put(ruleCollection, rule, fresh);
+    });
+  }
+
+  async set(rule: string, type: string, options: RuleOptions, remove: readonly string[]): Promise<void> {
+    await this.#records.transact((tx) => {
+      const all = tx.list(ruleCollection).map(({ value }) => value);
+      const before = all.find((each) => each.rule === rule);
+      if (before === undefined) throw missing(`no such ha rule '${rule}'`);
+      if (before.type !== type)
+        throw refused(`cannot change type of rule '${rule}' from ${before.type} to ${type}`);
+      const after = this.#changed(before, options, remove);
+      const others = all.filter((each) => each !== before);
+      this.#requireSound(tx, after, [...others, after]);
+      tx.put(ruleCollection, rule, after);
+    });
+  }
+
+  async remove(rule: string): Promise<void> {
+    await this.#records.transact((tx) => {
+      if (tx.get(ruleCollection, rule) === undefined) throw missing(`no such ha rule '${rule}'`);
+      tx.delete(ruleCollection, rule);
+    });
+  }
+
+  /** Who would go along with a resource, and who keeps it from going. */
+  effectsOf(
+    sid: string,
+    target: string,
+  ): { readonly together: readonly string[]; readonly blocking: readonly BlockedBy[] } {
+    const resources = this.#config.resources();
+    const compiled = compileRules(rulesOf(this.#all(), this.#config.groups(), resources), this.#nodes());
+    const services = this.#records.collection(managerCollection).get(MANAGER_STATUS_ID)?.value.services ?? {};
+    const isThere = (other: string): boolean => {
+      const service = services[other];
+      return service !== undefined && nodesUsedBy(service).includes(target);
+    };
+    const home = compiled.nodeAffinity.get(sid);
+    const blocking: BlockedBy[] = [...(compiled.apart.get(sid) ?? [])]
+      .filter(isThere)
+      .map((other) => ({ sid: other, cause: "resource-affinity" }));
+    if (home?.strict === true && !home.nodes.has(target)) blocking.push({ sid, cause: "node-affinity" });
+    return { together: [...(compiled.together.get(sid) ?? [])].toSorted(), blocking };
+  }
+
+  #changed(before: HaRuleRecord, options: RuleOptions, remove: readonly string[]): HaRuleRecord {
+    const { nodes, strict, affinity, disable, comment, resources } = options;
+    if (nodes !== undefined) this.#config.requireNodes(nodes);
+    const kept = <K extends keyof HaRuleRecord>(key: K): HaRuleRecord[K] | undefined =>
+      remove.includes(key) ? undefined : before[key];
+    const after: HaRuleRecord = {
+      rule: before.rule,
+      type: before.type,
+      order: before.order,
+      resources:
+        resources === undefined ? before.resources : splitList(resources).map((each) => parseSid(each).sid),
+      ...given({
+        nodes: nodes ?? kept("nodes"),
+        strict: strict ?? kept("strict"),
+        affinity: affinity ?? kept("affinity"),
+        disable: disable ?? kept("disable"),
+        comment: comment ?? kept("comment"),
+      }),
+    };
+    const needs = after.type === "node-affinity" ? "nodes" : "affinity";
+    if (after[needs] === undefined)
+      throw parameterError({ [needs]: `property is missing and it is not optional` });
+    return after;
+  }
+
+  #requireSound(tx: Tx, rule: HaRuleRecord, all: readonly HaRuleRecord[]): void {
+    const known = tx.list(resourceCollection).map(({ value }) => value);
+    const stranger = rule.resources.find((sid) => !known.some((each) => each.sid === sid));
+    if (stranger !== undefined)
+      throw parameterError({ resources: `cannot use unmanaged resource(s) ${stranger}.` });
+    if (rule.disable === true) return;
+    const groups = tx.list(groupCollection).map(({ value }) => value);
+    const { dropped } = compileRules(rulesOf(all, groups, known), this.#nodes());
+    const why = dropped.find(({ id }) => id === rule.rule)?.reason;
+    if (why !== undefined)
+      throw parameterError({ [`${rule.type}`]: `Rule '${rule.rule}' is invalid: ${why}` });
+  }
+
+  #all(): readonly HaRuleRecord[] {
+    return this.#records
+      .collection(ruleCollection)
+      .list()
+      .map(({ value }) => value)
+      .toSorted((a, b) => a.order - b.order);
+  }
+}

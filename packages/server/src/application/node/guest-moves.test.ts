@@ -1,0 +1,118 @@
+import { isAppError } from "@gpve/contracts/errors.ts";
+import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { moveCollection, MOVE_KEPT_MS } from "@gpve/domain/guest/guest-move.ts";
+import { decided } from "@gpve/domain/access/testing/decided.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { beforeEach, describe, expect, test } from "vitest";
+import { MemoryRecords } from "../../testing/memory-records.ts";
+import { nodeRecords } from "./collections.ts";
+import { GuestMoves, withGuestMoves } from "./guest-moves.ts";
+
+let records: MemoryRecords;
+let moves: GuestMoves;
+let now = 1_000;
+
+const clock = { ...systemClock, now: () => now };
+const ROUTE = "POST /nodes/{node}/qemu/{vmid}/migrate";
+
+beforeEach(async () => {
+  now = 1_000;
+  records = new MemoryRecords();
+  moves = new GuestMoves({ records, clock });
+  await records.transact((tx) => {
+    for (const [nodeid, name] of ["n1", "n2", "n3"].entries())
+      tx.put(nodeRecords, name, {
+        name,
+        nodeid,
+        address: `10.0.0.${nodeid}`,
+        port: 8444,
+        certFingerprint: `AA:${name}`,
+        ...(name === "n2" ? { previousFingerprint: "AA:old" } : {}),
+        joinedAt: 1,
+        labels: {},
+        taints: [],
+      });
+    const guest = { vmid: 100, type: "qemu" as const, node: "n1", conf: "name: g\n", madeBy: "r" };
+    tx.put(guestCollection, "100", guestRecord(guest));
+  });
+});
+
+const guest = () => records.collection(guestCollection).get("100")?.value;
+const notes = (): string[] =>
+  records
+    .collection(moveCollection)
+    .list()
+    .map(({ id }) => id);
+const code = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => "done",
+    (err: unknown) => (isAppError(err) ? err.code : String(err)),
+  );
+
+describe("a move", () => {
+  test("is noted with both ends before the node is told", async () => {
+    const told: string[][] = [];
+    const agent = withGuestMoves(
+      {
+        node: "n1",
+        call: () => {
+          told.push(notes());
+          return Promise.resolve({ data: null });
+        },
+        close: () => undefined,
+      },
+      moves,
+    );
+    const call = (route: string, params: Record<string, unknown>): Promise<unknown> =>
+      agent.call(
+        { decision: decided(route, { node: "n1" }), params, requestId: "r1", clientAddress: "" },
+        new AbortController().signal,
+      );
+    await call("POST /nodes/{node}/qemu/{vmid}/clone", { vmid: 100, target: "n2" });
+    await call(ROUTE, { vmid: 100, target: "n2" });
+    expect(told).toEqual([[], ["100.r1"]]);
+    expect(records.collection(moveCollection).get("100.r1")?.value).toEqual({
+      vmid: 100,
+      id: "r1",
+      from: { node: "n1", address: "10.0.0.0", port: 8444, fingerprints: ["AA:n1"] },
+      to: { node: "n2", address: "10.0.0.1", port: 8444, fingerprints: ["AA:n2", "AA:old"] },
+      at: 1_000,
+    });
+    await expect(call(ROUTE, { vmid: 100, target: "n9" })).rejects.toThrow("no such cluster node 'n9'");
+    expect(await code(call(ROUTE, { vmid: 100, target: "n1" }))).toBe("request.invalid");
+  });
+
+  test("changes owner, fence and configuration in one go, once", async () => {
+    await moves.open("n1", 100, "n2", "r1");
+    expect(await moves.handOver("n1", { vmid: 100, moveId: "r1", conf: "name: h\n" })).toBe("n2");
+    expect(guest()).toMatchObject({ node: "n2", fence: 1, conf: "name: h\n", madeBy: "r" });
+    expect(notes()).toEqual([]);
+    // The answer got lost: it is asked again.
+    expect(await moves.handOver("n1", { vmid: 100, moveId: "r1" })).toBe("n2");
+    expect(guest()?.fence).toBe(1);
+  });
+
+  test("that was called off by either end never happens", async () => {
+    for (const end of ["n1", "n2"]) {
+      await moves.open("n1", 100, "n2", end);
+      expect(await moves.withdraw(end, { vmid: 100, moveId: end })).toBe("n1");
+      expect(await moves.handOver("n1", { vmid: 100, moveId: end })).toBe("n1");
+    }
+    expect(guest()?.node).toBe("n1");
+  });
+
+  test("is nobody else's, and not for ever", async () => {
+    await moves.open("n1", 100, "n2", "r1");
+    expect(await code(moves.handOver("n2", { vmid: 100, moveId: "r1" }))).toBe("access.denied");
+    expect(await code(moves.handOver("n3", { vmid: 100, moveId: "r1" }))).toBe("access.denied");
+    expect(await code(moves.withdraw("n3", { vmid: 100, moveId: "r1" }))).toBe("access.denied");
+    expect(await code(moves.handOver("n1", { vmid: 101, moveId: "r1" }))).toBe("object.not_found");
+    now += MOVE_KEPT_MS;
+    expect(await code(moves.handOver("n1", { vmid: 100, moveId: "r1" }))).toBe("object.conflict");
+    await moves.open("n1", 100, "n3", "r2");
+    expect(notes()).toEqual(["100.r2"]);
+    await records.transact((tx) => tx.delete(nodeRecords, "n3"));
+    expect(await code(moves.handOver("n1", { vmid: 100, moveId: "r2" }))).toBe("object.not_found");
+    expect(guest()).toMatchObject({ node: "n1", fence: 0 });
+  });
+});

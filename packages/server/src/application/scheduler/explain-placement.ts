@@ -1,0 +1,150 @@
+// Why something is where it is, and what would be if: for people, before and afterwards.
+import { given } from "@gpve/contracts/given.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { ClusterState } from "@gpve/domain/scheduler/cluster-state.ts";
+import { explain, explainAnew, type Explanation, type NodeVerdict } from "@gpve/domain/scheduler/explain.ts";
+import { placementId } from "@gpve/domain/scheduler/guest-request.ts";
+import { guestLabels, type PlacementRequest } from "@gpve/domain/scheduler/model.ts";
+import { simulateLoss, type LossOutcome } from "@gpve/domain/scheduler/node-loss.ts";
+import type { Policy } from "@gpve/domain/scheduler/policy.ts";
+import { readRules } from "@gpve/domain/scheduler/read-rules.ts";
+import { violationsOf, type Violation } from "@gpve/domain/scheduler/rebalance.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import type { ClusterView } from "./cluster-view.ts";
+import { placementKey, placementsDef } from "./placement-records.ts";
+
+export interface ExplainDeps {
+  readonly records: Records;
+  readonly view: Pick<ClusterView, "state" | "requestOf">;
+  readonly policy: Policy;
+}
+
+export interface PlacementStory {
+  readonly id: string;
+  readonly node: string;
+  /** How it came there; absent = somebody named the node. */
+  readonly decision?: {
+    readonly at: string;
+    readonly by: string;
+    readonly node: string;
+    readonly lost: number;
+    readonly explanation: Explanation;
+  };
+  /** Where it would go if it were placed now. */
+  readonly now: Explanation;
+  /** Rules that do not hold where it is. */
+  readonly violations: readonly Violation[];
+}
+
+export interface PlaceQuestion {
+  readonly kind?: "vm" | "ct" | "vc";
+  readonly count?: number;
+  readonly cpu?: number;
+  readonly memoryBytes?: number;
+  readonly storage?: Readonly<Record<string, number>>;
+  readonly bridges?: readonly string[];
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly tenant?: string;
+  readonly scheduling?: Readonly<Record<string, unknown>>;
+}
+
+export interface PlaceAnswer {
+  readonly placed: readonly { readonly id: string; readonly node: string; readonly score: number }[];
+  /** Of the first, or of the one that could not be placed. */
+  readonly explanation: Explanation;
+  readonly fits: boolean;
+}
+
+export class ExplainPlacement {
+  readonly #deps: ExplainDeps;
+
+  constructor(deps: ExplainDeps) {
+    this.#deps = deps;
+  }
+
+  /** Who may not see nodes learns which filters spoke, not about which nodes. */
+  guest(vmid: string, ctx: Pick<RequestContext, "access">): PlacementStory {
+    const { records, view, policy } = this.#deps;
+    const guest = records.collection(guestCollection).get(vmid)?.value;
+    if (guest === undefined) throw new AppError("object.not_found", `there is no guest ${vmid}`);
+    const id = placementId(guest);
+    const state = view.state();
+    const placed = records.collection(placementsDef).get(placementKey(id))?.value;
+    const sees = (explanation: Explanation): Explanation => seenBy(ctx, explanation);
+    const violations = violationsOf(state, policy).filter((each) => each.guest === id);
+    return {
+      id,
+      node: guest.node,
+      ...(placed === undefined
+        ? {}
+        : {
+            decision: {
+              at: new Date(placed.at).toISOString(),
+              by: placed.by,
+              node: placed.node,
+              lost: placed.lost,
+              explanation: sees(placed.explanation),
+            },
+          }),
+      now: sees(explainAnew(state, view.requestOf(guest), policy)),
+      violations,
+    };
+  }
+
+  place(question: PlaceQuestion): PlaceAnswer {
+    const { view, policy } = this.#deps;
+    const state = view.state().clone();
+    const placed: PlaceAnswer["placed"][number][] = [];
+    let first: Explanation | undefined;
+    for (let at = 0; at < (question.count ?? 1); at++) {
+      const request = requestOf(question, at);
+      const explanation = explain(state, request, policy);
+      first ??= explanation;
+      if (explanation.node === undefined) return { placed, explanation, fits: false };
+      state.place({ request, node: explanation.node, counts: true });
+      placed.push({ id: request.id, node: explanation.node, score: explanation.score });
+    }
+    return { placed, explanation: first ?? explain(state, requestOf(question, 0), policy), fits: true };
+  }
+
+  nodeLoss(nodes: readonly string[]): LossOutcome {
+    const { view, policy } = this.#deps;
+    const state = view.state();
+    requireNodes(state, nodes);
+    return simulateLoss(state, nodes, policy);
+  }
+}
+
+export function seenBy({ access }: Pick<RequestContext, "access">, explanation: Explanation): Explanation {
+  if (access.has("/nodes", ["Sys.Audit"])) return explanation;
+  const verdicts = explanation.verdicts.filter(({ node }) => node === explanation.node);
+  return {
+    ...explanation,
+    verdicts: verdicts.map(({ node, refusals }): NodeVerdict => ({ node, refusals })),
+  };
+}
+
+function requireNodes(state: ClusterState, nodes: readonly string[]): void {
+  const unknown = nodes.find((node) => state.indexOf(node) === undefined);
+  if (unknown === undefined) return;
+  const known = state.nodes.map(({ name }) => name).join(", ");
+  throw new AppError("object.not_found", `there is no node '${unknown}'; there are ${known}`);
+}
+
+function requestOf(question: PlaceQuestion, at: number): PlacementRequest {
+  const { kind = "vm", cpu = 1, memoryBytes = 1024 ** 3, storage, bridges, labels, tenant } = question;
+  const rules = readRules(question.scheduling, "scheduling") ?? {};
+  const name = `simulated-${at + 1}`;
+  return {
+    id: `${kind}/${name}`,
+    kind,
+    demand: { cpu, memory: memoryBytes, ...given({ gpus: rules.gpuCount }) },
+    needs: {
+      ...given({ storages: storage, bridges }),
+    },
+    labels: guestLabels({ kind, name, ...given({ labels, tenant }) }),
+    rules,
+  };
+}

@@ -1,0 +1,222 @@
+// Decides on the state of this moment and promises the place in one transaction. Every promise on a node raises its turn,
+// which the transaction compares: of two servers that decide at once for one node, one looks again.
+//
+// The port for whatever is placed: VMs and CTs, whose promise ends when their record shows what came of it, and parts of
+// virtual clusters, whose promise is what they take until it is released.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { explainAnew, refusalText, type Explanation } from "@gpve/domain/scheduler/explain.ts";
+import type { PlacementRequest } from "@gpve/domain/scheduler/model.ts";
+import type { Extend } from "@gpve/domain/scheduler/plugin.ts";
+import type { Policy } from "@gpve/domain/scheduler/policy.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import type { ClusterView } from "./cluster-view.ts";
+import { PlacementQueue } from "./placement-queue.ts";
+import { placementKey, placementsDef, placementTurnsDef, type PlacementRecord } from "./placement-records.ts";
+import type { SchedulerFigures } from "./scheduler-figures.ts";
+
+export interface PlacerDeps {
+  readonly records: Records;
+  readonly view: Pick<ClusterView, "state" | "onChange">;
+  readonly policy: Policy;
+  readonly extend?: Extend | undefined;
+  readonly clock: Pick<Clock, "now" | "after" | "monotonic">;
+  readonly figures: SchedulerFigures;
+  readonly log: Logger;
+}
+
+export interface PlaceTerms {
+  readonly by: string;
+  /** It runs as soon as it is made. */
+  readonly starts?: boolean;
+  /** How long its place is kept for it; absent = until `release`. */
+  readonly keptMs?: number;
+  readonly signal: AbortSignal;
+  /** Whether who asks may see nodes: the reasons are told by node. */
+  readonly maySeeNodes?: boolean;
+}
+
+export interface Placed {
+  readonly id: string;
+  readonly node: string;
+  readonly explanation: Explanation;
+}
+
+/** Who is beaten so often is told. */
+const MOST_TRIES = 32;
+/** What a record keeps: thousands of nodes are nobody's reading. */
+const KEPT_VERDICTS = 50;
+
+export class Placer {
+  readonly #deps: PlacerDeps;
+  readonly #queue: PlacementQueue;
+  readonly #stop: () => void;
+
+  constructor(deps: PlacerDeps) {
+    this.#deps = deps;
+    this.#queue = new PlacementQueue(deps);
+    this.#stop = deps.view.onChange(() => this.#queue.wake());
+    deps.figures.queueDepth = () => this.#queue.depth;
+  }
+
+  /** Throws capacity.exceeded with the reasons when no node can take it, at once or after the time it may wait. */
+  async place(request: PlacementRequest, terms: PlaceTerms): Promise<Placed> {
+    const { rules } = request;
+    const first = await this.#attempt(request, terms);
+    if ("placed" in first) return first.placed;
+    const waitMs = (rules.waitSeconds ?? 0) * 1000;
+    if (waitMs <= 0) throw refused(request, first.explanation, terms);
+    let last = first.explanation;
+    return this.#queue.wait(
+      async () => {
+        const outcome = await this.#attempt(request, terms);
+        if ("placed" in outcome) return outcome.placed;
+        last = outcome.explanation;
+        return undefined;
+      },
+      {
+        priority: rules.priority ?? 0,
+        waitMs,
+        signal: terms.signal,
+        gaveUp: () => refused(request, last, terms),
+      },
+    );
+  }
+
+  /** All or none, each with the others in mind: replicas that must be apart. */
+  async placeAll(requests: readonly PlacementRequest[], terms: PlaceTerms): Promise<readonly Placed[]> {
+    const placed: Placed[] = [];
+    try {
+      for (const request of requests) placed.push(await this.place(request, terms));
+    } catch (err) {
+      await this.release(placed.map(({ id }) => id));
+      throw err;
+    }
+    return placed;
+  }
+
+  /** Gives the places back. */
+  async release(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return;
+    await this.#deps.records.transact((tx) => {
+      for (const id of ids) tx.delete(placementsDef, placementKey(id));
+    });
+  }
+
+  placement(id: string): PlacementRecord | undefined {
+    return this.#deps.records.collection(placementsDef).get(placementKey(id))?.value;
+  }
+
+  /** What would be decided now; nothing is promised. */
+  async preview(request: PlacementRequest, signal: AbortSignal): Promise<Explanation> {
+    await this.#deps.records.fresh({ signal });
+    const state = this.#deps.view.state();
+    return explainAnew(state, request, await this.#policyFor(request, signal));
+  }
+
+  stop(): void {
+    this.#stop();
+    this.#queue.stop();
+  }
+
+  async #attempt(
+    request: PlacementRequest,
+    terms: PlaceTerms,
+  ): Promise<{ readonly placed: Placed } | { readonly explanation: Explanation }> {
+    const { records, figures, clock } = this.#deps;
+    const began = clock.monotonic();
+    try {
+      for (let lost = 0; lost < MOST_TRIES; lost++) {
+        await records.fresh({ signal: terms.signal });
+        const policy = await this.#policyFor(request, terms.signal);
+        // From here to the transaction nothing else runs: state and turns are of one moment.
+        const explanation = explainAnew(this.#deps.view.state(), request, policy);
+        const { node } = explanation;
+        if (node === undefined) {
+          figures.count("unschedulable", (clock.monotonic() - began) / 1000);
+          return { explanation };
+        }
+        const turn = records.collection(placementTurnsDef).get(node)?.revision;
+        if (await this.#commit(request, terms, { node, explanation, turn, lost })) {
+          figures.count("scheduled", (clock.monotonic() - began) / 1000);
+          return { placed: { id: request.id, node, explanation } };
+        }
+        figures.count("conflict", 0);
+      }
+    } catch (err) {
+      figures.count("error", (clock.monotonic() - began) / 1000);
+      throw err;
+    }
+    throw new AppError(
+      "resource.busy",
+      `${request.id} was placed ${MOST_TRIES} times, and somebody else was quicker each time; try again`,
+    );
+  }
+
+  #commit(
+    request: PlacementRequest,
+    { by, keptMs, starts = true, signal }: PlaceTerms,
+    decided: {
+      readonly node: string;
+      readonly explanation: Explanation;
+      readonly turn: number | undefined;
+      readonly lost: number;
+    },
+  ): Promise<boolean> {
+    const { records, clock } = this.#deps;
+    const { node, explanation, turn, lost } = decided;
+    const at = clock.now();
+    return records.transact(
+      (tx) => {
+        const found = tx.get(placementTurnsDef, node);
+        if (found?.revision !== turn) return false;
+        tx.put(placementTurnsDef, node, { turn: (found?.value.turn ?? 0) + 1 });
+        tx.put(placementsDef, placementKey(request.id), {
+          request,
+          node,
+          at,
+          ...(keptMs === undefined ? {} : { until: at + keptMs }),
+          starts,
+          by,
+          lost,
+          explanation: { ...explanation, verdicts: explanation.verdicts.slice(0, KEPT_VERDICTS) },
+        });
+        return true;
+      },
+      { signal },
+    );
+  }
+
+  async #policyFor(request: PlacementRequest, signal: AbortSignal): Promise<Policy> {
+    const { extend, policy, view, log } = this.#deps;
+    if (extend === undefined) return policy;
+    const state = view.state();
+    const { verdicts } = explainAnew(state, request, policy);
+    // Nobody is asked about nodes that are out of the question anyway.
+    const left = verdicts.filter(({ refusals }) => refusals.length === 0).map(({ node }) => node);
+    if (left.length === 0) return policy;
+    try {
+      return { ...policy, custom: [...policy.custom, ...(await extend(request, left, signal))] };
+    } catch (err) {
+      log.warn({ err: messageOf(err), request: request.id }, "an extender of the scheduler failed");
+      throw err;
+    }
+  }
+}
+
+function refused(
+  request: PlacementRequest,
+  explanation: Explanation,
+  { maySeeNodes }: Pick<PlaceTerms, "maySeeNodes">,
+): AppError {
+  const text = refusalText(explanation);
+  const nodes = explanation.verdicts.map(({ node, refusals }) => ({ node, refusals }));
+  const reasons = nodes
+    .slice(0, 10)
+    .map(({ node, refusals }) => `${node}: ${refusals.map(({ why }) => why).join("; ")}`);
+  const detail = maySeeNodes === true ? `. ${reasons.join(". ")}` : "";
+  return new AppError("capacity.exceeded", `no node can take ${request.id}: ${text}${detail}`, {
+    data: { request: request.id, refused: explanation.refused, ...(maySeeNodes === true ? { nodes } : {}) },
+  });
+}

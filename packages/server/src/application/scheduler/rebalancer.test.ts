@@ -1,0 +1,177 @@
+import type { SchedulerConfiguration } from "@gpve/kit/config/configuration.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { taskRecordId, taskRecords } from "@gpve/domain/task/task-record.ts";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { SchedulerWorld } from "../../testing/scheduler-world.ts";
+import type { NodeCalls } from "../node/call-agent.ts";
+import { rebalancePlanAdapter } from "../v1/adapters/rebalance-plan.ts";
+import { cacheReader } from "../v1/adapter.ts";
+import { DEFAULT_REBALANCE } from "./rebalancer.ts";
+import { rebalancePlansDef, type PlanRecord } from "./rebalance-records.ts";
+
+const taint = { taints: ["gone:NoSchedule"] };
+let world: SchedulerWorld;
+let asked: Record<string, unknown>[];
+let refuse: string | undefined;
+let stop: AbortController;
+let running: Promise<void>;
+
+const open = async (rebalance: Partial<SchedulerConfiguration["rebalance"]> = {}): Promise<void> => {
+  const config = { plugins: { filter: [], score: [] }, rebalance: { ...DEFAULT_REBALANCE, ...rebalance } };
+  world = await SchedulerWorld.with(["n1", "n2"], { config: config as unknown as SchedulerConfiguration });
+  stop = new AbortController();
+  let tasks = 0;
+  const calls = {
+    call: async (node: string, route: string, params: { vmid: string; target: string }, ctx: object) => {
+      asked.push({ node, route, ...params, ...ctx });
+      const upid = `UPID:${node}:00000001:0000000${++tasks}:65000000:qmigrate:${params.vmid}:root@pam:`;
+      if (refuse === "at once") throw new AppError("feature.unsupported", "no migration here");
+      const exitstatus = refuse ?? "OK";
+      await world.records.transact((tx) => {
+        const guest = tx.get(guestCollection, params.vmid)?.value;
+        if (guest !== undefined && exitstatus === "OK")
+          tx.put(guestCollection, params.vmid, { ...guest, node: params.target });
+        tx.put(taskRecords, taskRecordId(upid) ?? "", { upid, endtime: 1, exitstatus });
+      });
+      return { data: upid };
+    },
+  } as unknown as Pick<NodeCalls, "call">;
+  running = world.scheduler.rebalancer.run(calls, stop.signal);
+};
+beforeEach(() => {
+  asked = [];
+  refuse = undefined;
+});
+afterEach(async () => {
+  stop.abort(new Error("stopping"));
+  await running;
+  world.stop();
+});
+
+const plans = (): readonly PlanRecord[] =>
+  world.records
+    .collection(rebalancePlansDef)
+    .list()
+    .map(({ value }) => value);
+const runningGuest = async (vmid: number, node: string): Promise<void> => {
+  await world.guest(vmid, node);
+  const runs = [...world.scheduler.view.state().guests()].filter((guest) => guest.node === node);
+  world.report(
+    node,
+    runs.map(({ request }) => Number(request.id.slice(3))),
+  );
+};
+
+describe("a plan of moves", () => {
+  it("is made on request, waits for approval, and is then carried out move by move", async () => {
+    await open();
+    await runningGuest(100, "n1");
+    await runningGuest(101, "n1");
+    await world.node("n1", taint);
+    const plan = world.scheduler.rebalancer.plan({}, "joe@pve");
+    expect(plan).toMatchObject({
+      phase: "Proposed",
+      by: "joe@pve",
+      violations: [{ rule: "TaintToleration" }, {}],
+    });
+    await world.records.transact((tx) => tx.put(rebalancePlansDef, "p1", plan));
+    await world.clock.advance(120_000);
+    expect(asked).toEqual([]);
+    await world.records.transact((tx) =>
+      tx.put(rebalancePlansDef, "p1", { ...plan, spec: { approved: true } }),
+    );
+    await world.clock.advance(5_000);
+    expect(asked).toMatchObject([
+      { node: "n1", vmid: "100", target: "n2", online: 1, work: "rebalance" },
+      { node: "n1", vmid: "101", target: "n2" },
+    ]);
+    expect(plans()[0]).toMatchObject({ phase: "Done", moves: [{ state: "done" }, { state: "done" }] });
+    expect(world.scheduler.figures.text()).toContain("gpve_scheduler_violations");
+  });
+
+  it("stops at a move that fails, and skips what is not there any more", async () => {
+    await open();
+    await runningGuest(100, "n1");
+    await runningGuest(101, "n1");
+    await world.node("n1", taint);
+    const plan = world.scheduler.rebalancer.plan({ approved: true }, "joe@pve");
+    await world.gone(100);
+    refuse = "storage is full";
+    await world.records.transact((tx) => tx.put(rebalancePlansDef, "p1", plan));
+    await world.clock.advance(5_000);
+    expect(plans()[0]).toMatchObject({
+      phase: "Failed",
+      message: "vm/101: storage is full",
+      moves: [{ state: "skipped" }, { state: "failed", message: "storage is full" }],
+    });
+    refuse = "at once";
+    await world.records.transact((tx) =>
+      tx.put(rebalancePlansDef, "p2", world.scheduler.rebalancer.plan({ approved: true }, "joe@pve")),
+    );
+    await world.clock.advance(5_000);
+    expect(plans()[1]).toMatchObject({ phase: "Failed", message: "vm/101: no migration here" });
+  });
+
+  it("comes by itself where that is configured: violations at once, balance when it lasts; guests rest afterwards", async () => {
+    await open({ mode: "auto", intervalSeconds: 10, holdRounds: 3, threshold: 20 });
+    for (const vmid of [100, 101, 102]) await runningGuest(vmid, "n1");
+    await world.clock.advance(15_000);
+    expect(asked).toEqual([]);
+    await world.clock.advance(30_000);
+    expect(asked).toMatchObject([{ vmid: "100", target: "n2" }]);
+    expect(plans()[0]).toMatchObject({ phase: "Done", by: "the rebalancer", moves: [{ rule: "Balance" }] });
+    const again = world.scheduler.rebalancer.plan({ balance: true, threshold: 0 }, "joe@pve");
+    expect(again.moves.map(({ guest }) => guest)).not.toContain("vm/100");
+  });
+
+  it("is only proposed in mode plan, and there is one at a time", async () => {
+    await open({ mode: "plan", intervalSeconds: 10 });
+    await runningGuest(100, "n1");
+    await world.node("n1", taint);
+    await world.clock.advance(60_000);
+    expect(plans()).toMatchObject([{ phase: "Proposed" }]);
+    expect(asked).toEqual([]);
+  });
+});
+
+describe("the object of a plan", () => {
+  const ctx = { actor: { userid: "joe@pve", authid: "joe@pve" } } as never;
+  const put = async (spec: object): Promise<void> => {
+    const { write } = rebalancePlanAdapter({ rebalancer: world.scheduler.rebalancer });
+    await world.records.transact((tx) =>
+      write?.put(tx, { name: "p1", spec: { ...spec }, previous: undefined, labels: {}, ctx }),
+    );
+  };
+
+  it("is worked out when it is made; only approving changes it, and only before it runs", async () => {
+    await open();
+    await runningGuest(100, "n1");
+    await world.node("n1", taint);
+    await put({ maxMoves: 1 });
+    const adapter = rebalancePlanAdapter({});
+    const shown = adapter.get(cacheReader(world.records), "p1");
+    expect(shown).toMatchObject({
+      spec: { maxMoves: 1 },
+      status: { phase: "Proposed", moveCount: 1, madeBy: "joe@pve" },
+    });
+    await expect(put({ maxMoves: 2 })).rejects.toThrow(/make another/);
+    await put({ maxMoves: 1, approved: true });
+    await world.clock.advance(5_000);
+    await expect(put({ maxMoves: 1 })).rejects.toThrow(/is Done and cannot be approved or taken back/);
+    await world.records.transact((tx) => {
+      const found = tx.get(rebalancePlansDef, "p1")?.value;
+      if (found !== undefined) tx.put(rebalancePlansDef, "p1", { ...found, phase: "Running" as const });
+    });
+    const remove = () =>
+      world.records.transact((tx) =>
+        adapter.write?.remove(tx, { name: "p1", previous: undefined, force: false, ctx }),
+      );
+    await expect(remove()).rejects.toThrow(/is being carried out/);
+    await expect(
+      world.records.transact((tx) =>
+        adapter.write?.put(tx, { name: "p2", spec: {}, previous: undefined, labels: {}, ctx }),
+      ),
+    ).rejects.toThrow(/makes no plans/);
+  });
+});

@@ -1,0 +1,220 @@
+// Makes plans of moves and carries approved ones out, one move after the other. One server does it at a time; what it was
+// doing is in the plan's record, where the next one goes on.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { noAccess } from "@gpve/domain/access/access-view.ts";
+import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import { ROOT_USER } from "@gpve/domain/request/context.ts";
+import type { Policy } from "@gpve/domain/scheduler/policy.ts";
+import { imbalanceOf, planRebalance, steadyRounds, violationsOf } from "@gpve/domain/scheduler/rebalance.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { SchedulerConfiguration } from "@gpve/kit/config/configuration.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { Entry, Records } from "@gpve/store/records/port.ts";
+import type { NodeCalls } from "../node/call-agent.ts";
+import { taskEnd } from "../task/task-end.ts";
+import type { ClusterView } from "./cluster-view.ts";
+import { rebalancePlansDef, type PlannedMove, type PlanRecord, type PlanSpec } from "./rebalance-records.ts";
+import type { SchedulerFigures } from "./scheduler-figures.ts";
+
+export type RebalanceSettings = SchedulerConfiguration["rebalance"];
+
+export interface RebalancerDeps {
+  readonly records: Records;
+  readonly view: Pick<ClusterView, "state">;
+  readonly policy: Policy;
+  readonly settings: RebalanceSettings;
+  readonly figures: SchedulerFigures;
+  readonly clock: Clock;
+  readonly newId: () => string;
+  readonly log: Logger;
+}
+
+export const DEFAULT_REBALANCE: RebalanceSettings = {
+  mode: "off",
+  intervalSeconds: 60,
+  threshold: 30,
+  margin: 10,
+  holdRounds: 3,
+  maxMoves: 5,
+  coolDownSeconds: 3600,
+};
+
+/** Plans that are over are kept for so long. */
+const KEPT_MS = 7 * 86_400_000;
+const MIGRATE = "POST /nodes/{node}/qemu/{vmid}/migrate";
+
+export class Rebalancer {
+  readonly #deps: RebalancerDeps;
+  #uneven = 0;
+
+  constructor(deps: RebalancerDeps) {
+    this.#deps = deps;
+  }
+
+  /** What moves would put right now. */
+  plan(spec: PlanSpec, by: string): PlanRecord {
+    const { records, view, policy, settings, clock } = this.#deps;
+    const state = view.state();
+    const at = clock.now();
+    const moved = records
+      .collection(rebalancePlansDef)
+      .list()
+      .flatMap(({ value }) => value.moves)
+      .filter(({ doneAt }) => doneAt !== undefined && doneAt > at - settings.coolDownSeconds * 1000);
+    const plan = planRebalance(state, policy, {
+      maxMoves: spec.maxMoves ?? settings.maxMoves,
+      threshold: spec.threshold ?? settings.threshold,
+      margin: settings.margin,
+      balance: spec.balance === true,
+      resting: new Set(moved.map(({ guest }) => guest)),
+      immovable: new Set(
+        [...state.guests()].filter(({ request }) => request.kind !== "vm").map(({ request }) => request.id),
+      ),
+    });
+    const moves = plan.moves.map((move): PlannedMove => ({ ...move, state: "pending" }));
+    const isDone = moves.length === 0;
+    return {
+      ...plan,
+      spec,
+      moves,
+      phase: isDone ? "Done" : "Proposed",
+      ...(isDone ? { message: "there is nothing to move" } : {}),
+      at,
+      by,
+    };
+  }
+
+  /** Until the signal aborts. */
+  async run(calls: Pick<NodeCalls, "call">, signal: AbortSignal): Promise<void> {
+    const { clock, records, settings, log } = this.#deps;
+    let wake = new AbortController();
+    const stop = records.collection(rebalancePlansDef).onChange(() => wake.abort());
+    let nextLook = 0;
+    try {
+      while (!signal.aborted) {
+        wake = new AbortController();
+        try {
+          for (const entry of this.#approved()) await this.#carryOut(entry, calls, signal);
+          if (clock.now() >= nextLook) {
+            nextLook = clock.now() + settings.intervalSeconds * 1000;
+            await this.look();
+          }
+        } catch (err) {
+          if (signal.aborted) return;
+          log.error({ err: messageOf(err) }, "plans of moves could not be looked at; trying again");
+        }
+        await clock
+          .sleep(Math.max(1000, nextLook - clock.now()), AbortSignal.any([signal, wake.signal]))
+          .catch((err: unknown) => ignore(err, "woken early or stopped: the loop looks which"));
+      }
+    } finally {
+      stop();
+    }
+  }
+
+  /** One round: figures, what is old, and a plan where the mode says so and none is open. */
+  async look(): Promise<void> {
+    const { records, view, policy, settings, figures, clock, newId } = this.#deps;
+    const state = view.state();
+    figures.violations = violationsOf(state, policy).length;
+    figures.imbalance = imbalanceOf(state);
+    this.#uneven = steadyRounds(this.#uneven, figures.imbalance, settings.threshold);
+    const plans = records.collection(rebalancePlansDef).list();
+    const old = plans.filter(({ value }) => isOver(value) && value.at < clock.now() - KEPT_MS);
+    if (old.length > 0)
+      await records.transact((tx) => old.forEach(({ id }) => tx.delete(rebalancePlansDef, id)));
+    if (settings.mode === "off" || plans.some(({ value }) => !isOver(value))) return;
+    const balance = this.#uneven >= settings.holdRounds;
+    const plan = this.plan({ approved: settings.mode === "auto", balance }, "the rebalancer");
+    if (plan.moves.length === 0) return;
+    this.#uneven = 0;
+    await records.transact((tx) => tx.put(rebalancePlansDef, `auto-${newId()}`.toLowerCase(), plan));
+  }
+
+  #approved(): readonly Entry<PlanRecord>[] {
+    const plans = this.#deps.records.collection(rebalancePlansDef).list();
+    return plans.filter(({ value }) => value.spec.approved === true && !isOver(value));
+  }
+
+  async #carryOut(
+    { id }: Entry<PlanRecord>,
+    calls: Pick<NodeCalls, "call">,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { records, clock, log } = this.#deps;
+    const plan = (): PlanRecord | undefined => records.collection(rebalancePlansDef).get(id)?.value;
+    const note = (at: number, change: Partial<PlannedMove>): Promise<void> =>
+      this.#change(id, ({ moves, ...rest }) => ({
+        ...rest,
+        phase: "Running",
+        moves: moves.map((move, index) => (index === at ? { ...move, ...change } : move)),
+      }));
+    for (const [at, move] of (plan()?.moves ?? []).entries()) {
+      if (plan() === undefined) return;
+      if (move.state !== "pending" && move.state !== "moving") continue;
+      try {
+        const task = move.task ?? (await this.#begin(move, calls, signal));
+        if (task === undefined) {
+          await note(at, { state: "skipped", message: `it is not on ${move.from} any more, or is gone` });
+          continue;
+        }
+        await note(at, { state: "moving", task });
+        await taskEnd(records, task, signal);
+        await note(at, { state: "done", doneAt: clock.now() });
+      } catch (err) {
+        if (signal.aborted) throw err;
+        // What comes after it was planned with this move made.
+        const message = messageOf(err);
+        await note(at, { state: "failed", message });
+        await this.#change(id, (found) => ({
+          ...found,
+          phase: "Failed",
+          message: `${move.guest}: ${message}`,
+        }));
+        log.warn({ plan: id, guest: move.guest, err: message }, "a move of a plan failed");
+        return;
+      }
+    }
+    await this.#change(id, (found) => ({ ...found, phase: "Done" }));
+  }
+
+  /** UPID of the move; undefined = there is nothing to move any more. */
+  async #begin(
+    { guest, from, to }: PlannedMove,
+    calls: Pick<NodeCalls, "call">,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { records, view, newId } = this.#deps;
+    const vmid = /^vm\/(\d+)$/.exec(guest)?.[1];
+    if (vmid === undefined || records.collection(guestCollection).get(vmid)?.value.node !== from)
+      return undefined;
+    const runs = view.state().guest(guest)?.counts === true;
+    const { data } = await calls.call(
+      from,
+      MIGRATE,
+      { vmid, target: to, ...(runs ? { online: 1, "with-local-disks": 1 } : {}) },
+      {
+        work: "rebalance",
+        actor: { userid: ROOT_USER, authid: ROOT_USER },
+        access: noAccess,
+        requestId: newId(),
+        clientAddress: "",
+        signal,
+      },
+    );
+    if (typeof data === "string" && data.startsWith("UPID:")) return data;
+    throw new AppError("internal.error", `node ${from} was asked to move ${guest} and named no task`);
+  }
+
+  async #change(id: string, change: (plan: PlanRecord) => PlanRecord): Promise<void> {
+    await this.#deps.records.transact((tx) => {
+      const found = tx.get(rebalancePlansDef, id)?.value;
+      if (found !== undefined) tx.put(rebalancePlansDef, id, change(found));
+    });
+  }
+}
+
+function isOver({ phase }: PlanRecord): boolean {
+  return phase === "Done" || phase === "Failed";
+}

@@ -1,0 +1,8 @@
+// What faces offer of the scheduler.
+import type { ExplainPlacement } from "./explain-placement.ts";
+import type { PlaceGuest } from "./place-guest.ts";
+
+export interface SchedulerFace {
+  readonly explain: Pick<ExplainPlacement, "guest" | "place" | "nodeLoss">;
+  readonly guests: Pick<PlaceGuest, "keep">;
+}

@@ -1,0 +1,166 @@
+import { given } from "@gpve/contracts/given.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { virtualClusterKind } from "@gpve/contracts/v1/kinds/virtual-cluster.ts";
+import type { Fields } from "@gpve/contracts/v1/object.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import {
+  nodesOf,
+  vclusterCollection,
+  type VirtualClusterRecord,
+} from "@gpve/domain/vcluster/vcluster-record.ts";
+import { isReady } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
+import { readVirtualClusterSpec, shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
+import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
+import { answeringNode, runtimeOn } from "../../vcluster/replicas/replica-nodes.ts";
+import { replicaStatus } from "../../vcluster/replicas/replica-status.ts";
+import type { VirtualClusters } from "../../vcluster/virtual-clusters.ts";
+import { type ConditionClock, sinceOf } from "./node.ts";
+import { byName, type KindAdapter, type RawObject } from "../adapter.ts";
+import { sameJson } from "../merge-patch.ts";
+
+type ActedOn = Pick<VirtualClusters, "create" | "remove" | "ready" | "setSleep" | "scale">;
+
+export interface VirtualClusterDeps {
+  readonly board: NodeBoard;
+  readonly conditionTimes?: ConditionClock;
+  /** Absent: they are only shown. */
+  readonly vclusters?: ActedOn;
+}
+
+/** What is wanted is in the store; what is, its node tells. */
+export function virtualClusterAdapter({ board, vclusters, conditionTimes }: VirtualClusterDeps): KindAdapter {
+  const raw = (entry: Entry<VirtualClusterRecord>): RawObject => {
+    const { name, tenant, spec, madeBy } = entry.value;
+    return {
+      name,
+      namespace: tenant,
+      spec: shownVirtualClusterSpec(spec),
+      status: statusOf(board, entry.value, conditionTimes),
+      revision: entry.revision,
+      createRevision: entry.createRevision,
+      generation: entry.version,
+      madeBy,
+    };
+  };
+  return {
+    kind: virtualClusterKind,
+    collections: [vclusterCollection as CollectionDef<unknown>],
+    list: (reader) => reader.list(vclusterCollection).map(raw).toSorted(byName),
+    get: (reader, name) => {
+      const entry = reader.get(vclusterCollection, name);
+      return entry === undefined ? undefined : raw(entry);
+    },
+    onChange: (records, changed) => records.collection(vclusterCollection).onChange((id) => changed([id])),
+    ...(vclusters === undefined ? {} : { act: actions(vclusters) }),
+  };
+}
+
+function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
+  return {
+    secrets: new Set(["spec.controlPlane.externalEtcdCertificates"]),
+    settle: (reader, { name, spec }) => settled(spec, reader.get(vclusterCollection, name) === undefined),
+    async create({ name, namespace, spec, ctx }) {
+      await vclusters.create({ name, namespace, spec }, ctx);
+    },
+    ready: (name, ctx) => vclusters.ready(name, ctx),
+    async change({ name, namespace, spec, previous, ctx }) {
+      const read = readVirtualClusterSpec(spec);
+      const wanted = shownVirtualClusterSpec(read);
+      if (namespace !== undefined && namespace !== previous.namespace)
+        throw new AppError(
+          "request.invalid",
+          `virtual cluster '${name}' stays in tenant '${previous.namespace}'`,
+        );
+      if (sameJson({ ...previous.spec, ...wanted }, previous.spec)) return;
+      const before = readVirtualClusterSpec(previous.spec);
+      const { sleep = before.sleep } = read;
+      const groups = [undefined, ...(before.pools ?? []).map((pool) => pool.name)];
+      const counts = groups.flatMap((pool) => {
+        const count = read.pools?.find((each) => each.name === pool)?.count ?? workersIn(before, pool);
+        return pool === undefined ? { pool, count: read.workers } : { pool, count };
+      });
+      const scaled = counts.reduce((spec, { pool, count }) => withWorkers(spec, pool, count), before);
+      const possible = { ...scaled, ...given({ sleep }) };
+      if (!sameJson(shownVirtualClusterSpec(possible), { ...quotaOf(previous.spec), ...wanted }))
+        throw new AppError(
+          "feature.unsupported",
+          `the spec of virtual cluster '${name}' cannot be changed in this release, but for workerNodes.count, the counts of its pools and sleep: make another one`,
+        );
+      if (sleep !== undefined && !sameJson(sleep, before.sleep)) await vclusters.setSleep(name, sleep, ctx);
+      const [group, second] = counts.filter(({ pool, count }) => count !== workersIn(before, pool));
+      if (second !== undefined)
+        throw new AppError("request.invalid", "one group of workers is scaled at a time: change one count");
+      if (group !== undefined) await vclusters.scale(name, group, ctx, ctx.requestId);
+    },
+    remove: ({ name, ctx }) => vclusters.remove(name, ctx),
+    forestall: () => Promise.resolve(),
+    discard: ({ name, ctx }) => vclusters.remove(name, ctx),
+  };
+}
+
+/** A request that says none leaves what there is. */
+function quotaOf(spec: Fields): Fields {
+  return given({ quota: spec["quota"] });
+}
+
+/** The keys of an external store are told once, to the node that gets a new one, and shown to nobody. */
+function settled(spec: Fields, isNew: boolean): Fields {
+  const read = readVirtualClusterSpec(spec);
+  const shown = shownVirtualClusterSpec(read);
+  if (!isNew || read.backingStore !== "external") return shown;
+  const controlPlane = { ...(shown["controlPlane"] as Fields) };
+  return {
+    ...shown,
+    controlPlane: { ...controlPlane, externalEtcdCertificates: { ...readExternalKeys(spec) } },
+  };
+}
+
+/** On all of its nodes; one that is gone tells of its own last. */
+function vnodesOf(board: NodeBoard, record: VirtualClusterRecord): readonly Fields[] {
+  return nodesOf(record).flatMap((node) =>
+    (runtimeOn(board, node, record.name)?.vnodes ?? []).map(({ cpus, ...vnode }) => ({
+      ...vnode,
+      node,
+      cpu: cpus,
+    })),
+  );
+}
+
+function statusOf(board: NodeBoard, record: VirtualClusterRecord, times: ConditionClock | undefined): Fields {
+  const { name, tenant } = record;
+  const node = answeringNode(board, record);
+  const runtime = runtimeOn(board, node, name);
+  const isOnline = board.get(node)?.health === "online";
+  const replicas = replicaStatus(board, record);
+  // A node that is there and has not told of it has not begun.
+  const phase = isOnline ? (runtime?.phase ?? "Pending") : "Unknown";
+  const { endpoint, version, memoryBytes, probedAt, message } = runtime ?? {};
+  const isAsleep = phase === "Running" && runtime?.asleep === true;
+  const ready = runtime !== undefined && isReady(runtime) && replicas?.hasMajority !== false;
+  // Of several, one that has just come knows nothing of before.
+  const readySince = replicas === undefined ? runtime?.readySince : undefined;
+  const since = readySince === undefined ? {} : { lastTransitionTime: new Date(readySince).toISOString() };
+  return {
+    phase,
+    node,
+    power: runtime?.power ?? "cold",
+    ...given({ endpoint, kubernetesVersion: version, memoryBytes }),
+    ...(probedAt === undefined ? {} : { lastProbeTime: new Date(probedAt).toISOString() }),
+    vnodes: vnodesOf(board, record),
+    ...given({ replicas: replicas?.rows }),
+    kubeconfig: `/api/v1/tenants/${tenant}/vclusters/${name}/kubeconfig`,
+    conditions: [
+      {
+        type: "Ready",
+        status: isOnline ? (ready ? "True" : "False") : "Unknown",
+        reason: isOnline ? (isAsleep ? "Asleep" : phase) : "NodeOffline",
+        ...given({ message }),
+        // Nobody knows about it since nobody heard of its node.
+        ...(isOnline ? since : sinceOf(times, node, { type: "Ready", status: "False" })),
+      },
+      ...(replicas === undefined ? [] : [replicas.condition]),
+    ],
+  };
+}

@@ -1,0 +1,81 @@
+// Wires the scheduler: one state for placements, explanations, simulations and plans.
+import { readPolicy } from "@gpve/domain/scheduler/policy.ts";
+import { ulid } from "ulid";
+import { background } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { SchedulerConfiguration } from "@gpve/kit/config/configuration.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { Records } from "@gpve/store/records/port.ts";
+import type { Store } from "@gpve/store/port.ts";
+import type { NodeCalls } from "./application/node/call-agent.ts";
+import type { MemoryNodeBoard } from "./application/node/board.ts";
+import { ClusterView } from "./application/scheduler/cluster-view.ts";
+import { ExplainPlacement } from "./application/scheduler/explain-placement.ts";
+import { GuestRules, keepPlacements, type GuestRulesDeps } from "./application/scheduler/guest-rules.ts";
+import { PlaceGuest } from "./application/scheduler/place-guest.ts";
+import { Placer } from "./application/scheduler/placer.ts";
+import { DEFAULT_REBALANCE, Rebalancer } from "./application/scheduler/rebalancer.ts";
+import { SchedulerFigures } from "./application/scheduler/scheduler-figures.ts";
+import { celPlugins } from "./infrastructure/scheduler/cel-plugins.ts";
+import { whileLeading } from "./infrastructure/leadership/store-leadership.ts";
+import { httpExtenders } from "./infrastructure/scheduler/http-extenders.ts";
+
+export interface Scheduler {
+  /** The port for whatever is placed. */
+  readonly placer: Placer;
+  readonly guests: PlaceGuest;
+  readonly rules: GuestRules;
+  readonly explain: ExplainPlacement;
+  readonly figures: SchedulerFigures;
+  readonly view: ClusterView;
+  readonly rebalancer: Rebalancer;
+  /** Plans of moves, while this server is the one that looks after them; until the signal aborts. */
+  startRebalancing(parts: {
+    readonly calls: NodeCalls;
+    readonly store: Store;
+    readonly candidate: string;
+    readonly signal: AbortSignal;
+  }): Promise<void>;
+  stop(): void;
+}
+
+export function composeScheduler(parts: {
+  readonly records: Records;
+  readonly board: MemoryNodeBoard;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly config: SchedulerConfiguration | undefined;
+  readonly quotas: GuestRulesDeps["quotas"];
+}): Scheduler {
+  const { records, config, log, clock } = parts;
+  const policy = readPolicy(
+    { defaultStrategy: config?.defaultStrategy, ...config?.plugins },
+    celPlugins(config?.expressions ?? [], log),
+  );
+  const view = new ClusterView(parts);
+  const figures = new SchedulerFigures();
+  const extend = httpExtenders(config?.extenders ?? [], { view, log });
+  const placer = new Placer({ ...parts, view, policy, extend, figures });
+  const settings = config?.rebalance ?? DEFAULT_REBALANCE;
+  const rebalancer = new Rebalancer({ ...parts, view, policy, settings, figures, newId: ulid });
+  const stops = [() => placer.stop(), () => view.stop(), keepPlacements(parts)];
+  return {
+    placer,
+    guests: new PlaceGuest({ placer, records, clock }),
+    rules: new GuestRules(parts),
+    explain: new ExplainPlacement({ records, view, policy }),
+    figures,
+    view,
+    rebalancer,
+    startRebalancing: ({ calls, store, candidate, signal }) => {
+      const leading = whileLeading(
+        { store, clock, log, name: "/gpve/leaders/rebalance/", candidate },
+        (lead) => rebalancer.run(calls, lead),
+        signal,
+      );
+      background(log, "rebalancing", leading);
+      return leading.catch(() => undefined);
+    },
+    stop: () => stops.forEach((stop) => stop()),
+  };
+}

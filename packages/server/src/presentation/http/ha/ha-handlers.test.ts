@@ -1,0 +1,234 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
+import { commandCollection } from "@gpve/domain/ha/collections.ts";
+import { HaWorld } from "../../../testing/ha-world.ts";
+import { createHaHandlers } from "./ha-handlers.ts";
+
+const ctx = { actor: { authid: "root@pam" } } as unknown as RequestContext;
+let world: HaWorld;
+let call: (key: string, params?: object) => Promise<unknown>;
+
+beforeEach(async () => {
+  world = new HaWorld();
+  const handlers = createHaHandlers(world) as unknown as Record<
+    string,
+    (params: object, ctx: RequestContext) => unknown
+  >;
+  call = async (key, params = {}) => handlers[key]?.(params, ctx);
+  await world.guest(100, "n2");
+  await world.guest(101, "n2");
+  await world.guest(102, "n3");
+});
+afterEach(() => world.close());
+
+const lines = () =>
+  world.records
+    .collection(commandCollection)
+    .list()
+    .map(({ value }) => value.line);
+
+test("resources are added, shown, changed and removed, by bare number too", async () => {
+  expect(
+    await call("POST /cluster/ha/resources", { sid: "100", state: "enabled", comment: "web" }),
+  ).toBeNull();
+  await expect(call("POST /cluster/ha/resources", { sid: "vm:100" })).rejects.toThrow(
+    "resource ID 'vm:100' already defined",
+  );
+  await expect(call("POST /cluster/ha/resources", { sid: "ct:101" })).rejects.toThrow(
+    "guest 101 is 'vm:101'",
+  );
+  await expect(call("POST /cluster/ha/resources", { sid: "999" })).rejects.toThrow("there is no guest 999");
+  await expect(call("POST /cluster/ha/resources", { sid: "x" })).rejects.toThrow(
+    "unable to parse resource id",
+  );
+  const shown = (await call("GET /cluster/ha/resources/{sid}", { sid: "100" })) as Record<string, unknown>;
+  expect(shown).toEqual({
+    sid: "vm:100",
+    type: "vm",
+    state: "started",
+    max_restart: 1,
+    max_relocate: 1,
+    failback: 1,
+    "auto-rebalance": 1,
+    comment: "web",
+    digest: expect.stringMatching(/^[0-9a-f]{40}$/) as unknown,
+  });
+  const { digest } = shown;
+  await call("PUT /cluster/ha/resources/{sid}", {
+    sid: "100",
+    state: "stopped",
+    max_restart: 3,
+    failback: false,
+    delete: "comment",
+    digest,
+  });
+  expect(await call("GET /cluster/ha/resources", { type: "vm" })).toMatchObject([
+    { sid: "vm:100", state: "stopped", max_restart: 3, failback: 0 },
+  ]);
+  expect(await call("GET /cluster/ha/resources", { type: "ct" })).toEqual([]);
+  await expect(call("PUT /cluster/ha/resources/{sid}", { sid: "100", digest })).rejects.toThrow(
+    "detected modified configuration",
+  );
+  await expect(call("PUT /cluster/ha/resources/{sid}", { sid: "101" })).rejects.toThrow("no such resource");
+  await expect(call("GET /cluster/ha/resources/{sid}", { sid: "ct:999" })).rejects.toThrow("'ct:999'");
+  await call("DELETE /cluster/ha/resources/{sid}", { sid: "vm:100" });
+  await expect(call("DELETE /cluster/ha/resources/{sid}", { sid: "vm:100" })).rejects.toThrow(
+    "not HA managed",
+  );
+});
+
+test("templates are no resources", async () => {
+  const conf = "template: 1\n";
+  await world.records.transact((tx) =>
+    tx.put(guestCollection, "105", guestRecord({ vmid: 105, type: "qemu", node: "n1", conf })),
+  );
+  await expect(call("POST /cluster/ha/resources", { sid: "105" })).rejects.toThrow("it is a template");
+});
+
+test("rules are refused where they contradict others, and forget resources that are removed", async () => {
+  for (const sid of ["100", "101", "102"]) await call("POST /cluster/ha/resources", { sid });
+  const add = (params: object) => call("POST /cluster/ha/rules", params);
+  await add({ rule: "apart", type: "resource-affinity", affinity: "negative", resources: "vm:100,101" });
+  await expect(
+    add({ rule: "apart", type: "resource-affinity", affinity: "negative", resources: "vm:100,101" }),
+  ).rejects.toThrow("already defined");
+  const errorOf = async (work: Promise<unknown>) =>
+    work.then(
+      () => undefined,
+      (err: unknown) => (err as { errors?: object }).errors,
+    );
+  const contradiction = {
+    rule: "both",
+    type: "resource-affinity",
+    affinity: "positive",
+    resources: "100,101",
+  };
+  expect(await errorOf(add(contradiction))).toEqual({
+    "resource-affinity": expect.stringContaining("shares two or more resources with a negative") as unknown,
+  });
+  expect(await errorOf(add({ ...contradiction, disable: true }))).toBeUndefined();
+  expect(await errorOf(add({ ...contradiction, rule: "x", resources: "100,103" }))).toHaveProperty(
+    "resources",
+  );
+  expect(await errorOf(add({ rule: "x", type: "node-affinity", resources: "100" }))).toHaveProperty("nodes");
+  expect(await errorOf(add({ rule: "x", type: "node-affinity", resources: "100", nodes: "n9" }))).toEqual({
+    nodes: "no such cluster node 'n9'",
+  });
+  await add({ rule: "home", type: "node-affinity", resources: "102", nodes: "n1:2,n3", strict: true });
+  expect(await call("GET /cluster/ha/rules", { resource: "102" })).toMatchObject([
+    { rule: "home", type: "node-affinity", resources: "vm:102", nodes: "n1:2,n3", strict: 1 },
+  ]);
+  expect(await call("GET /cluster/ha/rules", { type: "resource-affinity" })).toHaveLength(2);
+  const { digest } = (await call("GET /cluster/ha/rules/{rule}", { rule: "home" })) as { digest: string };
+  const change = { rule: "home", type: "node-affinity", nodes: "n3", delete: "strict", comment: "c", digest };
+  await call("PUT /cluster/ha/rules/{rule}", change);
+  expect(await call("GET /cluster/ha/rules/{rule}", { rule: "home" })).toMatchObject({
+    nodes: "n3",
+    comment: "c",
+  });
+  await expect(call("PUT /cluster/ha/rules/{rule}", change)).rejects.toThrow(
+    "detected modified configuration",
+  );
+  await expect(
+    call("PUT /cluster/ha/rules/{rule}", { rule: "home", type: "resource-affinity" }),
+  ).rejects.toThrow("cannot change type");
+  await expect(call("PUT /cluster/ha/rules/{rule}", { rule: "z", type: "node-affinity" })).rejects.toThrow(
+    "no such ha rule 'z'",
+  );
+  await call("DELETE /cluster/ha/resources/{sid}", { sid: "102" });
+  await expect(call("GET /cluster/ha/rules/{rule}", { rule: "home" })).rejects.toThrow("no such ha rule");
+  await call("DELETE /cluster/ha/resources/{sid}", { sid: "101" });
+  expect(await call("GET /cluster/ha/rules/{rule}", { rule: "apart" })).toMatchObject({
+    resources: "vm:100",
+  });
+  await call("DELETE /cluster/ha/rules/{rule}", { rule: "apart" });
+  await expect(call("DELETE /cluster/ha/rules/{rule}", { rule: "apart" })).rejects.toThrow("no such ha rule");
+});
+
+test("groups, as older clients know them", async () => {
+  await call("POST /cluster/ha/groups", { group: "g", nodes: "n1,n2:2", restricted: true });
+  await expect(call("POST /cluster/ha/groups", { group: "g", nodes: "n1" })).rejects.toThrow(
+    "already defined",
+  );
+  await call("PUT /cluster/ha/groups/{group}", { group: "g", nofailback: true, delete: "restricted" });
+  expect(await call("GET /cluster/ha/groups/{group}", { group: "g" })).toMatchObject({
+    group: "g",
+    type: "group",
+    nodes: "n1,n2:2",
+    restricted: 0,
+    nofailback: 1,
+  });
+  await call("POST /cluster/ha/resources", { sid: "100", group: "g" });
+  await expect(call("POST /cluster/ha/resources", { sid: "101", group: "h" })).rejects.toThrow();
+  await expect(call("DELETE /cluster/ha/groups/{group}", { group: "g" })).rejects.toThrow(
+    "used by service 'vm:100'",
+  );
+  world.serve("n1");
+  await world.pass(8);
+  // It belongs to n2 above all, and stays where it is.
+  expect(world.service("vm:100")).toMatchObject({ node: "n2", state: "started" });
+  await call("PUT /cluster/ha/resources/{sid}", { sid: "100", delete: "group" });
+  await call("DELETE /cluster/ha/groups/{group}", { group: "g" });
+  expect(await call("GET /cluster/ha/groups")).toEqual([]);
+  await expect(call("GET /cluster/ha/groups/{group}", { group: "g" })).rejects.toThrow(
+    "no such ha group 'g'",
+  );
+  await expect(call("PUT /cluster/ha/groups/{group}", { group: "g" })).rejects.toThrow("no such ha group");
+});
+
+test("moves are told to the manager, with who goes along, unless a rule keeps them", async () => {
+  for (const sid of ["100", "101", "102"]) await call("POST /cluster/ha/resources", { sid });
+  const add = (params: object) => call("POST /cluster/ha/rules", params);
+  await add({ rule: "pair", type: "resource-affinity", affinity: "positive", resources: "100,101" });
+  world.serve("n1");
+  await world.pass(6);
+  expect(await call("POST /cluster/ha/resources/{sid}/migrate", { sid: "100", node: "n1" })).toEqual({
+    sid: "vm:100",
+    "requested-node": "n1",
+    "comigrated-resources": ["vm:101"],
+  });
+  expect(lines()).toEqual(["migrate vm:100 n1"]);
+  await add({ rule: "never", type: "resource-affinity", affinity: "negative", resources: "100,102" });
+  expect(await call("POST /cluster/ha/resources/{sid}/relocate", { sid: "100", node: "n3" })).toMatchObject({
+    "blocking-resources": [{ sid: "vm:102", cause: "resource-affinity" }],
+  });
+  await expect(
+    call("POST /cluster/ha/resources/{sid}/relocate", { sid: "100", node: "n9" }),
+  ).rejects.toThrow();
+  expect(lines()).toEqual(["migrate vm:100 n1"]);
+});
+
+test("status shows quorum, manager, nodes and services, and how it is disarmed and armed", async () => {
+  expect(await call("GET /cluster/ha/status/current")).toEqual([
+    { id: "quorum", type: "quorum", node: "n1", status: "OK", quorate: 1 },
+  ]);
+  expect(await call("GET /cluster/ha/status/manager_status")).toMatchObject({ manager_status: {} });
+  await call("POST /cluster/ha/resources", { sid: "100" });
+  await call("POST /cluster/ha/resources", { sid: "101", state: "ignored" });
+  world.serve("n1");
+  await world.pass(6);
+  const rows = async () => (await call("GET /cluster/ha/status/current")) as { id: string; status: string }[];
+  const status = async (id: string) => (await rows()).find((row) => row.id === id)?.status;
+  expect(await status("master")).toMatch(/^n1 \(active, /);
+  expect(await status("lrm:n2")).toMatch(/^n2 \(active, /);
+  expect(await status("lrm:n3")).toMatch(/^n3 \(idle, /);
+  expect(await status("service:vm:100")).toBe("vm:100 (n2, started)");
+  expect(await status("service:vm:101")).toBe("vm:101 (n2, ignored)");
+  expect(await status("fencing")).toBe("armed");
+  expect(await call("GET /cluster/ha/status/manager_status")).toMatchObject({
+    manager_status: { master_node: "n1", service_status: { "vm:100": { state: "started", node: "n2" } } },
+    lrm_status: { n2: { state: "active", mode: "active" } },
+    quorum: { quorate: 1 },
+  });
+  await call("POST /cluster/ha/status/disarm-ha", { "resource-mode": "freeze" });
+  await world.pass(5);
+  expect(await status("fencing")).toBe("disarmed");
+  expect(await status("service:vm:100")).toBe("vm:100 (n2, freeze)");
+  await call("POST /cluster/ha/status/arm-ha");
+  await world.pass(5);
+  expect(await status("fencing")).toBe("armed");
+  world.alive.clear();
+  await world.clock.advance(60_000);
+  expect(await status("lrm:n2")).toContain("old timestamp - dead?");
+});

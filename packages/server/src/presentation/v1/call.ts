@@ -1,0 +1,21 @@
+// One request to an operation that is no plain object of a kind, and its answer.
+import type { V1Object } from "@gpve/contracts/v1/object.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { IdempotentRequest } from "../../application/v1/idempotency.ts";
+
+export interface Call {
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string>>;
+  readonly body: unknown;
+  readonly ctx: RequestContext;
+  readonly once: IdempotentRequest | undefined;
+  /** The object the route is on, already permitted. */
+  readonly object: V1Object | undefined;
+}
+
+export interface Reply {
+  /** Default: the status the route declares. */
+  readonly status?: number;
+  readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}

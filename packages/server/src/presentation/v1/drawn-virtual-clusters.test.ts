@@ -1,0 +1,129 @@
+// The requests about virtual clusters as they were drawn before there was a product (appendix C of the design that
+// `../shared` has, or GPVE_SEEDS), word for word but for the version.
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { poolsDef } from "@gpve/domain/access/collections.ts";
+import type { NodeView } from "@gpve/domain/node/runtime.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { VirtualClusters } from "../../application/vcluster/virtual-clusters.ts";
+import { startV1, type V1TestServer } from "./testing/v1-server.ts";
+
+const VERSION = "1.36";
+const folder = resolve(
+  process.env["GPVE_SEEDS"] ?? join(import.meta.dirname, "../../../../../../shared/seeds"),
+);
+const file = existsSync(folder) ? readdirSync(folder).find((name) => name.startsWith("004_")) : undefined;
+const missing =
+  file === undefined ? ` (skipped: no drawing in ${folder}; GPVE_SEEDS may name another folder)` : "";
+
+interface Drawn {
+  readonly method: string;
+  readonly path: string;
+  readonly body: Readonly<Record<string, unknown>> | undefined;
+}
+
+function drawnRequests(text: string): readonly Drawn[] {
+  const section = /### C\.2[^\n]*\n+```\n([\s\S]*?)```/.exec(text)?.[1] ?? "";
+  return section
+    .split(/^# .*$/m)
+    .map((part) => /^([A-Z]+) \/api\/v1(\S+)\s*([\s\S]*)$/.exec(part.trim()))
+    .flatMap((found) => {
+      if (found === null) return [];
+      const [, method = "", path = "", rest = ""] = found;
+      const at = rest.indexOf("{");
+      return [{ method, path, body: at === -1 ? undefined : (JSON.parse(rest.slice(at)) as Drawn["body"]) }];
+    });
+}
+
+describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () => {
+  const drawn = file === undefined ? [] : drawnRequests(readFileSync(join(folder, file), "utf8"));
+  const asked: { readonly route: string; readonly params: unknown }[] = [];
+  let v1: V1TestServer;
+
+  beforeAll(async () => {
+    v1 = await startV1({
+      vclusters: (records, board) =>
+        new VirtualClusters({
+          records,
+          board,
+          clock: systemClock,
+          quotas: { quotasOn: () => [], usage: () => ({ limits: {}, requests: {} }) },
+          taskEnd: async () => undefined,
+          calls: {
+            call: async (_node, route, params) => {
+              asked.push({ route, params });
+              const data = route.endsWith("/kubeconfig")
+                ? { id: "1", kubeconfig: "text", expiresAt: 0 }
+                : "UPID:n1:1:";
+              return { data } as never;
+            },
+          },
+        }),
+    });
+    v1.views.set("n1", { node: "n1", health: "online" } as NodeView);
+    await v1.records.transact((tx) => tx.put(poolsDef, "shop", { poolid: "shop", vms: [], storage: [] }));
+  });
+  afterAll(() => v1.close());
+
+  const find = (method: string, end: string): Drawn => {
+    const found = drawn.find((each) => each.method === method && each.path.endsWith(end));
+    if (found === undefined) throw new Error(`nothing drawn for ${method} …${end}`);
+    return found;
+  };
+  const send = ({ method, path, body }: Drawn, more: Readonly<Record<string, unknown>> = {}) =>
+    v1.ask(
+      method,
+      path.replace("{tenantId}", "shop").replace("{name}", "dev-cluster"),
+      body === undefined ? {} : { body: { ...body, ...more } },
+    );
+
+  test("all of them are known", () => {
+    expect(drawn).toHaveLength(7);
+  });
+
+  test("its level where Kata is absent is refused with what is missing, and nothing is left", async () => {
+    const create = find("POST", "/vclusters");
+    expect(create.body?.["isolationLevel"]).toBe("L2");
+    const { status, body } = await send(create, { kubernetesVersion: VERSION });
+    expect([status, body["detail"]]).toEqual([400, expect.stringContaining("containerd-shim-kata-v2")]);
+    expect(body.errors).toHaveProperty(["spec.isolationLevel"]);
+    expect([asked, (await send(find("GET", "/vclusters"))).body.items]).toEqual([[], []]);
+  });
+
+  test("with L1 in any letter case a cluster lives as drawn, from its creation to its end", async () => {
+    const create = find("POST", "/vclusters");
+    const made = await send(create, { kubernetesVersion: VERSION, isolationLevel: "l1" });
+    expect(made).toMatchObject({
+      status: 201,
+      body: {
+        kind: "VirtualCluster",
+        metadata: { name: "dev-cluster", namespace: "shop" },
+        spec: {
+          kubernetesVersion: VERSION,
+          controlPlane: { tier: "Standard", backingStore: "sqlite", replicas: 1 },
+          workerNodes: { mode: "private", count: 3 },
+          isolationLevel: "L1",
+        },
+        status: { phase: "Pending", power: "cold", vnodes: [] },
+      },
+    });
+    expect(asked.at(-1)?.params).toMatchObject({ vcluster: "dev-cluster", tenant: "shop" });
+    expect((await send(find("GET", "/vclusters"))).body.items).toHaveLength(1);
+    expect((await send(find("GET", "/{name}"))).body.metadata.name).toBe("dev-cluster");
+    expect((await send(find("GET", "/kubeconfig"))).body).toMatchObject({ kubeconfig: "text" });
+    expect(await send(find("PATCH", "/scale"))).toMatchObject({ status: 202, body: { task: "UPID:n1:1:" } });
+    expect(asked.at(-1)?.params).toMatchObject({ vcluster: "dev-cluster", tenant: "shop", workers: 5 });
+    expect((await send(find("GET", "/{name}"))).body.spec).toMatchObject({ workerNodes: { count: 5 } });
+    expect((await send(find("DELETE", "/{name}"))).status).toBe(200);
+    expect((await send(find("GET", "/vclusters"))).body.items).toEqual([]);
+  });
+
+  test("scaling as drawn is refused where the number is none", async () => {
+    const scale = find("PATCH", "/scale");
+    const create = find("POST", "/vclusters");
+    await send(create, { kubernetesVersion: VERSION, isolationLevel: "L1" });
+    for (const workerNodes of [{ count: -1 }, { count: "5" }, {}, 5])
+      expect((await send(scale, { workerNodes })).status).toBe(400);
+  });
+});

@@ -1,0 +1,58 @@
+// Backup, restore, upgrade and moves of virtual clusters in /api/v1.
+import type { FixedOperation } from "@gpve/contracts/v1/routes.ts";
+import type {
+  VcBackupRequest,
+  VcMigrateRequest,
+  VcRestoreRequest,
+  VcUpgradeRequest,
+} from "@gpve/contracts/v1/vc-save-bodies.ts";
+import type { Idempotency } from "../../application/v1/idempotency.ts";
+import type { Call, Reply } from "./call.ts";
+import type { V1Deps } from "./ports.ts";
+
+type SaveOperation = Extract<
+  FixedOperation,
+  | "backupVcluster"
+  | "listVclusterBackups"
+  | "restoreVcluster"
+  | "restoreTenantVcluster"
+  | "upgradeVcluster"
+  | "migrateVcluster"
+>;
+
+export function vcSaveOperations(
+  { vclusterSaves, vclusterMoves }: Pick<V1Deps, "vclusterSaves" | "vclusterMoves">,
+  idempotency: Pick<Idempotency, "once">,
+): Readonly<Record<SaveOperation, (call: Call) => Promise<Reply>>> {
+  const work = async (
+    { ctx, once: wanted }: Call,
+    run: (requestId: string) => Promise<string>,
+  ): Promise<Reply> => ({
+    body: { task: await idempotency.once(wanted, () => run(wanted?.id ?? ctx.requestId)) },
+  });
+  const restore = (call: Call): Promise<Reply> => {
+    const { name = "", tenant } = call.params;
+    return work(call, (id) =>
+      vclusterSaves.restore({ name, tenant }, call.body as VcRestoreRequest, call.ctx, id),
+    );
+  };
+  return {
+    backupVcluster: (call) =>
+      work(call, (id) =>
+        vclusterSaves.backUp(call.params["name"] ?? "", call.body as VcBackupRequest, call.ctx, id),
+      ),
+    listVclusterBackups: async ({ params, ctx }) => ({
+      body: { backups: await vclusterSaves.list(params["name"] ?? "", ctx) },
+    }),
+    restoreVcluster: restore,
+    restoreTenantVcluster: restore,
+    upgradeVcluster: (call) =>
+      work(call, (id) =>
+        vclusterSaves.upgrade(call.params["name"] ?? "", call.body as VcUpgradeRequest, call.ctx, id),
+      ),
+    migrateVcluster: (call) => {
+      const { target } = call.body as VcMigrateRequest;
+      return work(call, (id) => vclusterMoves.begin(call.params["name"] ?? "", target, call.ctx, id));
+    },
+  };
+}
