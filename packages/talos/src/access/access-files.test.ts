@@ -5,6 +5,7 @@ import { parse } from "yaml";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import { readKeyPem } from "../secrets/key-pem.ts";
+import { beginRotation, formerPrints, nextPhase, withoutOld } from "../secrets/rotation.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import {
   createKubernetesAccess,
@@ -116,6 +117,26 @@ describe("talosconfig", () => {
       contexts: { prod: { ca: "other" }, "prod-1": context },
     });
     expect(mergeTalosconfig(renamed.text, "prod", context).contextName).toBe("prod-1");
+  });
+
+  test("knows its cluster again while its authority is replaced and after", async () => {
+    const begun = await beginRotation(secrets, { talos: true, kubernetes: true }, now);
+    const issuing = nextPhase(begun);
+    const old = writeTalosconfig("prod", context);
+    const during = await createTalosContext(issuing, { endpoints: [], now });
+    expect(decode(during.ca)).toContain(secrets.certs.os.crt);
+    expect(mergeTalosconfig(old, "prod", during).contextName).toBe("prod");
+    const after = await createTalosContext(withoutOld(issuing), { endpoints: [], now });
+    expect(mergeTalosconfig(old, "prod", after).contextName).toBe("prod-1");
+    const former = formerPrints(issuing);
+    expect(mergeTalosconfig(old, "prod", after, former).contextName).toBe("prod");
+    const request = { clusterName: "prod", endpoint: "https://10.0.0.9:6443", now };
+    const kube = await createKubernetesAccess(withoutOld(issuing), request);
+    expect(mergeKubeconfig(writeKubeconfig(access), kube).contextName).toBe("admin@prod-1");
+    expect(mergeKubeconfig(writeKubeconfig(access), kube, former).contextName).toBe("admin@prod");
+    const damaged =
+      "contexts: { prod: { ca: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCmEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQ== } }";
+    expect(mergeTalosconfig(damaged, "prod", after, former).contextName).toBe("prod-1");
   });
 
   test("starts from nothing, and refuses what it cannot read without quoting it", () => {

@@ -5,7 +5,9 @@ import { writeConfig } from "../config/config-text.ts";
 import type { ConfigDocument } from "../config/document.ts";
 import { signClientCertificate } from "../secrets/authority.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
+import { trustedBy } from "../secrets/rotation.ts";
 import { editableMap, freeName, toText } from "./editable-yaml.ts";
+import { isOfCluster } from "./same-cluster.ts";
 
 const YEAR_HOURS = 8760;
 
@@ -44,7 +46,7 @@ export async function createKubernetesAccess(
   return {
     clusterName: request.clusterName,
     server: request.endpoint,
-    ca: encode(secrets.certs.k8s.crt),
+    ca: encode(trustedBy(secrets, "k8s")),
     crt: encode(client.crt),
     key: encode(client.key),
   };
@@ -70,14 +72,18 @@ export interface MergedKubeconfig {
 }
 
 /**
- * Puts a cluster into an existing file and selects it. Entries of the same cluster (same authority) are replaced in
+ * Puts a cluster into an existing file and selects it. Entries of the same cluster (same authority, or a `former` one) are replaced in
  * their place; those of another cluster with this name keep it, and ours gets a number.
  */
-export function mergeKubeconfig(existing: string, access: KubernetesAccess): MergedKubeconfig {
+export function mergeKubeconfig(
+  existing: string,
+  access: KubernetesAccess,
+  former: readonly string[] = [],
+): MergedKubeconfig {
   const document = editableMap(existing, "the kubeconfig");
   if (!document.has("apiVersion")) document.set("apiVersion", "v1");
   if (!document.has("kind")) document.set("kind", "Config");
-  const name = freeName(access.clusterName, (candidate) => isOther(document, candidate, access.ca));
+  const name = freeName(access.clusterName, (candidate) => isOther(document, candidate, access.ca, former));
   const { currentContext, ...lists } = entries(access, name);
   for (const [list, entry] of Object.entries(lists)) putNamed(document, list, entry);
   document.set("current-context", currentContext);
@@ -97,10 +103,11 @@ function entries(access: KubernetesAccess, name: string) {
   };
 }
 
-function isOther(document: Document, name: string, ca: string): boolean {
+function isOther(document: Document, name: string, ca: string, former: readonly string[]): boolean {
   const cluster = positionOf(document, "clusters", name);
   if (cluster >= 0) {
-    return document.getIn(["clusters", cluster, "cluster", "certificate-authority-data"]) !== ca;
+    const found = document.getIn(["clusters", cluster, "cluster", "certificate-authority-data"]);
+    return !isOfCluster(found, ca, former);
   }
   const user = `admin@${name}`;
   return positionOf(document, "users", user) >= 0 || positionOf(document, "contexts", user) >= 0;

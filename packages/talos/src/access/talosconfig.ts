@@ -4,7 +4,9 @@ import { isMap } from "yaml";
 import { writeConfig } from "../config/config-text.ts";
 import { signClientCertificate } from "../secrets/authority.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
+import { trustedBy } from "../secrets/rotation.ts";
 import { editableMap, freeName, toText } from "./editable-yaml.ts";
+import { isOfCluster } from "./same-cluster.ts";
 
 export const talosRoles = ["os:admin", "os:operator", "os:reader", "os:etcd:backup"] as const;
 export type TalosRole = (typeof talosRoles)[number];
@@ -47,7 +49,7 @@ export async function createTalosContext(
   return {
     endpoints: request.endpoints,
     ...(request.nodes === undefined || request.nodes.length === 0 ? {} : { nodes: request.nodes }),
-    ca: encode(secrets.certs.os.crt),
+    ca: encode(trustedBy(secrets, "os")),
     crt: encode(client.crt),
     key: encode(client.key),
   };
@@ -64,10 +66,15 @@ export interface MergedTalosconfig {
 }
 
 /**
- * Puts a context into an existing file and selects it. The cluster's own context (same authority) is replaced, so that
- * doing it again changes nothing else; one of another cluster keeps its name.
+ * Puts a context into an existing file and selects it. The cluster's own context (same authority, or a `former` one by its
+ * fingerprint) is replaced, so that doing it again changes nothing else; one of another cluster keeps its name.
  */
-export function mergeTalosconfig(existing: string, name: string, context: TalosContext): MergedTalosconfig {
+export function mergeTalosconfig(
+  existing: string,
+  name: string,
+  context: TalosContext,
+  former: readonly string[] = [],
+): MergedTalosconfig {
   const document = editableMap(existing, "the talosconfig");
   const contexts = document.get("contexts");
   if (contexts !== undefined && contexts !== null && !isMap(contexts)) {
@@ -76,7 +83,7 @@ export function mergeTalosconfig(existing: string, name: string, context: TalosC
   if (!isMap(contexts)) document.set("contexts", document.createNode({}));
   const contextName = freeName(name, (candidate) => {
     const isThere = document.hasIn(["contexts", candidate]);
-    return isThere && document.getIn(["contexts", candidate, "ca"]) !== context.ca;
+    return isThere && !isOfCluster(document.getIn(["contexts", candidate, "ca"]), context.ca, former);
   });
   for (const [key, value] of Object.entries(context)) {
     document.setIn(["contexts", contextName, key], document.createNode(value));

@@ -6,11 +6,13 @@ import { machinesOf } from "../cluster/machines.ts";
 import { writeConfig } from "../config/config-text.ts";
 import { machineConfig } from "../render/machine-config.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
+import { beginRotation, nextPhase, withoutOld } from "../secrets/rotation.ts";
 import { StandInClusters } from "../testing/stand-in/cluster-etcd.ts";
 import { TalosStandIn } from "../testing/stand-in/talos-stand-in.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { testCluster } from "../testing/test-cluster.ts";
 import { TalosClient } from "./talos-client.ts";
+import { TalosMachines } from "./talos-machines.ts";
 import { openConnection, type TalosTrust } from "./talos-connection.ts";
 
 const cluster = testCluster();
@@ -46,17 +48,27 @@ async function client(node: TalosStandIn, trust: TalosTrust): Promise<TalosClien
 }
 
 async function member(node: TalosStandIn, ...roles: readonly TalosRole[]): Promise<TalosClient> {
+  return memberOf(secrets, node, ...roles);
+}
+
+async function memberOf(
+  bundle: SecretsBundle,
+  node: TalosStandIn,
+  ...roles: readonly TalosRole[]
+): Promise<TalosClient> {
   const more = roles.length === 0 ? {} : { roles };
-  const context = await createTalosContext(secrets, { endpoints: [], now: Date.now(), ...more });
+  const context = await createTalosContext(bundle, { endpoints: [], now: Date.now(), ...more });
   const pem = (text: string): string => Buffer.from(text, "base64").toString("utf8");
   const { ca, crt, key } = context;
   return client(node, { kind: "cluster", ca: pem(ca), crt: pem(crt), key: pem(key) });
 }
 
-function configOf(role: "controlplane" | "worker", index = 0): string {
+function configOf(role: "controlplane" | "worker", index = 0, bundle = secrets): string {
   const machine = machines.filter((each) => each.role === role)[index];
   if (machine === undefined) throw new Error("the test's cluster has no such machine");
-  return writeConfig(machineConfig({ cluster, secrets, machines, patches: new Map() }, machine).documents);
+  return writeConfig(
+    machineConfig({ cluster, secrets: bundle, machines, patches: new Map() }, machine).documents,
+  );
 }
 
 /** One that has booted with its configuration. */
@@ -235,4 +247,45 @@ test("an address that is none, or where nobody answers, is told", async () => {
   const nobody = await TalosClient.open({ address: "127.0.0.1:1", trust: { kind: "anyone" } });
   await expect(nobody.version()).rejects.toMatchObject({ code: "node.unavailable" });
   nobody.close();
+});
+
+test("an authority is replaced without a boot, and clients of both are let in until the old one goes", async () => {
+  const node = await configured("controlplane");
+  const boot = await (await member(node)).bootId();
+  const accepting = await beginRotation(secrets, { talos: true, kubernetes: false }, Date.now());
+  const give = async (from: SecretsBundle, to: SecretsBundle): Promise<void> => {
+    await (await memberOf(from, node)).apply(configOf("controlplane", 0, to), "no-reboot");
+    await node.settled();
+  };
+  const isReached = async (bundle: SecretsBundle): Promise<boolean> => {
+    try {
+      return (await (await memberOf(bundle, node)).version()).tag === "v1.13.9";
+    } catch {
+      return false;
+    }
+  };
+  const issuing = nextPhase(accepting);
+  await give(accepting, accepting);
+  // It shows the old one's certificate and lets clients of the new one in.
+  expect(await Promise.all([secrets, issuing, withoutOld(issuing)].map(isReached))).toEqual([
+    true,
+    true,
+    false,
+  ]);
+  await give(accepting, issuing);
+  expect(await Promise.all([secrets, accepting, withoutOld(issuing)].map(isReached))).toEqual([
+    false,
+    true,
+    true,
+  ]);
+  const removing = nextPhase(issuing);
+  const machines = new TalosMachines(accepting, Date.now());
+  const place = { name: "prod-cp-1", address: node.address };
+  await give(issuing, removing);
+  await expect((await machines.member(place, 5_000)).version()).rejects.toThrow();
+  machines.use(removing);
+  const last = await machines.member(place, 5_000);
+  opened.push(last);
+  expect(await last.bootId()).toBe(boot);
+  expect(await Promise.all([secrets, accepting, removing].map(isReached))).toEqual([false, false, true]);
 });

@@ -1,7 +1,7 @@
 // One machine's API: what it is, what it is told, what it says of itself.
 import { gunzipSync } from "node:zlib";
 import { createClient, type CallOptions, type Client } from "@connectrpc/connect";
-import { parse } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { Data, Metadata } from "../gen/proto/common/common_pb.ts";
 import { State } from "../gen/proto/cosi/resource/state_pb.ts";
@@ -12,6 +12,7 @@ import {
   type EtcdMember,
 } from "../gen/proto/machine/machine_pb.ts";
 import { openConnection, type TalosConnection, type TalosTrust } from "./talos-connection.ts";
+import type { Dial } from "./ssh-jump.ts";
 import { talosError } from "./talos-error.ts";
 
 export interface TalosOptions {
@@ -20,6 +21,7 @@ export interface TalosOptions {
   /** The machine meant, where another one passes calls on. */
   readonly node?: string;
   readonly timeoutMs?: number;
+  readonly dial?: Dial;
 }
 
 export type ApplyMode = "auto" | "no-reboot" | "reboot" | "staged";
@@ -37,6 +39,25 @@ export interface Member {
   readonly isLearner: boolean;
 }
 
+export interface MemberStatus {
+  readonly id: string;
+  /** The leader's id. */
+  readonly leader: string;
+  readonly errors: readonly string[];
+}
+
+export interface Alarm {
+  readonly id: string;
+  readonly alarm: string;
+}
+
+/** What a client of a machine can do, whoever it is. */
+export type TalosMachine = Pick<TalosClient, keyof TalosClient>;
+
+/** What makes a machine one of a cluster: its configuration, and everything that it keeps. */
+export const RESET_LABELS = ["STATE", "EPHEMERAL"] as const;
+
+const PIECE_BYTES = 32 * 1024;
 const TIMEOUT_MS = 30_000;
 /** containerd, in the system's namespace. */
 const SYSTEM = { driver: 0, namespace: 1 };
@@ -51,7 +72,7 @@ export class TalosClient {
   readonly #call: CallOptions;
 
   static async open(options: TalosOptions): Promise<TalosClient> {
-    return new TalosClient(options, await openConnection(options.address, options.trust));
+    return new TalosClient(options, await openConnection(options.address, options.trust, options.dial));
   }
 
   private constructor(options: TalosOptions, connection: TalosConnection) {
@@ -88,9 +109,38 @@ export class TalosClient {
     return warnings;
   }
 
-  /** Only ever on one machine of a cluster: a second one would begin a cluster of its own. */
-  async bootstrap(): Promise<void> {
-    await this.#one("bootstrap etcd", () => this.#machine.bootstrap({}, this.#call));
+  /**
+   * Only ever on one machine of a cluster: a second one would begin a cluster of its own. With `recover`, from the
+   * snapshot that was sent to this machine before.
+   */
+  async bootstrap(recover = false): Promise<void> {
+    const request = { recoverEtcd: recover };
+    await this.#one("bootstrap etcd", () => this.#machine.bootstrap(request, this.#call));
+  }
+
+  /** A snapshot to begin etcd from. */
+  async etcdRecover(snapshot: Uint8Array): Promise<void> {
+    async function* pieces(): AsyncGenerator<{ bytes: Uint8Array }> {
+      for (let at = 0; at < snapshot.length; at += PIECE_BYTES)
+        yield { bytes: snapshot.subarray(at, at + PIECE_BYTES) };
+    }
+    const long = { ...this.#call, timeoutMs: 15 * 60_000 };
+    await this.#one("send a snapshot of etcd", () => this.#machine.etcdRecover(pieces(), long));
+  }
+
+  /** The configuration that the machine runs with. */
+  async machineConfig(): Promise<string> {
+    const { resource } = await this.#guard("read the configuration", () =>
+      this.#state.get(
+        { namespace: "config", type: "MachineConfigs.config.talos.dev", id: "v1alpha1" },
+        this.#call,
+      ),
+    );
+    const text = resource?.spec?.yamlSpec ?? "";
+    // Configurations of several documents come as one text.
+    const documents = [...parseAllDocuments(text)];
+    const value: unknown = documents.length === 1 ? documents[0]?.toJS() : undefined;
+    return typeof value === "string" ? value : text;
   }
 
   async members(): Promise<readonly Member[]> {
@@ -98,6 +148,34 @@ export class TalosClient {
       this.#machine.etcdMemberList({}, this.#call),
     );
     return members.map(memberOf);
+  }
+
+  /** Of the machine's own member. */
+  async etcdStatus(): Promise<MemberStatus> {
+    const { memberStatus } = await this.#one("read etcd's status", () =>
+      this.#machine.etcdStatus({}, this.#call),
+    );
+    return {
+      id: String(memberStatus?.memberId ?? 0n),
+      leader: String(memberStatus?.leader ?? 0n),
+      errors: memberStatus?.errors ?? [],
+    };
+  }
+
+  /** Ids of members, and what is wrong with them. */
+  async etcdAlarms(): Promise<readonly Alarm[]> {
+    const { memberAlarms } = await this.#one("list etcd's alarms", () =>
+      this.#machine.etcdAlarmList({}, this.#call),
+    );
+    return memberAlarms
+      .filter(({ alarm }) => alarm !== 0)
+      .map(({ memberId, alarm }) => ({ id: String(memberId), alarm: alarm === 1 ? "no space" : "corrupt" }));
+  }
+
+  /** "Running", "Preparing", ...; undefined: the machine has no such service. */
+  async serviceState(id: string): Promise<string | undefined> {
+    const { services } = await this.#one("list services", () => this.#machine.serviceList({}, this.#call));
+    return services.find((service) => service.id === id)?.state;
   }
 
   async removeMember(id: string): Promise<void> {
@@ -111,8 +189,10 @@ export class TalosClient {
     await this.#one("leave etcd", () => this.#machine.etcdLeaveCluster({}, this.#call));
   }
 
+  /** All of it, however large it is. */
   etcdSnapshot(): Promise<Buffer> {
-    return this.#bytes("take a snapshot of etcd", this.#machine.etcdSnapshot({}, this.#call));
+    const long = { ...this.#call, timeoutMs: 15 * 60_000 };
+    return this.#bytes("take a snapshot of etcd", this.#machine.etcdSnapshot({}, long));
   }
 
   async kubeconfig(): Promise<string> {
@@ -131,9 +211,13 @@ export class TalosClient {
     await this.#one("reboot", () => this.#machine.reboot({}, this.#call));
   }
 
-  /** Wiped, and in maintenance again. Graceful: it leaves etcd first. */
+  /**
+   * Configuration and data wiped, and in maintenance again. Graceful: it leaves etcd first. Partitions are named: without,
+   * Talos wipes the disk it boots from.
+   */
   async reset(isGraceful: boolean): Promise<void> {
-    const request = { graceful: isGraceful, reboot: true };
+    const systemPartitionsToWipe = RESET_LABELS.map((label) => ({ label, wipe: true }));
+    const request = { graceful: isGraceful, reboot: true, systemPartitionsToWipe };
     await this.#one("reset", () => this.#machine.reset(request, this.#call));
   }
 

@@ -3,11 +3,13 @@
 import { createHash, type X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { isIP } from "node:net";
-import { connect, type ConnectionOptions } from "node:tls";
-import { Http2SessionManager, createGrpcTransport } from "@connectrpc/connect-node";
+import { connect, type ConnectionOptions, type TLSSocket } from "node:tls";
+import { createGrpcTransport } from "@connectrpc/connect-node";
 import type { Transport } from "@connectrpc/connect";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { Http2Sessions } from "@gpve/kit/grpc/http2-sessions.ts";
 import { readKeyPem } from "../secrets/key-pem.ts";
+import type { Dial, DialPlace } from "./ssh-jump.ts";
 
 export type TalosTrust =
   | {
@@ -27,23 +29,26 @@ export interface TalosConnection {
   close(): void;
 }
 
-interface Place {
-  readonly host: string;
-  readonly port: number;
-}
-
 const PORT = 50_000;
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** `address`: "10.0.0.10" or "127.0.0.1:50001". */
-export async function openConnection(address: string, trust: TalosTrust): Promise<TalosConnection> {
+/** `address`: "10.0.0.10" or "127.0.0.1:50001"; `dial`: how it is reached where it is not routed from here. */
+export async function openConnection(
+  address: string,
+  trust: TalosTrust,
+  dial?: Dial,
+): Promise<TalosConnection> {
   const place = placeOf(address);
   const url = `https://${isIP(place.host) === 6 ? `[${place.host}]` : place.host}:${place.port}`;
-  const tls = await tlsOptions(place, trust);
-  const manager = new Http2SessionManager(
+  const tls = await tlsOptions(place, trust, dial);
+  const manager = new Http2Sessions(
     url,
     { pingIntervalMs: 10_000, pingTimeoutMs: 5_000 },
-    { minVersion: "TLSv1.2", ...tls },
+    {
+      minVersion: "TLSv1.2",
+      ...tls,
+      ...(dial === undefined ? {} : { createConnection: () => secured(place, tls, dial) }),
+    },
   );
   return {
     transport: createGrpcTransport({ baseUrl: url, sessionManager: manager }),
@@ -51,7 +56,17 @@ export async function openConnection(address: string, trust: TalosTrust): Promis
   };
 }
 
-async function tlsOptions(place: Place, trust: TalosTrust): Promise<ConnectionOptions> {
+function secured(place: DialPlace, tls: ConnectionOptions, dial: Dial | undefined): TLSSocket {
+  const { host, port } = place;
+  const way = dial === undefined ? { host, port } : { host, socket: dial(place) };
+  return connect({ minVersion: "TLSv1.2", ALPNProtocols: ["h2"], ...tls, ...way });
+}
+
+async function tlsOptions(
+  place: DialPlace,
+  trust: TalosTrust,
+  dial: Dial | undefined,
+): Promise<ConnectionOptions> {
   switch (trust.kind) {
     case "cluster":
       return { ca: trust.ca, cert: trust.crt, key: plainKey(trust.key) };
@@ -60,7 +75,7 @@ async function tlsOptions(place: Place, trust: TalosTrust): Promise<ConnectionOp
     case "fingerprint": {
       // Node asks nobody about a certificate that nobody known has signed. So it is looked at first, and then it alone
       // is trusted: whoever answers the second time has its key.
-      const certificate = await shownCertificate(place);
+      const certificate = await shownCertificate(place, dial);
       const seen = publicKeyFingerprint(certificate);
       if (seen !== trust.fingerprint) {
         throw new AppError(
@@ -75,9 +90,15 @@ async function tlsOptions(place: Place, trust: TalosTrust): Promise<ConnectionOp
   }
 }
 
+/** Of whoever answers now, for trust in the same machine a moment later. */
+export async function seenFingerprint(address: string, dial?: Dial): Promise<string> {
+  return publicKeyFingerprint(await shownCertificate(placeOf(address), dial));
+}
+
 /** Nothing is said to the machine but that we are there. */
-async function shownCertificate({ host, port }: Place): Promise<X509Certificate> {
-  const socket = connect({ host, port, ALPNProtocols: ["h2"], rejectUnauthorized: false });
+async function shownCertificate(place: DialPlace, dial: Dial | undefined): Promise<X509Certificate> {
+  const { host, port } = place;
+  const socket = secured(place, { rejectUnauthorized: false }, dial);
   try {
     await once(socket, "secureConnect", { signal: AbortSignal.timeout(CONNECT_TIMEOUT_MS) });
     const certificate = socket.getPeerX509Certificate();
@@ -101,7 +122,7 @@ export function publicKeyFingerprint(certificate: X509Certificate): string {
   return createHash("sha256").update(spki).digest("base64");
 }
 
-function placeOf(address: string): Place {
+function placeOf(address: string): DialPlace {
   const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/.exec(address) ?? [];
   const host = bracketed ?? plain ?? (isIP(address) === 6 ? address : undefined);
   if (host === undefined) {

@@ -3,6 +3,7 @@ import { isIPv6 } from "node:net";
 import { type ConfigInputs, configInputs } from "../config/inputs.ts";
 import { contracts } from "../contract/contracts.ts";
 import { schematicId } from "../image/schematic.ts";
+import { SYSTEM_DEVICE } from "../plan/guest-config.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
 import type { Machine } from "./machine.ts";
 import { machinesOf } from "./machines.ts";
@@ -27,9 +28,17 @@ export function clusterInputs(
     podSubnets: network.podCIDRs,
     serviceSubnets: network.serviceCIDRs,
     // The host of the endpoint is no name of the machines' own API by itself.
-    extraSans: [...new Set([host, ...endpoint.extraSANs])],
+    extraSans: [
+      ...new Set([
+        host,
+        ...(endpoint.front === undefined ? [] : [endpoint.front.vip]),
+        ...endpoint.extraSANs,
+      ]),
+    ],
     allowSchedulingOnControlPlanes: schedulesOnControlPlanes(cluster),
     installImage: installerImage(cluster, extensions),
+    // A disk's own image is installed already; an ISO must be told where to.
+    installDisk: cluster.image.boot === "iso" ? SYSTEM_DEVICE : undefined,
     // Cilium comes as an add-on and does kube-proxy's work.
     cni: addons.cni.type === "flannel" ? { type: "flannel" } : { type: "none" },
     kubeProxy: addons.cni.type !== "cilium",

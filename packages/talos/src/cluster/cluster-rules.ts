@@ -90,6 +90,7 @@ const addresses: Rule = ({ network, endpoint, nodes }) => {
   return [
     ...inside("address-outside-network", network.gateway, "network", "gateway"),
     ...inside("vip-outside-network", endpoint.vip, "endpoint", "vip"),
+    ...inside("vip-outside-network", endpoint.front?.vip, "endpoint", "front", "vip"),
     ...Object.entries(nodes).flatMap(([name, { ip }]) =>
       inside("address-outside-network", ip, "nodes", name, "ip"),
     ),
@@ -106,6 +107,7 @@ const addressesOnce: Rule = ({ network, endpoint, nodes }) => {
     else problems.push(problem("address-twice", `is ${other} address`, ...path));
   };
   claim(endpoint.vip, "the VIP's", "endpoint", "vip");
+  claim(endpoint.front?.vip, "the front's", "endpoint", "front", "vip");
   for (const [name, { ip }] of Object.entries(nodes)) claim(ip, `${name}'s`, "nodes", name, "ip");
   return problems;
 };
@@ -243,7 +245,32 @@ const providerAccess: Rule = ({ providers }) =>
         ],
   );
 
+const oneImage: Rule = ({ image: { archive, boot, offlineDir } }) => {
+  if (archive === null || (boot === "disk" && offlineDir === null)) return [];
+  const other = boot === "iso" ? "image.boot: iso" : "image.offlineDir";
+  return [problem("image-ambiguous", `is another image than ${other}; keep one of them`, "image", "archive")];
+};
+
+/** Until v1.12 a card has one VIP. */
+const oneVip: Rule = ({ endpoint, versions: { contract, talos } }) =>
+  endpoint.front !== undefined && endpoint.vip !== undefined && /^v?1\.1?[01]?(\.|$)/.test(contract ?? talos)
+    ? [
+        problem(
+          "front-beside-vip",
+          "needs a contract of v1.12 or newer beside endpoint.vip",
+          "endpoint",
+          "front",
+        ),
+      ]
+    : [];
+
+const snapshots: Rule = ({ backup }) =>
+  backup.etcd.to.includes("s3") && backup.etcd.s3 === undefined
+    ? [problem("snapshot-target", "names s3, and backup.etcd.s3 is not there", "backup", "etcd", "to")]
+    : [];
+
 const rules: readonly Rule[] = [
+  oneImage,
   versions,
   quorum,
   oneEndpoint,
@@ -255,4 +282,6 @@ const rules: readonly Rule[] = [
   vmidRanges,
   names,
   providerAccess,
+  oneVip,
+  snapshots,
 ];

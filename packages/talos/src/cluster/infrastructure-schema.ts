@@ -11,6 +11,7 @@ import {
   oneOf,
   orNull,
   plainText,
+  secretRef,
   section,
   tags,
 } from "./schema-parts.ts";
@@ -20,6 +21,18 @@ export const image = defaultSection(
     factory: Type.String({ format: "uri", default: "https://factory.talos.dev" }),
     mirrors: list(Type.String({ format: "uri" })),
     offlineDir: orNull(plainText()),
+    boot: Type.Enum(["disk", "iso"], {
+      default: "disk",
+      description:
+        "the disk's own image, or an ISO that installs Talos to an empty disk and is detached after",
+    }),
+    archive: orNull(
+      Type.String({
+        pattern: "\\.raw(\\.(xz|zst|gz))?$",
+        description:
+          "a packed disk image instead of the factory's, by URL or path, with {version} and {arch} in it; unpacked here",
+      }),
+    ),
     platform: oneOf(["nocloud", "metal"], "nocloud"),
     arch: oneOf(["amd64", "arm64"], "amd64"),
     secureboot: flag(false),
@@ -30,27 +43,29 @@ export const image = defaultSection(
   "the Talos image, from an Image Factory",
 );
 
-const tokenRef = Type.Object(
-  {
-    env: Type.Optional(plainText()),
-    file: Type.Optional(plainText()),
-    sops: Type.Optional(plainText()),
-    age: Type.Optional(plainText()),
-  },
-  { additionalProperties: false, minProperties: 1, maxProperties: 1, description: "where the token is read" },
-);
-
 export const provider = section(
   {
     name: plainText(),
     type: Type.Enum(["pve-api", "qm", "gpve"]),
     endpoint: Type.Optional(Type.String({ format: "uri" })),
-    tokenRef: Type.Optional(tokenRef),
+    tokenRef: Type.Optional(secretRef("where the token is read")),
     tls: defaultSection(
       { fingerprint: orNull(plainText()), caFile: orNull(plainText()), insecure: flag(false) },
       "how the platform's certificate is judged",
     ),
     pool: orNull(plainText()),
+    jump: Type.Optional(
+      section(
+        {
+          host: Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9.:-]*$" }),
+          user: Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_.-]*$", default: "root" }),
+          port: count(1, 65_535, 22),
+          identityFile: orNull(plainText()),
+          knownHosts: orNull(plainText()),
+        },
+        "a host that reaches the machines by SSH, when they are not routed from here",
+      ),
+    ),
     nodes: Type.Array(plainText(), { minItems: 1 }),
     storage: section(
       { image: plainText(), vm: plainText(), efi: plainText(), cloudinit: plainText() },
@@ -82,6 +97,11 @@ export const network = section(
     mtu: Type.Union([Type.Literal("auto"), Type.Integer({ minimum: 1280, maximum: 65_520 })], {
       default: "auto",
     }),
+    addressing: Type.Enum(["static", "dhcp"], {
+      default: "static",
+      description:
+        "dhcp: machines ask for their IPv4 addresses, and your server gives each the one this file says, by its MAC; `talos render` writes dhcp-hosts.conf for dnsmasq",
+    }),
     ipam: defaultSection(
       {
         controlPlaneOffset: count(1, 65_535, 10),
@@ -108,6 +128,12 @@ export const endpoint = section(
       ),
     ),
     dns: Type.Optional(plainText()),
+    front: Type.Optional(
+      section(
+        { vip: address(), holds: flag(false) },
+        "a VIP that goes from one cluster to another with `talos switch`; only one of them may hold it",
+      ),
+    ),
     port: count(1, 65_535, 6443),
     extraSANs: list(plainText()),
   },
@@ -125,6 +151,12 @@ export const templates = defaultSection(
     worker: orNull(Type.Integer({ minimum: 100, maximum: 999_999_999 })),
     nodes: list(plainText()),
     tags: tags(),
+    clone: orNull(
+      Type.Enum(["full", "linked"], {
+        description:
+          "machines are copies of a template, or read from its disks; null: full where anything else of templates is said, else no templates",
+      }),
+    ),
   },
-  "where templates lie and under which VMIDs; without, the first free ones of vmids.template",
+  "templates per version and role: where they lie and under which VMIDs; without, the first free ones of vmids.template",
 );

@@ -39,6 +39,7 @@ function ofNetwork(
     [
       network.gateway,
       endpoint.vip,
+      endpoint.front?.vip,
       endpoint.loadBalancer?.address,
       ...network.ipam.reserve,
       ...fixed.values(),
@@ -66,4 +67,9 @@ function ofNetwork(
       }
     }),
   );
+}
+
+/** Whether a machine gets this address of its own from a DHCP server, which has to know it. */
+export function isAsked({ addressing }: Pick<Cluster["network"], "addressing">, address: string): boolean {
+  return addressing === "dhcp" && !isIPv6(address);
 }

@@ -24,6 +24,7 @@ const machineKeys = (cores: number, memoryMiB: number, diskGiB: number) => ({
   cpu: Type.String({ minLength: 1, default: "host" }),
   scsihw: oneOf(["virtio-scsi-pci", "virtio-scsi-single"], "virtio-scsi-pci"),
   bios: oneOf(["ovmf", "seabios"], "ovmf"),
+  cloudInitDrive: oneOf(["ide2", "scsi30"], "ide2"),
   extraDisks: list(
     section({ gib: Type.Integer({ minimum: 1 }), storage: plainText() }, "a disk beside the system's"),
   ),

@@ -48,6 +48,17 @@ export const tags = () =>
 export const duration = (fallback: string) =>
   Type.String({ pattern: "^(\\d+(h|m|s))+$", description: "a duration like 10m", default: fallback });
 export const plainText = () => Type.String({ minLength: 1 });
+/** Where a secret is read; the file never has it. */
+export const secretRef = (description: string) =>
+  Type.Object(
+    {
+      env: Type.Optional(plainText()),
+      file: Type.Optional(plainText()),
+      sops: Type.Optional(plainText()),
+      age: Type.Optional(plainText()),
+    },
+    { additionalProperties: false, minProperties: 1, maxProperties: 1, description },
+  );
 export const stringMap = () => Type.Record(Type.String(), Type.String(), { default: {} });
 export const freeMap = () => Type.Record(Type.String(), Type.Unknown(), { default: {} });
 export const patches = () =>

@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { contracts, type ContractName } from "../contract/contracts.ts";
 import type { SecretsBundle } from "../secrets/bundle.ts";
+import { beginRotation, nextPhase, withoutOld } from "../secrets/rotation.ts";
 import { testBundle } from "../testing/test-bundle.ts";
 import { writeConfig } from "./config-text.ts";
 import { generateConfig } from "./generate-config.ts";
@@ -41,6 +42,28 @@ describe.each(names)("%s", (contract) => {
       expect(text).not.toContain(pem.split("\n")[1]);
     }
     expect(text).not.toContain(secrets.encryption.secret);
+  });
+
+  test("while authorities are replaced both are accepted, and a worker gets no key of either", async () => {
+    const begun = await beginRotation(secrets, { talos: true, kubernetes: true }, 0);
+    const encoded = (pem: string): string => Buffer.from(pem).toString("base64");
+    const isIn = (text: string, pem: string): boolean =>
+      text.includes(encoded(pem)) || text.includes(pem.split("\n")[1] ?? pem);
+    for (const bundle of [begun, nextPhase(begun)]) {
+      const { os, k8s } = bundle.certs;
+      const other = bundle.rotation;
+      for (const role of ["worker", "controlplane"] as const) {
+        const text = writeConfig(generateConfig(role, inputs(contract, { secrets: bundle })));
+        for (const pair of [os, k8s, other?.os, other?.k8s])
+          expect(isIn(text, pair?.crt ?? "missing"), role).toBe(true);
+        expect(isIn(text, os.key)).toBe(role === "controlplane");
+        for (const pair of [other?.os, other?.k8s]) expect(isIn(text, pair?.key ?? "missing")).toBe(false);
+      }
+    }
+    const last = nextPhase(nextPhase(begun));
+    expect(generateConfig("worker", inputs(contract, { secrets: last }))).toEqual(
+      generateConfig("worker", inputs(contract, { secrets: withoutOld(last) })),
+    );
   });
 
   test("the version is named once, however it is written", () => {

@@ -1,4 +1,5 @@
 // Kubernetes as documents of its own, from v1.14 on.
+import { acceptedBeside } from "../secrets/rotation.ts";
 import { type ConfigDocument, typedDocument, unlessEmpty } from "./document.ts";
 import { componentImage, kubeletImage, type KubernetesComponent } from "./images.ts";
 import type { ConfigInputs, MachineRole } from "./inputs.ts";
@@ -18,6 +19,7 @@ export function kubernetesDocuments(role: MachineRole, inputs: ConfigInputs): re
 /** What every machine has. */
 function nodeDocuments(role: MachineRole, inputs: ConfigInputs): readonly ConfigDocument[] {
   const { k8s } = inputs.secrets.certs;
+  const others = acceptedBeside(inputs.secrets, "k8s");
   return [
     typedDocument("KubeClusterConfig", { clusterName: inputs.clusterName, endpoint: inputs.endpoint }),
     nodeDocument(role, inputs),
@@ -34,7 +36,9 @@ function nodeDocuments(role: MachineRole, inputs: ConfigInputs): readonly Config
     typedDocument(
       "KubeAPIServerCAConfig",
       // A worker never gets the key of an authority.
-      role === "controlplane" ? { issuingCA: { cert: k8s.crt, key: k8s.key } } : { acceptedCAs: [k8s.crt] },
+      role === "controlplane"
+        ? { issuingCA: { cert: k8s.crt, key: k8s.key }, acceptedCAs: unlessEmpty(others) }
+        : { acceptedCAs: [k8s.crt, ...others] },
     ),
     ...(inputs.kubePrismPort > 0 ? [typedDocument("KubePrismConfig", { port: inputs.kubePrismPort })] : []),
   ];

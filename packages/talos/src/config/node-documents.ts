@@ -7,10 +7,13 @@ export interface NodeSettings {
   readonly hostname: string;
   readonly isControlPlane: boolean;
   readonly mac: string;
-  /** "10.0.0.11/24" */
+  /** "10.0.0.11/24"; those that a DHCP server gives are not among them. */
   readonly addresses: readonly string[];
-  readonly gateway: string;
-  readonly vip: string | undefined;
+  readonly asksDhcp: boolean;
+  /** undefined: the DHCP server names it. */
+  readonly gateway: string | undefined;
+  /** Of control planes; before v1.12 there is one at most. */
+  readonly vips: readonly string[];
   /** undefined: as the bridge has it. */
   readonly mtu: number | undefined;
   readonly nameservers: readonly string[];
@@ -56,11 +59,14 @@ function networkSection(node: NodeSettings): ConfigDocument {
     interfaces: [
       compact({
         deviceSelector: { hardwareAddr: node.mac.toLowerCase() },
-        addresses: node.addresses,
-        routes: [{ network: node.gateway.includes(":") ? "::/0" : "0.0.0.0/0", gateway: node.gateway }],
+        addresses: unlessEmpty(node.addresses),
+        routes:
+          node.gateway === undefined
+            ? undefined
+            : [{ network: node.gateway.includes(":") ? "::/0" : "0.0.0.0/0", gateway: node.gateway }],
         mtu: node.mtu,
-        dhcp: false,
-        vip: node.isControlPlane && node.vip !== undefined ? { ip: node.vip } : undefined,
+        dhcp: node.asksDhcp,
+        vip: node.isControlPlane && node.vips[0] !== undefined ? { ip: node.vips[0] } : undefined,
       }),
     ],
     nameservers: unlessEmpty(node.nameservers),
@@ -84,11 +90,12 @@ function networkDocuments(node: NodeSettings): readonly ConfigDocument[] {
       name: LINK,
       up: true,
       mtu: node.mtu,
-      addresses: node.addresses.map((address): Value => ({ address })),
-      routes: [{ gateway: node.gateway }],
+      addresses: unlessEmpty(node.addresses.map((address): Value => ({ address }))),
+      routes: node.gateway === undefined ? undefined : [{ gateway: node.gateway }],
     }),
-    ...(node.isControlPlane && node.vip !== undefined
-      ? [typedDocument("Layer2VIPConfig", { name: node.vip, link: LINK })]
+    ...(node.asksDhcp ? [typedDocument("DHCPv4Config", { name: LINK })] : []),
+    ...(node.isControlPlane
+      ? node.vips.map((vip) => typedDocument("Layer2VIPConfig", { name: vip, link: LINK }))
       : []),
     ...(node.nameservers.length === 0 && node.searchDomains.length === 0
       ? []

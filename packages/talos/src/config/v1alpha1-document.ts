@@ -1,5 +1,6 @@
 // The first document of every configuration: the whole of it up to v1.11, a remainder from v1.14 on.
-import type { CertificateAndKey } from "../secrets/bundle.ts";
+import type { AuthorityName, CertificateAndKey } from "../secrets/bundle.ts";
+import { acceptedBeside } from "../secrets/rotation.ts";
 import { type ConfigDocument, compact, unlessEmpty, type Value } from "./document.ts";
 import { componentImage, kubeletImage, type KubernetesComponent } from "./images.ts";
 import { type ConfigInputs, endpointHost, type MachineRole } from "./inputs.ts";
@@ -22,6 +23,7 @@ function machineSection(role: MachineRole, inputs: ConfigInputs): ConfigDocument
     type: role,
     token: secrets.trustdToken,
     ca: certificate(role, secrets.certs.os),
+    acceptedCAs: accepted(inputs, "os"),
     certSANs: inputs.extraSans,
     kubelet: isWhole
       ? {
@@ -93,6 +95,7 @@ function clusterSection(role: MachineRole, inputs: ConfigInputs): ConfigDocument
     token: bootstrapToken,
     ...controlPlane?.encryption,
     ca: certificate(role, certs.k8s),
+    acceptedCAs: accepted(inputs, "k8s"),
     ...controlPlane?.components,
     discovery: { enabled: inputs.discovery, registries: { kubernetes: { disabled: true }, service: {} } },
     etcd,
@@ -135,6 +138,11 @@ function cniSection({ cni }: ConfigInputs): ConfigDocument | undefined {
     case "custom":
       return { name: "custom", urls: [cni.url] };
   }
+}
+
+/** Only while an authority is being replaced. */
+function accepted({ secrets }: ConfigInputs, name: AuthorityName): readonly Value[] | undefined {
+  return unlessEmpty(acceptedBeside(secrets, name).map((crt) => ({ crt: encode(crt) })));
 }
 
 /** A worker never gets the key of an authority. */

@@ -15,6 +15,8 @@ export interface ObservedStorage {
   readonly isActive: boolean;
   readonly contents: readonly string[];
   readonly freeGiB: number;
+  /** All nodes see the same volumes. */
+  readonly isShared: boolean;
 }
 
 export interface ObservedGuest {
@@ -43,6 +45,54 @@ export interface GuestPlace {
   readonly vmid: number;
 }
 
+export interface ImageSource {
+  readonly name: string;
+  /** The kind of volume: "import", "iso". */
+  readonly content: string;
+  readonly url: string;
+  /** SHA-256, in hex; what differs is not kept. */
+  readonly sha256?: string;
+}
+
+/** An image that is here. */
+export interface LocalImage {
+  readonly name: string;
+  readonly content: string;
+  readonly path: string;
+  readonly sha256: string;
+}
+
+/** An account for something that runs in the machines: a role of its own, a user with it, and a token. */
+export interface PlatformAccount {
+  /** "talos-prod@pve" */
+  readonly user: string;
+  readonly token: string;
+  readonly role: string;
+  readonly privileges: readonly string[];
+  /** Where the role is given. */
+  readonly paths: readonly string[];
+}
+
+export interface CloneRequest {
+  readonly name: string;
+  readonly description: string;
+  /** Else it reads from the template's disks. */
+  readonly isFull: boolean;
+  readonly pool: string | null;
+}
+
+export interface LinkedClone {
+  readonly template: number;
+  readonly guest: number;
+}
+
+/** What a guest writes on its serial line, from the moment on in which somebody listens. */
+export interface GuestConsole {
+  /** The last ones, oldest first, without what a terminal would obey. */
+  readonly lines: readonly string[];
+  close(): void;
+}
+
 export interface Driver {
   /** The provider's name in the file. */
   readonly name: string;
@@ -53,13 +103,26 @@ export interface Driver {
   volumes(host: string, storage: string, content: string): Promise<readonly string[]>;
   /** undefined: whoever asks may do everything. */
   privileges(path: string): Promise<ReadonlySet<string> | undefined>;
+  /** The platform fetches it itself, as a volume of this name. */
+  downloadImage(host: string, storage: string, image: ImageSource): Promise<void>;
+  /** From here, as a volume of this name; what arrives otherwise is not kept. */
+  uploadImage(host: string, storage: string, image: LocalImage): Promise<void>;
   createGuest(place: GuestPlace, config: GuestConfig): Promise<void>;
   changeGuest(place: GuestPlace, config: GuestConfig): Promise<void>;
+  /** Its disks can only be cloned from then on. */
+  makeTemplate(place: GuestPlace): Promise<void>;
+  cloneGuest(from: GuestPlace, to: GuestPlace, clone: CloneRequest): Promise<void>;
+  /** Which guest's disks in this storage read from which template's. */
+  linkedClones(host: string, storage: string): Promise<readonly LinkedClone[]>;
   resizeDisk(place: GuestPlace, disk: string, gib: number): Promise<void>;
   start(place: GuestPlace): Promise<void>;
   /** At once, as pulling the plug does. */
   stop(place: GuestPlace): Promise<void>;
   /** Its disks too. */
   deleteGuest(place: GuestPlace): Promise<void>;
+  /** undefined: there is no way to hear it from here. One listener at a time hears a guest. */
+  listen(place: GuestPlace): Promise<GuestConsole | undefined>;
+  /** As it is described, whatever it was before; an older token of this name is worth nothing after. */
+  makeAccount(account: PlatformAccount): Promise<{ readonly id: string; readonly secret: string }>;
   close(): void;
 }

@@ -1,5 +1,9 @@
+import { createHash } from "node:crypto";
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { GpveClient } from "@gpve/client/client.ts";
-import { FakeTransport } from "@gpve/client/testing/fake-api.ts";
+import { FakeApi, FakeTransport } from "@gpve/client/testing/fake-api.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { describe, expect, test } from "vitest";
 import { driverConformance } from "../testing/driver-conformance.ts";
@@ -9,6 +13,21 @@ import { openDriver } from "./open-driver.ts";
 import { PveDriver } from "./pve-driver.ts";
 import { PveshCalls } from "./pvesh-calls.ts";
 import { RestCalls } from "./rest-calls.ts";
+
+/** A file of these words, uploaded; what became of it. */
+async function uploaded(platform: FakePlatform, driver: PveDriver, sha256?: string) {
+  const folder = mkdtempSync(join(tmpdir(), "gpve-talos-upload-"));
+  const path = join(folder, "image.qcow2");
+  writeFileSync(path, "an image");
+  const sum = sha256 ?? createHash("sha256").update("an image").digest("hex");
+  try {
+    await driver.uploadImage("pve1", "local", { name: "talos.qcow2", content: "import", path, sha256: sum });
+    return { volumes: platform.volumes, content: platform.uploads.get("talos.qcow2") };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+const there = { volumes: ["local:import/talos.qcow2"], content: "an image" };
 
 const where = { host: "pve1", storage: "local-lvm", vmid: 4000 };
 
@@ -20,6 +39,34 @@ describe("over REST", () => {
     clock: systemClock,
   });
   driverConformance(() => ({ driver: new PveDriver("pve", new RestCalls(client)), ...where }));
+
+  test("an image is uploaded with its checksum, and not kept when it is another one", async () => {
+    const platform = new FakePlatform();
+    const api = new FakeTransport(new PlatformApi(platform));
+    const credentials = { kind: "token", token: "root@pam!t=1" } as const;
+    const driver = new PveDriver(
+      "pve",
+      new RestCalls(new GpveClient({ transport: api, credentials, clock: systemClock })),
+    );
+    await expect(uploaded(platform, driver, "0".repeat(64))).rejects.toThrow("checksum mismatch");
+    expect(platform.volumes).toEqual([]);
+    expect(await uploaded(platform, driver)).toEqual(there);
+  });
+
+  test("a guest's serial line is heard after the welcome, in whichever pieces it comes", async () => {
+    const offer = { port: 5900, ticket: "PVEVNC:1", user: "root@pam!t" };
+    const api = new FakeApi().pve("POST /nodes/pve1/qemu/4000/termproxy", offer);
+    api.onSocket((message, socket) => {
+      expect(String(message)).toBe("root@pam!t:PVEVNC:1\n");
+      for (const piece of ["O", "K[talos] ", "no carrier\r\n"]) socket.say(piece);
+    });
+    const credentials = { kind: "token", token: "root@pam!t=1" } as const;
+    const heard = new GpveClient({ transport: new FakeTransport(api), credentials, clock: systemClock });
+    const console = await new PveDriver("pve", new RestCalls(heard)).listen({ host: "pve1", vmid: 4000 });
+    await expect.poll(() => console?.lines).toEqual(["[talos] no carrier"]);
+    console?.close();
+    expect(api.requests.at(-1)?.query.get("port")).toBe("5900");
+  });
 
   test("a closed driver has no connections", () => {
     new PveDriver("pve", new RestCalls(client)).close();
@@ -61,6 +108,28 @@ describe("by pvesh", () => {
     expect(seen.at(-1)).toContain(`/nodes/pve1/tasks/${upid}/status`);
     answers["get"] = JSON.stringify({ status: "stopped", exitstatus: "OK" });
     await expect(start()).resolves.toBeUndefined();
+  });
+
+  test("an image is put where Proxmox VE takes files from, and taken away again", async () => {
+    const platform = new FakePlatform();
+    const spool = mkdtempSync(join(tmpdir(), "gpve-talos-spool-"));
+    const seen: string[][] = [];
+    const driver = new PveDriver("host", new PveshCalls(fakePvesh(platform, seen), undefined, spool));
+    expect(await uploaded(platform, driver)).toEqual(there);
+    expect(seen[0]?.join(" ")).toMatch(/--content import .*--tmpfilename \S+\/pveupload-[0-9a-f]{32} /);
+    await expect(uploaded(platform, driver, "0".repeat(64))).rejects.toThrow("checksum mismatch");
+    expect(readdirSync(spool)).toEqual([]);
+    rmSync(spool, { recursive: true });
+  });
+
+  test("a command of gpve may name no files: nothing is tried", async () => {
+    const platform = new FakePlatform();
+    const driver = new PveDriver("host", new PveshCalls(fakePvesh(platform), "/srv/gpve"));
+    await expect(uploaded(platform, driver)).rejects.toMatchObject({
+      code: "feature.unsupported",
+      data: { finding: "image-upload-impossible" },
+    });
+    expect(platform.done).toEqual([]);
   });
 
   test("a gpve elsewhere on the machine is named to pvesh", async () => {

@@ -2,14 +2,22 @@
 import { pveRows } from "@gpve/client/pve-client.ts";
 import { isObject } from "@gpve/client/response-error.ts";
 import type {
+  CloneRequest,
   Driver,
   GuestConfig,
+  GuestConsole,
   GuestPlace,
+  ImageSource,
+  LinkedClone,
+  LocalImage,
   Observation,
   ObservedGuest,
   ObservedNode,
   ObservedStorage,
+  PlatformAccount,
 } from "./driver.ts";
+import { ConsoleLines } from "./console-lines.ts";
+import { makePveAccount } from "./pve-account.ts";
 import type { PlatformCalls } from "./platform-calls.ts";
 
 const MIB = 1024 ** 2;
@@ -66,6 +74,18 @@ export class PveDriver implements Driver {
     };
   }
 
+  async listen({ host, vmid }: GuestPlace): Promise<GuestConsole | undefined> {
+    if (this.#calls.listen === undefined) return undefined;
+    const console = new ConsoleLines();
+    const close = await this.#calls.listen(`/nodes/${host}/qemu/${vmid}`, (bytes) => console.add(bytes));
+    return {
+      get lines() {
+        return console.lines;
+      },
+      close,
+    };
+  }
+
   async guestConfig({ host, vmid }: GuestPlace): Promise<GuestConfig> {
     const config = await this.#calls.read(`/nodes/${host}/qemu/${vmid}/config`);
     const entries = Object.entries(isObject(config) ? config : {});
@@ -84,12 +104,57 @@ export class PveDriver implements Driver {
     return new Set(Object.keys(held));
   }
 
+  downloadImage(host: string, storage: string, { name, content, url, sha256 }: ImageSource): Promise<void> {
+    return this.#calls.work("POST", `/nodes/${host}/storage/${storage}/download-url`, {
+      content,
+      filename: name,
+      url,
+      ...(sha256 === undefined ? {} : { checksum: sha256, "checksum-algorithm": "sha256" }),
+    });
+  }
+
+  uploadImage(host: string, storage: string, { name, content, path, sha256 }: LocalImage): Promise<void> {
+    return this.#calls.upload(
+      `/nodes/${host}/storage/${storage}/upload`,
+      { content, filename: name, checksum: sha256, "checksum-algorithm": "sha256" },
+      path,
+    );
+  }
+
   createGuest({ host, vmid }: GuestPlace, config: GuestConfig): Promise<void> {
     return this.#calls.work("POST", `/nodes/${host}/qemu`, { vmid, ...config });
   }
 
   changeGuest({ host, vmid }: GuestPlace, config: GuestConfig): Promise<void> {
     return this.#calls.work("POST", `/nodes/${host}/qemu/${vmid}/config`, config);
+  }
+
+  makeTemplate({ host, vmid }: GuestPlace): Promise<void> {
+    return this.#calls.work("POST", `/nodes/${host}/qemu/${vmid}/template`);
+  }
+
+  cloneGuest(
+    from: GuestPlace,
+    to: GuestPlace,
+    { name, description, isFull, pool }: CloneRequest,
+  ): Promise<void> {
+    return this.#calls.work("POST", `/nodes/${from.host}/qemu/${from.vmid}/clone`, {
+      newid: to.vmid,
+      name,
+      description,
+      full: isFull,
+      ...(to.host === from.host ? {} : { target: to.host }),
+      ...(pool === null ? {} : { pool }),
+    });
+  }
+
+  async linkedClones(host: string, storage: string): Promise<readonly LinkedClone[]> {
+    const rows = await this.#rows(`/nodes/${host}/storage/${storage}/content`, { content: "images" });
+    // "../998/base-998-disk-0.qcow2", "base-998-disk-0@__base__", as the kind of storage has it.
+    return rows.flatMap(({ vmid, parent }) => {
+      const template = /(?:^|\/)base-(\d+)-/.exec(text(parent))?.[1];
+      return template === undefined ? [] : [{ template: Number(template), guest: number(vmid) }];
+    });
   }
 
   resizeDisk({ host, vmid }: GuestPlace, disk: string, gib: number): Promise<void> {
@@ -106,6 +171,10 @@ export class PveDriver implements Driver {
 
   deleteGuest({ host, vmid }: GuestPlace): Promise<void> {
     return this.#calls.work("DELETE", `/nodes/${host}/qemu/${vmid}`, { purge: true });
+  }
+
+  makeAccount(account: PlatformAccount): Promise<{ readonly id: string; readonly secret: string }> {
+    return makePveAccount(this.#calls, account);
   }
 
   close(): void {
@@ -137,6 +206,7 @@ function storageOf(row: Row): ObservedStorage {
     isActive: number(row["active"]) === 1 && row["enabled"] !== 0,
     contents: text(row["content"]).split(","),
     freeGiB: Math.floor(number(row["avail"]) / GIB),
+    isShared: number(row["shared"]) === 1,
   };
 }
 

@@ -1,6 +1,8 @@
 // Every finding by its id. An id is stable: scripts match on it.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { didYouMean } from "@gpve/kit/did-you-mean.ts";
+import { addonFindings } from "./addon-findings.ts";
+import { clusterFindings } from "./cluster-findings.ts";
 import { fileFindings } from "./file-findings.ts";
 import { platformFindings } from "./platform-findings.ts";
 import { secretsFindings } from "./secrets-findings.ts";
@@ -10,6 +12,8 @@ export const catalogue = {
   ...fileFindings,
   ...secretsFindings,
   ...platformFindings,
+  ...clusterFindings,
+  ...addonFindings,
 } as const satisfies Record<string, FindingKind>;
 
 export type FindingId = keyof typeof catalogue;

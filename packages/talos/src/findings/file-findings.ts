@@ -2,6 +2,14 @@
 import type { FindingKind } from "./finding.ts";
 
 export const fileFindings = {
+  "schedule-invalid": {
+    area: "file",
+    title: "backup.etcd.schedule is no schedule",
+    evidence: "the text, and the field that is wrong",
+    cause:
+      "It has five fields as cron has them: minute, hour, day, month, weekday; numbers, lists, ranges and steps.",
+    fix: 'Write for example "0 */6 * * *": every six hours.',
+  },
   "yaml-broken": {
     area: "file",
     title: "cluster.yaml is no YAML",
@@ -189,6 +197,28 @@ export const fileFindings = {
     evidence: "the file's name",
     cause: "It is none of the kinds that are known.",
     fix: "Import a talconfig.yaml (talhelper), a terraform.tfvars, or a terraform.tfstate with machines of the bpg provider.",
+  },
+  "image-ambiguous": {
+    area: "image",
+    title: "Two sources of the image are given",
+    evidence: "the key that is beside image.archive",
+    cause: "An archive is a disk's image that is unpacked here; an ISO and an offline directory are others.",
+    fix: "Keep one: image.archive, image.boot: iso, or image.offlineDir.",
+  },
+  "template-of-iso": {
+    area: "file",
+    title: "Machines that begin from an ISO have nothing to be cloned from",
+    evidence: "the keys",
+    cause:
+      "A template's disk has Talos on it; with image.boot: iso disks are empty until each machine installs itself.",
+    fix: "Remove templates, or set image.boot: disk.",
+  },
+  "template-node-unknown": {
+    area: "file",
+    title: "Templates are to lie on a node that no provider has",
+    evidence: "the nodes that are known",
+    cause: "templates.nodes names a node that is in no provider's list.",
+    fix: "Correct the name, or add the node to its provider.",
   },
   "patch-unreadable": {
     area: "file",

@@ -1,6 +1,6 @@
 // What can be wrong, as data: `explain`, the page in docs/ and every report read the same table.
 
-export type Area = "file" | "secrets" | "platform" | "image" | "network";
+export type Area = "file" | "secrets" | "platform" | "image" | "network" | "machine" | "etcd" | "kubernetes";
 
 export interface FindingKind {
   readonly area: Area;

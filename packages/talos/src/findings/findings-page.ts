@@ -8,6 +8,9 @@ const questions: Readonly<Record<Area, string>> = {
   secrets: "Can secrets not be read or written?",
   platform: "Does the platform refuse or lack something?",
   image: "Can the image not be had?",
+  machine: "Does a machine not do what it should?",
+  etcd: "Is it about etcd?",
+  kubernetes: "Is it about Kubernetes?",
 };
 
 export function findingsPage(): string {

@@ -38,6 +38,21 @@ export const platformFindings = {
     cause: "Disk images can be imported by the API from Proxmox VE 8.4 on.",
     fix: "Upgrade it, or import the image on the host itself (type: qm).",
   },
+  "secureboot-needs-iso": {
+    area: "image",
+    title: "Secure boot needs the ISO with this Talos",
+    evidence: "the version, and how machines boot",
+    cause:
+      "Disk images enrol their keys in the firmware from Talos 1.14 on; older ones fail at their first boot.",
+    fix: "Set image.boot to iso, or use Talos 1.14.",
+  },
+  "image-broken": {
+    area: "image",
+    title: "An archive cannot be unpacked",
+    evidence: "the archive, and what the program said",
+    cause: "It is incomplete, of another kind than its name says, or xz is not installed here.",
+    fix: "Fetch it again and compare its checksum; apt-get install xz-utils.",
+  },
   "node-missing": {
     area: "platform",
     title: "A node does not exist",
@@ -95,12 +110,50 @@ export const platformFindings = {
     cause: "The offsets lead into addresses that are in use.",
     fix: "Add the address to network.ipam.reserve, or change the offsets.",
   },
+  "address-answers": {
+    area: "network",
+    title: "Somebody answers at an address that a new machine is to have",
+    evidence: "the address, what answers there, and the MAC where it is in a network of this machine",
+    cause:
+      "Another machine has the address: an error when it answers in this machine's own network, a warning when it was only known there or answers through a gateway, where firewalls and proxies answer for others.",
+    fix: "Find out whose it is (the MAC tells), and choose another: network.ipam.reserve, the offsets, nodes.*.ip, endpoint.vip. network.ipam.probe: false leaves addresses unasked.",
+  },
+  "image-version-unknown": {
+    area: "image",
+    title: "The Image Factory does not have this version of Talos",
+    evidence: "the factory, and the versions that are near",
+    cause: "versions.talos is misspelled, not released yet, or called broken by the factory.",
+    fix: "Use one of the versions named; gpvectl talos check-updates lists what there is.",
+  },
+  "image-source-silent": {
+    area: "image",
+    title: "The source of images does not answer from here",
+    evidence: "each address that was asked, and what happened",
+    cause:
+      "Neither image.factory nor a mirror is reachable from here. Perhaps it is from the platform, which fetches the image itself.",
+    fix: "Name a mirror in image.mirrors, or put the image into a folder: image.offlineDir.",
+  },
   "vmid-taken": {
     area: "platform",
     title: "A VMID belongs to another guest",
     evidence: "the VMID and that guest's name",
     cause: "A guest without this cluster's tag and identity has it. It is never touched.",
     fix: "Choose other ranges in vmids, or nodes.*.vmid.",
+  },
+  "template-vmid-taken": {
+    area: "platform",
+    title: "A template's VMID belongs to another guest",
+    evidence: "the template's name and the VMID",
+    cause:
+      "templates.controlPlane or templates.worker names a VMID that a guest has which is no template of this cluster. It is never touched.",
+    fix: "Choose another VMID, or leave the key out: the first free one of vmids.template is taken.",
+  },
+  "template-in-use": {
+    area: "platform",
+    title: "A template that should go is still read from",
+    evidence: "the template and the VMIDs of the linked clones",
+    cause: "Somebody made a linked clone of it meanwhile. Its disks are part of that guest.",
+    fix: "Nothing: it goes with the first apply after its last linked clone. To be rid of it earlier, move that guest's disks to a storage of their own.",
   },
   "memory-tight": {
     area: "platform",
@@ -165,5 +218,42 @@ export const platformFindings = {
     evidence: "the pool and its architecture",
     cause: "Proxmox VE lets only root@pam set arch, and no token.",
     fix: "Run it on the host (type: qm), or on gpve.",
+  },
+  "updates-unknown": {
+    area: "image",
+    title: "No Image Factory says which versions there are",
+    evidence: "each address that was asked, and what happened",
+    cause: "Neither image.factory nor a mirror is reachable from here, or what answers is no Image Factory.",
+    fix: "Open `image.factory`/versions in a browser from here; name a mirror that you reach in image.mirrors.",
+  },
+  "image-file-missing": {
+    area: "image",
+    title: "The offline directory has no image for a machine",
+    evidence: "the file that is looked for, and the images that are there",
+    cause:
+      "image.offlineDir is set, so nothing is downloaded: the image must lie there under its full name, which carries version and schematic. Only qcow2 is taken.",
+    fix: "Fetch it elsewhere (gpvectl talos output shows its address) and put it there under the name given. A raw.xz is made into one with: xz -dk FILE.raw.xz; qemu-img convert -O qcow2 FILE.raw NAME.",
+  },
+  "image-changed": {
+    area: "image",
+    title: "An image is another one than was used before",
+    evidence: "the file, its SHA-256, and the one that is pinned",
+    cause:
+      "The file in image.offlineDir was replaced or damaged since the first upload, or is not the one image.sha256 names.",
+    fix: "Put the first file back. If the new one is right, correct image.sha256, or take its line out of images in .deployer/CLUSTER/lock.json. Nothing was uploaded.",
+  },
+  "image-upload-impossible": {
+    area: "image",
+    title: "Images cannot be uploaded this way",
+    evidence: "the provider",
+    cause: "The commands of a gpve node take no files of the server; only its API does.",
+    fix: "Use type: gpve with an endpoint and a token, or put the image onto the storage first: gpvectl storage upload STORAGE FILE --content import.",
+  },
+  "image-refused": {
+    area: "image",
+    title: "The Image Factory refuses the image's schematic",
+    evidence: "the factory and its status",
+    cause: "An extension or kernel argument is not known there.",
+    fix: "Check image.extensions and image.kernelArgs; the factory lists extensions below /version/VERSION/extensions/official.",
   },
 } as const satisfies Record<string, FindingKind>;

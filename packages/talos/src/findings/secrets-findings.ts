@@ -2,6 +2,14 @@
 import type { FindingKind } from "./finding.ts";
 
 export const secretsFindings = {
+  "secrets-shared": {
+    area: "secrets",
+    title: "Two clusters have the same secrets",
+    evidence: "the two clusters",
+    cause:
+      "Machines find each other by the secrets' id: control planes of the second would join the first one's etcd. A file that was copied still names the first one's secrets.file.",
+    fix: "Give the second file a secrets.file of its own: gpvectl talos set -f FILE secrets.file=OTHER.",
+  },
   "age-key-missing": {
     area: "secrets",
     title: "There is no age key to decrypt with",

@@ -36,7 +36,11 @@ export function readClusterText(file: string, { cwd }: Pick<Surroundings, "cwd">
 }
 
 export function openClusterFolder(file: string, around: Surroundings): ClusterFolder {
-  const text = readClusterText(file, around);
+  return clusterFolderOf(file, readClusterText(file, around), around);
+}
+
+/** `text` stands in the place of the file; a scratch cluster has none. */
+export function clusterFolderOf(file: string, text: string, around: Surroundings): ClusterFolder {
   const cluster = parseCluster(text, file, around.env);
   const folder = dirname(resolve(around.cwd, file));
   const lock = readLock(folder, cluster.metadata.name);

@@ -1,8 +1,9 @@
 // What was decided about a cluster and must not change by itself: who has which VMID and address, and whether anything
 // was ever applied. It lies in .deployer/<cluster>/lock.json beside cluster.yaml.
-import { join } from "node:path";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { readTextFile } from "@gpve/kit/atomic-file.ts";
+import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { type Static, Type } from "typebox";
 
@@ -21,6 +22,28 @@ const lockSchema = Type.Object({
       addresses: Type.Array(Type.String()),
     }),
   ),
+  /** SHA-256 of images that were uploaded, by name. */
+  images: Type.Optional(Type.Record(Type.String(), Type.String())),
+  /** Where etcd was begun; doneAt is null from right before it was asked for until it was seen. */
+  beginning: Type.Optional(
+    Type.Object({ machine: Type.String(), doneAt: Type.Union([Type.String(), Type.Null()]) }),
+  ),
+  /** Machines that are to be made anew, in this order. */
+  replacing: Type.Optional(Type.Array(Type.String())),
+  /** Machines that are to be wiped and configured anew, in this order. */
+  resetting: Type.Optional(Type.Array(Type.String())),
+  /** SHA-256 of the cluster's id: machines of one id find each other, whatever their file is called. */
+  identity: Type.Optional(Type.String()),
+  /** The last snapshot of etcd that was verified. */
+  snapshot: Type.Optional(Type.Object({ at: Type.Integer(), file: Type.String(), sha256: Type.String() })),
+  /** The last snapshot that a scratch cluster was brought up from. */
+  drill: Type.Optional(Type.Object({ at: Type.Integer(), file: Type.String(), sha256: Type.String() })),
+  /** Fingerprints of authorities that were replaced: files of people may still name them. */
+  formerAuthorities: Type.Optional(Type.Array(Type.String())),
+  /** The VIP of endpoint.front, from before the first machine gets it until none has it any more. */
+  front: Type.Optional(Type.String()),
+  /** Of a scratch cluster: the SHA-256 of the snapshot that it begins from. */
+  restoring: Type.Optional(Type.String()),
 });
 
 export type ClusterLock = Static<typeof lockSchema>;
@@ -50,6 +73,28 @@ export function readLock(folder: string, cluster: string): ClusterLock {
   return lock;
 }
 
+export function writeLock(folder: string, lock: ClusterLock): void {
+  const path = lockPath(folder, lock.cluster);
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  writeFileAtomic(path, `${JSON.stringify(lock, null, 2)}\n`);
+}
+
+/** How many runs back one can go. */
+const KEPT_COPIES = 20;
+
+/** Copies of what a cluster cannot be managed without, from before a change. */
+export function keepCopies(folder: string, cluster: string, files: readonly string[], now: number): string {
+  const copies = join(dirname(lockPath(folder, cluster)), "before");
+  const stamp = new Date(now).toISOString().replaceAll(/[-:]/g, "");
+  const place = join(copies, stamp);
+  mkdirSync(place, { recursive: true, mode: 0o700 });
+  for (const file of files) if (existsSync(file)) copyFileSync(file, join(place, basename(file)));
+  for (const old of readdirSync(copies).toSorted().slice(0, -KEPT_COPIES)) {
+    rmSync(join(copies, old), { recursive: true, force: true });
+  }
+  return place;
+}
+
 function parsed(text: string): ClusterLock | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -57,4 +102,16 @@ function parsed(text: string): ClusterLock | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Clusters beside this one in the same folder; what cannot be read is nobody's. */
+export function clustersBeside(folder: string, cluster: string): readonly ClusterLock[] {
+  const deployer = join(folder, ".deployer");
+  const names = existsSync(deployer) ? readdirSync(deployer) : [];
+  return names
+    .filter((name) => name !== cluster)
+    .flatMap((name) => {
+      const lock = parsed(readTextFile(lockPath(folder, name)) ?? "");
+      return lock === undefined ? [] : [lock];
+    });
 }

@@ -1,7 +1,7 @@
 // A cluster.yaml for a person: what must be there, and a comment on what can be.
 import { addressAt, contains, isNetwork, prefixLength } from "../cluster/networks.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { type PresetName, presets } from "./presets.ts";
+import { type Preset, type PresetName, presets } from "./presets.ts";
 
 export interface InitAnswers {
   readonly preset: PresetName;
@@ -96,9 +96,7 @@ pools:
 #   ${answers.name}-worker-1: { host: ${answers.nodes[0]}, machine: { memoryMiB: 32768 } }
 
 addons:
-  # cilium, flannel or none
-  cni: { type: cilium }
-
+${addons(preset)}
 secrets:
   # Encrypted for these age keys; safe to commit.
   file: ${answers.secretsFile}
@@ -107,6 +105,25 @@ secrets:
 protect:
   # false allows \`destroy\`
   destroy: ${preset.protectsFromDestroy}
+`;
+}
+
+/** A lab needs nothing from elsewhere but its image. */
+function addons({ hasAddons }: Preset): string {
+  return hasAddons
+    ? `  # cilium (a chart: helm renders it), flannel or none
+  cni: { type: cilium }
+  # The cloud controllers, metrics-server and Prometheus' kinds are on unless switched off here.
+  # loadBalancer: { type: cilium, addresses: [10.0.0.200-10.0.0.220] }
+  # csi: { proxmox: {}, default: proxmox }
+  # Without a network: NAME-VERSION.yaml and .tgz in this folder.
+  # offlineDir: ./addons
+`
+    : `  # cilium (a chart: helm renders it), flannel (Talos brings it) or none
+  cni: { type: flannel }
+  ccm: { proxmox: { enabled: false }, talos: { enabled: false } }
+  metricsServer: false
+  monitoring: { prometheusCRDs: false }
 `;
 }
 

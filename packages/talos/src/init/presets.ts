@@ -9,6 +9,8 @@ export interface Preset {
   /** An address that moves between control planes. */
   readonly hasVip: boolean;
   readonly protectsFromDestroy: boolean;
+  /** Cilium, cloud controllers and what production has; else only what Talos brings. */
+  readonly hasAddons: boolean;
 }
 
 export const presetNames = ["lab", "dev", "production"] as const;
@@ -23,6 +25,7 @@ export const presets: Readonly<Record<PresetName, Preset>> = {
     worker: { cores: 2, memoryMiB: 2048, diskGiB: 20 },
     hasVip: false,
     protectsFromDestroy: false,
+    hasAddons: false,
   },
   dev: {
     about: "one control plane and two workers, to develop on",
@@ -32,6 +35,7 @@ export const presets: Readonly<Record<PresetName, Preset>> = {
     worker: { cores: 4, memoryMiB: 8192, diskGiB: 80 },
     hasVip: false,
     protectsFromDestroy: false,
+    hasAddons: true,
   },
   production: {
     about: "three control planes behind a VIP and three workers, to rely on",
@@ -41,5 +45,6 @@ export const presets: Readonly<Record<PresetName, Preset>> = {
     worker: { cores: 4, memoryMiB: 16_384, diskGiB: 80 },
     hasVip: true,
     protectsFromDestroy: true,
+    hasAddons: true,
   },
 };

@@ -2,12 +2,17 @@
 // expected before it has any configuration.
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
+import { isAsked } from "../cluster/machine-addresses.ts";
 import { prefixLength } from "../cluster/networks.ts";
 import type { GuestConfig } from "../driver/driver.ts";
-import { imageFile } from "../image/image-file.ts";
+import { imageFile, imageVolume } from "../image/image-file.ts";
 
 /** The disk Talos runs from. */
 export const SYSTEM_DISK = "scsi0";
+/** As Talos sees it; read before anything is installed to it. */
+export const SYSTEM_DEVICE = "/dev/sda";
+/** Nothing lies in it. */
+export const EMPTY_DRIVE = "none,media=cdrom";
 export const AGENT_EXTENSION = "siderolabs/qemu-guest-agent";
 
 /** What can be compared with an existing guest. */
@@ -43,7 +48,9 @@ export function newGuest(cluster: Cluster, machine: Machine): GuestConfig {
   const pool = provider?.pool ?? null;
   const { size } = machine;
   const isEfi = size.bios === "ovmf";
-  const { name: image } = imageFile(cluster, machine.arch, machine.extensions);
+  const volume = imageVolume(storage.image, imageFile(cluster, machine.arch, machine.extensions));
+  const isIso = cluster.image.boot === "iso";
+  const iso = isoDrive(machine);
   return {
     ...guestSettings(cluster, machine),
     ostype: "l26",
@@ -52,18 +59,28 @@ export function newGuest(cluster: Cluster, machine: Machine): GuestConfig {
     // Keys that are there already would keep Talos from enrolling its own.
     ...(isEfi ? { efidisk0: `${storage.efi}:1,efitype=4m,pre-enrolled-keys=0` } : {}),
     ...(cluster.talos.diskEncryption === "tpm" ? { tpmstate0: `${storage.efi}:1,version=v2.0` } : {}),
-    [SYSTEM_DISK]: `${storage.vm}:0,import-from=${storage.image}:import/${image},discard=on`,
+    [SYSTEM_DISK]: isIso
+      ? `${storage.vm}:${size.diskGiB},discard=on`
+      : `${storage.vm}:0,import-from=${volume},discard=on`,
+    ...(isIso ? { [iso]: `${volume},media=cdrom` } : {}),
     ...Object.fromEntries(
       size.extraDisks.map((disk, at) => [`scsi${at + 1}`, `${disk.storage}:${disk.gib},discard=on`]),
     ),
     ...Object.fromEntries(size.pci.map(({ mapping }, at) => [`hostpci${at}`, `mapping=${mapping},pcie=1`])),
-    ide2: `${storage.cloudinit}:cloudinit`,
+    // Machines of arm64 have no IDE.
+    [machine.arch === "arm64" ? "scsi30" : size.cloudInitDrive]: `${storage.cloudinit}:cloudinit`,
     serial0: "socket",
-    boot: `order=${SYSTEM_DISK}`,
+    // The disk first: an ISO before it would install for ever.
+    boot: isIso ? `order=${SYSTEM_DISK};${iso}` : `order=${SYSTEM_DISK}`,
     onboot: "1",
     ...(machine.arch === "arm64" ? { arch: "aarch64" } : {}),
     ...(pool === null ? {} : { pool }),
   };
+}
+
+/** Where an ISO lies until Talos is on the disk; machines of arm64 have no IDE. */
+export function isoDrive({ arch, size }: Pick<Machine, "arch" | "size">): string {
+  return arch === "arm64" || size.cloudInitDrive === "scsi30" ? "scsi29" : "ide0";
 }
 
 function addressSettings({ network }: Cluster, { addresses }: Machine): string {
@@ -71,6 +88,7 @@ function addressSettings({ network }: Cluster, { addresses }: Machine): string {
   return addresses
     .flatMap((address, at) => {
       const six = address.includes(":") ? "6" : "";
+      if (isAsked(network, address)) return ["ip=dhcp"];
       const isGateways = network.gateway.includes(":") === address.includes(":");
       const own = `ip${six}=${address}/${prefixLength(networks[at] ?? network.nodeCIDR)}`;
       return isGateways ? [own, `gw${six}=${network.gateway}`] : [own];

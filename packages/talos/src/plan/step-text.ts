@@ -1,10 +1,19 @@
 // Steps as people read them, and as the commands they could type on the host themselves.
-import type { Step } from "./plan-steps.ts";
+import { RESET_LABELS } from "../client/talos-client.ts";
+import type { GuestStep, Step, StepKind } from "./plan-steps.ts";
 
 export function stepText(step: Step): string {
   switch (step.kind) {
     case "image.ensure":
-      return `+ download ${step.subject} to ${step.storage} on ${step.host}`;
+      return `+ ${step.file === undefined ? "download" : "upload"} ${step.subject} to ${step.storage} on ${step.host}`;
+    case "template.create":
+      return `+ create the template ${step.subject}: VMID ${step.place.vmid} on ${step.place.host}`;
+    case "template.seal":
+      return `+ make a template of ${step.subject}`;
+    case "template.delete":
+      return `- delete the template ${step.subject}: VMID ${step.place.vmid} on ${step.place.host}; nothing hangs on it`;
+    case "guest.clone":
+      return `+ clone ${step.subject} from ${step.template} (${step.isFull ? "a full copy" : "linked"}): VMID ${step.place.vmid} on ${step.place.host}`;
     case "guest.create": {
       const { cores, memory, ipconfig0 } = step.config;
       return `+ create ${step.subject}: VMID ${step.place.vmid} on ${step.place.host}, ${cores} cores, ${memory} MiB, ${ipconfig0}`;
@@ -13,30 +22,181 @@ export function stepText(step: Step): string {
       return `~ grow ${step.disk} of ${step.subject} to ${step.gib} GiB`;
     case "guest.change": {
       const changes = step.changes.map(({ key, from, to }) => `${key} ${from ?? "(unset)"} -> ${to}`);
-      return `~ change ${step.subject}: ${changes.join("; ")}${step.impact === "safe" ? "" : " (needs a restart)"}`;
+      return `~ change ${step.subject}: ${changes.join("; ")}`;
     }
     case "guest.start":
       return `+ start ${step.subject}`;
     case "guest.delete":
       return `- delete ${step.subject}: VMID ${step.place.vmid} on ${step.place.host}, with its disks`;
+    case "guest.stop":
+      return `~ stop ${step.subject}`;
+    case "talos.reconfigure":
+      return [
+        `~ reconfigure ${step.subject}${step.impact === "safe" ? "" : " (reboots)"}`,
+        ...step.differences.map((difference) => `    ${difference}`),
+      ].join("\n");
+    case "record.rotated":
+      return `  ${rotatedTexts[step.subject] ?? step.subject}`;
+    case "talos.upgrade":
+      return `~ upgrade ${step.subject} from Talos ${step.from} to ${step.to} (reboots)`;
+    case "kubernetes.components":
+      return `~ upgrade the API server of ${step.subject} from ${step.from} to ${step.to}`;
+    case "kubernetes.kubelet":
+      return `~ upgrade the kubelet of ${step.subject} from ${step.from} to ${step.to}`;
+    case "addon.apply":
+      return [
+        `+ install ${[step.subject, ...(step.version === undefined ? [] : [step.version])].join(" ")}${step.source === undefined ? "" : ` from ${step.source}`}`,
+        ...(step.objects ?? []).map((object) => `    ${object}`),
+      ].join("\n");
+    case "talos.reach":
+    case "talos.configure":
+    case "talos.reboot":
+    case "talos.reset":
+    case "etcd.bootstrap":
+    case "etcd.join":
+    case "etcd.snapshot":
+    case "etcd.leave":
+    case "etcd.remove":
+    case "kubernetes.reach":
+    case "node.ready":
+    case "node.drain":
+    case "node.uncordon":
+    case "node.delete":
+    case "record.replaced":
+    case "record.reset":
+      return plainTexts[step.kind].replace("%", step.subject);
   }
 }
 
-export function stepCommand(step: Step): string {
-  return stepWords(step).map(quoted).join(" ");
+/** What needs no more than a name. */
+const plainTexts: Readonly<Record<PlainKind, string>> = {
+  "talos.reach": "  wait until % answers",
+  "talos.configure": "+ give % its configuration",
+  "talos.reboot": "~ reboot %: its etcd was stopped",
+  "talos.reset": "- wipe configuration and data of %",
+  "etcd.bootstrap": "+ begin etcd on %",
+  "etcd.join": "  wait until % is a member of etcd",
+  "etcd.snapshot": "  take a snapshot of etcd from %",
+  "etcd.leave": "- take % out of etcd",
+  "etcd.remove": "- remove the member of % from etcd: its machine is gone",
+  "kubernetes.reach": "  wait for the Kubernetes API of %",
+  "node.ready": "  wait until the node % is ready",
+  "node.drain": "~ drain the node %",
+  "node.uncordon": "~ let pods onto the node % again",
+  "node.delete": "- delete the node %",
+  "record.replaced": "  % is gone and is made anew",
+  "record.reset": "  % is empty and gets its configuration anew",
+};
+
+const rotatedTexts: Readonly<Record<string, string>> = {
+  accept: "every machine accepts the new authorities: from here on they issue",
+  issue: "every machine issues with the new authorities and is reached with them alone: the old ones go",
+  remove: "no machine accepts the old authorities any more",
+};
+
+type PlainKind = Exclude<
+  StepKind,
+  | GuestStep["kind"]
+  | "talos.reconfigure"
+  | "talos.upgrade"
+  | "kubernetes.components"
+  | "kubernetes.kubelet"
+  | "addon.apply"
+  | "record.rotated"
+>;
+
+/** `#` begins what nobody needs to type. `addressOf` names the machine to talosctl. */
+export function stepCommand(step: Step, addressOf: (name: string) => string = (name) => name): string {
+  if (isGuestStep(step)) return guestWords(step).map(quoted).join(" ");
+  const words = insideWords(step, addressOf(step.subject));
+  return words === undefined ? `# ${stepText(step).trim()}` : words.map(quoted).join(" ");
 }
 
-function stepWords(step: Step): readonly string[] {
+function isGuestStep(step: Step): step is GuestStep {
+  return /^(?:guest|template)\./.test(step.kind) || step.kind === "image.ensure";
+}
+
+/** undefined: it is only waited for. */
+function insideWords(step: Exclude<Step, GuestStep>, address: string): readonly string[] | undefined {
+  const talosctl = ["talosctl", "-n", address];
+  const file = `nodes/${step.subject}.yaml`;
+  switch (step.kind) {
+    case "talos.configure":
+      return [...talosctl, "apply-config", "--insecure", "--file", file];
+    case "talos.reconfigure":
+      return [
+        ...talosctl,
+        "apply-config",
+        "--mode",
+        step.impact === "safe" ? "no-reboot" : "reboot",
+        "--file",
+        file,
+      ];
+    case "talos.upgrade":
+      return [...talosctl, "upgrade", "--image", `INSTALLER:${step.to}`];
+    case "kubernetes.components":
+    case "kubernetes.kubelet":
+      return [...talosctl, "upgrade-k8s", "--to", step.to];
+    case "talos.reboot":
+      return [...talosctl, "reboot"];
+    case "talos.reset":
+      return [...talosctl, "reset", "--reboot", ...RESET_LABELS.flatMap((label) => [LABEL, label])];
+    case "etcd.bootstrap":
+      return [...talosctl, "bootstrap"];
+    case "etcd.snapshot":
+      return [...talosctl, "etcd", "snapshot", "etcd.snapshot"];
+    case "etcd.leave":
+      return [...talosctl, "etcd", "leave"];
+    case "etcd.remove":
+      return ["talosctl", "etcd", "remove-member", step.member];
+    case "node.drain":
+      return ["kubectl", "drain", step.subject, "--ignore-daemonsets", "--delete-emptydir-data"];
+    case "node.uncordon":
+      return ["kubectl", "uncordon", step.subject];
+    case "node.delete":
+      return ["kubectl", "delete", "node", step.subject];
+    case "node.ready":
+      return ["kubectl", "wait", "--for=condition=Ready", `node/${step.subject}`];
+    case "addon.apply":
+      return ["kubectl", "apply", "--server-side", "-f", `addons/${step.subject}.yaml`];
+    case "talos.reach":
+    case "etcd.join":
+    case "kubernetes.reach":
+    case "record.replaced":
+    case "record.reset":
+    case "record.rotated":
+      return undefined;
+  }
+}
+
+const LABEL = "--system-labels-to-wipe";
+
+function guestWords(step: GuestStep): readonly string[] {
   const options = (values: Readonly<Record<string, string>>): readonly string[] =>
     Object.entries(values).flatMap(([key, value]) => [`--${key}`, value]);
   switch (step.kind) {
     case "image.ensure":
+      if (step.file !== undefined) {
+        const words = ["gpvectl", "storage", "upload", step.storage, step.file];
+        return words.concat(options({ node: step.host, content: step.content }));
+      }
       return [
         "pvesh",
         "create",
         `/nodes/${step.host}/storage/${step.storage}/download-url`,
-        ...options({ content: "import", filename: step.subject, url: step.url }),
+        ...options({ content: step.content, filename: step.subject, url: step.url }),
       ];
+    case "template.seal":
+      return ["qm", "template", String(step.place.vmid)];
+    case "guest.clone": {
+      const { from, place, hostname, mark, pool } = step;
+      return ["qm", "clone", String(from.vmid), String(place.vmid)].concat(
+        options({ name: hostname, description: mark, full: step.isFull ? "1" : "0" }),
+        from.host === place.host ? [] : ["--target", place.host],
+        pool === null ? [] : ["--pool", pool],
+      );
+    }
+    case "template.create":
     case "guest.create":
       return ["qm", "create", String(step.place.vmid), ...options(step.config)];
     case "guest.resize":
@@ -50,6 +210,9 @@ function stepWords(step: Step): readonly string[] {
       ];
     case "guest.start":
       return ["qm", "start", String(step.place.vmid)];
+    case "guest.stop":
+      return ["qm", "stop", String(step.place.vmid)];
+    case "template.delete":
     case "guest.delete":
       return ["qm", "destroy", String(step.place.vmid), "--purge", "1"];
   }

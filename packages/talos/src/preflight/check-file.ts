@@ -1,6 +1,8 @@
 // What can be said of the machines before the platform is asked.
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
+import { cloneMode } from "../cluster/templates.ts";
+import { versionOf } from "../engine/versions.ts";
 import { error, type Finding, warning } from "./finding-report.ts";
 
 /** Models older than x86-64-v2. */
@@ -10,8 +12,18 @@ const OLD_CPUS =
 export function checkFile(cluster: Cluster, machines: readonly Machine[]): readonly Finding[] {
   const types = new Map(cluster.providers.map(({ name, type }) => [name, type]));
   return [
+    ...(cloneMode(cluster) !== undefined && cluster.image.boot === "iso"
+      ? [error("template-of-iso", "templates", "image.boot is iso")]
+      : []),
+    ...templateNodes(cluster, machines),
     ...(cluster.image.platform === "metal"
       ? [error("platform-of-image", "image", "image.platform is metal")]
+      : []),
+    ...(/(?:^|\/)metal-[^/]*$/.test(cluster.image.archive ?? "")
+      ? [error("platform-of-image", "image", `image.archive is ${cluster.image.archive}`)]
+      : []),
+    ...(cluster.image.secureboot && cluster.image.boot === "disk" && minorOf(cluster) < 14
+      ? [error("secureboot-needs-iso", "image", `Talos is ${cluster.versions.talos}, image.boot is disk`)]
       : []),
     ...machines.flatMap((machine): readonly Finding[] => {
       const { name, size, role } = machine;
@@ -40,3 +52,16 @@ export function checkFile(cluster: Cluster, machines: readonly Machine[]): reado
     }),
   ];
 }
+
+/** Nodes that the file does not know are typos. */
+function templateNodes(cluster: Cluster, machines: readonly Machine[]): readonly Finding[] {
+  const known = new Set([
+    ...cluster.providers.flatMap(({ nodes }) => nodes),
+    ...machines.map(({ host }) => host),
+  ]);
+  return cluster.templates.nodes
+    .filter((node) => !known.has(node))
+    .map((node) => error("template-node-unknown", node, `providers have ${[...known].join(", ")}`));
+}
+
+const minorOf = ({ versions }: Cluster): number => versionOf(versions.talos.replace(/^v?/, "v")).minor;

@@ -1,5 +1,6 @@
 // VMIDs and addresses that others have. Ours are known by tag and identity, never by their VMID alone.
 import type { Machine } from "../cluster/machine.ts";
+import { cloneMark } from "../cluster/templates.ts";
 import { canonicalAddress } from "../cluster/networks.ts";
 import type { Driver, GuestConfig, ObservedGuest } from "../driver/driver.ts";
 import { error, type Finding } from "./finding-report.ts";
@@ -11,7 +12,13 @@ export interface KnownGuest {
 
 /** Guests that a machine of the cluster is: its tag, its identity. */
 export function isOurs({ guest, config }: KnownGuest, machine: Machine, clusterTag: string): boolean {
-  return guest.tags.includes(clusterTag) && uuidOf(config) === machine.uuid;
+  if (!guest.tags.includes(clusterTag) || guest.isTemplate) return false;
+  return uuidOf(config) === machine.uuid || (guest.vmid === machine.vmid && isMarked(config, machine.uuid));
+}
+
+/** Cloned for a machine whose identity it does not have yet. Its VMID must be the machine's: clones copy descriptions. */
+export function isMarked(config: GuestConfig, uuid: string): boolean {
+  return config["description"]?.trim() === cloneMark(uuid);
 }
 
 export function uuidOf(config: GuestConfig): string | undefined {

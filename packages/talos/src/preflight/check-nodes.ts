@@ -2,6 +2,7 @@
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
 import type { Observation, ObservedNode } from "../driver/driver.ts";
+import { imageContent } from "../image/image-file.ts";
 import { error, type Finding, warning } from "./finding-report.ts";
 
 type Provider = Cluster["providers"][number];
@@ -25,7 +26,7 @@ export function checkNodes(
     if (!node.isOnline) return [error("node-offline", name, `${name} is offline`)];
     const own = machines.filter(({ host }) => host === name);
     return [
-      ...checkStorages(provider, node, own, existing),
+      ...checkStorages(cluster, provider, node, own, existing),
       ...checkBridge(cluster, node),
       ...checkRoom(cluster, node, own, existing),
     ];
@@ -33,6 +34,7 @@ export function checkNodes(
 }
 
 function checkStorages(
+  { image }: Cluster,
   { storage }: Provider,
   node: ObservedNode,
   own: readonly Machine[],
@@ -42,7 +44,7 @@ function checkStorages(
   const need = (name: string, content: string): void => {
     needs.set(name, (needs.get(name) ?? new Set()).add(content));
   };
-  need(storage.image, "import");
+  need(storage.image, imageContent(image));
   for (const name of [storage.vm, storage.efi, storage.cloudinit]) need(name, "images");
   for (const { size } of own) for (const disk of size.extraDisks) need(disk.storage, "images");
   const findings = [...needs].flatMap(([name, contents]): readonly Finding[] => {

@@ -19,6 +19,7 @@ export function neededPrivileges(
   provider: Cluster["providers"][number],
 ): ReadonlyMap<string, readonly string[]> {
   const { storage, pool, nodes } = provider;
+  const isOffline = cluster.image.offlineDir !== null || cluster.image.archive !== null;
   const disks = [...new Set([storage.vm, storage.efi, storage.cloudinit])].filter(
     (name) => name !== storage.image,
   );
@@ -30,7 +31,10 @@ export function neededPrivileges(
     ],
     ...disks.map((name) => [`/storage/${name}`, ["Datastore.AllocateSpace", "Datastore.Audit"]] as const),
     [`/sdn/zones/localnetwork/${cluster.network.bridge}`, ["SDN.Use"]],
-    ...nodes.map((name) => [`/nodes/${name}`, ["Sys.Audit", "Sys.AccessNetwork"]] as const),
+    // Only what the platform fetches itself needs its way out.
+    ...nodes.map(
+      (name) => [`/nodes/${name}`, isOffline ? ["Sys.Audit"] : ["Sys.Audit", "Sys.AccessNetwork"]] as const,
+    ),
   ]);
 }
 

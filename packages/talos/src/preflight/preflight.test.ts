@@ -8,11 +8,14 @@ import { testCluster } from "../testing/test-cluster.ts";
 import { preflight } from "./preflight.ts";
 
 const GIB = 1024 ** 3;
+const folder = import.meta.dirname;
 function driverOf(platform: FakePlatform): PveDriver {
   return new PveDriver("pve", {
     isRoot: platform.privileges === undefined,
     read: async (path, values = {}) => platform.handle("GET", path, values as Record<string, string>),
     work: () => Promise.reject(new Error("preflight must not change anything")),
+    make: () => Promise.reject(new Error("preflight must not make anything")),
+    upload: () => Promise.reject(new Error("preflight must not upload anything")),
     close: () => undefined,
   });
 }
@@ -27,6 +30,7 @@ async function findings(
   const result = await preflight({
     cluster,
     machines: machinesOf(cluster),
+    folder,
     openDriver: async () => driverOf(platform),
   });
   return result.findings.map(
@@ -41,6 +45,18 @@ test("a platform that has all of it gives nothing to tell", async () => {
 });
 
 test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unknown>>, string]>([
+  [
+    "templates of machines that begin from an ISO",
+    () => undefined,
+    { templates: { controlPlane: 998 }, image: { boot: "iso" } },
+    "error template-of-iso templates: image.boot is iso",
+  ],
+  [
+    "templates on a node that nobody has",
+    () => undefined,
+    { templates: { nodes: ["pve9"] } },
+    "error template-node-unknown pve9: providers have pve1, pve2, pve3",
+  ],
   [
     "a node that is not there",
     (p) => p.nodes.delete("pve3"),
@@ -71,6 +87,30 @@ test.each<[string, (platform: FakePlatform) => void, Readonly<Record<string, unk
     (p) => (p.storages = p.storages.map((each) => ({ ...each, content: "iso,images" }))),
     {},
     "error storage-content local on pve1: takes iso, images; import is missing",
+  ],
+  [
+    "a storage that takes no ISO",
+    (p) => (p.storages = p.storages.map((each) => ({ ...each, content: "import,images" }))),
+    { image: { boot: "iso" } },
+    "error storage-content local on pve1: takes import, images; iso is missing",
+  ],
+  [
+    "an archive that is not there",
+    () => undefined,
+    { image: { archive: "/nowhere/nocloud-{arch}.raw.xz" } },
+    "error image-file-missing image.archive: there is no folder for /nowhere/nocloud-amd64.raw.xz",
+  ],
+  [
+    "the archive of a release that reads no addresses",
+    () => undefined,
+    { image: { archive: "https://releases.example/{version}/metal-{arch}.raw.xz" } },
+    "error platform-of-image image: image.archive is https://releases.example",
+  ],
+  [
+    "secure boot by a disk image that enrols no keys",
+    () => undefined,
+    { image: { secureboot: true } },
+    "error secureboot-needs-iso image: Talos is v1.13.9, image.boot is disk",
   ],
   [
     "a storage that may run full",
@@ -210,6 +250,7 @@ test.each([
   const { findings: found } = await preflight({
     cluster,
     machines: machinesOf(cluster),
+    folder,
     openDriver: () => Promise.reject(failure),
   });
   expect(found.map((finding) => finding.id)).toEqual([id]);
@@ -220,6 +261,7 @@ test("a mistake of our own is not taken for the platform's", async () => {
   const broken = preflight({
     cluster,
     machines: [],
+    folder,
     openDriver: () => Promise.reject(new TypeError("oops")),
   });
   await expect(broken).rejects.toThrow("oops");

@@ -3,15 +3,27 @@ import { isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import type { Machine } from "../cluster/machine.ts";
 import type { Driver, Observation } from "../driver/driver.ts";
+import { cloneMode, TEMPLATE_TAG, templateUuid } from "../cluster/templates.ts";
+import { clonesOf } from "../driver/linked-clones.ts";
+import { lackingTemplates } from "../engine/decide-templates.ts";
+import type { SeenTemplate } from "../engine/world.ts";
+import { imageContent } from "../image/image-file.ts";
 import { checkFile } from "./check-file.ts";
-import { checkGuests, isOurs, type KnownGuest, readGuests } from "./check-guests.ts";
+import { checkGuests, isOurs, type KnownGuest, readGuests, uuidOf } from "./check-guests.ts";
+import { checkArchives, checkOfflineImages, lackingImages } from "./check-image.ts";
 import { checkNodes } from "./check-nodes.ts";
 import { checkPrivileges } from "./check-privileges.ts";
+import { probeAddresses, probeImageSource } from "./check-network.ts";
 import { error, type Finding } from "./finding-report.ts";
+import type { Probes } from "./probes.ts";
 
 export interface PreflightRequest {
   readonly cluster: Cluster;
   readonly machines: readonly Machine[];
+  /** Where paths of the file are relative to. */
+  readonly folder: string;
+  /** Absent: the network itself is not asked. */
+  readonly probes?: Probes | undefined;
   readonly openDriver: (provider: Cluster["providers"][number]) => Promise<Driver>;
 }
 
@@ -20,7 +32,14 @@ export interface ObservedProvider {
   readonly observation: Observation;
   /** Those that have a VMID or an address of ours, or our tag. */
   readonly guests: readonly KnownGuest[];
-  readonly images: readonly string[];
+  /** Volumes of images, by the node that has them. */
+  readonly images: ReadonlyMap<string, readonly string[]>;
+  /** Ours, sealed or about to be. */
+  readonly templates: readonly SeenTemplate[];
+  /** Every node sees the disks of every machine. */
+  readonly sharesDisks: boolean;
+  /** Every node has what one has. */
+  readonly sharesImages: boolean;
 }
 
 export interface PreflightResult {
@@ -35,12 +54,14 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
   const { cluster, machines } = request;
   const observed: ObservedProvider[] = [];
   const findings: Finding[] = [...checkFile(cluster, machines)];
+  const absent: Machine[] = [];
+  let isFetching = false;
   for (const provider of cluster.providers) {
     let driver: Driver | undefined;
     try {
       driver = await request.openDriver(provider);
       const own = machines.filter((machine) => machine.provider === provider.name);
-      const seen = await look(driver, provider);
+      const seen = await lookAtProvider(driver, provider, cluster);
       observed.push(seen);
       const tag = clusterTag(cluster);
       const existing = new Set(
@@ -50,33 +71,106 @@ export async function preflight(request: PreflightRequest): Promise<PreflightRes
           )
           .map(({ vmid }) => vmid),
       );
+      const missing = own.filter(({ vmid }) => !existing.has(vmid));
+      const images = lackingImages(cluster, madeFromImages(cluster, own, missing, seen), seen);
       findings.push(
         ...checkVersion(provider, seen.observation),
         ...(await checkPrivileges(cluster, provider, driver)),
         ...checkPool(provider, seen.observation),
         ...checkNodes(cluster, provider, own, seen.observation, existing),
         ...checkGuests(own, seen.guests, tag),
+        ...(await checkOfflineImages(cluster, images, request.folder)),
+        ...(await checkArchives(cluster, missing, request.folder)),
       );
+      absent.push(...missing);
+      isFetching ||= images.length > 0 && cluster.image.offlineDir === null && cluster.image.archive === null;
     } catch (err) {
       findings.push(whyNot(err, provider));
     } finally {
       driver?.close();
     }
   }
+  if (request.probes !== undefined) {
+    const isNew = absent.length === machines.length;
+    findings.push(
+      ...(await probeAddresses(cluster, absent, isNew, request.probes)),
+      ...(isFetching ? await probeImageSource(cluster, request.probes) : []),
+    );
+  }
   return { findings, observed };
 }
 
-async function look(driver: Driver, provider: Cluster["providers"][number]): Promise<ObservedProvider> {
+/** With templates only these are; machines are cloned from them. */
+function madeFromImages(
+  cluster: Cluster,
+  own: readonly Machine[],
+  missing: readonly Machine[],
+  { name, templates, sharesDisks }: ObservedProvider,
+): readonly Machine[] {
+  if (cloneMode(cluster) === undefined) return missing;
+  const world = { templates, sharingDisks: new Set(sharesDisks ? [name] : []) };
+  const lacking = lackingTemplates({ desired: { cluster, machines: own }, world });
+  return lacking.map(({ machine, host }) => ({ ...machine, host }));
+}
+
+/** Configurations of guests that have our tag, or of all. */
+export async function lookAtProvider(
+  driver: Driver,
+  provider: Cluster["providers"][number],
+  cluster: Cluster,
+  which: "all" | "ours" = "all",
+): Promise<ObservedProvider> {
+  const tag = clusterTag(cluster);
+  const content = imageContent(cluster.image);
   const observation = await driver.observe(provider.nodes);
-  const guests = await readGuests(driver, observation.guests);
-  const [first] = observation.nodes.filter(({ isOnline, storages }) => {
-    return isOnline && storages.some(({ name, isActive }) => name === provider.storage.image && isActive);
+  const asked = observation.guests.filter(({ tags }) => which === "all" || tags.includes(tag));
+  const guests = await readGuests(driver, asked);
+  const { image } = provider.storage;
+  const holders = observation.nodes.filter(({ isOnline, storages }) => {
+    return isOnline && storages.some(({ name, isActive }) => name === image && isActive);
   });
-  const images =
-    first === undefined
-      ? []
-      : await driver.volumes(first.name, provider.storage.image, "import").catch(() => []);
-  return { name: provider.name, observation, guests, images };
+  const images = await Promise.all(
+    holders.map(
+      async ({ name }) => [name, await driver.volumes(name, image, content).catch(() => [])] as const,
+    ),
+  );
+  const sharesImages = holders.some(({ storages }) =>
+    storages.some(({ name, isShared }) => name === image && isShared),
+  );
+  const { vm, efi, cloudinit } = provider.storage;
+  return {
+    name: provider.name,
+    observation,
+    guests,
+    images: new Map(images),
+    sharesImages,
+    sharesDisks: [vm, efi, cloudinit].every((each) => isShared(observation, each)),
+    templates: await templatesOf(driver, provider.name, cluster, guests),
+  };
+}
+
+const isShared = ({ nodes }: Observation, storage: string): boolean =>
+  nodes.some(({ storages }) => storages.some((each) => each.name === storage && each.isShared));
+
+async function templatesOf(
+  driver: Driver,
+  provider: string,
+  cluster: Cluster,
+  guests: readonly KnownGuest[],
+): Promise<readonly SeenTemplate[]> {
+  const own = guests.filter(
+    ({ guest: { name, tags }, config }) =>
+      tags.includes(TEMPLATE_TAG) &&
+      tags.includes(clusterTag(cluster)) &&
+      uuidOf(config) === templateUuid(cluster.metadata.name, name),
+  );
+  return Promise.all(
+    own.map(async ({ guest: { name, host, vmid, isTemplate }, config }) => {
+      const place = { host, vmid };
+      const clones = isTemplate ? await clonesOf(driver, place, config) : [];
+      return { name, provider, place, isSealed: isTemplate, config, clones };
+    }),
+  );
 }
 
 function checkVersion(

@@ -12,6 +12,7 @@ import {
   writeTalosconfig,
 } from "../access/talosconfig.ts";
 import { endpointUrl } from "../cluster/cluster-inputs.ts";
+import type { ClusterLock } from "../folder/lock-file.ts";
 import type { Machine } from "../cluster/machine.ts";
 import type { RenderSource } from "./machine-config.ts";
 
@@ -19,6 +20,8 @@ export type AccessKind = "talosconfig" | "kubeconfig";
 
 export interface AccessRequest extends Omit<RenderSource, "patches"> {
   readonly now: number;
+  /** Knows of authorities that were replaced. */
+  readonly lock?: Pick<ClusterLock, "formerAuthorities">;
 }
 
 export async function accessText(kind: AccessKind, request: AccessRequest): Promise<string> {
@@ -32,9 +35,10 @@ export async function mergedAccess(
   existing: string,
   request: AccessRequest,
 ): Promise<{ readonly text: string; readonly contextName: string }> {
+  const former = request.lock?.formerAuthorities ?? [];
   return kind === "talosconfig"
-    ? mergeTalosconfig(existing, request.cluster.metadata.name, await talosContext(request))
-    : mergeKubeconfig(existing, await kubernetesAccess(request));
+    ? mergeTalosconfig(existing, request.cluster.metadata.name, await talosContext(request), former)
+    : mergeKubeconfig(existing, await kubernetesAccess(request), former);
 }
 
 function talosContext({ secrets, machines, now }: AccessRequest): Promise<TalosContext> {

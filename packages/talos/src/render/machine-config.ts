@@ -2,6 +2,7 @@
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { clusterInputs } from "../cluster/cluster-inputs.ts";
 import type { Machine } from "../cluster/machine.ts";
+import { isAsked } from "../cluster/machine-addresses.ts";
 import { prefixLength } from "../cluster/networks.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { clusterDocuments } from "../config/cluster-documents.ts";
@@ -68,11 +69,29 @@ function patched(
     role,
     clusterInputs(cluster, secrets, extensions, machines),
   );
+  const config = whole(() => applyPatches(base, patches, `Talos ${cluster.versions.contract}`));
+  refuseInstaller(cluster, config.documents);
+  return config;
+}
+
+function whole<T>(work: () => T): T {
   try {
-    return applyPatches(base, patches, `Talos ${cluster.versions.contract}`);
+    return work();
   } catch (err) {
     throw unreadable(messageOf(err), err);
   }
+}
+
+/** An installer of another platform takes the machine's addresses from it at its next upgrade. */
+function refuseInstaller({ image }: Cluster, documents: readonly ConfigDocument[]): void {
+  const text = JSON.stringify(documents);
+  const [found] = /(?:[\w.-]+-installer(?:-secureboot)?|siderolabs\/installer)[/:][^"]*/.exec(text) ?? [];
+  if (found === undefined || found.startsWith(`${image.platform}-installer`)) return;
+  throw new AppError(
+    "config.invalid",
+    `a patch sets the installer ${found}, and the machines are of the platform ${image.platform}`,
+    { data: { finding: "installer-of-another" } },
+  );
 }
 
 function files({ patches }: RenderSource, names: readonly string[]): readonly Patch[] {
@@ -94,11 +113,14 @@ function nodeSettings(cluster: Cluster, machine: Machine) {
     hostname: machine.hostname,
     isControlPlane: machine.role === "controlplane",
     mac: machine.mac,
-    addresses: machine.addresses.map(
-      (address, at) => `${address}/${prefixLength(networks[at] ?? network.nodeCIDR)}`,
+    addresses: machine.addresses.flatMap((address, at) =>
+      isAsked(network, address) ? [] : [`${address}/${prefixLength(networks[at] ?? network.nodeCIDR)}`],
     ),
-    gateway: network.gateway,
-    vip: endpoint.vip,
+    asksDhcp: machine.addresses.some((address) => isAsked(network, address)),
+    gateway: isAsked(network, network.gateway) ? undefined : network.gateway,
+    vips: [endpoint.vip, endpoint.front?.holds === true ? endpoint.front.vip : undefined].filter(
+      (vip) => vip !== undefined,
+    ),
     mtu: typeof network.mtu === "number" ? network.mtu : undefined,
     nameservers: network.dns,
     searchDomains: network.search,

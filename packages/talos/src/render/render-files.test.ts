@@ -111,6 +111,44 @@ describe.each(["v1.12.0", "v1.13.9", "v1.14.0"])("from v1.12 on (%s)", (talos) =
   });
 });
 
+describe("machines that ask a DHCP server", () => {
+  const asking = { ...network, addressing: "dhcp" };
+
+  test("have no IPv4 address of their own in their configuration, and their IPv6 one still", () => {
+    const { documents } = configOf("prod-cp-1", source({ network: asking, pools }));
+    const link = documents.find(({ kind }) => kind === "LinkConfig");
+    expect(link).toMatchObject({ name: "net0", addresses: [{ address: "fd00:1::a/64" }] });
+    expect(link).not.toHaveProperty("routes");
+    expect(documents).toContainEqual({ apiVersion: "v1alpha1", kind: "DHCPv4Config", name: "net0" });
+    const [old] = configOf(
+      "prod-cp-1",
+      source({ versions: { talos: "v1.11.0" }, network: asking }),
+    ).documents;
+    const { interfaces } = (old as { machine: { network: { interfaces: object[] } } }).machine.network;
+    expect(interfaces[0]).toMatchObject({ dhcp: true, addresses: ["fd00:1::a/64"] });
+    expect(interfaces[0]).not.toHaveProperty("routes");
+  });
+
+  test("are listed for the server, and for talhelper as such", async () => {
+    const given = source({ network: asking, pools });
+    const files = await renderFiles({ ...given, now: 0 });
+    const text = (path: string) => files.find((file) => file.path === path)?.text ?? "";
+    const [first] = given.machines;
+    expect(text("dhcp-hosts.conf").split("\n")).toContain(
+      `dhcp-host=${first?.mac.toLowerCase()},10.0.0.10,prod-cp-1,infinite`,
+    );
+    expect(parse(text("talconfig.yaml"))).toMatchObject({
+      nodes: expect.arrayContaining([
+        expect.objectContaining({
+          networkInterfaces: [expect.objectContaining({ dhcp: true, addresses: ["fd00:1::a/64"] })],
+        }),
+      ]),
+    });
+    const others = await renderFiles({ ...source({ network }), now: 0 });
+    expect(others.map(({ path }) => path)).not.toContain("dhcp-hosts.conf");
+  });
+});
+
 test("patches come in order, and of each value it is known where it comes from", () => {
   const given = source(
     {

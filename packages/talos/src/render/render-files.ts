@@ -1,6 +1,8 @@
 // The files of a cluster, as talosctl, kubectl and talhelper read them.
 import { writeConfig } from "../config/config-text.ts";
 import { accessText } from "./access-text.ts";
+import { dhcpHosts } from "./dhcp-hosts.ts";
+import { haproxyConfig } from "./haproxy.ts";
 import { machineConfig, type RenderSource, roleConfig } from "./machine-config.ts";
 import { talconfig } from "./talconfig.ts";
 
@@ -14,7 +16,7 @@ export interface RenderRequest extends RenderSource {
   readonly now: number;
 }
 
-/** Everything but talconfig.yaml holds secrets. */
+/** Everything but talconfig.yaml, haproxy.cfg and dhcp-hosts.conf holds secrets. */
 export async function renderFiles(request: RenderRequest): Promise<readonly RenderedFile[]> {
   const { machines } = request;
   return [
@@ -27,5 +29,11 @@ export async function renderFiles(request: RenderRequest): Promise<readonly Rend
     { path: "talosconfig", text: await accessText("talosconfig", request) },
     { path: "kubeconfig", text: await accessText("kubeconfig", request) },
     { path: "talconfig.yaml", text: talconfig(request.cluster, machines) },
+    ...(request.cluster.endpoint.loadBalancer?.backendsManaged === "haproxy"
+      ? [{ path: "haproxy.cfg", text: haproxyConfig(request.cluster, request) }]
+      : []),
+    ...(request.cluster.network.addressing === "dhcp"
+      ? [{ path: "dhcp-hosts.conf", text: dhcpHosts(request.cluster, machines) }]
+      : []),
   ];
 }

@@ -2,6 +2,7 @@
 import { stringify } from "yaml";
 import { endpointUrl, schedulesOnControlPlanes } from "../cluster/cluster-inputs.ts";
 import type { Machine } from "../cluster/machine.ts";
+import { isAsked } from "../cluster/machine-addresses.ts";
 import { prefixLength } from "../cluster/networks.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 
@@ -39,6 +40,10 @@ function nodeEntry(cluster: Cluster, machine: Machine) {
   const { network, endpoint } = cluster;
   const isControlPlane = machine.role === "controlplane";
   const lengths = [network.nodeCIDR, network.nodeCIDR6 ?? network.nodeCIDR].map(prefixLength);
+  const asked = machine.addresses.filter((address) => isAsked(network, address));
+  const given = machine.addresses.flatMap((address, at) =>
+    asked.includes(address) ? [] : [`${address}/${lengths[at]}`],
+  );
   const ofControlPlane = new Set(isControlPlane ? cluster.controlPlane.patches.map(({ file }) => file) : []);
   return {
     hostname: machine.hostname,
@@ -50,10 +55,16 @@ function nodeEntry(cluster: Cluster, machine: Machine) {
     networkInterfaces: [
       {
         deviceSelector: { hardwareAddr: machine.mac.toLowerCase() },
-        dhcp: false,
+        dhcp: asked.length > 0,
         ...(typeof network.mtu === "number" ? { mtu: network.mtu } : {}),
-        addresses: machine.addresses.map((address, at) => `${address}/${lengths[at]}`),
-        routes: [{ network: network.gateway.includes(":") ? "::/0" : "0.0.0.0/0", gateway: network.gateway }],
+        ...(given.length === 0 ? {} : { addresses: given }),
+        ...(isAsked(network, network.gateway)
+          ? {}
+          : {
+              routes: [
+                { network: network.gateway.includes(":") ? "::/0" : "0.0.0.0/0", gateway: network.gateway },
+              ],
+            }),
         ...(isControlPlane && endpoint.vip !== undefined ? { vip: { ip: endpoint.vip } } : {}),
       },
     ],

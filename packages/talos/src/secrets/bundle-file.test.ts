@@ -2,6 +2,7 @@ import { parse, stringify } from "yaml";
 import { beforeAll, expect, test } from "vitest";
 import { testBundle } from "../testing/test-bundle.ts";
 import type { SecretsBundle } from "./bundle.ts";
+import { beginRotation, nextPhase } from "./rotation.ts";
 import { parseBundle, writeBundle } from "./bundle-file.ts";
 
 interface Raw {
@@ -28,6 +29,19 @@ test("a bundle of an older cluster keeps its AES-CBC secret", () => {
   const old: SecretsBundle = { ...bundle, encryption: { ...bundle.encryption, kind: "aescbc" } };
   expect(writeBundle(old)).toContain("aescbcencryptionsecret:");
   expect(parseBundle(writeBundle(old))).toEqual(old);
+});
+
+test("a rotation is kept with it, whatever it is about", async () => {
+  const both = await beginRotation(bundle, { talos: true, kubernetes: true }, 0);
+  for (const each of [both, nextPhase(both), nextPhase(nextPhase(both))])
+    expect(parseBundle(writeBundle(each))).toEqual(each);
+  const one = await beginRotation(bundle, { talos: true, kubernetes: false }, 0);
+  expect(parseBundle(writeBundle(one))).toEqual(one);
+  expect(nextPhase(one).certs.k8s).toEqual(bundle.certs.k8s);
+  expect(parseBundle(writeBundle(nextPhase(nextPhase(nextPhase(one)))))).not.toHaveProperty("rotation");
+  expect(nextPhase(bundle)).toBe(bundle);
+  const unknown = writeBundle(one).replace("phase: accept", "phase: pray");
+  expect(() => parseBundle(unknown)).toThrow("rotation.phase");
 });
 
 test.each<[string, (raw: Raw) => void, string]>([

@@ -1,10 +1,12 @@
 // secrets.yaml: the file `talosctl gen secrets` writes and `--with-secrets` reads. Certificates and keys are base64 of
 // PEM in it. Errors name the key that is wrong, never its value.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { parse, stringify } from "yaml";
 import { checkPair } from "./authority.ts";
-import type { CertificateAndKey, SecretsBundle } from "./bundle.ts";
+import type { AuthorityRotation, CertificateAndKey, SecretsBundle } from "./bundle.ts";
 import { readKeyPem } from "./key-pem.ts";
+import { isRotationPhase } from "./rotation.ts";
 
 const TOKEN = /^[a-z0-9]{6}\.[a-z0-9]{16}$/;
 
@@ -25,6 +27,8 @@ export function writeBundle(bundle: SecretsBundle): string {
         k8sserviceaccount: { key: encode(certs.k8sServiceAccount.key) },
         os: encodePair(certs.os),
       },
+      // Only while authorities are being replaced; talosctl does not know it and passes it over.
+      ...given({ rotation: bundle.rotation === undefined ? undefined : writeRotation(bundle.rotation) }),
     },
     { indent: 4, lineWidth: 0 },
   );
@@ -47,6 +51,7 @@ export function parseBundle(text: string): SecretsBundle {
       k8sServiceAccount: { key: pem(root, "certs.k8sserviceaccount.key") },
       os: readPair(root, "certs.os"),
     },
+    ...given({ rotation: readRotation(root) }),
   };
   readKeyPem(bundle.certs.k8sServiceAccount.key, "certs.k8sserviceaccount.key");
   return bundle;
@@ -72,6 +77,21 @@ function readEncryption(root: unknown): SecretsBundle["encryption"] {
     );
   }
   return { kind, secret: binary(root, `secrets.${kind}encryptionsecret`) };
+}
+
+function writeRotation({ phase, os, k8s }: AuthorityRotation) {
+  const pair = (each: CertificateAndKey | undefined) => (each === undefined ? undefined : encodePair(each));
+  return { phase, ...given({ os: pair(os), k8s: pair(k8s) }) };
+}
+
+function readRotation(root: unknown): AuthorityRotation | undefined {
+  if (lookUp(root, "rotation") === undefined) return undefined;
+  const phase = required(root, "rotation.phase");
+  if (!isRotationPhase(phase)) {
+    throw new AppError("config.invalid", "rotation.phase of the secrets bundle is none that there is");
+  }
+  const pair = (path: string) => (lookUp(root, path) === undefined ? undefined : readPair(root, path));
+  return { phase, ...given({ os: pair("rotation.os"), k8s: pair("rotation.k8s") }) };
 }
 
 function readPair(root: unknown, path: string): CertificateAndKey {

@@ -5,6 +5,18 @@ export interface CertificateAndKey {
   readonly key: string;
 }
 
+/** Authorities that can be replaced while the cluster runs. */
+export type AuthorityName = "os" | "k8s";
+
+export type RotationPhase = "accept" | "issue" | "remove";
+
+/** The other authority of each one that is being replaced: the new one in the first phase, then the old one. */
+export interface AuthorityRotation {
+  readonly phase: RotationPhase;
+  readonly os?: CertificateAndKey;
+  readonly k8s?: CertificateAndKey;
+}
+
 export interface SecretsBundle {
   readonly cluster: { readonly id: string; readonly secret: string };
   readonly bootstrapToken: string;
@@ -18,4 +30,6 @@ export interface SecretsBundle {
     readonly k8sServiceAccount: { readonly key: string };
     readonly os: CertificateAndKey;
   };
+  /** undefined: nothing is being replaced. */
+  readonly rotation?: AuthorityRotation;
 }

@@ -1,4 +1,8 @@
 // What every driver must do, run on the fakes and on a real gpve alike.
+import { createHash } from "node:crypto";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Driver } from "../driver/driver.ts";
 
@@ -7,6 +11,8 @@ export interface DriverWorld {
   /** A node that is there, with this storage for disks. */
   readonly host: string;
   readonly storage: string;
+  /** Whoever uploads files, where this driver may not. */
+  readonly uploader?: Driver;
   /** A VMID nobody has. */
   readonly vmid: number;
 }
@@ -65,6 +71,80 @@ export function driverConformance(world: () => DriverWorld): void {
     expect(await guest()).toMatchObject({ isRunning: false });
     await driver.deleteGuest(place());
     expect(await guest()).toBeUndefined();
+  });
+
+  test("a template is cloned, and not removed while a linked clone reads from it", async () => {
+    const { driver, host, storage, vmid } = world();
+    const clone = { host, vmid: vmid + 1 };
+    const full = { host, vmid: vmid + 2 };
+    await driver.createGuest(place(), { name: "driver-template", memory: "64", scsi0: `${storage}:1` });
+    await driver.makeTemplate(place());
+    expect(await guest()).toMatchObject({ isTemplate: true });
+    expect(await driver.linkedClones(host, storage)).not.toContainEqual({
+      template: vmid,
+      guest: clone.vmid,
+    });
+    const request = { name: "driver-clone", description: "to become something", pool: null };
+    await driver.cloneGuest(place(), clone, { ...request, isFull: false });
+    await driver.cloneGuest(place(), full, { ...request, isFull: true });
+    expect(await driver.linkedClones(host, storage)).toContainEqual({ template: vmid, guest: clone.vmid });
+    expect(await driver.linkedClones(host, storage)).not.toContainEqual({ template: vmid, guest: full.vmid });
+    expect((await driver.guestConfig(clone))["description"]?.trim()).toBe("to become something");
+    await expect(driver.deleteGuest(place())).rejects.toThrow(/still in use/);
+    expect(await guest()).toMatchObject({ isTemplate: true });
+    await driver.deleteGuest(clone);
+    await driver.deleteGuest(place());
+    await driver.deleteGuest(full);
+    expect(await guest()).toBeUndefined();
+  });
+
+  test("an ISO that is uploaded lies in a drive, and is taken out while the guest runs", async () => {
+    const { driver, host, vmid } = world();
+    const folder = mkdtempSync(join(tmpdir(), "gpve-driver-iso-"));
+    const path = join(folder, "empty.iso");
+    const bytes = Buffer.alloc(64 * 1024);
+    writeFileSync(path, bytes);
+    const sha256 = createHash("sha256").update(bytes).digest("hex");
+    const name = `driver-${vmid}.iso`;
+    try {
+      await (world().uploader ?? driver).uploadImage(host, "local", { name, content: "iso", path, sha256 });
+      expect(await driver.volumes(host, "local", "iso")).toContain(`local:iso/${name}`);
+      expect(await driver.volumes(host, "local", "import")).not.toContain(`local:iso/${name}`);
+      await driver.createGuest(place(), {
+        name: "from-iso",
+        memory: "64",
+        machine: "q35",
+        scsi0: `${world().storage}:1`,
+        ide0: `local:iso/${name},media=cdrom`,
+        boot: "order=scsi0;ide0",
+      });
+      await driver.start(place());
+      await driver.changeGuest(place(), { ide0: "none,media=cdrom" });
+      expect(await driver.guestConfig(place())).toMatchObject({
+        ide0: "none,media=cdrom",
+        boot: "order=scsi0;ide0",
+      });
+      await driver.stop(place());
+      await driver.deleteGuest(place());
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  test("an account is made with its role, and again with another secret", async () => {
+    const { driver } = world();
+    const account = {
+      user: "driver-test@pve",
+      token: "ccm",
+      role: "driver-test",
+      privileges: ["VM.Audit", "VM.GuestAgent.Audit", "Sys.Audit"],
+      paths: ["/vms", "/nodes"],
+    };
+    const first = await driver.makeAccount(account);
+    expect(first).toEqual({ id: "driver-test@pve!ccm", secret: expect.stringMatching(/.{8}/) });
+    const second = await driver.makeAccount(account);
+    expect(second.id).toBe(first.id);
+    expect(second.secret).not.toBe(first.secret);
   });
 
   test("what cannot be done fails, and the reason is the platform's", async () => {

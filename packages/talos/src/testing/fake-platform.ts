@@ -1,7 +1,10 @@
 // A platform in memory, as the PVE API shows one: nodes, storages, bridges, guests. REST and pvesh are put before it.
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { FakeApi, type FakeReply, type FakeRequest } from "@gpve/client/testing/fake-api.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { FakeAccounts } from "./fake-accounts.ts";
 
 const GIB = 1024 ** 3;
 
@@ -15,6 +18,8 @@ interface FakeGuest {
   node: string;
   status: "running" | "stopped";
   template?: number;
+  /** The template that its disks read from. */
+  base?: number;
   config: Record<string, string>;
 }
 
@@ -36,14 +41,27 @@ export class FakePlatform {
   bridges: Record<string, unknown>[] = [{ iface: "vmbr0", type: "bridge", mtu: "1500" }];
   pools: string[] = [];
   volumes: string[] = [];
+  /** What was uploaded, by name. */
+  readonly uploads = new Map<string, string>();
   /** undefined: root's own. */
   privileges: ((path: string) => readonly string[]) | undefined;
   readonly guests = new Map<number, FakeGuest>();
+  readonly accounts = new FakeAccounts();
+  /** Told of what happens to guests. */
+  onGuest: (event: "create" | "start" | "stop" | "delete", config: Readonly<Record<string, string>>) => void =
+    () => undefined;
+  /** Everything that was asked for and changes something, in order. */
+  readonly done: string[] = [];
 
   handle(verb: string, path: string, values: Readonly<Record<string, string>>): unknown {
+    if (verb !== "GET") this.done.push(`${verb} ${path}`);
     const [, node = "", rest = ""] = /^\/nodes\/([^/]+)(\/.*)$/.exec(path) ?? [];
     if (node !== "" && !this.nodes.has(node)) throw refused(500, `hostname lookup '${node}' failed`);
     if (rest !== "") return this.#ofNode(verb, node, rest, values);
+    if (path !== "/access/permissions" && path.startsWith("/access/")) {
+      const answer = this.accounts.handle(verb, path, values);
+      if (answer !== undefined) return answer;
+    }
     switch (`${verb} ${path}`) {
       case "GET /version":
         return { version: this.version };
@@ -74,8 +92,24 @@ export class FakePlatform {
     if (verb === "GET" && rest === "/storage") return this.storages;
     if (verb === "GET" && rest === "/network") return this.bridges;
     if (verb === "GET" && /^\/storage\/[^/]+\/content$/.test(rest)) {
-      return this.volumes.map((volid) => ({ volid }));
+      const kind = values["content"];
+      if (kind === "images")
+        return [...this.guests].flatMap(([vmid, { base }]) =>
+          base === undefined
+            ? []
+            : [{ volid: `x:vm-${vmid}-disk-0`, vmid, parent: `base-${base}-disk-0@__base__` }],
+        );
+      return this.volumes
+        .filter((volid) => kind === undefined || volid.includes(`:${kind}/`))
+        .map((volid) => ({ volid }));
     }
+    const [, storage = ""] = /^\/storage\/([^/]+)\/download-url$/.exec(rest) ?? [];
+    if (verb === "POST" && storage !== "") {
+      this.volumes.push(`${storage}:${values["content"]}/${values["filename"]}`);
+      return null;
+    }
+    const [, target = ""] = /^\/storage\/([^/]+)\/upload$/.exec(rest) ?? [];
+    if (verb === "POST" && target !== "") return this.#upload(target, values);
     if (verb === "POST" && rest === "/qemu") return this.#create(node, values);
     const [, id = "", action = ""] = /^\/qemu\/(\d+)(\/.*)?$/.exec(rest) ?? [];
     const guest = this.guests.get(Number(id));
@@ -85,6 +119,18 @@ export class FakePlatform {
     return this.#ofGuest(`${verb} ${action}`, Number(id), guest, values);
   }
 
+  #upload(
+    storage: string,
+    { filename = "", content: kind = "", tmpfilename, checksum, bytes }: Readonly<Record<string, string>>,
+  ) {
+    const content = bytes ?? readFileSync(tmpfilename ?? "", "utf8");
+    const found = createHash("sha256").update(content).digest("hex");
+    if (checksum !== undefined && checksum !== found) throw refused(500, "checksum mismatch");
+    this.volumes.push(`${storage}:${kind}/${filename}`);
+    this.uploads.set(filename, content);
+    return null;
+  }
+
   #ofGuest(what: string, vmid: number, guest: FakeGuest, values: Readonly<Record<string, string>>): unknown {
     switch (what) {
       case "GET /config":
@@ -92,6 +138,13 @@ export class FakePlatform {
       case "POST /config":
         Object.assign(guest.config, values);
         return null;
+      case "POST /template":
+        guest.template = 1;
+        for (const [key, value] of Object.entries(guest.config))
+          guest.config[key] = value.replace(`:vm-${vmid}-`, `:base-${vmid}-`);
+        return null;
+      case "POST /clone":
+        return this.#clone(vmid, guest, values);
       case "PUT /resize": {
         const disk = values["disk"] ?? "";
         guest.config[disk] =
@@ -101,17 +154,51 @@ export class FakePlatform {
       case "POST /status/start":
         if (guest.status === "running") throw refused(500, `VM ${vmid} already running`);
         guest.status = "running";
+        this.onGuest("start", guest.config);
         return null;
       case "POST /status/stop":
         guest.status = "stopped";
+        this.onGuest("stop", guest.config);
         return null;
       case "DELETE ":
         if (guest.status === "running") throw refused(500, `VM ${vmid} is running - destroy failed`);
+        if ([...this.guests.values()].some(({ base }) => base === vmid))
+          throw refused(500, `base volume 'base-${vmid}-disk-0' is still in use by linked cloned`);
         this.guests.delete(vmid);
+        this.onGuest("delete", guest.config);
         return null;
       default:
         throw refused(501, `Method '${what}' not implemented`);
     }
+  }
+
+  #clone(
+    vmid: number,
+    { node, template, config }: FakeGuest,
+    values: Readonly<Record<string, string>>,
+  ): null {
+    const { newid = "", name = "", description = "", full, target } = values;
+    if (this.guests.has(Number(newid)))
+      throw refused(500, `unable to create VM ${newid}: config file already exists`);
+    const isLinked = full === "0" || full === "false";
+    if (isLinked && template !== 1) throw refused(500, "Linked clone feature is not supported for a guest");
+    const own = Object.entries(config).map(([key, value]) => [
+      key,
+      value.replace(`:base-${vmid}-`, isLinked ? `:base-${vmid}-disk-0/vm-${newid}-` : `:vm-${newid}-`),
+    ]);
+    this.guests.set(Number(newid), {
+      node: target ?? node,
+      status: "stopped",
+      ...(isLinked ? { base: vmid } : {}),
+      // Identity and addresses are made up anew.
+      config: {
+        ...Object.fromEntries(own),
+        name,
+        description,
+        smbios1: `uuid=00000000-0000-4000-8000-${newid.padStart(12, "0")}`,
+      },
+    });
+    return null;
   }
 
   #create(node: string, { vmid: id = "", ...config }: Readonly<Record<string, string>>): null {
@@ -121,6 +208,7 @@ export class FakePlatform {
     const made =
       disk === undefined ? {} : { scsi0: `${disk.replace(/:(\d+)/, `:vm-${id}-disk-0,size=$1G`)}` };
     this.guests.set(Number(id), { node, status: "stopped", config: { ...config, ...made } });
+    this.onGuest("create", config);
     return null;
   }
 }
@@ -154,15 +242,34 @@ export class PlatformApi extends FakeApi {
 /** What the platform answers to a request of the client. */
 export function platformAnswer(
   platform: FakePlatform,
-  { method, path, query, form }: FakeRequest,
+  { method, path, query, form, headers, body }: FakeRequest,
 ): FakeReply {
   try {
-    const values = Object.fromEntries([...query, ...form]);
+    const boundary = /boundary=(.+)$/.exec(headers["content-type"] ?? "")?.[1];
+    const sent = boundary === undefined ? [...form] : multipartValues(body, boundary);
+    const values = Object.fromEntries([...query, ...sent]);
     return { body: { data: platform.handle(method, path.replace(/^\/api2\/json/, ""), values) } };
   } catch (err) {
     if (!(err instanceof Refused)) throw err;
     return { status: err.status, reason: err.message, body: { data: null, message: `${err.message}\n` } };
   }
+}
+
+/** Fields by their names; the file's content is `bytes`. */
+function multipartValues(body: string, boundary: string): readonly [string, string][] {
+  return body.split(`--${boundary}`).flatMap((part): [string, string][] => {
+    const [head = "", ...rest] = part.split("\r\n\r\n");
+    const value = rest.join("\r\n\r\n").replace(/\r\n$/, "");
+    const name = / name="([^"]*)"/.exec(head)?.[1];
+    const file = / filename="([^"]*)"/.exec(head)?.[1];
+    if (name === undefined) return [];
+    return file === undefined
+      ? [[name, value]]
+      : [
+          [name, file],
+          ["bytes", value],
+        ];
+  });
 }
 
 /** The platform behind `pvesh`, as its arguments say. */

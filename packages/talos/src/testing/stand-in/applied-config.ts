@@ -12,6 +12,10 @@ export interface AppliedConfig {
   readonly clusterId: string;
   /** Workers get no key. */
   readonly ca: { readonly crt: string; readonly key?: string };
+  /** Authorities whose clients are let in beside that. */
+  readonly accepted: readonly string[];
+  /** Where it is installed to, when it is not yet. */
+  readonly installDisk: string;
 }
 
 type Tree = Readonly<Record<string, unknown>>;
@@ -43,9 +47,28 @@ export function readApplied(text: string): AppliedConfig {
     text,
     isControlPlane: type === "controlplane",
     hostname: hostname === "" ? undefined : hostname,
-    clusterId: textAt(main, "cluster", "id"),
+    clusterId: meetingPlace(main),
     ca: { crt, ...(key === "" ? {} : { key }) },
+    accepted: acceptedOf(main),
+    installDisk: textAt(main, "machine", "install", "disk"),
   };
+}
+
+function acceptedOf(main: Tree): readonly string[] {
+  const list = isObject(main["machine"]) ? main["machine"]["acceptedCAs"] : undefined;
+  return (Array.isArray(list) ? (list as unknown[]) : []).map((each) => {
+    const crt = fromBase64(textAt(isObject(each) ? each : {}, "crt"));
+    if (!crt.includes("BEGIN CERTIFICATE")) throw invalid("machine.acceptedCAs has no certificate");
+    return crt;
+  });
+}
+
+/** Where machines find another: by discovery, or at their endpoint when they do without. */
+function meetingPlace(main: Tree): string {
+  const id = textAt(main, "cluster", "id");
+  const discovery = isObject(main["cluster"]) ? main["cluster"]["discovery"] : undefined;
+  const isFound = !isObject(discovery) || discovery["enabled"] !== false;
+  return isFound ? id : `${id} at ${textAt(main, "cluster", "controlPlane", "endpoint")}`;
 }
 
 export function authorityOf(config: AppliedConfig): CertificateAndKey | undefined {

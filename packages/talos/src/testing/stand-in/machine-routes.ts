@@ -10,7 +10,11 @@ export const rolesKey = createContextKey<readonly string[]>([]);
 
 export interface MachineHooks {
   readonly boot: () => void;
+  /** A configuration was taken without a boot. */
+  readonly applied: () => void;
   readonly kubeconfig: string;
+  /** What a snapshot of etcd holds beside its members. */
+  readonly etcdContent?: () => Promise<string>;
 }
 
 const SENSITIVE = ["MachineConfigs.config.talos.dev"];
@@ -32,13 +36,34 @@ export function machineRoutes(machine: MachineState, hooks: MachineHooks): (rout
       },
       applyConfiguration: ({ data, mode, dryRun }, context) => {
         if (machine.stage !== "maintenance") need(context);
-        if (machine.apply(Buffer.from(data).toString("utf8"), dryRun)) hooks.boot();
+        if (machine.apply(Buffer.from(data).toString("utf8"), dryRun, mode)) hooks.boot();
+        else if (!dryRun) hooks.applied();
         return { messages: [{ metadata: metadata(), mode }] };
       },
-      bootstrap: (_, context) => {
+      bootstrap: ({ recoverEtcd }, context) => {
         need(context);
-        machine.bootstrap();
+        machine.bootstrap(recoverEtcd);
         return done();
+      },
+      etcdRecover: async (pieces, context) => {
+        need(context);
+        const all: Uint8Array[] = [];
+        for await (const { bytes } of pieces) all.push(bytes);
+        machine.recover(Buffer.concat(all));
+        return done();
+      },
+      etcdStatus: (_, context) => {
+        need(context, "os:reader", "os:operator");
+        return { messages: [{ metadata: metadata(), memberStatus: machine.memberStatus() }] };
+      },
+      etcdAlarmList: (_, context) => {
+        need(context, "os:reader", "os:operator");
+        const { alarms, members } = machine.member();
+        const memberAlarms = members.flatMap(({ id, hostname }) => {
+          const alarm = alarms.get(hostname);
+          return alarm === undefined ? [] : [{ memberId: id, alarm }];
+        });
+        return { messages: [{ metadata: metadata(), memberAlarms }] };
       },
       etcdMemberList: (_, context) => {
         need(context, "os:reader", "os:operator");
@@ -66,7 +91,8 @@ export function machineRoutes(machine: MachineState, hooks: MachineHooks): (rout
       },
       async *etcdSnapshot(_, context) {
         need(context, "os:etcd:backup", "os:operator");
-        const bytes = machine.snapshot();
+        machine.member();
+        const bytes = machine.snapshot(await hooks.etcdContent?.());
         for (let at = 0; at < bytes.length; at += 16) yield { bytes: bytes.subarray(at, at + 16) };
       },
       async *kubeconfig(_, context) {
@@ -85,15 +111,19 @@ export function machineRoutes(machine: MachineState, hooks: MachineHooks): (rout
         hooks.boot();
         return done();
       },
-      reset: ({ graceful }, context) => {
+      reset: ({ graceful, systemPartitionsToWipe }, context) => {
         need(context);
-        machine.reset(graceful);
+        const labels = systemPartitionsToWipe.filter(({ wipe }) => wipe).map(({ label }) => label);
+        machine.reset(graceful, labels);
         hooks.boot();
         return done();
       },
       serviceList: (_, context) => {
         need(context, "os:reader", "os:operator");
-        const services = [{ id: "apid", state: "Running", health: { healthy: true } }];
+        const services = [
+          { id: "apid", state: "Running", health: { healthy: true } },
+          ...(machine.etcdService === "" ? [] : [{ id: "etcd", state: machine.etcdService }]),
+        ];
         return { messages: [{ metadata: metadata(), services }] };
       },
     });
@@ -152,7 +182,8 @@ function readable(
 }
 
 function resourceOf(namespace: string, type: string, id: string, spec: unknown) {
-  const yamlSpec = typeof spec === "string" ? spec : stringify(spec);
+  // A configuration is one text, whatever is in it.
+  const yamlSpec = stringify(spec);
   return { metadata: { namespace, type, id, version: "1", phase: "running" }, spec: { yamlSpec } };
 }
 

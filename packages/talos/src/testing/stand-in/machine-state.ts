@@ -21,13 +21,29 @@ export class MachineState {
   readonly #facts: MachineFacts;
   #config: AppliedConfig | undefined;
   #hasEtcdData = false;
+  /** Until the next boot. */
+  #hasLeft = false;
   #version: string;
   #next: string | undefined;
   readonly #pulled = new Set<string>();
   bootId = randomUUID();
+  /** Whether the VM runs. */
+  isOn = true;
   /** Faults of tests. */
   isTimeInSync = true;
   installerExitCode = 0;
+  /** The new system does not boot: the machine goes back to the old one. */
+  failsToBootNew = false;
+  /** What its kernel was started with. */
+  cmdline = "talos.platform=nocloud console=ttyS0";
+  /** False: it runs from an ISO, and its disk is empty until a configuration says where to install. */
+  isInstalled = true;
+  /** Sizes of its disks, in GiB. */
+  disks: readonly number[] = [];
+  /** A snapshot that was sent, to begin etcd from. */
+  #recovery: Buffer | undefined;
+  /** What else was in the snapshot that its etcd began from. */
+  recovered: string | undefined;
 
   constructor(facts: MachineFacts) {
     this.#facts = facts;
@@ -46,58 +62,118 @@ export class MachineState {
     return this.#version;
   }
 
-  get stage(): "maintenance" | "running" {
-    return this.#config === undefined ? "maintenance" : "running";
+  /** A control plane is still booting until its etcd runs. */
+  get stage(): "maintenance" | "booting" | "running" {
+    if (this.#config === undefined) return "maintenance";
+    return this.#config.isControlPlane && this.etcdService !== "Running" ? "booting" : "running";
+  }
+
+  /** As the machine names the state of etcd's service. */
+  get etcdService(): string {
+    const etcd = this.#etcd();
+    if (etcd === undefined) return "";
+    this.#joinWhenPossible();
+    if (!this.#hasEtcdData) return this.#hasLeft ? "Finished" : "Preparing";
+    return this.#isMember(etcd) ? "Running" : "Failed";
+  }
+
+  get machineUuid(): string {
+    return this.#facts.uuid;
   }
 
   /** Tells whether the machine boots with it at once. */
-  apply(text: string, isDryRun: boolean): boolean {
+  apply(text: string, isDryRun: boolean, mode = 1): boolean {
     const config = readApplied(text);
-    if (isDryRun) return false;
     const isFirst = this.#config === undefined;
+    const isRebooting = !isFirst && needsReboot(this.#config?.text ?? "", text);
+    if (isRebooting && mode === NO_REBOOT)
+      throw refused(
+        "this config change can't be applied in immediate mode: it needs a reboot",
+        Code.InvalidArgument,
+      );
+    if (!this.isInstalled && config.installDisk !== "/dev/sda")
+      throw refused("install disk is required to install Talos", Code.InvalidArgument);
+    if (isDryRun) return false;
+    this.isInstalled = true;
     this.#config = config;
-    return isFirst;
+    return isFirst || isRebooting;
   }
 
   /** What happens while it starts. */
   boot(): void {
     this.bootId = randomUUID();
-    this.#version = this.#next ?? this.#version;
+    this.#hasLeft = false;
+    if (!this.failsToBootNew) this.#version = this.#next ?? this.#version;
     this.#next = undefined;
-    const etcd = this.#etcd();
-    if (etcd !== undefined && !this.#hasEtcdData && etcd.isRunning) {
-      etcd.join(this.hostname);
-      this.#hasEtcdData = true;
-    }
+    this.#joinWhenPossible();
   }
 
-  bootstrap(): void {
+  /** Control planes look for a cluster to join until there is one. */
+  #joinWhenPossible(): void {
+    const etcd = this.#etcd();
+    if (etcd === undefined || this.#hasEtcdData || this.#hasLeft || !this.isOn || !etcd.isRunning) return;
+    etcd.join(this.hostname, () => this.isOn);
+    this.#hasEtcdData = true;
+  }
+
+  #isMember(etcd: ClusterEtcd): boolean {
+    return this.#hasEtcdData && etcd.members.some(({ hostname }) => hostname === this.hostname);
+  }
+
+  recover(snapshot: Buffer): void {
+    if (this.#etcd() === undefined) throw refused("not a control plane node", Code.FailedPrecondition);
+    const hash = createHash("sha256").update(snapshot.subarray(0, -HASH_BYTES)).digest();
+    if (snapshot.length < HASH_BYTES || !snapshot.subarray(-HASH_BYTES).equals(hash))
+      throw refused("snapshot hash mismatch", Code.InvalidArgument);
+    this.#recovery = snapshot;
+  }
+
+  bootstrap(isRecovery = false): void {
     const etcd = this.#etcd();
     if (etcd === undefined)
       throw refused("bootstrap can only be performed on a control plane node", Code.FailedPrecondition);
     if (!this.isTimeInSync) throw refused("time is not in sync yet", Code.FailedPrecondition);
+    this.#joinWhenPossible();
     if (this.#hasEtcdData) throw refused("etcd data directory is not empty", Code.AlreadyExists);
-    etcd.bootstrap(this.hostname);
+    if (isRecovery && this.#recovery === undefined)
+      throw refused("etcd recovery snapshot is missing", Code.FailedPrecondition);
+    etcd.bootstrap(this.hostname, () => this.isOn);
+    this.recovered = this.#recovery === undefined ? undefined : contentOf(this.#recovery);
+    this.#recovery = undefined;
     this.#hasEtcdData = true;
   }
 
   /** Of a machine whose etcd runs. */
   member(): ClusterEtcd {
     const etcd = this.#etcd();
-    const isMember = etcd?.members.some(({ hostname }) => hostname === this.hostname) === true;
-    if (etcd === undefined || !isMember) throw refused("etcd is not running", Code.Unavailable);
+    this.#joinWhenPossible();
+    if (etcd === undefined || !this.#isMember(etcd)) throw refused("etcd is not running", Code.Unavailable);
     return etcd;
+  }
+
+  /** Of the machine's own member. */
+  memberStatus(): { memberId: bigint; leader: bigint; errors: string[] } {
+    const etcd = this.member();
+    const own = etcd.members.find(({ hostname }) => hostname === this.hostname);
+    const problem = etcd.errors.get(this.hostname);
+    return {
+      memberId: own?.id ?? 0n,
+      leader: etcd.leader?.id ?? 0n,
+      errors: problem === undefined ? [] : [problem],
+    };
   }
 
   leaveEtcd(): void {
     this.member().leave(this.hostname);
     this.#hasEtcdData = false;
+    this.#hasLeft = true;
   }
 
-  snapshot(): Buffer {
-    const names = this.member().members.map(({ hostname }) => hostname);
-    const content = Buffer.from(JSON.stringify(names));
-    return Buffer.concat([content, createHash("sha256").update(content).digest()]);
+  /** `content`: what is in etcd beside its members. */
+  snapshot(content?: string): Buffer {
+    const members = this.member().members.map(({ hostname }) => hostname);
+    const bytes = Buffer.from(JSON.stringify({ members, content }));
+    return Buffer.concat([bytes, createHash("sha256").update(bytes).digest()]);
   }
 
   pull(image: string): string {
@@ -114,13 +190,16 @@ export class MachineState {
     return this.installerExitCode;
   }
 
-  reset(isGraceful: boolean): void {
-    const isMember = this.#etcd()?.members.some(({ hostname }) => hostname === this.hostname) === true;
+  /** `labels`: partitions; none of them means the whole disk, from which nothing boots any more. */
+  reset(isGraceful: boolean, labels: readonly string[]): void {
+    const etcd = this.#etcd();
+    const isMember = etcd !== undefined && this.#isMember(etcd);
     // Without grace the others keep a member that is gone.
     if (isGraceful && isMember) this.leaveEtcd();
     this.#hasEtcdData = false;
     this.#config = undefined;
     this.#next = undefined;
+    if (labels.length === 0) this.isOn = false;
   }
 
   #etcd(): ClusterEtcd | undefined {
@@ -130,7 +209,7 @@ export class MachineState {
 
   /** COSI resources, by namespace, type and id. */
   resources(): Readonly<Record<string, unknown>> {
-    const isReady = this.stage === "running";
+    const isReady = this.stage === "running" && this.isOn;
     const named: Record<string, unknown> = {
       "runtime/MachineStatuses.runtime.talos.dev/machine": {
         stage: this.stage,
@@ -141,12 +220,36 @@ export class MachineState {
         manufacturer: "QEMU",
       },
       "network/HostnameStatuses.net.talos.dev/hostname": { hostname: this.hostname, domainname: "" },
+      "runtime/KernelCmdlines.runtime.talos.dev/cmdline": { cmdline: this.cmdline },
       "runtime/TimeStatuses.v1alpha1.talos.dev/node": { synced: this.isTimeInSync },
     };
+    for (const [at, gib] of this.disks.entries()) {
+      const device = `sd${String.fromCodePoint(97 + at)}`;
+      named[`runtime/Disks.block.talos.dev/${device}`] = {
+        dev_path: `/dev/${device}`,
+        size: gib * 1024 ** 3,
+      };
+    }
     if (this.#config !== undefined)
       named["config/MachineConfigs.config.talos.dev/v1alpha1"] = this.#config.text;
     return named;
   }
+}
+
+const NO_REBOOT = 2;
+const HASH_BYTES = 32;
+
+/** undefined: nothing, or a snapshot that no stand-in has taken. */
+function contentOf(snapshot: Buffer): string | undefined {
+  const text = snapshot.subarray(0, -HASH_BYTES).toString("utf8");
+  return text.startsWith('{"members"') ? (JSON.parse(text) as { content?: string }).content : undefined;
+}
+
+/** Real machines compare much more; these are enough to tell the two ways apart. */
+function needsReboot(before: string, after: string): boolean {
+  const part = (text: string): string =>
+    [...text.matchAll(/^ *(?:extraKernelArgs|kernelModule|wipe|systemDiskEncryption):.*$/gm)].join("\n");
+  return part(before) !== part(after);
 }
 
 export function refused(message: string, code: Code): ConnectError {

@@ -36,6 +36,8 @@ export async function serverCertificate(
       extensions: [
         new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
         new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+        // Two authorities of a cluster have the same name: this tells whose it is.
+        ...authorityKeyIdentifier(ca),
         new x509.SubjectAlternativeNameExtension(
           names.map((value) => ({
             type: /^[\d.]+$/.test(value) ? ("ip" as const) : ("dns" as const),
@@ -50,4 +52,9 @@ export async function serverCertificate(
     crt: certificate.toString("pem"),
     key: KeyObject.from(keys.privateKey).export({ type: "pkcs8", format: "pem" }) as string,
   };
+}
+
+function authorityKeyIdentifier(ca: x509.X509Certificate | undefined): x509.Extension[] {
+  const id = ca?.getExtension(x509.SubjectKeyIdentifierExtension)?.keyId;
+  return id === undefined ? [] : [new x509.AuthorityKeyIdentifierExtension(id)];
 }

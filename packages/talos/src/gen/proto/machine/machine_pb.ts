@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file machine/machine.proto.
  */
 export const file_machine_machine: GenFile = /*@__PURE__*/
-  fileDesc("ChVtYWNoaW5lL21hY2hpbmUucHJvdG8SB21hY2hpbmUifQoZQXBwbHlDb25maWd1cmF0aW9uUmVxdWVzdBIMCgRkYXRhGAEgASgMEgwKBG1vZGUYBCABKAUSDwoHZHJ5X3J1bhgFIAEoCBIzChB0cnlfbW9kZV90aW1lb3V0GAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIm4KEkFwcGx5Q29uZmlndXJhdGlvbhIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YRIQCgh3YXJuaW5ncxgCIAMoCRIMCgRtb2RlGAMgASgFEhQKDG1vZGVfZGV0YWlscxgEIAEoCSJLChpBcHBseUNvbmZpZ3VyYXRpb25SZXNwb25zZRItCghtZXNzYWdlcxgBIAMoCzIbLm1hY2hpbmUuQXBwbHlDb25maWd1cmF0aW9uIkkKEEJvb3RzdHJhcFJlcXVlc3QSFAoMcmVjb3Zlcl9ldGNkGAEgASgIEh8KF3JlY292ZXJfc2tpcF9oYXNoX2NoZWNrGAIgASgIIi8KCUJvb3RzdHJhcBIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YSI5ChFCb290c3RyYXBSZXNwb25zZRIkCghtZXNzYWdlcxgBIAMoCzISLm1hY2hpbmUuQm9vdHN0cmFwImQKC1ZlcnNpb25JbmZvEgsKA3RhZxgBIAEoCRILCgNzaGEYAiABKAkSDQoFYnVpbHQYAyABKAkSEgoKZ29fdmVyc2lvbhgEIAEoCRIKCgJvcxgFIAEoCRIMCgRhcmNoGAYgASgJIioKDFBsYXRmb3JtSW5mbxIMCgRuYW1lGAEgASgJEgwKBG1vZGUYAiABKAkiHAoMRmVhdHVyZXNJbmZvEgwKBHJiYWMYASABKAgipgEKB1ZlcnNpb24SIgoIbWV0YWRhdGEYASABKAsyEC5jb21tb24uTWV0YWRhdGESJQoHdmVyc2lvbhgCIAEoCzIULm1hY2hpbmUuVmVyc2lvbkluZm8SJwoIcGxhdGZvcm0YAyABKAsyFS5tYWNoaW5lLlBsYXRmb3JtSW5mbxInCghmZWF0dXJlcxgEIAEoCzIVLm1hY2hpbmUuRmVhdHVyZXNJbmZvIjUKD1ZlcnNpb25SZXNwb25zZRIiCghtZXNzYWdlcxgBIAMoCzIQLm1hY2hpbmUuVmVyc2lvbiJACghIb3N0bmFtZRIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YRIQCghob3N0bmFtZRgCIAEoCSI3ChBIb3N0bmFtZVJlc3BvbnNlEiMKCG1lc3NhZ2VzGAEgAygLMhEubWFjaGluZS5Ib3N0bmFtZSJmCgpFdGNkTWVtYmVyEgoKAmlkGAIgASgEEhAKCGhvc3RuYW1lGAMgASgJEhEKCXBlZXJfdXJscxgEIAMoCRITCgtjbGllbnRfdXJscxgFIAMoCRISCgppc19sZWFybmVyGAYgASgIIiwKFUV0Y2RNZW1iZXJMaXN0UmVxdWVzdBITCgtxdWVyeV9sb2NhbBgBIAEoCCJvCgtFdGNkTWVtYmVycxIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YRIWCg5sZWdhY3lfbWVtYmVycxgCIAMoCRIkCgdtZW1iZXJzGAMgAygLMhMubWFjaGluZS5FdGNkTWVtYmVyIkAKFkV0Y2RNZW1iZXJMaXN0UmVzcG9uc2USJgoIbWVzc2FnZXMYASADKAsyFC5tYWNoaW5lLkV0Y2RNZW1iZXJzIjAKG0V0Y2RSZW1vdmVNZW1iZXJCeUlEUmVxdWVzdBIRCgltZW1iZXJfaWQYASABKAQiOgoURXRjZFJlbW92ZU1lbWJlckJ5SUQSIgoIbWV0YWRhdGEYASABKAsyEC5jb21tb24uTWV0YWRhdGEiTwocRXRjZFJlbW92ZU1lbWJlckJ5SURSZXNwb25zZRIvCghtZXNzYWdlcxgBIAMoCzIdLm1hY2hpbmUuRXRjZFJlbW92ZU1lbWJlckJ5SUQiGQoXRXRjZExlYXZlQ2x1c3RlclJlcXVlc3QiNgoQRXRjZExlYXZlQ2x1c3RlchIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YSJHChhFdGNkTGVhdmVDbHVzdGVyUmVzcG9uc2USKwoIbWVzc2FnZXMYASADKAsyGS5tYWNoaW5lLkV0Y2RMZWF2ZUNsdXN0ZXIiHgocRXRjZEZvcmZlaXRMZWFkZXJzaGlwUmVxdWVzdCJLChVFdGNkRm9yZmVpdExlYWRlcnNoaXASIgoIbWV0YWRhdGEYASABKAsyEC5jb21tb24uTWV0YWRhdGESDgoGbWVtYmVyGAIgASgJIlEKHUV0Y2RGb3JmZWl0TGVhZGVyc2hpcFJlc3BvbnNlEjAKCG1lc3NhZ2VzGAEgAygLMh4ubWFjaGluZS5FdGNkRm9yZmVpdExlYWRlcnNoaXAiFQoTRXRjZFNuYXBzaG90UmVxdWVzdCIbCgtSZWFkUmVxdWVzdBIMCgRwYXRoGAEgASgJIh0KDVJlYm9vdFJlcXVlc3QSDAoEbW9kZRgBIAEoBSI+CgZSZWJvb3QSIgoIbWV0YWRhdGEYASABKAsyEC5jb21tb24uTWV0YWRhdGESEAoIYWN0b3JfaWQYAiABKAkiMwoOUmVib290UmVzcG9uc2USIQoIbWVzc2FnZXMYASADKAsyDy5tYWNoaW5lLlJlYm9vdCIxChJSZXNldFBhcnRpdGlvblNwZWMSDQoFbGFiZWwYASABKAkSDAoEd2lwZRgCIAEoCCKaAQoMUmVzZXRSZXF1ZXN0EhAKCGdyYWNlZnVsGAEgASgIEg4KBnJlYm9vdBgCIAEoCBI+ChlzeXN0ZW1fcGFydGl0aW9uc190b193aXBlGAMgAygLMhsubWFjaGluZS5SZXNldFBhcnRpdGlvblNwZWMSGgoSdXNlcl9kaXNrc190b193aXBlGAQgAygJEgwKBG1vZGUYBSABKAUiPQoFUmVzZXQSIgoIbWV0YWRhdGEYASABKAsyEC5jb21tb24uTWV0YWRhdGESEAoIYWN0b3JfaWQYAiABKAkiMQoNUmVzZXRSZXNwb25zZRIgCghtZXNzYWdlcxgBIAMoCzIOLm1hY2hpbmUuUmVzZXQiRwoNU2VydmljZUhlYWx0aBIPCgd1bmtub3duGAEgASgIEg8KB2hlYWx0aHkYAiABKAgSFAoMbGFzdF9tZXNzYWdlGAMgASgJIlAKC1NlcnZpY2VJbmZvEgoKAmlkGAEgASgJEg0KBXN0YXRlGAIgASgJEiYKBmhlYWx0aBgEIAEoCzIWLm1hY2hpbmUuU2VydmljZUhlYWx0aCJZCgtTZXJ2aWNlTGlzdBIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YRImCghzZXJ2aWNlcxgCIAMoCzIULm1hY2hpbmUuU2VydmljZUluZm8iPQoTU2VydmljZUxpc3RSZXNwb25zZRImCghtZXNzYWdlcxgBIAMoCzIULm1hY2hpbmUuU2VydmljZUxpc3QiLAoWSW5zdGFsbEFydGlmYWN0c1NvdXJjZRISCgppbWFnZV9uYW1lGAEgASgJIoEBCh5MaWZlY3ljbGVTZXJ2aWNlVXBncmFkZVJlcXVlc3QSLgoKY29udGFpbmVyZBgBIAEoCzIaLmNvbW1vbi5Db250YWluZXJkSW5zdGFuY2USLwoGc291cmNlGAIgASgLMh8ubWFjaGluZS5JbnN0YWxsQXJ0aWZhY3RzU291cmNlIlUKH0xpZmVjeWNsZVNlcnZpY2VJbnN0YWxsUHJvZ3Jlc3MSEQoHbWVzc2FnZRgBIAEoCUgAEhMKCWV4aXRfY29kZRgCIAEoBUgAQgoKCHJlc3BvbnNlIl0KH0xpZmVjeWNsZVNlcnZpY2VVcGdyYWRlUmVzcG9uc2USOgoIcHJvZ3Jlc3MYASABKAsyKC5tYWNoaW5lLkxpZmVjeWNsZVNlcnZpY2VJbnN0YWxsUHJvZ3Jlc3MiXAoXSW1hZ2VTZXJ2aWNlUHVsbFJlcXVlc3QSLgoKY29udGFpbmVyZBgBIAEoCzIaLmNvbW1vbi5Db250YWluZXJkSW5zdGFuY2USEQoJaW1hZ2VfcmVmGAMgASgJIiwKGEltYWdlU2VydmljZVB1bGxQcm9ncmVzcxIQCghsYXllcl9pZBgBIAEoCSJyChhJbWFnZVNlcnZpY2VQdWxsUmVzcG9uc2USDgoEbmFtZRgBIAEoCUgAEjoKDXB1bGxfcHJvZ3Jlc3MYAiABKAsyIS5tYWNoaW5lLkltYWdlU2VydmljZVB1bGxQcm9ncmVzc0gAQgoKCHJlc3BvbnNlMoIICg5NYWNoaW5lU2VydmljZRJdChJBcHBseUNvbmZpZ3VyYXRpb24SIi5tYWNoaW5lLkFwcGx5Q29uZmlndXJhdGlvblJlcXVlc3QaIy5tYWNoaW5lLkFwcGx5Q29uZmlndXJhdGlvblJlc3BvbnNlEkIKCUJvb3RzdHJhcBIZLm1hY2hpbmUuQm9vdHN0cmFwUmVxdWVzdBoaLm1hY2hpbmUuQm9vdHN0cmFwUmVzcG9uc2USOwoHVmVyc2lvbhIWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eRoYLm1hY2hpbmUuVmVyc2lvblJlc3BvbnNlEj0KCEhvc3RuYW1lEhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5GhkubWFjaGluZS5Ib3N0bmFtZVJlc3BvbnNlElEKDkV0Y2RNZW1iZXJMaXN0Eh4ubWFjaGluZS5FdGNkTWVtYmVyTGlzdFJlcXVlc3QaHy5tYWNoaW5lLkV0Y2RNZW1iZXJMaXN0UmVzcG9uc2USYwoURXRjZFJlbW92ZU1lbWJlckJ5SUQSJC5tYWNoaW5lLkV0Y2RSZW1vdmVNZW1iZXJCeUlEUmVxdWVzdBolLm1hY2hpbmUuRXRjZFJlbW92ZU1lbWJlckJ5SURSZXNwb25zZRJXChBFdGNkTGVhdmVDbHVzdGVyEiAubWFjaGluZS5FdGNkTGVhdmVDbHVzdGVyUmVxdWVzdBohLm1hY2hpbmUuRXRjZExlYXZlQ2x1c3RlclJlc3BvbnNlEmYKFUV0Y2RGb3JmZWl0TGVhZGVyc2hpcBIlLm1hY2hpbmUuRXRjZEZvcmZlaXRMZWFkZXJzaGlwUmVxdWVzdBomLm1hY2hpbmUuRXRjZEZvcmZlaXRMZWFkZXJzaGlwUmVzcG9uc2USPAoMRXRjZFNuYXBzaG90EhwubWFjaGluZS5FdGNkU25hcHNob3RSZXF1ZXN0GgwuY29tbW9uLkRhdGEwARI0CgpLdWJlY29uZmlnEhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5GgwuY29tbW9uLkRhdGEwARIsCgRSZWFkEhQubWFjaGluZS5SZWFkUmVxdWVzdBoMLmNvbW1vbi5EYXRhMAESOQoGUmVib290EhYubWFjaGluZS5SZWJvb3RSZXF1ZXN0GhcubWFjaGluZS5SZWJvb3RSZXNwb25zZRI2CgVSZXNldBIVLm1hY2hpbmUuUmVzZXRSZXF1ZXN0GhYubWFjaGluZS5SZXNldFJlc3BvbnNlEkMKC1NlcnZpY2VMaXN0EhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5GhwubWFjaGluZS5TZXJ2aWNlTGlzdFJlc3BvbnNlMnIKEExpZmVjeWNsZVNlcnZpY2USXgoHVXBncmFkZRInLm1hY2hpbmUuTGlmZWN5Y2xlU2VydmljZVVwZ3JhZGVSZXF1ZXN0GigubWFjaGluZS5MaWZlY3ljbGVTZXJ2aWNlVXBncmFkZVJlc3BvbnNlMAEyXQoMSW1hZ2VTZXJ2aWNlEk0KBFB1bGwSIC5tYWNoaW5lLkltYWdlU2VydmljZVB1bGxSZXF1ZXN0GiEubWFjaGluZS5JbWFnZVNlcnZpY2VQdWxsUmVzcG9uc2UwAWIGcHJvdG8z", [file_common_common, file_google_protobuf_duration, file_google_protobuf_empty]);
+  fileDesc("ChVtYWNoaW5lL21hY2hpbmUucHJvdG8SB21hY2hpbmUifQoZQXBwbHlDb25maWd1cmF0aW9uUmVxdWVzdBIMCgRkYXRhGAEgASgMEgwKBG1vZGUYBCABKAUSDwoHZHJ5X3J1bhgFIAEoCBIzChB0cnlfbW9kZV90aW1lb3V0GAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIm4KEkFwcGx5Q29uZmlndXJhdGlvbhIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YRIQCgh3YXJuaW5ncxgCIAMoCRIMCgRtb2RlGAMgASgFEhQKDG1vZGVfZGV0YWlscxgEIAEoCSJLChpBcHBseUNvbmZpZ3VyYXRpb25SZXNwb25zZRItCghtZXNzYWdlcxgBIAMoCzIbLm1hY2hpbmUuQXBwbHlDb25maWd1cmF0aW9uIkkKEEJvb3RzdHJhcFJlcXVlc3QSFAoMcmVjb3Zlcl9ldGNkGAEgASgIEh8KF3JlY292ZXJfc2tpcF9oYXNoX2NoZWNrGAIgASgIIi8KCUJvb3RzdHJhcBIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YSI5ChFCb290c3RyYXBSZXNwb25zZRIkCghtZXNzYWdlcxgBIAMoCzISLm1hY2hpbmUuQm9vdHN0cmFwImQKC1ZlcnNpb25JbmZvEgsKA3RhZxgBIAEoCRILCgNzaGEYAiABKAkSDQoFYnVpbHQYAyABKAkSEgoKZ29fdmVyc2lvbhgEIAEoCRIKCgJvcxgFIAEoCRIMCgRhcmNoGAYgASgJIioKDFBsYXRmb3JtSW5mbxIMCgRuYW1lGAEgASgJEgwKBG1vZGUYAiABKAkiHAoMRmVhdHVyZXNJbmZvEgwKBHJiYWMYASABKAgipgEKB1ZlcnNpb24SIgoIbWV0YWRhdGEYASABKAsyEC5jb21tb24uTWV0YWRhdGESJQoHdmVyc2lvbhgCIAEoCzIULm1hY2hpbmUuVmVyc2lvbkluZm8SJwoIcGxhdGZvcm0YAyABKAsyFS5tYWNoaW5lLlBsYXRmb3JtSW5mbxInCghmZWF0dXJlcxgEIAEoCzIVLm1hY2hpbmUuRmVhdHVyZXNJbmZvIjUKD1ZlcnNpb25SZXNwb25zZRIiCghtZXNzYWdlcxgBIAMoCzIQLm1hY2hpbmUuVmVyc2lvbiJACghIb3N0bmFtZRIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YRIQCghob3N0bmFtZRgCIAEoCSI3ChBIb3N0bmFtZVJlc3BvbnNlEiMKCG1lc3NhZ2VzGAEgAygLMhEubWFjaGluZS5Ib3N0bmFtZSJmCgpFdGNkTWVtYmVyEgoKAmlkGAIgASgEEhAKCGhvc3RuYW1lGAMgASgJEhEKCXBlZXJfdXJscxgEIAMoCRITCgtjbGllbnRfdXJscxgFIAMoCRISCgppc19sZWFybmVyGAYgASgIIiwKFUV0Y2RNZW1iZXJMaXN0UmVxdWVzdBITCgtxdWVyeV9sb2NhbBgBIAEoCCJvCgtFdGNkTWVtYmVycxIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YRIWCg5sZWdhY3lfbWVtYmVycxgCIAMoCRIkCgdtZW1iZXJzGAMgAygLMhMubWFjaGluZS5FdGNkTWVtYmVyIkAKFkV0Y2RNZW1iZXJMaXN0UmVzcG9uc2USJgoIbWVzc2FnZXMYASADKAsyFC5tYWNoaW5lLkV0Y2RNZW1iZXJzIjAKG0V0Y2RSZW1vdmVNZW1iZXJCeUlEUmVxdWVzdBIRCgltZW1iZXJfaWQYASABKAQiOgoURXRjZFJlbW92ZU1lbWJlckJ5SUQSIgoIbWV0YWRhdGEYASABKAsyEC5jb21tb24uTWV0YWRhdGEiTwocRXRjZFJlbW92ZU1lbWJlckJ5SURSZXNwb25zZRIvCghtZXNzYWdlcxgBIAMoCzIdLm1hY2hpbmUuRXRjZFJlbW92ZU1lbWJlckJ5SUQiGQoXRXRjZExlYXZlQ2x1c3RlclJlcXVlc3QiNgoQRXRjZExlYXZlQ2x1c3RlchIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YSJHChhFdGNkTGVhdmVDbHVzdGVyUmVzcG9uc2USKwoIbWVzc2FnZXMYASADKAsyGS5tYWNoaW5lLkV0Y2RMZWF2ZUNsdXN0ZXIiHgocRXRjZEZvcmZlaXRMZWFkZXJzaGlwUmVxdWVzdCJLChVFdGNkRm9yZmVpdExlYWRlcnNoaXASIgoIbWV0YWRhdGEYASABKAsyEC5jb21tb24uTWV0YWRhdGESDgoGbWVtYmVyGAIgASgJIlEKHUV0Y2RGb3JmZWl0TGVhZGVyc2hpcFJlc3BvbnNlEjAKCG1lc3NhZ2VzGAEgAygLMh4ubWFjaGluZS5FdGNkRm9yZmVpdExlYWRlcnNoaXAiFQoTRXRjZFNuYXBzaG90UmVxdWVzdCIxCgtFdGNkUmVjb3ZlchIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YSI9ChNFdGNkUmVjb3ZlclJlc3BvbnNlEiYKCG1lc3NhZ2VzGAEgAygLMhQubWFjaGluZS5FdGNkUmVjb3ZlciL4AQoQRXRjZE1lbWJlclN0YXR1cxIYChBwcm90b2NvbF92ZXJzaW9uGAEgASgJEg8KB2RiX3NpemUYAiABKAMSFgoOZGJfc2l6ZV9pbl91c2UYAyABKAMSDgoGbGVhZGVyGAQgASgEEhIKCnJhZnRfaW5kZXgYBSABKAQSEQoJcmFmdF90ZXJtGAYgASgEEhoKEnJhZnRfYXBwbGllZF9pbmRleBgHIAEoBBIOCgZlcnJvcnMYCCADKAkSEgoKaXNfbGVhcm5lchgJIAEoCBIRCgltZW1iZXJfaWQYCiABKAQSFwoPc3RvcmFnZV92ZXJzaW9uGAsgASgJImIKCkV0Y2RTdGF0dXMSIgoIbWV0YWRhdGEYASABKAsyEC5jb21tb24uTWV0YWRhdGESMAoNbWVtYmVyX3N0YXR1cxgCIAEoCzIZLm1hY2hpbmUuRXRjZE1lbWJlclN0YXR1cyI7ChJFdGNkU3RhdHVzUmVzcG9uc2USJQoIbWVzc2FnZXMYASADKAsyEy5tYWNoaW5lLkV0Y2RTdGF0dXMiMwoPRXRjZE1lbWJlckFsYXJtEhEKCW1lbWJlcl9pZBgBIAEoBBINCgVhbGFybRgCIAEoBSJgCglFdGNkQWxhcm0SIgoIbWV0YWRhdGEYASABKAsyEC5jb21tb24uTWV0YWRhdGESLwoNbWVtYmVyX2FsYXJtcxgCIAMoCzIYLm1hY2hpbmUuRXRjZE1lbWJlckFsYXJtIj0KFUV0Y2RBbGFybUxpc3RSZXNwb25zZRIkCghtZXNzYWdlcxgBIAMoCzISLm1hY2hpbmUuRXRjZEFsYXJtIhsKC1JlYWRSZXF1ZXN0EgwKBHBhdGgYASABKAkiHQoNUmVib290UmVxdWVzdBIMCgRtb2RlGAEgASgFIj4KBlJlYm9vdBIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YRIQCghhY3Rvcl9pZBgCIAEoCSIzCg5SZWJvb3RSZXNwb25zZRIhCghtZXNzYWdlcxgBIAMoCzIPLm1hY2hpbmUuUmVib290IjEKElJlc2V0UGFydGl0aW9uU3BlYxINCgVsYWJlbBgBIAEoCRIMCgR3aXBlGAIgASgIIpoBCgxSZXNldFJlcXVlc3QSEAoIZ3JhY2VmdWwYASABKAgSDgoGcmVib290GAIgASgIEj4KGXN5c3RlbV9wYXJ0aXRpb25zX3RvX3dpcGUYAyADKAsyGy5tYWNoaW5lLlJlc2V0UGFydGl0aW9uU3BlYxIaChJ1c2VyX2Rpc2tzX3RvX3dpcGUYBCADKAkSDAoEbW9kZRgFIAEoBSI9CgVSZXNldBIiCghtZXRhZGF0YRgBIAEoCzIQLmNvbW1vbi5NZXRhZGF0YRIQCghhY3Rvcl9pZBgCIAEoCSIxCg1SZXNldFJlc3BvbnNlEiAKCG1lc3NhZ2VzGAEgAygLMg4ubWFjaGluZS5SZXNldCJHCg1TZXJ2aWNlSGVhbHRoEg8KB3Vua25vd24YASABKAgSDwoHaGVhbHRoeRgCIAEoCBIUCgxsYXN0X21lc3NhZ2UYAyABKAkiUAoLU2VydmljZUluZm8SCgoCaWQYASABKAkSDQoFc3RhdGUYAiABKAkSJgoGaGVhbHRoGAQgASgLMhYubWFjaGluZS5TZXJ2aWNlSGVhbHRoIlkKC1NlcnZpY2VMaXN0EiIKCG1ldGFkYXRhGAEgASgLMhAuY29tbW9uLk1ldGFkYXRhEiYKCHNlcnZpY2VzGAIgAygLMhQubWFjaGluZS5TZXJ2aWNlSW5mbyI9ChNTZXJ2aWNlTGlzdFJlc3BvbnNlEiYKCG1lc3NhZ2VzGAEgAygLMhQubWFjaGluZS5TZXJ2aWNlTGlzdCIsChZJbnN0YWxsQXJ0aWZhY3RzU291cmNlEhIKCmltYWdlX25hbWUYASABKAkigQEKHkxpZmVjeWNsZVNlcnZpY2VVcGdyYWRlUmVxdWVzdBIuCgpjb250YWluZXJkGAEgASgLMhouY29tbW9uLkNvbnRhaW5lcmRJbnN0YW5jZRIvCgZzb3VyY2UYAiABKAsyHy5tYWNoaW5lLkluc3RhbGxBcnRpZmFjdHNTb3VyY2UiVQofTGlmZWN5Y2xlU2VydmljZUluc3RhbGxQcm9ncmVzcxIRCgdtZXNzYWdlGAEgASgJSAASEwoJZXhpdF9jb2RlGAIgASgFSABCCgoIcmVzcG9uc2UiXQofTGlmZWN5Y2xlU2VydmljZVVwZ3JhZGVSZXNwb25zZRI6Cghwcm9ncmVzcxgBIAEoCzIoLm1hY2hpbmUuTGlmZWN5Y2xlU2VydmljZUluc3RhbGxQcm9ncmVzcyJcChdJbWFnZVNlcnZpY2VQdWxsUmVxdWVzdBIuCgpjb250YWluZXJkGAEgASgLMhouY29tbW9uLkNvbnRhaW5lcmRJbnN0YW5jZRIRCglpbWFnZV9yZWYYAyABKAkiLAoYSW1hZ2VTZXJ2aWNlUHVsbFByb2dyZXNzEhAKCGxheWVyX2lkGAEgASgJInIKGEltYWdlU2VydmljZVB1bGxSZXNwb25zZRIOCgRuYW1lGAEgASgJSAASOgoNcHVsbF9wcm9ncmVzcxgCIAEoCzIhLm1hY2hpbmUuSW1hZ2VTZXJ2aWNlUHVsbFByb2dyZXNzSABCCgoIcmVzcG9uc2UyywkKDk1hY2hpbmVTZXJ2aWNlEl0KEkFwcGx5Q29uZmlndXJhdGlvbhIiLm1hY2hpbmUuQXBwbHlDb25maWd1cmF0aW9uUmVxdWVzdBojLm1hY2hpbmUuQXBwbHlDb25maWd1cmF0aW9uUmVzcG9uc2USQgoJQm9vdHN0cmFwEhkubWFjaGluZS5Cb290c3RyYXBSZXF1ZXN0GhoubWFjaGluZS5Cb290c3RyYXBSZXNwb25zZRI7CgdWZXJzaW9uEhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5GhgubWFjaGluZS5WZXJzaW9uUmVzcG9uc2USPQoISG9zdG5hbWUSFi5nb29nbGUucHJvdG9idWYuRW1wdHkaGS5tYWNoaW5lLkhvc3RuYW1lUmVzcG9uc2USUQoORXRjZE1lbWJlckxpc3QSHi5tYWNoaW5lLkV0Y2RNZW1iZXJMaXN0UmVxdWVzdBofLm1hY2hpbmUuRXRjZE1lbWJlckxpc3RSZXNwb25zZRJjChRFdGNkUmVtb3ZlTWVtYmVyQnlJRBIkLm1hY2hpbmUuRXRjZFJlbW92ZU1lbWJlckJ5SURSZXF1ZXN0GiUubWFjaGluZS5FdGNkUmVtb3ZlTWVtYmVyQnlJRFJlc3BvbnNlElcKEEV0Y2RMZWF2ZUNsdXN0ZXISIC5tYWNoaW5lLkV0Y2RMZWF2ZUNsdXN0ZXJSZXF1ZXN0GiEubWFjaGluZS5FdGNkTGVhdmVDbHVzdGVyUmVzcG9uc2USZgoVRXRjZEZvcmZlaXRMZWFkZXJzaGlwEiUubWFjaGluZS5FdGNkRm9yZmVpdExlYWRlcnNoaXBSZXF1ZXN0GiYubWFjaGluZS5FdGNkRm9yZmVpdExlYWRlcnNoaXBSZXNwb25zZRI8CgxFdGNkU25hcHNob3QSHC5tYWNoaW5lLkV0Y2RTbmFwc2hvdFJlcXVlc3QaDC5jb21tb24uRGF0YTABEjsKC0V0Y2RSZWNvdmVyEgwuY29tbW9uLkRhdGEaHC5tYWNoaW5lLkV0Y2RSZWNvdmVyUmVzcG9uc2UoARJBCgpFdGNkU3RhdHVzEhYuZ29vZ2xlLnByb3RvYnVmLkVtcHR5GhsubWFjaGluZS5FdGNkU3RhdHVzUmVzcG9uc2USRwoNRXRjZEFsYXJtTGlzdBIWLmdvb2dsZS5wcm90b2J1Zi5FbXB0eRoeLm1hY2hpbmUuRXRjZEFsYXJtTGlzdFJlc3BvbnNlEjQKCkt1YmVjb25maWcSFi5nb29nbGUucHJvdG9idWYuRW1wdHkaDC5jb21tb24uRGF0YTABEiwKBFJlYWQSFC5tYWNoaW5lLlJlYWRSZXF1ZXN0GgwuY29tbW9uLkRhdGEwARI5CgZSZWJvb3QSFi5tYWNoaW5lLlJlYm9vdFJlcXVlc3QaFy5tYWNoaW5lLlJlYm9vdFJlc3BvbnNlEjYKBVJlc2V0EhUubWFjaGluZS5SZXNldFJlcXVlc3QaFi5tYWNoaW5lLlJlc2V0UmVzcG9uc2USQwoLU2VydmljZUxpc3QSFi5nb29nbGUucHJvdG9idWYuRW1wdHkaHC5tYWNoaW5lLlNlcnZpY2VMaXN0UmVzcG9uc2UycgoQTGlmZWN5Y2xlU2VydmljZRJeCgdVcGdyYWRlEicubWFjaGluZS5MaWZlY3ljbGVTZXJ2aWNlVXBncmFkZVJlcXVlc3QaKC5tYWNoaW5lLkxpZmVjeWNsZVNlcnZpY2VVcGdyYWRlUmVzcG9uc2UwATJdCgxJbWFnZVNlcnZpY2USTQoEUHVsbBIgLm1hY2hpbmUuSW1hZ2VTZXJ2aWNlUHVsbFJlcXVlc3QaIS5tYWNoaW5lLkltYWdlU2VydmljZVB1bGxSZXNwb25zZTABYgZwcm90bzM", [file_common_common, file_google_protobuf_duration, file_google_protobuf_empty]);
 
 /**
  * @generated from message machine.ApplyConfigurationRequest
@@ -588,6 +588,209 @@ export const EtcdSnapshotRequestSchema: GenMessage<EtcdSnapshotRequest> = /*@__P
   messageDesc(file_machine_machine, 26);
 
 /**
+ * @generated from message machine.EtcdRecover
+ */
+export type EtcdRecover = Message<"machine.EtcdRecover"> & {
+  /**
+   * @generated from field: common.Metadata metadata = 1;
+   */
+  metadata?: Metadata | undefined;
+};
+
+/**
+ * Describes the message machine.EtcdRecover.
+ * Use `create(EtcdRecoverSchema)` to create a new message.
+ */
+export const EtcdRecoverSchema: GenMessage<EtcdRecover> = /*@__PURE__*/
+  messageDesc(file_machine_machine, 27);
+
+/**
+ * @generated from message machine.EtcdRecoverResponse
+ */
+export type EtcdRecoverResponse = Message<"machine.EtcdRecoverResponse"> & {
+  /**
+   * @generated from field: repeated machine.EtcdRecover messages = 1;
+   */
+  messages: EtcdRecover[];
+};
+
+/**
+ * Describes the message machine.EtcdRecoverResponse.
+ * Use `create(EtcdRecoverResponseSchema)` to create a new message.
+ */
+export const EtcdRecoverResponseSchema: GenMessage<EtcdRecoverResponse> = /*@__PURE__*/
+  messageDesc(file_machine_machine, 28);
+
+/**
+ * @generated from message machine.EtcdMemberStatus
+ */
+export type EtcdMemberStatus = Message<"machine.EtcdMemberStatus"> & {
+  /**
+   * @generated from field: string protocol_version = 1;
+   */
+  protocolVersion: string;
+
+  /**
+   * @generated from field: int64 db_size = 2;
+   */
+  dbSize: bigint;
+
+  /**
+   * @generated from field: int64 db_size_in_use = 3;
+   */
+  dbSizeInUse: bigint;
+
+  /**
+   * @generated from field: uint64 leader = 4;
+   */
+  leader: bigint;
+
+  /**
+   * @generated from field: uint64 raft_index = 5;
+   */
+  raftIndex: bigint;
+
+  /**
+   * @generated from field: uint64 raft_term = 6;
+   */
+  raftTerm: bigint;
+
+  /**
+   * @generated from field: uint64 raft_applied_index = 7;
+   */
+  raftAppliedIndex: bigint;
+
+  /**
+   * @generated from field: repeated string errors = 8;
+   */
+  errors: string[];
+
+  /**
+   * @generated from field: bool is_learner = 9;
+   */
+  isLearner: boolean;
+
+  /**
+   * @generated from field: uint64 member_id = 10;
+   */
+  memberId: bigint;
+
+  /**
+   * @generated from field: string storage_version = 11;
+   */
+  storageVersion: string;
+};
+
+/**
+ * Describes the message machine.EtcdMemberStatus.
+ * Use `create(EtcdMemberStatusSchema)` to create a new message.
+ */
+export const EtcdMemberStatusSchema: GenMessage<EtcdMemberStatus> = /*@__PURE__*/
+  messageDesc(file_machine_machine, 29);
+
+/**
+ * @generated from message machine.EtcdStatus
+ */
+export type EtcdStatus = Message<"machine.EtcdStatus"> & {
+  /**
+   * @generated from field: common.Metadata metadata = 1;
+   */
+  metadata?: Metadata | undefined;
+
+  /**
+   * @generated from field: machine.EtcdMemberStatus member_status = 2;
+   */
+  memberStatus?: EtcdMemberStatus | undefined;
+};
+
+/**
+ * Describes the message machine.EtcdStatus.
+ * Use `create(EtcdStatusSchema)` to create a new message.
+ */
+export const EtcdStatusSchema: GenMessage<EtcdStatus> = /*@__PURE__*/
+  messageDesc(file_machine_machine, 30);
+
+/**
+ * @generated from message machine.EtcdStatusResponse
+ */
+export type EtcdStatusResponse = Message<"machine.EtcdStatusResponse"> & {
+  /**
+   * @generated from field: repeated machine.EtcdStatus messages = 1;
+   */
+  messages: EtcdStatus[];
+};
+
+/**
+ * Describes the message machine.EtcdStatusResponse.
+ * Use `create(EtcdStatusResponseSchema)` to create a new message.
+ */
+export const EtcdStatusResponseSchema: GenMessage<EtcdStatusResponse> = /*@__PURE__*/
+  messageDesc(file_machine_machine, 31);
+
+/**
+ * @generated from message machine.EtcdMemberAlarm
+ */
+export type EtcdMemberAlarm = Message<"machine.EtcdMemberAlarm"> & {
+  /**
+   * @generated from field: uint64 member_id = 1;
+   */
+  memberId: bigint;
+
+  /**
+   * 0 none, 1 no space, 2 corrupt
+   *
+   * @generated from field: int32 alarm = 2;
+   */
+  alarm: number;
+};
+
+/**
+ * Describes the message machine.EtcdMemberAlarm.
+ * Use `create(EtcdMemberAlarmSchema)` to create a new message.
+ */
+export const EtcdMemberAlarmSchema: GenMessage<EtcdMemberAlarm> = /*@__PURE__*/
+  messageDesc(file_machine_machine, 32);
+
+/**
+ * @generated from message machine.EtcdAlarm
+ */
+export type EtcdAlarm = Message<"machine.EtcdAlarm"> & {
+  /**
+   * @generated from field: common.Metadata metadata = 1;
+   */
+  metadata?: Metadata | undefined;
+
+  /**
+   * @generated from field: repeated machine.EtcdMemberAlarm member_alarms = 2;
+   */
+  memberAlarms: EtcdMemberAlarm[];
+};
+
+/**
+ * Describes the message machine.EtcdAlarm.
+ * Use `create(EtcdAlarmSchema)` to create a new message.
+ */
+export const EtcdAlarmSchema: GenMessage<EtcdAlarm> = /*@__PURE__*/
+  messageDesc(file_machine_machine, 33);
+
+/**
+ * @generated from message machine.EtcdAlarmListResponse
+ */
+export type EtcdAlarmListResponse = Message<"machine.EtcdAlarmListResponse"> & {
+  /**
+   * @generated from field: repeated machine.EtcdAlarm messages = 1;
+   */
+  messages: EtcdAlarm[];
+};
+
+/**
+ * Describes the message machine.EtcdAlarmListResponse.
+ * Use `create(EtcdAlarmListResponseSchema)` to create a new message.
+ */
+export const EtcdAlarmListResponseSchema: GenMessage<EtcdAlarmListResponse> = /*@__PURE__*/
+  messageDesc(file_machine_machine, 34);
+
+/**
  * @generated from message machine.ReadRequest
  */
 export type ReadRequest = Message<"machine.ReadRequest"> & {
@@ -602,7 +805,7 @@ export type ReadRequest = Message<"machine.ReadRequest"> & {
  * Use `create(ReadRequestSchema)` to create a new message.
  */
 export const ReadRequestSchema: GenMessage<ReadRequest> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 27);
+  messageDesc(file_machine_machine, 35);
 
 /**
  * @generated from message machine.RebootRequest
@@ -621,7 +824,7 @@ export type RebootRequest = Message<"machine.RebootRequest"> & {
  * Use `create(RebootRequestSchema)` to create a new message.
  */
 export const RebootRequestSchema: GenMessage<RebootRequest> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 28);
+  messageDesc(file_machine_machine, 36);
 
 /**
  * @generated from message machine.Reboot
@@ -643,7 +846,7 @@ export type Reboot = Message<"machine.Reboot"> & {
  * Use `create(RebootSchema)` to create a new message.
  */
 export const RebootSchema: GenMessage<Reboot> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 29);
+  messageDesc(file_machine_machine, 37);
 
 /**
  * @generated from message machine.RebootResponse
@@ -660,7 +863,7 @@ export type RebootResponse = Message<"machine.RebootResponse"> & {
  * Use `create(RebootResponseSchema)` to create a new message.
  */
 export const RebootResponseSchema: GenMessage<RebootResponse> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 30);
+  messageDesc(file_machine_machine, 38);
 
 /**
  * @generated from message machine.ResetPartitionSpec
@@ -682,7 +885,7 @@ export type ResetPartitionSpec = Message<"machine.ResetPartitionSpec"> & {
  * Use `create(ResetPartitionSpecSchema)` to create a new message.
  */
 export const ResetPartitionSpecSchema: GenMessage<ResetPartitionSpec> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 31);
+  messageDesc(file_machine_machine, 39);
 
 /**
  * @generated from message machine.ResetRequest
@@ -721,7 +924,7 @@ export type ResetRequest = Message<"machine.ResetRequest"> & {
  * Use `create(ResetRequestSchema)` to create a new message.
  */
 export const ResetRequestSchema: GenMessage<ResetRequest> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 32);
+  messageDesc(file_machine_machine, 40);
 
 /**
  * @generated from message machine.Reset
@@ -743,7 +946,7 @@ export type Reset = Message<"machine.Reset"> & {
  * Use `create(ResetSchema)` to create a new message.
  */
 export const ResetSchema: GenMessage<Reset> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 33);
+  messageDesc(file_machine_machine, 41);
 
 /**
  * @generated from message machine.ResetResponse
@@ -760,7 +963,7 @@ export type ResetResponse = Message<"machine.ResetResponse"> & {
  * Use `create(ResetResponseSchema)` to create a new message.
  */
 export const ResetResponseSchema: GenMessage<ResetResponse> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 34);
+  messageDesc(file_machine_machine, 42);
 
 /**
  * @generated from message machine.ServiceHealth
@@ -787,7 +990,7 @@ export type ServiceHealth = Message<"machine.ServiceHealth"> & {
  * Use `create(ServiceHealthSchema)` to create a new message.
  */
 export const ServiceHealthSchema: GenMessage<ServiceHealth> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 35);
+  messageDesc(file_machine_machine, 43);
 
 /**
  * @generated from message machine.ServiceInfo
@@ -814,7 +1017,7 @@ export type ServiceInfo = Message<"machine.ServiceInfo"> & {
  * Use `create(ServiceInfoSchema)` to create a new message.
  */
 export const ServiceInfoSchema: GenMessage<ServiceInfo> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 36);
+  messageDesc(file_machine_machine, 44);
 
 /**
  * @generated from message machine.ServiceList
@@ -836,7 +1039,7 @@ export type ServiceList = Message<"machine.ServiceList"> & {
  * Use `create(ServiceListSchema)` to create a new message.
  */
 export const ServiceListSchema: GenMessage<ServiceList> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 37);
+  messageDesc(file_machine_machine, 45);
 
 /**
  * @generated from message machine.ServiceListResponse
@@ -853,7 +1056,7 @@ export type ServiceListResponse = Message<"machine.ServiceListResponse"> & {
  * Use `create(ServiceListResponseSchema)` to create a new message.
  */
 export const ServiceListResponseSchema: GenMessage<ServiceListResponse> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 38);
+  messageDesc(file_machine_machine, 46);
 
 /**
  * @generated from message machine.InstallArtifactsSource
@@ -870,7 +1073,7 @@ export type InstallArtifactsSource = Message<"machine.InstallArtifactsSource"> &
  * Use `create(InstallArtifactsSourceSchema)` to create a new message.
  */
 export const InstallArtifactsSourceSchema: GenMessage<InstallArtifactsSource> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 39);
+  messageDesc(file_machine_machine, 47);
 
 /**
  * @generated from message machine.LifecycleServiceUpgradeRequest
@@ -892,7 +1095,7 @@ export type LifecycleServiceUpgradeRequest = Message<"machine.LifecycleServiceUp
  * Use `create(LifecycleServiceUpgradeRequestSchema)` to create a new message.
  */
 export const LifecycleServiceUpgradeRequestSchema: GenMessage<LifecycleServiceUpgradeRequest> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 40);
+  messageDesc(file_machine_machine, 48);
 
 /**
  * @generated from message machine.LifecycleServiceInstallProgress
@@ -923,7 +1126,7 @@ export type LifecycleServiceInstallProgress = Message<"machine.LifecycleServiceI
  * Use `create(LifecycleServiceInstallProgressSchema)` to create a new message.
  */
 export const LifecycleServiceInstallProgressSchema: GenMessage<LifecycleServiceInstallProgress> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 41);
+  messageDesc(file_machine_machine, 49);
 
 /**
  * @generated from message machine.LifecycleServiceUpgradeResponse
@@ -940,7 +1143,7 @@ export type LifecycleServiceUpgradeResponse = Message<"machine.LifecycleServiceU
  * Use `create(LifecycleServiceUpgradeResponseSchema)` to create a new message.
  */
 export const LifecycleServiceUpgradeResponseSchema: GenMessage<LifecycleServiceUpgradeResponse> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 42);
+  messageDesc(file_machine_machine, 50);
 
 /**
  * @generated from message machine.ImageServicePullRequest
@@ -962,7 +1165,7 @@ export type ImageServicePullRequest = Message<"machine.ImageServicePullRequest">
  * Use `create(ImageServicePullRequestSchema)` to create a new message.
  */
 export const ImageServicePullRequestSchema: GenMessage<ImageServicePullRequest> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 43);
+  messageDesc(file_machine_machine, 51);
 
 /**
  * @generated from message machine.ImageServicePullProgress
@@ -979,7 +1182,7 @@ export type ImageServicePullProgress = Message<"machine.ImageServicePullProgress
  * Use `create(ImageServicePullProgressSchema)` to create a new message.
  */
 export const ImageServicePullProgressSchema: GenMessage<ImageServicePullProgress> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 44);
+  messageDesc(file_machine_machine, 52);
 
 /**
  * @generated from message machine.ImageServicePullResponse
@@ -1008,7 +1211,7 @@ export type ImageServicePullResponse = Message<"machine.ImageServicePullResponse
  * Use `create(ImageServicePullResponseSchema)` to create a new message.
  */
 export const ImageServicePullResponseSchema: GenMessage<ImageServicePullResponse> = /*@__PURE__*/
-  messageDesc(file_machine_machine, 45);
+  messageDesc(file_machine_machine, 53);
 
 /**
  * @generated from service machine.MachineService
@@ -1085,6 +1288,30 @@ export const MachineService: GenService<{
     methodKind: "server_streaming";
     input: typeof EtcdSnapshotRequestSchema;
     output: typeof DataSchema;
+  },
+  /**
+   * @generated from rpc machine.MachineService.EtcdRecover
+   */
+  etcdRecover: {
+    methodKind: "client_streaming";
+    input: typeof DataSchema;
+    output: typeof EtcdRecoverResponseSchema;
+  },
+  /**
+   * @generated from rpc machine.MachineService.EtcdStatus
+   */
+  etcdStatus: {
+    methodKind: "unary";
+    input: typeof EmptySchema;
+    output: typeof EtcdStatusResponseSchema;
+  },
+  /**
+   * @generated from rpc machine.MachineService.EtcdAlarmList
+   */
+  etcdAlarmList: {
+    methodKind: "unary";
+    input: typeof EmptySchema;
+    output: typeof EtcdAlarmListResponseSchema;
   },
   /**
    * @generated from rpc machine.MachineService.Kubeconfig

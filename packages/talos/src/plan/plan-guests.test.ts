@@ -6,7 +6,10 @@ import { machineUuid } from "../machine/identity.ts";
 import { testCluster } from "../testing/test-cluster.ts";
 import { compareGuest, diskGib } from "./compare-guest.ts";
 import { guestSettings, newGuest } from "./guest-config.ts";
-import { makePlan } from "./make-plan.ts";
+import type { Desired } from "../engine/desired.ts";
+import { guestsWorld } from "../engine/look-at-guests.ts";
+import { makeTrace } from "../engine/make-trace.ts";
+import { testDesired } from "../testing/test-desired.ts";
 import { stepCommand, stepText } from "./step-text.ts";
 
 interface Given {
@@ -20,11 +23,19 @@ interface Given {
   }[];
 }
 
-function planOf(cluster: Cluster, { images = [], guests = [] }: Given = {}) {
+/** Machines alone; what runs in them is tested with what is decided about it. */
+function planOf(
+  cluster: Cluster,
+  { images = [], guests = [] }: Given = {},
+  only: Desired["only"] = "infrastructure",
+) {
   const observed = {
     name: "pve",
     observation: { version: "9.0", nodes: [], guests: [], pools: [] },
-    images,
+    images: new Map([["pve1", images]]),
+    sharesImages: true,
+    sharesDisks: true,
+    templates: [],
     guests: guests.map(({ config, ...guest }) => ({
       config,
       guest: {
@@ -37,7 +48,9 @@ function planOf(cluster: Cluster, { images = [], guests = [] }: Given = {}) {
       },
     })),
   };
-  return makePlan(cluster, machinesOf(cluster), [observed]);
+  const desired = testDesired(cluster, { only });
+  const { steps, findings } = makeTrace(desired, guestsWorld(cluster, desired.machines, [observed], 0));
+  return { steps, findings };
 }
 
 /** Guests as an earlier apply left them. */
@@ -66,6 +79,14 @@ test("from nothing: the image once, then each machine is made, grown and started
   expect(steps).toHaveLength(1 + 3 * 5);
 });
 
+test("an image of the offline directory is uploaded", () => {
+  const { name } = imageFile(small, "amd64");
+  const [step] = planOf({ ...small, image: { ...small.image, offlineDir: "images" } }).steps;
+  if (step === undefined) throw new Error("no step");
+  expect(stepText(step)).toBe(`+ upload ${name} to local on pve1`);
+  expect(stepCommand(step)).toBe(`gpvectl storage upload local images/${name} --node pve1 --content import`);
+});
+
 test("an image that is there is not fetched again", () => {
   const images = [`local:import/${imageFile(small, "amd64").name}`];
   expect(planOf(small, { images }).steps.map(({ kind }) => kind)).toEqual([
@@ -80,28 +101,30 @@ test("what is as it should be needs nothing", () => {
   expect(planOf(cluster, { guests: made(cluster) })).toEqual({ steps: [], findings: [] });
 });
 
-test("differences are named; those that need a restart are disruptive", () => {
+test("differences are named, and changed where the machine is off", () => {
   const [guest] = made(small);
-  const changed = { ...guest, config: { ...guest?.config, cores: "2", tags: "talos-prod;old" } };
+  const changed = {
+    ...guest,
+    isRunning: false,
+    config: { ...guest?.config, cores: "2", tags: "talos-prod;old" },
+  };
   const { steps } = planOf(small, { guests: [changed as never] });
   expect(steps).toMatchObject([
     {
       kind: "guest.change",
-      impact: "disruptive",
+      impact: "safe",
       changes: [
         { key: "cores", from: "2", to: "4" },
         { key: "tags", from: "talos-prod;old", to: "talos-prod" },
       ],
     },
+    { kind: "guest.start" },
   ]);
-  expect(steps.map(stepText)).toEqual([
-    "~ change prod-cp-1: cores 2 -> 4; tags talos-prod;old -> talos-prod (needs a restart)",
-  ]);
-  const stopped = planOf(small, { guests: [{ ...changed, isRunning: false } as never] });
-  expect(stopped.steps.map(({ kind, impact }) => [kind, impact])).toEqual([
-    ["guest.change", "safe"],
-    ["guest.start", "safe"],
-  ]);
+  expect(steps.map((step) => stepText(step))[0]).toBe(
+    "~ change prod-cp-1: cores 2 -> 4; tags talos-prod;old -> talos-prod",
+  );
+  const hot = { ...guest, config: { ...guest?.config, tags: "talos-prod;old" } };
+  expect(planOf(small, { guests: [hot as never] }).steps).toMatchObject([{ kind: "guest.change" }]);
 });
 
 test("disks grow, and never shrink", () => {
@@ -118,21 +141,46 @@ test("disks grow, and never shrink", () => {
   expect(diskGib("a:b")).toBeUndefined();
 });
 
-test("only what is ours by tag and identity is ever deleted", () => {
+test("only what is ours by tag and identity is seen as left over", () => {
   const config = (uuid: string, tags = "talos-prod") => ({ tags, smbios1: `uuid=${uuid}` });
   const name = "prod-worker-9";
   const ours = machineUuid("prod", name);
-  const { steps } = planOf(small, {
-    guests: [
-      ...made(small),
-      { vmid: 3008, name, config: config(ours) },
-      { vmid: 3009, name, config: config(ours, "other") },
-      { vmid: 3010, name: "renamed", config: config(ours) },
-      { vmid: 3011, name: "mail", config: config("00000000-0000-0000-0000-000000000000") },
-      { vmid: 9000, name, isTemplate: true, config: config(ours) },
-    ],
+  const guest = (vmid: number, more: object) => ({
+    guest: {
+      vmid,
+      name,
+      host: "pve1",
+      isRunning: false,
+      isTemplate: false,
+      memoryMiB: 0,
+      tags: ["talos-prod"],
+      ...more,
+    },
   });
-  expect(steps).toMatchObject([{ kind: "guest.delete", impact: "destructive", place: { vmid: 3008 } }]);
+  const guests = [
+    { ...guest(3008, {}), config: config(ours) },
+    { ...guest(3009, { tags: ["other"], name: "prod-worker-8" }), config: config(ours, "other") },
+    { ...guest(3010, { name: "renamed" }), config: config(ours) },
+    { ...guest(3011, { name: "mail" }), config: config("00000000-0000-0000-0000-000000000000") },
+    {
+      ...guest(9000, { isTemplate: true, name: "prod-worker-7" }),
+      config: config(machineUuid("prod", "prod-worker-7")),
+    },
+  ];
+  const observed = {
+    name: "pve",
+    observation: { version: "9.0", nodes: [], guests: [], pools: [] },
+    images: new Map(),
+    sharesImages: false,
+    sharesDisks: false,
+    templates: [],
+    guests,
+  };
+  const { machines } = guestsWorld(small, machinesOf(small), [observed], 0);
+  expect([...machines.values()].map(({ name: each, guest: seen }) => [each, seen?.place.vmid])).toEqual([
+    ["prod-cp-1", undefined],
+    ["prod-worker-9", 3008],
+  ]);
 });
 
 test("spellings that mean the same are no difference", () => {
@@ -188,13 +236,14 @@ test("a new guest has its addresses before any configuration, and a disk of the 
     scsi1: "ceph:200,discard=on",
     hostpci0: "mapping=gpu0,pcie=1",
     arch: "aarch64",
+    scsi30: "local-lvm:cloudinit",
   });
   expect(newGuest(cluster, last)).not.toHaveProperty("efidisk0");
 });
 
 test("every step can be typed by hand", () => {
   const { steps } = planOf(small);
-  const commands = steps.map(stepCommand);
+  const commands = steps.map((step) => stepCommand(step));
   expect(commands[0]).toMatch(
     /^pvesh create \/nodes\/pve1\/storage\/local\/download-url --content import --filename talos-/,
   );
@@ -212,5 +261,5 @@ test("every step can be typed by hand", () => {
   const removal = { kind: "guest.delete", impact: "destructive", ...common } as const;
   expect(stepCommand(removal)).toBe("qm destroy 2000 --purge 1");
   expect(stepText(removal)).toBe("- delete it's: VMID 2000 on pve1, with its disks");
-  expect(steps.map(stepText)[0]).toMatch(/^\+ download talos-/);
+  expect(steps.map((step) => stepText(step))[0]).toMatch(/^\+ download talos-/);
 });

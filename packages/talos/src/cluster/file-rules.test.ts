@@ -1,0 +1,52 @@
+// Mistakes in a file, by the ids that scripts match on. Nothing but the file is looked at.
+import { mkdtempSync, renameSync, rmSync, mkdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { lockPath, readLock, writeLock } from "../folder/lock-file.ts";
+import { testCluster } from "../testing/test-cluster.ts";
+import type { Problem } from "./problem.ts";
+
+const network = { nodeCIDR: "10.0.0.0/24", gateway: "10.0.0.1" };
+const storage = { image: "a", vm: "a", efi: "a", cloudinit: "a" };
+const qm = (name: string, nodes: readonly string[]) => ({ name, type: "qm", nodes, storage });
+
+test.each<[string, Readonly<Record<string, unknown>>]>([
+  ["contract-newer", { versions: { talos: "v1.13.9", contract: "v1.14" } }],
+  ["talos-version", { versions: { talos: "v1.10.2" } }],
+  ["kubernetes-version", { versions: { talos: "v1.13.9", kubernetes: "v1.30.0" } }],
+  ["control-planes-even", { controlPlane: { count: 4 } }],
+  ["address-outside-network", { network: { ...network, gateway: "10.0.1.1" } }],
+  ["vip-outside-network", { endpoint: { vip: "10.0.1.9" } }],
+  ["address-twice", { endpoint: { vip: "10.0.0.1" } }],
+  ["endpoint-ambiguous", { endpoint: {} }],
+  ["network-invalid", { network: { ...network, podCIDRs: ["10.0.0.0/40"] } }],
+  ["networks-overlap", { network: { ...network, podCIDRs: ["10.0.0.0/16"] } }],
+  ["vmid-ranges", { vmids: { worker: "2500-3500" } }],
+  ["names-clash", { pools: [{ name: "cp" }] }],
+  ["node-unknown", { nodes: { "prod-cp-9": {} } }],
+  ["host-unknown", { nodes: { "prod-cp-1": { host: "pve9" } } }],
+  ["spread-impossible", { placement: { spread: "required" }, providers: [qm("pve", ["pve1"])] }],
+  ["image-ambiguous", { image: { boot: "iso", archive: "a.raw.xz" } }],
+  ["provider-incomplete", { providers: [{ ...qm("pve", ["pve1"]), type: "gpve" }] }],
+])("%s", (id, values) => {
+  let problems: readonly Problem[] = [];
+  try {
+    testCluster(values);
+  } catch (err) {
+    problems = (err as { data: { problems: readonly Problem[] } }).data.problems;
+  }
+  expect(problems.map((problem) => problem.id)).toContain(id);
+});
+
+test("lock-of-another: a lock that was put beside the wrong file", () => {
+  const folder = mkdtempSync(join(tmpdir(), "gpve-talos-lock-"));
+  writeLock(folder, readLock(folder, "dev"));
+  mkdirSync(join(lockPath(folder, "prod"), ".."), { recursive: true });
+  renameSync(lockPath(folder, "dev"), lockPath(folder, "prod"));
+  const read = () => readLock(folder, "prod");
+  expect(read).toThrow(
+    expect.objectContaining({ data: expect.objectContaining({ finding: "lock-of-another" }) }),
+  );
+  rmSync(folder, { recursive: true });
+});

@@ -1,0 +1,42 @@
+// State that was lost, rebuilt from what is there: tags, identities, and what the machines say.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import type { ClusterLock } from "../folder/lock-file.ts";
+import { addressOf } from "./observer.ts";
+import { etcdHealth } from "./quorum.ts";
+import { configured, type World } from "./world.ts";
+
+/** The lock as an apply would have left it. */
+export function adopted(cluster: Cluster, lock: ClusterLock, world: World): ClusterLock {
+  const found = [...world.machines.values()].filter(({ guest }) => guest !== undefined);
+  if (found.length === 0) {
+    throw new AppError("object.not_found", `no machine of ${cluster.metadata.name} is there`, {
+      data: { next: "Machines are known by the tag and the SMBIOS UUID that apply gives them." },
+    });
+  }
+  const at = new Date(world.now).toISOString();
+  const isConfigured = found.some((seen) => configured(seen) !== undefined);
+  const health = etcdHealth(world);
+  const first = health?.members[0]?.hostname;
+  return {
+    ...lock,
+    contract: lock.contract ?? cluster.versions.contract,
+    appliedAt: lock.appliedAt ?? (isConfigured ? at : null),
+    ...(first === undefined || lock.beginning?.doneAt !== undefined
+      ? {}
+      : { beginning: { machine: first, doneAt: at } }),
+    machines: {
+      ...lock.machines,
+      ...Object.fromEntries(
+        found.flatMap((seen) => {
+          const { guest, name } = seen;
+          if (guest === undefined) return [];
+          const { host, vmid } = guest.place;
+          return [
+            [name, { provider: guest.provider, host, vmid, addresses: [addressOf(seen)].filter(Boolean) }],
+          ];
+        }),
+      ),
+    },
+  };
+}

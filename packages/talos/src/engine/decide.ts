@@ -1,0 +1,103 @@
+// From what is wanted and what was seen to what may be done next. Pure: the plan is this function asked again and again
+// about the world as it would be, and whoever resumes after a crash asks it about the world as it is.
+import {
+  changeCold,
+  changeHot,
+  detachIso,
+  makeGuests,
+  makeImages,
+  recordReplaced,
+  recordReset,
+  refuseRenaming,
+  refuseShrinking,
+} from "./decide-guests.ts";
+import { makeTemplates, removeTemplates } from "./decide-templates.ts";
+import {
+  addonsWhere,
+  bootstrap,
+  configure,
+  join,
+  nodesReady,
+  reach,
+  reachKubernetes,
+  refuseForeign,
+  rejoin,
+  removeStale,
+} from "./decide-beginning.ts";
+import { removeOne, resetOne } from "./decide-removal.ts";
+import { reconfigure, recordRotated, uncordon, upgradeKubernetes, upgradeTalos } from "./decide-upgrades.ts";
+import type { ApplyPart, Desired } from "./desired.ts";
+import { type Decision, NOTHING, type Rule } from "./situation.ts";
+import type { World } from "./world.ts";
+
+const network = addonsWhere((_name, isNetwork) => isNetwork);
+const addons = addonsWhere(() => true);
+
+/** In this order: the first rule that has something to say is followed, then everything is looked at again. */
+const everything: readonly Rule[] = [
+  refuseForeign,
+  refuseRenaming,
+  removeStale,
+  recordReplaced,
+  recordReset,
+  makeImages,
+  makeTemplates,
+  makeGuests,
+  changeHot,
+  reach,
+  configure,
+  bootstrap,
+  rejoin,
+  join,
+  reachKubernetes,
+  network,
+  nodesReady,
+  detachIso,
+  uncordon,
+  refuseShrinking,
+  removeOne,
+  resetOne,
+  changeCold,
+  upgradeTalos,
+  reconfigure,
+  recordRotated,
+  upgradeKubernetes,
+  addons,
+  removeTemplates,
+];
+
+const parts: Readonly<Record<ApplyPart, readonly Rule[]>> = {
+  infrastructure: [
+    refuseRenaming,
+    recordReplaced,
+    makeImages,
+    makeTemplates,
+    makeGuests,
+    changeHot,
+    refuseShrinking,
+  ],
+  bootstrap: [
+    refuseForeign,
+    removeStale,
+    reach,
+    configure,
+    bootstrap,
+    rejoin,
+    join,
+    reachKubernetes,
+    network,
+    nodesReady,
+    detachIso,
+  ],
+  addons: [reachKubernetes, network, nodesReady, addons],
+  ccm: [reachKubernetes, addonsWhere((name) => name.endsWith("-ccm"))],
+};
+
+export function decide(desired: Desired, world: World): Decision {
+  const rules = desired.only === undefined ? everything : parts[desired.only];
+  for (const rule of rules) {
+    const decision = rule({ desired, world });
+    if (decision !== undefined) return decision;
+  }
+  return NOTHING;
+}

@@ -1,0 +1,83 @@
+// Machines as the platforms show them: the file's, and those that are ours by tag and identity and no longer in it.
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Machine } from "../cluster/machine.ts";
+import { TEMPLATE_TAG } from "../cluster/templates.ts";
+import { machineUuid } from "../machine/identity.ts";
+import { isOurs, type KnownGuest, uuidOf } from "../preflight/check-guests.ts";
+import { clusterTag, type ObservedProvider } from "../preflight/preflight.ts";
+import type { SeenGuest, SeenMachine, World } from "./world.ts";
+
+/** Nothing is known yet of what runs inside. */
+export function guestsWorld(
+  cluster: Cluster,
+  machines: readonly Machine[],
+  observed: readonly ObservedProvider[],
+  now: number,
+): World {
+  const tag = clusterTag(cluster);
+  const seen = new Map<string, SeenMachine>();
+  for (const machine of machines) {
+    const provider = observed.find(({ name }) => name === machine.provider);
+    const known = provider?.guests.find((each) => isOurs(each, machine, tag));
+    const { name, hostname, role } = machine;
+    seen.set(name, withGuest({ name, hostname, role }, provider?.name ?? "", known));
+  }
+  const wanted = new Set(machines.map(({ uuid }) => uuid));
+  for (const provider of observed) {
+    for (const known of provider.guests.filter((each) => isLeftOver(cluster, each, wanted))) {
+      const { name } = known.guest;
+      const role = isControlPlaneName(cluster, name) ? "controlplane" : "worker";
+      seen.set(name, withGuest({ name, hostname: name, role }, provider.name, known));
+    }
+  }
+  return {
+    now,
+    images: new Map(
+      observed.flatMap(({ name, images, sharesImages }): readonly (readonly [string, readonly string[]])[] =>
+        sharesImages
+          ? [[name, [...images.values()].flat()]]
+          : [...images].map(([host, volumes]) => [`${name}/${host}`, volumes]),
+      ),
+    ),
+    templates: observed.flatMap(({ templates }) => templates),
+    vmids: new Map(
+      observed.map(({ name, observation }) => [name, new Set(observation.guests.map(({ vmid }) => vmid))]),
+    ),
+    sharingDisks: new Set(observed.filter(({ sharesDisks }) => sharesDisks).map(({ name }) => name)),
+    sharingImages: new Set(observed.filter(({ sharesImages }) => sharesImages).map(({ name }) => name)),
+    machines: seen,
+    kubernetes: undefined,
+    snapshotAt: undefined,
+  };
+}
+
+/** Ours by tag and by the identity of its own name. */
+function isLeftOver(cluster: Cluster, { guest, config }: KnownGuest, wanted: ReadonlySet<string>): boolean {
+  const uuid = uuidOf(config);
+  return (
+    !guest.isTemplate &&
+    !guest.tags.includes(TEMPLATE_TAG) &&
+    guest.tags.includes(clusterTag(cluster)) &&
+    uuid === machineUuid(cluster.metadata.name, guest.name) &&
+    !wanted.has(uuid)
+  );
+}
+
+const isControlPlaneName = (cluster: Cluster, name: string): boolean =>
+  name.startsWith(`${cluster.metadata.name}-cp-`);
+
+function withGuest(
+  machine: Pick<SeenMachine, "name" | "hostname" | "role">,
+  provider: string,
+  known: KnownGuest | undefined,
+): SeenMachine {
+  if (known === undefined) return { ...machine, guest: undefined, talos: { state: "off" } };
+  const { guest, config } = known;
+  const place = { host: guest.host, vmid: guest.vmid };
+  const seen: SeenGuest = { provider, place, isRunning: guest.isRunning, config };
+  return {
+    ...machine,
+    guest: seen,
+    talos: guest.isRunning ? { state: "silent", reason: "not asked" } : { state: "off" },
+  };
+}

@@ -1,0 +1,125 @@
+// Looks at everything anew: platforms, machines, Kubernetes.
+import { given } from "@gpve/contracts/given.ts";
+import { isAppError } from "@gpve/contracts/errors.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import type { Machine } from "../cluster/machine.ts";
+import type { Driver } from "../driver/driver.ts";
+import type { Kubernetes } from "../kubernetes/kubernetes.ts";
+import { machineUuid } from "../machine/identity.ts";
+import { lookAtProvider } from "../preflight/preflight.ts";
+import { ConfigReader, type ReadConfig } from "./config-parts.ts";
+import { guestsWorld } from "./look-at-guests.ts";
+import { lookAtMachine } from "./look-at-machine.ts";
+import type { Machines } from "./machines-port.ts";
+import type { SeenAddon, SeenKubernetes, SeenMachine, SeenTalos, World } from "./world.ts";
+
+export interface ObserverDeps {
+  readonly cluster: Cluster;
+  readonly machines: readonly Machine[];
+  readonly config: (machine: Machine) => ReadConfig;
+  readonly drivers: ReadonlyMap<string, Driver>;
+  readonly talos: Machines;
+  readonly kubernetes: Kubernetes;
+  /** What is installed, and whether it is well. */
+  readonly addons: (kubernetes: Kubernetes) => Promise<ReadonlyMap<string, SeenAddon>>;
+  readonly snapshotAt: () => number | undefined;
+  /** Of machines that were once made, by their names. */
+  readonly formerAddress?: (name: string) => string | undefined;
+  readonly now: () => number;
+}
+
+export interface Observer {
+  observe(): Promise<World>;
+}
+
+export class RealObserver implements Observer {
+  readonly #deps: ObserverDeps;
+  readonly #reader = new ConfigReader();
+  #running: Promise<World> | undefined;
+  #next: Promise<World> | undefined;
+
+  constructor(deps: ObserverDeps) {
+    this.#deps = deps;
+  }
+
+  /** Begun after it was asked for; whoever asks meanwhile shares it. */
+  observe(): Promise<World> {
+    if (this.#running === undefined) return this.#begin();
+    this.#next ??= this.#running.then(
+      () => this.#begin(),
+      () => this.#begin(),
+    );
+    return this.#next;
+  }
+
+  #begin(): Promise<World> {
+    this.#next = undefined;
+    const looking = this.#look().finally(() => {
+      if (this.#running === looking) this.#running = undefined;
+    });
+    this.#running = looking;
+    return looking;
+  }
+
+  async #look(): Promise<World> {
+    const { cluster, machines, drivers, now, snapshotAt } = this.#deps;
+    const observed = await Promise.all(
+      cluster.providers.flatMap((provider) => {
+        const driver = drivers.get(provider.name);
+        return driver === undefined ? [] : [lookAtProvider(driver, provider, cluster, "ours")];
+      }),
+    );
+    const world = guestsWorld(cluster, machines, observed, now());
+    const [inside, kubernetes] = await Promise.all([
+      Promise.all([...world.machines.values()].map((seen) => this.#inside(seen))),
+      this.#kubernetes(),
+    ]);
+    return {
+      ...world,
+      machines: new Map(inside.map((seen) => [seen.name, seen])),
+      kubernetes,
+      snapshotAt: snapshotAt(),
+    };
+  }
+
+  async #inside(seen: SeenMachine): Promise<SeenMachine> {
+    if (seen.guest?.isRunning !== true) return seen;
+    const known = { ...seen, ...given({ address: this.#deps.formerAddress?.(seen.name) }) };
+    return { ...known, talos: await this.#talos(known) };
+  }
+
+  #talos(seen: SeenMachine): Promise<SeenTalos> {
+    const { cluster, machines, talos, config } = this.#deps;
+    const machine = machines.find(({ name }) => name === seen.name);
+    const address = machine?.addresses[0] ?? addressOf(seen);
+    const uuid = machine?.uuid ?? machineUuid(cluster.metadata.name, seen.name);
+    const wanted = machine === undefined ? undefined : config(machine);
+    return lookAtMachine(talos, { name: seen.name, address, uuid, role: seen.role, wanted }, this.#reader);
+  }
+
+  async #kubernetes(): Promise<SeenKubernetes | undefined> {
+    const { kubernetes, addons } = this.#deps;
+    try {
+      const nodes = await kubernetes.nodes();
+      return {
+        nodes: await Promise.all(
+          nodes.map(async (node) => ({
+            ...node,
+            evictable: node.isCordoned ? (await kubernetes.evictablePods(node.name)).length : 0,
+          })),
+        ),
+        addons: await addons(kubernetes),
+      };
+    } catch (err) {
+      if (isAppError(err) && ["unavailable", "timeout", "unauthenticated"].includes(err.kind))
+        return undefined;
+      throw err;
+    }
+  }
+}
+
+/** Of a machine that is no longer in the file: as it was made, or written down. */
+export function addressOf(seen: SeenMachine): string {
+  const made = /(?:^|,)ip6?=([0-9a-fA-F.:]+)\//.exec(seen.guest?.config["ipconfig0"] ?? "")?.[1];
+  return made ?? seen.address ?? "";
+}

@@ -1,0 +1,41 @@
+// Findings of add-ons: where they come from, and what they need.
+import type { FindingKind } from "./finding.ts";
+
+export const addonFindings = {
+  "addon-unreachable": {
+    area: "kubernetes",
+    title: "An add-on cannot be fetched",
+    evidence: "the add-on, from where, and what happened",
+    cause: "Its source is not reachable from here, or has no such version.",
+    fix: "Give a mirror (addons.mirrors), a folder with it (addons.offlineDir, as NAME-VERSION.yaml or .tgz), another source (addons.sources.NAME), or switch it off. Nothing was touched.",
+  },
+  "addon-changed": {
+    area: "kubernetes",
+    title: "An add-on's source is not what it was",
+    evidence: "the checksum that is locked and the one that was found",
+    cause: "Whoever serves it put other bytes under the same version, or the file was edited.",
+    fix: "Find out why. If it is meant: gpvectl talos addons update NAME.",
+  },
+  "addon-broken": {
+    area: "kubernetes",
+    title: "An add-on's source is no manifest, or its chart does not render",
+    evidence: "what cannot be read",
+    cause: "The address answers with something else, such as a login page, or values do not fit the chart.",
+    fix: "Check addons.sources and addons.values; gpvectl talos addons show NAME prints what would be applied.",
+  },
+  "helm-missing": {
+    area: "kubernetes",
+    title: "A chart cannot be rendered here",
+    evidence: "the add-on",
+    cause: "Charts are rendered by helm, which is not installed on this machine.",
+    fix: "Install helm, or render it elsewhere (helm template) and give the result as addons.sources.NAME.manifest. For the network of pods, addons.cni.type: flannel needs no chart.",
+  },
+  "addon-account": {
+    area: "platform",
+    title: "The account that an add-on works with cannot be made",
+    evidence: "the add-on, and what the platform answered",
+    cause:
+      "The deployer's token may not make roles, users and tokens, or addons.ccm.proxmox.credentials is given and the Secret is not there.",
+    fix: "Make it with: pveum role add talos-NAME --privs PRIVILEGES; pveum user add talos-CLUSTER@pve; pveum user token add talos-CLUSTER@pve NAME; pveum acl modify /vms --users … --tokens … --roles talos-NAME; put its config.yaml into the Secret that the add-on reads, and set credentials: given.",
+  },
+} as const satisfies Record<string, FindingKind>;

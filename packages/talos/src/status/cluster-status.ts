@@ -1,0 +1,160 @@
+// How a cluster is, in one look: machines, versions, etcd, nodes, certificates, the last snapshot.
+import { X509Certificate } from "node:crypto";
+import type { Desired } from "../engine/desired.ts";
+import { etcdHealth } from "../engine/quorum.ts";
+import { configured, nodeOf, type SeenMachine, type World } from "../engine/world.ts";
+import type { ClusterLock } from "../folder/lock-file.ts";
+import type { SecretsBundle } from "../secrets/bundle.ts";
+
+export interface MachineStatus {
+  readonly name: string;
+  readonly role: string;
+  readonly host: string;
+  readonly vmid: number | null;
+  readonly address: string;
+  /** "ready", "maintenance", "silent", "off", "missing", ... */
+  readonly state: string;
+  readonly talos: string;
+  readonly kubelet: string;
+  readonly etcd: string;
+  readonly node: string;
+}
+
+export interface Check {
+  readonly name: string;
+  readonly isFine: boolean;
+  readonly detail: string;
+}
+
+export interface ClusterStatus {
+  readonly cluster: string;
+  readonly at: string;
+  readonly isHealthy: boolean;
+  readonly wanted: { readonly talos: string; readonly kubernetes: string };
+  readonly machines: readonly MachineStatus[];
+  readonly checks: readonly Check[];
+  readonly certificates: readonly { readonly name: string; readonly daysLeft: number }[];
+  readonly snapshot: { readonly at: string; readonly file: string } | null;
+  /** The last snapshot that was proven to come back. */
+  readonly drill: { readonly at: string; readonly file: string } | null;
+}
+
+const DAY_MS = 86_400_000;
+const SOON_DAYS = 30;
+
+export function clusterStatus(
+  desired: Desired,
+  world: World,
+  lock: ClusterLock,
+  secrets: SecretsBundle | undefined,
+): ClusterStatus {
+  const certificates = secrets === undefined ? [] : authorities(secrets, world.now);
+  const checks = clusterChecks(desired, world, certificates);
+  return {
+    cluster: desired.cluster.metadata.name,
+    at: new Date(world.now).toISOString(),
+    isHealthy: checks.every(({ isFine }) => isFine),
+    wanted: { talos: desired.cluster.versions.talos, kubernetes: desired.cluster.versions.kubernetes },
+    machines: [...world.machines.values()].map((seen) => machineStatus(desired, world, seen)),
+    checks,
+    certificates,
+    snapshot:
+      lock.snapshot === undefined
+        ? null
+        : { at: new Date(lock.snapshot.at).toISOString(), file: lock.snapshot.file },
+    drill:
+      lock.drill === undefined ? null : { at: new Date(lock.drill.at).toISOString(), file: lock.drill.file },
+  };
+}
+
+function machineStatus(desired: Desired, world: World, seen: SeenMachine): MachineStatus {
+  const machine = desired.machines.find(({ name }) => name === seen.name);
+  const talos = configured(seen);
+  const node = nodeOf(world, seen);
+  const health = etcdHealth(world);
+  return {
+    name: seen.name,
+    role: seen.role,
+    host: seen.guest?.place.host ?? machine?.host ?? "",
+    vmid: seen.guest?.place.vmid ?? null,
+    address: machine?.addresses[0] ?? "",
+    state: stateText(seen),
+    talos: talos?.version ?? (seen.talos.state === "maintenance" ? seen.talos.version : ""),
+    kubelet: node?.kubelet ?? "",
+    etcd: etcdText(seen, health),
+    node:
+      node === undefined
+        ? ""
+        : `${node.isReady ? "Ready" : "NotReady"}${node.isCordoned ? ", cordoned" : ""}`,
+  };
+}
+
+function stateText(seen: SeenMachine): string {
+  if (seen.guest === undefined) return "missing";
+  if (seen.talos.state !== "configured") return seen.talos.state;
+  return seen.talos.isReady ? "ready" : "not ready";
+}
+
+function etcdText(seen: SeenMachine, health: ReturnType<typeof etcdHealth>): string {
+  const id = configured(seen)?.etcd?.id;
+  if (seen.role === "worker") return "";
+  if (id === undefined) return "no member";
+  const state = health?.healthy.has(id) === true ? "healthy" : "not healthy";
+  return health?.leader === seen.name ? `${state}, leader` : state;
+}
+
+function clusterChecks(
+  desired: Desired,
+  world: World,
+  certificates: ClusterStatus["certificates"],
+): readonly Check[] {
+  const wanted = desired.machines.map(({ name }) => world.machines.get(name));
+  const all = (name: string, isFine: (seen: SeenMachine | undefined) => boolean): Check => {
+    const bad = desired.machines.filter((_machine, at) => !isFine(wanted[at])).map((machine) => machine.name);
+    return {
+      name,
+      isFine: bad.length === 0,
+      detail: bad.length === 0 ? `${wanted.length} of ${wanted.length}` : `not: ${bad.join(", ")}`,
+    };
+  };
+  const health = etcdHealth(world);
+  const planes = desired.machines.filter(({ role }) => role === "controlplane").length;
+  const talos = desired.cluster.versions.talos.replace(/^v?/, "v");
+  const expiring = certificates.filter(({ daysLeft }) => daysLeft < SOON_DAYS);
+  return [
+    all("machines run", (seen) => seen?.guest?.isRunning === true),
+    all("Talos answers and is ready", (seen) => configured(seen)?.isReady === true),
+    all(`Talos is ${talos}`, (seen) => configured(seen)?.version === talos),
+    {
+      name: "etcd is healthy",
+      isFine: health !== undefined && health.problems.length === 0 && health.members.length === planes,
+      detail:
+        health === undefined
+          ? "it does not run"
+          : health.problems.join("; ") || `${health.members.length} of ${planes} members`,
+    },
+    {
+      name: "the Kubernetes API answers",
+      isFine: world.kubernetes !== undefined,
+      detail: world.kubernetes === undefined ? "no answer at the endpoint" : "at the endpoint",
+    },
+    all("nodes are ready", (seen) => seen !== undefined && nodeOf(world, seen)?.isReady === true),
+    {
+      name: "certificates are valid for a month",
+      isFine: expiring.length === 0,
+      detail: expiring.map(({ name, daysLeft }) => `${name}: ${daysLeft} days`).join(", ") || "yes",
+    },
+  ];
+}
+
+function authorities({ certs }: SecretsBundle, now: number): ClusterStatus["certificates"] {
+  const named = {
+    "Talos' authority": certs.os,
+    "Kubernetes' authority": certs.k8s,
+    "etcd's authority": certs.etcd,
+  };
+  return Object.entries(named).map(([name, { crt }]) => ({
+    name,
+    daysLeft: Math.floor((Date.parse(new X509Certificate(crt).validTo) - now) / DAY_MS),
+  }));
+}

@@ -1,0 +1,122 @@
+// Where a cluster is no longer what its file says, machine by machine. `apply` mends what is listed.
+import { compareGuest } from "../plan/compare-guest.ts";
+import { guestSettings } from "../plan/guest-config.ts";
+import { type Desired, wantedTalos } from "../engine/desired.ts";
+import { etcdHealth } from "../engine/quorum.ts";
+import { configured, controlPlanes, nodeOf, type SeenMachine, type World } from "../engine/world.ts";
+import type { Machine } from "../cluster/machine.ts";
+
+export const driftKinds = [
+  "missing",
+  "unwanted",
+  "stopped",
+  "settings",
+  "unconfigured",
+  "silent",
+  "foreign",
+  "configuration",
+  "talos",
+  "kubernetes",
+  "node",
+  "etcd",
+] as const;
+
+export interface Drift {
+  readonly machine: string;
+  readonly kind: (typeof driftKinds)[number];
+  /** Never with secrets. */
+  readonly detail: string;
+}
+
+export function driftOf(desired: Desired, world: World): readonly Drift[] {
+  const wanted = new Set(desired.machines.map(({ name }) => name));
+  return [
+    ...desired.machines.flatMap((machine) => ofMachine(desired, world, machine)),
+    ...[...world.machines.values()].flatMap(({ name, guest }): readonly Drift[] =>
+      wanted.has(name) || guest === undefined
+        ? []
+        : [{ machine: name, kind: "unwanted", detail: `VMID ${guest.place.vmid} on ${guest.place.host}` }],
+    ),
+    ...ofEtcd(world),
+  ];
+}
+
+function ofMachine(desired: Desired, world: World, machine: Machine): readonly Drift[] {
+  const { name } = machine;
+  const seen = world.machines.get(name);
+  const guest = seen?.guest;
+  if (seen === undefined || guest === undefined) {
+    return [{ machine: name, kind: "missing", detail: `no guest on ${machine.host}` }];
+  }
+  const changes = compareGuest(guestSettings(desired.cluster, machine), guest.config);
+  return [
+    ...changes.map(({ key, from, to }): Drift => ({
+      machine: name,
+      kind: "settings",
+      detail: `${key} is ${from ?? "(unset)"}, the file says ${to}`,
+    })),
+    ...inside(desired, world, machine, seen),
+  ];
+}
+
+function inside(desired: Desired, world: World, { name }: Machine, seen: SeenMachine): readonly Drift[] {
+  const { talos } = seen;
+  const of = (kind: Drift["kind"], detail: string): Drift => ({ machine: name, kind, detail });
+  switch (talos.state) {
+    case "off":
+      return [of("stopped", "its guest does not run")];
+    case "silent":
+      return [of("silent", talos.reason)];
+    case "foreign":
+      return [of("foreign", talos.reason)];
+    case "maintenance":
+      return [of("unconfigured", "it waits for a configuration")];
+    case "configured":
+      return [
+        ...(talos.version === wantedTalos(desired)
+          ? []
+          : [of("talos", `runs ${talos.version}, the file says ${wantedTalos(desired)}`)]),
+        ...(talos.change?.differences ?? []).map((difference) => of("configuration", difference)),
+        ...kubernetes(desired, seen).map((detail) => of("kubernetes", detail)),
+        ...node(world, seen).map((detail) => of("node", detail)),
+      ];
+  }
+}
+
+function kubernetes({ cluster }: Desired, seen: SeenMachine): readonly string[] {
+  const wanted = cluster.versions.kubernetes.replace(/^v/, "");
+  const { kubelet, components } = configured(seen)?.config ?? {};
+  return [
+    ...(kubelet === undefined || kubelet === wanted
+      ? []
+      : [`its kubelet is ${kubelet}, the file says ${wanted}`]),
+    ...(components === undefined || components === wanted
+      ? []
+      : [`its API server is ${components}, the file says ${wanted}`]),
+  ];
+}
+
+function node(world: World, seen: SeenMachine): readonly string[] {
+  if (world.kubernetes === undefined) return [];
+  const found = nodeOf(world, seen);
+  if (found === undefined) return ["it is no node of the cluster"];
+  return [
+    ...(found.isReady ? [] : ["its node is not ready"]),
+    ...(found.isCordoned ? ["its node takes no pods"] : []),
+  ];
+}
+
+/** Members whose machine nobody knows, and problems that they tell. */
+function ofEtcd(world: World): readonly Drift[] {
+  const health = etcdHealth(world);
+  if (health === undefined) return [];
+  const known = new Set(controlPlanes(world).map(({ hostname }) => hostname));
+  return [
+    ...health.members.flatMap(({ id, hostname }): readonly Drift[] =>
+      known.has(hostname)
+        ? []
+        : [{ machine: hostname, kind: "etcd", detail: `member ${id} is no machine of ours` }],
+    ),
+    ...health.problems.map((detail): Drift => ({ machine: "etcd", kind: "etcd", detail })),
+  ];
+}

@@ -1,0 +1,27 @@
+// What every look at the network must do, on the fake and on sockets alike.
+import { expect, test } from "vitest";
+import type { Probes } from "../preflight/probes.ts";
+
+export interface ProbesWorld {
+  readonly probes: Probes;
+  /** An address where somebody has an open port, and one where nobody is. */
+  readonly taken: string;
+  readonly free: string;
+  /** An Image Factory that has v1.13.9, and one that does not answer. */
+  readonly factory: string;
+  readonly silent: string;
+}
+
+export function probesConformance(world: () => ProbesWorld): void {
+  test("an address is somebody's or nobody's", async () => {
+    const { probes, taken, free } = world();
+    expect(await probes.address(taken)).toMatchObject({ how: expect.stringContaining("port") });
+    expect(await probes.address(free)).toBeUndefined();
+  });
+
+  test("a factory tells its versions, or fails", async () => {
+    const { probes, factory, silent } = world();
+    expect(await probes.versions(`${factory}/`)).toContain("v1.13.9");
+    await expect(probes.versions(silent)).rejects.toThrow();
+  });
+}
