@@ -7,6 +7,8 @@ import { apiCommands } from "./commands/api/call.ts";
 import { apiCoverage } from "./commands/api/coverage.ts";
 import { auditList } from "./commands/audit/list.ts";
 import { auditVerify } from "./commands/audit/verify.ts";
+import { componentList } from "./commands/component/list.ts";
+import { componentImport, componentInstall, componentVerify } from "./commands/component/make.ts";
 import { contextAdd } from "./commands/context/add.ts";
 import { contextList } from "./commands/context/list.ts";
 import { contextRemove } from "./commands/context/remove.ts";
@@ -15,9 +17,15 @@ import { groupCreate } from "./commands/group/create.ts";
 import { groupDelete } from "./commands/group/delete.ts";
 import { groupList } from "./commands/group/list.ts";
 import { groupShow } from "./commands/group/show.ts";
+import { haAdd, haMigrate, haRelocate, haRemove, haSet } from "./commands/ha/resource.ts";
+import { haRuleAdd, haRuleRemove, haRules } from "./commands/ha/rule.ts";
+import { haArm, haDisarm, haExplain, haMaintenance, haStatus } from "./commands/ha/status.ts";
 import { imageList } from "./commands/image/list.ts";
 import { imageBuild, imagePull } from "./commands/image/make.ts";
 import { nodeCapabilities } from "./commands/node/capabilities.ts";
+import { nodeCordon, nodeUncordon } from "./commands/node/cordon.ts";
+import { nodeDrain } from "./commands/node/drain.ts";
+import { serverJoinCommand } from "./commands/server/join-command.ts";
 import { nodeJoinCommand } from "./commands/node/join-command.ts";
 import { nodeList } from "./commands/node/list.ts";
 import { nodeProbe } from "./commands/node/probe.ts";
@@ -54,22 +62,42 @@ import { storageList } from "./commands/storage/list.ts";
 import { storageShow } from "./commands/storage/show.ts";
 import { storageUpload } from "./commands/storage/upload.ts";
 import { storeBackup } from "./commands/store/backup.ts";
+import { storeMembers, storeRemoveMember } from "./commands/store/members.ts";
 import { storeMigrate } from "./commands/store/migrate.ts";
 import { storeRestore } from "./commands/store/restore.ts";
 import { storeVerify } from "./commands/store/verify.ts";
+import { rebalanceApprove, rebalancePlan } from "./commands/rebalance/rebalance.ts";
+import { explainPlacement } from "./commands/scheduler/explain.ts";
 import { simulateHa } from "./commands/simulate/ha.ts";
+import { simulateNodeLoss } from "./commands/simulate/node-loss.ts";
+import { simulatePlace } from "./commands/simulate/place.ts";
 import { talosKubeconfig, talosTalosconfig } from "./commands/talos/access.ts";
-import { talosExplain } from "./commands/talos/explain.ts";
-import { talosImport } from "./commands/talos/import.ts";
-import { talosInit } from "./commands/talos/init.ts";
-import { talosOutput } from "./commands/talos/output.ts";
+import { talosAddonsList, talosAddonsShow, talosAddonsUpdate } from "./commands/talos/addons.ts";
+import { talosAdopt } from "./commands/talos/adopt.ts";
+import { talosApply } from "./commands/talos/apply.ts";
+import { talosCheckUpdates } from "./commands/talos/check-updates.ts";
+import { talosDestroy } from "./commands/talos/destroy.ts";
+import { talosDrift } from "./commands/talos/drift.ts";
+import { talosEtcdDrill } from "./commands/talos/etcd/drill.ts";
+import { talosEtcdRestore, talosEtcdSnapshot, talosEtcdVerify } from "./commands/talos/etcd/snapshots.ts";
+import { talosEtcdSchedule } from "./commands/talos/etcd/schedule.ts";
+import { talosExplain } from "./commands/talos/file/explain.ts";
+import { talosImport } from "./commands/talos/file/import.ts";
+import { talosInit } from "./commands/talos/file/init.ts";
+import { talosOutput } from "./commands/talos/file/output.ts";
 import { talosPlan } from "./commands/talos/plan.ts";
 import { talosPreflight } from "./commands/talos/preflight.ts";
-import { talosRender } from "./commands/talos/render.ts";
-import { talosSchema } from "./commands/talos/schema.ts";
-import { talosSecretsExport, talosSecretsImport } from "./commands/talos/secrets.ts";
-import { talosSet } from "./commands/talos/set.ts";
-import { talosValidate } from "./commands/talos/validate.ts";
+import { talosReplace } from "./commands/talos/replace.ts";
+import { talosRotateCa } from "./commands/talos/rotate-ca.ts";
+import { talosReset } from "./commands/talos/reset.ts";
+import { talosSwitch } from "./commands/talos/switch.ts";
+import { talosRender } from "./commands/talos/file/render.ts";
+import { talosSchema } from "./commands/talos/file/schema.ts";
+import { talosSecretsExport, talosSecretsImport } from "./commands/talos/file/secrets.ts";
+import { talosSet } from "./commands/talos/file/set.ts";
+import { talosStatus, talosVerify } from "./commands/talos/status.ts";
+import { talosScale, talosUpgrade } from "./commands/talos/upgrade.ts";
+import { talosValidate } from "./commands/talos/file/validate.ts";
 import { taskCancel } from "./commands/task/cancel.ts";
 import { taskFollow } from "./commands/task/follow.ts";
 import { taskList } from "./commands/task/list.ts";
@@ -84,6 +112,12 @@ import { userPassword } from "./commands/user/password.ts";
 import { userPermissions } from "./commands/user/permissions.ts";
 import { userSet } from "./commands/user/set.ts";
 import { userShow } from "./commands/user/show.ts";
+import { vcCreate } from "./commands/vc/create.ts";
+import { vcKubeconfig } from "./commands/vc/kubeconfig.ts";
+import { vcDelete, vcList } from "./commands/vc/list.ts";
+import { vcScale } from "./commands/vc/scale.ts";
+import { vcBackup, vcBackups, vcMigrate, vcRestore, vcUpgrade } from "./commands/vc/save.ts";
+import { vcEvents, vcLogs, vcPowerCommands, vcRevoke, vcSleep } from "./commands/vc/power.ts";
 import { vmBackup } from "./commands/vm/backup.ts";
 import { vmClone } from "./commands/vm/clone.ts";
 import { vmConfig } from "./commands/vm/config.ts";
@@ -93,6 +127,8 @@ import { vmDelete } from "./commands/vm/delete.ts";
 import { vmExec } from "./commands/vm/exec.ts";
 import { vmList } from "./commands/vm/list.ts";
 import { vmLogs } from "./commands/vm/logs.ts";
+import { vmFailover } from "./commands/vm/failover.ts";
+import { vmMigrate } from "./commands/vm/migrate.ts";
 import { vmPowerCommands } from "./commands/vm/power.ts";
 import { vmSet } from "./commands/vm/set.ts";
 import { vmRestore } from "./commands/vm/restore.ts";
@@ -125,6 +161,10 @@ export const allCommands: readonly CommandSpec[] = [
   auditList,
   auditVerify,
   completionCommand(() => allCommands),
+  componentList,
+  componentInstall,
+  componentVerify,
+  componentImport,
   contextList,
   contextUse,
   contextAdd,
@@ -133,6 +173,19 @@ export const allCommands: readonly CommandSpec[] = [
   groupShow,
   groupCreate,
   groupDelete,
+  haStatus,
+  haExplain,
+  haAdd,
+  haSet,
+  haRemove,
+  haMigrate,
+  haRelocate,
+  haRules,
+  haRuleAdd,
+  haRuleRemove,
+  haMaintenance,
+  haDisarm,
+  haArm,
   imageList,
   imagePull,
   imageBuild,
@@ -142,11 +195,15 @@ export const allCommands: readonly CommandSpec[] = [
   nodeProbe,
   nodeRemove,
   nodeJoinCommand,
+  nodeCordon,
+  nodeUncordon,
+  nodeDrain,
   poolList,
   poolShow,
   poolCreate,
   poolSet,
   poolDelete,
+  serverJoinCommand,
   quotaShow,
   quotaSet,
   realmList,
@@ -160,6 +217,11 @@ export const allCommands: readonly CommandSpec[] = [
   storageCreate,
   storageDelete,
   simulateHa,
+  simulateNodeLoss,
+  simulatePlace,
+  explainPlacement,
+  rebalancePlan,
+  rebalanceApprove,
   storageContent,
   storageUpload,
   storageDownload,
@@ -167,12 +229,35 @@ export const allCommands: readonly CommandSpec[] = [
   storeRestore,
   storeVerify,
   storeMigrate,
+  storeMembers,
+  storeRemoveMember,
   talosInit,
   talosImport,
   talosValidate,
   talosSet,
   talosPreflight,
   talosPlan,
+  talosApply,
+  talosStatus,
+  talosVerify,
+  talosAddonsList,
+  talosAddonsShow,
+  talosAddonsUpdate,
+  talosScale,
+  talosUpgrade,
+  talosReplace,
+  talosReset,
+  talosSwitch,
+  talosRotateCa,
+  talosDrift,
+  talosCheckUpdates,
+  talosEtcdSnapshot,
+  talosEtcdVerify,
+  talosEtcdSchedule,
+  talosEtcdRestore,
+  talosEtcdDrill,
+  talosAdopt,
+  talosDestroy,
   talosRender,
   talosOutput,
   talosTalosconfig,
@@ -195,6 +280,21 @@ export const allCommands: readonly CommandSpec[] = [
   userDelete,
   userPassword,
   userPermissions,
+  vcList,
+  vcCreate,
+  vcKubeconfig,
+  vcSleep,
+  vcRevoke,
+  ...vcPowerCommands,
+  vcScale,
+  vcEvents,
+  vcLogs,
+  vcBackup,
+  vcBackups,
+  vcRestore,
+  vcUpgrade,
+  vcMigrate,
+  vcDelete,
   vmList,
   vmShow,
   vmConfig,
@@ -203,6 +303,8 @@ export const allCommands: readonly CommandSpec[] = [
   ...vmPowerCommands,
   vmDelete,
   vmClone,
+  vmMigrate,
+  vmFailover,
   vmTemplate,
   ...failedVmCommands,
   vmResize,

@@ -2,6 +2,7 @@
 import type { Transport } from "@gpve/client/transport.ts";
 import type { NodeTransportOptions } from "@gpve/client/node-transport.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import type { Probes } from "@gpve/talos/preflight/probes.ts";
 
 export interface OutStream {
   write(text: string): void;
@@ -26,6 +27,8 @@ export interface CliIo {
   /** Asks on the terminal; refuses (config.invalid) when there is none. Hidden answers are not echoed. */
   ask(question: string, options?: { hidden?: boolean }): Promise<string>;
   connect(options: NodeTransportOptions): Transport;
+  /** Who is in the network. Loaded when needed. */
+  probes(): Promise<Probes>;
   /** The terminal, or the pipes in its place, byte by byte. */
   openTerminal(): Terminal;
   /** Listens on this machine until closed. */

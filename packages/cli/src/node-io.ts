@@ -33,6 +33,10 @@ export function nodeIo(options: { localDataDir?: string } = {}): CliIo {
     readStdin,
     ask: (question, asking) => ask(question, asking ?? {}, () => interrupt.abort()),
     connect: (target) => new NodeTransport(target),
+    probes: async () => {
+      const { NetworkProbes } = await import("@gpve/talos/preflight/network-probes.ts");
+      return new NetworkProbes();
+    },
     openTerminal: () => openTerminal(process.stdin, process.stdout),
     listen: listenLocally,
   };

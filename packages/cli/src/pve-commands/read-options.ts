@@ -1,5 +1,6 @@
 // The words of a command line, read as PVE reads them (Getopt::Long): options anywhere, with one or two dashes,
 // shortened where that is unambiguous; what is left are the positional arguments.
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { PveSchema } from "@gpve/contracts/pve/schema.ts";
 import { fixedKeys, schemaOfKey } from "@gpve/domain/schema/properties.ts";
@@ -9,7 +10,7 @@ import type { CommandShape } from "./command-shape.ts";
 export function badUsage(message: string, complaint?: string): AppError {
   return new AppError("request.invalid", message, {
     pveStatus: 400,
-    data: { isUsage: true, ...(complaint === undefined ? {} : { complaint }) },
+    data: { isUsage: true, ...given({ complaint }) },
   });
 }
 

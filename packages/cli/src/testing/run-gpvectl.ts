@@ -8,6 +8,7 @@ import type { NodeTransportOptions } from "@gpve/client/node-transport.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { CliIo, LocalAddress, LocalClient, OutStream } from "../io.ts";
 import { runPveCommand } from "../pve-commands/run-pve-command.ts";
+import { FakeNetwork } from "@gpve/talos/testing/fake-network.ts";
 import { runCli } from "../run-cli.ts";
 
 export interface Ran {
@@ -42,6 +43,8 @@ export class Gpvectl implements AsyncDisposable {
   readonly connections: NodeTransportOptions[] = [];
   /** The server's certificate; other pins are refused, no pin is untrusted. undefined = trusted by all. */
   certificate: string | undefined;
+  /** Nobody is there, and no Image Factory, until a test says so. */
+  readonly network = new FakeNetwork();
   /** What the open terminal does when its size changes. */
   resize: () => void = () => undefined;
   #now = NOW;
@@ -52,6 +55,11 @@ export class Gpvectl implements AsyncDisposable {
 
   static async create(): Promise<Gpvectl> {
     return new Gpvectl(await mkdtemp(join(tmpdir(), "gpvectl-test-")));
+  }
+
+  /** What the clock shows. */
+  now(): number {
+    return this.#now;
   }
 
   run(argv: readonly string[], options: RunOptions = {}): Promise<Ran> {
@@ -94,6 +102,7 @@ export class Gpvectl implements AsyncDisposable {
         if (answer === undefined) throw new AppError("config.invalid", "no terminal");
         return answer;
       },
+      probes: async () => this.network,
       openTerminal: () => ({
         isTTY: options.terminal !== undefined,
         input: options.keys ?? nothing(),

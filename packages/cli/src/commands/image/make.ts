@@ -3,6 +3,7 @@ import { isObject } from "@gpve/client/response-error.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import type { Input } from "../../input.ts";
+import { serverDefaults } from "../vm/server-defaults.ts";
 import { chosenNode, nodeOption, storageOption, storageQuery } from "./image-target.ts";
 
 export const imagePull: CommandSpec = {
@@ -34,6 +35,6 @@ async function make(cli: Cli, input: Input, verb: "pull" | "build"): Promise<voi
   const path = `nodes/${encodeURIComponent(node)}/images/${encodeURIComponent(image)}/${verb}${storageQuery(input)}`;
   const answer = await client.v1.post(path, undefined);
   const task = isObject(answer) ? answer["task"] : undefined;
-  const storage = input.text("storage") ?? "local";
+  const storage = input.text("storage") ?? (await serverDefaults(client, node)).iso;
   await finishWork(cli, input, task, `Image ${image} is on ${node}: ${storage}:import/${image}.qcow2`);
 }

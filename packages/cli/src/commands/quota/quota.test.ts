@@ -79,3 +79,13 @@ test("makes the quota of a tenant that has none", async () => {
     spec: { limits: { memory: "4Gi" } },
   });
 });
+
+test("says what is over a quota that is smaller than what is there", async () => {
+  await using ctl = await Gpvectl.create();
+  const over = { ...QUOTA, status: { ...QUOTA.status, exceeded: ["limits.cpu"] } };
+  ctl.api.on("GET /api/v1/resourcequotas/shop", { body: QUOTA });
+  ctl.api.on("PATCH /api/v1/resourcequotas/shop", { body: over });
+  const { code, err } = await ctl.run(["quota", "set", "shop", "cpu=1"]);
+  expect(code).toBe(0);
+  expect(err).toContain("It uses more than that already: limits.cpu. What is there stays");
+});

@@ -30,15 +30,21 @@ export const quotaSet: CommandSpec = {
     } catch (err) {
       if (!isAppError(err, "object.not_found")) throw err;
     }
-    if (known === undefined)
-      await v1.create("resourcequotas", {
-        apiVersion: "gpve.io/v1",
-        kind: "ResourceQuota",
-        metadata: { name: tenant, namespace: tenant },
-        spec,
-      });
-    else await v1.patch("resourcequotas", tenant, { spec });
+    const quota =
+      known === undefined
+        ? await v1.create("resourcequotas", {
+            apiVersion: "gpve.io/v1",
+            kind: "ResourceQuota",
+            metadata: { name: tenant, namespace: tenant },
+            spec,
+          })
+        : await v1.patch("resourcequotas", tenant, { spec });
     cli.out.done(`Set the quota of tenant ${tenant}.`);
+    const { exceeded = [] } = (quota.status ?? {}) as { readonly exceeded?: readonly string[] };
+    if (exceeded.length > 0)
+      cli.out.note(
+        `It uses more than that already: ${exceeded.join(", ")}. What is there stays, what makes it worse is refused.`,
+      );
   },
 };
 

@@ -1,45 +1,122 @@
-import type { CommandSpec } from "../../command.ts";
-import { explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import type { ApplyPart } from "@gpve/talos/engine/desired.ts";
+import type { Trace } from "@gpve/talos/engine/make-trace.ts";
+import type { ClusterFolder } from "@gpve/talos/folder/cluster-folder.ts";
+import type { Step } from "@gpve/talos/plan/plan-steps.ts";
+import type { Finding } from "@gpve/talos/preflight/finding-report.ts";
+import type { PreflightResult } from "@gpve/talos/preflight/preflight.ts";
+import type { Cli, CommandSpec, OptionSpec } from "../../command.ts";
+import type { Input } from "../../input.ts";
+import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import { withOpenCluster } from "./open.ts";
+import { type PreparedFor, prepareFor } from "./prepare-addons.ts";
 import { printFindings, runPreflight } from "./preflight.ts";
+
+/** As desired.ts has them; named here because help must not load what runs the command. */
+const PARTS = ["infrastructure", "bootstrap", "addons", "ccm"] as const;
+
+export const onlyOption: OptionSpec = {
+  flags: "--only <part>",
+  about: "this part alone: infrastructure, bootstrap, addons or ccm",
+  choices: PARTS,
+};
+
+export const downtimeOption: OptionSpec = {
+  flags: "--accept-downtime",
+  about: "a single control plane may be away while it is changed",
+};
 
 export const talosPlan: CommandSpec = {
   name: "talos plan",
-  summary: "show what would be done to the platform, touching nothing",
+  summary: "show every step from what is there to what the file says, touching nothing",
   details:
-    "Machines of the file against those that are there; ours are known by tag and identity. It covers images and machines; what happens inside them is not planned yet. Ends with 1 when preflight finds something that would fail.",
+    "Machines, what runs in them, etcd and Kubernetes are looked at; ours are known by tag and identity. Every step until nothing is left to do is listed as it would be done. Ends with 1 when something would fail.",
   options: [
     fileOption,
+    onlyOption,
+    downtimeOption,
     { flags: "--detailed-exitcode", about: "end with 2 when there is something to do" },
-    { flags: "--print-commands", about: "print the commands that would do it on a Proxmox host" },
+    { flags: "--print-commands", about: "print the commands that would do it by hand" },
   ],
   examples: ["talos plan", "talos plan --print-commands", "talos plan --output json"],
   doing: (input) => `plan ${fileOf(input)}`,
   run: (cli, input) =>
     explaining(cli, async () => {
       const place = await openFolder(cli, input);
-      const [{ makePlan }, { stepCommand, stepText }] = await Promise.all([
-        import("@gpve/talos/plan/make-plan.ts"),
-        import("@gpve/talos/plan/step-text.ts"),
-      ]);
-      const checked = await runPreflight(cli, place);
-      const plan = makePlan(place.cluster, place.machines, checked.observed);
-      const findings = [...checked.findings, ...plan.findings];
+      const only = input.text("only") as ApplyPart | undefined;
+      const checked = await runPreflight(cli, place, only);
+      const prepared = await prepareFor(cli, place, { isFetching: true, only });
+      const { steps, findings: stops, kept } = await tracePlan(cli, input, place, checked, prepared);
+      const findings = [...checked.findings, ...prepared.findings, ...stops];
       const isFine = !findings.some(({ severity }) => severity === "error");
-      if (!cli.out.forPeople) cli.out.data({ ok: isFine, findings, steps: plan.steps });
-      else if (input.flag("printCommands")) for (const step of plan.steps) cli.out.line(stepCommand(step));
-      else {
-        const { green, red, yellow } = cli.out.colours;
-        const colour = { safe: green, disruptive: yellow, destructive: red } as const;
-        for (const step of plan.steps) cli.out.line(colour[step.impact](stepText(step)));
-        printFindings(cli, findings);
-        const of = (kind: string) => plan.steps.filter((step) => step.kind === kind).length;
-        cli.out.done(
-          plan.steps.length === 0
-            ? "Nothing to do."
-            : `Plan: ${of("guest.create")} to create, ${of("guest.change")} to change, ${of("guest.delete")} to delete.`,
-        );
-      }
+      if (!cli.out.forPeople) cli.out.data({ ok: isFine, findings, steps, kept });
+      else if (input.flag("printCommands")) await printCommands(cli, place, steps);
+      else await printPlan(cli, steps, findings, kept);
       if (!isFine) return 1;
-      return input.flag("detailedExitcode") && plan.steps.length > 0 ? 2 : 0;
+      return input.flag("detailedExitcode") && steps.length > 0 ? 2 : 0;
     }),
 };
+
+/** Without secrets nothing was ever configured: what the platform shows is all there is to see. */
+export async function tracePlan(
+  cli: Cli,
+  input: Input,
+  place: ClusterFolder,
+  checked: PreflightResult,
+  prepared: PreparedFor,
+): Promise<Trace> {
+  const [{ readSecrets }, { makeTrace }, { guestsWorld }] = await Promise.all([
+    import("@gpve/talos/folder/secrets-store.ts"),
+    import("@gpve/talos/engine/make-trace.ts"),
+    import("@gpve/talos/engine/look-at-guests.ts"),
+  ]);
+  const options = {
+    only: input.text("only") as ApplyPart | undefined,
+    acceptsDowntime: input.flag("acceptDowntime"),
+  };
+  const secrets = await readSecrets(place, around(cli));
+  const isReachable = checked.observed.length === place.cluster.providers.length;
+  if (secrets !== undefined && isReachable) {
+    return withOpenCluster(
+      cli,
+      place,
+      secrets,
+      async ({ cluster }) => makeTrace(cluster.desired(options), await cluster.observe()),
+      prepared,
+    );
+  }
+  const { unknownDesired } = await import("@gpve/talos/engine/desired.ts");
+  const { wantedOf } = await import("@gpve/talos/addon/cluster-addons.ts");
+  const world = guestsWorld(place.cluster, place.machines, checked.observed, cli.io.clock.now());
+  return makeTrace({ ...unknownDesired(place), ...options, addons: wantedOf(prepared.addons) }, world);
+}
+
+export async function printPlan(
+  cli: Cli,
+  steps: readonly Step[],
+  findings: readonly Finding[],
+  kept: readonly string[] = [],
+): Promise<void> {
+  const { stepText } = await import("@gpve/talos/plan/step-text.ts");
+  const { green, red, yellow, dim } = cli.out.colours;
+  const colour = { safe: green, disruptive: yellow, destructive: red } as const;
+  for (const step of steps) {
+    const text = stepText(step);
+    cli.out.line(text.startsWith(" ") ? dim(text) : colour[step.impact](text));
+  }
+  for (const text of kept) cli.out.line(dim(`  keep the ${text}`));
+  printFindings(cli, findings);
+  const of = (...kinds: readonly string[]) => steps.filter(({ kind }) => kinds.includes(kind)).length;
+  const changes = of("guest.change", "talos.reconfigure", "talos.upgrade", "kubernetes.kubelet");
+  cli.out.done(
+    steps.length === 0
+      ? "Nothing to do."
+      : `Plan: ${of("guest.create", "guest.clone", "template.create")} to create, ${changes} to change, ${of("guest.delete", "template.delete")} to delete; ${steps.length} steps.`,
+  );
+}
+
+async function printCommands(cli: Cli, { machines }: ClusterFolder, steps: readonly Step[]): Promise<void> {
+  const { stepCommand } = await import("@gpve/talos/plan/step-text.ts");
+  const addressOf = (name: string): string =>
+    machines.find((machine) => machine.name === name)?.addresses[0] ?? name;
+  for (const step of steps) cli.out.line(stepCommand(step, addressOf));
+}

@@ -9,7 +9,7 @@ export const talosPreflight: CommandSpec = {
   name: "talos preflight",
   summary: "check that the platform can carry the cluster, touching nothing",
   details:
-    "Reach, certificate, token and privileges, nodes, storages and their contents, bridges, VMIDs, addresses, memory and cores. Ends with 1 when something would fail; warnings alone end with 0.",
+    "Reach, certificate, token and privileges, nodes, storages and their contents, bridges, VMIDs, addresses (also whether somebody answers there), the image's source, memory and cores. Ends with 1 when something would fail; warnings alone end with 0.",
   options: [fileOption],
   examples: ["talos preflight", "talos preflight --output json"],
   doing: (input) => `check the platform of ${fileOf(input)}`,
@@ -26,18 +26,20 @@ export const talosPreflight: CommandSpec = {
     }),
 };
 
-export async function runPreflight(cli: Cli, place: ClusterFolder): Promise<PreflightResult> {
+/** `only`: what does not make machines finds them where they are. */
+export async function runPreflight(cli: Cli, place: ClusterFolder, only?: string): Promise<PreflightResult> {
   const [{ preflight }, { openDriver }] = await Promise.all([
     import("@gpve/talos/preflight/preflight.ts"),
     import("@gpve/talos/driver/open-driver.ts"),
   ]);
-  const deps: DriverDeps = {
-    connect: (options) => cli.io.connect(options),
-    clock: cli.io.clock,
-    folder: place.folder,
-    keys: around(cli),
-  };
-  return preflight({ ...place, openDriver: (provider) => openDriver(provider, deps) });
+  const deps = driverDeps(cli, place);
+  const isMaking = only === undefined || only === "infrastructure";
+  const probes = isMaking ? await cli.io.probes() : undefined;
+  return preflight({ ...place, probes, openDriver: (provider) => openDriver(provider, deps) });
+}
+
+export function driverDeps(cli: Cli, { folder }: ClusterFolder): DriverDeps {
+  return { connect: (options) => cli.io.connect(options), clock: cli.io.clock, folder, keys: around(cli) };
 }
 
 export function printFindings(cli: Cli, findings: readonly Finding[]): void {

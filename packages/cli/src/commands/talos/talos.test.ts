@@ -330,6 +330,24 @@ describe("preflight and plan", () => {
     expect(await talos("plan")).toMatchObject({ code: 1 });
   });
 
+  test("an address that somebody has is told, unless no machine is to be made", async () => {
+    const platform = new FakePlatform();
+    platform.privileges = () => DEPLOYER_PRIVILEGES;
+    serve(platform);
+    await init("--endpoint", "https://127.0.0.1:8006", "--preset", "lab");
+    const sign = { how: "port 22 is open", mac: "AA:BB:CC:00:00:01", isSure: true };
+    gpvectl.network.answering.set("192.168.1.10", sign);
+    const ran = await talos("preflight");
+    expect(ran).toMatchObject({ code: 1 });
+    expect(ran.out).toMatch(
+      /error +prod-cp-1 +192\.168\.1\.10 answers: port 22 is open, MAC \S+ +address-answers/,
+    );
+    expect(ran.out).toMatch(/warning +v\S+ .*image-source-silent/);
+    const bootstrap = await talos("plan", "--only", "bootstrap", "-o", "json");
+    expect(bootstrap.out).not.toContain("address-answers");
+    expect(platform.done).toEqual([]);
+  });
+
   test("a plan says what would be done, to people, programs and by hand", async () => {
     const platform = new FakePlatform();
     platform.privileges = (path) => (path === "/" ? [] : DEPLOYER_PRIVILEGES);
@@ -339,7 +357,7 @@ describe("preflight and plan", () => {
     const ran = await talos("plan", "--detailed-exitcode");
     expect(ran).toMatchObject({ code: 2 });
     expect(ran.out).toContain("+ create prod-cp-1: VMID 2000 on pve1, 2 cores, 2048 MiB, ip=192.168.1.10/24");
-    expect(ran.out).toContain("Plan: 2 to create, 0 to change, 0 to delete.");
+    expect(ran.out).toContain("Plan: 2 to create, 0 to change, 0 to delete; 16 steps.");
     const commands = await talos("plan", "--print-commands");
     expect(commands).toMatchObject({ code: 0 });
     expect(commands.out).toMatch(/^qm create 2000 --name prod-cp-1 /m);

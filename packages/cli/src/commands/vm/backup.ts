@@ -4,6 +4,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { findVm, vmArgument } from "./find-vm.ts";
+import { serverDefaults } from "./server-defaults.ts";
 
 export const vmBackup: CommandSpec = {
   name: "vm backup",
@@ -12,7 +13,10 @@ export const vmBackup: CommandSpec = {
     "A running VM goes on running (mode snapshot). The archives: gpvectl storage content STORAGE --content backup.",
   arguments: [vmArgument],
   options: [
-    { flags: "--storage <name>", about: "where the archive goes (local)" },
+    {
+      flags: "--storage <name>",
+      about: "where the archive goes (storage.defaults.backup of the server, local)",
+    },
     {
       flags: "--mode <mode>",
       about: "snapshot leaves a running VM running, suspend pauses it, stop shuts it down meanwhile",
@@ -60,7 +64,8 @@ export const vmBackup: CommandSpec = {
     const { data } = await client.pve.call("POST", "/nodes/{node}/vzdump", {
       node,
       vmid: String(vmid),
-      storage: input.text("storage") ?? "local",
+      // Notes and a policy mean something on a storage only, so PVE's method wants its name.
+      storage: input.text("storage") ?? (await serverDefaults(client, node)).backup,
       compress: input.text("compress") ?? "zstd",
       ...given({
         mode: input.text("mode"),

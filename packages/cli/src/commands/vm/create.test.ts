@@ -58,6 +58,17 @@ describe("vm create --image", () => {
     });
   });
 
+  test("names vmbr0 where cards have user-mode networks, whatever bridges others have made", async () => {
+    await using ctl = await withNode(["vmbr7"]);
+    const argv = ["vm", "create", "--image", "debian13"];
+    expect((await ctl.run(argv)).err).not.toContain("user-mode");
+    expect(created(ctl)["net0"]).toBe("virtio,bridge=vmbr7");
+    const capabilities = [{ name: "tap", available: false }];
+    ctl.api.on("GET /api/v1/nodes/n1/capabilities", { body: { capabilities } });
+    expect((await ctl.run(argv)).err).toContain("its card on vmbr0 gets a user-mode network");
+    expect(created(ctl)["net0"]).toBe("virtio,bridge=vmbr0");
+  });
+
   test("lets its owner in", async () => {
     await using ctl = await withNode(["br1", "br2"]);
     const argv = ["vm", "create", "--image", "debian13"];

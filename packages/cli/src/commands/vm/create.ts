@@ -9,6 +9,8 @@ import { readParameters } from "../api/parameters.ts";
 import { openConsole } from "./console.ts";
 import type { VmPlace } from "./find-vm.ts";
 import { whileDoing } from "../../while-doing.ts";
+import { serverDefaults } from "./server-defaults.ts";
+import { chooseNode } from "./choose-node.ts";
 import { imageSource } from "./image-source.ts";
 import { missingParts } from "./missing-parts.ts";
 import { emptyGuest, guestFromImage } from "./new-guest.ts";
@@ -17,12 +19,16 @@ export const vmCreate: CommandSpec = {
   name: "vm create",
   summary: "create a virtual machine",
   details:
-    "Without a VMID the next free one is taken, without --node the online node with most free memory. With --image the VM boots from a copy of that image and has a serial port, a network card on vmbr0 and, where the image reads one, a cloud-init drive. An image by name (see `image list`) that is not on the node yet is built there, if it can be; a file of this machine is uploaded; an address is downloaded by the node.",
+    "Without a VMID the next free one is taken, without --node the only node there is, or in a cluster the one that the scheduler finds (see `explain`). With --image the VM boots from a copy of that image and has a serial port, a network card on vmbr0 and, where the image reads one, a cloud-init drive. An image by name (see `image list`) that is not on the node yet is built there, if it can be; a file of this machine is uploaded; an address is downloaded by the node.",
   arguments: [{ name: "[settings...]", about: "further Proxmox settings, key=value" }],
   options: [
     { flags: "--image <image>", about: "boot from a copy of debian12, tiny, …, a file, a URL or a volume" },
     { flags: "--vmid <number>", about: "its VMID", parse: wholeNumber(100, 999_999_999) },
-    { flags: "--node <name>", about: "where" },
+    { flags: "--node <name>", about: "where; auto: where the scheduler finds room" },
+    {
+      flags: "--strategy <name>",
+      about: "how it finds one: balanced, ha-spread, utilization, gpu-aware or latency",
+    },
     { flags: "--name <name>", about: "its name" },
     { flags: "--cores <count>", about: "CPU cores (1)", parse: wholeNumber(1) },
     { flags: "--memory <MiB>", about: "memory in MiB (1024)", parse: wholeNumber(16) },
@@ -31,11 +37,18 @@ export const vmCreate: CommandSpec = {
       about: "a new disk of this size; with --image: grow the copy to it",
       parse: wholeNumber(1),
     },
-    { flags: "--storage <name>", about: "where the disk goes (local)" },
-    { flags: "--image-storage <name>", about: "where images are kept (local)" },
+    {
+      flags: "--storage <name>",
+      about: "where the disk goes (storage.defaults.vmDisk of the server, local)",
+    },
+    {
+      flags: "--image-storage <name>",
+      about: "where images are kept (storage.defaults.iso of the server, local)",
+    },
     {
       flags: "--bridge <name>",
-      about: "a network card on this bridge (with --image: vmbr0; `none` for no card)",
+      about:
+        "a network card on this bridge (with --image: the node's default bridge, or vmbr0; `none` for no card)",
     },
     { flags: "--ssh-key <key>", about: "public key, or file with it, that opens the guest", many: true },
     { flags: "--user <name>", about: "with --image: the user that cloud-init makes" },
@@ -58,18 +71,19 @@ export const vmCreate: CommandSpec = {
     refuseWhatCannotBe(input);
     const settings = await readParameters(cli, input.args("settings"));
     const client = await cli.client();
-    const node = input.text("node") ?? (await roomiestNode(client));
-    const storage = input.text("storage") ?? "local";
+    const vmid = input.number("vmid") ?? Number(await client.pve.get("/cluster/nextid"));
+    const node = await chooseNode(client, input, { vmid, settings });
+    const defaults = await serverDefaults(client, node);
+    const storage = input.text("storage") ?? defaults.vmDisk;
     const wanted = input.text("image");
     const image =
       wanted === undefined
         ? undefined
-        : await imageSource(cli, wanted, { node, storage: input.text("imageStorage") ?? "local" });
+        : await imageSource(cli, wanted, { node, storage: input.text("imageStorage") ?? defaults.iso });
     const parts =
       image === undefined
-        ? await emptyGuest(cli, input, { node, storage })
-        : await guestFromImage(cli, input, { image, node, storage });
-    const vmid = input.number("vmid") ?? Number(await client.pve.get("/cluster/nextid"));
+        ? await emptyGuest(cli, input, { node, storage, bridge: defaults.bridge })
+        : await guestFromImage(cli, input, { image, node, storage, bridge: defaults.bridge });
     const iso = input.text("iso");
     // Proxmox starts a new VM in a task of its own, whose end nobody would wait for.
     const goesOn = input.flag("wait");
@@ -80,7 +94,9 @@ export const vmCreate: CommandSpec = {
       memory: input.number("memory") ?? 1024,
       ...given({ name: input.text("name"), pool: input.text("pool") }),
       ...parts,
-      ...(iso === undefined ? {} : { ide2: `${iso},media=cdrom` }),
+      ...(iso === undefined
+        ? {}
+        : { ide2: `${iso.includes(":") ? iso : `${defaults.iso}:iso/${iso}`},media=cdrom` }),
       ...(input.flag("start") && !goesOn ? { start: true } : {}),
       ...settings,
     };
@@ -137,12 +153,4 @@ function refuseWhatCannotBe(input: Input): void {
   if (needsImage !== undefined || input.texts("sshKey").length > 0 || input.flag("passwordStdin")) {
     throw new AppError("request.invalid", "users, keys and passwords are for guests made with --image");
   }
-}
-
-async function roomiestNode(client: GpveClient): Promise<string> {
-  const nodes = (await client.pve.list("/nodes")).filter((row) => row["status"] === "online");
-  const free = (row: (typeof nodes)[number]): number => Number(row["maxmem"] ?? 0) - Number(row["mem"] ?? 0);
-  const [best] = nodes.toSorted((a, b) => free(b) - free(a));
-  if (best === undefined) throw new AppError("node.unavailable", "no node is online");
-  return String(best["node"]);
 }

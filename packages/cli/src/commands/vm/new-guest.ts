@@ -13,17 +13,24 @@ import type { ImageSource } from "./image-source.ts";
 
 type Settings = Readonly<Record<string, string>>;
 
+/** Where it is made, and what its cards are on where nobody says. */
+interface Place {
+  readonly node: string;
+  readonly storage: string;
+  readonly bridge: string | undefined;
+}
+
 const PUBLIC_KEY = /^(?:ssh-|ecdsa-|sk-)\S+ \S+/;
 const USUAL_KEYS = ["id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub"];
 
 export async function guestFromImage(
   cli: Cli,
   input: Input,
-  made: { readonly image: ImageSource; readonly node: string; readonly storage: string },
+  made: Place & { readonly image: ImageSource },
 ): Promise<Settings> {
   const { image, storage } = made;
   const client = await cli.client();
-  const bridge = await bridgeFor(cli, client, made.node, input.text("bridge"));
+  const bridge = await bridgeFor(cli, client, made, input.text("bridge"));
   const format = (await keepsFiles(client, made)) ? ",format=qcow2" : "";
   const login = await loginSettings(cli, input, image);
   const wantsDrive = image.hasCloudInit || Object.keys(login).length > 0;
@@ -41,16 +48,12 @@ export async function guestFromImage(
 }
 
 /** A VM to install something on has a disk that knows snapshots, and a network card; a bare one has what was asked for. */
-export async function emptyGuest(
-  cli: Cli,
-  input: Input,
-  made: { readonly node: string; readonly storage: string },
-): Promise<Settings> {
+export async function emptyGuest(cli: Cli, input: Input, made: Place): Promise<Settings> {
   const client = await cli.client();
   const disk = input.number("disk");
   const wanted = input.text("bridge");
   const isBare = disk === undefined && input.text("iso") === undefined && wanted === undefined;
-  const bridge = isBare ? undefined : await bridgeFor(cli, client, made.node, wanted);
+  const bridge = isBare ? undefined : await bridgeFor(cli, client, made, wanted);
   const format = disk !== undefined && (await keepsFiles(client, made)) ? ",format=qcow2" : "";
   return {
     ...(disk === undefined
@@ -69,21 +72,22 @@ async function keepsFiles(
   return isObject(status) && ["dir", "nfs", "cifs", "btrfs"].includes(String(status["type"]));
 }
 
-/** The bridge asked for, vmbr0, or the only one there is. */
+/** The bridge asked for, the node's default, vmbr0, or the only one there is. */
 async function bridgeFor(
   cli: Cli,
   client: GpveClient,
-  node: string,
-  wanted: string | undefined,
+  { node, bridge }: Place,
+  wanted = bridge,
 ): Promise<string | undefined> {
   if (wanted !== undefined) return wanted === "none" ? undefined : wanted;
   const rows = await client.pve.list("/nodes/{node}/network", { node, type: "any_bridge" });
   const names = rows.map((row) => String(row["iface"]));
-  const found = names.find((name) => name === "vmbr0") ?? (names.length === 1 ? names[0] : undefined);
-  if (found === undefined && names.length === 0 && (await lacksTaps(client, node))) {
+  if (names.includes("vmbr0")) return "vmbr0";
+  if (await lacksTaps(client, node)) {
     cli.out.note("No taps on this node (they need root): its card on vmbr0 gets a user-mode network.");
     return "vmbr0";
   }
+  const found = names.length === 1 ? names[0] : undefined;
   if (found === undefined) {
     const which = names.length === 0 ? "there is no bridge" : `which of ${names.join(", ")} is yours to say`;
     cli.out.note(`Without a network card: ${which} (--bridge NAME).`);

@@ -181,6 +181,12 @@ describe("writes", () => {
       "newid=103&name=w2&full=1",
     ],
     [
+      `POST ${base}/migrate`,
+      ["vm", "migrate", "web", "n2", "--target-storage", "a:b", "--bwlimit", "1000"],
+      "Moved VM 100 to node n2.",
+      "target=n2&online=1&with-local-disks=1&targetstorage=a%3Ab&bwlimit=1000",
+    ],
+    [
       `POST ${base}/snapshot`,
       ["vm", "snapshot", "create", "100", "s1", "--memory"],
       "Took snapshot s1 of VM 100.",
@@ -200,12 +206,62 @@ describe("writes", () => {
     ],
   ] as const)("%s", async (route, argv, done, params) => {
     await using ctl = await withVms();
-    ctl.api.pve(route, upid);
+    ctl.api.pve(route, upid).pve(`GET ${base}/status/current`, { status: "running" });
     expect(await ctl.run(argv)).toEqual({ code: 0, out: `${done}\n`, err: "  step\n" });
     const [verb, path] = route.split(" ");
     const request = ctl.api.last(`${verb} /api2/json${path}`);
     expect(request.body + request.query.toString()).toBe(params);
     expect((await ctl.run([...argv, "--no-wait"])).out).toBe(`${upid}\n`);
+  });
+
+  test("a move of one under HA has ended when HA has moved it, not when HA was asked", async () => {
+    await using ctl = await withVms();
+    const asked = "UPID:n1:1:1:1:hamigrate:100:root@pam:";
+    let isAsked = false;
+    ctl.api
+      .pve(`GET ${base}/status/current`, { status: "running" })
+      .on(`POST /api2/json${base}/migrate`, () => {
+        isAsked = true;
+        return { body: { data: asked } };
+      })
+      .pve(`GET /nodes/n1/tasks/${asked}/status`, { status: "stopped", exitstatus: "OK" })
+      .pve(`GET /nodes/n1/tasks/${asked}/log`, [], 0)
+      .on("GET /api2/json/cluster/resources", () => ({
+        body: { data: rows.map((row) => (row.vmid === 100 && isAsked ? { ...row, node: "n2" } : row)) },
+      }));
+    const { out } = await ctl.run(["vm", "migrate", "web", "n2"]);
+    expect(out).toBe("HA is asked to move VM 100.\nVM 100 is on node n2 now.\n");
+    isAsked = false;
+    expect((await ctl.run(["vm", "migrate", "web", "n2", "--no-wait"])).out).toBe(`${asked}\n`);
+  });
+
+  test("one whose node is gone goes on from its replica, and its age is told", async () => {
+    await using ctl = await withVms();
+    const answer = {
+      vmid: 100,
+      from: "n1",
+      to: "n2",
+      copyOf: "2026-01-01T00:00:00.000Z",
+      ageSeconds: 70,
+      age: "1 min 10 s",
+      left: ["its snapshots (s1)"],
+    };
+    ctl.api.on("POST /api/v1/virtualmachines/100/failover", () => ({ body: answer }));
+    const said = await ctl.run(["vm", "failover", "web", "--node-is-off"]);
+    expect(said.out + said.err).toContain("Left behind: its snapshots (s1).");
+    const told = "VM 100 goes on at node n2 from the copy of 2026-01-01T00:00:00.000Z (1 min 10 s old).";
+    expect(said.out).toContain(told);
+    expect(JSON.parse(ctl.api.requests.at(-1)?.body ?? "")).toEqual({
+      nodeIsOff: true,
+      dropMissing: false,
+      start: false,
+    });
+    ctl.api
+      .on("POST /api/v1/virtualmachines/100/failover", () => ({ body: { ...answer, left: [], task: upid } }))
+      .pve(`GET /nodes/n1/tasks/${upid}/status`, { status: "stopped", exitstatus: "OK" })
+      .pve(`GET /nodes/n1/tasks/${upid}/log`, [], 0);
+    const argv = ["vm", "failover", "web", "--node-is-off", "--start", "--target", "n2"];
+    expect((await ctl.run(argv)).out).toContain(told);
   });
 
   test("several VMs are started one after another; a failed task stops and is explained", async () => {
@@ -264,9 +320,10 @@ describe("writes", () => {
     expect((await ctl.run(["vm", "start", "100", "--wait"])).out).toBe("Started VM 100.\n");
   });
 
-  test("create takes the next VMID and the node with most room, and has defaults", async () => {
+  test("create takes the next VMID and a node that the scheduler finds, and has defaults", async () => {
     await using ctl = await withVms();
     ctl.api
+      .on("POST /api/v1/placements", { status: 201, body: { id: "vm/103", node: "n2" } })
       .pve("POST /nodes/n2/qemu", upid)
       .pve("POST /nodes/n1/qemu", upid)
       .pve("GET /nodes/n1/storage/local/status", { type: "dir" });
@@ -275,6 +332,28 @@ describe("writes", () => {
       err: expect.stringMatching(/It has no disk and no CD: .*\nIt has no network card: .*\nStart it: /),
     });
     expect(ctl.api.last("POST /api2/json/nodes/n2/qemu").body).toBe("vmid=103&cores=1&memory=1024");
+    expect(JSON.parse(ctl.api.last("POST /api/v1/placements").body)).toEqual({
+      vmid: 103,
+      config: { cores: "1", memory: "1024" },
+      starts: false,
+    });
+    await ctl.run([
+      "vm",
+      "create",
+      "--node",
+      "auto",
+      "--strategy",
+      "ha-spread",
+      "--disk",
+      "4",
+      "--pool",
+      "blue",
+    ]);
+    expect(JSON.parse(ctl.api.last("POST /api/v1/placements").body)).toMatchObject({
+      config: { scsi0: "local:4" },
+      tenant: "blue",
+      scheduling: { strategy: "ha-spread" },
+    });
     const argv = [
       "vm",
       "create",

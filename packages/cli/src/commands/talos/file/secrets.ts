@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
-import type { CommandSpec } from "../../command.ts";
-import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import type { CommandSpec } from "../../../command.ts";
+import { around, explaining, fileOf, fileOption, openFolder } from "../around.ts";
 
 export const talosSecretsImport: CommandSpec = {
   name: "talos secrets import",

@@ -4,10 +4,10 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { InitAnswers } from "@gpve/talos/init/init-text.ts";
 import type { PresetName } from "@gpve/talos/init/presets.ts";
-import type { Cli, CommandSpec } from "../../command.ts";
-import { type Input, wholeNumber } from "../../input.ts";
+import type { Cli, CommandSpec } from "../../../command.ts";
+import { type Input, wholeNumber } from "../../../input.ts";
 import { ageRecipients } from "./age-recipients.ts";
-import { DEFAULT_FILE, explaining } from "./around.ts";
+import { DEFAULT_FILE, explaining } from "../around.ts";
 
 /** As presets.ts has them; named here because help must not load what runs the command. */
 const PRESETS = ["lab", "dev", "production"] as const;

@@ -1,8 +1,8 @@
 import { mkdirSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
-import type { CommandSpec } from "../../command.ts";
-import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import type { CommandSpec } from "../../../command.ts";
+import { around, explaining, fileOf, fileOption, openFolder } from "../around.ts";
 
 export const talosRender: CommandSpec = {
   name: "talos render",

@@ -1,5 +1,5 @@
-import type { CommandSpec } from "../../command.ts";
-import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import type { CommandSpec } from "../../../command.ts";
+import { around, explaining, fileOf, fileOption, openFolder } from "../around.ts";
 
 export const talosOutput: CommandSpec = {
   name: "talos output",

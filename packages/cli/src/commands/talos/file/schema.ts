@@ -1,4 +1,4 @@
-import type { CommandSpec } from "../../command.ts";
+import type { CommandSpec } from "../../../command.ts";
 
 export const talosSchema: CommandSpec = {
   name: "talos schema",

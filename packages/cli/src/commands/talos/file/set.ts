@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
-import type { CommandSpec } from "../../command.ts";
-import { around, explaining, fileOf, fileOption } from "./around.ts";
+import type { CommandSpec } from "../../../command.ts";
+import { around, explaining, fileOf, fileOption } from "../around.ts";
 
 export const talosSet: CommandSpec = {
   name: "talos set",

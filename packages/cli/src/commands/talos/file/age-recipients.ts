@@ -1,5 +1,5 @@
-import type { Cli } from "../../command.ts";
-import { around } from "./around.ts";
+import type { Cli } from "../../../command.ts";
+import { around } from "../around.ts";
 
 /** For whom secrets are encrypted: the person's own keys. One is made when there is none. */
 export async function ageRecipients(cli: Cli): Promise<readonly string[]> {

@@ -1,6 +1,6 @@
 import { errorKinds } from "@gpve/contracts/errors.ts";
-import type { CommandSpec } from "../../command.ts";
-import { around, explaining, fileOf, fileOption, openFolder } from "./around.ts";
+import type { CommandSpec } from "../../../command.ts";
+import { around, explaining, fileOf, fileOption, openFolder } from "../around.ts";
 
 export const talosValidate: CommandSpec = {
   name: "talos validate",

@@ -2,10 +2,10 @@ import { existsSync, mkdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
-import type { Cli, CommandSpec } from "../../command.ts";
-import type { Input } from "../../input.ts";
+import type { Cli, CommandSpec } from "../../../command.ts";
+import type { Input } from "../../../input.ts";
 import { ageRecipients } from "./age-recipients.ts";
-import { explaining } from "./around.ts";
+import { explaining } from "../around.ts";
 
 export const talosImport: CommandSpec = {
   name: "talos import",

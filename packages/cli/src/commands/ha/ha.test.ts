@@ -1,0 +1,83 @@
+import { expect, test } from "vitest";
+import { Gpvectl } from "../../testing/run-gpvectl.ts";
+
+const resource = "/cluster/ha/resources/vm:100";
+const formOf = (ctl: Gpvectl, route: string): Record<string, string> => {
+  const [verb, path] = route.split(" ");
+  const { form, query } = ctl.api.last(`${verb} /api2/json${path}`);
+  return { ...Object.fromEntries(query), ...Object.fromEntries(form) };
+};
+
+test("guests come under HA, change and leave it", async () => {
+  await using ctl = await Gpvectl.create();
+  ctl.api
+    .pve("POST /cluster/ha/resources", null)
+    .pve(`PUT ${resource}`, null)
+    .pve(`DELETE ${resource}`, null);
+  expect((await ctl.run(["ha", "add", "vm:100", "--max-restart", "3", "--failback", "no"])).code).toBe(0);
+  expect(formOf(ctl, "POST /cluster/ha/resources")).toEqual({
+    sid: "vm:100",
+    max_restart: "3",
+    failback: "0",
+  });
+  await ctl.run(["ha", "set", "vm:100", "--state", "stopped", "--failback", "yes"]);
+  expect(formOf(ctl, `PUT ${resource}`)).toEqual({ state: "stopped", failback: "1" });
+  expect((await ctl.run(["ha", "remove", "vm:100"])).code).toBe(0);
+});
+
+test("a move that a rule keeps from happening says which, and fails", async () => {
+  await using ctl = await Gpvectl.create();
+  const along = ["vm:101"];
+  ctl.api.pve(`POST ${resource}/migrate`, { sid: "vm:100", "comigrated-resources": along });
+  ctl.api.pve(`POST ${resource}/relocate`, {
+    "blocking-resources": [{ sid: "vm:102", cause: "resource-affinity" }],
+  });
+  const moved = await ctl.run(["ha", "migrate", "vm:100", "n2"]);
+  expect(moved.code).toBe(0);
+  expect(moved.out + moved.err).toContain("and with it vm:101");
+  const kept = await ctl.run(["ha", "relocate", "vm:100", "n3"]);
+  expect(kept.code).toBe(1);
+  expect(kept.out).toContain("vm:100 cannot go to n3: resource-affinity of vm:102");
+});
+
+test("rules are listed, added and removed", async () => {
+  await using ctl = await Gpvectl.create();
+  ctl.api
+    .pve("GET /cluster/ha/rules", [{ rule: "home", type: "node-affinity", resources: "vm:100", nodes: "n1" }])
+    .pve("POST /cluster/ha/rules", null)
+    .pve("DELETE /cluster/ha/rules/home", null);
+  expect((await ctl.run(["ha", "rules"])).out).toContain("home  node-affinity");
+  await ctl.run(["ha", "rule-add", "home", "vm:100", "101", "--nodes", "n1:2,n2", "--strict"]);
+  expect(formOf(ctl, "POST /cluster/ha/rules")).toEqual({
+    rule: "home",
+    type: "node-affinity",
+    resources: "vm:100,101",
+    nodes: "n1:2,n2",
+    strict: "1",
+  });
+  await ctl.run(["ha", "rule-add", "apart", "100", "101", "--apart"]);
+  expect(formOf(ctl, "POST /cluster/ha/rules")).toMatchObject({ affinity: "negative" });
+  expect((await ctl.run(["ha", "rule-remove", "home"])).code).toBe(0);
+});
+
+test("status, reasons, maintenance and disarming", async () => {
+  await using ctl = await Gpvectl.create();
+  const lines = [{ at: 1_794_885_469_508, by: "n1", role: "manager", level: "info", text: "got lock 'x'" }];
+  ctl.api
+    .pve("GET /cluster/ha/status/current", [{ type: "service", status: "vm:100 (n1, started)" }])
+    .pve("POST /cluster/ha/status/arm-ha", null)
+    .pve("POST /cluster/ha/status/disarm-ha", null)
+    .on("GET /api/v1/ha/evidence", { body: { entries: lines } })
+    .on("POST /api/v1/ha/nodes/n2/maintenance", { body: { command: "x" } });
+  expect((await ctl.run(["ha", "status"])).out).toContain("vm:100 (n1, started)");
+  expect((await ctl.run(["ha", "explain", "100"])).out).toContain("got lock 'x'");
+  expect(ctl.api.last("GET /api/v1/ha/evidence").query.get("about")).toBe("vm:100");
+  await ctl.run(["ha", "explain"]);
+  expect(ctl.api.last("GET /api/v1/ha/evidence").query.get("about")).toBeNull();
+  await ctl.run(["ha", "maintenance", "on", "n2"]);
+  expect(JSON.parse(ctl.api.last("POST /api/v1/ha/nodes/n2/maintenance").body)).toEqual({ enabled: true });
+  await ctl.run(["ha", "maintenance", "off", "n2"]);
+  await ctl.run(["ha", "disarm", "--ignore"]);
+  expect(formOf(ctl, "POST /cluster/ha/status/disarm-ha")).toEqual({ "resource-mode": "ignore" });
+  expect((await ctl.run(["ha", "arm"])).code).toBe(0);
+});

@@ -1,0 +1,70 @@
+// Rules of where guests under HA may be.
+import { given } from "@gpve/contracts/given.ts";
+import type { CommandSpec } from "../../command.ts";
+import { showRows, watchOptions } from "../../watch.ts";
+
+export const haRules: CommandSpec = {
+  name: "ha rules",
+  summary: "list the rules of where guests under HA may be",
+  options: watchOptions,
+  examples: ["ha rules"],
+  doing: () => "list the rules of HA",
+  run: async (cli, input) => {
+    const { pve } = await cli.client();
+    const columns = [
+      { header: "RULE", field: "rule" },
+      { header: "TYPE", field: "type" },
+      { header: "RESOURCES", field: "resources" },
+      { header: "NODES", field: "nodes" },
+      { header: "STRICT", field: "strict" },
+      { header: "AFFINITY", field: "affinity" },
+      { header: "OFF", field: "disable" },
+      { header: "COMMENT", field: "comment", wide: true },
+    ] as const;
+    await showRows(cli, input, columns, "There are no rules.", () => pve.list("/cluster/ha/rules"));
+  },
+};
+
+export const haRuleAdd: CommandSpec = {
+  name: "ha rule-add",
+  summary: "say to which nodes guests belong, or which stay together or apart",
+  arguments: [
+    { name: "<rule>", about: "its name" },
+    { name: "<guests...>", about: "vm:ID or ID" },
+  ],
+  options: [
+    { flags: "--nodes <list>", about: "they belong to these, with priorities: n1:2,n2:1,n3" },
+    { flags: "--strict", about: "with --nodes: nowhere else, even if that is nowhere" },
+    { flags: "--together", about: "they run on one node" },
+    { flags: "--apart", about: "they run on different nodes" },
+    { flags: "--comment <text>", about: "free text" },
+  ],
+  examples: ["ha rule-add web-home vm:100 vm:101 --nodes n1:2,n2:1", "ha rule-add replicas 200 201 --apart"],
+  doing: (input) => `add the rule ${input.arg("rule")}`,
+  run: async (cli, input) => {
+    const { pve } = await cli.client();
+    const nodes = input.text("nodes");
+    await pve.post("/cluster/ha/rules", {
+      rule: input.arg("rule"),
+      resources: input.args("guests").join(","),
+      ...(nodes === undefined
+        ? { type: "resource-affinity", affinity: input.flag("apart") ? "negative" : "positive" }
+        : { type: "node-affinity", nodes, strict: input.flag("strict") }),
+      ...given({ comment: input.text("comment") }),
+    });
+    cli.out.done(`Added the rule ${input.arg("rule")}.`);
+  },
+};
+
+export const haRuleRemove: CommandSpec = {
+  name: "ha rule-remove",
+  summary: "remove a rule of HA",
+  arguments: [{ name: "<rule>", about: "its name" }],
+  examples: ["ha rule-remove web-home"],
+  doing: (input) => `remove the rule ${input.arg("rule")}`,
+  run: async (cli, input) => {
+    const { pve } = await cli.client();
+    await pve.delete("/cluster/ha/rules/{rule}", { rule: input.arg("rule") });
+    cli.out.done(`Removed the rule ${input.arg("rule")}.`);
+  },
+};

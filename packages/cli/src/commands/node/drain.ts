@@ -1,0 +1,91 @@
+// Empties a node for maintenance: cordons it, then moves its guests to nodes that can have them, one after the other.
+import type { GpveClient } from "@gpve/client/client.ts";
+import { isObject } from "@gpve/client/response-error.ts";
+import { isUpid } from "@gpve/client/task-wait.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { CommandSpec } from "../../command.ts";
+import { isOrderToHa, untilMovedByHa } from "../vm/moved-by-ha.ts";
+import { setUnschedulable } from "./cordon.ts";
+
+interface Guest {
+  readonly vmid: number;
+  readonly name: string;
+  readonly running: boolean;
+}
+
+export const nodeDrain: CommandSpec = {
+  name: "node drain",
+  summary: "move all guests of a node away, for maintenance",
+  details:
+    "The node is cordoned first. Running guests move live, each to the allowed node with most free memory; templates stay. What cannot move is named with its reason, and the rest goes on. `node uncordon` takes the node back into service.",
+  arguments: [{ name: "<node>", about: "the node to empty" }],
+  examples: ["node drain n2"],
+  doing: (input) => `drain node ${input.arg("node")}`,
+  run: async (cli, input) => {
+    const node = input.arg("node");
+    const client = await cli.client();
+    await setUnschedulable(client, node, true);
+    const stuck: string[] = [];
+    const guests = await guestsOf(client, node);
+    for (const { vmid, name, running } of guests) {
+      try {
+        const target = await targetOf(client, node, vmid);
+        const answer = await client.pve.post("/nodes/{node}/qemu/{vmid}/migrate", {
+          node,
+          vmid,
+          target,
+          ...(running ? { online: true, "with-local-disks": true } : {}),
+        });
+        if (isUpid(answer)) await client.requireTask(answer, { signal: cli.signal });
+        const now = isOrderToHa(answer) ? await untilMovedByHa(cli, node, vmid) : target;
+        cli.out.done(`VM ${vmid} (${name}) is on ${now} now.`);
+      } catch (err) {
+        stuck.push(`VM ${vmid} (${name}): ${messageOf(err).trim()}`);
+      }
+    }
+    if (stuck.length > 0)
+      throw new AppError(
+        "resource.busy",
+        `node ${node} takes nothing new, but still has ${stuck.join("; ")}`,
+        {
+          data: {
+            next: `Move or stop these, then drain again; gpvectl node uncordon ${node} takes it back.`,
+          },
+        },
+      );
+    cli.out.done(`Node ${node} is empty and takes nothing new: ${guests.length} moved.`);
+  },
+};
+
+async function guestsOf(client: GpveClient, node: string): Promise<readonly Guest[]> {
+  const rows = await client.pve.list("/nodes/{node}/qemu", { node });
+  return rows
+    .filter((row) => row["template"] !== 1 && row["template"] !== true)
+    .map((row) => ({
+      vmid: Number(row["vmid"]),
+      name: String(row["name"]),
+      running: row["status"] === "running",
+    }))
+    .toSorted((a, b) => a.vmid - b.vmid);
+}
+
+/** Of the nodes that the guest may go to, the one with most free memory; never one that is cordoned itself. */
+async function targetOf(client: GpveClient, node: string, vmid: number): Promise<string> {
+  const facts = await client.pve.get("/nodes/{node}/qemu/{vmid}/migrate", { node, vmid });
+  const allowed = isObject(facts) ? facts["allowed_nodes"] : undefined;
+  const nodes = (await client.pve.list("/nodes")).filter(
+    (row) => row["node"] !== node && row["status"] === "online",
+  );
+  const isCordoned = async (name: string): Promise<boolean> => {
+    const found = await client.v1.raw("GET", `nodes/${encodeURIComponent(name)}`);
+    const spec = isObject(found) ? found["spec"] : undefined;
+    return isObject(spec) && spec["unschedulable"] === true;
+  };
+  const free = (row: (typeof nodes)[number]): number => Number(row["maxmem"] ?? 0) - Number(row["mem"] ?? 0);
+  for (const row of nodes.toSorted((a, b) => free(b) - free(a))) {
+    const name = String(row["node"]);
+    if (Array.isArray(allowed) && !allowed.includes(name)) continue;
+    if (!(await isCordoned(name))) return name;
+  }
+  throw new AppError("node.unavailable", "no other node can have it");
+}

@@ -1,0 +1,109 @@
+import { describe, expect, test } from "vitest";
+import { Gpvectl } from "../../testing/run-gpvectl.ts";
+
+const upid = "UPID:n1:1:";
+
+async function cluster(): Promise<Gpvectl> {
+  const ctl = await Gpvectl.create();
+  const node = (name: string, unschedulable: boolean) => ({
+    apiVersion: "gpve.io/v1",
+    kind: "Node",
+    metadata: { name },
+    spec: { unschedulable },
+  });
+  ctl.api
+    .on("PATCH /api/v1/nodes/n1", { body: node("n1", true) })
+    .on("GET /api/v1/nodes/n2", { body: node("n2", true) })
+    .on("GET /api/v1/nodes/n3", { body: node("n3", false) })
+    .pve("GET /nodes", [
+      { node: "n1", status: "online", maxmem: 100, mem: 0 },
+      { node: "n2", status: "online", maxmem: 100, mem: 10 },
+      { node: "n3", status: "online", maxmem: 100, mem: 50 },
+    ])
+    .pve("GET /nodes/n1/qemu", [
+      { vmid: 101, name: "still", status: "stopped" },
+      { vmid: 100, name: "web", status: "running" },
+      { vmid: 900, name: "base", status: "stopped", template: 1 },
+    ])
+    .pve("GET /nodes/n1/qemu/100/migrate", { allowed_nodes: ["n2", "n3"] })
+    .pve("GET /nodes/n1/qemu/101/migrate", { allowed_nodes: ["n2", "n3"] })
+    .pve("POST /nodes/n1/qemu/100/migrate", upid)
+    .pve("POST /nodes/n1/qemu/101/migrate", upid)
+    .pve(`GET /nodes/n1/tasks/${upid}/status`, { status: "stopped", exitstatus: "OK" })
+    .pve(`GET /nodes/n1/tasks/${upid}/log`, [], 0);
+  return ctl;
+}
+
+describe("gpvectl node", () => {
+  test("cordon and uncordon say what is so afterwards", async () => {
+    await using ctl = await cluster();
+    expect((await ctl.run(["node", "cordon", "n1"])).out).toContain("Nothing new is placed on n1");
+    expect(ctl.api.last("PATCH /api/v1/nodes/n1").body).toContain('"unschedulable":true');
+    expect((await ctl.run(["node", "uncordon", "n1"])).out).toContain("n1 takes guests again");
+    expect(ctl.api.last("PATCH /api/v1/nodes/n1").body).toContain('"unschedulable":false');
+  });
+
+  test("drain moves guests to nodes that take them, running ones live", async () => {
+    await using ctl = await cluster();
+    const { code, out } = await ctl.run(["node", "drain", "n1"]);
+    expect([code, out]).toEqual([
+      0,
+      expect.stringContaining("Node n1 is empty and takes nothing new: 2 moved."),
+    ]);
+    expect(out).toContain("VM 100 (web) is on n3 now.");
+    expect(ctl.api.last("POST /api2/json/nodes/n1/qemu/100/migrate").body).toContain("online=1");
+    expect(ctl.api.last("POST /api2/json/nodes/n1/qemu/101/migrate").body).toBe("target=n3");
+  });
+
+  test("drain waits until HA has moved what it looks after", async () => {
+    await using ctl = await cluster();
+    const asked = "UPID:n1:1:1:1:hamigrate:100:root@pam:";
+    ctl.api
+      .pve("POST /nodes/n1/qemu/100/migrate", asked)
+      .pve(`GET /nodes/n1/tasks/${asked}/status`, { status: "stopped", exitstatus: "OK" })
+      .pve(`GET /nodes/n1/tasks/${asked}/log`, [], 0)
+      .pve("GET /cluster/resources", [{ vmid: 100, node: "n2" }]);
+    const { out } = await ctl.run(["node", "drain", "n1"]);
+    expect(out).toContain("VM 100 (web) is on n2 now.");
+  });
+
+  test("drain names what cannot move, and moves the rest", async () => {
+    await using ctl = await cluster();
+    ctl.api.pve("GET /nodes/n1/qemu/100/migrate", { allowed_nodes: [] });
+    const { code, out, err } = await ctl.run(["node", "drain", "n1"]);
+    expect(code).not.toBe(0);
+    expect(out).toContain("VM 101 (still) is on n3 now.");
+    expect(err).toContain("still has VM 100 (web): no other node can have it");
+  });
+});
+
+describe("gpvectl server join-command", () => {
+  test("prints one command, with the token on standard input", async () => {
+    await using ctl = await cluster();
+    ctl.api.on("POST /api/v1/server-join-tokens", {
+      status: 201,
+      body: { token: "gpve-join.a.b.c", expiresAt: "2026-01-01T00:00:00.000Z" },
+    });
+    const args = [
+      "server",
+      "join-command",
+      "--node",
+      "s2",
+      "--address",
+      "192.0.2.2",
+      "--endpoint",
+      "https://192.0.2.1:8006",
+    ];
+    const { out, err } = await ctl.run(args);
+    expect(out).toBe(
+      "./gpve server join --endpoint https://192.0.2.1:8006 --node s2 --address 192.0.2.2 <<EOF && ./gpve server\ngpve-join.a.b.c\nEOF\n",
+    );
+    expect(err).toContain("is a secret");
+    expect(JSON.parse((await ctl.run([...args, "-o", "json"])).out)).toMatchObject({
+      token: "gpve-join.a.b.c",
+    });
+    expect((await ctl.run(["server", "join-command", "--node", "a$(b)"])).code).toBe(2);
+    ctl.api.on("POST /api/v1/server-join-tokens", { status: 201, body: {} });
+    expect((await ctl.run(["server", "join-command"])).code).toBe(1);
+  });
+});

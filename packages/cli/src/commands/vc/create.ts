@@ -1,0 +1,49 @@
+import { given } from "@gpve/contracts/given.ts";
+import type { CommandSpec } from "../../command.ts";
+import { wholeNumber } from "../../input.ts";
+import { tenantOption, untilRunning, vcArgument } from "./find-vc.ts";
+
+export const vcCreate: CommandSpec = {
+  name: "vc create",
+  summary: "make a virtual cluster: a Kubernetes of its own",
+  details:
+    "Where its node lacks the version of Kubernetes, that is brought first: fetched in about a minute, or built from Go modules in about ten; `task list` shows the work.",
+  arguments: [vcArgument],
+  options: [
+    tenantOption,
+    { flags: "--kubernetes-version <version>", about: "1.36 or 1.36.4 (the newest there is)" },
+    { flags: "--tier <tier>", about: "Starter, Standard, Performance or Enterprise (Starter)" },
+    { flags: "--backing-store <store>", about: "sqlite or etcd (as the tier has it); external by `apply`" },
+    { flags: "--workers <count>", about: "how many workers (0)", parse: wholeNumber(0, 1000) },
+    { flags: "--spread", about: "deal its workers out to the nodes, in one network" },
+    { flags: "--node <name>", about: "the node that shall have it (the one with the fewest)" },
+    { flags: "--wait", about: "return when it runs, and show every phase on the way" },
+  ],
+  examples: ["vc create demo --wait", "vc create shop --tenant shop --kubernetes-version 1.36"],
+  doing: (input) => `create virtual cluster ${input.arg("name")}`,
+  run: async (cli, input) => {
+    const name = input.arg("name");
+    const { v1 } = await cli.client();
+    const controlPlane = given({ tier: input.text("tier"), backingStore: input.text("backingStore") });
+    const count = input.number("workers");
+    await v1.create("vclusters", {
+      apiVersion: "gpve.io/v1",
+      kind: "VirtualCluster",
+      metadata: { name, ...given({ namespace: input.text("tenant") }) },
+      spec: {
+        ...given({ kubernetesVersion: input.text("kubernetesVersion"), node: input.text("node") }),
+        ...(Object.keys(controlPlane).length === 0 ? {} : { controlPlane }),
+        ...(input.flag("spread") ? { scheduling: { spread: true } } : {}),
+        ...(count === undefined ? {} : { workerNodes: { count } }),
+      },
+    });
+    if (!input.flag("wait")) {
+      cli.out.done(`Virtual cluster ${name} is being made: gpvectl get vc ${name} -w`);
+      return;
+    }
+    const { status } = await untilRunning(cli, name);
+    cli.out.done(
+      `Virtual cluster ${name} runs Kubernetes ${String(status?.["kubernetesVersion"])} at ${String(status?.["endpoint"])}: gpvectl vc kubeconfig ${name} --merge`,
+    );
+  },
+};

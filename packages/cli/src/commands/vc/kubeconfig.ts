@@ -1,0 +1,78 @@
+import { mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { isObject } from "@gpve/client/response-error.ts";
+import { AppError } from "@gpve/contracts/errors.ts";
+import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import type { CommandSpec } from "../../command.ts";
+import { wholeNumber } from "../../input.ts";
+import { tenantOption, vcArgument, vcPath } from "./find-vc.ts";
+
+export const vcKubeconfig: CommandSpec = {
+  name: "vc kubeconfig",
+  summary: "print a new kubeconfig of a virtual cluster, or merge it into yours",
+  details:
+    "It names you, administers the cluster and can be revoked alone: `vc revoke`. Merged, its context is selected; what belongs to other clusters stays.",
+  arguments: [vcArgument],
+  options: [
+    tenantOption,
+    { flags: "--hours <count>", about: "how long it is good (24)", parse: wholeNumber(1, 8784) },
+    { flags: "--merge", about: "put it into kubectl's own file" },
+  ],
+  examples: ["vc kubeconfig demo --merge", "vc kubeconfig demo > demo.kubeconfig"],
+  doing: (input) => `get a kubeconfig of virtual cluster ${input.arg("name")}`,
+  run: async (cli, input) => {
+    const { v1 } = await cli.client();
+    const hours = input.number("hours");
+    const answer = await v1.raw(
+      "GET",
+      vcPath(input, `/kubeconfig${hours === undefined ? "" : `?hours=${hours}`}`),
+    );
+    const { kubeconfig: text, id } = isObject(answer) ? answer : {};
+    if (typeof text !== "string")
+      throw new AppError("internal.error", "the server answered without a kubeconfig");
+    cli.out.note(`Revoke it with: gpvectl vc revoke ${input.arg("name")} ${String(id)}`);
+    if (!input.flag("merge")) {
+      cli.out.text(text);
+      return;
+    }
+    const { env, homeDir } = cli.io;
+    const path = env["KUBECONFIG"]?.split(":")[0] ?? join(homeDir, ".kube", "config");
+    const { mergeKubeconfig } = await import("@gpve/talos/access/kubeconfig.ts");
+    const { text: merged, contextName } = mergeKubeconfig(readTextFile(path) ?? "", accessIn(text));
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    writeFileAtomic(path, merged);
+    cli.out.done(`Merged into ${path}; the context is ${contextName}.`);
+  },
+};
+
+interface Kubeconfig {
+  readonly clusters: readonly [
+    {
+      readonly name: string;
+      readonly cluster: Readonly<Record<"server" | "certificate-authority-data", string>>;
+    },
+  ];
+  readonly users: readonly [
+    { readonly user: Readonly<Record<"client-certificate-data" | "client-key-data", string>> },
+  ];
+}
+
+/** Of the one cluster and the one user that the server wrote. */
+function accessIn(text: string): {
+  readonly clusterName: string;
+  readonly server: string;
+  readonly ca: string;
+  readonly crt: string;
+  readonly key: string;
+} {
+  const { clusters, users } = JSON.parse(text) as Kubeconfig;
+  const [{ name, cluster }] = clusters;
+  const [{ user }] = users;
+  return {
+    clusterName: name,
+    server: cluster.server,
+    ca: cluster["certificate-authority-data"],
+    crt: user["client-certificate-data"],
+    key: user["client-key-data"],
+  };
+}

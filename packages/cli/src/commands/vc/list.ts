@@ -1,0 +1,39 @@
+import { AppError } from "@gpve/contracts/errors.ts";
+import { virtualClusterKind } from "@gpve/contracts/v1/kinds/virtual-cluster.ts";
+import type { CommandSpec } from "../../command.ts";
+import { tenantOption, vcArgument, vcPath } from "./find-vc.ts";
+
+export const vcList: CommandSpec = {
+  name: "vc list",
+  summary: "list virtual clusters",
+  options: [tenantOption],
+  examples: ["vc list", "vc list --tenant shop -o wide"],
+  doing: () => "list virtual clusters",
+  run: async (cli, input) => {
+    const { v1 } = await cli.client();
+    const tenant = input.text("tenant");
+    const path = tenant === undefined ? "vclusters" : `tenants/${encodeURIComponent(tenant)}/vclusters`;
+    const { items } = await v1.list(path);
+    cli.out.rows(items, virtualClusterKind.columns, "No virtual clusters.");
+  },
+};
+
+export const vcDelete: CommandSpec = {
+  name: "vc delete",
+  summary: "delete a virtual cluster with all that is in it",
+  arguments: [vcArgument],
+  options: [tenantOption, { flags: "--yes", about: "yes, all of it" }],
+  examples: ["vc delete demo --yes"],
+  doing: (input) => `delete virtual cluster ${input.arg("name")}`,
+  run: async (cli, input) => {
+    const name = input.arg("name");
+    if (!input.flag("yes"))
+      throw new AppError(
+        "request.invalid",
+        `this deletes ${name} and all that is in it; say --yes if that is meant`,
+      );
+    const { v1 } = await cli.client();
+    await v1.raw("DELETE", vcPath(input));
+    cli.out.done(`Deleted virtual cluster ${name}.`);
+  },
+};

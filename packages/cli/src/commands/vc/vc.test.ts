@@ -1,0 +1,181 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { Gpvectl } from "../../testing/run-gpvectl.ts";
+
+const upid = "UPID:n1:1:";
+const vc = (phase: string, message?: string) => ({
+  apiVersion: "gpve.io/v1",
+  kind: "VirtualCluster",
+  metadata: { name: "demo", namespace: "default" },
+  spec: {},
+  status: {
+    phase,
+    power: "hot",
+    kubernetesVersion: "1.36.4",
+    node: "n1",
+    endpoint: "https://100.80.0.2:6443",
+    conditions: [{ type: "Ready", status: "True", reason: phase, message }],
+  },
+});
+const kubeconfig = JSON.stringify({
+  clusters: [{ name: "demo", cluster: { server: "https://x", "certificate-authority-data": "Q0E=" } }],
+  users: [{ user: { "client-certificate-data": "Q1JU", "client-key-data": "S0VZ" } }],
+});
+
+async function withCluster(phase = "Running", message?: string): Promise<Gpvectl> {
+  const ctl = await Gpvectl.create();
+  ctl.api
+    .pve(`GET /nodes/n1/tasks/${upid}/status`, { status: "stopped", exitstatus: "OK" })
+    .pve(`GET /nodes/n1/tasks/${upid}/log`, [], 0)
+    .on("GET /api/v1/vclusters", { body: { items: [vc(phase)], metadata: {} } })
+    .on("POST /api/v1/vclusters", { status: 201, body: vc("Pending") })
+    .on("GET /api/v1/vclusters/demo", { body: vc(phase, message) })
+    .on("DELETE /api/v1/tenants/shop/vclusters/demo", { body: vc("Terminating") })
+    .on("POST /api/v1/vclusters/demo/stop", { body: { task: upid } })
+    .on("POST /api/v1/vclusters/demo/sleep", { body: { task: upid } })
+    .on("POST /api/v1/vclusters/demo/wake", { body: { task: upid } })
+    .on("POST /api/v1/vclusters/demo/backup", { body: { task: upid } })
+    .on("POST /api/v1/vclusters/copy/restore", { body: { task: upid } })
+    .on("POST /api/v1/vclusters/demo/restore", { body: { task: upid } })
+    .on("POST /api/v1/vclusters/demo/upgrade", { body: { task: upid } })
+    .on("POST /api/v1/vclusters/demo/migrate", { body: { task: upid } })
+    .on("GET /api/v1/vclusters/demo/backups", {
+      body: { backups: [{ archive: "local:backup/x", sizeBytes: 2048, time: 1, notes: "first" }] },
+    })
+    .on("GET /api/v1/vclusters/demo/logs", { body: { lines: ["kube-apiserver: hello"] } })
+    .on("GET /api/v1/vclusters/demo/events", {
+      body: {
+        events: [
+          {
+            type: "Normal",
+            reason: "VCRunning",
+            message: "virtual cluster demo is Running, was Initializing",
+            node: "n1",
+            count: 1,
+            firstAt: "2020-01-01T00:00:00.000Z",
+            lastAt: "2020-01-01T00:00:00.000Z",
+          },
+        ],
+      },
+    })
+    .on("GET /api/v1/tenants/shop/vclusters/demo/events", { body: { events: [] } })
+    .on("DELETE /api/v1/vclusters/demo/kubeconfigs/abc", { body: {} })
+    .on("GET /api/v1/vclusters/demo/kubeconfig", {
+      body: { id: "abc", kubeconfig, expiresAt: "2030-01-01T00:00:00Z" },
+    });
+  return ctl;
+}
+
+describe("gpvectl vc", () => {
+  test("create waits, tells the phases and what to do next", async () => {
+    await using ctl = await withCluster();
+    const { code, out, err } = await ctl.run([
+      "vc",
+      "create",
+      "demo",
+      "--workers",
+      "0",
+      "--tier",
+      "Starter",
+      "--wait",
+    ]);
+    expect([code, out]).toEqual([
+      0,
+      expect.stringContaining("runs Kubernetes 1.36.4 at https://100.80.0.2:6443"),
+    ]);
+    expect(err).toContain("Running");
+  });
+
+  test("create without waiting says how to look", async () => {
+    await using ctl = await withCluster();
+    const { code, out } = await ctl.run(["vc", "create", "demo"]);
+    expect([code, out]).toEqual([0, expect.stringContaining("get vc demo -w")]);
+  });
+
+  test("create goes on waiting while the node is silent for a moment, and not for ever", async () => {
+    await using ctl = await withCluster();
+    const phases = ["Provisioning", "Unknown", "Running"];
+    ctl.api.on("GET /api/v1/vclusters/demo", () => ({ body: vc(phases.shift() ?? "Running") }));
+    const { code, err } = await ctl.run(["vc", "create", "demo", "--wait"]);
+    expect([code, err]).toEqual([0, expect.stringContaining("Unknown")]);
+    ctl.api.on("GET /api/v1/vclusters/demo", { body: vc("Unknown", "n1 does not report") });
+    const silent = await ctl.run(["vc", "create", "demo", "--wait"]);
+    expect(silent.code).not.toBe(0);
+    expect(silent.err).toContain("demo is Unknown: n1 does not report");
+  });
+
+  test("create tells why it failed and the ways out", async () => {
+    await using ctl = await withCluster("Failed", "no bridge");
+    const { code, err } = await ctl.run(["vc", "create", "demo", "--wait"]);
+    expect(code).not.toBe(0);
+    expect(err).toMatch(/demo is Failed: no bridge.*vc retry demo/);
+  });
+
+  test("kubeconfig prints, or merges into kubectl's file", async () => {
+    await using ctl = await withCluster();
+    const printed = await ctl.run(["vc", "kubeconfig", "demo"]);
+    expect([printed.code, printed.out.trim()]).toEqual([0, kubeconfig]);
+    expect(printed.err).toContain("vc revoke demo abc");
+    const merged = await ctl.run(["vc", "kubeconfig", "demo", "--merge"]);
+    expect(merged.out).toContain("the context is");
+    const path = /Merged into (\S+);/.exec(merged.out)?.[1] ?? join("nowhere");
+    expect(readFileSync(path, "utf8")).toContain("https://x");
+  });
+
+  test("sleep is cold unless told, and wake wakes", async () => {
+    await using ctl = await withCluster();
+    expect((await ctl.run(["vc", "sleep", "demo"])).out).toContain("Virtual cluster demo is cold");
+    const warm = await ctl.run(["vc", "sleep", "demo", "--mode", "warm"]);
+    expect(warm.out).toContain("Virtual cluster demo is warm");
+    expect((await ctl.run(["vc", "sleep", "demo", "--mode", "deep"])).code).not.toBe(0);
+    expect((await ctl.run(["vc", "wake", "demo"])).out).toContain("Virtual cluster demo is awake");
+  });
+
+  test("events are told with what they mean, and none as none", async () => {
+    await using ctl = await withCluster();
+    expect((await ctl.run(["vc", "events", "demo"])).out).toMatch(
+      /Normal +VCRunning +n1 +1 +virtual cluster demo is Running, was Initializing/,
+    );
+    const none = await ctl.run(["vc", "events", "demo", "--tenant", "shop"]);
+    expect(`${none.out}${none.err}`).toContain("No events lately.");
+  });
+
+  test("backup, backups and restore; over what is there only with --yes", async () => {
+    await using ctl = await withCluster();
+    expect((await ctl.run(["vc", "backup", "demo", "--protected"])).out).toContain("demo is backed up");
+    expect((await ctl.run(["vc", "backups", "demo"])).out).toMatch(/^local:backup\/x .*first/m);
+    expect((await ctl.run(["vc", "restore", "copy"])).err).toContain("say which backup");
+    const made = await ctl.run(["vc", "restore", "copy", "--from", "local:backup/x", "--workers", "0"]);
+    expect(made.out).toContain("Virtual cluster copy is restored");
+    const over = ["vc", "restore", "demo", "--from", "local:backup/x", "--over"];
+    expect((await ctl.run(over)).err).toContain("say --yes");
+    expect((await ctl.run([...over, "--yes"])).out).toContain("Virtual cluster demo is restored");
+  });
+
+  test("upgrade says to what", async () => {
+    await using ctl = await withCluster();
+    expect((await ctl.run(["vc", "upgrade", "demo"])).err).toContain("say to what: --to");
+    const done = await ctl.run(["vc", "upgrade", "demo", "--to", "1.37", "--drain"]);
+    expect(done.out).toContain("Virtual cluster demo runs Kubernetes 1.37");
+  });
+
+  test("migrate says where to", async () => {
+    await using ctl = await withCluster();
+    expect((await ctl.run(["vc", "migrate", "demo"])).err).toContain("say where to: --to");
+    const done = await ctl.run(["vc", "migrate", "demo", "--to", "n2"]);
+    expect(done.out).toContain("Virtual cluster demo is on node n2");
+  });
+
+  test("list, stop, logs, revoke and delete", async () => {
+    await using ctl = await withCluster();
+    expect((await ctl.run(["vc", "list"])).out).toMatch(/^demo +default +Running +hot +1.36.4 +n1/m);
+    expect((await ctl.run(["vc", "stop", "demo"])).out).toContain("Virtual cluster demo is stopped");
+    expect((await ctl.run(["vc", "logs", "demo"])).out).toContain("kube-apiserver: hello");
+    expect((await ctl.run(["vc", "revoke", "demo", "abc"])).out).toContain("has no rights any more");
+    const unsure = await ctl.run(["vc", "delete", "demo", "--tenant", "shop"]);
+    expect([unsure.code === 0, unsure.err]).toEqual([false, expect.stringContaining("--yes")]);
+    const sure = await ctl.run(["vc", "delete", "demo", "--tenant", "shop", "--yes"]);
+    expect([sure.code, sure.out]).toEqual([0, expect.stringContaining("Deleted virtual cluster demo")]);
+  });
+});
