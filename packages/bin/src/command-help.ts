@@ -31,7 +31,7 @@ const commands: Readonly<Record<string, CommandHelp>> = {
     options: { ...data, "--output json": "for programs" },
   },
   lab: {
-    about: "faults for the nodes of up --nodes: kill|freeze|thaw|cut|heal NODE, status",
+    about: "faults for the nodes of up --nodes: kill|freeze|thaw|cut|heal|restart NODE, status",
     options: {
       ...data,
       "kill NODE": "a loss of power: every process of the node is gone at once",
@@ -39,9 +39,22 @@ const commands: Readonly<Record<string, CommandHelp>> = {
       "thaw NODE": "and goes on",
       "cut NODE": "the node has no network",
       "heal NODE": "the node is back: network, frozen processes, and what was killed is started again",
+      "restart NODE": "stop its server and agent and start them again, as an upgrade does; guests run on",
       status: "what state the nodes are in",
-      "--agent-only": "kill, freeze or thaw the agent and nothing else of the node",
+      "--agent-only, --server-only": "kill, freeze, thaw or restart that part and nothing else of the node",
       "--output json": "status for programs",
+    },
+  },
+  cluster: {
+    about: "make the node of up the first of a cluster: init; the way back: undo",
+    options: {
+      ...data,
+      "--name NAME": "the cluster's name (gpve)",
+      "--address ADDR": "where other machines reach this one (its first address)",
+      "--listen ADDR:PORT": "where both APIs answer from now on (0.0.0.0, the port as it was)",
+      "--node NAME": "this node's name, where it does not run now",
+      "--etcd-port, --etcd-peer-port, --agent-port PORT": "other ports than 2379, 2380, 8444",
+      "--no-network": "as in up",
     },
   },
   ctl: { about: "gpvectl for the server on this machine" },
@@ -51,12 +64,22 @@ const commands: Readonly<Record<string, CommandHelp>> = {
       "--config FILE": "its configuration",
       "--data DIR": "another data directory than it names",
       "--node NAME": "the node it runs on (the machine's name)",
+      "join --endpoint URL": "make this machine a further server; the token comes on standard input",
     },
   },
   agent: {
     about: "run an agent: --config FILE",
     options: { "--config FILE": "its configuration", "--data DIR": "another data directory than it names" },
   },
+  fence: {
+    about: "keep a node's lease on guests under HA; its agent starts it: --config FILE",
+    options: {
+      "--config FILE": "the agent's configuration",
+      "--data DIR": "another data directory than it names",
+    },
+  },
+  "vc-store": { about: "keep the records of a node's virtual clusters; its agent starts it: FOLDER" },
+  "vc-proxy": { about: "let tenants in to a node's virtual clusters; its agent starts it: FOLDER PORT" },
   "pve-commands": { about: "install DIR, remove DIR: qm, pvesh, pvesm, pveum, pvenode, vzdump as links" },
   test: { about: "prepare this machine and run every test" },
 };

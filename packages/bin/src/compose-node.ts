@@ -15,6 +15,7 @@ import { formatUrl, type ListenAddress } from "./commands/options.ts";
 import { keepCredentials, prepareCredentials } from "./credentials.ts";
 import { certificateNames, machineName, reachableAddress } from "./machine-names.ts";
 import { startObservability } from "./observability.ts";
+import { selfProgram } from "./self-command.ts";
 import { supervisorSource } from "./supervisor-source.ts";
 
 export interface NodeSettings {
@@ -31,6 +32,8 @@ export interface NodeSettings {
 export interface RunningNode {
   readonly name: string;
   readonly port: number;
+  /** Where a file says where it listens. */
+  readonly host?: string;
   readonly metricsUrl: string | undefined;
   stop(): Promise<void>;
 }
@@ -79,6 +82,8 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
   const agent = await startAgent({
     data,
     supervisor: supervisorSource(data),
+    self: selfProgram(),
+    front: { host: listen.host, name: reachableAddress(listen.host) },
     nodeName: name,
     accessOf: server.access.accessOf,
     publisher: new RecordsTaskPublisher(server.records),
@@ -86,10 +91,12 @@ export async function startNode(settings: NodeSettings): Promise<RunningNode> {
     metrics,
     serverTasks: server.tasks,
     storages: () => server.storages.definitions(),
+    storageSecret: async (storage, secret) => server.storageSecrets.forNode(name, storage, secret),
     guestType: (vmid) => server.records.collection(guestCollection).get(String(vmid))?.value.type,
     records: () => server.records,
     clusterName: () => undefined,
     makeNetwork: settings.makeNetwork,
+    fence: { alone: store },
     ...given({ crash: settings.crash }),
   });
   await server.membership.enrolLocal(

@@ -4,7 +4,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { BootstrapOptions } from "@gpve/server/application/access/bootstrap.ts";
-import type { OpenServer } from "@gpve/server/compose.ts";
+import type { OpenServer } from "@gpve/server/open-server.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import { readCredentials, type CredentialsFile } from "./commands/welcome.ts";
 
@@ -30,7 +30,7 @@ export function prepareCredentials(data: DataDir, tokenName: string): BootstrapO
 /** Completes the file once the server listens, and again with each new certificate: whoever pins it goes by the file. */
 export function keepCredentials(data: DataDir, url: string, server: OpenServer): void {
   completeCredentials(data, url, server);
-  server.pki.onRotate(() => completeCredentials(data, url, server));
+  server.certificates.onChange(() => completeCredentials(data, url, server));
 }
 
 /** A password that was not taken, because root has another, is not kept. */
@@ -41,8 +41,8 @@ function completeCredentials(data: DataDir, url: string, server: OpenServer): vo
   write(data, {
     ...file,
     url,
-    fingerprint: server.pki.serverTls().fingerprint,
-    caFile: server.pki.caFile,
+    fingerprint: server.certificates.shown().fingerprint,
+    caFile: server.certificates.caFile,
     password: wasTaken ? file.password : "",
   });
 }

@@ -2,6 +2,7 @@
 import { basename } from "node:path";
 import { AppError, errorKinds, messageOf } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
+import { keepCompiledCode } from "./compiled-code.ts";
 import { helpOf, overview } from "./command-help.ts";
 import { DISK_IS_FULL } from "./commands/why-not-started.ts";
 import { processIo, type Io } from "./io.ts";
@@ -16,8 +17,12 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   status: async () => (await import("./commands/status.ts")).status,
   lab: async () => (await import("./commands/lab.ts")).lab,
   ctl: async () => (await import("./commands/ctl.ts")).ctl,
+  cluster: async () => (await import("./commands/cluster.ts")).cluster,
   server: async () => (await import("./commands/server.ts")).server,
   agent: async () => (await import("./commands/agent.ts")).agent,
+  fence: async () => (await import("./commands/fence.ts")).fence,
+  "vc-store": async () => (await import("./commands/vc-store.ts")).vcStore,
+  "vc-proxy": async () => (await import("./commands/vc-proxy.ts")).vcProxy,
   "pve-commands": async () => (await import("./commands/pve-commands.ts")).pveCommands,
   ...Object.fromEntries(
     pveCommandNames.map((name) => [name, async () => (await import("./commands/pve.ts")).pveCommand(name)]),
@@ -50,6 +55,7 @@ async function main(argv: readonly string[]): Promise<number> {
     processIo.out(help);
     return 0;
   }
+  keepCompiledCode();
   const run = await load();
   return run(args, processIo);
 }

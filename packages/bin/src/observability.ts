@@ -11,6 +11,7 @@ export interface ObservabilitySettings {
   readonly format?: "json" | "text";
   readonly output: string;
   readonly otlpEndpoint?: string | undefined;
+  readonly sampleRatio?: number;
   /** Where metrics are served; absent = nowhere. */
   readonly metrics?: { readonly address: string; readonly path?: string } | undefined;
   readonly attributes?: Readonly<Record<string, string>>;
@@ -33,7 +34,11 @@ export async function startObservability(settings: ObservabilitySettings): Promi
     serviceName: settings.component === "gpve" ? "gpve" : `gpve-${settings.component}`,
     serviceVersion: PRODUCT_VERSION,
     log,
-    ...given({ endpoint: settings.otlpEndpoint, attributes: settings.attributes }),
+    ...given({
+      endpoint: settings.otlpEndpoint,
+      sampleRatio: settings.sampleRatio,
+      attributes: settings.attributes,
+    }),
   });
   const metrics = createMetrics({ version: PRODUCT_VERSION });
   const listener: MetricsListener | undefined =

@@ -4,6 +4,8 @@
 //   tap NAME BRIDGE MTU QUEUES VHOST QMP-SOCKET COMMAND  -> QEMU's answer | error ...
 //     descriptors are named NAME-0.. and, with VHOST 1, NAME-vhost-0..
 //   kill SIGNAL                 -> ok | error ...   (never the wrong process: the guest is our child until reaped)
+//   guard FILE                  -> ok | error ...   (it ends when the deadline in FILE passes)
+//   unguard                     -> ok
 //   ping                        -> ok PID
 #include "supervisor.h"
 #include <fcntl.h>
@@ -107,6 +109,13 @@ static void answer_one(int client, pid_t child) {
   else if (count == 4 && strcmp(values[0], "bind") == 0) mount_into(child, values[1], values[2], strcmp(values[3], "rw") != 0, answer, sizeof answer);
   else if (count == 2 && strcmp(values[0], "unbind") == 0) unmount_from(child, values[1], answer, sizeof answer);
   else if (count == 2 && strcmp(values[0], "kill") == 0) send_signal(child, values[1], answer, sizeof answer);
+  else if (count == 2 && strcmp(values[0], "guard") == 0) {
+    if (guard_begin(values[1], child)) snprintf(answer, sizeof answer, "ok");
+    else snprintf(answer, sizeof answer, "error %s", failure());
+  } else if (count == 1 && strcmp(values[0], "unguard") == 0) {
+    guard_end();
+    snprintf(answer, sizeof answer, "ok");
+  }
   else if (count == 8 && strcmp(values[0], "tap") == 0) plug_tap(values, answer, sizeof answer);
   if (write(client, answer, strlen(answer)) < 0) return;
 }

@@ -46,7 +46,7 @@ static void child_main(int report, int log) {
     // The report pipe goes out of the way of the guest's descriptors; it vanishes on a successful exec.
     int kept = fcntl(report, F_DUPFD_CLOEXEC, 900);
     if (kept >= 0) report = kept;
-    if (sandbox_enter(&spec) && (umask(0077), descriptors_place())) {
+    if (sandbox_enter(&spec) && (umask(spec.as_host ? 0022 : 0077), descriptors_place())) {
       spec.args[spec.arg_count] = NULL;
       spec.env[spec.env_count] = NULL;
       execve(spec.program, spec.args, spec.env);
@@ -82,6 +82,7 @@ int main(int argc, char **argv) {
   if (argc > 2 && strcmp(argv[1], "terminal") == 0) return terminal_main(argv + 2);
   if (argc == 2 && strcmp(argv[1], "hold") == 0) return hold_main();
   if (argc == 2 && strcmp(argv[1], "tool") == 0) return tool_main();
+  if (argc == 4 && strcmp(argv[1], "watchdog") == 0) return watchdog_main(argv[2], argv[3]);
   char *spec_path = NULL;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--spec") == 0) spec_path = argv[i + 1];
@@ -125,6 +126,7 @@ int main(int argc, char **argv) {
   int report[2];
   if (signals < 0 || pipe2(report, O_CLOEXEC) != 0) return quit("cannot make a pipe");
 
+  if (spec.guard != NULL && !guard_allows(spec.guard)) return quit(failure());
   pid_t first = 0;
   pid_t child = spec.own_pids ? pid_space_fork(&spec, spec_path, &first) : fork();
   if (child < 0) {
@@ -147,6 +149,11 @@ int main(int argc, char **argv) {
   }
   alarm(0);
   starting = 0;
+  if (spec.guard != NULL && !guard_begin(spec.guard, child)) {
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    return quit(failure());
+  }
   // Only the guest holds its taps and files from here on: they end with it.
   descriptors_close();
 
@@ -170,6 +177,7 @@ int main(int argc, char **argv) {
   }
   control_serve(listener, signals, child);
   int status = 0;
+  guard_end(); // the number is its own until it is reaped
   waitpid(child, &status, 0);
   record_exit(child, started, status);
   if (spec.control != NULL) unlink(spec.control);

@@ -49,14 +49,21 @@ static bool apply(struct spec *spec, const char *name, char **values) {
   if (strcmp(name, "exit") == 0) { spec->exit_file = values[0]; return true; }
   if (strcmp(name, "log") == 0) { spec->log = values[0]; return true; }
   if (strcmp(name, "affinity") == 0) { spec->affinity = values[0]; return true; }
+  if (strcmp(name, "guard") == 0) { spec->guard = values[0]; return true; }
   if (strcmp(name, "uid") == 0) return id_number(values[0], "a uid", &spec->uid) && (spec->has_uid = true);
   if (strcmp(name, "gid") == 0) return id_number(values[0], "a gid", &spec->gid) && (spec->has_gid = true);
   if (strcmp(name, "group") == 0) return ROOM(spec->group_count, spec->groups) && id_number(values[0], "a group", &spec->groups[spec->group_count++]);
   if (strcmp(name, "oom") == 0) { spec->has_oom = true; return int_in(values[0], -1000, 1000, "an OOM score", &spec->oom); }
   if (strcmp(name, "cgroup") == 0) return ROOM(spec->cgroup_count, spec->cgroups) && (spec->cgroups[spec->cgroup_count++] = values[0], true);
-  if (strcmp(name, "network") == 0) return (spec->own_network = strcmp(values[0], "own") == 0) || fail("unknown network \"%s\"", values[0]);
+  if (strcmp(name, "network") == 0) {
+    spec->own_network = strcmp(values[0], "own") == 0;
+    if (values[0][0] == '/') spec->network = values[0];
+    return spec->own_network || spec->network != NULL || fail("unknown network \"%s\"", values[0]);
+  }
   if (strcmp(name, "pids") == 0) return (spec->own_pids = strcmp(values[0], "own") == 0) || fail("unknown process space \"%s\"", values[0]);
   if (strcmp(name, "userns") == 0) return (spec->user_namespace = strcmp(values[0], "own") == 0) || fail("unknown user namespace \"%s\"", values[0]);
+  // It makes the confinement of others: files of theirs are read by other users, and their programs may have more rights than its.
+  if (strcmp(name, "privileges") == 0) return (spec->as_host = strcmp(values[0], "host") == 0) || fail("unknown privileges \"%s\"", values[0]);
   if (strcmp(name, "parent") == 0) return int_in(values[0], 1, 4194304, "a process", &spec->parent);
   if (strcmp(name, "hold") == 0) return ROOM(spec->hold_count, spec->holds) && (spec->holds[spec->hold_count++] = values[0], true);
   if (strcmp(name, "limit") == 0) {

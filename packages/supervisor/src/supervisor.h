@@ -47,7 +47,8 @@ struct opened_file {
 struct spec {
   char *args[MAX_LIST + 1];
   char *env[MAX_LIST + 1];
-  const char *program, *root, *control, *state, *exit_file, *log, *affinity, *chdir_to;
+  const char *program, *root, *control, *state, *exit_file, *log, *affinity, *chdir_to, *guard;
+  const char *network; // file of a network namespace to enter
   const char *holds[16]; // cgroups of the supervisor itself: whoever stops the agent's cgroup must not stop guests
   const char *cgroups[16];
   struct bind_mount binds[MAX_LIST];
@@ -62,7 +63,7 @@ struct spec {
   int arg_count, env_count, cgroup_count, bind_count, tmpfs_count, link_count, limit_count, tap_count, file_count, group_count, hold_count, socket_count;
   uid_t uid;
   gid_t gid;
-  bool has_uid, has_gid, has_oom, own_network, own_pids, user_namespace;
+  bool has_uid, has_gid, has_oom, own_network, own_pids, user_namespace, as_host;
   int oom;
   int parent; // of a tool: it ends with that process
 };
@@ -117,7 +118,13 @@ void mount_into(pid_t child, const char *source, const char *target, bool read_o
 void unmount_from(pid_t child, const char *target, char *answer, size_t size);
 void qmp_pass(const char *socket_path, const int *fds, char *const *names, int count, const char *command, char *answer, size_t size);
 
+// guard.c: the guest is killed when the deadline in that file passes; false = it is not guarded.
+bool guard_allows(const char *path); // it has not passed yet
+bool guard_begin(const char *path, pid_t child);
+void guard_end(void);
+
 // terminal.c: a program on a terminal of its own.
 int terminal_main(char **argv);
 int tool_main(void);
 int hold_main(void);
+int watchdog_main(const char *device, const char *seconds);

@@ -1,24 +1,26 @@
 // `gpve agent --config FILE`: the agent of one node, talking to servers elsewhere.
-import { readFileSync } from "node:fs";
-import { given } from "@gpve/contracts/given.ts";
 import { startAgent } from "@gpve/agent/compose.ts";
 import { IdentityStore, type AgentIdentity } from "@gpve/agent/infrastructure/server-link/identity.ts";
+import { MoveDialer } from "@gpve/agent/infrastructure/move/move-dialer.ts";
+import { MoveDoor } from "@gpve/agent/infrastructure/move/move-door.ts";
+import { MOVE_PROTOCOL } from "@gpve/agent/infrastructure/move/move-wire.ts";
+import { moveServers } from "@gpve/agent/infrastructure/server-link/move-servers.ts";
+import { storageSecrets } from "@gpve/agent/infrastructure/server-link/storage-secrets.ts";
 import { ServerLink } from "@gpve/agent/infrastructure/server-link/server-link.ts";
 import { listenForServers } from "@gpve/agent/presentation/grpc/listener.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
-import { agentCorner } from "@gpve/domain/node/record.ts";
+import { agentCorner, plainFingerprint } from "@gpve/domain/node/record.ts";
+import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
 import type { AccessView, Actor } from "@gpve/domain/request/context.ts";
 import { storageCollection, type StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { TaskPublisher } from "@gpve/domain/task/ports.ts";
 import { background } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
-import {
-  parseAgentConfiguration,
-  serverEndpoints,
-  type AgentConfiguration,
-} from "@gpve/kit/config/configuration.ts";
+import { parseAgentConfiguration } from "@gpve/kit/config/configuration.ts";
+import { readCertificate } from "@gpve/kit/pki/x509.ts";
 import { openDataDir } from "@gpve/kit/data-dir.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { bootId } from "@gpve/kit/process-identity.ts";
@@ -30,70 +32,85 @@ import { linkOver } from "@gpve/store/etcd/link.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import { openRecords } from "@gpve/store/records/records.ts";
-import { readConfigFile } from "../config-file.ts";
+import { readCaFile } from "../ca-file.ts";
+import { configPath, readConfigFile } from "../config-file.ts";
 import type { Io } from "../io.ts";
 import { startObservability } from "../observability.ts";
 import { showDataDir } from "../show-data-dir.ts";
 import { untilSignalled } from "../until-signalled.ts";
 import { commandOptions } from "./options.ts";
+import { reachableAddress } from "../machine-names.ts";
+import { selfProgram } from "../self-command.ts";
 import { supervisorSource } from "../supervisor-source.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
-import { nodeReserve } from "../node-reserve.ts";
+import { fenceKeeper } from "../ensure-fence.ts";
+import { agentSettings, type AgentFileSettings } from "../settings/agent-settings.ts";
 
 const OPEN_RETRY_MS = 1_000;
+const REPORT_WITHOUT_RECORDS_MS = 10_000;
 const JOIN_RETRY_MS = 1_000;
 const JOIN_GIVE_UP_MS = 120_000;
 
 export async function agent(args: readonly string[], io: Io): Promise<number> {
   const options = commandOptions("agent", args, { config: { type: "string" }, data: { type: "string" } });
-  const config = readConfigFile("agent", options.config, parseAgentConfiguration);
-  showDataDir("agent", args, config.dataDir);
-  const data = openDataDir(options.data ?? config.dataDir);
+  const settings = agentSettings(readConfigFile("agent", options.config, parseAgentConfiguration));
+  showDataDir("agent", args, settings.dataDir);
+  const data = openDataDir(options.data ?? settings.dataDir);
   const lock = acquireProcessLock(data.file("run", "agent.lock"));
   try {
     const clock = systemClock;
-    const { nodeName, address, port } = config.agent;
+    const { nodeName, address, port } = settings.node;
     const observability = await startObservability({
       component: "agent",
-      level: config.logging.level,
-      format: config.logging.format,
-      output: config.logging.output ?? "stdout",
-      otlpEndpoint: config.tracing.otlpEndpoint,
-      metrics: config.metrics.enabled ? config.metrics : undefined,
+      ...settings.observability,
       attributes: { "gpve.node": nodeName },
     });
     const { log, metrics } = observability;
     const identities = new IdentityStore({ dir: data.file("pki"), clock });
-    let identity = (await identities.load(nodeName)) ?? (await join(identities, config, log));
+    let identity = (await identities.load(nodeName)) ?? (await join(identities, settings, log));
 
     const links: ServerLink[] = [];
     const cluster = new ClusterView(nodeName, () => links, log);
     const running = await startAgent({
       data,
       supervisor: supervisorSource(data),
+      self: selfProgram(),
+      front: { host: address, name: reachableAddress(address) },
       nodeName,
       accessOf: (actor) => cluster.accessOf(actor),
       publisher: cluster,
       storages: () => cluster.storages(),
+      storageSecret: storageSecrets(() => links),
       guestType: (vmid) => cluster.guestType(vmid),
       records: () => cluster.records(),
+      uidSeed: plainFingerprint(readCertificate(identity.caPem).fingerprint),
+      moves: {
+        servers: moveServers(() => links),
+        peers: new MoveDialer({ identity: () => identity, folder: data.file("run", "move") }),
+      },
       clusterName: () => links.map((link) => link.clusterName).find((name) => name !== undefined),
       log,
       metrics,
-      leaseFiles: config.network.leaseFile === undefined ? [] : [config.network.leaseFile],
-      ...given({ qemuBinary: config.qemu.binaryPath }),
-      reserve: nodeReserve(config.resources),
+      ...settings.agent,
+      fence: { ensure: fenceKeeper(data, configPath("agent", options.config), log) },
     });
-    const listener = await listenForServers({ agent: running.agent, address, port, tls: identity });
+    const door = new MoveDoor({ node: nodeName, receiver: running.receiver, clock, log });
+    const listener = await listenForServers({
+      agent: cluster.readyFor(running.agent),
+      address,
+      port,
+      tls: identity,
+      moves: { protocol: MOVE_PROTOCOL, accept: (socket, proven) => door.accept(socket, proven) },
+    });
     const use = (next: AgentIdentity): void => {
       identity = next;
       listener.setTls(next);
     };
     const joinAgain = afterRemoval(log, async () => {
-      use(await join(identities, config, log));
+      use(await join(identities, settings, log));
       for (const link of links) link.reopen();
     });
-    for (const endpoint of serverEndpoints(config)) {
+    for (const endpoint of settings.join.endpoints) {
       links.push(
         new ServerLink({
           endpoint,
@@ -107,7 +124,11 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
           identity: () => identity,
           onIdentity: (renewed: AgentIdentity) => use(identities.save(renewed)),
           onRefused: joinAgain,
-          follow: (send, options) => running.reporter.follow(send, options),
+          // A node counts as online by its first report: whoever sees it so may ask it for something at once.
+          follow: async (send, options) => {
+            await cluster.opened(options.signal);
+            await running.reporter.follow(send, options);
+          },
         }),
       );
     }
@@ -115,8 +136,10 @@ export async function agent(args: readonly string[], io: Io): Promise<number> {
     background(log, "following the cluster's records", cluster.open());
     io.out(`gpve-agent ${PRODUCT_VERSION} runs node ${nodeName} on ${address}:${listener.port}`);
     return await untilSignalled(async () => {
-      await Promise.all(links.map((link) => link.close()));
+      // Servers hold back what comes now; what is under way still needs the lines to them.
+      await Promise.all(links.map((link) => link.goodbye()));
       await listener.close();
+      await Promise.all(links.map((link) => link.close()));
       await running.close();
       await cluster.close();
       await observability.close();
@@ -145,28 +168,29 @@ function afterRemoval(log: Logger, join: () => Promise<void>): () => Promise<voi
 
 async function join(
   identities: IdentityStore,
-  config: AgentConfiguration,
+  { node, join }: AgentFileSettings,
   log: Logger,
 ): Promise<AgentIdentity> {
-  const { token, caFile } = config.server;
-  const [endpoint] = serverEndpoints(config);
+  const { token, caFile } = join;
+  const [endpoint] = join.endpoints;
   if (token === undefined || endpoint === undefined) {
     throw new AppError(
       "config.invalid",
-      `node ${config.agent.nodeName} has not joined a cluster yet: set server.endpoint and server.token; a server makes the token with: gpvectl node join-command`,
+      `node ${node.nodeName} has not joined a cluster yet: set server.endpoint and server.token; a server makes the token with: gpvectl node join-command`,
     );
   }
+  const caPem = caFile === undefined ? undefined : readCaFile(caFile);
   const end = systemClock.monotonic() + JOIN_GIVE_UP_MS;
   for (;;) {
     try {
       return await identities.join({
         endpoint,
         token,
-        node: config.agent.nodeName,
-        address: config.agent.address,
-        port: config.agent.port,
+        node: node.nodeName,
+        address: node.address,
+        port: node.port,
         agentVersion: PRODUCT_VERSION,
-        ...(caFile === undefined ? {} : { caPem: readFileSync(caFile, "utf8") }),
+        ...given({ caPem }),
       });
     } catch (err) {
       if (!isAppError(err, "node.unavailable") || systemClock.monotonic() > end) throw err;
@@ -185,6 +209,7 @@ class ClusterView implements TaskPublisher {
   #records: Awaited<ReturnType<typeof openRecords>> | undefined;
   #access: AccessDirectory | undefined;
   #tasks: RecordsTaskPublisher | undefined;
+  readonly #opened = Promise.withResolvers<undefined>();
   #isClosed = false;
 
   constructor(node: string, links: () => readonly ServerLink[], log: Logger) {
@@ -198,6 +223,7 @@ class ClusterView implements TaskPublisher {
     while (!this.#isClosed) {
       try {
         await this.#openOnce();
+        this.#opened.resolve(undefined);
         return;
       } catch (err) {
         if (this.#isClosed) return;
@@ -206,6 +232,34 @@ class ClusterView implements TaskPublisher {
         await systemClock.sleep(OPEN_RETRY_MS);
       }
     }
+  }
+
+  /** Waits for the records, but not for long: what runs here is told without them too, where the store has no quorum. */
+  async opened(signal: AbortSignal): Promise<void> {
+    const enough = AbortSignal.any([signal, AbortSignal.timeout(REPORT_WITHOUT_RECORDS_MS)]);
+    const gaveUp = Promise.withResolvers<undefined>();
+    enough.addEventListener("abort", () => gaveUp.resolve(undefined), { once: true });
+    await Promise.race([this.#opened.promise, gaveUp.promise]);
+  }
+
+  /** An agent that has just started can judge nothing yet: calls wait for the records as reports do. */
+  readyFor(agent: AgentConnection): AgentConnection {
+    const tunnel = agent.tunnel?.bind(agent);
+    return {
+      node: agent.node,
+      call: async (call, signal) => {
+        await this.opened(signal);
+        return agent.call(call, signal);
+      },
+      ...(tunnel === undefined
+        ? {}
+        : {
+            tunnel: async (request, input, signal) => {
+              await this.opened(signal);
+              return tunnel(request, input, signal);
+            },
+          }),
+    };
   }
 
   async #openOnce(): Promise<void> {

@@ -4,11 +4,15 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { type DataDir, openDataDir } from "@gpve/kit/data-dir.ts";
 import { createLogger } from "@gpve/kit/logger.ts";
 import { isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
+import { stopAgent } from "../cluster/kept-agent.ts";
+import { readMember } from "../cluster/member-files.ts";
+import { etcdPlaces } from "../etcd/etcd-places.ts";
+import { runningEtcd, stopEtcd } from "../etcd/etcd-process.ts";
 import type { Io } from "../io.ts";
 import { readLab } from "../lab/lab-plan.ts";
 import { stopLab } from "../lab/stop-lab.ts";
 import { readRunState } from "../run-state.ts";
-import { runningGuests } from "./running-guests.ts";
+import { runningClusters, runningGuests } from "./running-guests.ts";
 import { commandOptions, dataDirOption } from "./options.ts";
 
 const STOP_TIMEOUT_MS = 20_000;
@@ -29,26 +33,38 @@ export async function down(args: readonly string[], io: Io): Promise<number> {
     await stopLab(lab, withGuests, io);
     return 0;
   }
-  if (state === undefined && !withGuests) {
+  const places = etcdPlaces(data);
+  if (state === undefined && !withGuests && runningEtcd(places) === undefined) {
     io.out(`gpve is not running on ${data.path}`);
     return 0;
   }
   let guests = 0;
+  let clusters: readonly string[] = [];
   if (state !== undefined) {
     if (!withGuests) guests = await runningGuests(data);
+    clusters = await runningClusters(data);
     await stopProcess(state.process, data);
   }
+  // Where `up` was killed, the agent beside it runs on.
+  if (readMember(data) !== undefined) await stopAgent(data);
+  if (await stopEtcd(places)) io.out("the member of etcd that this server ran has stopped");
+  const tellClusters = (): void => {
+    if (clusters.length > 0)
+      io.out(`virtual clusters run on: ${clusters.join(", ")}; gpvectl vc stop ends one, while gpve is up`);
+  };
   if (withGuests) {
     io.out(`gpve stopped: server and agent are down, ${await endGuests(data)}`);
+    tellClusters();
     return 0;
   }
   io.out(
     `gpve stopped: server and agent are down, ${guests === 0 ? "no guests were running" : `${counted(guests)} ${guests === 1 ? "runs" : "run"} on`}`,
   );
+  tellClusters();
   return 0;
 }
 
-async function stopProcess(
+export async function stopProcess(
   running: ProcessIdentity,
   data: DataDir,
   timeoutMs = STOP_TIMEOUT_MS,

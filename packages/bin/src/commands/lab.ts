@@ -1,21 +1,36 @@
 // `gpve lab ...`: faults for the nodes of `gpve up --nodes`. What state a node is in is read off its processes and cables.
 import { parseArgs } from "node:util";
+import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { openDataDir } from "@gpve/kit/data-dir.ts";
 import type { Io } from "../io.ts";
 import { cutNode, cutNodes, healNode } from "../lab/lab-network.ts";
 import { labNode, requireLab, type Lab, type LabNode } from "../lab/lab-plan.ts";
-import { partNames, runningPart, send } from "../lab/node-parts.ts";
+import { partNames, runningFence, runningPart, send, startPart, stopPart } from "../lab/node-parts.ts";
+import { lastReset } from "../lab/lab-watchdog.ts";
 import { nodeProcesses, signalNode } from "../lab/node-processes.ts";
 import { startNodeParts } from "../lab/start-lab.ts";
 import { dataDirOption } from "./options.ts";
 
-type Verb = (lab: Lab, node: LabNode, agentOnly: boolean) => Promise<string>;
+/** Of the whole node where no part is named. */
+type OnlyPart = "agent" | "server" | undefined;
+type Verb = (lab: Lab, node: LabNode, only: OnlyPart) => Promise<string>;
+
+const RESTART_PATIENCE_MS = 10_000;
 
 const verbs: Readonly<Record<string, Verb>> = {
-  kill: (_lab, node, agentOnly) => told(node, "SIGKILL", agentOnly, "has lost its power"),
-  freeze: (_lab, node, agentOnly) => told(node, "SIGSTOP", agentOnly, "stands still"),
-  thaw: (_lab, node, agentOnly) => told(node, "SIGCONT", agentOnly, "goes on"),
+  kill: (_lab, node, only) => told(node, "SIGKILL", only, "has lost its power"),
+  freeze: (_lab, node, only) => told(node, "SIGSTOP", only, "stands still"),
+  thaw: (_lab, node, only) => told(node, "SIGCONT", only, "goes on"),
+  // As an upgrade does it: asked to stop, started again; guests and etcd are left alone.
+  restart: async (lab, node, only) => {
+    const parts = only === undefined ? (["server", "agent"] as const) : [only];
+    for (const part of parts) {
+      await stopPart(node, part, RESTART_PATIENCE_MS);
+      await startPart(lab, node, part);
+    }
+    return `${parts.join(" and ")} of ${node.name} ${parts.length === 1 ? "has" : "have"} been restarted`;
+  },
   cut: async (lab, node) => {
     await cutNode(lab, node);
     return `${node.name} has no network`;
@@ -42,17 +57,31 @@ export async function lab(args: readonly string[], io: Io): Promise<number> {
   }
   const run = verbs[verb];
   if (run === undefined) throw new AppError("config.invalid", `gpve lab ${verb}: ${USAGE}`);
-  const agentOnly = values["agent-only"] === true;
-  if (agentOnly && (verb === "cut" || verb === "heal"))
-    throw new AppError("config.invalid", `gpve lab ${verb} is for a whole node: leave out --agent-only`);
-  io.out(await run(found, labNode(found, name), agentOnly));
+  io.out(await run(found, labNode(found, name), onlyPart(verb, values)));
   return 0;
+}
+
+function onlyPart(
+  verb: string,
+  { "agent-only": agent, "server-only": server }: { "agent-only"?: boolean; "server-only"?: boolean },
+): OnlyPart {
+  if (agent !== true && server !== true) return undefined;
+  if (agent === true && server === true)
+    throw new AppError(
+      "config.invalid",
+      `gpve lab ${verb}: --agent-only and --server-only exclude each other; leave both out for the whole node`,
+    );
+  const option = agent === true ? "--agent-only" : "--server-only";
+  if (verb === "cut" || verb === "heal")
+    throw new AppError("config.invalid", `gpve lab ${verb} is for a whole node: leave out ${option}`);
+  return agent === true ? "agent" : "server";
 }
 
 function parse(args: readonly string[]) {
   const options = {
     data: { type: "string" },
     "agent-only": { type: "boolean" },
+    "server-only": { type: "boolean" },
     output: { type: "string" },
   } as const;
   try {
@@ -62,17 +91,13 @@ function parse(args: readonly string[]) {
   }
 }
 
-async function told(
-  node: LabNode,
-  signal: NodeJS.Signals,
-  agentOnly: boolean,
-  became: string,
-): Promise<string> {
-  if (agentOnly) {
-    const agent = runningPart(node, "agent");
-    if (agent === undefined) throw new AppError("object.not_found", `the agent of ${node.name} does not run`);
-    send(agent.pid, signal);
-    return `the agent of ${node.name} ${became}`;
+async function told(node: LabNode, signal: NodeJS.Signals, only: OnlyPart, became: string): Promise<string> {
+  if (only !== undefined) {
+    const part = runningPart(node, only);
+    if (part === undefined)
+      throw new AppError("object.not_found", `the ${only} of ${node.name} does not run`);
+    send(part.pid, signal);
+    return `the ${only} of ${node.name} ${became}`;
   }
   const count = signalNode(node, signal);
   // Killed is gone: whoever asks next finds nothing of it.
@@ -90,6 +115,8 @@ interface StatusRow {
   readonly network: "up" | "cut";
   readonly running: readonly string[];
   readonly processes: number;
+  /** When its watchdog ended it; it was not started since. */
+  readonly reset?: number;
 }
 
 async function statusRows(of: Lab): Promise<StatusRow[]> {
@@ -102,7 +129,11 @@ async function statusRows(of: Lab): Promise<StatusRow[]> {
       address: node.address,
       power: processes.length === 0 ? "off" : frozen ? "frozen" : "on",
       network: cut.has(node.name) ? "cut" : "up",
-      running: partNames.filter((part) => runningPart(node, part) !== undefined),
+      running: [
+        ...partNames.filter((part) => runningPart(node, part) !== undefined),
+        ...(runningFence(node) === undefined ? [] : ["fence"]),
+      ],
+      ...given({ reset: lastReset(node) }),
       processes: processes.length,
     };
   });
@@ -114,7 +145,7 @@ function table(rows: readonly StatusRow[]): string {
     ...rows.map((row) => [
       row.node,
       row.address,
-      row.power,
+      row.reset === undefined ? row.power : `${row.power} (watchdog)`,
       row.network,
       String(row.processes),
       row.running.join(" ") || "-",

@@ -17,6 +17,21 @@ export async function runningGuests(data: DataDir): Promise<number> {
   }
 }
 
+/** The virtual clusters that have processes on this machine's node. */
+export async function runningClusters(data: DataDir): Promise<readonly string[]> {
+  const client = localClient(data);
+  if (client === undefined) return [];
+  try {
+    const { items } = await client.v1.list("vclusters");
+    return items
+      .filter(({ status }) => status?.["power"] === "hot" || status?.["power"] === "warm")
+      .map(({ metadata }) => metadata.name)
+      .toSorted();
+  } finally {
+    client.close();
+  }
+}
+
 /** A client for the server on the same machine, trusted by its own CA file. */
 export function localClient(data: DataDir): GpveClient | undefined {
   const credentials = readCredentials(data);

@@ -6,6 +6,8 @@ import { openDataDir, type DataDir } from "@gpve/kit/data-dir.ts";
 import { identify, isAlive } from "@gpve/kit/process-identity.ts";
 import { acquireProcessLock } from "@gpve/kit/process-lock.ts";
 import { spawnDetached } from "@gpve/kit/spawn.ts";
+import { readMember, serverFile } from "../cluster/member-files.ts";
+import { upMember } from "../cluster/up-member.ts";
 import { startNode } from "../compose-node.ts";
 import type { Io } from "../io.ts";
 import { clearRunState, readRunState, writeRunState, type RunState } from "../run-state.ts";
@@ -39,6 +41,7 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
   const data = openDataDir(dataDirOption(options.data));
   const hasNodes = count !== undefined || isLab(data);
   if (hasNodes) refuseSingle(options);
+  if (readMember(data) !== undefined) sayWhere(options, data, io);
   const running = readRunState(data);
   if (running !== undefined) {
     if (options.listen !== undefined && running.url !== formatUrl(listen)) {
@@ -52,18 +55,22 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
 
   const lock = acquireProcessLock(data.file("run", "lock"));
   try {
+    const member = readMember(data);
+    const makeNetwork = options["no-network"] !== true;
     const node = hasNodes
       ? await upLab(data, { count, listen }, io)
-      : await startNode({
-          data,
-          listen,
-          metrics: options.metrics === undefined ? undefined : parseListen(options.metrics),
-          nodeName: options.node,
-          otlpEndpoint: options.otlp,
-          makeNetwork: options["no-network"] !== true,
-        });
+      : member !== undefined
+        ? await upMember(data, member, { makeNetwork })
+        : await startNode({
+            data,
+            listen,
+            metrics: options.metrics === undefined ? undefined : parseListen(options.metrics),
+            nodeName: options.node,
+            otlpEndpoint: options.otlp,
+            makeNetwork,
+          });
     const state = {
-      url: formatUrl({ host: listen.host, port: node.port }),
+      url: formatUrl({ host: node.host ?? listen.host, port: node.port }),
       node: node.name,
       startedAt: new Date().toISOString(),
       version: PRODUCT_VERSION,
@@ -78,6 +85,15 @@ export async function up(args: readonly string[], io: Io): Promise<number> {
   } finally {
     lock.release();
   }
+}
+
+/** A node of a cluster has them in its files. */
+function sayWhere(options: Readonly<Record<string, unknown>>, data: DataDir, io: Io): void {
+  const named = ["listen", "metrics", "node", "otlp"].filter((name) => options[name] !== undefined);
+  if (named.length > 0)
+    io.err(
+      `gpve: --${named.join(", --")} is not looked at: ${data.path} is of a cluster, see ${serverFile(data)}`,
+    );
 }
 
 function refuseSingle(options: Readonly<Record<string, unknown>>): void {
@@ -129,9 +145,14 @@ function withoutOptions(args: readonly string[]): string[] {
   return kept;
 }
 
+/** What the documentation names, and what ways to the outside need; nothing else of the caller's shell. */
+const INHERITED =
+  /^(PATH|HOME|LANG|TZ|XDG_CACHE_HOME|GPVE_COMPONENTS|GO(PROXY|SUMDB|CACHE|MODCACHE)|(https?|no)_proxy|SSL_CERT_(FILE|DIR))$/i;
+
 function inheritedEnv(): Record<string, string> {
-  const names = ["PATH", "HOME", "LANG", "TZ"];
   return Object.fromEntries(
-    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+    Object.entries(process.env).flatMap(([name, value]) =>
+      value !== undefined && INHERITED.test(name) ? [[name, value]] : [],
+    ),
   );
 }

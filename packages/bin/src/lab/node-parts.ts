@@ -73,7 +73,21 @@ export async function startPart(lab: Lab, node: LabNode, part: PartName): Promis
 
 /** As a service manager does: asked first, ended when it does not. */
 export async function stopPart(node: LabNode, part: PartName, patienceMs: number): Promise<void> {
-  const running = runningPart(node, part);
+  await stopProcess(runningPart(node, part), patienceMs);
+  rmSync(noteOf(node, part), { force: true });
+}
+
+/** The agent started it, and it outlives the agent. */
+export function runningFence(node: LabNode): ProcessIdentity | undefined {
+  const holder = readJsonFile(join(node.folder, "run", "fence.lock")) as ProcessIdentity | undefined;
+  return holder !== undefined && isAlive(holder) ? holder : undefined;
+}
+
+export function stopFence(node: LabNode, patienceMs: number): Promise<void> {
+  return stopProcess(runningFence(node), patienceMs);
+}
+
+async function stopProcess(running: ProcessIdentity | undefined, patienceMs: number): Promise<void> {
   if (running === undefined) return;
   send(running.pid, "SIGTERM");
   // One that was frozen hears nothing until it is thawed.
@@ -83,7 +97,6 @@ export async function stopPart(node: LabNode, part: PartName, patienceMs: number
     if (performance.now() > end) send(running.pid, "SIGKILL");
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  rmSync(noteOf(node, part), { force: true });
 }
 
 export function send(pid: number, signal: NodeJS.Signals): void {
@@ -127,8 +140,10 @@ function etcdCommand(lab: Lab, node: LabNode): string[] {
 }
 
 function environment(): Record<string, string> {
-  const { HOME, NODE_COMPILE_CACHE, TZ } = process.env;
-  const given = Object.entries({ HOME, NODE_COMPILE_CACHE, TZ }).filter(([, value]) => value !== undefined);
+  // Nodes of a lab are on one machine: they may share what virtual clusters are made of.
+  const { HOME, TZ, GPVE_COMPONENTS } = process.env;
+  const passed = { HOME, TZ, GPVE_COMPONENTS };
+  const given = Object.entries(passed).filter(([, value]) => value !== undefined);
   return { ...MINIMAL_ENV, ...(Object.fromEntries(given) as Record<string, string>) };
 }
 

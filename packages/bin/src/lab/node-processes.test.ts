@@ -19,10 +19,11 @@ test("a node's processes are those of its network, its cgroups, and their childr
     found(11, { cgroups: "4:memory:/gpve-abc123/guest-100\n0::/\n", network: "net:[9]" }),
     found(12, { parent: 13, network: undefined }),
     found(13, { parent: 11 }),
+    found(14, { cgroups: "4:memory:/gpve-abc123-vc/guest-demo.etcd\n", network: "net:[9]" }),
     found(20),
     found(21, { cgroups: "4:memory:/gpve-abc1234/guest-100\n" }),
   ];
-  expect(pids(all)).toEqual([10, 11, 12, 13]);
+  expect(pids(all)).toEqual([10, 11, 12, 13, 14]);
 });
 
 test("a node that never ran and has no namespace has no processes, whatever else runs", () => {

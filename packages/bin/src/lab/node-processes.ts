@@ -25,8 +25,9 @@ export interface NodeMarks {
 
 /** Pure, so that it can be tried on any machine's processes. */
 export function processesOf(all: readonly FoundProcess[], marks: NodeMarks): FoundProcess[] {
+  // Those of virtual clusters are in networks and groups of their own.
   const group =
-    marks.instanceId === undefined ? undefined : new RegExp(`/gpve-${marks.instanceId}(/|$)`, "m");
+    marks.instanceId === undefined ? undefined : new RegExp(`/gpve-${marks.instanceId}(-vc)?(/|$)`, "m");
   const own = new Set<number>();
   for (const { pid, network, cgroups } of all)
     if ((marks.network !== undefined && network === marks.network) || group?.test(cgroups) === true)

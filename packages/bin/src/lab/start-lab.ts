@@ -1,5 +1,5 @@
 // `gpve up --nodes N`: makes what is missing of the cluster, starts what does not run, and follows a living server.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { GpveClient } from "@gpve/client/client.ts";
 import { NodeTransport } from "@gpve/client/node-transport.ts";
@@ -15,8 +15,9 @@ import type { CredentialsFile } from "../commands/welcome.ts";
 import { ensureLabNetwork, labGuestNetwork } from "./lab-network.ts";
 import { AGENT_PORT, etcdUrls, SERVER_PORT, serverUrl, type Lab, type LabNode } from "./lab-plan.ts";
 import { etcdFiles, hasCertificates, prepareSecrets, shareCertificate } from "./lab-secrets.ts";
+import { keepWatchdogs, resetNode, watchdogFile } from "./lab-watchdog.ts";
 import { followLivingServer, httpsProbe } from "./living-server.ts";
-import { startPart, stopPart } from "./node-parts.ts";
+import { startPart, stopFence, stopPart } from "./node-parts.ts";
 
 const ONLINE_TIMEOUT_MS = 120_000;
 const STOP_PATIENCE_MS = 10_000;
@@ -67,6 +68,8 @@ export async function startLab(
   const stopKeeping = new AbortController();
   const kept = keepGuestNetwork(labGuestNetwork(lab), { clock: systemClock, log }, stopKeeping.signal);
   background(log, "the guests' network", kept);
+  const watched = keepWatchdogs(lab, { clock: systemClock, log, reset: resetNode }, stopKeeping.signal);
+  background(log, "the nodes' watchdogs", watched);
   return {
     port: front.port,
     async stop() {
@@ -78,14 +81,17 @@ export async function startLab(
   };
 }
 
-/** Guests run on. */
+/** Guests run on, but for those under HA: without a store there is no lease on them. */
 export async function stopNodes(lab: Lab): Promise<void> {
-  for (const part of ["agent", "server", "etcd"] as const)
+  await Promise.all(lab.nodes.map((node) => stopPart(node, "agent", STOP_PATIENCE_MS)));
+  await Promise.all(lab.nodes.map((node) => stopFence(node, STOP_PATIENCE_MS)));
+  for (const part of ["server", "etcd"] as const)
     await Promise.all(lab.nodes.map((node) => stopPart(node, part, STOP_PATIENCE_MS)));
 }
 
 /** What `lab heal` does for a node that has lost its power: it boots. */
 export async function startNodeParts(lab: Lab, node: LabNode): Promise<void> {
+  rmSync(join(node.folder, "run", "reset.json"), { force: true });
   if (node.isMember) await startPart(lab, node, "etcd");
   await startPart(lab, node, "server");
   await startPart(lab, node, "agent");
@@ -126,6 +132,7 @@ async function ensureAgentConfig(client: GpveClient, lab: Lab, node: LabNode): P
     dataDir: lab.nodeData,
     agent: { nodeName: node.name, address: node.address, port: AGENT_PORT },
     server: { endpoints: [node, ...lab.nodes.filter((other) => other !== node)].map(serverUrl), token },
+    ha: { watchdog: `file:${watchdogFile(lab.nodeData)}` },
     network: { leaseFile: guestLeaseFile(lab.data, lab.guestBridge) },
     logging: { output: join(lab.nodeData, "log", "agent.jsonl") },
   };

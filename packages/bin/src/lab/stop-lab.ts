@@ -16,6 +16,7 @@ import { stopNodes } from "./start-lab.ts";
 /** What guests have to switch themselves off; then they are ended, so that all is over within two minutes. */
 const GUESTS_TIMEOUT_MS = 75_000;
 const GONE_TIMEOUT_MS = 10_000;
+const NAMESPACES = "/run/netns";
 
 export async function stopLab(lab: Lab, withGuests: boolean, io: Io): Promise<void> {
   if (withGuests) for (const node of lab.nodes) signalNode(node, "SIGCONT");
@@ -59,18 +60,32 @@ async function endGuests(lab: Lab, node: LabNode): Promise<string> {
     signalNode(node, "SIGKILL");
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  removeGroups(marksOf(node).instanceId);
+  const { instanceId } = marksOf(node);
+  if (instanceId !== undefined) {
+    // Threads of a process that has ended may be in its group for a moment.
+    const until = performance.now() + GONE_TIMEOUT_MS;
+    while (!removeGroups(instanceId) && performance.now() < until)
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    await removeClusterNamespaces(instanceId);
+  }
   return `${node.name}: ${said}`;
 }
 
-/** Guests of a node that lost its power leave their groups behind. */
-function removeGroups(instanceId: string | undefined): void {
-  if (instanceId === undefined) return;
+/** Guests and virtual clusters of a node that lost its power leave their groups behind. True when none is left. */
+function removeGroups(instanceId: string): boolean {
   const { v1, v2 } = hostHierarchies();
-  for (const mount of new Set([...v1.values(), ...(v2 === undefined ? [] : [v2])])) {
-    const group = join(mount, `gpve-${instanceId}`);
-    if (existsSync(group)) removeGroup(group);
-  }
+  const mounts = [...new Set([...v1.values(), ...(v2 === undefined ? [] : [v2])])];
+  const groups = mounts.flatMap((mount) =>
+    [`gpve-${instanceId}`, `gpve-${instanceId}-vc`].map((name) => join(mount, name)),
+  );
+  for (const group of groups) if (existsSync(group)) removeGroup(group);
+  return !groups.some((group) => existsSync(group));
+}
+
+/** Those of virtual clusters: with the node's own mounts they are gone, and their files are this machine's. */
+async function removeClusterNamespaces(instanceId: string): Promise<void> {
+  const ours = readdirSync(NAMESPACES).filter((name) => name.startsWith(`gpve-${instanceId}-vc`));
+  for (const name of ours) await exec("ip", ["netns", "delete", name]);
 }
 
 function removeGroup(folder: string): void {

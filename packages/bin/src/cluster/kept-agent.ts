@@ -1,0 +1,53 @@
+// The agent beside a server of `gpve up`: a process of its own, which servers of other machines reach, started again when
+// it ends. One that outlived us is taken over.
+import { kill } from "node:process";
+import { readJsonFile } from "@gpve/kit/atomic-file.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { DataDir } from "@gpve/kit/data-dir.ts";
+import { isAlive, type ProcessIdentity } from "@gpve/kit/process-identity.ts";
+import { spawnDetached } from "@gpve/kit/spawn.ts";
+import { selfCommand } from "../self-command.ts";
+import { agentFile } from "./member-files.ts";
+
+const LOOK_EVERY_MS = 500;
+/** To take its lock; then it counts as running. */
+const START_PATIENCE_MS = 15_000;
+const STOP_PATIENCE_MS = 15_000;
+
+export function runningAgent(data: DataDir): ProcessIdentity | undefined {
+  const holder = readJsonFile(data.file("run", "agent.lock")) as ProcessIdentity | undefined;
+  return holder !== undefined && isAlive(holder) ? holder : undefined;
+}
+
+export async function keepAgent(data: DataDir, clock: Clock, signal: AbortSignal): Promise<void> {
+  let startedAt = Number.NEGATIVE_INFINITY;
+  while (!signal.aborted) {
+    if (runningAgent(data) === undefined && clock.monotonic() - startedAt > START_PATIENCE_MS) {
+      startedAt = clock.monotonic();
+      const [file = "", ...self] = selfCommand();
+      const args = [...self, "agent", "--config", agentFile(data), "--data", data.path];
+      spawnDetached(file, args, { logFile: data.file("log", "agent.log"), cwd: "/" });
+    }
+    await clock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
+  }
+}
+
+export async function stopAgent(data: DataDir): Promise<void> {
+  const running = runningAgent(data);
+  if (running === undefined) return;
+  send(running.pid, "SIGTERM");
+  const end = performance.now() + STOP_PATIENCE_MS;
+  while (isAlive(running)) {
+    if (performance.now() > end) send(running.pid, "SIGKILL");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    kill(pid, signal);
+  } catch (err) {
+    ignore(err, "it has just ended");
+  }
+}

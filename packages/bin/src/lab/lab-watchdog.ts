@@ -1,0 +1,58 @@
+// The watchdog outside each lab node: when its fence process armed it and does not feed it, the node is reset, which here
+// means that every process of it ends at once.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { leaseTimes } from "@gpve/domain/ha/node-lease.ts";
+import { readJsonFile, readTextFile } from "@gpve/kit/atomic-file.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { Lab, LabNode } from "./lab-plan.ts";
+import { nodeProcesses, signalNode } from "./node-processes.ts";
+
+const LOOK_MS = 100;
+
+export interface WatchdogDeps {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly reset: (node: LabNode) => void;
+}
+
+/** In the node's folder; the node sees it below DIR/node. */
+export function watchdogFile(folder: string): string {
+  return join(folder, "run", "watchdog");
+}
+
+/** Wall time of the last reset; undefined = none since it was last started. */
+export function lastReset(node: LabNode): number | undefined {
+  return (readJsonFile(resetNote(node)) as { at?: number } | undefined)?.at;
+}
+
+export async function keepWatchdogs(lab: Lab, deps: WatchdogDeps, signal: AbortSignal): Promise<void> {
+  const { clock, log, reset } = deps;
+  const fed = new Map<string, { readonly text: string; readonly at: number }>();
+  while (!signal.aborted) {
+    for (const node of lab.nodes) {
+      const text = readTextFile(watchdogFile(node.folder)) ?? "off";
+      const now = clock.monotonic();
+      const before = fed.get(node.name);
+      if (before?.text !== text) fed.set(node.name, { text, at: now });
+      if (!text.startsWith("armed") || before?.text !== text) continue;
+      if (now - before.at < leaseTimes.watchdogMs) continue;
+      log.warn({ node: node.name }, "not fed: the watchdog resets the node");
+      reset(node);
+      writeFileSync(watchdogFile(node.folder), "off\n");
+      writeFileSync(resetNote(node), `${JSON.stringify({ at: clock.now() })}\n`);
+    }
+    await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+  }
+}
+
+/** As a loss of power. */
+export function resetNode(node: LabNode): void {
+  do signalNode(node, "SIGKILL");
+  while (nodeProcesses(node).length > 0);
+}
+
+function resetNote(node: LabNode): string {
+  return join(node.folder, "run", "reset.json");
+}
