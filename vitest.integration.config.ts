@@ -1,14 +1,16 @@
 import { defineConfig } from "vitest/config";
+import { LongestFirst } from "./tools/test/longest-first.ts";
 
 // Real components: sqlite on disk, etcd, QEMU, namespaces, foreign clients. Few files at a time: two cores.
 export default defineConfig({
   test: {
     include: ["test/{integration,conformance,e2e,mutations}/**/*.test.ts"],
     pool: "forks",
-    // A test that asserts nothing cannot fail.
-    expect: { requireAssertions: true },
+    // A test that asserts nothing cannot fail. What is waited for has as long as the machine may need; vitest's own second is a guess about load.
+    expect: { requireAssertions: true, poll: { timeout: 30_000 } },
     maxWorkers: 2,
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
+    sequence: { sequencer: LongestFirst },
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
   },
 });
