@@ -1,0 +1,138 @@
+// The same guest without gpve: two QEMUs of one command line, and a few words to their monitors.
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { GuestAgentClient } from "@gpve/agent/infrastructure/guest-agent/guest-agent-client.ts";
+import { QmpConnection } from "@gpve/agent/infrastructure/qmp/qmp-connection.ts";
+import { exec } from "@gpve/kit/exec.ts";
+import { type Child, startChild } from "@gpve/kit/testing/child.ts";
+import { Counter, countScript } from "../../test/support/counter.ts";
+import { until, type Measured } from "./our-guest.ts";
+
+const QEMU = "/usr/bin/qemu-system-x86_64";
+const MAC = "BC:24:11:00:BA:4E";
+/** As long as ours allows it to stand still, where nobody says otherwise. */
+const DOWNTIME_MS = 100;
+
+interface Qemu {
+  readonly folder: string;
+  readonly tap: string;
+  readonly child: Child;
+  readonly qmp: QmpConnection;
+}
+
+export class BareGuest {
+  readonly #argv: readonly string[];
+  readonly #bridge: string;
+  readonly #disks: string;
+  #serial = 0;
+  #now: Qemu | undefined;
+  #counter: Counter | undefined;
+
+  private constructor(argv: readonly string[], bridge: string, disks: string) {
+    this.#argv = argv;
+    this.#bridge = bridge;
+    this.#disks = disks;
+  }
+
+  /** `image` and `seed`: its disk and its cloud-init drive, copied. */
+  static async start(
+    argv: readonly string[],
+    from: { readonly image: string; readonly seed: string; readonly bridge: string },
+  ): Promise<BareGuest> {
+    const disks = mkdtempSync(join(tmpdir(), "gpve-bare-disks-"));
+    await exec("qemu-img", ["convert", "-f", "qcow2", "-O", "qcow2", from.image, join(disks, "disk.qcow2")]);
+    copyFileSync(from.seed, join(disks, "seed.qcow2"));
+    const guest = new BareGuest(argv, from.bridge, disks);
+    const qemu = await guest.#launch([]);
+    guest.#now = qemu;
+    const agent = new GuestAgentClient({
+      path: join(qemu.folder, "qga0"),
+      label: "bare QEMU",
+      syncTimeoutMs: 10_000,
+    });
+    try {
+      const address = await until("the bare guest has an address", () => addressOf(agent));
+      await agent.execute("guest-exec", { path: "/bin/sh", arg: ["-c", countScript] });
+      guest.#counter = await Counter.connect(address);
+    } finally {
+      agent.close();
+    }
+    return guest;
+  }
+
+  async move(): Promise<Measured> {
+    const [source, counter] = [this.#now, this.#counter];
+    if (source === undefined || counter === undefined) throw new Error("the bare guest does not run");
+    counter.longest = 0;
+    const begun = performance.now();
+    const target = await this.#launch(["-incoming", "defer"]);
+    const uri = `unix:${join(target.folder, "ram")}`;
+    const capabilities = ["events", "return-path"].map((capability) => ({ capability, state: true }));
+    for (const { qmp } of [source, target]) await qmp.execute("migrate-set-capabilities", { capabilities });
+    await target.qmp.execute("migrate-incoming", { uri });
+    const limits = { "max-bandwidth": 2 ** 40, "downtime-limit": DOWNTIME_MS };
+    await source.qmp.execute("migrate-set-parameters", limits);
+    await source.qmp.execute("migrate", { uri });
+    await until("the bare guest has moved", async () => {
+      const { status } = (await source.qmp.execute("query-migrate")) as { status: string };
+      if (status !== "completed") throw new Error(status);
+    });
+    this.#now = target;
+    await end(source);
+    const totalMs = performance.now() - begun;
+    await counter.goesOn();
+    return { gapMs: counter.longest, totalMs };
+  }
+
+  async close(): Promise<void> {
+    this.#counter?.close();
+    if (this.#now !== undefined) await end(this.#now);
+    rmSync(this.#disks, { recursive: true, force: true });
+  }
+
+  async #launch(more: readonly string[]): Promise<Qemu> {
+    const folder = mkdtempSync(join(tmpdir(), "gpve-bare-"));
+    const tap = `gpvebare${this.#serial++ % 10}`;
+    await exec("ip", ["tuntap", "add", tap, "mode", "tap"]);
+    await exec("ip", ["link", "set", tap, "master", this.#bridge, "up"]);
+    const child = startChild(QEMU, [...this.#own(folder, tap), ...more]);
+    const open = async (): Promise<QmpConnection> =>
+      QmpConnection.open({ path: join(folder, "qmp"), label: `bare QEMU (${child.output()})` });
+    return { folder, tap, child, qmp: await until("bare QEMU answers", open) };
+  }
+
+  /** Its own sockets, card and disks; all else as it is. */
+  #own(folder: string, tap: string): string[] {
+    const isKept = (arg: string, at: number): boolean =>
+      arg !== "-S" && arg !== "-incoming" && this.#argv[at - 1] !== "-incoming";
+    return this.#argv.filter(isKept).map((arg) =>
+      arg
+        .replace(/^(socket,id=([\w-]+)),fd=\d+/, `$1,path=${folder}/$2`)
+        .replace(/^tap,id=net0,fd=\d+/, `tap,id=net0,ifname=${tap},script=no,downscript=no`)
+        .replace(/^unix:[^,]*\/vnc/, `unix:${folder}/vnc`)
+        .replace(/mac=[0-9A-F:]{17}/, `mac=${MAC}`)
+        .replaceAll(/[^"]*\/vm-\d+-disk-0\.qcow2/g, join(this.#disks, "disk.qcow2"))
+        .replaceAll(/[^"]*\/vm-\d+-cloudinit\.qcow2/g, join(this.#disks, "seed.qcow2")),
+    );
+  }
+}
+
+async function end({ child, qmp, tap, folder }: Qemu): Promise<void> {
+  qmp.close();
+  await child.stop();
+  await exec("ip", ["link", "del", tap]);
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function addressOf(agent: GuestAgentClient): Promise<string> {
+  const cards = (await agent.execute("guest-network-get-interfaces")) as readonly {
+    readonly "ip-addresses"?: readonly { readonly "ip-address": string }[];
+  }[];
+  const found = cards
+    .flatMap((card) => card["ip-addresses"] ?? [])
+    .map((each) => each["ip-address"])
+    .find((address) => address.startsWith("10."));
+  if (found === undefined) throw new Error("it has none");
+  return found;
+}
