@@ -39,7 +39,9 @@ describe.skipIf(!present)("PVE's own permission cases", () => {
       const wrong: unknown[] = [];
       for (const row of rows) {
         const answer = row.what === "roles" ? rolesAt : privilegesAt;
-        const got = [...answer(model, row.user, row.path).keys()].toSorted();
+        const all = [...answer(model, row.user, row.path).keys()].toSorted();
+        // gpve's own privileges, which PVE has no word for.
+        const got = row.what === "privs" ? all.filter((name) => !/^(?:VC|Tenant)\./.test(name)) : all;
         ran++;
         if (JSON.stringify(got) === JSON.stringify(row.expect.toSorted())) passed++;
         else wrong.push({ ...row, got });

@@ -54,6 +54,8 @@ function rewrite(line: string, oldMachine: boolean): string {
       return machine(line, oldMachine);
     case "-netdev":
       return netdev(line);
+    case "-blockdev":
+      return line.replaceAll('"auto-read-only":true,', "");
     case "-vnc":
       return line.replace(/unix:[^,]*,?/, "");
     case "-spice":

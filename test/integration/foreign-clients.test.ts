@@ -75,7 +75,7 @@ describe.skipIf(!hasProxmoxer)("proxmoxer (Debian)", () => {
         resources: expect.arrayContaining(["node"]),
         access: expect.arrayContaining(["users", "roles", "acl"]),
         users: expect.arrayContaining(["root@pam", `px-${how}@pve`]),
-        roles: 17,
+        roles: 22,
         acl: expect.arrayContaining([`px-${how}@pve`]),
         pool: "from proxmoxer",
       });

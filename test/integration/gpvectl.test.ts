@@ -6,11 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { allCommands } from "@gpve/cli/commands.ts";
-import { listenLocally } from "@gpve/cli/local-listener.ts";
-import { runCli } from "@gpve/cli/run-cli.ts";
-import { NodeTransport } from "@gpve/client/node-transport.ts";
-import { AppError } from "@gpve/contracts/errors.ts";
-import { systemClock } from "@gpve/kit/clock.ts";
+import { environmentOf, type Ran, runCtl } from "../support/ctl.ts";
 import { type Gpve, mainFile, nodeBinary, startGpve } from "../support/gpve.ts";
 
 let gpve: Gpve;
@@ -24,15 +20,8 @@ afterAll(async () => {
   rmSync(home, { recursive: true, force: true });
 });
 
-interface Ran {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
-
-function environment(): Record<string, string> {
-  return { PATH: process.env["PATH"] ?? "", HOME: home };
-}
+const environment = (): Record<string, string> => environmentOf(home);
+const ctl = (argv: readonly string[], input = ""): Promise<Ran> => runCtl(home, argv, input);
 
 /** The program itself, in a process of its own. */
 function spawned(argv: readonly string[]): Ran {
@@ -43,30 +32,6 @@ function spawned(argv: readonly string[]): Ran {
     timeout: 60_000,
   });
   return { code: ran.status, out: ran.stdout, err: ran.stderr };
-}
-
-/** The same without the cost of a process: real network, files and clock. */
-async function ctl(argv: readonly string[], input = ""): Promise<Ran> {
-  let out = "";
-  let err = "";
-  const stream = (take: (text: string) => void) => ({ write: take, isTTY: false, columns: undefined });
-  const code = await runCli(argv, {
-    stdout: stream((text) => (out += text)),
-    stderr: stream((text) => (err += text)),
-    env: environment(),
-    homeDir: home,
-    cwd: home,
-    clock: systemClock,
-    signal: new AbortController().signal,
-    readStdin: () => Promise.resolve(input),
-    ask: () => Promise.reject(new AppError("config.invalid", "no terminal here")),
-    connect: (target) => new NodeTransport(target),
-    openTerminal: () => {
-      throw new AppError("config.invalid", "no terminal here");
-    },
-    listen: listenLocally,
-  });
-  return { code, out, err };
 }
 
 /** On the running server's own machine: no login. */
@@ -167,7 +132,7 @@ describe("on the same machine", () => {
     expect((await local(["delete", "-f", "objects.yaml"])).out).toBe(
       "Deleted Binding PVEVMUser@/pool/it.\nDeleted User ann@pve.\nDeleted Tenant it.\n",
     );
-    await expect.poll(() => seen, { timeout: 10_000 }).toContain('{"type":"DELETED"');
+    await expect.poll(() => seen, { timeout: 60_000 }).toContain('{"type":"DELETED"');
     expect(seen).toContain('"name":"it"');
     watcher.kill("SIGINT");
     const [code] = (await once(watcher, "exit")) as [number];

@@ -228,8 +228,9 @@ describe.skipIf(missing.length > 0)("the story of a guest", { timeout: 30 * MINU
     });
     const status = await api("POST", `${vm()}/agent/exec`, { command: "/bin/false" });
     const { pid } = status.data as { pid: number };
-    await vi.waitFor(async () =>
-      expect(await ask("GET", "exec-status", { pid })).toMatchObject({ exitcode: 1 }),
+    await vi.waitFor(
+      async () => expect(await ask("GET", "exec-status", { pid })).toMatchObject({ exitcode: 1 }),
+      { timeout: 30_000 },
     );
     mark("the agent has answered");
   });

@@ -119,6 +119,62 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
     for (const url of others) expect((await waitTask(lab.api(url), task)).exitstatus).toBe("OK");
   });
 
+  test("guests are placed by their rules at any server, explained at another, and refused with reasons", async () => {
+    const { urls } = lab.credentials();
+    const v1 = async (at: number, method: string, path: string, body?: object) => {
+      const api = apiOf({ ...lab.credentials(), url: urls[at % 3] ?? "" }, undefined, "/api/v1");
+      const type = method === "PATCH" ? "application/merge-patch+json" : "application/json";
+      const json = body === undefined ? undefined : JSON.stringify(body);
+      const { status, text } = await api(
+        method,
+        path,
+        {},
+        json === undefined ? {} : { "Content-Type": type },
+        json,
+      );
+      return { status, text, body: JSON.parse(text) as Record<string, unknown> };
+    };
+    const taint = async (taints: readonly object[]) =>
+      expect((await v1(0, "PATCH", "/nodes/n3", { spec: { taints } })).status).toBe(200);
+    await taint([{ key: "special", effect: "NoSchedule" }]);
+    const scheduling = { antiAffinity: { required: [{ guests: "app=placed" }] } };
+    const place = (at: number) =>
+      v1(at, "POST", "/virtualmachines", {
+        apiVersion: "gpve.io/v1",
+        kind: "VirtualMachine",
+        metadata: { name: String(200 + at), labels: { app: "placed" } },
+        spec: { node: "auto", memory: { size: "64Mi" }, scheduling },
+      });
+    const both = await Promise.all([place(0), place(1)]);
+    expect(
+      both.map(({ status }) => status),
+      both.map(({ text }) => text).join("\n"),
+    ).toEqual([201, 201]);
+    expect(both.map(({ body }) => (body["spec"] as { node: string }).node).toSorted()).toEqual(["n1", "n2"]);
+    const third = await place(2);
+    expect(third.status, third.text).toBe(507);
+    expect(third.body["detail"]).toContain("n3: its taint special:NoSchedule is not tolerated");
+    expect(third.body["detail"]).toMatch(/n1: .*must be apart/);
+    const story = await v1(2, "GET", "/virtualmachines/200/placement");
+    expect(story.body).toMatchObject({
+      decision: { explanation: { feasible: expect.any(Number) } },
+      violations: [],
+    });
+    const told = await lab.gpve("ctl", "explain", "vm", "201");
+    expect(told).toContain("TaintToleration: its taint special:NoSchedule is not tolerated");
+    const pve = await lab.api(urls[2])("POST", "/nodes/n3/qemu", {
+      vmid: 203,
+      memory: 64,
+      placement: "auto",
+    });
+    expect(pve.data, pve.text).toMatch(/^UPID:n[12]:/);
+    expect((await waitTask(lab.api(), String(pve.data))).exitstatus).toBe("OK");
+    expect(await lab.gpve("ctl", "simulate", "place", "--count", "2")).toMatch(/simulated-2 +n[12]/);
+    for (const vmid of [200, 201, 203])
+      expect((await v1(1, "DELETE", `/virtualmachines/${vmid}`)).status).toBe(200);
+    await taint([]);
+  }, 120_000);
+
   test("a guest on each node, on the storage that all have, in one network with this machine", async () => {
     mkdirSync(join(lab.data, "shared/import"), { recursive: true });
     copyFileSync(await tinyImage(), join(lab.data, "shared/import/tiny.qcow2"));
@@ -172,7 +228,7 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
     ]);
     // A request that is under way may fail once; the next reaches another server.
     await vi.waitFor(async () => expect((await lab.api()("GET", "/nodes")).status).toBe(200), {
-      timeout: 10_000,
+      timeout: 60_000,
       interval: 100,
     });
     await becomes(["n2", "n3"]);
@@ -192,7 +248,7 @@ describe.skipIf(problem !== undefined)("three nodes on one machine", () => {
 
   test("an agent killed alone leaves its guests; a node killed has nothing left, and boots again", async () => {
     await lab.fault("kill", "n3", "--agent-only");
-    expect((await lab.states())[2]).toMatchObject({ power: "on", running: ["etcd", "server"] });
+    expect((await lab.states())[2]).toMatchObject({ power: "on", running: ["etcd", "server", "fence"] });
     await isServed("n3");
     await lab.fault("kill", "n3");
     expect((await lab.states())[2]).toMatchObject({ power: "off", processes: 0, running: [] });

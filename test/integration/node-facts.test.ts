@@ -43,7 +43,7 @@ describe("facts of this machine", () => {
       const again = keeper();
       const before = performance.now();
       await again.load();
-      expect(performance.now() - before).toBeLessThan(1_000);
+      expect(performance.now() - before).toBeLessThan(5_000);
       const { accelerator } = again.facts().facts;
       expect(["kvm", "tcg"]).toContain(accelerator);
       await again.refresh();

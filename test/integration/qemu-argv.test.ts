@@ -214,7 +214,7 @@ describe.skipIf(!present)("the installed QEMU accepts", () => {
         ),
       ),
     );
-    await vi.waitFor(() => expect(existsSync(input.paths.swtpm)).toBe(true), { timeout: 10_000 });
+    await vi.waitFor(() => expect(existsSync(input.paths.swtpm)).toBe(true), { timeout: 60_000 });
     await quit(await start(input));
   });
 

@@ -1,99 +1,25 @@
-// Quotas on the product as users start it: real disks and guests, both faces, kill -9 in the middle.
-import { readFileSync } from "node:fs";
-import { Agent, request } from "node:https";
-import { setTimeout as sleep } from "node:timers/promises";
+// Quotas on the product as users start it: real disks and guests, both faces.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startGpve, type Gpve } from "../support/gpve.ts";
-
-const COUNT = Number(process.env["GPVE_QUOTA_REQUESTS"] ?? 30);
-const TENANTS = ["a", "a/b", "c"];
-/** `a/b` also counts in `a`. */
-const HARD: Readonly<Record<string, number>> = {
-  a: Math.ceil(COUNT / 5),
-  "a/b": Math.ceil(COUNT / 8),
-  c: Math.ceil(COUNT / 6),
-};
+import { object, QuotaClient } from "../support/quota-crowd.ts";
 
 let gpve: Gpve;
-let agent: Agent;
+let client: QuotaClient;
 let node: string;
 beforeAll(async () => {
   gpve = await startGpve();
-  agent = new Agent({ keepAlive: true, maxSockets: 20, ca: readFileSync(gpve.credentials.caFile) });
-  const nodes = (await api2("GET", "/nodes")).data as readonly { node: string }[];
-  node = nodes[0]?.node ?? "";
+  client = new QuotaClient(() => gpve.credentials);
+  node = await client.node();
 });
 afterAll(async () => {
-  agent.destroy();
+  client.close();
   await gpve.stop();
 });
 
-interface Answer {
-  readonly status: number;
-  readonly message: string;
-  readonly data: unknown;
-  readonly json: Readonly<Record<string, unknown>>;
-}
-
-function call(method: string, path: string, body?: unknown): Promise<Answer> {
-  const { url, token } = gpve.credentials;
-  const headers = {
-    Authorization: `PVEAPIToken=${token}`,
-    ...(body === undefined ? {} : { "Content-Type": "application/json" }),
-  };
-  return new Promise((done, fail) => {
-    const req = request(new URL(path, url), { method, agent, headers }, (res) => {
-      let text = "";
-      res.on("data", (chunk: Buffer) => (text += chunk.toString()));
-      res.on("error", fail);
-      res.on("end", () => {
-        const json = text.startsWith("{") ? (JSON.parse(text) as Record<string, unknown>) : {};
-        const said = json as { readonly message?: string; readonly detail?: string };
-        const message = said.message ?? said.detail ?? res.statusMessage ?? "";
-        done({ status: res.statusCode ?? 0, message, data: json["data"], json });
-      });
-    });
-    req.on("error", fail);
-    req.end(body === undefined ? undefined : JSON.stringify(body));
-  });
-}
-
-const api2 = (method: string, path: string, body?: unknown) => call(method, `/api2/json${path}`, body);
-const v1 = (method: string, path: string, body?: unknown) => call(method, `/api/v1${path}`, body);
-const object = (kind: string, metadata: object, spec: object) => ({
-  apiVersion: "gpve.io/v1",
-  kind,
-  metadata,
-  spec,
-});
-
-async function done(answer: Answer): Promise<string> {
-  expect(answer.status, answer.message).toBe(200);
-  const upid = encodeURIComponent(String(answer.data));
-  for (;;) {
-    const { data } = await api2("GET", `/nodes/${node}/tasks/${upid}/status`);
-    const { status, exitstatus } = data as { status: string; exitstatus?: string };
-    if (status === "stopped") return exitstatus ?? "";
-    await sleep(100);
-  }
-}
-
-async function used(name: string): Promise<Readonly<Record<string, unknown>>> {
-  const { json } = await v1("GET", `/resourcequotas/${encodeURIComponent(name)}`);
-  const { used: of } = json["status"] as { used: { limits?: object; requests?: object } };
-  return { ...of.limits, running: of.requests };
-}
-
-/** Guests of a tenant and of those in it, by the list of all guests. */
-async function there(tenant: string): Promise<number> {
-  const rows = (await api2("GET", "/cluster/resources?type=vm")).data as readonly {
-    pool?: string;
-    template?: number;
-  }[];
-  return rows.filter(
-    ({ pool = "", template }) => template !== 1 && (pool === tenant || pool.startsWith(`${tenant}/`)),
-  ).length;
-}
+const api2: QuotaClient["api2"] = (...args) => client.api2(...args);
+const v1: QuotaClient["v1"] = (...args) => client.v1(...args);
+const done: QuotaClient["done"] = (answer) => client.done(answer);
+const used: QuotaClient["used"] = (name) => client.used(name);
 
 test("counts real disks, those that became unused too, and asks the node for sizes only it knows", async () => {
   await v1("POST", "/tenants", object("Tenant", { name: "disks" }, {}));
@@ -161,67 +87,36 @@ test("bounds what runs at once, by what really runs", async () => {
   await done(await api2("POST", `${qemu}/111/status/stop`, {}));
 });
 
-test("many at once by three tenants on both faces, killed in between: never over, exact at the end", async () => {
-  for (const name of TENANTS) {
-    await v1("POST", "/tenants", object("Tenant", { name }, {}));
-    await v1(
-      "POST",
-      "/resourcequotas",
-      object("ResourceQuota", { name, namespace: name }, { limits: { vmCount: HARD[name] } }),
-    );
-  }
+test("backups of a guest that is gone count on for its tenant, and not for the next guest with its id", async () => {
+  await v1("POST", "/tenants", object("Tenant", { name: "saved" }, {}));
+  const quota = object("ResourceQuota", { name: "saved", namespace: "saved" }, { limits: { backups: 1 } });
+  expect((await v1("POST", "/resourcequotas", quota)).status).toBe(201);
   const qemu = `/nodes/${node}/qemu`;
-  await done(await api2("POST", qemu, { vmid: 900, memory: "32", scsi0: "local:0.001" }));
-  await done(await api2("POST", `${qemu}/900/template`, {}));
-  const one = async (index: number): Promise<number> => {
-    const [pool = "", vmid] = [TENANTS[index % 3], 1000 + index];
-    try {
-      if (index % 4 === 0)
-        return (await api2("POST", qemu, { vmid, pool, memory: "32", scsi0: "local:0.001" })).status;
-      if (index % 4 === 1) {
-        const spec = { node, memory: { size: "32Mi" } };
-        return (
-          await v1(
-            "POST",
-            "/virtualmachines",
-            object("VirtualMachine", { name: String(vmid), namespace: pool }, spec),
-          )
-        ).status;
-      }
-      return (await api2("POST", `${qemu}/900/clone`, { newid: vmid, pool })).status;
-    } catch {
-      return 0; // the server was killed
-    }
-  };
-  const over = async (): Promise<readonly string[]> => {
-    const found: string[] = [];
-    for (const name of TENANTS) if ((await there(name)) > (HARD[name] ?? 0)) found.push(name);
-    return found;
-  };
-  const before = Array.from({ length: COUNT }, (_, index) => one(index));
-  await Promise.race(before);
-  await sleep(COUNT * 10);
-  await gpve.kill();
-  await Promise.all(before);
-  gpve = await gpve.restart();
-  expect(await over()).toEqual([]);
-  const after = await Promise.all(Array.from({ length: COUNT }, (_, index) => one(COUNT + index)));
-  expect(await over()).toEqual([]);
-  expect(after).toContain(500);
-  const exact = async () =>
-    Promise.all(TENANTS.map(async (name) => [name, (await used(name))["vmCount"], await there(name)]));
-  // What the killed server had promised is held for a minute: a node might still be about to begin.
-  await expect
-    .poll(async () => (await exact()).every(([, ledger, records]) => ledger === records), {
-      timeout: 120_000,
-      interval: 1000,
-    })
-    .toBe(true);
-  // With nothing promised any more, every tenant gets exactly what it may have.
-  for (const [round, name] of TENANTS.entries())
-    for (let index = 0; index <= (HARD[name] ?? 0); index++)
-      await api2("POST", qemu, { vmid: 5000 + round * 1000 + index, pool: name, memory: "32" });
-  await expect.poll(async () => there("c"), { timeout: 60_000 }).toBe(HARD["c"]);
-  expect(await there("a")).toBe(HARD["a"]);
-  expect(await over()).toEqual([]);
+  const make = (pool: object) =>
+    api2("POST", qemu, { vmid: 120, memory: "32", scsi0: "local:0.001", ...pool });
+  const backUp = () => api2("POST", `/nodes/${node}/vzdump`, { vmid: "120", storage: "local" });
+  const full = { message: expect.stringContaining("backups of tenant 'saved': used 1, asked 1, hard 1") };
+  expect(await done(await make({ pool: "saved" }))).toBe("OK");
+  expect(await done(await backUp())).toBe("OK");
+  expect(await done(await api2("DELETE", `${qemu}/120`))).toBe("OK");
+  expect(await used("saved")).toMatchObject({ backups: 1 });
+  // Archives are told apart by when they were made, to the second.
+  await new Promise((passed) => setTimeout(passed, 1100));
+  expect(await done(await make({}))).toBe("OK");
+  expect(await done(await backUp())).toBe("OK");
+  expect(await done(await api2("DELETE", `${qemu}/120`))).toBe("OK");
+  expect(await done(await make({ pool: "saved" }))).toBe("OK");
+  expect(await backUp()).toMatchObject(full);
+  const [first] = (
+    (await api2("GET", `/nodes/${node}/storage/local/content?content=backup&vmid=120`)).data as {
+      volid: string;
+    }[]
+  ).toSorted((a, b) => a.volid.localeCompare(b.volid));
+  const removed = await api2(
+    "DELETE",
+    `/nodes/${node}/storage/local/content/${encodeURIComponent(first?.volid ?? "")}`,
+  );
+  expect(await done(removed)).toBe("OK");
+  expect(await used("saved")).toMatchObject({ backups: 0 });
+  expect(await done(await backUp())).toBe("OK");
 });

@@ -182,7 +182,7 @@ describe.skipIf(etcdMissing !== undefined)("etcd store", () => {
         // All watches are up to date, that of the lonely member too: it has moved to another one.
         const known = acknowledged.length;
         await expect
-          .poll(() => Math.min(...seen.map((events) => events.length)), { timeout: 3_000 })
+          .poll(() => Math.min(...seen.map((events) => events.length)), { timeout: 30_000 })
           .toBeGreaterThanOrEqual(known);
         await member.rejoin();
         await sleep(1_500);
@@ -288,7 +288,7 @@ describe.skipIf(etcdMissing !== undefined)("etcd store", () => {
       await stores[0]?.txn({ compare: [], success: [{ type: "put", key: utf8("/else"), value: utf8("") }] });
       const started = performance.now();
       await servers[1]?.fresh();
-      expect(performance.now() - started).toBeLessThan(1_000);
+      expect(performance.now() - started).toBeLessThan(5_000);
       for (const records of servers) await records.close();
       for (const store of stores) await store.close();
     });

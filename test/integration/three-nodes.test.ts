@@ -1,5 +1,6 @@
 // A server and three agents in four network namespaces: nodes die, are cut off and come back.
-import { existsSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { networkProblem } from "@gpve/kit/testing/cluster/test-network.ts";
 import { startTestCluster, type TestCluster } from "@gpve/kit/testing/cluster/test-cluster.ts";
 import { eventually } from "@gpve/kit/testing/cluster/test-process.ts";
@@ -28,7 +29,13 @@ describe.each(stores)("three nodes in namespaces, store %s", (store) => {
 
   beforeAll(async () => {
     if (problem !== undefined) return;
-    cluster = await startTestCluster({ nodes: 3, store, command: [nodeBinary, mainFile] });
+    const command = [
+      nodeBinary,
+      "--import",
+      join(import.meta.dirname, "fixtures/other-protocol.mjs"),
+      mainFile,
+    ];
+    cluster = await startTestCluster({ nodes: 3, store, command });
   }, 120_000);
   afterAll(async () => {
     await cluster?.close();
@@ -135,6 +142,45 @@ describe.each(stores)("three nodes in namespaces, store %s", (store) => {
     await eventually("n3 to answer", 10_000, async () => (await ask("n3")).status === 200);
     for (const node of cluster.nodes) expect((await statuses())[node.name]).toBe("online");
   });
+
+  test.skipIf(problem !== undefined || store !== "sqlite")(
+    "an agent of another protocol is refused, which is shown, and let in when it is put right",
+    { timeout: 180_000 },
+    async () => {
+      const compatible = async (): Promise<
+        { status: string; reason: string; message?: string } | undefined
+      > => {
+        const { body } = await cluster.api("GET", "/api/v1/nodes/n2");
+        const { conditions } = (
+          body as { status: { conditions: readonly { type: string; status: string; reason: string }[] } }
+        ).status;
+        return conditions.find(({ type }) => type === "Compatible");
+      };
+      const fits = (): Promise<void> =>
+        eventually("n2 to fit", 60_000, async () => (await compatible())?.status === "True");
+      await fits();
+      expect(await compatible()).toMatchObject({ status: "True", reason: "SameVersion" });
+      const node = cluster.node("n2");
+      const other = join(dirname(node.dataDir), "n2.protocol");
+      await node.stop();
+      writeFileSync(other, "70-71");
+      const starting = node.start().catch((err: unknown) => err);
+      await eventually("n2 to be refused", 60_000, async () => (await compatible())?.status === "False");
+      expect(await compatible()).toMatchObject({
+        reason: "NoCommonProtocol",
+        message: expect.stringMatching(
+          /agent speaks protocol 70-71, this server at most \d+: upgrade the server/,
+        ),
+      });
+      await becomes("n2", "offline", 60_000);
+      await node.kill();
+      await starting;
+      rmSync(other);
+      await node.start();
+      await becomes("n2", "online", 60_000);
+      await fits();
+    },
+  );
 
   test.skipIf(problem !== undefined)("a stranger with a used token does not get in", async () => {
     const thief = cluster.node("n3");

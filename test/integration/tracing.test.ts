@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { given } from "@gpve/contracts/given.ts";
-import type { AgentConnection } from "@gpve/domain/node/agent-port.ts";
+import { FakeAgent } from "@gpve/domain/node/testing/fake-agent.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { span } from "@gpve/kit/telemetry/span.ts";
 import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
@@ -21,9 +21,8 @@ test("a request is traced from HTTP through the agent to the executed command", 
   const collector = await startOtlpReceiver();
   const tracing = startTracing({ endpoint: collector.url, serviceName: "gpve" });
   const run = tracedExec(exec);
-  const agent: AgentConnection = {
-    node: "n1",
-    call: (call) =>
+  const agent = new FakeAgent({
+    answer: (call) =>
       withTraceparent(call.traceparent, () =>
         span(
           `agent ${call.decision.route}`,
@@ -32,7 +31,7 @@ test("a request is traced from HTTP through the agent to the executed command", 
           "server",
         ),
       ),
-  };
+  });
   const server = createServer((incoming, response) => {
     void withTraceparent(String(incoming.headers["traceparent"] ?? ""), () =>
       span(

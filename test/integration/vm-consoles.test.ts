@@ -90,7 +90,7 @@ describe.skipIf(!hasQemu)("a running VM", () => {
     expect(proxy.port).toBeGreaterThanOrEqual(5900);
     const socket = open(proxy);
     const seen = collect(socket);
-    await expect.poll(seen.text, { timeout: 10_000 }).toBe("RFB 003.008\n");
+    await expect.poll(seen.text, { timeout: 60_000 }).toBe("RFB 003.008\n");
     expect(socket.protocol).toBe("binary");
     socket.send(Buffer.from("RFB 003.008\n"));
     // One kind of authentication, and it is VNC's password.
@@ -112,7 +112,7 @@ describe.skipIf(!hasQemu)("a running VM", () => {
     expect(await plain).toBe("ECONNREFUSED");
     const socket = open(proxy);
     const seen = collect(socket);
-    await expect.poll(seen.text, { timeout: 10_000 }).toBe("RFB 003.008\n");
+    await expect.poll(seen.text, { timeout: 60_000 }).toBe("RFB 003.008\n");
     socket.close();
     expect(await waitTask(api, proxy.upid)).toMatchObject({ exitstatus: "OK" });
   });
@@ -133,7 +133,7 @@ describe.skipIf(!hasQemu)("a running VM", () => {
     const seen = collect(socket);
     await new Promise((resolve) => socket.once("open", resolve));
     socket.send(`${proxy.user}:${proxy.ticket}\n`);
-    await expect.poll(seen.text, { timeout: 10_000 }).toBe("OK");
+    await expect.poll(seen.text, { timeout: 60_000 }).toBe("OK");
     socket.send("1:80:24:");
     socket.send("2");
     await expect

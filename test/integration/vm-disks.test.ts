@@ -151,7 +151,9 @@ describe.skipIf(!hasQemu)("disks of a VM", () => {
       const before = [await written(), (await config(120))[disk]] as const;
       const slow = { disk, storage: "local", format: disk === "scsi1" ? "qcow2" : "raw", bwlimit: 500 };
       const upid = (await api("POST", `${guest}/move_disk`, slow)).data as string;
-      await vi.waitFor(async () => expect((await taskLog(api, upid)).length).toBeGreaterThan(0));
+      await vi.waitFor(async () => expect((await taskLog(api, upid)).length).toBeGreaterThan(0), {
+        timeout: 30_000,
+      });
       await setTimeout(1_000);
       await api("DELETE", `/nodes/${node}/tasks/${upid}`);
       expect((await waitTask(api, upid)).exitstatus).not.toBe("OK");

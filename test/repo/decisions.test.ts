@@ -38,7 +38,11 @@ test("errors of parameters and refusals are made in one place", () => {
 test("the system works by itself in these places alone", () => {
   expect(naming(/\bwork: "/)).toEqual([
     "packages/server/src/application/backup-job/job-scheduler.ts",
+    "packages/server/src/application/replication/replication-work.ts",
+    "packages/server/src/application/scheduler/rebalancer.ts",
     "packages/server/src/application/v1/apply-objects.ts",
+    "packages/server/src/application/vcluster/cluster-moves.ts",
+    "packages/server/src/application/vcluster/replicas/keep-replicas.ts",
     "packages/server/src/presentation/listener/spice-proxy.ts",
   ]);
 });
@@ -49,6 +53,7 @@ test("servers reach agents through one class", () => {
     // Carry a call on that was decided before.
     "packages/server/src/application/node/server-tasks.ts",
     "packages/server/src/application/node/guest-permits.ts",
+    "packages/server/src/application/node/guest-moves.ts",
     "packages/server/src/infrastructure/agent-client/local-agent.ts",
     "packages/server/src/infrastructure/agent-client/grpc-agent.ts",
   ]);

@@ -111,7 +111,7 @@ export class CrashWorld {
     for (const name of left.filter((each) => each.endsWith(".zst")))
       await exec("zstd", ["-tq", join(dump, name)]);
     await vi.waitFor(() => expect(this.#helpers(), "processes left behind").toEqual([]), {
-      timeout: 10_000,
+      timeout: 60_000,
       interval: 200,
     });
   }
@@ -177,7 +177,7 @@ export class CrashWorld {
   async #revive(): Promise<void> {
     rmSync(join(this.data, "crash.json"), { force: true });
     await this.start();
-    const end = Date.now() + 60_000;
+    const end = Date.now() + 180_000;
     for (;;) {
       const active = (await this.api("GET", `/nodes/${this.#node}/tasks`, { source: "active" })).data;
       if ((active as unknown[]).length === 0) return;

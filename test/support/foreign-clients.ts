@@ -23,11 +23,11 @@ export async function lacksPython(modules: string, packages: string): Promise<st
   );
 }
 
-/** The Python of a virtual environment with the pinned packages from PyPI. */
-export async function pypiPython(): Promise<string> {
-  const file = join(clientsFolder, "requirements.txt");
+/** The Python of a virtual environment with the packages from PyPI that the file in the clients' folder pins. */
+export async function pypiPython(pins = "requirements.txt"): Promise<string> {
+  const file = join(clientsFolder, pins);
   const folder = await made("python", readFileSync(file), async (target) => {
-    await exec(DEBIAN_PYTHON, ["-m", "venv", target]);
+    await exec(DEBIAN_PYTHON, ["-m", "venv", target], { timeoutMs: 300_000 });
     const pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement", file];
     await exec(join(target, "bin/python"), pip, { timeoutMs: 300_000, env: ownEnv() });
   });
@@ -35,8 +35,8 @@ export async function pypiPython(): Promise<string> {
 }
 
 /** A folder whose node_modules hold the pinned npm clients that are not this project's own dependencies. */
-export async function npmClients(): Promise<string> {
-  const files = ["package.json", "package-lock.json"].map((name) => join(clientsFolder, "npm", name));
+export async function npmClients(pins = "npm"): Promise<string> {
+  const files = ["package.json", "package-lock.json"].map((name) => join(clientsFolder, pins, name));
   const folder = await made("npm", Buffer.concat(files.map((file) => readFileSync(file))), async (target) => {
     for (const file of files) copyFileSync(file, join(target, file.split("/").at(-1) ?? ""));
     const args = ["ci", "--ignore-scripts", "--no-audit", "--no-fund"];

@@ -84,7 +84,7 @@ export function readCredentials(data: string): Credentials {
 }
 
 /** Waits for a text in a child's output; a child that ends first is an error with everything it said. */
-export async function untilPrinted(child: Child, text: string, timeoutMs = 60_000): Promise<void> {
+export async function untilPrinted(child: Child, text: string, timeoutMs = 180_000): Promise<void> {
   let ended = false;
   void child.exited.then(() => (ended = true));
   const end = Date.now() + timeoutMs;

@@ -1,4 +1,5 @@
 // A cluster of several nodes on this machine, as `./gpve up --nodes` makes it, and what it leaves behind.
+import { given } from "@gpve/contracts/given.ts";
 import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -37,18 +38,18 @@ export interface TestLab {
   readonly remove: () => Promise<void>;
 }
 
-export function newLab(): TestLab {
+export function newLab(env: Readonly<Record<string, string>> = {}): TestLab {
   const data = mkdtempSync(join(tmpdir(), "gpve-lab-"));
   const gpve = async (command: string, ...args: string[]): Promise<string> => {
     const argv = [...nodeOptions, mainFile, command, "--data", data, ...args];
-    return (await exec(nodeBinary, argv, { timeoutMs: 300_000, env: { ...MINIMAL_ENV, HOME: "/root" } }))
-      .stdout;
+    const whole = { ...MINIMAL_ENV, HOME: "/root", ...env };
+    return (await exec(nodeBinary, argv, { timeoutMs: 300_000, env: whole })).stdout;
   };
   const credentials = (): LabCredentials => readCredentials(data) as LabCredentials;
   return {
     data,
     credentials,
-    api: (url) => apiOf({ ...credentials(), ...(url === undefined ? {} : { url }) }),
+    api: (url) => apiOf({ ...credentials(), ...given({ url }) }),
     gpve: (command = "", ...args) => gpve(command, ...args),
     fault: (verb, node, ...more) => gpve("lab", verb, node, ...more),
     states: async () => JSON.parse(await gpve("lab", "status", "--output", "json")) as readonly NodeState[],

@@ -6,7 +6,7 @@ import { readJsonFile } from "@gpve/kit/atomic-file.ts";
 import { exec } from "@gpve/kit/exec.ts";
 
 /** Ends every guest of a data directory, whether or not anything else of it still runs, and removes its cgroups. */
-export function endGuestsOf(data: string): void {
+export function endGuestsOf(data: string, suffix = ""): void {
   const { instanceId } = (readJsonFile(join(data, "instance.json")) ?? {}) as { instanceId?: string };
   for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {
@@ -16,7 +16,7 @@ export function endGuestsOf(data: string): void {
       // It ended while we looked.
     }
   }
-  if (instanceId !== undefined) removeCgroups(`gpve-${instanceId}`);
+  if (instanceId !== undefined) removeCgroups(`gpve-${instanceId}${suffix}`);
 }
 
 /** What kept its user-mode networks from this machine: no agent was there to see them end. */

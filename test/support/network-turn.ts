@@ -1,4 +1,5 @@
-// `up` makes one bridge per host and takes it away again: tests that let it do so take turns.
+// `up` makes one bridge per host and takes it away again: tests that let it do so take turns. It makes none where a host has
+// a vmbrN of its own, so that bridges of other tests are named otherwise.
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isAppError } from "@gpve/contracts/errors.ts";

@@ -8,14 +8,22 @@ import { stringify } from "yaml";
 import { startChild, type Child } from "@gpve/kit/testing/child.ts";
 import { apiOf, mainFile, nodeBinary, readCredentials, untilPrinted, type Credentials } from "./gpve.ts";
 
+/** On a machine that is busy with other tests too. */
+const START_MS = 120_000;
+
 export interface Parts {
   readonly credentials: Credentials;
   readonly server: Child;
   readonly agent: Child;
   /** The agent's data directory. */
   readonly agentData: string;
+  readonly serverData: string;
   /** The machine comes back after its node was removed: a new invitation, a new key, the same data directory. */
   rejoin(): Promise<void>;
+  /** kill -9 of what runs of both. */
+  kill(): Promise<void>;
+  /** Both again, on the same data and as the same node. */
+  restart(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -24,9 +32,19 @@ export interface EtcdSettings {
   readonly caFile?: string;
   readonly certFile?: string;
   readonly keyFile?: string;
+  readonly username?: string;
+  readonly password?: string;
 }
 
-export async function startParts(etcd: EtcdSettings | undefined): Promise<Parts> {
+type Sections = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+
+/** Sections of the two configuration files, beside what a test needs anyway. */
+export interface PartsOptions {
+  readonly server?: Sections;
+  readonly agent?: Sections;
+}
+
+export async function startParts(etcd: EtcdSettings | undefined, options: PartsOptions = {}): Promise<Parts> {
   const dir = mkdtempSync(join(tmpdir(), "gpve-parts-"));
   const [serverPort = 0, agentPort = 0] = await freePorts(2);
   const serverData = join(dir, "server");
@@ -38,17 +56,28 @@ export async function startParts(etcd: EtcdSettings | undefined): Promise<Parts>
       apiVersion: "gpve.io/v1",
       kind: "ServerConfiguration",
       dataDir: serverData,
-      server: { address: "127.0.0.1", port: serverPort },
-      cluster: { name: "test", ...given({ etcd }) },
+      ...options.server,
+      server: { address: "127.0.0.1", port: serverPort, ...options.server?.["server"] },
+      cluster: { name: "test", ...given({ etcd }), ...options.server?.["cluster"] },
     }),
   );
   const run = (args: readonly string[]): Child =>
     startChild(nodeBinary, ["--disable-warning=ExperimentalWarning", mainFile, ...args]);
-  const server = run(["server", "--config", serverFile, "--data", serverData]);
-  await untilPrinted(server, "is ready at");
+  const served = async (): Promise<Child> => {
+    const child = run(["server", "--config", serverFile, "--data", serverData]);
+    await untilPrinted(child, "is ready at", START_MS);
+    return child;
+  };
+  let server = await served();
   const credentials = readCredentials(serverData);
   const agentData = join(dir, "agent");
   const agentFile = join(dir, "agent.yaml");
+  const runs = async (): Promise<Child> => {
+    const child = run(["agent", "--config", agentFile]);
+    await untilPrinted(child, "runs node n1", START_MS);
+    await untilOnline(credentials);
+    return child;
+  };
   const joined = async (): Promise<Child> => {
     const token = await invite(credentials);
     writeFileSync(
@@ -57,26 +86,36 @@ export async function startParts(etcd: EtcdSettings | undefined): Promise<Parts>
         apiVersion: "gpve.io/v1",
         kind: "AgentConfiguration",
         dataDir: agentData,
+        ...options.agent,
         agent: { nodeName: "n1", address: "127.0.0.1", port: agentPort },
         server: { endpoint: credentials.url, token },
       }),
     );
-    const child = run(["agent", "--config", agentFile]);
-    await untilPrinted(child, "runs node n1");
-    await untilOnline(credentials);
-    return child;
+    return runs();
   };
   let agent = await joined();
   return {
     credentials,
-    server,
+    get server() {
+      return server;
+    },
     get agent() {
       return agent;
     },
     agentData,
+    serverData,
     async rejoin() {
       await agent.stop();
       agent = await joined();
+    },
+    async kill() {
+      await Promise.all([agent.stop(), server.stop()]);
+    },
+    async restart() {
+      server = await served();
+      agent = await runs();
+      // It may have been online a moment ago: it works when it has the cluster's records again.
+      await untilWorks(credentials);
     },
     async stop() {
       await Promise.all([agent.stop(), server.stop()]);
@@ -98,6 +137,17 @@ async function untilOnline(credentials: Credentials): Promise<void> {
     const rows = (await api("GET", "/nodes")).data as { node: string; status: string }[];
     if (rows.some((row) => row.status === "online")) return;
     if (Date.now() > end) throw new Error(`the node never came online: ${JSON.stringify(rows)}`);
+    await new Promise((done) => setTimeout(done, 100));
+  }
+}
+
+async function untilWorks(credentials: Credentials): Promise<void> {
+  const api = apiOf(credentials);
+  const end = Date.now() + 180_000;
+  for (;;) {
+    const answer = await api("GET", "/nodes/n1/storage/local/content");
+    if (answer.status === 200) return;
+    if (Date.now() > end) throw new Error(`the node does not work again: ${answer.status} ${answer.text}`);
     await new Promise((done) => setTimeout(done, 100));
   }
 }

@@ -9,7 +9,7 @@ export interface TaskStatus {
 }
 
 /** Polls a task as clients do, until it has stopped. */
-export async function waitTask(api: Api, upid: string, timeoutMs = 60_000): Promise<TaskStatus> {
+export async function waitTask(api: Api, upid: string, timeoutMs = 180_000): Promise<TaskStatus> {
   const node = upid.split(":")[1] ?? "";
   const end = Date.now() + timeoutMs;
   for (;;) {

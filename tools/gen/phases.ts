@@ -1,5 +1,6 @@
-// Writes docs/reference/vm-phases.md from the table. A test fails when it is out of date.
+// Writes the pages of phases from their tables. A test fails when one is out of date.
 import { writeFileSync } from "node:fs";
-import { vmPhasesPage } from "@gpve/domain/phase/phases-page.ts";
+import { vcPhasesPage, vmPhasesPage } from "@gpve/domain/phase/phases-page.ts";
 
 writeFileSync("docs/reference/vm-phases.md", vmPhasesPage());
+writeFileSync("docs/reference/vc-phases.md", vcPhasesPage());

@@ -3,6 +3,8 @@
 export interface LongSoak {
   readonly name: string;
   readonly file: string;
+  /** Beside the code it tests, not among the integration tests. */
+  readonly isUnit?: true;
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -23,9 +25,36 @@ export const longSoaks: readonly LongSoak[] = [
     env: { GPVE_MUTATIONS: "all" },
   },
   {
+    name: "more moments between the steps at which gpve is killed: what happens to a VM",
+    file: "test/integration/crash/vm-crash-life.test.ts",
+    env: { GPVE_CRASH_KILLS: "12" },
+  },
+  {
+    name: "more moments between the steps at which gpve is killed: what happens to its disks",
+    file: "test/integration/crash/vm-crash-copies.test.ts",
+    env: { GPVE_CRASH_KILLS: "12" },
+  },
+  {
     name: "50 000 random guests, ours and PVE's",
     file: "test/conformance/qemu-dialects.test.ts",
     env: { GPVE_DIALECT_RUNS: "50000" },
+  },
+  {
+    name: "100 000 sequences of operations and accidents on Talos clusters",
+    file: "packages/talos/src/engine/model-check.test.ts",
+    isUnit: true,
+    env: { GPVE_MODEL_SEQUENCES: "100000" },
+  },
+  {
+    name: "a Talos cluster of five real VMs on three nodes, killed eight times, grown, upgraded, destroyed",
+    file: "test/integration/talos-apply.test.ts",
+    env: { GPVE_TALOS_VMS: "1" },
+  },
+  {
+    name: "a Talos cluster's life, stopped after every line of its journal",
+    file: "packages/talos/src/engine/open-cluster.test.ts",
+    isUnit: true,
+    env: { GPVE_TALOS_KILLS: "all" },
   },
   {
     name: "10 000 operations of four users, memory bounded",
@@ -33,13 +62,48 @@ export const longSoaks: readonly LongSoak[] = [
     env: { GPVE_SOAK_OPERATIONS: "10000" },
   },
   {
-    name: "1 000 creates and clones by three tenants at once, killed in between: quotas hold",
-    file: "test/integration/quotas.test.ts",
+    name: "3 000 creates and clones by three tenants, on SQLite and on three etcds, all killed in between: quotas hold",
+    file: "test/integration/quotas-killed.test.ts",
     env: { GPVE_QUOTA_REQUESTS: "1000" },
   },
   {
     name: "1 000 creates and clones at three servers on one store that loses a member: quotas hold",
     file: "test/integration/quotas-many-servers.test.ts",
     env: { GPVE_QUOTA_REQUESTS: "1000" },
+  },
+  {
+    name: "twenty random sequences of faults on the nodes of a guest under HA",
+    file: "test/integration/ha.test.ts",
+    env: { GPVE_HA_SEQUENCES: "20" },
+  },
+  {
+    name: "servers and agents restarted one by one, three times round, under load with twenty guests",
+    file: "test/integration/rolling-upgrade.test.ts",
+    env: { GPVE_UPGRADE_GUESTS: "20", GPVE_UPGRADE_ROUNDS: "3", GPVE_UPGRADE_HA: "1" },
+  },
+  {
+    name: "ten live moves round three nodes, with shared disks and with each node's own",
+    file: "test/integration/migration.test.ts",
+    env: { GPVE_MOVES: "10" },
+  },
+  {
+    name: "forty kills in mid-move: agents, servers and QEMUs of either end",
+    file: "test/integration/migration-faults.test.ts",
+    env: { GPVE_MOVE_KILLS: "40" },
+  },
+  {
+    name: "a virtual cluster with workers on two nodes of three, whose pods reach each other, also when its control plane moves",
+    file: "test/integration/vcluster-nodes.test.ts",
+    env: { GPVE_VC_NODES: "1" },
+  },
+  {
+    name: "a virtual cluster of three replicas that loses nodes: it answers, and a lost replica comes to be elsewhere",
+    file: "test/integration/vcluster-replicas.test.ts",
+    env: { GPVE_VC_REPLICAS: "1" },
+  },
+  {
+    name: "upstream's conformance tests of the API, against a virtual cluster",
+    file: "test/integration/vcluster-conformance.test.ts",
+    env: { GPVE_VC_CONFORMANCE: "1" },
   },
 ];

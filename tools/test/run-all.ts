@@ -25,7 +25,14 @@ interface VitestReport {
 const root = resolve(import.meta.dirname, "../..");
 process.chdir(root);
 const bin = join(root, "node_modules/.bin");
-const env = { ...process.env, PATH: `${bin}:${process.env["PATH"] ?? ""}`, FORCE_COLOR: "0", NO_COLOR: "1" };
+const env = {
+  ...process.env,
+  PATH: `${bin}:${process.env["PATH"] ?? ""}`,
+  FORCE_COLOR: "0",
+  NO_COLOR: "1",
+  // As the launcher has it: hundreds of processes of ours start, and each would compile everything again.
+  NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? join(root, ".cache/compile"),
+};
 const scratch = mkdtempSync(join(tmpdir(), "gpve-test-"));
 const totals = { passed: 0, failed: 0, skipped: 0 };
 /** Said again at the very end, where a reader of a cut log looks. */
@@ -159,8 +166,10 @@ try {
     vitest("integration tests", ["--config", "vitest.integration.config.ts"], { allowSecondTry: true });
   if (isLong) {
     const seed = { GPVE_FUZZ_SEED: process.env["GPVE_FUZZ_SEED"] ?? String(Date.now() % 1_000_000) };
-    for (const { name, file, env: more } of longSoaks)
-      vitest(name, ["--config", "vitest.integration.config.ts", file], { env: { ...seed, ...more } });
+    for (const { name, file, isUnit, env: more } of longSoaks) {
+      const config = isUnit === true ? "vitest.config.ts" : "vitest.integration.config.ts";
+      vitest(name, ["--config", config, file], { env: { ...seed, ...more } });
+    }
   }
 } finally {
   rmSync(scratch, { recursive: true, force: true });

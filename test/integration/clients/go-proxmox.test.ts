@@ -11,7 +11,7 @@ import { BUILD_MS, goProgram, lacksGo } from "../../support/go-clients.ts";
 import { apiOf, startGpve, type Gpve } from "../../support/gpve.ts";
 import { tinyImage } from "../../support/images.ts";
 
-const bridge = "vmbr882";
+const bridge = "tbr882";
 const lacking =
   process.getuid?.() === 0 && existsSync("/usr/bin/qemu-system-x86_64")
     ? await lacksGo()

@@ -14,7 +14,8 @@ import { waitTask } from "../../support/tasks.ts";
 
 const TEMPLATE = 8801;
 const SCRATCH = 8821;
-const bridge = "vmbr881";
+const TENANT = 8831;
+const bridge = "tbr881";
 const lacking =
   process.getuid?.() === 0 && existsSync("/usr/bin/qemu-system-x86_64")
     ? await lacksGo()
@@ -95,19 +96,26 @@ describe.skipIf(skipping("OpenTofu", lacking))("OpenTofu with the bpg provider",
       PROXMOX_VE_ENDPOINT: `${gpve.credentials.url}/`,
       ...login,
     };
-    const tofu = async (changed: boolean, ...args: string[]): Promise<string> => {
-      const argv = [...args, "-no-color", "-input=false", `-var=changed=${changed}`];
-      const { code, stdout, stderr } = await exec(tofuProgram, argv, {
+    const run = (changed: boolean, args: readonly string[]) =>
+      exec(tofuProgram, [...args, "-no-color", "-input=false", `-var=changed=${changed}`], {
         cwd: place,
         env,
         timeoutMs: 300_000,
         okCodes: [0, 1, 2],
       });
+    const tofu = async (changed: boolean, ...args: string[]): Promise<string> => {
+      const { code, stdout, stderr } = await run(changed, args);
       // A plan with differences ends with 2: then the differences are the failure's text.
       expect(code, stdout + stderr).toBe(0);
       return stdout;
     };
     return {
+      /** What it said when it could not. */
+      refused: async (): Promise<string> => {
+        const { code, stdout, stderr } = await run(false, ["apply", "-auto-approve"]);
+        expect(code, stdout + stderr).toBe(1);
+        return stderr.replaceAll(/[\s│]+/g, " ");
+      },
       apply: (changed: boolean) => tofu(changed, "apply", "-auto-approve"),
       emptyPlan: (changed: boolean) => tofu(changed, "plan", "-detailed-exitcode"),
       destroy: (changed: boolean) => tofu(changed, "destroy", "-auto-approve"),
@@ -207,5 +215,53 @@ describe.skipIf(skipping("OpenTofu", lacking))("OpenTofu with the bpg provider",
     const left = (await api("GET", `/nodes/${node}/storage/local/content`)).text;
     expect(left).not.toContain(String(SCRATCH));
     expect(left).not.toContain("tofu");
+  }, 300_000);
+
+  test("a VM and its user inside a tenant, by a token with tenant-admin alone, which reaches nothing else", async () => {
+    const set = async (method: string, path: string, params: Record<string, string | number>) => {
+      const answer = await api(method, path, params);
+      expect(answer.status, answer.text).toBe(200);
+      return answer.data as Row;
+    };
+    await set("POST", "/pools", { poolid: "web" });
+    await set("POST", "/pools", { poolid: "shop" });
+    await set("PUT", "/pools", { poolid: "web", storage: "local" });
+    await set("POST", "/access/users", { userid: "ann@pve" });
+    const { value } = await set("POST", "/access/users/ann@pve/token/tofu", { privsep: 1 });
+    for (const path of ["/pool/web", `/sdn/zones/localnetwork/${bridge}`])
+      await set("PUT", "/access/acl", {
+        path,
+        roles: "tenant-admin",
+        users: "ann@pve",
+        tokens: "ann@pve!tofu",
+      });
+    await run("POST", `/nodes/${node}/qemu`, { vmid: TENANT + 9, memory: 64, pool: "shop" });
+    const login = { PROXMOX_VE_API_TOKEN: `ann@pve!tofu=${String(value)}` };
+
+    const tenant = workspace("tenant", login, { vmid: TENANT, pool: "web" });
+    const vm = `/nodes/${node}/qemu/${TENANT}`;
+    await tenant.apply(false);
+    await tenant.emptyPlan(false);
+    expect((await api("GET", `${vm}/status/current`)).data).toMatchObject({ status: "running", name: "web" });
+    expect((await api("GET", "/pools", { poolid: "web" })).text).toContain(`"qemu/${TENANT}"`);
+    await tenant.apply(true);
+    await tenant.emptyPlan(true);
+    expect((await api("GET", "/access/users/tofu-web@pve")).data).toMatchObject({ comment: "changed" });
+    await tenant.destroy(true);
+
+    const others = workspace("tenant", login, { vmid: TENANT + 1, pool: "shop" });
+    const refused = await others.refused();
+    // The user himself is his to make, what he is given is not.
+    expect(refused).toMatch(/403 [^)]*Permission check failed \(\/pool\/shop, /);
+    expect(refused.match(/Permission check failed/g)?.length).toBeGreaterThanOrEqual(2);
+    await others.destroy(false);
+    const thief = workspace("tenant", login, { vmid: TENANT + 2, pool: "web", clones: [TENANT + 9] });
+    expect(await thief.refused()).toMatch(/403 .*VM\.Clone/);
+    await thief.destroy(false);
+    expect(await vms()).toEqual(expect.arrayContaining([expect.objectContaining({ vmid: TENANT + 9 })]));
+    for (const vmid of [TENANT, TENANT + 1, TENANT + 2])
+      expect(await vms()).not.toContainEqual(expect.objectContaining({ vmid }));
+    expect((await api("GET", "/access/users")).text).not.toContain("tofu-");
+    await run("DELETE", `/nodes/${node}/qemu/${TENANT + 9}`);
   }, 300_000);
 });

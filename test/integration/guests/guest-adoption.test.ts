@@ -63,7 +63,7 @@ describe.skipIf(missing !== undefined)("guests whose agent was killed", () => {
     process.kill(stateOf("204").supervisor, "SIGKILL");
     process.kill(pids.get("204") ?? 0, "SIGKILL");
     await vi.waitFor(() => expect(["200", "201", "203"].every((id) => existsExit(world, id))).toBe(true), {
-      timeout: 10_000,
+      timeout: 60_000,
     });
     first = world.guests();
     adoption = await first.adopt();

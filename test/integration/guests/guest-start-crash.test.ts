@@ -44,7 +44,7 @@ describe.skipIf(missing !== undefined)("a start whose agent is killed", () => {
       expect(await guests.qemu(guest.id)?.qmp.execute("query-status")).toMatchObject({ running: true });
       await guest.kill();
     }
-    await expect.poll(() => processesOf(world.data.path), { timeout: 10_000 }).toEqual([]);
+    await expect.poll(() => processesOf(world.data.path), { timeout: 60_000 }).toEqual([]);
     const again = await guests.startQemu(bootable(id, world.disk(`${id}.raw`, "halt")));
     await again.kill();
     await guests.forget(id);

@@ -1,0 +1,181 @@
+// A guest under HA, real processes, real faults: it runs again on another node, and never on two. GPVE_SEED chooses other
+// sequences of faults; GPVE_HA_SEQUENCES how many.
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { networkProblem } from "@gpve/kit/testing/cluster/test-network.ts";
+import { afterAll, beforeAll, describe, expect, onTestFailed, test, vi } from "vitest";
+import { DiskWitness, HaLab, HA_VMID, type Loss } from "../support/ha-lab.ts";
+import { newLab, tracesOf, type TestLab } from "../support/lab.ts";
+
+const problem =
+  (await networkProblem()) ??
+  (existsSync("/usr/bin/etcd") ? undefined : "etcd is missing: apt-get install etcd-server");
+if (problem !== undefined) console.warn(`SKIPPED high availability on real processes: ${problem}`);
+
+const SEED = Number(process.env["GPVE_SEED"] ?? 146);
+const SEQUENCES = Number(process.env["GPVE_HA_SEQUENCES"] ?? 3);
+
+describe.skipIf(problem !== undefined)("a guest under HA on three nodes", () => {
+  let lab: TestLab;
+  let ha: HaLab;
+  let witness: DiskWitness;
+  const losses: Loss[] = [];
+
+  /** Each is done to the node that has the guest. */
+  const faults: Readonly<Record<string, (node: string) => Promise<void>>> = {
+    kill: async (node) => void (await lab.fault("kill", node)),
+    cut: async (node) => void (await lab.fault("cut", node)),
+    freeze: async (node) => void (await lab.fault("freeze", node)),
+    "agent and fence process": async (node) => {
+      ha.kill(node, "lab-agent.json");
+      ha.kill(node, "fence.lock");
+    },
+  };
+  const strike = async (fault: string): Promise<void> => {
+    const node = await ha.place();
+    const run = faults[fault];
+    if (run === undefined) throw new Error(`no fault ${fault}`);
+    const loss = await ha.lose(fault, node, () => run(node));
+    losses.push(loss);
+    expect(loss.now).not.toBe(node);
+    // Whatever it was asleep over, it must not go on where it was.
+    if (fault === "freeze") await lab.fault("thaw", node);
+    await ha.heal(node);
+    expect(await ha.place()).toBe(loss.now);
+  };
+
+  beforeAll(async () => {
+    lab = newLab();
+    ha = new HaLab(lab);
+    witness = new DiskWitness(join(lab.data, "shared/images", String(HA_VMID)));
+    await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
+    await ha.makeGuest("n2");
+  }, 300_000);
+
+  afterAll(async () => {
+    witness?.close();
+    const table = losses.map(
+      ({ fault, node, now, silentS, startedS, answersS }) =>
+        `${fault.padEnd(24)} ${node} -> ${now}  silent after ${silentS.toFixed(1)} s, started ${startedS.toFixed(1)} s, answers ${answersS.toFixed(1)} s`,
+    );
+    console.log(`HA, seed ${SEED}:\n${table.join("\n")}\nmost writers at once: ${witness?.most}`);
+    const file = process.env["GPVE_HA_REPORT"];
+    if (file !== undefined) writeFileSync(file, `${table.join("\n")}\n`, { flag: "a" });
+    await lab?.remove();
+  }, 180_000);
+
+  test("an agent or a fence process that dies alone moves nothing", async () => {
+    const node = await ha.place();
+    const pid = ha.pid(node, `guests/${HA_VMID}/state`);
+    const fence = ha.pid(node, "fence.lock");
+    ha.kill(node, "lab-agent.json");
+    // Longer than a deadline and a lease.
+    const end = Date.now() + 14_000;
+    while (Date.now() < end) {
+      expect(ha.pid(node, `guests/${HA_VMID}/state`)).toBe(pid);
+      await new Promise((done) => setTimeout(done, 500));
+    }
+    expect(await ha.answers()).toBe(true);
+    expect(await ha.place()).toBe(node);
+    await ha.heal(node);
+    ha.kill(node, "fence.lock");
+    await vi.waitFor(() => expect(ha.pid(node, "fence.lock")).not.toBe(fence), { timeout: 30_000 });
+    expect(ha.pid(node, `guests/${HA_VMID}/state`)).toBe(pid);
+  });
+
+  test("a guest whose process is killed is started again where it was", async () => {
+    const node = await ha.place();
+    const loss = await ha.lose("its QEMU", node, async () => ha.kill(node, `guests/${HA_VMID}/state`));
+    losses.push(loss);
+    expect(loss.now).toBe(node);
+  });
+
+  test("a member of etcd that is cut off costs its node nothing: others' servers renew", async () => {
+    const node = await ha.place();
+    const pid = ha.pid(node, `guests/${HA_VMID}/state`);
+    const mend = await ha.cutEtcd(node);
+    await new Promise((done) => setTimeout(done, 14_000));
+    const there = await ha.place();
+    const answers = await ha.answers();
+    await mend();
+    expect({ there, answers, pid: ha.pid(node, `guests/${HA_VMID}/state`) }).toEqual({
+      there: node,
+      answers: true,
+      pid,
+    });
+  });
+
+  test("maintenance: the guest leaves its node as it runs, and comes back afterwards", async () => {
+    await ha.untilSettled();
+    const node = await ha.place();
+    const isStartedOn = async (): Promise<string> => {
+      const row = (await ha.status()).find(({ type }) => type === "service");
+      return row?.state === "started" ? row.node : `${row?.state} on ${row?.node}`;
+    };
+    const before = await ha.tasks();
+    onTestFailed(async () => console.error(await ha.account(before)));
+    await lab.gpve("ctl", "ha", "maintenance", "on", node);
+    await vi.waitFor(
+      async () => {
+        const others = ["n1", "n2", "n3"].filter((each) => each !== node);
+        expect(others).toContain(await isStartedOn());
+        expect(await ha.answers()).toBe(true);
+      },
+      { timeout: 240_000, interval: 500 },
+    );
+    await lab.gpve("ctl", "ha", "maintenance", "off", node);
+    await vi.waitFor(
+      async () => {
+        expect(await isStartedOn()).toBe(node);
+        expect(await ha.answers()).toBe(true);
+      },
+      { timeout: 240_000, interval: 500 },
+    );
+    // As it ran, both ways: nobody started it anew.
+    const tasks = (await ha.tasks()).filter((task) => !before.includes(task));
+    expect(tasks.filter((task) => task.startsWith("qmigrate OK"))).toHaveLength(2);
+    expect(tasks.filter((task) => task.startsWith("qmstart"))).toEqual([]);
+    expect(witness.most).toBe(1);
+  }, 600_000);
+
+  test(
+    "random faults: the guest runs again elsewhere, and is never written by two",
+    async () => {
+      const random = generator(SEED);
+      const names = Object.keys(faults);
+      for (let sequence = 0; sequence < SEQUENCES; sequence++) {
+        const length = 1 + Math.floor(random() * 2);
+        for (let at = 0; at < length; at++)
+          await strike(names[Math.floor(random() * names.length)] ?? "kill");
+      }
+      expect(witness.looks).toBeGreaterThan(100);
+      expect(witness.most).toBe(1);
+      for (const { fault, startedS } of losses)
+        if (fault !== "its QEMU") expect(startedS, fault).toBeGreaterThan(8);
+    },
+    SEQUENCES * 300_000,
+  );
+
+  test("what was decided can be read with its reasons, and down --guests leaves nothing", async () => {
+    const answer = await lab.api()("GET", "/cluster/ha/status/manager_status");
+    expect(answer.data).toMatchObject({ manager_status: { service_status: { [`vm:${HA_VMID}`]: {} } } });
+    witness.close();
+    const before = performance.now();
+    await lab.gpve("down", "--guests");
+    expect((performance.now() - before) / 1000).toBeLessThan(120);
+    expect(await tracesOf(lab.data)).toEqual([]);
+    expect(existsSync(join(lab.data, "shared/images", String(HA_VMID)))).toBe(true);
+    expect(readFileSync(join(lab.data, "lab.json"), "utf8")).toContain("nodes");
+  });
+});
+
+/** Mulberry32. */
+function generator(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

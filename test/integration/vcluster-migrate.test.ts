@@ -1,0 +1,72 @@
+// The control plane of a virtual cluster goes from node to node of a lab, on real Kubernetes: with what is in its store, under
+// its own keys, and back to where it was when the other node cannot have it.
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type TestLab, newLab, tracesOf } from "../support/lab.ts";
+import { canRunClusters, components, ctl, kubectl } from "../support/vclusters.ts";
+
+if (!canRunClusters)
+  console.warn("SKIPPED: moves of virtual clusters need root and Kubernetes in this machine's cache");
+
+describe.skipIf(!canRunClusters)("a virtual cluster that moves", () => {
+  let lab: TestLab;
+  const kubeconfig = (): string => join(lab.data, "demo.kubeconfig");
+  const folder = (node: string, ...more: string[]): string =>
+    join(lab.data, "nodes", node, "vclusters", ...more);
+
+  const statusOf = async (): Promise<unknown> =>
+    (JSON.parse((await ctl(lab, "get", "vc", "demo", "-o", "json")).out) as { status: unknown }).status;
+  const getKubeconfig = async (): Promise<void> => {
+    const got = await ctl(lab, "vc", "kubeconfig", "demo");
+    expect(got).toMatchObject({ code: 0 });
+    writeFileSync(kubeconfig(), got.out, { mode: 0o600 });
+  };
+  const secretIn = async (): Promise<string> => {
+    const said = await kubectl(kubeconfig(), "get", "secret", "word", "-o", "jsonpath={.data.is}");
+    expect(said).toMatchObject({ code: 0 });
+    return Buffer.from(said.out, "base64").toString();
+  };
+
+  beforeAll(async () => {
+    lab = newLab({ GPVE_COMPONENTS: components });
+    await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
+  }, 600_000);
+  afterAll(() => lab?.remove(), 600_000);
+
+  test("has all that it had on the other node, and leaves nothing behind", async () => {
+    const made = await ctl(lab, "vc", "create", "demo", "--node", "n1", "--wait");
+    expect(made).toMatchObject({ code: 0 });
+    await getKubeconfig();
+    const word = ["create", "secret", "generic", "word", "--from-literal=is=plugh"];
+    expect(await kubectl(kubeconfig(), ...word)).toMatchObject({ code: 0 });
+    const began = performance.now();
+    expect(await ctl(lab, "vc", "migrate", "demo", "--to", "n2")).toMatchObject({ code: 0 });
+    console.info(`moved in ${Math.round(performance.now() - began)} ms`);
+    await expect.poll(() => statusOf(), { timeout: 30_000 }).toMatchObject({ node: "n2", phase: "Running" });
+    await getKubeconfig();
+    expect(await secretIn()).toBe("plugh");
+    expect(existsSync(folder("n1", "clusters", "demo"))).toBe(false);
+    expect(existsSync(folder("n1", "store", "db", "demo"))).toBe(false);
+    expect(existsSync(folder("n2", "arrivals", "demo"))).toBe(false);
+  }, 900_000);
+
+  test("goes on where it was when the other node cannot start it", async () => {
+    // Where its API server's settings should go there is a folder: all of it comes, and nothing of it starts.
+    mkdirSync(folder("n3", "clusters", "demo", "audit-policy.json"), { recursive: true });
+    const moved = await ctl(lab, "vc", "migrate", "demo", "--to", "n3");
+    expect(moved).toMatchObject({ err: expect.stringContaining("EISDIR") as string });
+    await expect.poll(() => statusOf(), { timeout: 30_000 }).toMatchObject({ node: "n2", phase: "Running" });
+    expect(await secretIn()).toBe("plugh");
+    expect(existsSync(folder("n3", "clusters", "demo"))).toBe(false);
+    expect(await ctl(lab, "vc", "migrate", "demo", "--to", "n2")).toMatchObject({
+      err: expect.stringContaining("is on node 'n2' already") as string,
+    });
+  }, 900_000);
+
+  test("is gone from wherever it was when it is deleted", async () => {
+    expect(await ctl(lab, "vc", "delete", "demo", "--yes")).toMatchObject({ code: 0 });
+    const left = (await tracesOf(lab.data)).filter((line) => /vclusters|-vc\d|gpve_vc_/.test(line));
+    expect(left).toEqual([]);
+  }, 600_000);
+});

@@ -1,0 +1,159 @@
+// A virtual cluster with workers on two nodes of a lab, on real Kubernetes: its pods speak to each other from node to node, also
+// after its control plane has moved from the one to the other. A long run (GPVE_VC_NODES=1);
+// the network alone is tried in vcluster-overlay.test.ts.
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { exec } from "@gpve/kit/exec.ts";
+import { type TestLab, newLab, tracesOf } from "../support/lab.ts";
+import { canRunClusters, components, ctl, kubectl } from "../support/vclusters.ts";
+
+const canRun = canRunClusters && process.env["GPVE_VC_NODES"] === "1";
+if (!canRun)
+  console.warn(
+    "SKIPPED: clusters on several nodes need GPVE_VC_NODES=1, root and Kubernetes in this machine's cache",
+  );
+
+const NODES = ["n1", "n2"];
+
+describe.skipIf(!canRun)("a virtual cluster on two nodes", () => {
+  let lab: TestLab;
+  const kubeconfig = (): string => join(lab.data, "wide.kubeconfig");
+
+  const getKubeconfig = async (name: string): Promise<void> => {
+    const got = await ctl(lab, "vc", "kubeconfig", name);
+    expect(got).toMatchObject({ code: 0 });
+    writeFileSync(kubeconfig(), got.out, { mode: 0o600 });
+  };
+  const placeOf = async (name: string): Promise<unknown> =>
+    (JSON.parse((await ctl(lab, "get", "vc", name, "-o", "json")).out) as { status: unknown }).status;
+  const runPod = async (name: string, at: number): Promise<void> => {
+    const spec = {
+      nodeName: `worker-${at}`,
+      containers: [
+        {
+          name: "web",
+          image: "gpve.local/busybox:1",
+          command: ["sh", "-c", "cd /tmp; hostname > index.html; exec httpd -f -p 8080"],
+        },
+      ],
+    };
+    const file = join(lab.data, `${name}.json`);
+    writeFileSync(file, JSON.stringify({ apiVersion: "v1", kind: "Pod", metadata: { name }, spec }));
+    expect(await kubectl(kubeconfig(), "apply", "-f", file)).toMatchObject({ code: 0 });
+  };
+  const expectFetch = async (from: number, to: number): Promise<void> => {
+    const path = "jsonpath={.status.podIP}";
+    const { out: address } = await kubectl(kubeconfig(), "get", "pod", `web-${to}`, "-o", path);
+    const fetched = ["exec", `web-${from}`, "--", "wget", "-qO-", `http://${address}:8080/`];
+    expect(await kubectl(kubeconfig(), ...fetched)).toMatchObject({ code: 0, out: `web-${to}\n` });
+  };
+
+  const left = async () => (await tracesOf(lab.data)).filter((line) => /vclusters|-vc\d|gpve_vc_/.test(line));
+
+  beforeAll(async () => {
+    lab = newLab({ GPVE_COMPONENTS: components });
+    await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
+  }, 600_000);
+  afterAll(() => lab?.remove(), 600_000);
+
+  test("is one network: its API answers on the other node, on no third one, and is gone from both when deleted", async () => {
+    const made = await ctl(lab, "vc", "create", "thin", "--spread", "--node", "n1", "--wait");
+    expect(made).toMatchObject({ code: 0 });
+    const { instanceId } = JSON.parse(readFileSync(join(lab.data, "instance.json"), "utf8")) as {
+      instanceId: string;
+    };
+    // The first of those that servers give out.
+    const inside = (node: string) => ["netns", "exec", `gpve-${instanceId}-${node}`];
+    const livez = async (node: string): Promise<string> =>
+      (
+        await exec("ip", [...inside(node), "curl", "-sk", "-m", "5", "https://100.88.0.2:6443/livez"], {
+          okCodes: [0, 7, 28],
+        })
+      ).stdout;
+    const running = async () => (await ctl(lab, "vc", "list")).out;
+    await expect.poll(running, { timeout: 60_000 }).toMatch(/^thin +default +Running/m);
+    await expect.poll(() => livez("n2"), { timeout: 60_000 }).toBe("ok");
+    expect(await livez("n3")).toBe("");
+    expect(await ctl(lab, "vc", "delete", "thin", "--yes")).toMatchObject({ code: 0 });
+    expect(await left()).toEqual([]);
+  }, 900_000);
+
+  test("has a worker on each, and their pods reach each other", async () => {
+    const began = performance.now();
+    const made = await ctl(
+      lab,
+      "vc",
+      "create",
+      "wide",
+      "--workers",
+      "2",
+      "--spread",
+      "--node",
+      "n1",
+      "--wait",
+    );
+    expect(made).toMatchObject({ code: 0 });
+    console.info(`made in ${Math.round(performance.now() - began)} ms`);
+    await getKubeconfig("wide");
+    await expect
+      .poll(
+        async () =>
+          (await kubectl(kubeconfig(), "get", "nodes", "--no-headers")).out.match(/ Ready /g)?.length,
+        {
+          timeout: 120_000,
+          interval: 1_000,
+        },
+      )
+      .toBe(2);
+    const shown = await ctl(lab, "get", "vc", "wide", "-o", "json");
+    const { vnodes } = (JSON.parse(shown.out) as { status: { vnodes: { node: string }[] } }).status;
+    expect(vnodes.map(({ node }) => node).toSorted()).toEqual(NODES);
+    for (const at of [1, 2]) await runPod(`web-${at}`, at);
+    const wait = ["wait", "--for=condition=Ready", "pod/web-1", "pod/web-2", "--timeout=120s"];
+    expect(await kubectl(kubeconfig(), ...wait)).toMatchObject({ code: 0 });
+    await expectFetch(1, 2);
+    await expectFetch(2, 1);
+  }, 900_000);
+
+  test("goes on with its workers where they are when its control plane moves to the other node", async () => {
+    const began = performance.now();
+    const uids = async (): Promise<string> =>
+      (
+        await kubectl(
+          kubeconfig(),
+          "get",
+          "pods",
+          "-o",
+          "jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.status.containerStatuses[0].restartCount} {end}",
+        )
+      ).out;
+    const before = await uids();
+    expect(before).toMatch(/^web-1 \S+ 0 web-2 \S+ 0 $/);
+    expect(await ctl(lab, "vc", "migrate", "wide", "--to", "n2")).toMatchObject({ code: 0 });
+    console.info(`moved in ${Math.round(performance.now() - began)} ms`);
+    await getKubeconfig("wide");
+    await expect
+      .poll(() => placeOf("wide"), { timeout: 30_000 })
+      .toMatchObject({ node: "n2", phase: "Running" });
+    expect(await uids()).toBe(before);
+    // Through the API server of the one node to the kubelet of the other, and from there to a pod here.
+    await expectFetch(1, 2);
+    await expectFetch(2, 1);
+    // Its kubelet has to say so again, at the new place: what is created now has to run there.
+    await runPod("late", 1);
+    const ready = ["wait", "--for=condition=Ready", "pod/late", "--timeout=120s"];
+    expect(await kubectl(kubeconfig(), ...ready)).toMatchObject({ code: 0 });
+    expect(await ctl(lab, "vc", "migrate", "wide", "--to", "n1")).toMatchObject({ code: 0 });
+    await getKubeconfig("wide");
+    await expect
+      .poll(() => placeOf("wide"), { timeout: 30_000 })
+      .toMatchObject({ node: "n1", phase: "Running" });
+    await expectFetch(2, 1);
+  }, 900_000);
+
+  test("leaves nothing on either when it is deleted", async () => {
+    expect(await ctl(lab, "vc", "delete", "wide", "--yes")).toMatchObject({ code: 0 });
+    expect(await left()).toEqual([]);
+  }, 600_000);
+});

@@ -1,0 +1,172 @@
+// Pools of workers, addresses of load balancers and the way out, on a real virtual cluster.
+import { rmSync, writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import { apiOf, type Gpve } from "../support/gpve.ts";
+import { endClustersOf } from "../support/left-clusters.ts";
+import { outsideHost, type OutsideHost } from "../support/outside-host.ts";
+import {
+  cachedVersions,
+  canRunClusters,
+  components,
+  ctl,
+  kubectl as kubectlOf,
+  startWithComponents,
+  type Said,
+} from "../support/vclusters.ts";
+
+if (!canRunClusters)
+  console.warn("SKIPPED: pools of virtual clusters need root and what vcluster.test.ts builds");
+
+const IMAGE = "gpve.local/busybox:1";
+const taint = { key: "dedicated", value: "build", effect: "NoSchedule" };
+let gpve: Gpve;
+let outside: OutsideHost;
+const kubeconfig = (): string => join(gpve.data, "demo.kubeconfig");
+const kubectl = (...argv: readonly string[]): Promise<Said> => kubectlOf(kubeconfig(), ...argv);
+
+async function apply(object: object): Promise<void> {
+  const [version = ""] = cachedVersions();
+  await exec(join(components, "kubernetes", version, "kubectl"), ["apply", "-f", "-"], {
+    env: { ...MINIMAL_ENV, KUBECONFIG: kubeconfig(), HOME: gpve.data },
+    input: JSON.stringify(object),
+    timeoutMs: 60_000,
+  });
+}
+
+async function until(what: string, done: () => Promise<boolean>): Promise<void> {
+  const end = Date.now() + 180_000;
+  while (!(await done())) {
+    if (Date.now() > end) throw new Error(`not within three minutes: ${what}`);
+    await sleep(300);
+  }
+}
+
+const pod = (name: string, command: string, more: object = {}) => ({
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { name, namespace: "default", labels: { app: name } },
+  spec: {
+    terminationGracePeriodSeconds: 0,
+    containers: [{ name: "main", image: IMAGE, command: ["sh", "-c", command] }],
+    ...more,
+  },
+});
+
+/** What is said at an address of this machine's networks; undefined = nobody is there. */
+function page(host: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect(80, host, () => socket.write("GET / HTTP/1.0\r\n\r\n"));
+    let text = "";
+    socket.on("data", (data) => (text += String(data)));
+    socket.on("error", () => resolve(undefined));
+    socket.on("end", () => resolve(text));
+    socket.setTimeout(3_000, () => {
+      socket.destroy();
+      resolve(undefined);
+    });
+  });
+}
+
+describe.skipIf(!canRunClusters)("a virtual cluster with pools", () => {
+  beforeAll(async () => {
+    outside = await outsideHost("words from outside");
+    gpve = await startWithComponents();
+    const small = { cpu: "500m", memory: "512Mi" };
+    const pools = [{ name: "build", count: 1, resources: small, labels: { disk: "fast" }, taints: [taint] }];
+    const body = {
+      name: "demo",
+      workerNodes: { count: 1, resources: small, pools },
+      networking: { egress: "nat" },
+    };
+    const api = apiOf(gpve.credentials, undefined, "/api/v1");
+    const json = { "content-type": "application/json" };
+    const made = await api("POST", "/vclusters?wait=true", {}, json, JSON.stringify(body));
+    expect(made.status, made.text).toBe(201);
+    const { kubeconfig: text } = JSON.parse(made.text) as { kubeconfig: string };
+    writeFileSync(kubeconfig(), text, { mode: 0o600 });
+  }, 400_000);
+  afterAll(async () => {
+    await endClustersOf(gpve.data);
+    await gpve.stop();
+    await outside.remove();
+    rmSync(gpve.data, { recursive: true, force: true });
+  });
+
+  test("has workers with the labels and taints of their pool, which pods choose and tolerate", async () => {
+    const { out } = await kubectl("get", "nodes", "-L", "disk,node.gpve.io/pool", "--no-headers");
+    expect(out).toMatch(/^build-1 +Ready .* fast +build$/m);
+    expect(out).toMatch(/^worker-1 +Ready /m);
+    const nodeSelector = { disk: "fast" };
+    await apply(pod("stranger", "exec sleep 1000000", { nodeSelector }));
+    const tolerations = [{ key: "dedicated", operator: "Exists" }];
+    await apply(pod("builder", "exec sleep 1000000", { nodeSelector, tolerations }));
+    expect((await kubectl("wait", "pod/builder", "--for=condition=Ready", "--timeout=180s")).code).toBe(0);
+    expect((await kubectl("get", "pod", "builder", "-o", "jsonpath={.spec.nodeName}")).out).toBe("build-1");
+    const why = "jsonpath={.status.conditions[?(@.type=='PodScheduled')].reason}";
+    await until("the stranger is refused", async () =>
+      (await kubectl("get", "pod", "stranger", "-o", why)).out.includes("Unschedulable"),
+    );
+    await kubectl("delete", "pod/stranger");
+  });
+
+  test("gives a Service of type LoadBalancer an address that answers on the node", async () => {
+    const serves = "mkdir /tmp/w; echo balanced > /tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w";
+    // On the worker that the node does not send it to.
+    await apply(pod("web", serves, { nodeName: "build-1" }));
+    await apply({
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name: "web", namespace: "default" },
+      spec: { type: "LoadBalancer", selector: { app: "web" }, ports: [{ port: 80, targetPort: 8080 }] },
+    });
+    let address = "";
+    await until("it has an address", async () => {
+      const path = "jsonpath={.status.loadBalancer.ingress[0].ip}";
+      address = (await kubectl("get", "service", "web", "-o", path)).out;
+      return address !== "";
+    });
+    expect(address).toMatch(/^100\.8\d\.\d+\.210$/);
+    await until("it answers", async () => (await page(address))?.includes("balanced") === true);
+    const routes = async (): Promise<string> => (await exec("ip", ["-4", "route", "show"])).stdout;
+    expect(await routes()).toContain(`${address} via`);
+    await kubectl("delete", "service/web");
+    await until("the way is gone", async () => !(await routes()).includes(`${address} via`));
+    expect(await page(address)).toBeUndefined();
+  });
+
+  test("lets pods out by the node's ways, and to nothing of the node itself", async () => {
+    const said = (address: string): Promise<Said> =>
+      kubectl("exec", "builder", "--", "sh", "-c", `nc -w 3 ${address} ${outside.port} </dev/null; true`);
+    expect((await said(outside.address)).out).toContain("words from outside");
+    const came: string[] = [];
+    const service = createServer((socket) => {
+      came.push(socket.remoteAddress ?? "");
+      socket.end();
+    });
+    await new Promise<void>((resolve) => {
+      service.listen(outside.port, "0.0.0.0", resolve);
+    });
+    try {
+      await said(outside.near);
+      expect(came).toEqual([]);
+    } finally {
+      service.close();
+    }
+  });
+
+  test("scales a pool alone", async () => {
+    expect(await ctl(gpve, "vc", "scale", "demo", "--pool", "build", "--workers", "0")).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("in pool build"),
+    });
+    const { out } = await kubectl("get", "nodes", "--no-headers");
+    expect(out.trim().split("\n")).toEqual([expect.stringMatching(/^worker-1 +Ready/)]);
+    expect((await ctl(gpve, "vc", "scale", "demo", "--pool", "other", "--workers", "1")).err).toContain(
+      "there is no pool 'other'",
+    );
+  });
+});

@@ -1,0 +1,154 @@
+// Virtual clusters whose store is no database of ours: an etcd of their own, and one that somebody else runs.
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { exec } from "@gpve/kit/exec.ts";
+import { type Gpve } from "../support/gpve.ts";
+import { endClustersOf, leftOfClusters } from "../support/left-clusters.ts";
+import { ForeignEtcd } from "../support/foreign-etcd.ts";
+import {
+  canRunClusters,
+  ctl,
+  kubectl,
+  pidOf,
+  privateMiB,
+  startWithComponents,
+} from "../support/vclusters.ts";
+
+if (!canRunClusters)
+  console.warn("SKIPPED: stores of virtual clusters need root and Kubernetes in this machine's cache");
+
+describe.skipIf(!canRunClusters)("a virtual cluster", () => {
+  let gpve: Gpve;
+  let folder: string;
+  const file = (name: string): string => join(folder, `${name}.kubeconfig`);
+  const keepKubeconfig = async (name: string): Promise<void> => {
+    const { out } = await ctl(gpve, "vc", "kubeconfig", name);
+    writeFileSync(file(name), out, { mode: 0o600 });
+  };
+  const word = async (name: string): Promise<string> =>
+    (await kubectl(file(name), "get", "configmap", "c", "-o", "jsonpath={.data.word}")).out;
+  const write = (name: string, text: string) =>
+    kubectl(file(name), "create", "configmap", "c", `--from-literal=word=${text}`);
+
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), "gpve-stores-"));
+    gpve = await startWithComponents();
+  });
+  afterAll(async () => {
+    await endClustersOf(gpve.data);
+    await gpve.stop();
+    for (const each of [gpve.data, folder]) rmSync(each, { recursive: true, force: true });
+  });
+
+  describe("of tier Performance", () => {
+    test("has an etcd of its own", async () => {
+      const began = performance.now();
+      const made = await ctl(gpve, "vc", "create", "big", "--tier", "Performance", "--wait");
+      expect(made).toMatchObject({ code: 0 });
+      await keepKubeconfig("big");
+      expect(await write("big", "kept")).toMatchObject({ code: 0 });
+      const ready = await kubectl(file("big"), "get", "--raw", "/readyz?verbose");
+      expect(ready.out).toContain("[+]etcd ok");
+      const memory = privateMiB(pidOf(gpve, "big.etcd"));
+      console.info(`made in ${Math.round(performance.now() - began)} ms; its etcd has ${memory} MiB`);
+    }, 600_000);
+
+    test("lets nobody in to its etcd without a certificate", async () => {
+      const { out } = await ctl(gpve, "get", "vc", "big", "-o", "json");
+      const port = Number(
+        new URL((JSON.parse(out) as { status: { endpoint: string } }).status.endpoint).port,
+      );
+      const network = port - 16_443;
+      const url = `https://100.${80 + Math.floor(network / 256)}.${network % 256}.2:2379/health`;
+      const { code, stdout } = await exec("curl", ["-sk", "-m", "5", url], { okCodes: [0, 35, 52, 55, 56] });
+      expect([code === 0, stdout]).toEqual([false, ""]);
+    });
+
+    test("gets its etcd back when that was killed, and is found again by the next agent", async () => {
+      const before = pidOf(gpve, "big.etcd");
+      await gpve.kill();
+      gpve = await gpve.restart();
+      expect(pidOf(gpve, "big.etcd")).toBe(before);
+      process.kill(before, "SIGKILL");
+      await expect.poll(() => word("big"), { timeout: 120_000, interval: 1_000 }).toBe("kept");
+      expect(pidOf(gpve, "big.etcd")).not.toBe(before);
+    });
+
+    test.each(["warm", "cold"])("sleeps %s and wakes for whoever asks", async (mode) => {
+      expect(await ctl(gpve, "vc", "sleep", "big", "--mode", mode)).toMatchObject({ code: 0 });
+      expect((await ctl(gpve, "vc", "list")).out).toMatch(new RegExp(`^big +default +Running +${mode}`, "m"));
+      const began = performance.now();
+      await expect.poll(() => word("big"), { timeout: 120_000 }).toBe("kept");
+      console.info(`from ${mode}: ${Math.round(performance.now() - began)} ms`);
+    });
+
+    test("stops, starts with all that was in it, and leaves nothing behind", async () => {
+      expect(await ctl(gpve, "vc", "stop", "big")).toMatchObject({ code: 0 });
+      expect(await ctl(gpve, "vc", "start", "big")).toMatchObject({ code: 0 });
+      await expect.poll(() => word("big"), { timeout: 60_000 }).toBe("kept");
+      expect(await ctl(gpve, "vc", "delete", "big", "--yes")).toMatchObject({ code: 0 });
+      expect(await leftOfClusters(gpve.data)).toEqual([]);
+    });
+  });
+
+  describe("on an etcd that somebody else runs", () => {
+    let etcd: ForeignEtcd;
+    const apply = (name: string, endpoint: string) => {
+      const manifest = join(folder, `${name}.json`);
+      const controlPlane = {
+        backingStore: "external",
+        externalEtcdEndpoint: endpoint,
+        externalEtcdCertificates: etcd.client,
+      };
+      const object = { apiVersion: "gpve.io/v1", kind: "VirtualCluster", metadata: { name } };
+      writeFileSync(manifest, JSON.stringify({ ...object, spec: { controlPlane } }), { mode: 0o600 });
+      return ctl(gpve, "apply", "-f", manifest);
+    };
+    const running = (name: string) =>
+      expect
+        .poll(async () => (await ctl(gpve, "vc", "list")).out, { timeout: 120_000, interval: 500 })
+        .toMatch(new RegExp(`^${name} +default +Running`, "m"));
+
+    beforeAll(async () => {
+      etcd = await ForeignEtcd.start(folder);
+    }, 60_000);
+    afterAll(() => etcd.stop());
+
+    test("keeps its objects there, below a prefix of its own, and its keys to itself", async () => {
+      expect(await apply("out", etcd.url)).toMatchObject({ code: 0 });
+      await running("out");
+      await keepKubeconfig("out");
+      expect(await write("out", "abroad")).toMatchObject({ code: 0 });
+      expect(await word("out")).toBe("abroad");
+      expect(await etcd.keys()).toEqual(
+        expect.arrayContaining([
+          expect.stringMatching(/^\/gpve\/default\/out\/[0-9a-f]{12}\/configmaps\/default\/c$/),
+        ]),
+      );
+      const shown = await ctl(gpve, "get", "vc", "out", "-o", "json");
+      expect(shown.out).toContain(etcd.url);
+      expect(shown.out).not.toContain("PRIVATE KEY");
+    }, 300_000);
+
+    test("applied again as it is, nothing is to be done", async () => {
+      expect(await apply("out", etcd.url)).toMatchObject({
+        code: 0,
+        out: expect.not.stringContaining("create"),
+      });
+    });
+
+    test("finds all of it there after it was stopped", async () => {
+      expect(await ctl(gpve, "vc", "stop", "out")).toMatchObject({ code: 0 });
+      expect(await ctl(gpve, "vc", "start", "out")).toMatchObject({ code: 0 });
+      await expect.poll(() => word("out"), { timeout: 60_000 }).toBe("abroad");
+    });
+
+    test("takes its objects away when it goes", async () => {
+      expect(await ctl(gpve, "vc", "delete", "out", "--yes")).toMatchObject({ code: 0 });
+      expect(await etcd.keys()).toEqual([]);
+      expect(await leftOfClusters(gpve.data)).toEqual([]);
+    });
+  });
+});

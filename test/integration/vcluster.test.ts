@@ -1,0 +1,227 @@
+// A virtual cluster on real Kubernetes: from nothing to kubectl, through a crash of the agent and of the API server, and
+// away again. Kubernetes is built once, into the cache of this machine; with an empty one that takes its time.
+import { createServer, type AddressInfo } from "node:net";
+import { join } from "node:path";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { defaultComponentFolder } from "@gpve/agent/infrastructure/component/component-folder.ts";
+import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import { goSettings } from "../support/go-settings.ts";
+import { mainFile, nodeBinary, startGpve, type Gpve } from "../support/gpve.ts";
+import { endClustersOf, leftOfClusters } from "../support/left-clusters.ts";
+
+const isRoot = process.getuid?.() === 0;
+const BUILD_MS = 45 * 60_000;
+const components = defaultComponentFolder(process.env);
+const canBuild = await exec("nice", ["go", "version"], {
+  env: { ...MINIMAL_ENV, PATH: `/usr/local/go/bin:${MINIMAL_ENV["PATH"] ?? ""}` },
+}).then(
+  () => true,
+  () => false,
+);
+const isCached = (() => {
+  try {
+    return readdirSync(join(components, "kubernetes")).some((name) => name.startsWith("1."));
+  } catch {
+    return false;
+  }
+})();
+const canRun = isRoot && (canBuild || isCached);
+if (!canRun)
+  console.warn(
+    "SKIPPED: virtual clusters need root, and Kubernetes: install Go 1.21 or newer, or import its programs (docs/reference/components.md)",
+  );
+
+let gpve: Gpve;
+
+async function ctl(...argv: readonly string[]): Promise<{ code: number; out: string; err: string }> {
+  const { code, stdout, stderr } = await exec(nodeBinary, [mainFile, "ctl", "--data", gpve.data, ...argv], {
+    timeoutMs: BUILD_MS,
+    okCodes: Array.from({ length: 131 }, (_none, at) => at),
+  });
+  return { code, out: stdout, err: stderr };
+}
+
+async function kubectl(
+  file: string,
+  ...argv: readonly string[]
+): Promise<{ code: number; out: string; err: string }> {
+  const program = join(components, "kubernetes", version(), "kubectl");
+  const { code, stdout, stderr } = await exec(program, [...argv, "--request-timeout=60s"], {
+    env: { ...MINIMAL_ENV, KUBECONFIG: file, HOME: gpve.data },
+    okCodes: [0, 1],
+  });
+  return { code, out: stdout, err: stderr };
+}
+
+/** The one that the cluster runs. */
+function version(): string {
+  const kept = readFileSync(join(gpve.data, "vclusters/clusters/demo/cluster.json"), "utf8");
+  return (JSON.parse(kept) as { version: string }).version;
+}
+
+function pidOf(part: string): number {
+  const state = readFileSync(join(gpve.data, `vclusters/run/guests/demo.${part}/state`), "utf8");
+  return (JSON.parse(state) as { pid: number }).pid;
+}
+
+describe.skipIf(!canRun)("a virtual cluster", () => {
+  const kubeconfig = (): string => join(gpve.data, "demo.kubeconfig");
+
+  beforeAll(async () => {
+    gpve = await startGpve({
+      env: { GPVE_COMPONENTS: components, HOME: process.env["HOME"] ?? "/", ...goSettings() },
+    });
+  });
+  afterAll(async () => {
+    await endClustersOf(gpve.data);
+    await gpve.stop();
+    rmSync(gpve.data, { recursive: true, force: true });
+  });
+
+  test(
+    "is made by one command, with Kubernetes brought where it lacks",
+    async () => {
+      const made = await ctl("vc", "create", "demo", "--workers", "0", "--wait");
+      expect(made).toMatchObject({
+        code: 0,
+        out: expect.stringContaining("Virtual cluster demo runs Kubernetes 1."),
+      });
+      console.info(made.err);
+    },
+    BUILD_MS,
+  );
+
+  test("answers an unmodified kubectl", async () => {
+    const { out } = await ctl("vc", "kubeconfig", "demo");
+    writeFileSync(kubeconfig(), out, { mode: 0o600 });
+    const said = await kubectl(kubeconfig(), "version", "-o", "json");
+    expect(JSON.parse(said.out)).toMatchObject({ serverVersion: { gitVersion: `v${version()}` } });
+    const ready = await kubectl(kubeconfig(), "get", "--raw", "/readyz?verbose");
+    expect(ready.out).toContain("readyz check passed");
+    const kinds = await kubectl(kubeconfig(), "api-resources", "-o", "name");
+    expect(kinds.out.trim().split("\n").length).toBeGreaterThan(50);
+    const secret = await kubectl(
+      kubeconfig(),
+      "create",
+      "secret",
+      "generic",
+      "s",
+      "--from-literal=word=openSesame",
+    );
+    expect(secret.code).toBe(0);
+    const read = await kubectl(kubeconfig(), "get", "secret", "s", "-o", "jsonpath={.data.word}");
+    expect(Buffer.from(read.out, "base64").toString()).toBe("openSesame");
+    const who = await kubectl(kubeconfig(), "auth", "whoami", "-o", "json");
+    expect(who.out).toContain("gpve:kubeconfig:");
+    expect(who.out).not.toContain("system:masters");
+  });
+
+  test("keeps secrets encrypted in its store, and its keys from other users", async () => {
+    const folder = join(gpve.data, "vclusters/store/db/demo");
+    const stored = readdirSync(folder).map((name) => readFileSync(join(folder, name)).toString("latin1"));
+    expect(stored.join("")).toContain("/registry/secrets/default/s");
+    expect(stored.join("")).not.toContain("openSesame");
+    const { stdout } = await exec("stat", [
+      "-c",
+      "%a %u",
+      join(gpve.data, "vclusters/clusters/demo/pki/ca.key"),
+    ]);
+    const [mode, owner] = stdout.trim().split(" ");
+    expect([mode, Number(owner) > 1_000_000]).toEqual(["600", true]);
+  });
+
+  test("cannot be used to reach this machine, as by a webhook of a tenant", async () => {
+    const { stdout } = await exec("ip", ["netns", "list"]);
+    const { instanceId } = JSON.parse(readFileSync(join(gpve.data, "instance.json"), "utf8")) as {
+      instanceId: string;
+    };
+    const namespace = stdout.split(/\s/).find((word) => word.startsWith(`gpve-${instanceId}-`)) ?? "";
+    // A listener on every address of this machine, the cluster's bridge among them.
+    const server = createServer((socket) => socket.end("reached"));
+    await new Promise<void>((resolve) => server.listen(0, "0.0.0.0", resolve));
+    const { port } = server.address() as AddressInfo;
+    const { network } = JSON.parse(
+      readFileSync(join(gpve.data, "vclusters/clusters/demo/cluster.json"), "utf8"),
+    ) as { network: number };
+    const gateway = `100.${80 + Math.floor(network / 256)}.${network % 256}.1`;
+    const reach = (args: readonly string[]) =>
+      exec(
+        args[0] ?? "",
+        [...args.slice(1), "curl", "-s", "--http0.9", "-m", "3", `http://${gateway}:${port}/`],
+        {
+          okCodes: [0, 1, 7, 28, 52, 56],
+        },
+      );
+    expect((await reach(["env"])).stdout).toContain("reached");
+    expect((await reach(["ip", "netns", "exec", namespace])).stdout).not.toContain("reached");
+    server.close();
+  });
+
+  test("runs on while the agent is killed, and is found again", async () => {
+    const before = pidOf("kube-apiserver");
+    await gpve.kill();
+    expect((await kubectl(kubeconfig(), "get", "namespace", "default")).code).toBe(0);
+    gpve = await gpve.restart();
+    expect(pidOf("kube-apiserver")).toBe(before);
+    expect((await ctl("vc", "list")).out).toMatch(/^demo +default +Running +hot/m);
+  });
+
+  test("gets a part back that was killed", async () => {
+    const before = pidOf("kube-apiserver");
+    process.kill(before, "SIGKILL");
+    await expect
+      .poll(async () => (await kubectl(kubeconfig(), "get", "secret", "s")).code, {
+        timeout: 120_000,
+        interval: 1_000,
+      })
+      .toBe(0);
+    expect(pidOf("kube-apiserver")).not.toBe(before);
+  });
+
+  test("a kubeconfig that is revoked is worth nothing, and no other is touched", async () => {
+    const other = join(gpve.data, "other.kubeconfig");
+    const { out, err } = await ctl("vc", "kubeconfig", "demo", "--hours", "1");
+    writeFileSync(other, out, { mode: 0o600 });
+    expect((await kubectl(other, "get", "secret", "s")).code).toBe(0);
+    const id = /vc revoke demo ([0-9a-f]{16})/.exec(err)?.[1] ?? "";
+    expect(await ctl("vc", "revoke", "demo", id)).toMatchObject({ code: 0 });
+    await expect
+      .poll(async () => (await kubectl(other, "get", "secret", "s")).err, { timeout: 60_000 })
+      .toContain("forbidden");
+    expect((await kubectl(kubeconfig(), "get", "secret", "s")).code).toBe(0);
+  });
+
+  test("is seen beside guests in /cluster/resources, and not among VMs", async () => {
+    const all = await ctl("api", "get", "/cluster/resources", "-o", "json");
+    expect(all.out).toContain('"vcluster/default/demo"');
+    const vms = await ctl("api", "get", "/cluster/resources", "type=vm", "-o", "json");
+    expect(vms.out).not.toContain("vcluster");
+  });
+
+  test("refuses what it cannot be, with the reason, and leaves nothing of it", async () => {
+    const old = await ctl("vc", "create", "old", "--kubernetes-version", "1.30", "--wait");
+    expect(old).toMatchObject({
+      code: expect.not.stringMatching("0"),
+      err: expect.stringContaining("component import"),
+    });
+    const taken = await ctl("vc", "create", "demo");
+    expect(taken.err).toContain("already exists");
+    const tier = await ctl("vc", "create", "big", "--tier", "Enterprise");
+    expect(tier.err).toContain("3 replicas are on as many nodes");
+    expect((await ctl("vc", "list")).out).not.toMatch(/^(old|big)/m);
+  });
+
+  test("stops, starts with all that was in it, and is deleted without a trace", async () => {
+    expect(await ctl("vc", "stop", "demo")).toMatchObject({ code: 0 });
+    expect((await ctl("vc", "list")).out).toMatch(/^demo +default +Stopped +cold/m);
+    expect((await ctl("vc", "kubeconfig", "demo")).err).toContain("is Stopped");
+    expect(await ctl("vc", "start", "demo")).toMatchObject({ code: 0 });
+    await expect
+      .poll(async () => (await kubectl(kubeconfig(), "get", "secret", "s")).code, { timeout: 60_000 })
+      .toBe(0);
+    expect((await leftOfClusters(gpve.data)).length).toBeGreaterThan(3);
+    expect(await ctl("vc", "delete", "demo", "--yes")).toMatchObject({ code: 0 });
+    expect(await leftOfClusters(gpve.data)).toEqual([]);
+  });
+});

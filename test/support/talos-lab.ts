@@ -1,0 +1,179 @@
+// Machines of Talos on real VMs: each guest of a gpve passes port 50000 on to a stand-in on the host, which lives as long
+// as the guest's disk. The guest has its address from its drive, as Talos has; nobody tells it. Beside them a local Image
+// Factory that serves a small Linux, and a fake Kubernetes API on real TLS.
+import { once } from "node:events";
+import { createReadStream, statSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import { createServer as createSecureServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { ignore } from "@gpve/kit/background.ts";
+import { ConfigReader } from "../../packages/talos/src/engine/config-parts.ts";
+import type { SecretsBundle } from "../../packages/talos/src/secrets/bundle.ts";
+import { FakeKubernetes } from "../../packages/talos/src/testing/fake-kubernetes.ts";
+import { serverCertificate } from "../../packages/talos/src/testing/kubernetes-certificate.ts";
+import { StandInClusters } from "../../packages/talos/src/testing/stand-in/cluster-etcd.ts";
+import { TalosStandIn } from "../../packages/talos/src/testing/stand-in/talos-stand-in.ts";
+import type { Api } from "./gpve.ts";
+import { tinyImage } from "./images.ts";
+
+interface LabMachine {
+  readonly standIn: TalosStandIn;
+  /** Another one when the guest was made anew. */
+  readonly birth: string;
+  isForwarded: boolean;
+}
+
+export class TalosLab {
+  readonly clusters = new StandInClusters();
+  readonly kubernetes: FakeKubernetes;
+  readonly #api: Api;
+  readonly #host: string;
+  readonly #machines = new Map<number, LabMachine>();
+  readonly #reader = new ConfigReader();
+  readonly #servers: Server[] = [];
+  #secrets: SecretsBundle | undefined;
+  #watching: Promise<void> = Promise.resolve();
+  #isOver = false;
+
+  /** `host`: the address by which guests reach this machine. */
+  constructor(api: Api, host: string) {
+    this.#api = api;
+    this.#host = host;
+    this.kubernetes = new FakeKubernetes({
+      kubelets: () => this.#kubelets(),
+      isUp: () => this.clusters.all.some(({ hasQuorum }) => hasQuorum),
+    });
+  }
+
+  /** The URL of an Image Factory that has one image for everything. */
+  async imageFactory(address = "127.0.0.1"): Promise<string> {
+    const image = await tinyImage();
+    const server = createServer((request, response) => {
+      if (request.method === "POST") {
+        request.resume();
+        response.writeHead(201).end("{}");
+        return;
+      }
+      const isKnown = /^\/image\/[0-9a-f]{64}\/v[\d.]+\/nocloud-amd64\.qcow2$/.test(request.url ?? "");
+      response.writeHead(isKnown ? 200 : 404, isKnown ? { "content-length": statSync(image).size } : {});
+      if (isKnown && request.method === "GET") createReadStream(image).pipe(response);
+      else response.end();
+    });
+    return `http://${address}:${await this.#listen(server, address)}`;
+  }
+
+  /** The port of a fake Kubernetes API that lets in administrators of the cluster. */
+  async kubernetesApi(secrets: SecretsBundle): Promise<number> {
+    this.#secrets = secrets;
+    const pair = await serverCertificate(secrets.certs.k8s, [this.#host]);
+    const options = { ...pair, ca: secrets.certs.k8s.crt, requestCert: true, rejectUnauthorized: true };
+    const server = createSecureServer(options, (request, response) => {
+      const pieces: Buffer[] = [];
+      request.on("data", (piece: Buffer) => pieces.push(piece));
+      request.on("end", () => {
+        const text = Buffer.concat(pieces).toString("utf8");
+        const body = text === "" ? undefined : (JSON.parse(text) as unknown);
+        this.kubernetes.send({ method: request.method as "GET", path: request.url ?? "", body }).then(
+          (reply) => response.writeHead(reply.status).end(JSON.stringify(reply.body)),
+          () => response.destroy(),
+        );
+      });
+    });
+    return this.#listen(server as unknown as Server, this.#host);
+  }
+
+  /** Guests come and go; each gets what runs in it. */
+  watch(): void {
+    this.#watching = (async () => {
+      while (!this.#isOver) {
+        await this.#look().catch((err: unknown) => ignore(err, "a guest went away while it was looked at"));
+        await new Promise((done) => setTimeout(done, 500));
+      }
+    })();
+  }
+
+  async stop(): Promise<void> {
+    this.#isOver = true;
+    await this.#watching;
+    for (const { standIn } of this.#machines.values()) await standIn.stop();
+    for (const server of this.#servers) {
+      server.closeAllConnections();
+      server.close();
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { data } = await this.#api("GET", "/cluster/resources", { type: "vm" });
+    const all = data as { vmid: number; node: string; status: string; template?: number; tags?: string }[];
+    const guests = all.filter(({ template, tags }) => template !== 1 && !/talos-template/.test(tags ?? ""));
+    for (const [vmid, { standIn }] of this.#machines) {
+      if (guests.some((guest) => guest.vmid === vmid)) continue;
+      standIn.machine.isOn = false;
+      this.#machines.delete(vmid);
+      await standIn.stop();
+    }
+    await Promise.all(guests.map((guest) => this.#lookAt(guest)));
+  }
+
+  async #lookAt({ vmid, node, status }: { vmid: number; node: string; status: string }): Promise<void> {
+    const vm = `/nodes/${node}/qemu/${vmid}`;
+    const config = (await this.#api("GET", `${vm}/config`)).data as Record<string, string>;
+    const machine = await this.#machineOf(vmid, config);
+    if (status !== "running") {
+      machine.standIn.machine.isOn = false;
+      machine.isForwarded = false;
+      return;
+    }
+    if (machine.isForwarded) return;
+    const script = `nc -ll -p 50000 -e nc ${this.#host} ${machine.standIn.port} </dev/null >/dev/null 2>&1 &`;
+    const words = ["/bin/sh", "-c", script].map((word): [string, string] => ["command", word]);
+    const started = await this.#api(
+      "POST",
+      `${vm}/agent/exec`,
+      {},
+      {},
+      new URLSearchParams(words).toString(),
+    );
+    // Its agent does not answer yet: it still boots.
+    if (started.status !== 200) return;
+    machine.isForwarded = true;
+    machine.standIn.machine.isOn = true;
+    machine.standIn.machine.boot();
+  }
+
+  async #machineOf(vmid: number, config: Readonly<Record<string, string>>): Promise<LabMachine> {
+    // A clone has its identity a moment after it was made.
+    const birth = `${config["vmgenid"] ?? config["meta"]} ${config["smbios1"]}`;
+    const known = this.#machines.get(vmid);
+    if (known?.birth === birth) return known;
+    await known?.standIn.stop();
+    const address = /ip=([\d.]+)\//.exec(config["ipconfig0"] ?? "")?.[1] ?? "";
+    const standIn = await TalosStandIn.start({
+      uuid: /uuid=([0-9a-f-]+)/.exec(config["smbios1"] ?? "")?.[1] ?? "",
+      version: "v1.13.9",
+      clusters: this.clusters,
+      host: this.#host,
+      addresses: [address],
+      ...(this.#secrets === undefined ? {} : { authority: this.#secrets.certs.os }),
+    });
+    standIn.machine.isOn = false;
+    const made = { standIn, birth, isForwarded: false };
+    this.#machines.set(vmid, made);
+    return made;
+  }
+
+  #kubelets() {
+    return [...this.#machines.values()].flatMap(({ standIn: { machine } }) => {
+      if (machine.config === undefined) return [];
+      const { kubelet } = this.#reader.read(machine.hostname, machine.config.text).parts;
+      return [{ hostname: machine.hostname, isOn: machine.isOn, version: kubelet ?? "" }];
+    });
+  }
+
+  async #listen(server: Server, host: string): Promise<number> {
+    this.#servers.push(server);
+    server.listen(0, host);
+    await once(server, "listening");
+    return (server.address() as AddressInfo).port;
+  }
+}
