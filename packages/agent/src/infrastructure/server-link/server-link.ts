@@ -179,6 +179,8 @@ export class ServerLink {
         await this.#renew(client, signal);
         return;
       }
+      // The server was started anew between two heartbeats: the next session begins with what it must know.
+      if (answer.wantsHello) return;
       await clock.sleep(intervalMs, signal);
     }
   }

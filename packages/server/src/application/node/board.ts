@@ -148,6 +148,11 @@ export class MemoryNodeBoard implements NodeBoard {
     return this.#rows.get(node)?.facts === undefined;
   }
 
+  /** Its agent said hello to this server's predecessor, if to any: what it speaks is not known here. */
+  wantsHello(node: string): boolean {
+    return this.#rows.get(node)?.software === undefined;
+  }
+
   #alive(node: string): void {
     const row = this.#row(node);
     const previous = row.view;

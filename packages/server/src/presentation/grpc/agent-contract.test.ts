@@ -82,8 +82,6 @@ beforeAll(async () => {
     names: ["localhost", "127.0.0.1"],
   });
   membership = new Membership({ records, clock: systemClock, issuer: pki, random: (n) => randomBytes(n) });
-  board = new MemoryNodeBoard({ clock: systemClock, nodes: records.collection(nodeRecords) });
-  stopBoard = board.start();
   const tls = pki.serverTls();
   server = createSecureServer({
     key: tls.keyPem,
@@ -92,6 +90,17 @@ beforeAll(async () => {
     requestCert: true,
     rejectUnauthorized: false,
   });
+  serveFromNothing();
+  server.on("sessionError", () => undefined);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  endpoint = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+
+/** As a server that has just been started: it knows the records, and of no agent how it is. */
+function serveFromNothing(): void {
+  stopBoard();
+  board = new MemoryNodeBoard({ clock: systemClock, nodes: records.collection(nodeRecords) });
+  stopBoard = board.start();
   const handler = createServerGrpcHandler({
     membership,
     moves: new GuestMoves({ records, clock: systemClock }),
@@ -106,11 +115,9 @@ beforeAll(async () => {
     heartbeatIntervalMs: 50,
     reportIntervalMs: 50,
   });
+  server.removeAllListeners("request");
   server.on("request", handler);
-  server.on("sessionError", () => undefined);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  endpoint = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
-});
+}
 
 afterAll(async () => {
   stopBoard();
@@ -310,6 +317,17 @@ describe("a joined node", () => {
     expect(board.get("n1")?.health).toBe("online");
     expect(link.connected()).toBe(true);
     expect(records.collection(nodeRecords).get("n1")?.value.port).toBe(listener.port);
+  });
+
+  test("says hello again to a server that was started anew between two heartbeats", async () => {
+    serveFromNothing();
+    await vi.waitFor(
+      () =>
+        expect(board.get("n1")).toMatchObject({ health: "online", software: { version: "1", protocol: 4 } }),
+      { timeout: 5_000 },
+    );
+    const before = board.get("n1")?.report;
+    await vi.waitFor(() => expect(board.get("n1")?.report).not.toBe(before), { timeout: 5_000 });
   });
 
   test("has told its servers of a guest when it says so", async () => {

@@ -150,6 +150,7 @@ export function createServerService(deps: ServerServiceDeps): ServiceImpl<typeof
         return Promise.resolve({
           serverTimeMs: BigInt(Math.trunc(clock.now())),
           wantsFacts: board.wantsFacts(peer.node),
+          wantsHello: board.wantsHello(peer.node),
           renewCertificate: peer.outdated || peer.notAfter - clock.now() < lifetime / 3,
         });
       }),
