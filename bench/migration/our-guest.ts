@@ -50,8 +50,9 @@ export class OurGuest {
       }),
     );
     await until("the guest's agent counts", async () => {
-      const command = ["sh", "-c", countScript];
-      const asked = await lab.api()("POST", `${guest.#path}/agent/exec`, { command } as never);
+      const words = ["sh", "-c", countScript].map((word): [string, string] => ["command", word]);
+      const body = new URLSearchParams(words).toString();
+      const asked = await lab.api()("POST", `${guest.#path}/agent/exec`, {}, {}, body);
       if (asked.status !== 200) throw new Error(asked.text);
     });
     guest.#counter = await Counter.connect(await guest.#address());

@@ -42,7 +42,7 @@ export function composeMigration(
       has: ({ id }) => arrivals.find(id) !== undefined,
       prepare: (move, offer, gone) => arrivals.prepare(engine, move, offer, gone),
       receive: (move, volid, source) => arrivals.receive(move, volid, source),
-      start: (move) => arrivals.start(move),
+      start: (move, wanted) => arrivals.start(move, wanted),
       socketOf: (move, channel) => {
         arrivals.require(move);
         const process = runningVm(host, move.vmid);

@@ -41,6 +41,10 @@ export const apiExtensions = [
     description:
       "node: auto and spec.scheduling of VirtualMachines; placement=auto of POST /nodes/{node}/qemu; /api/v1/placements, /simulate/place, /simulate/node-loss and /virtualmachines/{name}/placement.",
   },
+  {
+    name: "move-compression",
+    description: "compression=on|off of POST /nodes/{node}/qemu/{vmid}/migrate: RAM goes compressed, or not.",
+  },
   { name: "quotas", description: "ResourceQuota bounds tenants, on both faces." },
   {
     name: "role-rules",

@@ -16,9 +16,9 @@ export class MadeUpServers implements MoveServers {
     this.#records = records;
   }
 
-  allow(vmid: number, moveId: string, to = "n2"): void {
+  allow(vmid: number, moveId: string, to = "n2", more: Pick<GuestMove, "isFar" | "compression"> = {}): void {
     const end = (node: string) => ({ node, address: "127.0.0.1", port: 1, fingerprints: [] });
-    this.#notes.set(`${vmid}.${moveId}`, { vmid, id: moveId, from: end("n1"), to: end(to), at: 0 });
+    this.#notes.set(`${vmid}.${moveId}`, { vmid, id: moveId, from: end("n1"), to: end(to), at: 0, ...more });
   }
 
   find(vmid: number, moveId: string): GuestMove | undefined {

@@ -24,6 +24,10 @@ export interface GuestMove {
   readonly purpose?: "replica" | "vcluster";
   /** Its name. */
   readonly vcluster?: string;
+  /** The nodes are in different regions. */
+  readonly isFar?: true;
+  /** As whoever asked for it said; absent = as the line is. */
+  readonly compression?: "on" | "off";
 }
 
 /** A task that moves a guest may wait and copy for hours; nobody waits for longer. */
@@ -43,7 +47,7 @@ export const moveCollection = {
 };
 
 function decodeMove(json: unknown): GuestMove {
-  const { vmid, id, from, to, at, purpose, vcluster } = (json ?? {}) as Partial<GuestMove>;
+  const { vmid, id, from, to, at, purpose, vcluster, isFar, compression } = (json ?? {}) as Partial<GuestMove>;
   if (
     typeof vmid !== "number" ||
     typeof id !== "string" ||
@@ -52,7 +56,7 @@ function decodeMove(json: unknown): GuestMove {
     !isEnd(to)
   )
     throw new AppError("data.newer_version", "a move in the store has a shape this version does not know");
-  return { vmid, id, from, to, at, ...given({ purpose, vcluster }) };
+  return { vmid, id, from, to, at, ...given({ purpose, vcluster, isFar, compression }) };
 }
 
 function isEnd(end: Partial<MoveEnd> | undefined): end is MoveEnd {

@@ -4,6 +4,7 @@ import type { GuestType } from "./guest-kinds.ts";
 import type { ReplicaKeeper } from "../replication/replica.ts";
 import type { ClusterKeeper } from "../vcluster/move/cluster-moves.ts";
 import type { GuestProcess } from "./guest-processes.ts";
+import type { RamTransfer, WantedTransfer } from "../vm/migrate/ram-transfer.ts";
 
 /** What the owner of a guest tells the node that is to take it. */
 export interface MoveOffer {
@@ -43,8 +44,8 @@ export interface MovePeer {
   prepare(offer: MoveOffer, signal: AbortSignal): Promise<MoveAnswer>;
   /** A volume that nobody has open, as it is now; its name there. */
   send(volid: string, source: MoveSource, work: MoveWork): Promise<string>;
-  /** Its process waits for what is sent now. */
-  start(signal: AbortSignal): Promise<void>;
+  /** Its process waits for what is sent now; how its memory is to be sent, undefined = by one connection, as it is. */
+  start(signal: AbortSignal, wanted?: WantedTransfer): Promise<RamTransfer | undefined>;
   /** A unix socket of this host: what the guest sends there arrives at what the other end serves by that name. */
   forward(process: GuestProcess, channel: string): Promise<ForwardedSocket>;
   /** Fires when the other end is gone, or has given up. */
@@ -82,8 +83,8 @@ export interface MoveReceiver {
   prepare(move: GuestMove, offer: MoveOffer, gone: AbortSignal): Promise<MoveAnswer>;
   /** Makes a volume for it; its name. */
   receive(move: GuestMove, volid: string, source: MoveSource): Promise<string>;
-  /** All its volumes are here: its process is to wait for the rest. */
-  start(move: GuestMove): Promise<void>;
+  /** All its volumes are here: its process is to wait for the rest. What it takes of what is wanted. */
+  start(move: GuestMove, wanted?: WantedTransfer): Promise<RamTransfer | undefined>;
   /** Takes copies of guests that stay where they are. */
   readonly replicas?: ReplicaKeeper | undefined;
   /** Takes control planes of virtual clusters. */

@@ -44,7 +44,7 @@ export function moveReceiver(deps: {
     },
     receive: (move, volid, source) => arrivalsOf(move).receive(move, volid, source),
     replicas: kinds.find(({ replicas }) => replicas !== undefined)?.replicas,
-    start: (move) => arrivalsOf(move).start(move),
+    start: (move, wanted) => arrivalsOf(move).start(move, wanted),
     socketOf: (move, channel) => arrivalsOf(move).socketOf(move, channel),
   };
 }

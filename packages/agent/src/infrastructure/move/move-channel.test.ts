@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { MoveOffer, MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
+import type { RamTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { silentLogger } from "@gpve/kit/logger.ts";
 import {
@@ -15,7 +16,7 @@ import {
   privateKeyPem,
   readCertificate,
 } from "@gpve/kit/pki/x509.ts";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { listenForServers, type AgentListener, type ListenerTls } from "../../presentation/grpc/listener.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { FakeGuests } from "../../testing/fake-guests.ts";
@@ -35,6 +36,8 @@ let guest: Server;
 let move: GuestMove;
 let goneSignal: AbortSignal | undefined;
 let received = "";
+let taken: RamTransfer | undefined;
+const started: unknown[] = [];
 const files: string[] = [];
 
 const receiver: MoveReceiver = {
@@ -51,7 +54,10 @@ const receiver: MoveReceiver = {
     for await (const chunk of body) received += Buffer.from(chunk).toString();
     return `${volid}-there`;
   },
-  start: async () => undefined,
+  start: async (_move, wanted) => {
+    started.push(wanted);
+    return taken;
+  },
   socketOf: () => ({ path: join(folder, "guest") }),
   clusters: {
     begin: async () => ({
@@ -88,6 +94,8 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   received = "";
+  taken = undefined;
+  started.length = 0;
   files.length = 0;
   folder = mkdtempSync(join(tmpdir(), "gpve-move-"));
   const door = new MoveDoor({ node: "n2", receiver, clock: systemClock, log: silentLogger });
@@ -156,6 +164,43 @@ describe("the line between two agents", () => {
     peer.close();
     await new Promise<void>((done) => goneSignal?.addEventListener("abort", () => done()));
     expect(peer.lost.aborted).toBe(false);
+  });
+
+  test("agrees on how RAM is sent, and carries several connections in the order they were made", async () => {
+    const peer = await dialer(identities.source).connect(move, quiet);
+    await peer.prepare(offer, quiet);
+    expect(await peer.start(quiet)).toBeUndefined();
+    const wanted = { multifd: true, channels: 4, compressions: ["zstd" as const], isFar: true };
+    taken = { channels: 4, compression: "zstd" };
+    expect(await peer.start(quiet, wanted)).toEqual(taken);
+    expect(started).toEqual([undefined, wanted]);
+    taken = { channels: 4, compression: "lz9" as "zstd" };
+    await expect(peer.start(quiet, wanted)).rejects.toThrow("in a way that this node does not know");
+    // QEMU takes the first of them for the one that leads the others.
+    const order: Promise<string>[] = [];
+    guest.removeAllListeners("connection");
+    guest.on("connection", (socket) =>
+      order.push(new Promise((done) => socket.once("data", (data) => done(data.toString())))),
+    );
+    const process = await new FakeGuests().startQemu({
+      id: "8",
+      label: "VM 8",
+      program: "",
+      args: [],
+      files: [],
+    });
+    const ram = await peer.forward(process, "ram");
+    const sockets = [0, 1, 2, 3, 4].map((at) => {
+      const socket = connect(ram.path);
+      socket.on("error", () => undefined);
+      socket.write(String(at));
+      return socket;
+    });
+    await vi.waitFor(() => expect(order).toHaveLength(5), { timeout: 10_000 });
+    expect(await Promise.all(order)).toEqual(["0", "1", "2", "3", "4"]);
+    for (const socket of sockets) socket.destroy();
+    await ram.close();
+    peer.close();
   });
 
   test("tells one end that the other is gone", async () => {

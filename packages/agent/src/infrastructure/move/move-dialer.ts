@@ -5,6 +5,7 @@ import { createServer, type Socket } from "node:net";
 import { join as joinPath } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import { AppError, errorCodes, messageOf, type ErrorCode } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { GuestProcess } from "@gpve/domain/guest/guest-processes.ts";
 import type {
@@ -17,6 +18,7 @@ import type {
   MoveWork,
 } from "@gpve/domain/guest/move-channel.ts";
 import { plainFingerprint } from "@gpve/domain/node/record.ts";
+import { decodeTransfer, type RamTransfer, type WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { ReplicaLine, ReplicaPeers, ReplicaWork } from "@gpve/domain/replication/replica.ts";
@@ -155,10 +157,14 @@ class DialedPeer implements MovePeer {
     return (await this.#ask({ prepare: offer }, signal)) as MoveAnswer;
   }
 
-  async start(signal: AbortSignal): Promise<void> {
-    await this.#ask({ start: true }, signal);
+  async start(signal: AbortSignal, wanted?: WantedTransfer): Promise<RamTransfer | undefined> {
+    const answer = await this.#ask({ start: true, ...given({ transfer: wanted }) }, signal);
     // Somebody must read, or nobody is told when the line is cut.
     this.#lead.resume();
+    const taken = decodeTransfer(answer);
+    if (taken !== "unknown") return taken;
+    const why = `node '${this.#move.to.node}' takes the guest's RAM in a way that this node does not know: look whether both run the same version`;
+    throw new AppError("feature.unsupported", why);
   }
 
   async #ask(message: object, signal: AbortSignal): Promise<unknown> {

@@ -5,6 +5,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { MoveOffer, MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
 import { plainFingerprint } from "@gpve/domain/node/record.ts";
+import { decodeWanted } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { background, ignore } from "@gpve/kit/background.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -39,6 +40,8 @@ const PURPOSES: Readonly<Record<string, GuestMove["purpose"]>> = {
 interface LeadLine {
   readonly prepare?: MoveOffer;
   readonly start?: boolean;
+  /** With `start`: how the source would send RAM. */
+  readonly transfer?: unknown;
 }
 
 export class MoveDoor {
@@ -126,12 +129,11 @@ export class MoveDoor {
     socket.end();
   }
 
-  async #asked(move: GuestMove, { prepare, start }: LeadLine, gone: AbortSignal): Promise<unknown> {
+  async #asked(move: GuestMove, { prepare, start, transfer }: LeadLine, gone: AbortSignal): Promise<unknown> {
     const { receiver } = this.#deps;
     if (prepare !== undefined) return receiver.prepare(move, prepare, gone);
     if (start !== true) throw new AppError("request.invalid", "this node was asked what it does not know");
-    await receiver.start(move);
-    return true;
+    return (await receiver.start(move, decodeWanted(transfer))) ?? true;
   }
 
   async #volume(socket: TLSSocket, move: GuestMove, header: MoveHeader): Promise<void> {

@@ -13,22 +13,32 @@ export const vmMigrate: CommandSpec = {
   options: [
     { flags: "--target-storage <map>", about: "where its local disks go: a storage, or from:to,from:to" },
     { flags: "--bwlimit <kib>", about: "no faster than this, in KiB/s", parse: wholeNumber(1) },
+    {
+      flags: "--compression <on|off>",
+      about: "send its memory compressed, or not; by default between regions only",
+    },
     noWaitOption,
   ],
-  examples: ["vm migrate 100 n2", "vm migrate web n3 --target-storage local:fast"],
+  examples: [
+    "vm migrate 100 n2",
+    "vm migrate web n3 --target-storage local:fast",
+    "vm migrate web n3 --compression on",
+  ],
   doing: (input) => `move VM ${input.arg("vm")} to node ${input.arg("node")}`,
   run: async (cli, input) => {
     const client = await cli.client();
     const place = await findVm(client, input.arg("vm"));
     const status = await client.pve.get("/nodes/{node}/qemu/{vmid}/status/current", { ...place });
     const isRunning = (status as { status?: string }).status === "running";
-    const answer = await client.pve.post("/nodes/{node}/qemu/{vmid}/migrate", {
+    const { data: answer } = await client.pve.call("POST", "/nodes/{node}/qemu/{vmid}/migrate", {
       ...place,
       target: input.arg("node"),
       ...(isRunning ? { online: true, "with-local-disks": true } : {}),
       ...given({
         targetstorage: input.text("targetStorage"),
         bwlimit: input.number("bwlimit"),
+        // Not one of Proxmox's parameters.
+        compression: input.text("compression"),
       }),
     });
     const done = `Moved VM ${place.vmid} to node ${input.arg("node")}.`;

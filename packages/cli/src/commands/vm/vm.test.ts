@@ -187,6 +187,12 @@ describe("writes", () => {
       "target=n2&online=1&with-local-disks=1&targetstorage=a%3Ab&bwlimit=1000",
     ],
     [
+      `POST ${base}/migrate`,
+      ["vm", "migrate", "web", "n2", "--compression", "on"],
+      "Moved VM 100 to node n2.",
+      "target=n2&online=1&with-local-disks=1&compression=on",
+    ],
+    [
       `POST ${base}/snapshot`,
       ["vm", "snapshot", "create", "100", "s1", "--memory"],
       "Took snapshot s1 of VM 100.",

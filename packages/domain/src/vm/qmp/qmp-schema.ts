@@ -204,6 +204,10 @@ export interface QmpCommands {
   "migrate-start-postcopy": [undefined, Empty];
   "query-migrate": [undefined, MigrationInfo];
   "query-migrate-parameters": [undefined, JsonRecord];
+  "query-migrate-capabilities": [
+    undefined,
+    readonly { readonly capability: string; readonly state: boolean }[],
+  ];
   "human-monitor-command": [{ readonly "command-line": string }, string];
   "send-key": [
     {

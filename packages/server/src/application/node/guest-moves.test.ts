@@ -1,6 +1,6 @@
 import { isAppError } from "@gpve/contracts/errors.ts";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
-import { moveCollection, MOVE_KEPT_MS } from "@gpve/domain/guest/guest-move.ts";
+import { moveCollection, MOVE_KEPT_MS, type GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import { decided } from "@gpve/domain/access/testing/decided.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -80,6 +80,45 @@ describe("a move", () => {
     });
     await expect(call(ROUTE, { vmid: 100, target: "n9" })).rejects.toThrow("no such cluster node 'n9'");
     expect(await code(call(ROUTE, { vmid: 100, target: "n1" }))).toBe("request.invalid");
+  });
+
+  test("is noted with what is wanted of it, and how far the nodes are from each other", async () => {
+    const told: unknown[] = [];
+    const agent = withGuestMoves(
+      {
+        node: "n1",
+        call: ({ params }) => {
+          told.push(params);
+          return Promise.resolve({ data: null });
+        },
+        close: () => undefined,
+      },
+      moves,
+    );
+    const ask = async (requestId: string, more: Record<string, unknown>): Promise<GuestMove | undefined> => {
+      const params = { vmid: 100, target: "n2", ...more };
+      const decision = decided(ROUTE, { node: "n1" });
+      await agent.call({ decision, params, requestId, clientAddress: "" }, new AbortController().signal);
+      return records.collection(moveCollection).get(`100.${requestId}`)?.value;
+    };
+    const label = (name: string, region: string): Promise<void> =>
+      records.transact((tx) => {
+        const node = tx.get(nodeRecords, name)?.value;
+        if (node !== undefined)
+          tx.put(nodeRecords, name, { ...node, labels: { "topology.gpve.io/region": region } });
+      });
+    expect(await ask("r1", { compression: "on", online: 1 })).toMatchObject({ compression: "on" });
+    // The node checks PVE's parameters, and this is none.
+    expect(told).toEqual([{ vmid: 100, target: "n2", online: 1 }]);
+    await label("n1", "north");
+    expect(await ask("r2", {})).not.toHaveProperty("isFar");
+    await label("n2", "south");
+    expect(await ask("r3", { compression: "off" })).toMatchObject({ isFar: true, compression: "off" });
+    await label("n2", "north");
+    expect(await ask("r4", {})).not.toHaveProperty("isFar");
+    expect(await code(ask("r5", { compression: "zip" }))).toBe("request.invalid");
+    expect(await code(ask("r6", { postcopy: 1 }))).toBe("feature.unsupported");
+    expect(notes()).toEqual(["100.r1", "100.r2", "100.r3", "100.r4"]);
   });
 
   test("changes owner, fence and configuration in one go, once", async () => {

@@ -2,6 +2,7 @@
 // and how each is known. Agents read the notes and let each other in by them; who owns the guest is changed here, in one
 // transaction that uses the note up.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import {
   guestCollection,
   guestRecord,
@@ -16,6 +17,7 @@ import {
   type MoveEnd,
 } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeRecord } from "@gpve/domain/node/record.ts";
+import { TOPOLOGY_PREFIX } from "@gpve/domain/scheduler/model.ts";
 import { conflict, missing, parameterError } from "@gpve/domain/request/failures.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
@@ -41,6 +43,13 @@ const MOVES_GUEST: ReadonlySet<string> = new Set([
   "POST /nodes/{node}/lxc/{vmid}/migrate",
 ]);
 const SWEPT_AT_ONCE = 50;
+const REGION_LABEL = `${TOPOLOGY_PREFIX}region`;
+
+/** How whoever asks for a move would have it. */
+export interface MoveWishes {
+  readonly targetstorage?: unknown;
+  readonly compression?: GuestMove["compression"];
+}
 
 export class GuestMoves {
   readonly #records: Records;
@@ -54,8 +63,9 @@ export class GuestMoves {
   }
 
   /** Before the node is told. Refuses what no node could do. */
-  async open(node: string, vmid: number, target: string, id: string, targetstorage?: unknown): Promise<void> {
+  async open(node: string, vmid: number, target: string, id: string, asked: MoveWishes = {}): Promise<void> {
     if (target === node) throw parameterError({ target: "target is local node." });
+    const { targetstorage, compression } = asked;
     this.#require(vmid, target, targetstorage);
     await this.#records.transact((tx) => {
       const now = this.#clock.now();
@@ -63,7 +73,7 @@ export class GuestMoves {
       const old = this.#records.collection(moveCollection).list();
       for (const ended of old.filter(({ value }) => isMoveOver(value, now)).slice(0, SWEPT_AT_ONCE))
         tx.delete(moveCollection, ended.id);
-      noteMove(tx, { vmid, id, from: node, to: target, at: now });
+      noteMove(tx, { vmid, id, from: node, to: target, at: now, ...given({ compression }) });
     });
   }
 
@@ -124,13 +134,30 @@ export function withGuestMoves(agent: RemoteAgentConnection, moves: GuestMoves):
     call: async (request, signal) => {
       const { params, decision, requestId } = request;
       const [vmid, target] = [Number(params["vmid"]), params["target"]];
-      if (MOVES_GUEST.has(decision.route) && Number.isSafeInteger(vmid) && typeof target === "string")
-        await moves.open(agent.node, vmid, target, requestId, params["targetstorage"]);
-      return agent.call(request, signal);
+      if (!MOVES_GUEST.has(decision.route) || !Number.isSafeInteger(vmid) || typeof target !== "string")
+        return agent.call(request, signal);
+      const { compression, postcopy, ...told } = params;
+      if (postcopy !== undefined) throw noPostcopy(vmid);
+      const wishes = { targetstorage: params["targetstorage"], ...given({ compression: onOff(compression) }) };
+      await moves.open(agent.node, vmid, target, requestId, wishes);
+      return agent.call({ ...request, params: told }, signal);
     },
     ...(agent.tunnel === undefined ? {} : { tunnel: agent.tunnel.bind(agent) }),
     close: () => agent.close(),
   };
+}
+
+/** Parameters of ours beside PVE's own; the node reads them off the note. */
+function onOff(compression: unknown): GuestMove["compression"] {
+  if (compression === undefined || compression === "on" || compression === "off") return compression;
+  throw parameterError({ compression: `'${JSON.stringify(compression)}' is neither on nor off` });
+}
+
+function noPostcopy(vmid: number): AppError {
+  return new AppError(
+    "feature.unsupported",
+    `VM ${vmid} is not moved by postcopy: a guest whose RAM is on two nodes at once would be lost with the line between them, and QEMU opens its disks before the cluster says whose it is (docs/reference/migration.md). Leave postcopy out; raise migrate_downtime for a guest that is too busy`,
+  );
 }
 
 /** By this, two nodes may move one guest, once. */
@@ -140,13 +167,20 @@ export function noteMove(
     from,
     to,
     ...rest
-  }: Pick<GuestMove, "vmid" | "id" | "at" | "purpose" | "vcluster"> & {
+  }: Pick<GuestMove, "vmid" | "id" | "at" | "purpose" | "vcluster" | "compression"> & {
     readonly from: string;
     readonly to: string;
   },
 ): void {
-  const move: GuestMove = { ...rest, from: endOf(tx, from), to: endOf(tx, to) };
+  const far = isFar(tx, from, to) ? { isFar: true as const } : {};
+  const move: GuestMove = { ...rest, ...far, from: endOf(tx, from), to: endOf(tx, to) };
   tx.put(moveCollection, moveId(move.vmid, move.id), move);
+}
+
+/** Nodes that say nothing of where they are, are near. */
+function isFar(tx: Tx, from: string, to: string): boolean {
+  const [here, there] = [from, to].map((node) => tx.get(nodeRecords, node)?.value.labels[REGION_LABEL]);
+  return here !== undefined && there !== undefined && here !== there;
 }
 
 function requireGuest(tx: Tx, vmid: number): GuestRecord {

@@ -2,6 +2,7 @@
 // whose it is, the store says, and an end is made of it accordingly, also after a crash.
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { MoveAnswer, MoveOffer, MoveSource } from "@gpve/domain/guest/move-channel.ts";
+import type { RamTransfer, WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { conflict, missing } from "@gpve/domain/request/failures.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { ignore } from "@gpve/kit/background.ts";
@@ -22,7 +23,7 @@ export interface Arrival {
 
 export interface ArrivalWork {
   receive(volid: string, source: MoveSource): Promise<string>;
-  start(): Promise<void>;
+  start(wanted?: WantedTransfer): Promise<RamTransfer | undefined>;
 }
 
 export const RECEIVE_OPERATION = "qmtunnel";
@@ -45,8 +46,8 @@ export class Arrivals {
     return this.#workOf(move).receive(volid, source);
   }
 
-  start(move: GuestMove): Promise<void> {
-    return this.#workOf(move).start();
+  start(move: GuestMove, wanted?: WantedTransfer): Promise<RamTransfer | undefined> {
+    return this.#workOf(move).start(wanted);
   }
 
   #workOf(move: GuestMove): ArrivalWork {

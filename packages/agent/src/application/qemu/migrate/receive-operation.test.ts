@@ -2,6 +2,8 @@
 import { readFileSync } from "node:fs";
 import { guestCollection, guestRecord } from "@gpve/domain/guest/guest-record.ts";
 import type { MoveOffer } from "@gpve/domain/guest/move-channel.ts";
+import type { WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
+import { qmpRefused } from "@gpve/domain/vm/qmp/qmp-errors.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { expect, it, vi } from "vitest";
 import { MadeUpServers } from "../../../testing/move-world.ts";
@@ -76,7 +78,7 @@ async function target() {
     running: () => runningVm(host, 100),
     prepare: (more: Partial<MoveOffer> = {}) =>
       arrivals.prepare(engine, move, { ...offer, ...more }, gone.signal),
-    start: () => arrivals.start(move),
+    start: (wanted?: WantedTransfer) => arrivals.start(move, wanted),
     idle: () =>
       vi.waitFor(() => expect(engine.counts()).toMatchObject({ running: 0, waiting: 0 }), {
         timeout: 30_000,
@@ -126,6 +128,30 @@ it("takes what goes by its name in place of a copy that is kept here, which it s
   await idle();
   const left = await plugin.list({ content: ["images"], vmid: 100 });
   expect(left.map(({ volname }) => volname)).toEqual([kept]);
+  await close();
+});
+
+it("takes RAM by several connections as far as its QEMU can", async () => {
+  const { prepare, start, running, world, gone, idle, close } = await target();
+  world.guests.answers.set("query-migrate-capabilities", () => [{ capability: "multifd", state: false }]);
+  world.guests.answers.set("migrate-set-parameters", (args) => {
+    if ((args as Record<string, unknown>)["multifd-compression"] === "zstd")
+      throw qmpRefused("VM 100", "migrate-set-parameters", "GenericError", "does not accept value 'zstd'");
+    return {};
+  });
+  await prepare({ volumes: [], conf: "name: g\n" });
+  const wanted = { multifd: true, channels: 3, compressions: ["zstd", "zlib"], isFar: false } as const;
+  expect(await start(wanted)).toEqual({ channels: 3, compression: "zlib" });
+  const process = running() as unknown as { qmp: { commands: { name: string; args: object }[] } };
+  const said = process.qmp.commands.slice(-3);
+  expect(said.map(({ args }) => args)).toMatchObject([
+    { "multifd-channels": 3, "multifd-compression": "zlib" },
+    { capabilities: [{ capability: "multifd", state: true }] },
+    {},
+  ]);
+  expect(said.at(-1)?.name).toBe("migrate-incoming");
+  gone.abort();
+  await idle();
   await close();
 });
 

@@ -5,6 +5,7 @@ import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { MoveServers } from "@gpve/domain/guest/move-servers.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
+import { takenTransfer, type RamTransfer, type WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
@@ -22,6 +23,7 @@ import {
   withVolumes,
   type ReceiveVolumePorts,
 } from "./received-volumes.ts";
+import { setTransfer, transferAbilities } from "./qemu-transfer.ts";
 import { untilAnswered } from "./whose-guest.ts";
 
 export interface ReceivePorts extends StartVmPorts {
@@ -95,7 +97,7 @@ async function receive(host: ReceivePorts, arrivals: Arrivals, ctx: Context): Pr
   arrival.work = {
     receive: async (volid, source) =>
       (arrival.volumes[volid] ??= await receiveVolume(host, vmid, arrival.offer, volid, source, work)),
-    start: () => startIncoming(host, ctx, arrival),
+    start: (wanted) => startIncoming(host, ctx, arrival, wanted),
   };
   const ours = untilOurs(host, vmid, AbortSignal.any([ctx.signal, arrival.gone]));
   arrival.ready.resolve({ volumes: arrival.volumes });
@@ -103,7 +105,12 @@ async function receive(host: ReceivePorts, arrivals: Arrivals, ctx: Context): Pr
   await takeOver(host, ctx);
 }
 
-async function startIncoming(host: ReceivePorts, ctx: Context, arrival: Arrival): Promise<void> {
+async function startIncoming(
+  host: ReceivePorts,
+  ctx: Context,
+  arrival: Arrival,
+  wanted: WantedTransfer | undefined,
+): Promise<RamTransfer | undefined> {
   const { vmid } = ctx.args;
   const { offer, volumes } = arrival;
   const conf = withVolumes(offer.conf, volumes);
@@ -128,7 +135,10 @@ async function startIncoming(host: ReceivePorts, ctx: Context, arrival: Arrival)
       { capability: "events", state: true },
     ],
   });
+  const taken = wanted === undefined ? undefined : takenTransfer(wanted, await transferAbilities(qmp));
+  await setTransfer(qmp, taken);
   await qmp.execute("migrate-incoming", { uri: `unix:${process.ioFolder}/ram` }, { signal: ctx.signal });
+  return taken;
 }
 
 /** A guest under HA needs this node's lease, which it takes when one is on its way; without it, the start says why not. */

@@ -2,14 +2,18 @@
 // down step by step until what is left fits, and where that does not help it runs on where it is.
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import type { RamTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import type { MigrationInfo } from "@gpve/domain/vm/qmp/qmp-types.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { isEmulated } from "../snapshot/ram-state.ts";
 import { Convergence, throttleParameters } from "./convergence.ts";
+import { setTransfer } from "./qemu-transfer.ts";
 import { StandstillAtSyncs } from "./standstill-at-syncs.ts";
 
 export interface RamLimits {
+  /** undefined = by one connection, as it is. */
+  readonly transfer?: RamTransfer | undefined;
   /** How long the guest may stand still. */
   readonly downtimeMs: number;
   readonly bytesPerSecond?: number | undefined;
@@ -57,6 +61,7 @@ export async function sendRam(
       on("pause-before-switchover", atStandstill !== undefined),
     ],
   });
+  await setTransfer(qmp, limits.transfer);
   const lastMs = Math.max(1, Math.round(limits.downtimeMs * (1 - HANDOVER_SHARE)));
   const { bytesPerSecond, patience = 1, fullBytes } = limits;
   const still = isEmulated(process)

@@ -2,6 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { MoveOffer, MovePeer, MovePeers } from "@gpve/domain/guest/move-channel.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
+import type { RamTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
 import { expect, it, vi } from "vitest";
 import type { FakeGuest } from "../../../testing/fake-guests.ts";
@@ -17,6 +18,8 @@ class MadeUpPeer implements MovePeers {
   closed = false;
   forwarded: string[] = [];
   refusal: Error | undefined;
+  wanted: unknown;
+  taken: RamTransfer | undefined;
 
   async connect(): Promise<MovePeer> {
     return {
@@ -31,7 +34,11 @@ class MadeUpPeer implements MovePeers {
         this.sent.push(volid);
         return volid.replace("local:", "there:");
       },
-      start: async () => void (this.started = true),
+      start: async (_signal, wanted) => {
+        this.started = true;
+        this.wanted = wanted;
+        return this.taken;
+      },
       forward: async (_process, channel) => {
         this.forwarded.push(channel);
         return { path: `/run/${channel}`, close: async () => undefined };
@@ -94,6 +101,34 @@ it("sends a running VM, hands it over, and holds nothing of it", async () => {
   expect(servers.owner(100)).toBe("n2");
   expect(process?.hasExited).toBe(true);
   await close();
+});
+
+const multifdOf = ({ qmp }: FakeGuest): unknown[] =>
+  qmp.commands
+    .filter(({ name }) => name === "migrate-set-capabilities")
+    .flatMap(({ args }) => (args as { capabilities: { capability: string; state: boolean }[] }).capabilities)
+    .filter(({ capability }) => capability === "multifd")
+    .map(({ state }) => state);
+
+it("sends RAM by several connections and compressed where that is asked for and the other node takes it so", async () => {
+  for (const taken of [{ channels: 4, compression: "zlib" } as const, undefined]) {
+    const { moved, peers, servers, guest, logs, close } = await source(async (made) => {
+      made.guests.answers.set("query-migrate-capabilities", () => [{ capability: "multifd", state: false }]);
+      await running(made);
+    });
+    const process = guest();
+    servers.allow(100, "m", "n2", { compression: "on" });
+    peers.taken = taken;
+    expect((await moved()).exitStatus).toBe("OK");
+    expect(peers.wanted).toMatchObject({ channels: 4, compressions: ["zstd", "zlib"], isFar: false });
+    expect(process && multifdOf(process)).toEqual([taken !== undefined]);
+    const parameters = process?.qmp.commands.filter(({ name }) => name === "migrate-set-parameters") ?? [];
+    expect(parameters.some(({ args }) => args && "multifd-channels" in args)).toBe(taken !== undefined);
+    expect([...logs.lines.values()].flat().join("\n")).toMatch(
+      taken === undefined ? /by one connection, as it is: .*no way in common/ : /4 connections, compressed by zlib/,
+    );
+    await close();
+  }
 });
 
 it("keeps a VM that the other node does not take", async () => {

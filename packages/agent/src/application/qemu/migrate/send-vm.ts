@@ -6,6 +6,12 @@ import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 import type { StorageMap } from "@gpve/domain/vm/migrate/storage-map.ts";
 import { localResources } from "@gpve/domain/vm/migrate/movable.ts";
+import {
+  describeTransfer,
+  isTransferWanted,
+  wantedTransfer,
+  type WantedTransfer,
+} from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
@@ -16,6 +22,7 @@ import type { VmConfigs } from "../config/vm-configs.ts";
 import type { GuestStorages } from "../../guest/guest-storages.ts";
 import { DiskMirrors, dropMirrors } from "./disk-mirrors.ts";
 import { withVolumes } from "./received-volumes.ts";
+import { transferAbilities } from "./qemu-transfer.ts";
 import { type RamLimits, sendRam } from "./send-ram.ts";
 import { NotHeldAtSync } from "./standstill-at-syncs.ts";
 import { offeredVolumes, sendVolumes } from "./sent-volumes.ts";
@@ -42,7 +49,7 @@ export interface SendVmWork {
 /** What is done with more care than at first, where a guest is to be held in time. */
 type Care = Pick<RamLimits, "patience" | "fullBytes">;
 
-type StreamWork = SendVmWork & Care;
+type StreamWork = SendVmWork & Care & Pick<RamLimits, "transfer">;
 
 const MOST_TRIES = 3;
 const DEFAULT_DOWNTIME_S = 0.1;
@@ -82,10 +89,13 @@ export async function sendVm(
     await work.willFree?.(freed);
     if (process === undefined) return { conf, close: async () => peer.close() };
     const live = volumes.filter(({ isLive }) => isLive);
+    const wanted = await transferOf(move, process);
     const streamed = await persistently(host, process, { ...work, signal }, async (care) => {
-      await peer.start(signal);
+      const transfer = await peer.start(signal, wanted);
       work.log(`node '${move.to.node}' is ready for it`);
-      return streamVm(host, peer, process, config.values, live, { ...work, signal, ...care });
+      const how = describeTransfer(move, transfer, move.to.node);
+      if (how !== undefined) work.log(how);
+      return streamVm(host, peer, process, config.values, live, { ...work, signal, ...care, transfer });
     });
     // The guest stands still now: whatever can wait is done later.
     return { conf, ...streamed };
@@ -93,6 +103,10 @@ export async function sendVm(
     peer.close();
     throw peer.lost.aborted && !work.signal.aborted ? (peer.lost.reason as Error) : err;
   }
+}
+
+async function transferOf(move: GuestMove, { qmp }: QemuProcess): Promise<WantedTransfer | undefined> {
+  return isTransferWanted(move) ? wantedTransfer(move, await transferAbilities(qmp)) : undefined;
 }
 
 /** Where what was sent cannot be trusted it is sent once more, and more slowly; meanwhile the guest goes on here. */
@@ -187,10 +201,10 @@ async function stream(
   const downtimeMs = Number(values["migrate_downtime"] ?? DEFAULT_DOWNTIME_S) * 1000;
   const speed = Number(values["migrate_speed"] ?? 0) * MIB;
   const limit = work.bwlimit === undefined || work.bwlimit === 0 ? speed : work.bwlimit * 1024;
-  const { patience, fullBytes } = work;
+  const { patience, fullBytes, transfer } = work;
   const limits = {
     downtimeMs,
-    ...given({ patience, fullBytes }),
+    ...given({ patience, fullBytes, transfer }),
     ...(limit === 0 ? {} : { bytesPerSecond: limit }),
   };
   const info = await sendRam(process, socket, limits, { ...work, clock: host.clock });

@@ -124,7 +124,11 @@ export function isEmulated({ note }: QemuProcess): boolean {
 
 async function setPause(qmp: Qmp, state: boolean): Promise<void> {
   await qmp.execute("migrate-set-capabilities", {
-    capabilities: [{ capability: "pause-before-switchover", state }],
+    capabilities: [
+      { capability: "pause-before-switchover", state },
+      // A guest that came here by several connections is written by one.
+      { capability: "multifd", state: false },
+    ],
   });
 }
 
