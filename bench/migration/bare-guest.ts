@@ -13,6 +13,10 @@ const QEMU = "/usr/bin/qemu-system-x86_64";
 const MAC = "BC:24:11:00:BA:4E";
 /** As long as ours allows it to stand still, where nobody says otherwise. */
 const DOWNTIME_MS = 100;
+/** Of its whole time, as little as may be is spent waiting for the next look. */
+const LOOK_MS = 10;
+
+const askDhcp = "for d in /sys/class/net/*; do [ ${d##*/} = lo ] || /sbin/dhcp ${d##*/}; done";
 
 interface Qemu {
   readonly folder: string;
@@ -44,21 +48,34 @@ export class BareGuest {
     await exec("qemu-img", ["convert", "-f", "qcow2", "-O", "qcow2", from.image, join(disks, "disk.qcow2")]);
     copyFileSync(from.seed, join(disks, "seed.qcow2"));
     const guest = new BareGuest(argv, from.bridge, disks);
-    const qemu = await guest.#launch([]);
-    guest.#now = qemu;
+    try {
+      await guest.#begin();
+      return guest;
+    } catch (err) {
+      await guest.close();
+      throw err;
+    }
+  }
+
+  async #begin(): Promise<void> {
+    const qemu = await this.#launch([]);
+    this.#now = qemu;
     const agent = new GuestAgentClient({
       path: join(qemu.folder, "qga0"),
       label: "bare QEMU",
       syncTimeoutMs: 10_000,
     });
     try {
+      const run = (script: string): Promise<unknown> =>
+        agent.execute("guest-exec", { path: "/bin/sh", arg: ["-c", script] });
+      // The drive names the card of the guest that it was made for.
+      await until("the bare guest's agent answers", () => run(askDhcp));
       const address = await until("the bare guest has an address", () => addressOf(agent));
-      await agent.execute("guest-exec", { path: "/bin/sh", arg: ["-c", countScript] });
-      guest.#counter = await Counter.connect(address);
+      await run(countScript);
+      this.#counter = await Counter.connect(address);
     } finally {
       agent.close();
     }
-    return guest;
   }
 
   async move(): Promise<Measured> {
@@ -74,10 +91,11 @@ export class BareGuest {
     const limits = { "max-bandwidth": 2 ** 40, "downtime-limit": DOWNTIME_MS };
     await source.qmp.execute("migrate-set-parameters", limits);
     await source.qmp.execute("migrate", { uri });
-    await until("the bare guest has moved", async () => {
+    const hasMoved = async (): Promise<void> => {
       const { status } = (await source.qmp.execute("query-migrate")) as { status: string };
       if (status !== "completed") throw new Error(status);
-    });
+    };
+    await until("the bare guest has moved", hasMoved, LOOK_MS);
     this.#now = target;
     await end(source);
     const totalMs = performance.now() - begun;
@@ -99,7 +117,7 @@ export class BareGuest {
     const child = startChild(QEMU, [...this.#own(folder, tap), ...more]);
     const open = async (): Promise<QmpConnection> =>
       QmpConnection.open({ path: join(folder, "qmp"), label: `bare QEMU (${child.output()})` });
-    return { folder, tap, child, qmp: await until("bare QEMU answers", open) };
+    return { folder, tap, child, qmp: await until("bare QEMU answers", open, LOOK_MS) };
   }
 
   /** Its own sockets, card and disks; all else as it is. */

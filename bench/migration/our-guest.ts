@@ -108,13 +108,13 @@ export class OurGuest {
   }
 }
 
-export async function until<T>(what: string, attempt: () => Promise<T>): Promise<T> {
+export async function until<T>(what: string, attempt: () => Promise<T>, everyMs = 250): Promise<T> {
   for (const end = performance.now() + PATIENCE_MS; ;) {
     try {
       return await attempt();
     } catch (cause) {
       if (performance.now() > end) throw new Error(`waited in vain until ${what}`, { cause });
-      await sleep(250);
+      await sleep(everyMs);
     }
   }
 }

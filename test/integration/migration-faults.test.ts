@@ -90,7 +90,7 @@ describe.skipIf(problem !== undefined)("a move that goes wrong", () => {
 
   test("a move that is called off leaves the guest where it is, and nothing there", CALLED_OFF, async () => {
     const before = guest.node;
-    const upid = await guest.askToMove(next(), { bwlimit: SLOW });
+    const upid = await guest.askToMove(next(), { bwlimit: SLOW, compression: "on" });
     await vi.waitFor(async () => expect(await taskLog(lab.api(), upid)).toMatch(/^\d+ s: sent/m), {
       timeout: 60_000,
       interval: 100,
@@ -168,7 +168,8 @@ describe.skipIf(problem !== undefined)("a move that goes wrong", () => {
       for (let at = 0; at < KILLS; at++) {
         const victim = names[(first + at) % names.length] ?? "";
         const [from, to] = [guest.node, next()];
-        const upid = await guest.askToMove(to, { bwlimit: SLOW });
+        const compression = at % 2 === 0 ? "off" : "on";
+        const upid = await guest.askToMove(to, { bwlimit: SLOW, compression });
         await vi.waitFor(async () => expect(await taskLog(lab.api(), upid)).toMatch(/is ready for it/), {
           timeout: 60_000,
           interval: 50,
@@ -182,7 +183,7 @@ describe.skipIf(problem !== undefined)("a move that goes wrong", () => {
         try {
           await settled(victim, to);
         } catch (cause) {
-          const what = `${victim}, killed ${afterMs} ms after ${to} was ready: ${String(cause)}`;
+          const what = `${victim}, killed ${afterMs} ms after ${to} was ready (compression ${compression}): ${String(cause)}`;
           throw new Error(`${what}\n${await taskLog(lab.api(), upid)}`, { cause });
         }
         told.push(

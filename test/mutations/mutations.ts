@@ -301,4 +301,18 @@ export const mutations: readonly Mutation[] = [
     replace: "return [...clusters]",
     tests: ["packages/server/src/application/quota/quota-ledger.test.ts"],
   },
+  {
+    name: "RAM is sent in a way that the other node's QEMU does not have",
+    file: "packages/domain/src/vm/migrate/ram-transfer.ts",
+    find: "wanted.compressions.find((each) => there.compressions.includes(each))",
+    replace: "wanted.compressions.find(() => true)",
+    tests: ["packages/domain/src/vm/migrate/ram-transfer.test.ts"],
+  },
+  {
+    name: "RAM of a guest that came by several connections is saved by several",
+    file: "packages/agent/src/application/qemu/snapshot/ram-state.ts",
+    find: '      { capability: "multifd", state: false },\n',
+    replace: "",
+    tests: ["packages/agent/src/presentation/pve/vm/vm-snapshot-handlers.test.ts"],
+  },
 ];

@@ -170,7 +170,7 @@ describe("the line between two agents", () => {
     const peer = await dialer(identities.source).connect(move, quiet);
     await peer.prepare(offer, quiet);
     expect(await peer.start(quiet)).toBeUndefined();
-    const wanted = { multifd: true, channels: 4, compressions: ["zstd" as const], isFar: true };
+    const wanted = { multifd: true, channels: 4, compressions: ["zstd" as const], plain: true };
     taken = { channels: 4, compression: "zstd" };
     expect(await peer.start(quiet, wanted)).toEqual(taken);
     expect(started).toEqual([undefined, wanted]);

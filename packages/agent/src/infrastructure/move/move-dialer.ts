@@ -18,7 +18,11 @@ import type {
   MoveWork,
 } from "@gpve/domain/guest/move-channel.ts";
 import { plainFingerprint } from "@gpve/domain/node/record.ts";
-import { decodeTransfer, type RamTransfer, type WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
+import {
+  decodeTransfer,
+  type RamTransfer,
+  type WantedTransfer,
+} from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
 import type { ReplicaLine, ReplicaPeers, ReplicaWork } from "@gpve/domain/replication/replica.ts";

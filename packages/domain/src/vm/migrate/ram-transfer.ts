@@ -1,10 +1,10 @@
-// How the RAM of a running guest goes to another node: by one connection as it is, or by several (QEMU's multifd) and
-// compressed. Agents carry all connections of a move in one process each, so that several of them are no quicker than one
-// between nodes that are near each other; where the line is far or narrow they are, and only there they are used. What is
-// wanted the source says; what of it is done the target says, by what its QEMU can do.
+// How the RAM of a running guest goes to another node: by one connection, or by several (QEMU's multifd), as it is or
+// compressed. Several are worth their making where there is much to send or the line is far; compressing is, where the line
+// is narrower than what a processor compresses. What is wanted the source says; what of it is done the target says, by
+// what its QEMU can do.
 import { given } from "@gpve/contracts/given.ts";
 
-/** The best first: zstd takes a third of the time of zlib for the same. */
+/** The quicker first. */
 export const ramCompressions = ["zstd", "zlib"] as const;
 
 export type RamCompression = (typeof ramCompressions)[number];
@@ -23,8 +23,14 @@ export interface TransferAbilities {
 
 export interface WantedTransfer extends TransferAbilities {
   readonly channels: number;
-  /** Several connections are of use, also where nothing can be compressed. */
-  readonly isFar: boolean;
+  /** Several connections are of use, also where nothing is compressed. */
+  readonly plain: boolean;
+}
+
+export interface SentGuest {
+  /** Such a guest is sent slowly, so that it can be held when QEMU reads its log of changed pages. */
+  readonly isEmulated: boolean;
+  readonly memoryMiB: number;
 }
 
 /** What a server has noted of the line. */
@@ -37,20 +43,34 @@ export interface MoveLine {
 /** Each has a thread on either side, which compresses; more than a node has to spare for a guest that leaves it are no use. */
 const CHANNELS = 4;
 const MOST_CHANNELS = 16;
+/** Less is sent before several connections have paid. */
+const MUCH_MIB = 1024;
 
 /** Nothing is asked of QEMU where nothing is wanted. */
-export function isTransferWanted({ isFar = false, compression }: MoveLine): boolean {
-  return isFar || compression === "on";
+export function isTransferWanted(line: MoveLine, guest: SentGuest): boolean {
+  return isCompressionWanted(line) || isPlainOfUse(line, guest);
 }
 
 /** undefined = by one connection, as it is. */
-export function wantedTransfer(line: MoveLine, here: TransferAbilities): WantedTransfer | undefined {
-  if (!isTransferWanted(line) || !here.multifd) return undefined;
-  const { isFar = false, compression } = line;
-  const compressions = compression === "off" ? [] : here.compressions;
-  return isFar || compressions.length > 0
-    ? { multifd: true, compressions, channels: CHANNELS, isFar }
+export function wantedTransfer(
+  line: MoveLine,
+  guest: SentGuest,
+  here: TransferAbilities,
+): WantedTransfer | undefined {
+  if (!here.multifd) return undefined;
+  const compressions = isCompressionWanted(line) ? here.compressions : [];
+  const plain = isPlainOfUse(line, guest);
+  return plain || compressions.length > 0
+    ? { multifd: true, compressions, channels: CHANNELS, plain }
     : undefined;
+}
+
+function isCompressionWanted({ isFar = false, compression }: MoveLine): boolean {
+  return compression === "on" || (isFar && compression !== "off");
+}
+
+function isPlainOfUse({ isFar = false }: MoveLine, { isEmulated, memoryMiB }: SentGuest): boolean {
+  return isFar || (!isEmulated && memoryMiB >= MUCH_MIB);
 }
 
 /** The target's word; undefined = by one connection, as it is. */
@@ -60,19 +80,19 @@ export function takenTransfer(
 ): RamTransfer | undefined {
   if (wanted === undefined || !there.multifd) return undefined;
   const compression = wanted.compressions.find((each) => there.compressions.includes(each));
-  if (compression === undefined && !wanted.isFar) return undefined;
+  if (compression === undefined && !wanted.plain) return undefined;
   return { channels: wanted.channels, ...given({ compression }) };
 }
 
 /** As another node says it, maybe of another version. */
 export function decodeWanted(json: unknown): WantedTransfer | undefined {
-  const { channels, compressions, isFar } = (json ?? {}) as Record<string, unknown>;
+  const { channels, compressions, plain } = (json ?? {}) as Record<string, unknown>;
   if (!isChannels(channels) || !Array.isArray(compressions)) return undefined;
   return {
     multifd: true,
     compressions: compressions.filter(isCompression),
     channels,
-    isFar: isFar === true,
+    plain: plain === true,
   };
 }
 
@@ -92,10 +112,11 @@ export function describeTransfer(
   taken: RamTransfer | undefined,
   to: string,
 ): string | undefined {
-  if (!isTransferWanted(line)) return undefined;
+  const isCompressed = isCompressionWanted(line);
+  if (taken === undefined && !isCompressed) return undefined;
   const { compression } = taken ?? {};
   const lacks =
-    line.compression !== "off" && compression === undefined
+    isCompressed && compression === undefined
       ? `: QEMU here and on node '${to}' have no way in common to compress it`
       : "";
   if (taken === undefined) return `RAM goes by one connection, as it is${lacks}`;

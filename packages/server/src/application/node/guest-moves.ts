@@ -138,7 +138,10 @@ export function withGuestMoves(agent: RemoteAgentConnection, moves: GuestMoves):
         return agent.call(request, signal);
       const { compression, postcopy, ...told } = params;
       if (postcopy !== undefined) throw noPostcopy(vmid);
-      const wishes = { targetstorage: params["targetstorage"], ...given({ compression: onOff(compression) }) };
+      const wishes = {
+        targetstorage: params["targetstorage"],
+        ...given({ compression: onOff(compression) }),
+      };
       await moves.open(agent.node, vmid, target, requestId, wishes);
       return agent.call({ ...request, params: told }, signal);
     },

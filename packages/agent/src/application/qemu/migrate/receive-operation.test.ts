@@ -140,7 +140,7 @@ it("takes RAM by several connections as far as its QEMU can", async () => {
     return {};
   });
   await prepare({ volumes: [], conf: "name: g\n" });
-  const wanted = { multifd: true, channels: 3, compressions: ["zstd", "zlib"], isFar: false } as const;
+  const wanted = { multifd: true, channels: 3, compressions: ["zstd", "zlib"], plain: false } as const;
   expect(await start(wanted)).toEqual({ channels: 3, compression: "zlib" });
   const process = running() as unknown as { qmp: { commands: { name: string; args: object }[] } };
   const said = process.qmp.commands.slice(-3);

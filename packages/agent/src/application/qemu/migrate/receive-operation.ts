@@ -5,7 +5,11 @@ import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import type { MoveServers } from "@gpve/domain/guest/move-servers.ts";
 import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
 import { parseVmConfig } from "@gpve/domain/vm/config/parse-config.ts";
-import { takenTransfer, type RamTransfer, type WantedTransfer } from "@gpve/domain/vm/migrate/ram-transfer.ts";
+import {
+  takenTransfer,
+  type RamTransfer,
+  type WantedTransfer,
+} from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";

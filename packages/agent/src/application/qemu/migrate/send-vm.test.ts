@@ -120,12 +120,14 @@ it("sends RAM by several connections and compressed where that is asked for and 
     servers.allow(100, "m", "n2", { compression: "on" });
     peers.taken = taken;
     expect((await moved()).exitStatus).toBe("OK");
-    expect(peers.wanted).toMatchObject({ channels: 4, compressions: ["zstd", "zlib"], isFar: false });
+    expect(peers.wanted).toMatchObject({ channels: 4, compressions: ["zstd", "zlib"], plain: false });
     expect(process && multifdOf(process)).toEqual([taken !== undefined]);
     const parameters = process?.qmp.commands.filter(({ name }) => name === "migrate-set-parameters") ?? [];
     expect(parameters.some(({ args }) => args && "multifd-channels" in args)).toBe(taken !== undefined);
     expect([...logs.lines.values()].flat().join("\n")).toMatch(
-      taken === undefined ? /by one connection, as it is: .*no way in common/ : /4 connections, compressed by zlib/,
+      taken === undefined
+        ? /by one connection, as it is: .*no way in common/
+        : /4 connections, compressed by zlib/,
     );
     await close();
   }

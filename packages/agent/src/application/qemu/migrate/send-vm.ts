@@ -3,6 +3,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { MoveOffer, MovePeer, MovePeers, OfferedVolume } from "@gpve/domain/guest/move-channel.ts";
 import type { VmValues } from "@gpve/domain/vm/config/vm-config.ts";
+import { memoryMiB } from "@gpve/domain/vm/config/vm-properties.ts";
 import { writeVmConfig } from "@gpve/domain/vm/config/write-config.ts";
 import type { StorageMap } from "@gpve/domain/vm/migrate/storage-map.ts";
 import { localResources } from "@gpve/domain/vm/migrate/movable.ts";
@@ -17,7 +18,7 @@ import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import { conflict } from "@gpve/domain/request/failures.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { cancelMigration, type RamStatePorts } from "../snapshot/ram-state.ts";
+import { cancelMigration, isEmulated, type RamStatePorts } from "../snapshot/ram-state.ts";
 import type { VmConfigs } from "../config/vm-configs.ts";
 import type { GuestStorages } from "../../guest/guest-storages.ts";
 import { DiskMirrors, dropMirrors } from "./disk-mirrors.ts";
@@ -89,7 +90,7 @@ export async function sendVm(
     await work.willFree?.(freed);
     if (process === undefined) return { conf, close: async () => peer.close() };
     const live = volumes.filter(({ isLive }) => isLive);
-    const wanted = await transferOf(move, process);
+    const wanted = await transferOf(move, process, config.values);
     const streamed = await persistently(host, process, { ...work, signal }, async (care) => {
       const transfer = await peer.start(signal, wanted);
       work.log(`node '${move.to.node}' is ready for it`);
@@ -105,8 +106,14 @@ export async function sendVm(
   }
 }
 
-async function transferOf(move: GuestMove, { qmp }: QemuProcess): Promise<WantedTransfer | undefined> {
-  return isTransferWanted(move) ? wantedTransfer(move, await transferAbilities(qmp)) : undefined;
+async function transferOf(
+  move: GuestMove,
+  process: QemuProcess,
+  values: VmValues,
+): Promise<WantedTransfer | undefined> {
+  const guest = { isEmulated: isEmulated(process), memoryMiB: memoryMiB(values["memory"]) };
+  if (!isTransferWanted(move, guest)) return undefined;
+  return wantedTransfer(move, guest, await transferAbilities(process.qmp));
 }
 
 /** Where what was sent cannot be trusted it is sent once more, and more slowly; meanwhile the guest goes on here. */

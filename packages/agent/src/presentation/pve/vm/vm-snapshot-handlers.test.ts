@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { FakeGuest } from "../../../testing/fake-guests.ts";
 import { Refused } from "../../../testing/fake-qmp.ts";
 import { VmNode } from "../../../testing/vm-world.ts";
 
@@ -144,6 +145,11 @@ describe("snapshots", () => {
   it("keep the RAM and continue from it", async () => {
     await node.run(100);
     expect(await take("ram", { vmstate: true })).toBe("OK");
+    // One file takes one connection, also of a guest that came here by several.
+    const told = node.guests.qemu("100") as FakeGuest | undefined;
+    expect(told?.qmp.commands.find(({ name }) => name === "migrate-set-capabilities")?.args).toEqual({
+      capabilities: expect.arrayContaining([{ capability: "multifd", state: false }]) as unknown,
+    });
     expect(node.images(100)).toContain("vm-100-state-ram.raw");
     expect(node.configs.get(100).snapshots["ram"]).toMatchObject({
       vmstate: "local:100/vm-100-state-ram.raw",
