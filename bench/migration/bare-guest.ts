@@ -3,7 +3,11 @@ import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { GuestAgentClient } from "@gpve/agent/infrastructure/guest-agent/guest-agent-client.ts";
-import { QmpConnection } from "@gpve/agent/infrastructure/qmp/qmp-connection.ts";
+import { NotHeldAtSync } from "@gpve/agent/application/qemu/migrate/standstill-at-syncs.ts";
+import { sendRam } from "@gpve/agent/application/qemu/migrate/send-ram.ts";
+import { QmpClient } from "@gpve/agent/infrastructure/qmp/qmp-client.ts";
+import type { QemuProcess } from "@gpve/domain/vm/qemu-processes.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
 import { exec } from "@gpve/kit/exec.ts";
 import { type Child, startChild } from "@gpve/kit/testing/child.ts";
 import { Counter, countScript } from "../../test/support/counter.ts";
@@ -16,13 +20,15 @@ const DOWNTIME_MS = 100;
 /** Of its whole time, as little as may be is spent waiting for the next look. */
 const LOOK_MS = 10;
 
+const MOST_TRIES = 3;
+const quiet = { signal: new AbortController().signal, log: () => undefined, progress: () => undefined };
 const askDhcp = "for d in /sys/class/net/*; do [ ${d##*/} = lo ] || /sbin/dhcp ${d##*/}; done";
 
 interface Qemu {
   readonly folder: string;
   readonly tap: string;
   readonly child: Child;
-  readonly qmp: QmpConnection;
+  readonly qmp: QmpClient;
 }
 
 export class BareGuest {
@@ -78,11 +84,29 @@ export class BareGuest {
     }
   }
 
-  async move(): Promise<Measured> {
+  /** As anybody would; an emulated guest may lose a change of its memory by it. */
+  move(): Promise<Measured> {
+    return this.#measured((source) => this.#moved(source));
+  }
+
+  /** With as much care as ours is moved with: an emulated guest is held whenever QEMU reads its log of changed pages. */
+  moveWithCare(): Promise<Measured> {
+    return this.#measured((source) => this.#movedWithCare(source));
+  }
+
+  async #measured(moved: (source: Qemu) => Promise<Qemu>): Promise<Measured> {
     const [source, counter] = [this.#now, this.#counter];
     if (source === undefined || counter === undefined) throw new Error("the bare guest does not run");
     counter.longest = 0;
     const begun = performance.now();
+    this.#now = await moved(source);
+    await end(source);
+    const totalMs = performance.now() - begun;
+    await counter.goesOn();
+    return { gapMs: counter.longest, totalMs };
+  }
+
+  async #moved(source: Qemu): Promise<Qemu> {
     const target = await this.#launch(["-incoming", "defer"]);
     const uri = `unix:${join(target.folder, "ram")}`;
     const capabilities = ["events", "return-path"].map((capability) => ({ capability, state: true }));
@@ -92,15 +116,36 @@ export class BareGuest {
     await source.qmp.execute("migrate-set-parameters", limits);
     await source.qmp.execute("migrate", { uri });
     const hasMoved = async (): Promise<void> => {
-      const { status } = (await source.qmp.execute("query-migrate")) as { status: string };
+      const { status } = await source.qmp.execute("query-migrate");
       if (status !== "completed") throw new Error(status);
     };
     await until("the bare guest has moved", hasMoved, LOOK_MS);
-    this.#now = target;
-    await end(source);
-    const totalMs = performance.now() - begun;
-    await counter.goesOn();
-    return { gapMs: counter.longest, totalMs };
+    return target;
+  }
+
+  async #movedWithCare(source: Qemu): Promise<Qemu> {
+    const accelerator = this.#argv.some((arg) => /\btcg\b/.test(arg)) ? "tcg" : "kvm";
+    const process = { qmp: source.qmp, note: { accelerator } } as unknown as QemuProcess;
+    let fullBytes: number | undefined;
+    for (let patience = 1; ; patience++) {
+      // A guest that is held when it is sent stands still there until it is told to go on.
+      const target = await this.#launch(["-incoming", "defer"]);
+      const socket = join(target.folder, "ram");
+      await target.qmp.execute("migrate-incoming", { uri: `unix:${socket}` });
+      try {
+        const limits = { downtimeMs: DOWNTIME_MS, patience, fullBytes };
+        await sendRam(process, socket, limits, { ...quiet, clock: systemClock });
+        await until("the bare guest goes on", () => goOn(target), LOOK_MS);
+        return target;
+      } catch (err) {
+        await end(target);
+        if (!(err instanceof NotHeldAtSync) || patience === MOST_TRIES) throw err;
+        fullBytes = err.fullBytes;
+        await source.qmp.execute("migrate_cancel");
+        await until("the bare guest is not sent any more", () => ended(source), LOOK_MS);
+        await source.qmp.execute("cont");
+      }
+    }
   }
 
   async close(): Promise<void> {
@@ -115,8 +160,9 @@ export class BareGuest {
     await exec("ip", ["tuntap", "add", tap, "mode", "tap"]);
     await exec("ip", ["link", "set", tap, "master", this.#bridge, "up"]);
     const child = startChild(QEMU, [...this.#own(folder, tap), ...more]);
-    const open = async (): Promise<QmpConnection> =>
-      QmpConnection.open({ path: join(folder, "qmp"), label: `bare QEMU (${child.output()})` });
+    const label = `bare QEMU (${child.output()})`;
+    const paths = { commandPath: join(folder, "qmp"), eventPath: join(folder, "qmp-event") };
+    const open = (): Promise<QmpClient> => QmpClient.open({ ...paths, label });
     return { folder, tap, child, qmp: await until("bare QEMU answers", open, LOOK_MS) };
   }
 
@@ -134,6 +180,17 @@ export class BareGuest {
         .replaceAll(/[^"]*\/vm-\d+-cloudinit\.qcow2/g, join(this.#disks, "seed.qcow2")),
     );
   }
+}
+
+async function goOn({ qmp }: Qemu): Promise<void> {
+  await qmp.execute("cont");
+  const { status } = await qmp.execute("query-status");
+  if (status !== "running") throw new Error(status);
+}
+
+async function ended({ qmp }: Qemu): Promise<void> {
+  const { status } = await qmp.execute("query-migrate");
+  if (status !== "cancelled" && status !== "failed") throw new Error(status);
 }
 
 async function end({ child, qmp, tap, folder }: Qemu): Promise<void> {
