@@ -103,7 +103,7 @@ export class BareGuest {
     await end(source);
     const totalMs = performance.now() - begun;
     await counter.goesOn();
-    return { gapMs: counter.longest, totalMs };
+    return { gapMs: counter.longest, totalMs, gapEndedMs: counter.longestEndedAt - begun };
   }
 
   async #moved(source: Qemu): Promise<Qemu> {

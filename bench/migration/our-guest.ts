@@ -12,6 +12,8 @@ export interface Measured {
   /** What a client of the guest waits for the next number. */
   readonly gapMs: number;
   readonly totalMs: number;
+  /** When the gap was over, since the move was asked for. */
+  readonly gapEndedMs: number;
 }
 
 const VMID = 100;
@@ -75,7 +77,8 @@ export class OurGuest {
     const totalMs = performance.now() - begun;
     this.#node = target;
     await counter.goesOn();
-    return { gapMs: counter.longest, totalMs, log: await taskLog(this.#lab.api(), upid) };
+    const gapEndedMs = counter.longestEndedAt - begun;
+    return { gapMs: counter.longest, totalMs, gapEndedMs, log: await taskLog(this.#lab.api(), upid) };
   }
 
   close(): void {

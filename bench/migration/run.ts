@@ -68,7 +68,13 @@ const report = {
   date,
   cores: availableParallelism(),
   load,
-  ours: ours.map(({ gapMs, totalMs, stillMs, handOverMs }) => ({ gapMs, totalMs, stillMs, handOverMs })),
+  ours: ours.map(({ gapMs, totalMs, gapEndedMs, stillMs, handOverMs }) => ({
+    gapMs,
+    totalMs,
+    gapEndedMs,
+    stillMs,
+    handOverMs,
+  })),
   bare,
   careful,
 };

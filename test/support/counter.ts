@@ -23,6 +23,8 @@ export class Counter {
   #rest = "";
   problem: string | undefined;
   longest = 0;
+  /** By `performance.now()`. */
+  longestEndedAt = 0;
 
   private constructor(socket: Socket) {
     this.#socket = socket;
@@ -41,7 +43,10 @@ export class Counter {
 
   #take(text: string): void {
     const now = performance.now();
-    this.longest = Math.max(this.longest, now - this.#heard);
+    if (now - this.#heard > this.longest) {
+      this.longest = now - this.#heard;
+      this.longestEndedAt = now;
+    }
     this.#heard = now;
     const lines = (this.#rest + text).split("\n");
     this.#rest = lines.pop() ?? "";

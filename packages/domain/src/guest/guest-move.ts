@@ -47,7 +47,8 @@ export const moveCollection = {
 };
 
 function decodeMove(json: unknown): GuestMove {
-  const { vmid, id, from, to, at, purpose, vcluster, isFar, compression } = (json ?? {}) as Partial<GuestMove>;
+  const { vmid, id, from, to, at, purpose, vcluster, isFar, compression } = (json ??
+    {}) as Partial<GuestMove>;
   if (
     typeof vmid !== "number" ||
     typeof id !== "string" ||
