@@ -1,5 +1,5 @@
 // The control plane of a virtual cluster goes from node to node of a lab, on real Kubernetes: with what is in its store, under
-// its own keys, and back to where it was when the other node cannot have it.
+// its own keys, and back to where it was when the other node cannot have it. Whoever has a kubeconfig of before is led to it.
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -22,11 +22,12 @@ describe.skipIf(!canRunClusters)("a virtual cluster that moves", () => {
     expect(got).toMatchObject({ code: 0 });
     writeFileSync(kubeconfig(), got.out, { mode: 0o600 });
   };
-  const secretIn = async (): Promise<string> => {
-    const said = await kubectl(kubeconfig(), "get", "secret", "word", "-o", "jsonpath={.data.is}");
-    expect(said).toMatchObject({ code: 0 });
-    return Buffer.from(said.out, "base64").toString();
+  const secretIn = async (...flags: string[]): Promise<string> => {
+    const said = await kubectl(kubeconfig(), "get", "secret", "word", "-o", "jsonpath={.data.is}", ...flags);
+    return said.code === 0 ? Buffer.from(said.out, "base64").toString() : said.err;
   };
+  const serverOf = async (): Promise<string> =>
+    (await kubectl(kubeconfig(), "config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")).out;
 
   beforeAll(async () => {
     lab = newLab({ GPVE_COMPONENTS: components });
@@ -44,8 +45,17 @@ describe.skipIf(!canRunClusters)("a virtual cluster that moves", () => {
     expect(await ctl(lab, "vc", "migrate", "demo", "--to", "n2")).toMatchObject({ code: 0 });
     console.info(`moved in ${Math.round(performance.now() - began)} ms`);
     await expect.poll(() => statusOf(), { timeout: 30_000 }).toMatchObject({ node: "n2", phase: "Running" });
+    // A node is told where it is a moment after it has left.
+    await expect.poll(() => secretIn(), { timeout: 60_000, interval: 500 }).toBe("plugh");
+    const before = await serverOf();
     await getKubeconfig();
+    expect(await serverOf()).not.toBe(before);
     expect(await secretIn()).toBe("plugh");
+    // By its name it is reached at the node that it has left, and at every server.
+    const named = ["--tls-server-name", "demo.default.vc.gpve"];
+    const shared = before.replace(/:\d+$/, ":16442");
+    for (const server of [before, shared, ...lab.credentials().urls])
+      expect(await secretIn("--server", server, ...named)).toBe("plugh");
     expect(existsSync(folder("n1", "clusters", "demo"))).toBe(false);
     expect(existsSync(folder("n1", "store", "db", "demo"))).toBe(false);
     expect(existsSync(folder("n2", "arrivals", "demo"))).toBe(false);
@@ -64,9 +74,25 @@ describe.skipIf(!canRunClusters)("a virtual cluster that moves", () => {
     });
   }, 900_000);
 
+  test("comes back to the port that it had, and is led to from where it was last", async () => {
+    const last = await serverOf();
+    expect(await ctl(lab, "vc", "migrate", "demo", "--to", "n1")).toMatchObject({ code: 0 });
+    await expect.poll(() => secretIn(), { timeout: 60_000, interval: 500 }).toBe("plugh");
+    await getKubeconfig();
+    expect([await secretIn(), await secretIn("--server", last)]).toEqual(["plugh", "plugh"]);
+    expect(await serverOf()).toMatch(/:16443$/);
+    // A server waits for one that sleeps, as its node does.
+    expect(await ctl(lab, "vc", "sleep", "demo")).toMatchObject({ code: 0 });
+    const [url = ""] = lab.credentials().urls;
+    const named = ["--tls-server-name", "demo.default.vc.gpve"];
+    expect(await secretIn("--server", url, ...named)).toBe("plugh");
+  }, 900_000);
+
   test("is gone from wherever it was when it is deleted", async () => {
     expect(await ctl(lab, "vc", "delete", "demo", "--yes")).toMatchObject({ code: 0 });
-    const left = (await tracesOf(lab.data)).filter((line) => /vclusters|-vc\d|gpve_vc_/.test(line));
-    expect(left).toEqual([]);
+    const left = async (): Promise<string[]> =>
+      (await tracesOf(lab.data)).filter((line) => /vclusters|-vc\d|gpve_vc_/.test(line));
+    // What led to it ends when the nodes have heard that it is gone.
+    await expect.poll(left, { timeout: 60_000, interval: 500 }).toEqual([]);
   }, 600_000);
 });

@@ -319,6 +319,25 @@ describe.skipIf(!canRun)("workers of a virtual cluster", () => {
     expect(partPid("w0-kubelet")).toBe(pid);
   });
 
+  test("follow a new authority of their cluster, and the end of the old one; their pods run on", async () => {
+    const started = ["get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].status.startTime}"];
+    const before = (await kubectl(started)).out;
+    expect(before).not.toBe("");
+    for (const more of [[], ["--drop-old", "--yes"]]) {
+      expect(await ctl("vc", "rotate-ca", "demo", ...more)).toMatchObject({ code: 0 });
+      const got = await ctl("vc", "kubeconfig", "demo");
+      writeFileSync(kubeconfig(), got.out, { mode: 0o600 });
+      // A pod of it is told through its kubelet; a name is answered by a pod that asks the API.
+      await until("names are answered", async () =>
+        (await kubectl(["exec", "deploy/web", "--", "nslookup", "kubernetes.default"])).out.includes(
+          "10.96.0.1",
+        ),
+      );
+      expect((await kubectl(["get", "nodes", "--no-headers"])).out).not.toContain("NotReady");
+    }
+    expect((await kubectl(started)).out).toBe(before);
+  }, 600_000);
+
   test("are repaired when a part or the network of one is lost", async () => {
     const containerd = partPid("w0-containerd");
     const { out: before } = await kubectl(["get", "pods", "-l", "app=web", "-o", "name"]);

@@ -192,6 +192,37 @@ describe.skipIf(!canRun)("a virtual cluster", () => {
     expect((await kubectl(kubeconfig(), "get", "secret", "s")).code).toBe(0);
   });
 
+  test("gets a new authority, also when the agent is killed meanwhile; kubeconfigs of before are good until the old one is dropped", async () => {
+    const fresh = join(gpve.data, "fresh.kubeconfig");
+    const works = async (file: string): Promise<string> => (await kubectl(file, "get", "secret", "s")).err;
+    expect((await ctl("vc", "rotate-ca", "demo", "--drop-old", "--yes")).err).toContain(
+      "one authority alone",
+    );
+    expect(await ctl("vc", "rotate-ca", "demo", "--no-wait")).toMatchObject({ code: 0 });
+    await gpve.kill();
+    gpve = await gpve.restart();
+    await expect
+      .poll(async () => (await ctl("vc", "rotate-ca", "demo")).err, { timeout: 120_000, interval: 1_000 })
+      .toContain("has a new authority already");
+    expect(await works(kubeconfig())).toBe("");
+    writeFileSync(fresh, (await ctl("vc", "kubeconfig", "demo")).out, { mode: 0o600 });
+    expect(await works(fresh)).toBe("");
+    const began = performance.now();
+    expect(await ctl("vc", "rotate-ca", "demo", "--drop-old", "--yes")).toMatchObject({ code: 0 });
+    console.info(`old authority dropped in ${Math.round(performance.now() - began)} ms`);
+    expect(await works(kubeconfig())).toContain("certificate signed by unknown authority");
+    expect(await works(fresh)).toBe("");
+    // Nor does the API server believe whom the old one signed for.
+    const parts = (file: string) =>
+      JSON.parse(readFileSync(file, "utf8")) as { clusters: unknown; users: unknown };
+    const stale = join(gpve.data, "stale.kubeconfig");
+    writeFileSync(stale, JSON.stringify({ ...parts(kubeconfig()), clusters: parts(fresh).clusters }), {
+      mode: 0o600,
+    });
+    expect(await works(stale)).toMatch(/Unauthorized|must be logged in/);
+    writeFileSync(kubeconfig(), readFileSync(fresh), { mode: 0o600 });
+  }, 300_000);
+
   test("is seen beside guests in /cluster/resources, and not among VMs", async () => {
     const all = await ctl("api", "get", "/cluster/resources", "-o", "json");
     expect(all.out).toContain('"vcluster/default/demo"');

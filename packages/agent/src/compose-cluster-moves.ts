@@ -1,5 +1,6 @@
 // Wires control planes of virtual clusters that move between nodes.
 import type { ClusterKeeper, ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
+import type { ClusterAuthorities } from "@gpve/domain/vcluster/rotate/authorities.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { type ClusterMoveDeps, clusterMoveOperations } from "./application/vcluster/move/move-operations.ts";
@@ -13,6 +14,7 @@ export interface ClusterMoveParts extends Omit<ClusterMoveDeps, "luggage"> {
   readonly stores: Pick<StoreProcess, "closed">;
   readonly engine: OperationEngine;
   readonly awake: (name: string) => Promise<void>;
+  readonly authorities: Pick<ClusterAuthorities, "rotation">;
 }
 
 /** What a node needs of others for that. */

@@ -5,12 +5,14 @@ import type { ClusterKeeper } from "@gpve/domain/vcluster/move/cluster-moves.ts"
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { Records } from "@gpve/store/records/port.ts";
 import type { BackupCounts } from "./application/guest/backup/backup-counts.ts";
 import { clusterOperations } from "./application/vcluster/cluster-operations.ts";
 import { ClusterPhases } from "./application/vcluster/cluster-phases.ts";
@@ -20,8 +22,11 @@ import { ClusterPower } from "./application/vcluster/power/cluster-power.ts";
 import { ClusterWays } from "./application/vcluster/power/cluster-ways.ts";
 import { ReadySince } from "./application/vcluster/ready-since.ts";
 import { powerOperations } from "./application/vcluster/power/power-operations.ts";
+import { KeepForwards, knownPlaces } from "./application/vcluster/move/keep-forwards.ts";
 import { KeepCertificates } from "./application/vcluster/renew/keep-certificates.ts";
 import { renewOperation } from "./application/vcluster/renew/renew-operation.ts";
+import { rotateOperations } from "./application/vcluster/rotate/rotate-operations.ts";
+import { rotateRoutes } from "./application/vcluster/rotate/rotate-routes.ts";
 import { KeepClusters } from "./application/vcluster/keep-clusters.ts";
 import { KeepBalancers } from "./application/vnode/keep-balancers.ts";
 import { KeepVolumes } from "./application/vnode/keep-volumes.ts";
@@ -36,12 +41,14 @@ import { composeClusterSaves } from "./compose-cluster-saves.ts";
 import type { ComposedComponents } from "./compose-components.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import { lastAuditLines } from "./infrastructure/vcluster/cluster-audit.ts";
+import { FileClusterAuthorities } from "./infrastructure/vcluster/file-cluster-authorities.ts";
 import { ClusterFigures } from "./infrastructure/vcluster/cluster-figures.ts";
 import { ClusterNetworks } from "./infrastructure/vcluster/cluster-network.ts";
 import { ClusterStores } from "./infrastructure/vcluster/cluster-stores.ts";
 import { clusterApi } from "./infrastructure/vcluster/cluster-api.ts";
 import { LinuxClusterHost } from "./infrastructure/vcluster/linux-cluster-host.ts";
 import { LinuxVnodeHost } from "./infrastructure/vnode/linux-vnode-host.ts";
+import { FileFormerPlaces } from "./infrastructure/vcluster/proxy/file-former-places.ts";
 import { type FrontAddress, ProxyProcess } from "./infrastructure/vcluster/proxy/proxy-process.ts";
 import { type SelfProgram, StoreProcess } from "./infrastructure/vcluster/store-process.ts";
 
@@ -63,6 +70,7 @@ export interface VclusterParts {
   readonly storages: NodeStorages;
   readonly backups: Pick<BackupCounts, "counting">;
   readonly moves: ClusterMoveOthers;
+  readonly records: () => Records;
   /** Servers are to be told soon. */
   readonly changed: () => void;
 }
@@ -70,6 +78,7 @@ export interface VclusterParts {
 export interface ComposedVclusters {
   readonly routes: ReturnType<typeof clusterRoutes> &
     ReturnType<typeof saveRoutes> &
+    ReturnType<typeof rotateRoutes> &
     ReturnType<typeof composeClusterMoves>["routes"];
   /** Takes control planes from other nodes. */
   readonly arrivals: ClusterKeeper;
@@ -92,7 +101,9 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     log,
     clock,
   });
-  const networks = new ClusterNetworks(exec, data.instanceId, data.file("vclusters", "run"));
+  const networks = new ClusterNetworks(exec, data.instanceId, data.file("vclusters", "run"), (cluster) =>
+    forwards.networks(cluster),
+  );
   const front = new ProxyProcess({
     folder: data.file("vclusters", "proxy"),
     processes,
@@ -124,6 +135,16 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     front,
     firstPort: FIRST_PORT,
   });
+  const forwards = new KeepForwards({
+    node: parts.node,
+    host,
+    former: new FileFormerPlaces(data.file("vclusters", "former.json")),
+    places: () => knownPlaces(parts.records),
+    firstPort: FIRST_PORT,
+    sharedPort: FIRST_PORT - 1,
+    clock,
+    log,
+  });
   const api = clusterApi((cluster) => host.credentials(cluster));
   const versionOf = (name: string): string => workerComponent(components.store, components.catalogue, name);
   const vnodes = new LinuxVnodeHost({
@@ -150,7 +171,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   const volumeKeeper = new KeepVolumes({ host, vnodes, api, clock, log });
   const balancerKeeper = new KeepBalancers({ host, vnodes, api, routes: networks, clock, log });
   const vnodeRows = new VnodeRows(vnodes, clock);
-  const ways = new ClusterWays(host, front);
+  const ways = new ClusterWays(host, front, () => forwards.routes());
   const tellWays = (): void => background(log, "telling the proxy of virtual clusters", ways.tell());
   const phases = new ClusterPhases(host, () => {
     tellWays();
@@ -183,12 +204,17 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   });
   register(engine, { host, phases, ways, vnodes, workers, api: patient, ensureComponent: components.ensure });
   engine.register(renewOperation({ host, phases, ways, vnodes, api }));
+  const authorities = new FileClusterAuthorities((name) => host.keys(name));
+  const rotation = rotateOperations({ host, phases, ways, vnodes, api: patient, authorities });
+  engine.register(rotation.rotate);
+  engine.register(rotation.drop);
   const certificates = new KeepCertificates({
     host,
     isDue: (name) =>
       host
         .keys(name)
         .isDue(vnodes.list(name).map((vnode) => join(folder, "clusters", name, "vnodes", vnode.name, "etc"))),
+    authorities,
     engine,
     clock,
     log,
@@ -214,10 +240,16 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     auditLines: ({ name }: { readonly name: string }) => lastAuditLines(join(folder, "clusters", name)),
   };
   const readySince = new ReadySince(clock);
-  const moving = { folder, host, phases, vnodes, stores, engine, ...parts.moves };
+  const noteLeft = (cluster: KeptCluster): void => forwards.note(cluster);
+  const moving = { folder, host, phases, vnodes, stores, engine, noteLeft, authorities, ...parts.moves };
   const moves = composeClusterMoves({ ...moving, awake: asked.awake, ensureComponent: components.ensure });
   return {
-    routes: { ...clusterRoutes(asked), ...saveRoutes({ ...asked, places, saves }), ...moves.routes },
+    routes: {
+      ...clusterRoutes(asked),
+      ...saveRoutes({ ...asked, places, saves }),
+      ...rotateRoutes({ ...asked, authorities }),
+      ...moves.routes,
+    },
     arrivals: moves.arrivals,
     rows: () =>
       host.list().map((cluster) => {
@@ -257,11 +289,17 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       power.start();
       background(log, "figures of virtual clusters", figures.follow());
       background(log, "certificates of virtual clusters", certificates.follow());
+      background(
+        log,
+        "ways to virtual clusters of other nodes",
+        forwards.follow(() => ways.tell()),
+      );
     },
     close() {
       power.close();
       figures.close();
       certificates.close();
+      forwards.close();
       front.close();
       keeper.close();
       workerKeeper.close();

@@ -222,6 +222,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       peers: (settings.moves ?? noOtherNodes(nodeName)).peers,
       findMove: (moveId) => guests.receiver.find(0, moveId),
     },
+    records: settings.records,
     changed: () => reporter.hurry(),
   });
   const nodeHandlers = createNodeHandlers({

@@ -116,6 +116,7 @@ import { vcCreate } from "./commands/vc/create.ts";
 import { vcKubeconfig } from "./commands/vc/kubeconfig.ts";
 import { vcDelete, vcList } from "./commands/vc/list.ts";
 import { vcScale } from "./commands/vc/scale.ts";
+import { vcRotateCa } from "./commands/vc/rotate-ca.ts";
 import { vcBackup, vcBackups, vcMigrate, vcRestore, vcUpgrade } from "./commands/vc/save.ts";
 import { vcEvents, vcLogs, vcPowerCommands, vcRevoke, vcSleep } from "./commands/vc/power.ts";
 import { vmBackup } from "./commands/vm/backup.ts";
@@ -294,6 +295,7 @@ export const allCommands: readonly CommandSpec[] = [
   vcRestore,
   vcUpgrade,
   vcMigrate,
+  vcRotateCa,
   vcDelete,
   vmList,
   vmShow,

@@ -1,4 +1,5 @@
-// Wires control planes of several replicas into a server: the way in to them, and, on the server that leads, their repair.
+// Wires control planes into a server: the way in to them, and, on the server that leads, the repair of those of several
+// replicas and what nodes are told of where clusters are.
 import { randomUUID } from "node:crypto";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { isServerName } from "@gpve/domain/vcluster/cluster-front.ts";
@@ -10,6 +11,7 @@ import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import { taskEnd } from "./application/task/task-end.ts";
+import { KeepPlaces } from "./application/vcluster/keep-places.ts";
 import { KeepReplicas } from "./application/vcluster/replicas/keep-replicas.ts";
 import { replicaTargets } from "./application/vcluster/replicas/replica-nodes.ts";
 import { whileLeading } from "./infrastructure/leadership/store-leadership.ts";
@@ -60,9 +62,12 @@ export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
         newRequestId: randomUUID,
         taskEnd: (upid, until) => taskEnd(records, upid, until),
       });
+      const places = new KeepPlaces({ records, board, clock, log });
       const leading = whileLeading(
         { store, clock, log, name: "/gpve/leaders/vcluster-replicas/", candidate },
-        (lead) => keeper.run(lead),
+        async (lead) => {
+          await Promise.all([keeper.run(lead), places.run(lead)]);
+        },
         signal,
       );
       signal.addEventListener("abort", () => passages.close(), { once: true });

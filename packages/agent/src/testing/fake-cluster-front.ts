@@ -1,8 +1,10 @@
 // A proxy in memory: who connects is said by the test.
+import type { ElsewhereRoute } from "@gpve/domain/vcluster/cluster-places.ts";
 import type { ClusterFront, FrontActivity, FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
 
 export class FakeClusterFront implements ClusterFront {
   routes: readonly FrontRoute[] = [];
+  elsewhere: readonly ElsewhereRoute[] | undefined;
   readonly modes: string[] = [];
   readonly refused: string[] = [];
   readonly seen = new Map<string, FrontActivity>();
@@ -12,8 +14,9 @@ export class FakeClusterFront implements ClusterFront {
     return `https://127.0.0.1:${port}`;
   }
 
-  async show(routes: readonly FrontRoute[]): Promise<void> {
+  async show(routes: readonly FrontRoute[], elsewhere?: readonly ElsewhereRoute[]): Promise<void> {
     this.routes = routes;
+    this.elsewhere = elsewhere;
     const now = routes.map(({ mode }) => mode).join(" ");
     if (this.modes.at(-1) !== now) this.modes.push(now);
   }

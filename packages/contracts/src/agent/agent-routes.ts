@@ -181,6 +181,11 @@ export const agentRoutes = {
     saves.VclusterUpgradeRequest,
     message.UpidAnswer,
   ),
+  "POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    saves.VclusterRotateRequest,
+    message.UpidAnswer,
+  ),
   "GET /gpve/nodes/{node}/vclusters/{vcluster}/place": route(
     check(perm("/pool/{tenant}", "VC.Config")),
     moves.VclusterPlaceRequest,

@@ -62,6 +62,15 @@ export const VclusterUpgradeRequest = request({
   requestId,
 });
 
+export const VclusterRotateRequest = request({
+  vcluster,
+  tenant,
+  graceHours: Type.Optional(Type.Integer({ minimum: 1, maximum: 8760 })),
+  /** End the trust in the one before, instead of making a new one. */
+  dropOld: Type.Optional(Type.Boolean()),
+  requestId,
+});
+
 export const VclusterLogRequest = request({
   vcluster,
   tenant,

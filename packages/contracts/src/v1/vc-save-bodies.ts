@@ -1,4 +1,4 @@
-// Bodies of backup, restore, upgrade and moves of virtual clusters.
+// Bodies of backup, restore, upgrade, moves and new authorities of virtual clusters.
 import { Type } from "typebox";
 import type { Static } from "typebox";
 
@@ -56,3 +56,24 @@ export const VcMigrateRequestSchema = Type.Object(
   closed,
 );
 export type VcMigrateRequest = Static<typeof VcMigrateRequestSchema>;
+
+export const VcRotateRequestSchema = Type.Object(
+  {
+    graceHours: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 8760,
+        default: 168,
+        description: "How long the old authority is trusted, and kubeconfigs of before are good.",
+      }),
+    ),
+    dropOld: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description: "Drop the old authority now, instead of making a new one.",
+      }),
+    ),
+  },
+  closed,
+);
+export type VcRotateRequest = Static<typeof VcRotateRequestSchema>;

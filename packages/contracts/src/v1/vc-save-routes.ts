@@ -1,4 +1,4 @@
-// Backup, restore, upgrade and moves of virtual clusters in /api/v1. Part of `fixedRoutes`.
+// Backup, restore, upgrade, moves and new authorities of virtual clusters in /api/v1. Part of `fixedRoutes`.
 import { TaskRefSchema } from "./bodies.ts";
 import { virtualClusterKind } from "./kinds/virtual-cluster.ts";
 import { authenticated, privilege } from "./permission.ts";
@@ -6,6 +6,7 @@ import {
   VcBackupRequestSchema,
   VcMigrateRequestSchema,
   VcRestoreRequestSchema,
+  VcRotateRequestSchema,
   VcUpgradeRequestSchema,
 } from "./vc-save-bodies.ts";
 
@@ -70,6 +71,18 @@ export const vcSaveRoutes = [
     on,
     audit: "write",
     body: VcMigrateRequestSchema,
+    response: work,
+  },
+  {
+    operationId: "rotateVclusterCa",
+    method: "POST",
+    path: "/vclusters/{name}/rotate-ca",
+    summary:
+      "Give a cluster a new certificate authority, trusted beside the old one until that is dropped, by `dropOld` or after `graceHours`, as an operation; kubeconfigs of before are good until then",
+    permission: privilege(tenant, "VC.Config"),
+    on,
+    audit: "write",
+    body: VcRotateRequestSchema,
     response: work,
   },
 ] as const;

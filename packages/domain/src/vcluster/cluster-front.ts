@@ -1,5 +1,6 @@
 // Where tenants come in: one address for each cluster, served by a process that outlives the agent. Workers have an address
 // of their own behind it, which wakes nobody.
+import type { ElsewhereRoute } from "./cluster-places.ts";
 
 /** open: connections go through. hold: they wait, and somebody is told. closed: they are refused. */
 export type FrontMode = "open" | "hold" | "closed";
@@ -26,8 +27,9 @@ export interface FrontActivity {
 export interface ClusterFront {
   /** Where clients of that port connect. */
   url(port: number): string;
-  /** All of them at once; resolves when it is so. Where there are none, the process ends. */
-  show(routes: readonly FrontRoute[]): Promise<void>;
+  /** All of them at once; resolves when it is so. Where there are none, the process ends. `elsewhere`: the ways to clusters of
+   * other nodes; undefined = as it was told last. */
+  show(routes: readonly FrontRoute[], elsewhere: readonly ElsewhereRoute[] | undefined): Promise<void>;
   activity(name: string): FrontActivity;
   /** Ends the connections that wait for a cluster that does not wake. */
   refuse(name: string): void;

@@ -7,6 +7,8 @@ export interface ControlPlanePlace {
   readonly address: string;
   /** A file of the cluster's keys and certificates. */
   readonly pki: (file: string) => string;
+  /** Whom it trusts: its authority, or that and the one before; absent: its authority. */
+  readonly trust?: string;
   /** A kubeconfig of one of its parts. */
   readonly kubeconfig: (part: string) => string;
   readonly store: StoreAccess;
@@ -53,9 +55,9 @@ export function controlPlaneCommand(
 
 function apiServer(
   { serviceCidr, dnsDomain }: Pick<VirtualClusterSpec, "serviceCidr" | "dnsDomain">,
-  { address, pki, store, guard, rights, audit }: ControlPlanePlace,
+  { address, pki, trust = pki("ca.crt"), store, guard, rights, audit }: ControlPlanePlace,
 ): PartCommand {
-  const files: string[] = [];
+  const files: string[] = [trust];
   const file = (name: string): string => {
     const path = pki(name);
     if (!files.includes(path)) files.push(path);
@@ -77,10 +79,10 @@ function apiServer(
     `--service-cluster-ip-range=${serviceCidr}`,
     `--tls-cert-file=${file("apiserver.crt")}`,
     `--tls-private-key-file=${file("apiserver.key")}`,
-    `--client-ca-file=${file("ca.crt")}`,
+    `--client-ca-file=${trust}`,
     `--kubelet-client-certificate=${file("apiserver-kubelet-client.crt")}`,
     `--kubelet-client-key=${file("apiserver-kubelet-client.key")}`,
-    `--kubelet-certificate-authority=${file("ca.crt")}`,
+    `--kubelet-certificate-authority=${trust}`,
     // Names of workers are in no DNS.
     "--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
     `--service-account-issuer=https://kubernetes.default.svc.${dnsDomain}`,
@@ -134,7 +136,7 @@ function auditArgs({ policy, folder }: NonNullable<ControlPlanePlace["audit"]>):
 
 function controllers(
   { serviceCidr, podCidr, replicas }: Pick<VirtualClusterSpec, "serviceCidr" | "podCidr" | "replicas">,
-  { pki, kubeconfig }: ControlPlanePlace,
+  { pki, trust = pki("ca.crt"), kubeconfig }: ControlPlanePlace,
 ): PartCommand {
   const config = kubeconfig("controller-manager");
   const [ca, caKey, accountKey] = [pki("ca.crt"), pki("ca.key"), pki("sa.key")];
@@ -142,7 +144,7 @@ function controllers(
     args: [
       ...allConfigs(config),
       `--service-account-private-key-file=${accountKey}`,
-      `--root-ca-file=${ca}`,
+      `--root-ca-file=${trust}`,
       `--cluster-signing-cert-file=${ca}`,
       `--cluster-signing-key-file=${caKey}`,
       "--use-service-account-credentials=true",
@@ -152,7 +154,7 @@ function controllers(
       `--service-cluster-ip-range=${serviceCidr}`,
       ...elects(replicas),
     ],
-    files: [config, ca, caKey, accountKey],
+    files: [...new Set([config, ca, trust, caKey, accountKey])],
   };
 }
 

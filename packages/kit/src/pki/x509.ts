@@ -169,6 +169,13 @@ export function covers(certPem: string, name: string): boolean {
   return (isAddress(name) ? certificate.checkIP(name) : certificate.checkHost(name)) !== undefined;
 }
 
+/** Host names and addresses that it is good for. */
+export function namesOn(certPem: string): readonly string[] {
+  return (new NodeCertificate(certPem).subjectAltName ?? "")
+    .split(", ")
+    .flatMap((entry) => /^(?:DNS|IP Address):(.+)$/.exec(entry)?.[1] ?? []);
+}
+
 /** Rotation starts when less than a third of the lifetime is left. */
 export function dueForRenewal(facts: CertificateFacts, now: number): boolean {
   return facts.notAfter - now < (facts.notAfter - facts.notBefore) / 3;

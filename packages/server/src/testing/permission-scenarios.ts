@@ -427,6 +427,7 @@ export const equivalents: ReadonlyMap<string, readonly Scenario[] | Own> = new M
     "restoreTenantVcluster",
     "upgradeVcluster",
     "migrateVcluster",
+    "rotateVclusterCa",
   ].map((operation): [string, Own] => [operation, { own: CLUSTERS }]),
   ["Event list", { own: EVENTS }],
   ["Event get", { own: EVENTS }],

@@ -1,5 +1,5 @@
 // The keys and certificates of one virtual cluster, as files that each belong to it alone. What is there stays, unless it
-// would end soon.
+// would end soon or was signed by an authority that is not its own any more.
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -15,10 +15,20 @@ import {
   createAuthority,
   createKeyPair,
   dueForRenewal,
+  isSignedBy,
   loadPrivateKey,
+  namesOn,
   privateKeyPem,
   readCertificate,
 } from "@gpve/kit/pki/x509.ts";
+
+import {
+  AuthorityRotation,
+  FORMER_AUTHORITY,
+  STORE_MARK_FILE,
+  storeMark,
+  TRUST_FILE,
+} from "./authority-rotation.ts";
 
 const YEAR_MS = 365 * 86_400_000;
 const AUTHORITIES: Readonly<Record<Authority, string>> = {
@@ -28,7 +38,9 @@ const AUTHORITIES: Readonly<Record<Authority, string>> = {
 };
 
 /** Authorities, and what somebody else gave us. */
-const NOT_RENEWED = /^(?:ca|front-proxy-ca|etcd-ca|external-.*)\.crt$/;
+const NOT_RENEWED = /^(?:(?:next-|former-)?(?:ca|front-proxy-ca|etcd-ca)|ca-trust|external-.*)\.crt$/;
+/** Of all the nodes that it has been on; more of them are nobody's any more. */
+const MOST_NAMES = 200;
 
 /** The key last: with it the authority is there. */
 const SHARED_FILES = ["ca.crt", "ca.key"] as const;
@@ -47,23 +59,61 @@ const REPLICA_FILES = [
 export class ClusterKeys {
   readonly #folder: string;
   readonly #clock: Clock;
+  readonly #rotation: AuthorityRotation;
 
   constructor(folder: string, clock: Clock) {
     this.#folder = folder;
     this.#clock = clock;
+    this.#rotation = new AuthorityRotation(folder);
   }
 
   readonly file = (name: string): string => join(this.#folder, name);
 
+  /** Whom its clients trust: its authority, and the one before while that is good. */
   get caPem(): string {
-    return this.#read("ca.crt");
+    const own = this.#read("ca.crt");
+    return this.#rotation.note() === undefined
+      ? own
+      : `${own.trimEnd()}\n${this.#read(`${FORMER_AUTHORITY}.crt`)}`;
+  }
+
+  /** The same, as the file that its parts read. */
+  get trustFile(): string {
+    return this.file(this.#rotation.note() === undefined ? "ca.crt" : TRUST_FILE);
+  }
+
+  /** By which its objects are known in a store that others use too. */
+  get storeMark(): string {
+    return readTextFile(this.file(STORE_MARK_FILE)) ?? storeMark(this.#read("ca.crt"));
+  }
+
+  /** Until when the authority before is good too; undefined = there is one alone. */
+  get rotation(): { readonly until: number; readonly isWhole?: true } | undefined {
+    return this.#rotation.note();
+  }
+
+  /** A new authority, trusted beside the one before; what it signs is made when the cluster is started again. */
+  async rotate(until: number): Promise<void> {
+    await this.#rotation.begin(AUTHORITIES, this.#clock.now(), until);
+  }
+
+  /** Everybody has what the new one signed. */
+  settleRotation(): void {
+    this.#rotation.settle();
+  }
+
+  dropFormer(): void {
+    this.#rotation.drop();
   }
 
   /** Makes what is not there, and makes anew what would end soon or lacks a name. */
   async ensure(certificates: readonly ClusterCertificate[]): Promise<void> {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    this.#rotation.goOn();
+    this.#rotation.clear();
     for (const name of new Set(certificates.map(({ by }) => by))) await this.#ensureAuthority(name);
     await this.#ensureSecrets();
+    if (this.rotation !== undefined) this.take(TRUST_FILE, this.caPem);
     for (const certificate of certificates) await this.#ensureCertificate(certificate);
   }
 
@@ -99,6 +149,7 @@ export class ClusterKeys {
    * control plane. */
   async authority(who: "workers" | "replica"): Promise<Readonly<Record<string, string>>> {
     mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    this.#rotation.goOn();
     await this.#ensureAuthority("ca");
     const names: readonly string[] = who === "workers" ? SHARED_FILES : REPLICA_FILES;
     if (who === "replica") {
@@ -161,13 +212,23 @@ export class ClusterKeys {
 
   async #ensureCertificate(wanted: ClusterCertificate): Promise<void> {
     const before = readTextFile(this.file(`${wanted.name}.crt`));
+    // Who knows only the authority before shall know the API server too, until that is dropped.
+    const by =
+      this.rotation !== undefined && wanted.by === "ca" && wanted.usage === "server"
+        ? FORMER_AUTHORITY
+        : wanted.by;
     const isGood =
       before !== undefined &&
       !dueForRenewal(readCertificate(before), this.#clock.now()) &&
+      isSignedBy(before, this.#read(`${by}.crt`)) &&
       (wanted.names ?? []).every((name) => covers(before, name));
     if (isGood) return;
-    const { certPem, keyPem } = await issueCertificate(await this.#authority(wanted.by), {
+    // Who knows it by a node that it has left is passed on from there.
+    const known = before === undefined || wanted.usage !== "server" ? [] : namesOn(before);
+    const names = [...new Set([...(wanted.names ?? []), ...known])].slice(0, MOST_NAMES);
+    const { certPem, keyPem } = await issueCertificate(await this.#authority(by), {
       ...wanted,
+      names,
       now: this.#clock.now(),
       lifetimeMs: YEAR_MS,
     });
@@ -175,7 +236,8 @@ export class ClusterKeys {
     writeFileAtomic(this.file(`${wanted.name}.crt`), certPem);
   }
 
-  async #authority(name: Authority): Promise<CertificateAuthority> {
+  async #authority(name: Authority | typeof FORMER_AUTHORITY): Promise<CertificateAuthority> {
+    this.#rotation.goOn();
     return {
       certPem: this.#read(`${name}.crt`),
       key: await loadPrivateKey(this.#read(`${name}.key`)),

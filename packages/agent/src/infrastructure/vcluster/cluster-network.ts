@@ -8,6 +8,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { clusterBridge } from "@gpve/domain/vcluster/cluster-bridge.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { balancerAddresses } from "@gpve/domain/vcluster/vnode/balancers.ts";
 import {
   type ClusterOverlay,
@@ -54,13 +55,28 @@ const NAMESPACES = "/run/netns";
 /** The kind of filesystem that namespaces are files of. */
 const NSFS = 0x6e_73_66_73;
 
+/** Which network it had here before, and which are those of others that have left. */
+export interface NetworkWish {
+  readonly first?: number;
+  readonly taken: ReadonlySet<number>;
+}
+
+type ClusterName = Pick<KeptCluster, "name" | "tenant">;
+
 export class ClusterNetworks {
   readonly #exec: Exec;
   readonly #instance: string;
   readonly #wall: ClusterWall;
   readonly #overlays: ClusterOverlays;
+  readonly #wish: (cluster: ClusterName) => NetworkWish;
 
-  constructor(exec: Exec, instanceId: string, runFolder: string) {
+  constructor(
+    exec: Exec,
+    instanceId: string,
+    runFolder: string,
+    wish: (cluster: ClusterName) => NetworkWish = () => ({ taken: new Set() }),
+  ) {
+    this.#wish = wish;
     this.#exec = exec;
     this.#instance = instanceId.slice(0, 8);
     this.#wall = new ClusterWall({ exec, instanceId, runFolder });
@@ -80,8 +96,10 @@ export class ClusterNetworks {
   }
 
   /** A bridge that nobody on this host has yet; making it takes it. */
-  async claim(): Promise<number> {
-    for (let index = 0; index < SUBNETS; index++) {
+  async claim(cluster: ClusterName): Promise<number> {
+    const { first, taken } = this.#wish(cluster);
+    const all = Array.from({ length: SUBNETS }, (_none, index) => index).filter((index) => !taken.has(index));
+    for (const index of first === undefined || first >= SUBNETS ? all : [first, ...all]) {
       const { bridge } = this.describe(index);
       if (existsSync(`/sys/class/net/${bridge}`) || existsSync(`${NAMESPACES}/${this.#namespace(index)}`))
         continue;

@@ -4,7 +4,6 @@
 //   sqlite    a database of the process that has all of them
 //   etcd      FOLDER/clusters/<name>/etcd, of a process in the cluster's own network
 //   external  somebody else's; the cluster's objects are below a prefix of its own
-import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
@@ -194,8 +193,7 @@ export class ClusterStores {
 
 /** Of one life of a cluster: another of the same name has other keys, and could read nothing of the first. */
 function prefixOf({ name, tenant }: KeptCluster, keys: ClusterKeys): string {
-  const mark = createHash("sha256").update(keys.caPem).digest("hex").slice(0, 12);
-  return `/gpve/${tenant}/${name}/${mark}`;
+  return `/gpve/${tenant}/${name}/${keys.storeMark}`;
 }
 
 function credentials(

@@ -110,7 +110,7 @@ export class LinuxClusterHost implements ClusterHost {
         "feature.unsupported",
         `virtual clusters need an agent that runs as root: ${processes.confinement.detail}`,
       );
-    const index = cluster.network ?? (await networks.claim());
+    const index = cluster.network ?? (await networks.claim(cluster));
     this.save({ ...cluster, network: index });
     await this.#prepare({ ...cluster, network: index });
     return { network: index };
@@ -375,6 +375,7 @@ export class LinuxClusterHost implements ClusterHost {
     return {
       address: this.#network(cluster).address,
       pki: keys.file,
+      trust: keys.trustFile,
       kubeconfig: (part) => keys.file(`${part}.kubeconfig`),
       store: this.#deps.stores.access(this.#storePlace(cluster)),
       audit: auditFiles(this.#place(cluster.name)),

@@ -1,9 +1,10 @@
-// The keys of one worker, signed by its cluster's authority. What is there stays, unless it would end soon.
+// The keys of one worker, signed by its cluster's authority. What is there stays, unless it would end soon
+// or was signed by an authority that is not its own any more.
 import { join } from "node:path";
 import { kubeconfigText } from "@gpve/domain/vcluster/kubeconfig.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { covers, dueForRenewal, readCertificate } from "@gpve/kit/pki/x509.ts";
+import { covers, dueForRenewal, isSignedBy, readCertificate } from "@gpve/kit/pki/x509.ts";
 import type { ClusterKeys } from "../vcluster/cluster-keys.ts";
 
 const YEAR_MS = 365 * 86_400_000;
@@ -38,6 +39,7 @@ export async function ensureVnodeKeys(
     if (
       before !== undefined &&
       !dueForRenewal(readCertificate(before), clock.now()) &&
+      isSignedBy(before, keys.read("ca.crt")) &&
       names.every((each) => covers(before, each))
     )
       continue;

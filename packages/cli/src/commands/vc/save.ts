@@ -143,7 +143,7 @@ export const vcMigrate: CommandSpec = {
   name: "vc migrate",
   summary: "move the control plane of a virtual cluster to another node",
   details:
-    "With its store and its keys; its workers stay where they are and its pods run on. Its API does not answer meanwhile, and then at the other node: get a new kubeconfig. Where the other node cannot start it, it goes on where it was.",
+    "With its store and its keys; its workers stay where they are and its pods run on. Its API does not answer meanwhile, and then at the other node; kubeconfigs of before lead there. Where the other node cannot start it, it goes on where it was.",
   arguments: [vcArgument],
   options: [tenantOption, { flags: "--to <node>", about: "the node that shall have it" }, noWaitOption],
   examples: ["vc migrate demo --to n2"],
@@ -158,7 +158,7 @@ export const vcMigrate: CommandSpec = {
       cli,
       input,
       taskOf(answer),
-      `Virtual cluster ${name} is on node ${target}: gpvectl vc kubeconfig ${name}`,
+      `Virtual cluster ${name} is on node ${target}; kubeconfigs of before lead there.`,
     );
   },
 };

@@ -40,6 +40,7 @@ async function withCluster(phase = "Running", message?: string): Promise<Gpvectl
     .on("POST /api/v1/vclusters/demo/restore", { body: { task: upid } })
     .on("POST /api/v1/vclusters/demo/upgrade", { body: { task: upid } })
     .on("POST /api/v1/vclusters/demo/migrate", { body: { task: upid } })
+    .on("POST /api/v1/vclusters/demo/rotate-ca", { body: { task: upid } })
     .on("GET /api/v1/vclusters/demo/backups", {
       body: { backups: [{ archive: "local:backup/x", sizeBytes: 2048, time: 1, notes: "first" }] },
     })
@@ -165,6 +166,16 @@ describe("gpvectl vc", () => {
     expect((await ctl.run(["vc", "migrate", "demo"])).err).toContain("say where to: --to");
     const done = await ctl.run(["vc", "migrate", "demo", "--to", "n2"]);
     expect(done.out).toContain("Virtual cluster demo is on node n2");
+  });
+
+  test("rotate-ca says until when kubeconfigs of before are good; the old one goes only with --yes", async () => {
+    await using ctl = await withCluster();
+    const done = await ctl.run(["vc", "rotate-ca", "demo", "--grace", "24"]);
+    expect(done.out).toContain("Kubeconfigs of before are good until the old one is dropped");
+    expect((await ctl.run(["vc", "rotate-ca", "demo", "--drop-old"])).err).toContain("say --yes");
+    const dropped = await ctl.run(["vc", "rotate-ca", "demo", "--drop-old", "--yes"]);
+    expect(dropped.out).toContain("knows its new authority alone");
+    expect((await ctl.run(["vc", "rotate-ca", "demo", "--grace", "0"])).code).not.toBe(0);
   });
 
   test("list, stop, logs, revoke and delete", async () => {

@@ -24,6 +24,7 @@ const SHARED = [
   "gone-guests/",
   "left-backups/",
   "guest-moves/",
+  "vcluster-places/",
   "storage/",
   "mapping/",
   "cpu-models/",

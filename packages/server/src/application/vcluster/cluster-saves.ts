@@ -7,6 +7,7 @@ import type { VclusterBackupRow } from "@gpve/contracts/agent/vcluster-save-mess
 import type {
   VcBackupRequest,
   VcRestoreRequest,
+  VcRotateRequest,
   VcUpgradeRequest,
 } from "@gpve/contracts/v1/vc-save-bodies.ts";
 import type { StorageDefaults } from "@gpve/domain/cluster/storage-defaults.ts";
@@ -120,6 +121,20 @@ export class ClusterSaves {
     );
     background(log, `upgrade of virtual cluster ${name}`, noted);
     return data;
+  }
+
+  /** A new certificate authority, or the end of the trust in the one before; answers with the UPID. */
+  async rotateCa(
+    name: string,
+    { graceHours, dropOld }: VcRotateRequest,
+    ctx: RequestContext,
+    requestId: string,
+  ): Promise<string> {
+    const { calls, vclusters } = this.#deps;
+    const { node, tenant } = vclusters.require(name);
+    const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca" as const;
+    const params = { vcluster: name, tenant, requestId, ...given({ graceHours, dropOld }) };
+    return (await calls.call(node, route, params, ctx)).data;
   }
 
   /** The room that it takes more than the one before is taken first. */

@@ -152,7 +152,8 @@ export class VirtualClusters {
     const record = this.require(name);
     const { tenant } = record;
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig" as const;
-    const asked = { vcluster: name, tenant, hours, ...given({ server: passingServer(record, ctx.host) }) };
+    const server = passingServer(this.#deps.board, record, ctx.host);
+    const asked = { vcluster: name, tenant, hours, ...given({ server }) };
     const { data } = await this.#deps.calls.call(this.#at(record), route, asked, ctx);
     return { ...data, expiresAt: new Date(data.expiresAt).toISOString() };
   }

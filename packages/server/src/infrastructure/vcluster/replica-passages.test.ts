@@ -87,6 +87,27 @@ describe("connections for clusters of several replicas", () => {
     expect(heard()).toBe("well:hello");
   });
 
+  test("wait for one that may sleep, and nobody looks whether it is there meanwhile", async () => {
+    let [connections, answer] = [0, (): void => undefined];
+    const sleeper = await listening((socket) => {
+      connections++;
+      socket.once("data", (chunk: Buffer) => (answer = () => void socket.write(`awake:${chunk.toString()}`)));
+    });
+    const ask = await entrance(() => [{ ...sleeper, maySleep: true }], { answerMs: 50, lookMs: 20 });
+    const { heard, socket } = ask("hello");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    expect(heard()).toBe("");
+    answer();
+    await expect.poll(heard, { timeout: 10_000 }).toBe("awake:hello");
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(connections).toBe(1);
+    socket.destroy();
+    // Who gives up is not waited for there either.
+    const gone = ask("bye");
+    await expect.poll(() => connections, { timeout: 10_000 }).toBe(2);
+    gone.socket.destroy();
+  });
+
   test("end with the server", async () => {
     const well = await replica("well");
     const ask = await entrance(() => [well]);

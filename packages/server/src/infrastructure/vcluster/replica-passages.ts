@@ -1,11 +1,13 @@
-// Connections for virtual clusters of several replicas, from a server's own port to a replica that answers: byte by byte, so
-// that TLS ends in the cluster. A client speaks first, and until a replica has answered, its words can go to another one.
+// Connections for virtual clusters, from a server's own port to the node that has the cluster, or to a replica that answers: byte
+// by byte, so that TLS ends in the cluster. A client speaks first, and until a replica has answered, its words can go to another.
 import { connect, type Socket } from "node:net";
 import type { Clock } from "@gpve/kit/clock.ts";
 
 export interface PassageTarget {
   readonly host: string;
   readonly port: number;
+  /** One that may sleep: it answers when it is awake. Nobody else can, and whoever connects only to look would wake it. */
+  readonly maySleep?: true;
 }
 
 export interface ReplicaPassagesDeps {
@@ -27,6 +29,8 @@ interface Watched {
 
 const CONNECT_MS = 750;
 const ANSWER_MS = 3_000;
+/** As long as its node lets a client wait for it. */
+const WAKE_MS = 125_000;
 const LOOK_MS = 2_000;
 const MOST_MISSES = 2;
 /** Who did not answer is asked last for so long. */
@@ -62,7 +66,7 @@ export class ReplicaPassages {
     const order = targets.toSorted((a, b) => Number(isShunned(a)) - Number(isShunned(b)));
     for (const target of order) {
       if (client.destroyed) return;
-      const answer = await this.#ask(target, first);
+      const answer = await this.#ask(target, first, client);
       if (answer === undefined) {
         this.#failedAt.set(keyOf(target), this.#deps.clock.monotonic());
         continue;
@@ -105,18 +109,21 @@ export class ReplicaPassages {
 
   /** Connected, told, and answered; undefined = not in time. */
   #ask(
-    { host, port }: PassageTarget,
+    { host, port, maySleep }: PassageTarget,
     first: Buffer,
+    client: Socket,
   ): Promise<{ readonly upstream: Socket; readonly answer: Buffer } | undefined> {
     const { clock, connectMs = CONNECT_MS, answerMs = ANSWER_MS } = this.#deps;
     return new Promise((resolve) => {
       const patience = (ms: number) => clock.after(ms, () => upstream.destroy());
       const upstream = connect({ host, port, noDelay: true }, () => {
         giveUp();
-        giveUp = patience(answerMs);
+        giveUp = patience(maySleep === true ? WAKE_MS : answerMs);
         upstream.write(first);
       });
       let giveUp = patience(connectMs);
+      const gone = (): void => void upstream.destroy();
+      client.once("close", gone);
       upstream.once("data", (answer: Buffer) => {
         giveUp();
         upstream.pause();
@@ -125,6 +132,7 @@ export class ReplicaPassages {
       upstream.on("error", () => upstream.destroy());
       upstream.once("close", () => {
         giveUp();
+        client.off("close", gone);
         resolve(undefined); // of no meaning after an answer
       });
     });
@@ -147,6 +155,7 @@ export class ReplicaPassages {
       this.#open.delete(keyOf(target));
       return;
     }
+    if (target.maySleep === true) return;
     watched.misses = (await this.#accepts(target)) ? 0 : watched.misses + 1;
     if (watched.misses < MOST_MISSES) return;
     this.#failedAt.set(keyOf(target), this.#deps.clock.monotonic());

@@ -206,6 +206,18 @@ describe("a hostile agent", () => {
     expect(await stored("/gpve/guests/200")).toBe(guest(200, "evil"));
   });
 
+  test("reads where virtual clusters are, and leads nobody elsewhere", async () => {
+    const key = "/gpve/vcluster-places/demo.default.vc.gpve";
+    const place = '{"serverName":"demo.default.vc.gpve","node":"good","address":"192.0.2.1"}';
+    await store.txn({ compare: [], success: [put(key, place)] });
+    expect(await seen("/gpve/vcluster-places/")).toEqual([key]);
+    expect(await tried(put(key, place.replace("good", "evil")))).toBe("access.denied");
+    expect(await tried(put("/gpve/vcluster-places/other.default.vc.gpve", place))).toBe("access.denied");
+    expect(await tried(gone(key))).toBe("access.denied");
+    expect(await stored(key)).toBe(place);
+    await store.txn({ compare: [], success: [gone(key)] });
+  });
+
   test("makes only guests that a server told it to make", async () => {
     expect(await tried(put("/gpve/guests/300", guest(300, "evil")))).toBe("access.denied");
     expect(await tried(put("/gpve/guest-permits/300", '{"node":"evil"}'))).toBe("access.denied");

@@ -85,7 +85,7 @@ export interface V1Deps extends Pick<
   readonly podMapping: Pick<PodMapping, "of" | "on">;
   readonly vclusters: Pick<VirtualClusters, "sleep" | "kubeconfig" | "revoke" | "work" | "scale" | "logs">;
   readonly vclusterMoves: Pick<ClusterMoves, "begin">;
-  readonly vclusterSaves: Pick<ClusterSaves, "backUp" | "list" | "restore" | "upgrade">;
+  readonly vclusterSaves: Pick<ClusterSaves, "backUp" | "list" | "restore" | "upgrade" | "rotateCa">;
   /** What happened to one lately, oldest first. */
   readonly vclusterEvents: (name: string) => readonly ClusterEvent[];
   /** Starts operation `vzdump`; answers with its UPID. */

@@ -1,9 +1,10 @@
-// Backup, restore, upgrade and moves of virtual clusters in /api/v1.
+// Backup, restore, upgrade, moves and new authorities of virtual clusters in /api/v1.
 import type { FixedOperation } from "@gpve/contracts/v1/routes.ts";
 import type {
   VcBackupRequest,
   VcMigrateRequest,
   VcRestoreRequest,
+  VcRotateRequest,
   VcUpgradeRequest,
 } from "@gpve/contracts/v1/vc-save-bodies.ts";
 import type { Idempotency } from "../../application/v1/idempotency.ts";
@@ -18,6 +19,7 @@ type SaveOperation = Extract<
   | "restoreTenantVcluster"
   | "upgradeVcluster"
   | "migrateVcluster"
+  | "rotateVclusterCa"
 >;
 
 export function vcSaveOperations(
@@ -54,5 +56,9 @@ export function vcSaveOperations(
       const { target } = call.body as VcMigrateRequest;
       return work(call, (id) => vclusterMoves.begin(call.params["name"] ?? "", target, call.ctx, id));
     },
+    rotateVclusterCa: (call) =>
+      work(call, (id) =>
+        vclusterSaves.rotateCa(call.params["name"] ?? "", call.body as VcRotateRequest, call.ctx, id),
+      ),
   };
 }

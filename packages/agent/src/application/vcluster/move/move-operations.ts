@@ -54,6 +54,8 @@ export interface ClusterMoveDeps {
   /** Resolves when the note of it is here; undefined = no server has allowed it. */
   readonly findMove: (moveId: string) => Promise<GuestMove | undefined>;
   readonly ensureComponent: (name: string, version: string, ctx: StepContext) => Promise<void>;
+  /** It leaves this node: who knows it by this node's address is passed on from now on. */
+  readonly noteLeft: (cluster: KeptCluster) => void;
 }
 
 type State = Record<string, never>;
@@ -92,6 +94,7 @@ export function clusterMoveOperations(deps: ClusterMoveDeps): {
       if (cluster === undefined || isSettledBranch(cluster)) return;
       requireMigrating(cluster);
       await host.stop(cluster);
+      if (overlay === undefined) deps.noteLeft(cluster);
       await host.letGo(cluster, overlay === undefined ? "all" : "control plane");
       if (overlay === undefined) {
         ctx.log("nothing of it is left on this node");

@@ -3,6 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { ClusterAuthorities } from "@gpve/domain/vcluster/rotate/authorities.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -29,6 +30,7 @@ export interface ClusterMoveRouteDeps {
   readonly host: Pick<ClusterHost, "get" | "list" | "overlayRefusal">;
   readonly vnodes: Pick<VnodeHost, "list">;
   readonly engine: Pick<OperationEngine, "submit">;
+  readonly authorities: Pick<ClusterAuthorities, "rotation">;
   /** Resolves when it is awake. */
   readonly awake: (name: string) => Promise<void>;
 }
@@ -75,6 +77,12 @@ export function clusterMoveRoutes(deps: ClusterMoveRouteDeps): OwnHandlers<MoveR
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/place": (asked) => {
       const { name, phase, version, etcdVersion, network } = own(asked);
       const workers = deps.vnodes.list(name).length;
+      // Its workers stay, and another node would have to exchange what they trust.
+      if (workers > 0 && deps.authorities.rotation(name) !== undefined)
+        throw new AppError(
+          "object.conflict",
+          `virtual cluster '${name}' still trusts its old authority: drop that first (gpvectl vc rotate-ca ${name} --drop-old --yes), then its control plane can leave its workers`,
+        );
       return { phase, version, workers, ...given({ etcdVersion, network }) };
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/arrive": async (asked, ctx) => {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
+import type { ClusterRotation } from "@gpve/domain/vcluster/rotate/authorities.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { ClusterKeeper } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import type { ClusterOverlay } from "@gpve/domain/vcluster/overlay.ts";
@@ -60,6 +61,8 @@ async function node(
   const vnodes = new FakeVnodeHost();
   const luggage = new FileClusterLuggage({ folder: join(folder, name), closed: async () => undefined });
   const brought: string[] = [];
+  const left: string[] = [];
+  const rotations = new Map<string, ClusterRotation>();
   const { engine } = testEngine();
   const {
     arrive,
@@ -85,13 +88,20 @@ async function node(
     },
     findMove: async () => allowed,
     ensureComponent: async (name, version) => void brought.push(`${name} ${version}`),
+    noteLeft: (cluster) => void left.push(cluster.name),
   });
   engine.register(arrive);
   engine.register(letGo);
   engine.register(joined);
   for (const operation of others) engine.register(operation);
   await engine.start();
-  const routes = clusterMoveRoutes({ host, vnodes, engine, awake: async () => undefined });
+  const routes = clusterMoveRoutes({
+    host,
+    vnodes,
+    engine,
+    authorities: { rotation: (cluster) => rotations.get(cluster) },
+    awake: async () => undefined,
+  });
   let count = 0;
   const run = async (verb: string, more: object = {}): Promise<string> => {
     const method = verb === "overlay" ? "PUT" : "POST";
@@ -114,7 +124,7 @@ async function node(
       { node: "x", vcluster: "demo", tenant: "shop" },
       ctx,
     );
-  return { host, vnodes, luggage, brought, run, place };
+  return { host, vnodes, luggage, brought, left, rotations, run, place };
 }
 
 async function two(allowed?: GuestMove) {
@@ -147,7 +157,7 @@ describe("a control plane on its way", () => {
     expect(b.host.get("demo")).toMatchObject({ phase: "Running", network: 7, isWanted: true });
     expect(b.host.get("demo")).not.toHaveProperty("isSwitching");
     expect(await a.run("let-go")).toBe("done");
-    expect([a.host.get("demo"), a.host.gone]).toEqual([undefined, ["all of demo"]]);
+    expect([a.host.get("demo"), a.host.gone, a.left]).toEqual([undefined, ["all of demo"], ["demo"]]);
     // Told again, as after a crash of the server that leads.
     expect([await b.run("take-over"), await a.run("let-go"), await b.run("turn-away")]).toEqual([
       "done",
@@ -155,6 +165,14 @@ describe("a control plane on its way", () => {
       "done",
     ]);
     expect(b.host.get("demo")?.phase).toBe("Running");
+  });
+
+  test("does not leave its workers while they trust an authority that is to go", async () => {
+    const { a } = await two();
+    a.rotations.set("demo", { until: 1, isWhole: true });
+    expect(await a.place()).toMatchObject({ workers: 0 });
+    a.vnodes.save("demo", { slot: 0, name: "worker-1", size: { cpus: 1, memoryBytes: 1 }, isWanted: true });
+    await expect((async () => a.place())()).rejects.toThrow("still trusts its old authority");
   });
 
   test("leaves workers here, which look for it anew", async () => {
@@ -168,6 +186,7 @@ describe("a control plane on its way", () => {
     expect(await a.run("let-go", { overlay: overlay(0) })).toBe("done");
     expect(a.host.get("demo")).toMatchObject({ phase: "Running", overlay: overlay(0) });
     expect(a.host.gone).toEqual(["control plane of demo", "address of demo for 0"]);
+    expect(a.left).toEqual([]);
     expect(await a.run("let-go", { overlay: overlay(0) })).toBe("done");
     // A third node is told where it is.
     expect(await a.run("overlay", { overlay: { ...overlay(0), home: 0 } })).toBe("done");

@@ -1,5 +1,6 @@
 // Which ways in to the clusters of this node are open, as follows from what each of them is.
 import type { ClusterFront, FrontActivity, FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
+import type { ElsewhereRoute } from "@gpve/domain/vcluster/cluster-places.ts";
 import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 
 export interface Wake {
@@ -10,14 +11,21 @@ export interface Wake {
 export class ClusterWays {
   readonly #host: Pick<ClusterHost, "list" | "way">;
   readonly #front: ClusterFront;
+  readonly #elsewhere: () => readonly ElsewhereRoute[] | undefined;
   readonly #held = new Set<string>();
   readonly #wakes = new Map<string, { readonly last: Wake; readonly count: number }>();
   #telling: Promise<void> | undefined;
   #isStale = false;
 
-  constructor(host: Pick<ClusterHost, "list" | "way">, front: ClusterFront) {
+  /** `elsewhere`: the ways to clusters of other nodes; undefined = nobody knows yet. */
+  constructor(
+    host: Pick<ClusterHost, "list" | "way">,
+    front: ClusterFront,
+    elsewhere: () => readonly ElsewhereRoute[] | undefined = () => [],
+  ) {
     this.#host = host;
     this.#front = front;
+    this.#elsewhere = elsewhere;
   }
 
   /** Tells the proxy what is so now; several who ask at once are told for together. */
@@ -62,7 +70,7 @@ export class ClusterWays {
         const way = this.#host.way(cluster);
         return way === undefined ? [] : [{ ...way, mode: this.#mode(cluster) }];
       });
-      await this.#front.show(routes);
+      await this.#front.show(routes, this.#elsewhere());
     }
   }
 

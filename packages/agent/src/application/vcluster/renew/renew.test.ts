@@ -55,6 +55,7 @@ async function world() {
   const keeper = new KeepCertificates({
     host,
     isDue: (name) => due.has(name),
+    authorities: { rotation: () => undefined },
     engine,
     clock,
     log: silentLogger,

@@ -18,7 +18,15 @@ export async function upgradeWorker(
   { vnodes, api }: WorkerDeps,
   cluster: KeptCluster,
   vnode: KeptVnode,
-  { ctx, drain, readyMs }: { readonly ctx: StepContext; readonly drain: boolean; readonly readyMs: number },
+  {
+    ctx,
+    drain,
+    readyMs,
+  }: {
+    readonly ctx: Pick<StepContext, "clock" | "signal" | "log" | "warn">;
+    readonly drain: boolean;
+    readonly readyMs: number;
+  },
 ): Promise<void> {
   const path = `/api/v1/nodes/${vnode.name}`;
   const cordon = (on: true | null) =>

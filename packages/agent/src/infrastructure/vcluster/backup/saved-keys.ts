@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { Identity } from "@gpve/domain/vcluster/backup/identity.ts";
 import { readJsonFile, readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { ROTATION_FILES } from "../authority-rotation.ts";
 
 const ENCRYPTION = "encryption.json";
 const KEPT = [
@@ -18,7 +19,7 @@ const KEPT = [
 
 /** From a cluster's `pki` folder. */
 export function saveKeys(pki: string, file: string): void {
-  const texts = KEPT.flatMap((name) => {
+  const texts = [...KEPT, ...ROTATION_FILES].flatMap((name) => {
     const text = readTextFile(join(pki, name));
     return text === undefined ? [] : [[name, text]];
   });
@@ -33,7 +34,9 @@ export function loadKeys(file: string, pki: string, identity: Identity): void {
     throw new AppError("request.invalid", `the backup of a virtual cluster lacks its key '${name}'`);
   };
   const wanted = identity === "whole" ? KEPT : [ENCRYPTION];
-  const texts = wanted.map((name) => [name, textOf(name)] as const);
+  // The authority before is there while it is trusted.
+  const rotation = identity === "whole" ? ROTATION_FILES.filter((name) => saved?.[name] !== undefined) : [];
+  const texts = [...wanted, ...rotation].map((name) => [name, textOf(name)] as const);
   mkdirSync(pki, { recursive: true, mode: 0o700 });
   // What is left was signed by authorities that are not its own any more.
   if (identity === "whole")

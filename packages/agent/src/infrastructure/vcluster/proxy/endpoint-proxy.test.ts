@@ -10,6 +10,7 @@ import { systemClock } from "@gpve/kit/clock.ts";
 import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import { peekServerName } from "./client-hello.ts";
 import { EndpointProxy } from "./endpoint-proxy.ts";
+import { passedOnName, passOnWords } from "./pass-on.ts";
 import { onLines, sendLine } from "./proxy-messages.ts";
 import { serveProxy } from "./serve-proxy.ts";
 
@@ -58,7 +59,7 @@ async function world(options: { holdMs?: number; mostHeld?: number } = {}) {
     target: { host: "127.0.0.1", port: target },
     mode,
   });
-  const show = (mode: FrontMode) => proxy.show("127.0.0.1", [route(mode)], shared);
+  const show = (mode: FrontMode) => proxy.show("127.0.0.1", [route(mode)], { sharedPort: shared });
   return { proxy, port, shared, wakes, show, route };
 }
 
@@ -138,6 +139,45 @@ describe("the way in", () => {
     hello("demo.default.vc.gpve");
     await expect.poll(() => wakes).toEqual(["demo"]);
     proxy.refuse("demo");
+  });
+
+  test("leads to the node that has a cluster, by name and by the port that it had here, and not in circles", async () => {
+    const here = await world();
+    const there = await world();
+    const serverName = "demo.default.vc.gpve";
+    const target = { host: "127.0.0.1", port: there.shared };
+    const elsewhere = [{ serverName, port: here.port, target }];
+    // Who waits for it here while it moves is led on.
+    await here.show("hold");
+    await there.show("hold");
+    const waiting = ask(here.port, "first");
+    await expect.poll(() => here.proxy.seen()["demo"]?.held).toBe(1);
+    await here.proxy.show("127.0.0.1", [], { sharedPort: here.shared, elsewhere });
+    await expect.poll(() => there.wakes).toEqual(["demo"]);
+    await there.show("open");
+    expect(await waiting).toBe("FIRST");
+    expect(await ask(here.port, "second")).toBe("SECOND");
+    // Told of nothing new, it goes on.
+    await here.proxy.show("127.0.0.1", [], { sharedPort: here.shared });
+    expect(await ask(here.port, "third")).toBe("THIRD");
+    expect([here.proxy.seen(), here.wakes]).toEqual([{}, ["demo"]]);
+    // The other one thinks that it is here: nobody goes back and forth.
+    const back = [{ serverName, target: { host: "127.0.0.1", port: here.shared } }];
+    await there.proxy.show("127.0.0.1", [], { sharedPort: there.shared, elsewhere: back });
+    await expect(ask(here.port, "fourth")).rejects.toThrow();
+    await here.proxy.show("127.0.0.1", [], { elsewhere: [] });
+    await expect(ask(here.port, "fifth")).rejects.toThrow();
+  });
+
+  test("takes what another proxy says for that, in pieces too, and nothing else", () => {
+    const words = Buffer.from(`${passOnWords("demo.default.vc.gpve")}rest`);
+    expect(passedOnName(words)).toEqual({
+      serverName: "demo.default.vc.gpve",
+      rest: Buffer.from("rest"),
+    });
+    for (const length of [1, 8, 12]) expect(passedOnName(words.subarray(0, length))).toBe("incomplete");
+    for (const text of ["GET / HTTP/1.1", "GPVE-VC UPPER\n", `GPVE-VC ${"x".repeat(300)}`, "\u0016"])
+      expect(passedOnName(Buffer.from(text))).toBeUndefined();
   });
 
   test("nothing that is no greeting of TLS is taken for one, nor breaks it", () => {

@@ -1,10 +1,13 @@
 // The way in to the virtual clusters of a node: bytes are passed on as they come, so TLS ends in the cluster itself. Who
-// connects to a cluster that sleeps waits, unread, until it is awake: the first one has it woken.
+// connects to a cluster that sleeps waits, unread, until it is awake: the first one has it woken. Who asks for a cluster that
+// another node has is passed on to the proxy there, which is told the name first and never passes him on again.
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { given } from "@gpve/contracts/given.ts";
 import type { FrontActivity, FrontMode, FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
+import type { ElsewhereRoute } from "@gpve/domain/vcluster/cluster-places.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { peekServerName } from "./client-hello.ts";
+import { passedOnName, passOnWords } from "./pass-on.ts";
 
 export interface EndpointProxyDeps {
   readonly clock: Clock;
@@ -17,8 +20,15 @@ export interface EndpointProxyDeps {
   readonly mostHeld?: number;
 }
 
+/** Of a cluster here, or of one that another node has. */
+interface Route extends Omit<FrontRoute, "port"> {
+  readonly port?: number | undefined;
+  /** What the proxy there is told first. */
+  readonly words?: string;
+}
+
 interface Way {
-  route: FrontRoute;
+  route: Route;
   readonly held: Set<Held>;
   readonly open: Set<Socket>;
   server: Server | undefined;
@@ -40,7 +50,9 @@ const HELLO_MS = 10_000;
 
 export class EndpointProxy {
   readonly #deps: EndpointProxyDeps;
+  /** By the name that clients ask for: it stays when a cluster goes to another node. */
   readonly #ways = new Map<string, Way>();
+  #elsewhere: readonly ElsewhereRoute[] = [];
   #shared: Server | undefined;
   #host = "";
   #isClosed = false;
@@ -50,19 +62,34 @@ export class EndpointProxy {
   }
 
   /** From now on there are these and no others; resolves when those that can listen do. */
-  async show(host: string, routes: readonly FrontRoute[], sharedPort?: number): Promise<void> {
+  async show(
+    host: string,
+    own: readonly FrontRoute[],
+    {
+      sharedPort,
+      elsewhere,
+    }: {
+      readonly sharedPort?: number | undefined;
+      readonly elsewhere?: readonly ElsewhereRoute[] | undefined;
+    } = {},
+  ): Promise<void> {
     this.#host = host;
-    const names = new Set(routes.map(({ name }) => name));
-    for (const [name, way] of this.#ways) if (!names.has(name)) this.#drop(name, way);
-    await Promise.all(routes.map((route) => this.#set(route)));
-    if (sharedPort !== undefined && this.#shared === undefined && routes.length > 0)
+    this.#elsewhere = elsewhere ?? this.#elsewhere;
+    // What is here is here, whatever was told of other nodes before.
+    const routes = new Map<string, Route>([
+      ...this.#elsewhere.map((each): [string, Route] => [each.serverName, passingRoute(each)]),
+      ...own.map((route): [string, Route] => [keyOf(route), route]),
+    ]);
+    for (const [key, way] of this.#ways) if (!routes.has(key)) this.#drop(key, way);
+    await Promise.all([...routes].map(([key, route]) => this.#set(key, route)));
+    if (sharedPort !== undefined && this.#shared === undefined && routes.size > 0)
       this.#shared = await this.#listenShared(sharedPort);
   }
 
   seen(): Record<string, FrontActivity> {
     return Object.fromEntries(
-      [...this.#ways].map(([name, { lastAt, open, held, trouble }]) => [
-        name,
+      this.#own().map(({ route, lastAt, open, held, trouble }) => [
+        route.name,
         { lastAt, connections: open.size, held: held.size, ...given({ trouble }) },
       ]),
     );
@@ -70,54 +97,57 @@ export class EndpointProxy {
 
   /** Those that somebody waits for. */
   wanted(): readonly string[] {
-    return [...this.#ways].flatMap(([name, { held }]) => (held.size > 0 ? [name] : []));
+    return this.#own().flatMap(({ route, held }) => (held.size > 0 ? [route.name] : []));
   }
 
   refuse(name: string): void {
-    const way = this.#ways.get(name);
-    for (const held of way?.held ?? []) this.#release(way as Way, held)?.destroy();
+    for (const way of this.#own())
+      if (way.route.name === name) for (const held of way.held) this.#release(way, held)?.destroy();
   }
 
   close(): void {
     this.#isClosed = true;
-    for (const [name, way] of this.#ways) this.#drop(name, way);
+    for (const [key, way] of this.#ways) this.#drop(key, way);
     this.#shared?.close();
   }
 
-  async #set(route: FrontRoute): Promise<void> {
-    let way = this.#ways.get(route.name);
+  #own(): readonly Way[] {
+    return [...this.#ways.values()].filter(({ route }) => route.words === undefined);
+  }
+
+  async #set(key: string, route: Route): Promise<void> {
+    let way = this.#ways.get(key);
     if (way === undefined || way.route.port !== route.port) {
-      if (way !== undefined) this.#drop(route.name, way);
+      if (way !== undefined) this.#drop(key, way);
       way = { route, held: new Set(), open: new Set(), server: undefined, lastAt: 0, trouble: undefined };
-      this.#ways.set(route.name, way);
-      way.server = await this.#listen(way);
+      this.#ways.set(key, way);
+      if (route.port !== undefined) way.server = await this.#listen(key, way, route.port);
     }
     const before: FrontMode = way.route.mode;
     way.route = route;
     if (route.mode === "open") for (const held of way.held) this.#letThrough(way, held);
-    if (route.mode === "closed") this.refuse(route.name);
+    if (route.mode === "closed") for (const held of way.held) this.#release(way, held)?.destroy();
     if (route.mode === "hold" && before !== "hold" && way.held.size > 0) this.#deps.wake(route.name);
   }
 
-  #drop(name: string, way: Way): void {
-    this.#ways.delete(name);
+  #drop(key: string, way: Way): void {
+    this.#ways.delete(key);
     way.server?.close();
     for (const held of way.held) this.#release(way, held)?.destroy();
     for (const socket of way.open) socket.destroy();
   }
 
-  #listen(way: Way): Promise<Server | undefined> {
-    const { name, port } = way.route;
+  #listen(key: string, way: Way, port: number): Promise<Server | undefined> {
     const server = createServer({ pauseOnConnect: true, allowHalfOpen: true }, (socket) =>
       this.#take(way, socket, Buffer.alloc(0)),
     );
     return this.#bound(server, port, (why) => {
       way.trouble = why;
       this.#deps.clock.after(LISTEN_AGAIN_MS, () => {
-        if (this.#ways.get(name) !== way || this.#isClosed) return;
-        void this.#listen(way).then((again) => {
+        if (this.#ways.get(key) !== way || this.#isClosed) return;
+        void this.#listen(key, way, port).then((again) => {
           if (again === undefined) return;
-          if (this.#ways.get(name) === way) {
+          if (this.#ways.get(key) === way) {
             way.server = again;
             way.trouble = undefined;
           } else again.close();
@@ -150,17 +180,20 @@ export class EndpointProxy {
     socket.on("error", () => socket.destroy());
     const take = (chunk: Buffer): void => {
       read = Buffer.concat([read, chunk]);
-      const peeked = peekServerName(read);
+      const passedOn = passedOnName(read);
+      if (passedOn === "incomplete") return;
+      const peeked = passedOn ?? peekServerName(read);
       if (peeked === "incomplete") return;
       giveUp();
       socket.off("data", take);
       socket.pause();
+      const ways = passedOn === undefined ? [...this.#ways.values()] : this.#own();
       const way =
         peeked === "none"
           ? undefined
-          : [...this.#ways.values()].find(({ route }) => route.serverNames.includes(peeked.serverName));
+          : ways.find(({ route }) => route.serverNames.includes(peeked.serverName));
       if (way === undefined) socket.destroy();
-      else this.#take(way, socket, read);
+      else this.#take(way, socket, passedOn?.rest ?? read);
     };
     socket.on("data", take);
     socket.once("close", giveUp);
@@ -204,7 +237,8 @@ export class EndpointProxy {
     };
     used();
     way.open.add(client);
-    const server = connect({ ...way.route.target, allowHalfOpen: true, noDelay: true });
+    const { target, words } = way.route;
+    const server = connect({ ...target, allowHalfOpen: true, noDelay: true });
     client.setNoDelay(true);
     const end = (): void => {
       way.open.delete(client);
@@ -215,6 +249,7 @@ export class EndpointProxy {
     server.once("close", end);
     client.once("close", end);
     server.once("connect", () => {
+      if (words !== undefined) server.write(words);
       if (first.length > 0) server.write(first);
       client.on("data", used);
       server.on("data", used);
@@ -222,4 +257,13 @@ export class EndpointProxy {
       server.pipe(client);
     });
   }
+}
+
+function keyOf({ name, serverNames }: FrontRoute): string {
+  return serverNames[0] ?? name;
+}
+
+function passingRoute({ serverName, port, target }: ElsewhereRoute): Route {
+  const words = passOnWords(serverName);
+  return { name: serverName, serverNames: [serverName], target, mode: "open", port, words };
 }

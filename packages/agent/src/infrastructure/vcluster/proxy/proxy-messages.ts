@@ -1,9 +1,16 @@
 // What agent and proxy tell each other: one JSON object on a line.
 import type { Duplex } from "node:stream";
 import type { FrontActivity, FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
+import type { ElsewhereRoute } from "@gpve/domain/vcluster/cluster-places.ts";
 
 export type ToProxy =
-  | { readonly seq: number; readonly host: string; readonly routes: readonly FrontRoute[] }
+  | {
+      readonly seq: number;
+      readonly host: string;
+      readonly routes: readonly FrontRoute[];
+      /** Absent: as it was told last. */
+      readonly elsewhere?: readonly ElsewhereRoute[];
+    }
   | { readonly refuse: string };
 
 export type FromProxy =

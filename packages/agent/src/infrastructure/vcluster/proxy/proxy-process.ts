@@ -3,6 +3,8 @@ import type { Socket } from "node:net";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestFile, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import type { ClusterFront, FrontActivity, FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
+import type { ElsewhereRoute } from "@gpve/domain/vcluster/cluster-places.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
@@ -39,6 +41,7 @@ export class ProxyProcess implements ClusterFront {
   readonly #deps: ProxyProcessDeps;
   readonly #acks = new Map<number, () => void>();
   #routes: readonly FrontRoute[] = [];
+  #elsewhere: readonly ElsewhereRoute[] | undefined;
   #link: Socket | undefined;
   #linking: Promise<Socket> | undefined;
   #seq = 0;
@@ -49,7 +52,7 @@ export class ProxyProcess implements ClusterFront {
   constructor(deps: ProxyProcessDeps) {
     this.#deps = deps;
     deps.processes.onExit(({ id }) => {
-      if (id === PROXY_ID && !this.#isClosed && this.#routes.length > 0) this.#later();
+      if (id === PROXY_ID && !this.#isClosed && this.#isNeeded) this.#later();
     });
   }
 
@@ -58,10 +61,12 @@ export class ProxyProcess implements ClusterFront {
     return `https://${name.includes(":") ? `[${name}]` : name}:${port}`;
   }
 
-  async show(routes: readonly FrontRoute[]): Promise<void> {
+  async show(routes: readonly FrontRoute[], elsewhere: readonly ElsewhereRoute[] | undefined): Promise<void> {
     this.#routes = routes;
-    if (routes.length === 0) await this.#end();
-    else await this.#tell();
+    this.#elsewhere = elsewhere ?? this.#elsewhere;
+    if (this.#isNeeded) await this.#tell();
+    // While nobody knows which there are, those that it was told of before are still good.
+    else if (this.#elsewhere !== undefined) await this.#end();
   }
 
   activity(name: string): FrontActivity {
@@ -81,11 +86,16 @@ export class ProxyProcess implements ClusterFront {
     this.#link?.destroy();
   }
 
+  get #isNeeded(): boolean {
+    return this.#routes.length > 0 || (this.#elsewhere ?? []).length > 0;
+  }
+
   async #tell(): Promise<void> {
     const link = await this.#linked();
     const seq = ++this.#seq;
     const done = new Promise<boolean>((resolve) => this.#acks.set(seq, () => resolve(true)));
-    sendLine(link, { seq, host: this.#deps.address.host, routes: this.#routes });
+    const elsewhere = this.#elsewhere;
+    sendLine(link, { seq, host: this.#deps.address.host, routes: this.#routes, ...given({ elsewhere }) });
     const answered = await Promise.race([
       done,
       new Promise<boolean>((resolve) => {
@@ -114,7 +124,7 @@ export class ProxyProcess implements ClusterFront {
     link.on("error", () => link.destroy());
     link.once("close", () => {
       if (this.#link === link) this.#link = undefined;
-      if (!this.#isClosed && this.#routes.length > 0) this.#later();
+      if (!this.#isClosed && this.#isNeeded) this.#later();
     });
     onLines(link, (message) => this.#take(message as FromProxy));
     return link;
@@ -143,7 +153,7 @@ export class ProxyProcess implements ClusterFront {
   #later(): void {
     const { clock, log } = this.#deps;
     clock.after(AGAIN_MS, () => {
-      if (this.#isClosed || this.#routes.length === 0 || this.#link !== undefined) return;
+      if (this.#isClosed || !this.#isNeeded || this.#link !== undefined) return;
       this.#tell().catch((err: unknown) => {
         log.warn({ err: messageOf(err) }, "the proxy of virtual clusters cannot be spoken to");
         this.#later();

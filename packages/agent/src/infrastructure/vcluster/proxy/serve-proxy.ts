@@ -40,7 +40,7 @@ export async function serveProxy({
       proxy.refuse(message.refuse);
       return;
     }
-    await proxy.show(message.host, message.routes, sharedPort);
+    await proxy.show(message.host, message.routes, { sharedPort, elsewhere: message.elsewhere });
     // What was seen goes first: whoever waits for the answer decides by it.
     tellSeen();
     tell({ ack: message.seq });

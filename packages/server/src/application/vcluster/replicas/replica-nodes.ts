@@ -67,35 +67,41 @@ export function workingNodes(
   return verb === "retry" && failed.length > 0 ? failed : there;
 }
 
-/** Where a kubeconfig of it leads: to the servers, as the client knows them, which pass it on to a replica that is there;
- * undefined = to its node. */
-export function passingServer({ spread }: Placed, host: string | undefined): string | undefined {
-  if (!hasReplicas(spread) || host === undefined || !/^[A-Za-z0-9.:[\]-]+$/.test(host)) return undefined;
-  return `https://${host}`;
+/** Where a kubeconfig of it leads: to the servers, as the client knows them, which pass it on to where the cluster is then;
+ * undefined = to its node. Where there is one node, the cluster is nowhere else; and by a name that means another machine to
+ * every client, only a cluster that is on several nodes is known. */
+export function passingServer(
+  board: Pick<NodeBoard, "list">,
+  { spread }: Placed,
+  host: string | undefined,
+): string | undefined {
+  if (host === undefined || !/^[A-Za-z0-9.:[\]-]+$/.test(host)) return undefined;
+  const isShared = board.list().length > 1 && !/^(?:localhost|127\.[\d.]+|\[::1\])(?::\d+)?$/i.test(host);
+  return hasReplicas(spread) || isShared ? `https://${host}` : undefined;
 }
 
 export interface ReplicaTarget {
   readonly host: string;
   readonly port: number;
+  readonly maySleep?: true;
 }
 
-/** Where the cluster is that is asked for by that name, those that serve first; undefined = none of several replicas. */
+/** Where the cluster is that is asked for by that name, those that serve first; undefined = there is none. */
 export function replicaTargets(
   board: NodeBoard,
   all: readonly VirtualClusterRecord[],
   asked: string,
 ): readonly ReplicaTarget[] | undefined {
-  const record = all.find(
-    ({ name, tenant, spread }) => hasReplicas(spread) && serverName(name, tenant) === asked,
-  );
+  const record = all.find(({ name, tenant }) => serverName(name, tenant) === asked);
   if (record === undefined) return undefined;
-  const nodes = nodesOf(record);
+  const isAlone = !hasReplicas(record.spread);
+  const nodes = isAlone ? [record.node] : nodesOf(record);
   const serving = nodes.filter((node) => isServing(board, node, record.name));
   return [...serving, ...nodes.filter((node) => !serving.includes(node))].flatMap((node) => {
     // A node tells at which port; where it is, the cluster knows: nobody is led elsewhere by what a node says.
     const port = portOf(runtimeOn(board, node, record.name)?.endpoint ?? "");
     const host = board.get(node)?.address ?? "";
-    return port === 0 || host === "" ? [] : [{ host, port }];
+    return port === 0 || host === "" ? [] : [{ host, port, ...(isAlone ? { maySleep: true } : {}) }];
   });
 }
 

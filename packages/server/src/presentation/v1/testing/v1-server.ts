@@ -170,6 +170,8 @@ export async function startV1(
       list: (name) => Promise.resolve([{ archive: `local:backup/${name}`, sizeBytes: 1, time: 1 }]),
       restore: ({ name, tenant = "none" }) => Promise.resolve(`UPID:n1:vcrestore:${tenant}:${name}`),
       upgrade: (name, { version }) => Promise.resolve(`UPID:n1:vcupgrade:${name}:${version}`),
+      rotateCa: (name, { dropOld = false }) =>
+        Promise.resolve(`UPID:n1:${dropOld ? "vcdropca" : "vcrotateca"}:${name}`),
     },
     vclusterMoves: { begin: (name, target) => Promise.resolve(`UPID:n1:vcmigrate:${name}:${target}`) },
     vclusterEvents: (name) => eventsOfCluster(records, name),
