@@ -54,6 +54,7 @@ describe.skipIf(!canRun)("the store of a virtual cluster", () => {
       networks: new ClusterNetworks(exec, instanceId, join(folder, "run")),
       stores,
       components,
+      self: { program: "none", args: [], folders: [] },
       clock: systemClock,
       nodeNames: [],
       front: { url: (port) => `https://localhost:${port}` },

@@ -1,8 +1,10 @@
 // Wires backup, restore and upgrade of virtual clusters.
 import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { Store } from "@gpve/store/port.ts";
 import type { BackupCounts } from "./application/guest/backup/backup-counts.ts";
 import type { NodeStorages } from "./application/storage/node-storages.ts";
 import { ArchivePlaces } from "./application/vcluster/backup/archive-places.ts";
@@ -33,12 +35,18 @@ export function composeClusterSaves(parts: {
   readonly exec: Exec;
   readonly clock: Clock;
   readonly stores: StoreProcess;
+  readonly openEtcd: (cluster: KeptCluster) => Store;
   readonly storages: NodeStorages;
   readonly backups: Pick<BackupCounts, "counting">;
 }): ComposedClusterSaves {
   const { folder, exec, clock } = parts;
   const places = new ArchivePlaces(parts.storages);
-  const saves = new FileClusterSaves({ folder, exec, clock, withStore: withStore(parts.stores) });
+  const saves = new FileClusterSaves({
+    folder,
+    exec,
+    clock,
+    withStore: withStore(parts.stores, parts.openEtcd),
+  });
   return {
     places,
     saves,

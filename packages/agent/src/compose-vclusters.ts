@@ -130,6 +130,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       clock,
     }),
     components: components.store,
+    self: parts.self,
     clock,
     nodeNames: [...new Set([parts.node.toLowerCase(), parts.front.name, ...ownAddresses()])],
     front,
@@ -155,8 +156,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     processes,
     networks,
     keysOf: (name) => host.keys(name),
-    // What wakes nobody.
-    endpoint: (cluster) => host.innerEndpoint(cluster),
+    endpoint: (cluster) => host.workersEndpoint(cluster),
     program: (name, program) => components.store.program(name, versionOf(name), program),
     kubernetes: (version, program) => components.store.program("kubernetes", version, program),
   });
@@ -190,6 +190,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     exec,
     clock,
     stores,
+    openEtcd: (cluster) => host.openEtcd(cluster),
     storages: parts.storages,
     backups: parts.backups,
   });

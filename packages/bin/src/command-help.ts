@@ -80,6 +80,9 @@ const commands: Readonly<Record<string, CommandHelp>> = {
   },
   "vc-store": { about: "keep the records of a node's virtual clusters; its agent starts it: FOLDER" },
   "vc-proxy": { about: "let tenants in to a node's virtual clusters; its agent starts it: FOLDER PORT" },
+  "vc-balancer": {
+    about: "lead workers to a replica that serves; a node's agent starts it: ADDRESS AUTHORITY",
+  },
   "pve-commands": { about: "install DIR, remove DIR: qm, pvesh, pvesm, pveum, pvenode, vzdump as links" },
   test: { about: "prepare this machine and run every test" },
 };

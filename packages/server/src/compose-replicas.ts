@@ -7,6 +7,7 @@ import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { ReplicaPassages } from "@gpve/kit/net/replica-passages.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
@@ -15,7 +16,6 @@ import { KeepPlaces } from "./application/vcluster/keep-places.ts";
 import { KeepReplicas } from "./application/vcluster/replicas/keep-replicas.ts";
 import { replicaTargets } from "./application/vcluster/replicas/replica-nodes.ts";
 import { whileLeading } from "./infrastructure/leadership/store-leadership.ts";
-import { ReplicaPassages } from "./infrastructure/vcluster/replica-passages.ts";
 
 export interface ReplicasParts {
   readonly records: Records;

@@ -76,6 +76,12 @@ export class FakeVnodeHost implements VnodeHost {
     this.asked.delete(volume);
   }
 
+  putVolumesAside(cluster: string, vnode: KeptVnode): string | undefined {
+    const all = this.volumes(cluster, vnode);
+    for (const volume of all) this.folders.delete(`${cluster}/${vnode.name}/${volume}`);
+    return all.length === 0 ? undefined : `/left/${cluster}/${vnode.name}`;
+  }
+
   volumeBytes(): number {
     return [...this.asked.values()].reduce((sum, bytes) => sum + bytes, 0);
   }

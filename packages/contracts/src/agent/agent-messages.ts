@@ -115,6 +115,13 @@ export const VclusterAuthorityAnswer = answer({
 });
 export const VclusterRequest = request({ vcluster, tenant });
 export const VclusterWorkRequest = request({ vcluster, tenant, requestId });
+/** `keepVolumes`: it lives on, on other nodes; what its persistent volumes have here is put aside. */
+export const VclusterDeleteRequest = request({
+  vcluster,
+  tenant,
+  requestId,
+  keepVolumes: Type.Optional(Type.Boolean()),
+});
 /** Of one cluster where it is named, else of all that the node has. */
 export const VclusterPodsAnswer = Type.Array(
   answer({

@@ -84,7 +84,7 @@ export const agentRoutes = {
   ),
   "DELETE /gpve/nodes/{node}/vclusters/{vcluster}": route(
     check(perm("/pool/{tenant}", "VC.Allocate")),
-    message.VclusterWorkRequest,
+    message.VclusterDeleteRequest,
     message.UpidAnswer,
   ),
   "POST /gpve/nodes/{node}/vclusters/{vcluster}/start": route(

@@ -31,6 +31,8 @@ export interface StoreAccess {
 }
 
 export const API_PORT = 6443;
+/** Of several replicas: where each passes workers on to one that serves. */
+export const BALANCER_PORT = 6444;
 
 /** In the order in which they are started; they are stopped in the opposite one. */
 export const CONTROL_PLANE_PARTS = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] as const;

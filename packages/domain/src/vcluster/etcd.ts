@@ -1,11 +1,15 @@
-// The etcd of one virtual cluster: pure, from where its files lie.
+// The etcd of one virtual cluster, and which processes there are beside it: pure, from where its files lie.
 import type { ClusterCertificate } from "./certificates.ts";
 import { CONTROL_PLANE_PARTS, type ControlPlanePart, type PartCommand } from "./control-plane.ts";
-import { type ClusterOverlay, isBranch } from "./overlay.ts";
+import { type ClusterOverlay, isBranch, replicaSlot } from "./overlay.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";
 
-export type ClusterPart = "etcd" | ControlPlanePart;
-const ALL_PARTS: readonly ClusterPart[] = ["etcd", ...CONTROL_PLANE_PARTS];
+/** Of a control plane of several replicas: what its workers on this node ask goes through it to one that serves. */
+export const API_BALANCER = "api-balancer";
+export type ClusterPart = typeof API_BALANCER | "etcd" | ControlPlanePart;
+const ETCD_PARTS: readonly ClusterPart[] = ["etcd", ...CONTROL_PLANE_PARTS];
+/** It needs nothing of the others here, and workers need it also while these do not come up. */
+const REPLICA_PARTS: readonly ClusterPart[] = [API_BALANCER, ...ETCD_PARTS];
 
 export const ETCD_PORT = 2379;
 const PEER_PORT = 2380;
@@ -33,11 +37,12 @@ export function partsOf(cluster: {
   readonly overlay?: ClusterOverlay;
 }): readonly ClusterPart[] {
   if (isBranch(cluster)) return [];
-  return cluster.spec.backingStore === "etcd" ? ALL_PARTS : CONTROL_PLANE_PARTS;
+  if (replicaSlot(cluster.overlay) !== undefined) return REPLICA_PARTS;
+  return cluster.spec.backingStore === "etcd" ? ETCD_PARTS : CONTROL_PLANE_PARTS;
 }
 
 export function readClusterPart(text: string | undefined): ClusterPart | undefined {
-  return ALL_PARTS.find((part) => part === text);
+  return REPLICA_PARTS.find((part) => part === text);
 }
 
 export function etcdUrl(address: string): string {

@@ -36,6 +36,19 @@ describe("a cluster on several nodes", () => {
     ]);
   });
 
+  test("of several replicas has a whole control plane on each, and before it the way of workers to the others", () => {
+    const spec = { backingStore: "etcd" } as const;
+    const replicas = nodes.map((each, slot) => ({ ...each, slot }));
+    for (const at of [0, 1, 2])
+      expect(partsOf({ spec, overlay: { nodes: replicas, at } })).toEqual([
+        "api-balancer",
+        "etcd",
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-scheduler",
+      ]);
+  });
+
   test("gives each node an address of its own in the network, and a network of its own to each cluster", () => {
     expect([gatewayNumber(undefined), ...[0, 1, 2].map((at) => gatewayNumber(on(at)))]).toEqual([
       1, 1, 254, 253,

@@ -51,7 +51,12 @@ export function replicaSlot(overlay: ClusterOverlay | undefined): number | undef
 
 /** Whether a worker's place is this node. */
 export function isOwnSlot(overlay: ClusterOverlay | undefined, slot: number): boolean {
-  return overlay === undefined || slot % (overlay.dealt ?? overlay.nodes.length) === overlay.at;
+  return overlay === undefined || slot % workerNodes(overlay) === overlay.at;
+}
+
+/** How many nodes have workers of it. */
+export function workerNodes(overlay: ClusterOverlay | undefined): number {
+  return overlay === undefined ? 1 : (overlay.dealt ?? overlay.nodes.length);
 }
 
 /** With its control plane on another node. One that none of its workers is on comes after all others. */

@@ -42,9 +42,11 @@ describe("the spec of a virtual cluster", () => {
   });
 
   test("has three replicas in tier Enterprise, of an etcd of their own", () => {
-    expect(readVirtualClusterSpec({ controlPlane: { tier: "Enterprise" } })).toMatchObject({
+    const spec = { controlPlane: { tier: "Enterprise" }, workerNodes: { count: 4 } };
+    expect(readVirtualClusterSpec(spec)).toMatchObject({
       backingStore: "etcd",
       replicas: 3,
+      workers: 4,
       sleep: { mode: "none" },
     });
   });
@@ -59,7 +61,10 @@ describe("the spec of a virtual cluster", () => {
     [{ controlPlane: { tier: "gold" } }, "spec.controlPlane.tier: must be one of Starter"],
     [{ controlPlane: { replicas: 2 } }, "has 1 replica or 3"],
     [{ controlPlane: { replicas: 3 } }, "say etcd, or ask for 1 replica"],
-    [{ controlPlane: { tier: "Enterprise" }, workerNodes: { count: 1 } }, "ask for 0 workers"],
+    [
+      { controlPlane: { tier: "Enterprise" }, workerNodes: { pools: [{ name: "big", count: 1 }] } },
+      "ask for 1 replica, or leave out the pools",
+    ],
     [{ controlPlane: { tier: "Enterprise" }, sleep: { mode: "cold" } }, "does not sleep"],
     [{ quota: { storage: "much" } }, "spec.quota.storage: must be bytes"],
     [{ networking: { egress: "open" } }, "spec.networking.egress: must be one of none, nat"],

@@ -133,10 +133,10 @@ function requireOffered(spec: VirtualClusterSpec): void {
   const { replicas, isolationLevel, podCidr, spread, pools } = spec;
   const workers = totalWorkers(spec);
   // Nodes would not agree on whose worker has which place.
-  if (spread === true && pools !== undefined)
+  if ((spread === true || replicas > 1) && pools !== undefined)
     throw invalidField(
       "workerNodes.pools",
-      "pools of a cluster that is spread over nodes are not offered by this release: leave out scheduling.spread, or the pools",
+      "pools of a cluster that is spread over nodes are not offered by this release: leave out scheduling.spread, ask for 1 replica, or leave out the pools",
     );
   // Whoever runs the store can write pods past the guard, and a pod that may be anything is root of the node.
   if (spec.backingStore === "external" && workers > 0)
@@ -173,11 +173,6 @@ function requireReplicas(spec: VirtualClusterSpec): void {
     throw invalidField(
       "controlPlane.backingStore",
       `${replicas} replicas have their objects in an etcd of their own, one member each: say etcd, or ask for 1 replica`,
-    );
-  if (totalWorkers(spec) > 0)
-    throw invalidField(
-      "workerNodes.count",
-      `workers of a cluster of ${replicas} replicas are not offered by this release: they would know one replica alone; ask for 0 workers, or for 1 replica`,
     );
   const { mode } = spec.sleep ?? sleepPolicyOf(spec.tier);
   if (mode !== "none")

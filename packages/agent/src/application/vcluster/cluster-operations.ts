@@ -36,6 +36,11 @@ export interface ClusterArgs {
   readonly name: string;
 }
 
+export interface DeleteArgs extends ClusterArgs {
+  /** It lives on, on other nodes. */
+  readonly keepVolumes?: boolean;
+}
+
 export interface ScaleArgs extends ClusterArgs {
   readonly workers: number;
   /** Absent: those of the cluster itself. */
@@ -205,7 +210,8 @@ export function clusterOperations(deps: ClusterOperationDeps): {
               return;
             }
             if (!during(ctx, "Terminating")) phases.go(name, "DeleteRequested", { isWanted: false });
-            await workers.remove(phases.require(name));
+            const { keepVolumes } = ctx.args as DeleteArgs;
+            await workers.remove(phases.require(name), keepVolumes === true ? ctx.warn : undefined);
             await host.stop(phases.require(name));
             await host.remove(name, ctx.warn);
             ctx.log("processes, network, store and keys are gone");

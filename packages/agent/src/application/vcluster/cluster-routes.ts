@@ -22,6 +22,7 @@ import { catalogued, installedVersion } from "../component/find-component.ts";
 import {
   CREATE_CLUSTER,
   DELETE_CLUSTER,
+  type DeleteArgs,
   type NewClusterArgs,
   RETRY_CLUSTER,
   SCALE_CLUSTER,
@@ -63,7 +64,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
   const { host, engine } = deps;
   const submit = async (
     type: string,
-    args: NewClusterArgs | ScaleArgs | SleepArgs | { readonly name: string },
+    args: NewClusterArgs | ScaleArgs | SleepArgs | DeleteArgs,
     requestId: string,
     ctx: RequestContext,
   ): Promise<string> => {
@@ -140,7 +141,8 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     "DELETE /gpve/nodes/{node}/vclusters/{vcluster}": (asked, ctx) => {
       // One that never came here is as good as gone.
       if (host.get(asked.vcluster) !== undefined) own(asked);
-      return submit(DELETE_CLUSTER, { name: asked.vcluster }, asked.requestId, ctx);
+      const { vcluster: name, keepVolumes, requestId } = asked;
+      return submit(DELETE_CLUSTER, { name, ...given({ keepVolumes }) }, requestId, ctx);
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/start": (asked, ctx) => {
       const { name, phase, asleep } = own(asked);

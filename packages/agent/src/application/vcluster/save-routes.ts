@@ -70,6 +70,8 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
       // Refused before a task begins.
       requireSaveable("backup", cluster);
       await places.open(storage);
+      // One that sleeps has none that could be read.
+      if (cluster.spec.backingStore === "etcd") await deps.awake(name);
       const args = { name, storage, ...given({ notes, protected: isProtected, prune }) };
       return submit(BACKUP_CLUSTER, args, requestId, ctx);
     },

@@ -13,7 +13,7 @@ function answering(status: (path: string) => number): { api: ClusterApi; asked: 
   const api: ClusterApi = async (_cluster, { method, path, body }) => {
     if (method === "GET") return { status: 200, body: { items: path.endsWith("/pods") ? [pod] : [volume] } };
     asked.push({ path, body });
-    return { status: status(path), body: { message: "the guard says no" } };
+    return { status: status(path), body: { message: "level L1: no" } };
   };
   return { api, asked };
 }
@@ -39,11 +39,38 @@ test("every pod and volume is judged as it is, and changes nothing", async () =>
 });
 
 test.each([
-  ["a pod", "pods/p", "gets no workers while it has Pod a/p: the guard says no; delete it first"],
+  ["a pod", "pods/p", "gets no workers while it has Pod a/p: level L1: no; delete it first"],
   ["a volume", "persistentvolumes/v", "gets no workers while it has PersistentVolume v"],
 ])("%s that the guard refuses is named", async (_what, refused, why) => {
   const { api } = answering((path) => (path.includes(refused) ? 422 : 200));
   await expect(judgeObjects(api, cluster, signal)).rejects.toThrow(why);
+});
+
+test("a pod that got its worker while it was judged is judged again as it is then; who never fits is refused", async () => {
+  const placed = { ...pod, spec: { nodeName: "worker-1" } };
+  const told: unknown[] = [];
+  const api =
+    (fits: (spec: object) => boolean): ClusterApi =>
+    async (_cluster, { method, path, body }) => {
+      if (method === "GET" && path.endsWith("/p")) return { status: 200, body: placed };
+      if (method === "GET") return { status: 200, body: { items: path.endsWith("/pods") ? [pod] : [] } };
+      const { spec } = body as typeof placed;
+      told.push(spec);
+      if (fits(spec)) return { status: 200, body: {} };
+      return { status: 422, body: { message: "may not change nodeName" } };
+    };
+  await judgeObjects(
+    api((spec) => "nodeName" in spec),
+    cluster,
+    signal,
+  );
+  expect(told).toEqual([pod.spec, placed.spec]);
+  const never = judgeObjects(
+    api(() => false),
+    cluster,
+    signal,
+  );
+  await expect(never).rejects.toThrow("may not change nodeName");
 });
 
 test("what has gone meanwhile is no matter; what cannot be listed is", async () => {

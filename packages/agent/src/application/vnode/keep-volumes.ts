@@ -1,6 +1,7 @@
 // Serves claims for persistent volumes with folders of the workers that their pods were placed on, and takes folders away
 // that nobody claims any more.
 import { messageOf } from "@gpve/contracts/errors.ts";
+import { isOwnSlot, workerNodes } from "@gpve/domain/vcluster/overlay.ts";
 import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import {
   claimedOn,
@@ -10,7 +11,7 @@ import {
   volumeFor,
   volumeNameFor,
 } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
-import { readBytes } from "@gpve/domain/vcluster/vnode/vnode.ts";
+import { readBytes, slotOf } from "@gpve/domain/vcluster/vnode/vnode.ts";
 import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -84,10 +85,11 @@ export class KeepVolumes {
       const name = volumeNameFor(claim);
       if (vnode === undefined || name === undefined) continue;
       const bytes = readBytes(claim.spec.resources?.requests?.storage ?? "1Gi") ?? Infinity;
-      const { volumeBytes: bound = Infinity } = cluster.spec;
+      // A node knows what it has itself: each of several gives its share.
+      const bound = Math.floor((cluster.spec.volumeBytes ?? Infinity) / workerNodes(cluster.overlay));
       const isNew = !vnodes.volumes(cluster.name, vnode).includes(name);
       if (isNew && vnodes.volumeBytes(cluster.name) + bytes > bound) {
-        await this.#refuse(cluster, claim, bound);
+        await this.#refuse(cluster, claim);
         continue;
       }
       await vnodes.makeVolume(cluster.name, vnode, name, bytes);
@@ -98,8 +100,10 @@ export class KeepVolumes {
   }
 
   /** Told once, where whoever waits for it looks. */
-  async #refuse(cluster: KeptCluster, { metadata }: VolumeClaim, bound: number): Promise<void> {
+  async #refuse(cluster: KeptCluster, { metadata }: VolumeClaim): Promise<void> {
     const { api, clock } = this.#deps;
+    const nodes = workerNodes(cluster.overlay);
+    const share = nodes === 1 ? "" : `, on each of its ${nodes} nodes the same share of it`;
     const { namespace, name, uid } = metadata;
     const now = new Date(clock.now()).toISOString();
     const body = {
@@ -109,7 +113,7 @@ export class KeepVolumes {
       involvedObject: { apiVersion: "v1", kind: "PersistentVolumeClaim", namespace, name, uid },
       type: "Warning",
       reason: "QuotaExceeded",
-      message: `the persistent volumes of this cluster may have ${bound} bytes together (spec.quota.storage): this one would be more`,
+      message: `the persistent volumes of this cluster may have ${cluster.spec.volumeBytes ?? 0} bytes together (spec.quota.storage)${share}: this one would be more`,
       source: { component: "gpve" },
       firstTimestamp: now,
       lastTimestamp: now,
@@ -126,6 +130,8 @@ export class KeepVolumes {
       if (on === undefined) continue;
       const { name } = volume.metadata;
       const vnode = vnodes.list(cluster.name).find((each) => each.name === on);
+      // The folder is on another node, which takes it away first.
+      if (vnode === undefined && !isOwnSlot(cluster.overlay, slotOf(on) ?? 0)) continue;
       if (vnode !== undefined) await vnodes.removeVolume(cluster.name, vnode, name);
       const request = { method: "DELETE", path: `${VOLUMES}/${name}` } as const;
       await expectStatus(api, cluster, request, [200, 202, 404], this.#stop.signal);

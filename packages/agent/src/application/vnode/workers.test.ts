@@ -206,8 +206,11 @@ describe("keeping workers", () => {
     await workers.stop(clusterWith(1));
     await keeper.look();
     expect(vnodes.running.size).toBe(0);
-    await workers.remove(clusterWith(1));
-    expect(vnodes.kept.size).toBe(0);
+    await vnodes.makeVolume("demo", vnodes.list("demo")[0] as never, "pvc-1", 1);
+    const said: string[] = [];
+    await workers.remove(clusterWith(1), (line) => said.push(line));
+    expect([vnodes.kept.size, vnodes.folders.size]).toEqual([0, 0]);
+    expect(said).toEqual([expect.stringContaining("of worker-1 of demo had on this node is in /left/demo/")]);
     keeper.begin();
     keeper.close();
   });
@@ -253,6 +256,7 @@ describe("persistent volumes", () => {
 
   test("are folders of the worker that the pod is on, and go when nobody claims them", async () => {
     const { workers, vnodes, api, host, clock, ctx } = world();
+    const nodes = ["a", "b", "c"].map((node, slot) => ({ node, address: "192.0.2.1", slot }));
     const cluster = clusterWith(1);
     host.save(cluster);
     host.running.add("demo");
@@ -285,11 +289,29 @@ describe("persistent volumes", () => {
     await keeper.look();
     expect(vnodes.folders.size).toBe(1);
     expect(made.at(-1)).toMatchObject({ reason: "QuotaExceeded", involvedObject: { name: "more" } });
+    // Nodes do not know what the others have.
+    const shared = { nodes: nodes.slice(0, 2), at: 0 };
+    claims = [claim({ name: "share", uid: uid.replace("1b", "1d") })];
+    host.save({ ...cluster, overlay: shared, spec: { ...cluster.spec, volumeBytes: 3 * 2 ** 30 } });
+    await keeper.look();
+    expect(vnodes.folders.size).toBe(1);
+    expect(made.at(-1)).toMatchObject({
+      involvedObject: { name: "share" },
+      message: expect.stringContaining("3221225472 bytes together") as string,
+    });
     claims = [];
     volumes = [
       { ...(made[0] as object), status: { phase: "Released" } },
       { metadata: { name: "theirs" }, spec: {}, status: { phase: "Released" } },
     ];
+    // Of a worker on another node: that one takes it away.
+    host.save({ ...cluster, overlay: { nodes, at: 1 } });
+    vnodes.kept.clear();
+    vnodes.save("demo", { slot: 1, name: "worker-2", size: { cpus: 1, memoryBytes: 1 }, isWanted: true });
+    await keeper.look();
+    expect(vnodes.folders.size).toBe(1);
+    host.save(cluster);
+    await workers.bring(cluster, ctx);
     await keeper.look();
     expect(vnodes.folders.size).toBe(0);
     keeper.begin();

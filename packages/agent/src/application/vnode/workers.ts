@@ -1,6 +1,6 @@
 // The workers of a virtual cluster: as many as it shall have, ready; drained before they go.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { isBranch, isOwnSlot } from "@gpve/domain/vcluster/overlay.ts";
+import { isBranch, isOwnSlot, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { clusterDns } from "@gpve/domain/vcluster/vnode/cluster-dns.ts";
 import { IMAGES, WORKER_COMPONENTS } from "@gpve/domain/vcluster/vnode/images.ts";
@@ -41,7 +41,11 @@ export class Workers {
     const wanted = wantedVnodes(spec, vnodes.list(name)).filter(({ slot }) =>
       isOwnSlot(cluster.overlay, slot),
     );
-    if (wanted.length === 0) return;
+    if (wanted.length === 0) {
+      // Its API server calls pods of workers on other nodes: webhooks, other API servers.
+      if (replicaSlot(cluster.overlay) !== undefined) await vnodes.route(cluster);
+      return;
+    }
     if (!isBranch(cluster)) await standGuard(api, cluster, { clock: this.#deps.clock, signal: ctx.signal });
     if (vnodes.list(name).length === 0 && !isBranch(cluster)) await judgeObjects(api, cluster, ctx.signal);
     for (const component of WORKER_COMPONENTS) await this.#deps.ensureComponent(component, ctx);
@@ -67,11 +71,19 @@ export class Workers {
     }
   }
 
-  /** All that is left of them, where the cluster goes as a whole: nobody is asked to leave. */
-  async remove(cluster: KeptCluster): Promise<void> {
+  /** All that is left of them, where the cluster goes as a whole: nobody is asked to leave. `keep`: it lives on elsewhere, and
+   * is told where what its volumes had here is. */
+  async remove(cluster: KeptCluster, keep?: (line: string) => void): Promise<void> {
     const { vnodes } = this.#deps;
     await this.stop(cluster);
-    for (const vnode of vnodes.list(cluster.name)) await vnodes.remove(cluster, vnode);
+    for (const vnode of vnodes.list(cluster.name)) {
+      const left = keep === undefined ? undefined : vnodes.putVolumesAside(cluster.name, vnode);
+      if (left !== undefined)
+        keep?.(
+          `what the persistent volumes of ${vnode.name} of ${cluster.name} had on this node is in ${left}: copy it to where it is wanted, then remove it`,
+        );
+      await vnodes.remove(cluster, vnode);
+    }
   }
 
   /** Those beyond what it shall have leave, the last first: cordoned, drained, then gone without a trace. */

@@ -16,6 +16,8 @@ import { ETCD_PORT, etcdCommand, etcdUrl } from "@gpve/domain/vcluster/etcd.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { openEtcdStore } from "@gpve/store/etcd/etcd-store.ts";
+import type { Store } from "@gpve/store/port.ts";
 import type { ClusterKeys } from "./cluster-keys.ts";
 import { EtcdMembers } from "./etcd-members.ts";
 import { kubeCall, type KubeAnswer, type KubeCredentials } from "./kube-api.ts";
@@ -68,6 +70,12 @@ export class ClusterStores {
     if (backingStore === "external")
       return { servers: externalEndpoints, keys: EXTERNAL_KEYS, prefix: prefixOf(cluster, keys) };
     return { servers: [`unix://${this.#deps.sqlite.socket(cluster.name)}`] };
+  }
+
+  /** An etcd of its own that runs, spoken to as its API server does. */
+  openEtcd({ keys, address }: Omit<StorePlace, "cluster">): Store {
+    const { ca, cert, key } = credentials(keys, OWN_KEYS, { address, port: ETCD_PORT });
+    return openEtcdStore({ endpoints: [etcdUrl(address)], tls: { ca, cert, key }, clock: this.#deps.clock });
   }
 
   /** Beside its keys, what the API server must see. */

@@ -7,17 +7,17 @@ import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { ComponentStore } from "@gpve/domain/component/ports.ts";
-import type { GuestFile, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
 import { controlPlaneCertificates } from "@gpve/domain/vcluster/certificates.ts";
-import {
-  API_PORT,
-  CONTROL_PLANE_PARTS,
-  controlPlaneCommand,
-  type ControlPlanePlace,
-} from "@gpve/domain/vcluster/control-plane.ts";
+import { API_PORT, BALANCER_PORT, CONTROL_PLANE_PARTS } from "@gpve/domain/vcluster/control-plane.ts";
 import { type ClusterFront, type FrontRoute, serverName } from "@gpve/domain/vcluster/cluster-front.ts";
 import { endpointAddress, type ExternalEtcdKeys } from "@gpve/domain/vcluster/backing-store.ts";
-import { type ClusterPart, etcdCertificates, partsOf, readClusterPart } from "@gpve/domain/vcluster/etcd.ts";
+import {
+  API_BALANCER,
+  type ClusterPart,
+  etcdCertificates,
+  partsOf,
+  readClusterPart,
+} from "@gpve/domain/vcluster/etcd.ts";
 import type {
   ClusterHost,
   IssuedKubeconfig,
@@ -25,12 +25,14 @@ import type {
   KubeconfigAsk,
 } from "@gpve/domain/vcluster/ports.ts";
 import { isBranch, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
+import { replicaAddresses } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import type { Store } from "@gpve/store/port.ts";
 import type { SupervisedGuest } from "../guest-process/supervised-guest.ts";
 import type { SupervisedGuests } from "../guest-process/supervised-guests.ts";
-import { auditFiles, writeAuditPolicy } from "./cluster-audit.ts";
-import { guardFiles, writeGuard } from "./cluster-guard.ts";
+import { writeAuditPolicy } from "./cluster-audit.ts";
+import { writeGuard } from "./cluster-guard.ts";
 import { ClusterKeys } from "./cluster-keys.ts";
 import type { ClusterNetwork, ClusterNetworks } from "./cluster-network.ts";
 import { type ClusterStores, EXTERNAL_KEYS, type StorePlace } from "./cluster-stores.ts";
@@ -40,6 +42,8 @@ import { howFrozen } from "./how-frozen.ts";
 import { OwnCredentials } from "./own-credentials.ts";
 import type { KubeCredentials } from "./kube-api.ts";
 import { bindRole, issueKubeconfig, revokeKubeconfig } from "./kubeconfigs.ts";
+import { partCommand } from "./part-command.ts";
+import type { SelfProgram } from "./store-process.ts";
 
 export interface LinuxClusterHostDeps {
   readonly folder: string;
@@ -50,6 +54,7 @@ export interface LinuxClusterHostDeps {
   readonly networks: ClusterNetworks;
   readonly stores: ClusterStores;
   readonly components: Pick<ComponentStore, "program">;
+  readonly self: SelfProgram;
   readonly clock: Clock;
   /** Names and addresses of this node, by which clients may reach it. */
   readonly nodeNames: readonly string[];
@@ -127,6 +132,7 @@ export class LinuxClusterHost implements ClusterHost {
       say(`its API server on another node answers after ${since()}`);
       return;
     }
+    if (partsOf(cluster).includes(API_BALANCER)) await this.startPart(cluster, API_BALANCER);
     await stores.serve(this.#storePlace(cluster), signal, {
       start: () => this.startPart(cluster, "etcd"),
       ended: () => this.#ended(cluster.name, "etcd"),
@@ -148,7 +154,7 @@ export class LinuxClusterHost implements ClusterHost {
     await processes.start({
       id,
       label: `${part} of virtual cluster ${name}`,
-      ...this.#command(cluster, part),
+      ...partCommand(this.#deps, part, { ...this.#storePlace(cluster), folder: this.#place(name) }),
       network: this.#network(cluster).namespaceFile,
       // Half of the memory for a little more work: most clusters of this tier do nothing most of the time.
       env: { ...MINIMAL_ENV, HOME: "/", TMPDIR: "/tmp", ...(spec.tier === "Starter" ? { GOGC: "25" } : {}) },
@@ -233,9 +239,10 @@ export class LinuxClusterHost implements ClusterHost {
     return way === undefined ? "" : this.#deps.front.url(way.port);
   }
 
-  /** For the cluster's own parts and its workers. */
-  innerEndpoint(cluster: KeptCluster): string {
-    return `https://${this.#network(cluster).address}:${API_PORT}`;
+  /** For its workers here; it wakes nobody. */
+  workersEndpoint(cluster: KeptCluster): string {
+    const isReplica = replicaSlot(cluster.overlay) !== undefined;
+    return `https://${this.#network(cluster).address}:${isReplica ? BALANCER_PORT : API_PORT}`;
   }
 
   way(cluster: KeptCluster): Omit<FrontRoute, "mode"> | undefined {
@@ -305,14 +312,19 @@ export class LinuxClusterHost implements ClusterHost {
         serviceCidr,
         dnsDomain,
         address,
-        alsoKnownAs: [serverName(cluster.name, cluster.tenant), ...nodeNames],
+        // Workers ask for any of several replicas at the address of one.
+        alsoKnownAs: [
+          serverName(cluster.name, cluster.tenant),
+          ...nodeNames,
+          ...(replicaSlot(cluster.overlay) === undefined ? [] : replicaAddresses(address)),
+        ],
       }),
       ...(backingStore === "etcd" ? etcdCertificates(address) : []),
     ]);
     writeGuard(this.#place(cluster.name), cluster.version);
     writeAuditPolicy(this.#place(cluster.name));
     for (const part of ["controller-manager", "scheduler"])
-      keys.writeKubeconfig(part, this.innerEndpoint(cluster));
+      keys.writeKubeconfig(part, `https://${address}:${API_PORT}`);
   }
 
   async #ready(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
@@ -352,35 +364,13 @@ export class LinuxClusterHost implements ClusterHost {
     return this.#deps.networks.describe(network, replicaSlot(overlay));
   }
 
-  #command(cluster: KeptCluster, part: ClusterPart): Pick<GuestStart, "program" | "args" | "files"> {
-    const { components, stores } = this.#deps;
-    const own = (path: string): GuestFile => ({ path, access: "ro", owned: true });
-    if (part === "etcd") {
-      const { program, args, files, dataFolder } = stores.etcd(this.#storePlace(cluster));
-      return { program, args, files: [...files.map(own), { path: dataFolder, access: "rw", deep: true }] };
-    }
-    const { args, files, writable = [] } = controlPlaneCommand(part, cluster.spec, this.#paths(cluster));
-    const written = writable.map((path): GuestFile => ({ path, access: "rw", deep: true }));
-    const program = components.program("kubernetes", cluster.version, part);
-    const store = part === "kube-apiserver" ? stores.files(cluster) : [];
-    return { program, args, files: [...files.map(own), ...written, ...store] };
-  }
-
   #storePlace(cluster: KeptCluster): StorePlace {
     return { cluster, keys: this.keys(cluster.name), address: this.#network(cluster).address };
   }
 
-  #paths(cluster: KeptCluster): ControlPlanePlace {
-    const keys = this.keys(cluster.name);
-    return {
-      address: this.#network(cluster).address,
-      pki: keys.file,
-      trust: keys.trustFile,
-      kubeconfig: (part) => keys.file(`${part}.kubeconfig`),
-      store: this.#deps.stores.access(this.#storePlace(cluster)),
-      audit: auditFiles(this.#place(cluster.name)),
-      ...guardFiles(this.#place(cluster.name), cluster.version),
-    };
+  /** Of one that has an etcd of its own and runs. */
+  openEtcd(cluster: KeptCluster): Store {
+    return this.#deps.stores.openEtcd(this.#storePlace(cluster));
   }
 
   /** The keys of one of its clusters. */

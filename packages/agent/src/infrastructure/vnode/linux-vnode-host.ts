@@ -200,6 +200,12 @@ export class LinuxVnodeHost implements VnodeHost {
     return this.#volumes(cluster, vnode).list();
   }
 
+  putVolumesAside(cluster: string, vnode: KeptVnode): string | undefined {
+    const { folder, clock } = this.#deps;
+    const time = new Date(clock.now()).toISOString().replaceAll(":", "-");
+    return this.#volumes(cluster, vnode).putAside(join(folder, "left", cluster, `${vnode.name}-${time}`));
+  }
+
   volumeBytes(cluster: string): number {
     return this.list(cluster).reduce((sum, vnode) => sum + this.#volumes(cluster, vnode).bytes(), 0);
   }

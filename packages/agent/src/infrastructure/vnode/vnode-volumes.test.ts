@@ -30,3 +30,13 @@ test("what goes with a volume is what is in it, and nothing that it points to", 
   await volumes.remove("pvc-never");
   expect([volumes.list(), volumes.bytes(), existsSync(join(place, "kept"))]).toEqual([[], 0, true]);
 });
+
+test("volumes of a worker that lives on elsewhere are put aside, where there are any", async () => {
+  const volumes = new VnodeVolumes(place, exec);
+  const left = join(place, "left", "worker-1");
+  expect([volumes.putAside(left), existsSync(left)]).toEqual([undefined, false]);
+  await volumes.make("pvc-a", 100);
+  writeFileSync(join(place, "kubelet/gpve-volumes/pvc-a/note"), "x");
+  expect(volumes.putAside(left)).toBe(left);
+  expect([existsSync(join(left, "pvc-a/note")), volumes.list()]).toEqual([true, []]);
+});

@@ -1,7 +1,7 @@
 // Persistent volumes of a worker: folders, and beside them how many bytes each was asked for. Whoever administers the cluster
 // can change what the cluster says of that, but not these files.
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { VOLUMES_FOLDER } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
@@ -33,6 +33,14 @@ export class VnodeVolumes {
     // A pod may still have it and swap folders for links while it goes: this program follows none, however often it looks.
     await this.#exec("rm", ["-rf", "--one-file-system", "--", join(this.#folder, volume)]);
     rmSync(join(this.#asked, volume), { force: true });
+  }
+
+  /** All of them, to a folder that is not there yet; answers with it where there were any. */
+  putAside(to: string): string | undefined {
+    if (this.list().length === 0) return undefined;
+    mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
+    renameSync(this.#folder, to);
+    return to;
   }
 
   list(): readonly string[] {

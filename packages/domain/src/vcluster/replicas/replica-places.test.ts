@@ -4,6 +4,7 @@ import {
   isRenewalDay,
   memberName,
   placeReplicas,
+  replicaAddresses,
   replicaNumber,
   withReplacement,
 } from "./replica-places.ts";
@@ -15,6 +16,8 @@ describe("places of replicas", () => {
     expect(nodes.map(({ node, slot }) => `${node} ${slot}`)).toEqual(["a 0", "b 1", "c 2"]);
     expect([undefined, 0, 7].map(replicaNumber)).toEqual([2, 2, 9]);
     expect(memberName(4)).toBe("member-4");
+    const all = replicaAddresses("100.88.0.4");
+    expect([all.length, all[0], all[2], all[7]]).toEqual([8, "100.88.0.2", "100.88.0.4", "100.88.0.9"]);
     expect([hasReplicas({ nodes }), hasReplicas({ nodes: [] }), hasReplicas(undefined)]).toEqual([
       true,
       false,

@@ -16,6 +16,13 @@ export function replicaNumber(slot: number | undefined): number {
   return FIRST_ADDRESS + (slot ?? 0);
 }
 
+/** All that replicas have ever or may get, in the network of the one at that address. */
+export function replicaAddresses(own: string): readonly string[] {
+  return Array.from({ length: REPLICA_SLOTS }, (_none, slot) =>
+    own.replace(/\d+$/, String(replicaNumber(slot))),
+  );
+}
+
 export function memberName(slot: number): string {
   return `member-${slot}`;
 }

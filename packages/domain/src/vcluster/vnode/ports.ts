@@ -29,6 +29,9 @@ export interface VnodeHost {
   pods(cluster: KeptCluster, vnode: KeptVnode): readonly VnodePod[];
   /** An empty folder for a persistent volume; one that is there stays. */
   makeVolume(cluster: string, vnode: KeptVnode, volume: string, bytes: number): Promise<void>;
+  /** Of one that is stopped and whose cluster lives on elsewhere: they are put where nobody takes them away. Answers with
+   * where; undefined = it has none. */
+  putVolumesAside(cluster: string, vnode: KeptVnode): string | undefined;
   /** What those of all workers were asked for, together. */
   volumeBytes(cluster: string): number;
   removeVolume(cluster: string, vnode: KeptVnode, volume: string): Promise<void>;

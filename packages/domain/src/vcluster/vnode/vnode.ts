@@ -43,6 +43,12 @@ export function vnodeName(slot: number): string {
   return `worker-${slot + 1}`;
 }
 
+/** Of one of the cluster itself; undefined = its name is not such a one's. */
+export function slotOf(name: string): number | undefined {
+  const number = /^worker-(\d+)$/.exec(name)?.[1];
+  return number === undefined ? undefined : Number(number) - 1;
+}
+
 /** The addresses of a worker's pods; undefined = the cluster's network has no room for that one. */
 export function podNetwork(podCidr: string, slot: number): string | undefined {
   const pods = readCidr(podCidr);

@@ -169,7 +169,8 @@ it("takes virtual clusters too, a task each, by its own rules of what is kept", 
   await world.root("POST /pools", { poolid: "shop" });
   await world.addCluster("demo", "shop", "n1");
   await world.addCluster("other", "default", "n1");
-  await world.addCluster("etcd", "shop", "n1", { controlPlane: { backingStore: "etcd" } });
+  const external = { backingStore: "external", externalEtcdEndpoint: "https://192.0.2.1:2379" };
+  await world.addCluster("theirs", "shop", "n1", { controlPlane: external });
   await world.addCluster("there", "shop", "n2");
   await nightly(world, { all: 0, pool: "shop", "prune-backups": "keep-last=2" });
   await nightly(world, { id: "by-id", all: 0, vmid: "100" });

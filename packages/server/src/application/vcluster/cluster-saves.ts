@@ -14,8 +14,11 @@ import type { StorageDefaults } from "@gpve/domain/cluster/storage-defaults.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
 import { parseClusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
+import { restoredSpec } from "@gpve/domain/vcluster/backup/saveable-cluster.ts";
+import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import {
   DEFAULT_TENANT,
+  nodesOf,
   vclusterCollection,
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
@@ -25,11 +28,12 @@ import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 import { requireRoom } from "./cluster-room.ts";
+import { answeringNode } from "./replicas/replica-nodes.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
 
 export interface ClusterSavesDeps {
   readonly records: Records;
-  readonly board: Pick<NodeBoard, "list">;
+  readonly board: NodeBoard;
   readonly calls: Pick<NodeCalls, "call">;
   readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
   readonly vclusters: Pick<VirtualClusters, "create" | "require">;
@@ -56,16 +60,29 @@ export class ClusterSaves {
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const { node, tenant } = this.#deps.vclusters.require(name);
+    const { board, vclusters } = this.#deps;
+    const record = vclusters.require(name);
+    const { tenant } = record;
+    const node = answeringNode(board, record);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup" as const;
     const params = { vcluster: name, tenant, storage, requestId, ...given({ notes, protected: kept }) };
     return (await this.#deps.calls.call(node, route, params, ctx)).data;
   }
 
   async list(name: string, ctx: RequestContext): Promise<readonly VclusterBackupRow[]> {
-    const { node, tenant } = this.#deps.vclusters.require(name);
+    const { board, calls, vclusters } = this.#deps;
+    const record = vclusters.require(name);
+    const { tenant, spread } = record;
     const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/backups" as const;
-    return (await this.#deps.calls.call(node, route, { vcluster: name, tenant }, ctx)).data;
+    // Of several replicas it was the one that was asked: what it wrote may be seen by its node alone.
+    const nodes = hasReplicas(spread)
+      ? nodesOf(record).filter((node) => board.get(node)?.health === "online")
+      : [record.node];
+    const rows = new Map<string, VclusterBackupRow>();
+    for (const node of nodes)
+      for (const row of (await calls.call(node, route, { vcluster: name, tenant }, ctx)).data)
+        rows.set(row.archive, row);
+    return [...rows.values()];
   }
 
   /** As a new cluster, or in place of one; answers with the UPID. */
@@ -89,7 +106,7 @@ export class ClusterSaves {
         `VirtualCluster '${name}' already exists: restore it under another name, or say that the backup shall take its place (\`over\`, gpvectl: --over)`,
       );
     const { node, spec: saved } = await this.#find(asked, source, before, ctx);
-    const spec = withWorkers(saved, asked.workers);
+    const spec = restoredSpec(withWorkers(saved, asked.workers));
     if (before !== undefined)
       return this.#over(before, { archive: asked.archive, source: source.tenant, spec }, ctx, requestId);
     return vclusters.create(

@@ -28,6 +28,7 @@ import {
   passingServer,
   placedReplicas,
   requireAlone,
+  requireWhole,
   workingNodes,
 } from "./replicas/replica-nodes.ts";
 import { requireRoom } from "./cluster-room.ts";
@@ -190,7 +191,9 @@ export class VirtualClusters {
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const { node, tenant } = this.require(name);
+    const record = this.require(name);
+    const { node, tenant } = record;
+    requireWhole(this.#deps.board, record);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
     const before = await this.#takeRoom(name, pool, workers);
     try {

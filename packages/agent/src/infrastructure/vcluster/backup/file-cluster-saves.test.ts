@@ -130,6 +130,27 @@ describe("what is kept of virtual clusters, as files", () => {
     expect(existsSync(place("third", "vnodes"))).toBe(false);
   });
 
+  test("an archive is of one node: none is made while other nodes have volumes", async () => {
+    const nodes = ["a", "b"].map((node, slot) => ({ node, address: "192.0.2.1", slot }));
+    const cluster = { ...clusterOf("demo"), overlay: { nodes, at: 0 } };
+    const path = join(folder, "archive.tar.gz");
+    const volume = (name: string): Uint8Array =>
+      new TextEncoder().encode(`/registry/persistentvolumes/${name}`);
+    const add = (name: string) =>
+      storeOf("demo").txn({
+        compare: [],
+        success: [{ type: "put", key: volume(name), value: volume(name) }],
+      });
+    mkdirSync(place("demo", "vnodes", "worker-1", "kubelet", "gpve-volumes", "pvc-1"), { recursive: true });
+    await add("pvc-1");
+    expect(await saves.pack(cluster, path, work)).toMatchObject({ volumes: ["worker-1/pvc-1"] });
+    await add("pvc-2");
+    await expect(saves.pack(cluster, join(folder, "second.tar.gz"), work)).rejects.toThrow(
+      "1 of its persistent volumes are not on this node (pvc-2)",
+    );
+    expect(existsSync(join(folder, "second.tar.gz"))).toBe(false);
+  });
+
   test("a damaged archive leaves what is there", async () => {
     await put("demo", "a", "1");
     const path = join(folder, "archive.tar.gz");

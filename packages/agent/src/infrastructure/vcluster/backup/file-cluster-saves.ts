@@ -16,7 +16,9 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { backupStore, restoreBackup, verifyBackup } from "@gpve/store/backup/backup.ts";
 import { EVERYTHING } from "@gpve/store/backup/digest.ts";
+import { fromUtf8, prefixEnd, utf8 } from "@gpve/store/keys.ts";
 import type { Store } from "@gpve/store/port.ts";
+import { readAll } from "@gpve/store/read-all.ts";
 import { discardArchive, writeArchive } from "./pack-archive.ts";
 import { manifestText, readManifest } from "./read-manifest.ts";
 import { loadKeys, saveKeys } from "./saved-keys.ts";
@@ -39,6 +41,8 @@ const MANIFEST = "manifest.json";
 const KEYS = "keys.json";
 const STORE = "store.jsonl";
 const VNODES = "vnodes";
+/** Where Kubernetes has them in its store. */
+const PERSISTENT_VOLUMES = utf8("/registry/persistentvolumes/");
 /** Of workers, also of those in pools. */
 const VNODE_NAME = /^[a-z](?:[a-z0-9-]{0,60}[a-z0-9])?-\d+$/;
 
@@ -88,8 +92,13 @@ export class FileClusterSaves implements ClusterSaves {
     const { name, tenant, spec, version } = cluster;
     const folder = this.#saved(name, "pack");
     try {
-      const { revision, objects } = await this.#save(cluster, folder, work);
       const volumes = this.#volumeFolders(name);
+      await this.#requireAllHere(
+        cluster,
+        volumes.flatMap(({ names }) => names),
+        work.signal,
+      );
+      const { revision, objects } = await this.#save(cluster, folder, work);
       const manifest: ClusterManifest = {
         name,
         tenant,
@@ -171,6 +180,23 @@ export class FileClusterSaves implements ClusterSaves {
       return restoreBackup(file, store, { signal });
     });
     say(`its store has the ${count} keys of revision ${revision}`);
+  }
+
+  /** An archive without the volumes of other nodes' workers would look whole, and not be. */
+  async #requireAllHere(cluster: KeptCluster, here: readonly string[], signal: AbortSignal): Promise<void> {
+    if (cluster.overlay === undefined) return;
+    const names: string[] = [];
+    await this.#deps.withStore(cluster, signal, (store) =>
+      readAll(store, { key: PERSISTENT_VOLUMES, end: prefixEnd(PERSISTENT_VOLUMES) }, signal, (kvs) => {
+        for (const { key } of kvs) names.push(fromUtf8(key.subarray(PERSISTENT_VOLUMES.length)));
+      }),
+    );
+    const missing = names.filter((name) => !here.includes(name));
+    if (missing.length === 0) return;
+    throw new AppError(
+      "feature.unsupported",
+      `virtual cluster '${cluster.name}' cannot be backed up: ${missing.length} of its persistent volumes are not on this node (${missing.slice(0, 3).join(", ")}), and an archive has those of one node. Save what is in them by other means and delete their claims, or keep such data outside of the cluster`,
+    );
   }
 
   #volumeFolders(

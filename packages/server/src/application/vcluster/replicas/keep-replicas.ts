@@ -88,7 +88,7 @@ export class KeepReplicas {
       if (!isPart && board.get(node) !== undefined && board.get(node)?.health !== "online") continue;
       if (!isPart && board.get(node) !== undefined) {
         const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
-        const asked = { vcluster: name, tenant, requestId: this.#deps.newRequestId() };
+        const asked = { vcluster: name, tenant, requestId: this.#deps.newRequestId(), keepVolumes: true };
         const { data } = await this.#ask(node, route, asked, signal);
         await this.#end(data, signal);
       }

@@ -109,6 +109,21 @@ function portOf(endpoint: string): number {
   return URL.canParse(endpoint) ? Number(new URL(endpoint).port) : 0;
 }
 
+/** Throws unless all of its replicas serve: each of them is told of what changes for all, now or never. */
+export function requireWhole(board: NodeBoard, { name, spread }: Placed): void {
+  if (!hasReplicas(spread)) return;
+  const missing = spread?.nodes.filter(({ node }) => !isServing(board, node, name)) ?? [];
+  if (missing.length === 0) return;
+  const why = missing.map(({ node }) => {
+    const isOnline = board.get(node)?.health === "online";
+    return `${node} is ${isOnline ? (runtimeOn(board, node, name)?.phase ?? "Pending") : "offline"}`;
+  });
+  throw new AppError(
+    "object.conflict",
+    `the workers of virtual cluster '${name}' stay as many as they are while not all of its replicas serve: ${why.join("; ")}. Try again when they do (gpvectl get vc ${name}); one whose node stays away is replaced after a minute, where another node is free`,
+  );
+}
+
 /** Throws where it has replicas, with what is so instead. */
 export function requireAlone(
   name: string,

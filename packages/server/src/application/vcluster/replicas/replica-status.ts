@@ -20,8 +20,11 @@ export function replicaStatus(
   if (spread === undefined || !hasReplicas(spread)) return undefined;
   const rows = spread.nodes.map(({ node }) => {
     const isOnline = board.get(node)?.health === "online";
-    const phase = isOnline ? (runtimeOn(board, node, name)?.phase ?? "Pending") : "Unknown";
-    return { node, phase, ready: isServing(board, node, name) };
+    const runtime = runtimeOn(board, node, name);
+    const phase = isOnline ? (runtime?.phase ?? "Pending") : "Unknown";
+    // While workers come and go its API answers as before.
+    const isScaling = phase === "Scaling" && runtime?.power === "hot";
+    return { node, phase, ready: isServing(board, node, name) || isScaling };
   });
   const missing = rows.filter(({ ready }) => !ready);
   const ready = rows.length - missing.length;

@@ -40,7 +40,7 @@ async function world(names: readonly string[] = ["a", "b", "c", "d"]) {
     const row = {
       name: "trio",
       phase,
-      power: phase === "Running" ? "hot" : "cold",
+      power: phase === "Running" || phase === "Scaling" ? "hot" : "cold",
       endpoint,
     };
     const report = { vclusters: phase === undefined ? [] : [row] };
@@ -155,6 +155,22 @@ describe("a control plane of several replicas", () => {
     await close();
   });
 
+  test("has its workers on all of its nodes, which are told of as many while all are there", async () => {
+    const { create, clusters, nodes, told, asked, record, close } = await world();
+    await create();
+    told();
+    await clusters.scale("trio", { count: 4 }, ctx, "r2");
+    expect(asked.map(({ params }) => params)).toMatchObject([{ workers: 4 }, { workers: 4 }, { workers: 4 }]);
+    expect(told().map((line) => line[0])).toEqual(["a", "b", "c"]);
+    nodes.set("b", { health: "offline", phase: "Running" });
+    nodes.set("c", { health: "online" });
+    await expect(clusters.scale("trio", { count: 5 }, ctx, "r3")).rejects.toThrow(
+      "while not all of its replicas serve: b is offline; c is Pending",
+    );
+    expect([told(), record().spec.workers]).toEqual([[], 4]);
+    await close();
+  });
+
   test("does not sleep, and says so", async () => {
     const { create, clusters, close } = await world();
     await create();
@@ -180,6 +196,8 @@ describe("a control plane of several replicas", () => {
         { type: "ReplicasReady", status: "False", message: "2 of 3 replicas serve; a is offline" },
       ],
     });
+    nodes.set("b", { health: "online", phase: "Scaling" });
+    expect(status()).toMatchObject({ replicas: [{}, { phase: "Scaling", ready: true }, { ready: true }] });
     nodes.set("b", { health: "online" });
     expect(status()).toMatchObject({ conditions: [{ type: "Ready", status: "False" }, { status: "False" }] });
     await close();

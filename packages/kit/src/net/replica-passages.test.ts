@@ -1,6 +1,6 @@
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { systemClock } from "@gpve/kit/clock.ts";
+import { systemClock } from "../clock.ts";
 import { type PassageTarget, ReplicaPassages } from "./replica-passages.ts";
 
 const servers: Server[] = [];

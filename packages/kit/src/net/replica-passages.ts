@@ -1,7 +1,7 @@
 // Connections for virtual clusters, from a server's own port to the node that has the cluster, or to a replica that answers: byte
 // by byte, so that TLS ends in the cluster. A client speaks first, and until a replica has answered, its words can go to another.
 import { connect, type Socket } from "node:net";
-import type { Clock } from "@gpve/kit/clock.ts";
+import type { Clock } from "../clock.ts";
 
 export interface PassageTarget {
   readonly host: string;
@@ -19,6 +19,8 @@ export interface ReplicaPassagesDeps {
   /** To say its first word. */
   readonly answerMs?: number;
   readonly lookMs?: number;
+  /** Whether one that has connections still serves; absent: it does while it accepts others. */
+  readonly serves?: (target: PassageTarget) => Promise<boolean>;
 }
 
 interface Watched {
@@ -162,8 +164,10 @@ export class ReplicaPassages {
     for (const client of clients) client.destroy();
   }
 
-  #accepts({ host, port }: PassageTarget): Promise<boolean> {
-    const { clock, answerMs = ANSWER_MS } = this.#deps;
+  #accepts(target: PassageTarget): Promise<boolean> {
+    const { clock, serves, answerMs = ANSWER_MS } = this.#deps;
+    if (serves !== undefined) return serves(target);
+    const { host, port } = target;
     return new Promise((resolve) => {
       const socket = connect({ host, port });
       const giveUp = clock.after(answerMs, () => socket.destroy());

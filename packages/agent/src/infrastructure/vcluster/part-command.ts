@@ -1,0 +1,52 @@
+// How the parts of a control plane are started: program, arguments, and the files that are there for it.
+import type { ComponentStore } from "@gpve/domain/component/ports.ts";
+import type { GuestFile, GuestStart } from "@gpve/domain/guest/guest-processes.ts";
+import { controlPlaneCommand } from "@gpve/domain/vcluster/control-plane.ts";
+import { API_BALANCER, type ClusterPart } from "@gpve/domain/vcluster/etcd.ts";
+import { auditFiles } from "./cluster-audit.ts";
+import { guardFiles } from "./cluster-guard.ts";
+import type { ClusterStores, StorePlace } from "./cluster-stores.ts";
+import type { SelfProgram } from "./store-process.ts";
+
+export interface PartCommandDeps {
+  readonly components: Pick<ComponentStore, "program">;
+  readonly stores: Pick<ClusterStores, "etcd" | "files" | "access">;
+  readonly self: SelfProgram;
+}
+
+/** `folder`: of the cluster. */
+export function partCommand(
+  { components, stores, self }: PartCommandDeps,
+  part: ClusterPart,
+  at: StorePlace & { readonly folder: string },
+): Pick<GuestStart, "program" | "args" | "files"> {
+  const { cluster, keys, address, folder } = at;
+  const own = (path: string): GuestFile => ({ path, access: "ro", owned: true });
+  if (part === API_BALANCER) {
+    const authority = keys.trustFile;
+    const folders = self.folders.map((path): GuestFile => ({ path, access: "ro" }));
+    const args = [...self.args, "vc-balancer", address, authority];
+    return { program: self.program, args, files: [...folders, own(authority)] };
+  }
+  if (part === "etcd") {
+    const { program, args, files, dataFolder } = stores.etcd(at);
+    return { program, args, files: [...files.map(own), { path: dataFolder, access: "rw", deep: true }] };
+  }
+  const {
+    args,
+    files,
+    writable = [],
+  } = controlPlaneCommand(part, cluster.spec, {
+    address,
+    pki: keys.file,
+    trust: keys.trustFile,
+    kubeconfig: (user) => keys.file(`${user}.kubeconfig`),
+    store: stores.access(at),
+    audit: auditFiles(folder),
+    ...guardFiles(folder, cluster.version),
+  });
+  const written = writable.map((path): GuestFile => ({ path, access: "rw", deep: true }));
+  const program = components.program("kubernetes", cluster.version, part);
+  const store = part === "kube-apiserver" ? stores.files(cluster) : [];
+  return { program, args, files: [...files.map(own), ...written, ...store] };
+}
