@@ -315,4 +315,25 @@ export const mutations: readonly Mutation[] = [
     replace: "",
     tests: ["packages/agent/src/presentation/pve/vm/vm-snapshot-handlers.test.ts"],
   },
+  {
+    name: "a store that its standby has joined answers without it",
+    file: "packages/store/src/standby/lead-stream.ts",
+    find: "    if (mustWait && !this.#isWithinBound()) return;\n",
+    replace: "",
+    tests: ["packages/store/src/standby/standby.test.ts"],
+  },
+  {
+    name: "a store that its standby has joined serves after a restart without having asked it",
+    file: "packages/store/src/standby/lead-stream.ts",
+    find: "    return !this.#isJoined || this.#isStreaming;\n",
+    replace: "    return true;\n",
+    tests: ["packages/store/src/standby/standby.test.ts"],
+  },
+  {
+    name: "a lost cluster goes on from a standby that has not everything",
+    file: "packages/domain/src/vcluster/standby/standby-plan.ts",
+    find: "standby?.inSync !== true",
+    replace: "standby === undefined",
+    tests: ["packages/domain/src/vcluster/standby/standby-plan.test.ts"],
+  },
 ];

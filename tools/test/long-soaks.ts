@@ -102,6 +102,11 @@ export const longSoaks: readonly LongSoak[] = [
     env: { GPVE_VC_REPLICAS: "1" },
   },
   {
+    name: "a virtual cluster with a standby that loses that, and then its node: it goes on with all that was answered",
+    file: "test/integration/vcluster-standby.test.ts",
+    env: { GPVE_VC_STANDBY: "1" },
+  },
+  {
     name: "upstream's conformance tests of the API, against a virtual cluster",
     file: "test/integration/vcluster-conformance.test.ts",
     env: { GPVE_VC_CONFORMANCE: "1" },

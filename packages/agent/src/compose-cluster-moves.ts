@@ -1,6 +1,7 @@
 // Wires control planes of virtual clusters that move between nodes.
 import type { ClusterKeeper, ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import type { ClusterAuthorities } from "@gpve/domain/vcluster/rotate/authorities.ts";
+import type { StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { type ClusterMoveDeps, clusterMoveOperations } from "./application/vcluster/move/move-operations.ts";
@@ -19,7 +20,7 @@ export interface ClusterMoveParts extends Omit<ClusterMoveDeps, "luggage"> {
 
 /** What a node needs of others for that. */
 export interface ClusterMoveOthers {
-  readonly peers: ClusterPeers;
+  readonly peers: ClusterPeers & StandbyPeers;
   readonly findMove: (moveId: string) => Promise<GuestMove | undefined>;
 }
 

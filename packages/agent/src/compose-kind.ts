@@ -17,6 +17,7 @@ import type { MovePeers } from "@gpve/domain/guest/move-channel.ts";
 import type { ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import type { ReplicaNotes, ReplicaPeers } from "@gpve/domain/replication/replica.ts";
 import type { NodeKind } from "./application/guest/node-kind.ts";
+import type { StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
 import type { ComposedGuestWatch } from "./compose-guest-watch.ts";
 import type { findSupervisor } from "./compose-supervisor.ts";
 import type { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
@@ -27,7 +28,7 @@ import type { ImageTools } from "./infrastructure/image-tools/image-tools.ts";
 export interface MoveParts {
   /** Asked whose a guest is. */
   readonly servers: MoveServers;
-  readonly peers: MovePeers & ReplicaPeers & ClusterPeers;
+  readonly peers: MovePeers & ReplicaPeers & ClusterPeers & StandbyPeers;
 }
 
 export interface KindParts {

@@ -38,6 +38,7 @@ import { Workers } from "./application/vnode/workers.ts";
 import type { NodeStorages } from "./application/storage/node-storages.ts";
 import { type ClusterMoveOthers, composeClusterMoves } from "./compose-cluster-moves.ts";
 import { composeClusterSaves } from "./compose-cluster-saves.ts";
+import { type ComposedStandbys, composeStandbys } from "./compose-standbys.ts";
 import type { ComposedComponents } from "./compose-components.ts";
 import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
 import { lastAuditLines } from "./infrastructure/vcluster/cluster-audit.ts";
@@ -79,9 +80,12 @@ export interface ComposedVclusters {
   readonly routes: ReturnType<typeof clusterRoutes> &
     ReturnType<typeof saveRoutes> &
     ReturnType<typeof rotateRoutes> &
-    ReturnType<typeof composeClusterMoves>["routes"];
+    ReturnType<typeof composeClusterMoves>["routes"] &
+    ComposedStandbys["routes"];
   /** Takes control planes from other nodes. */
   readonly arrivals: ClusterKeeper;
+  /** Follows the stores of other nodes' clusters. */
+  readonly standbys: Pick<ComposedStandbys, "keeper" | "rows">;
   readonly rows: () => readonly VirtualClusterRuntime[];
   /** Finds what runs already; before operations recover. */
   adopt(): Promise<void>;
@@ -244,14 +248,25 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   const noteLeft = (cluster: KeptCluster): void => forwards.note(cluster);
   const moving = { folder, host, phases, vnodes, stores, engine, noteLeft, authorities, ...parts.moves };
   const moves = composeClusterMoves({ ...moving, awake: asked.awake, ensureComponent: components.ensure });
+  const standbys = composeStandbys({
+    ...moving,
+    clock,
+    log,
+    changed,
+    workers,
+    ensureComponent: components.ensure,
+  });
+  const saving = saveRoutes({ ...asked, places, saves });
   return {
     routes: {
       ...clusterRoutes(asked),
-      ...saveRoutes({ ...asked, places, saves }),
+      ...saving,
       ...rotateRoutes({ ...asked, authorities }),
       ...moves.routes,
+      ...standbys.routes,
     },
     arrivals: moves.arrivals,
+    standbys,
     rows: () =>
       host.list().map((cluster) => {
         const { name, phase, message, version } = cluster;
@@ -269,7 +284,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
           version,
           ...shown,
           readySince: readySince.of(cluster, shown),
-          ...given({ message, endpoint }),
+          ...given({ message, endpoint, standby: standbys.stateOf(name) }),
           ...(isPart ? { isBranch: true } : {}),
           ...figures.of(name),
           ...wakesOf(ways, name),
@@ -284,6 +299,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
     async resume() {
       if (host.list().length > 0) tellWays();
       await keeper.resume();
+      standbys.lines.start();
       workerKeeper.begin();
       volumeKeeper.begin();
       balancerKeeper.begin();
@@ -297,6 +313,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
       );
     },
     close() {
+      standbys.lines.close();
       power.close();
       figures.close();
       certificates.close();

@@ -313,6 +313,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     guests: () => guests.rows(),
     ends: () => guests.ends(),
     vclusters: () => vclusters.rows(),
+    standbys: () => vclusters.standbys.rows(),
     ...given({ reserve: settings.reserve }),
     ...declared.report,
     defaults: declared.defaults,
@@ -361,7 +362,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   refresh();
   return {
     agent: traced(agent),
-    receiver: { ...guests.receiver, clusters: vclusters.arrivals },
+    receiver: { ...guests.receiver, clusters: vclusters.arrivals, standbys: vclusters.standbys.keeper },
     reporter,
     engine,
     storage,

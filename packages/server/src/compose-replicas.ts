@@ -1,5 +1,5 @@
-// Wires control planes into a server: the way in to them, and, on the server that leads, the repair of those of several
-// replicas and what nodes are told of where clusters are.
+// Wires what keeps control planes there into a server: the way in to them, and, on the server that leads, the repair of those of
+// several replicas, the standbys of small stores, and what nodes are told of where clusters are.
 import { randomUUID } from "node:crypto";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { isServerName } from "@gpve/domain/vcluster/cluster-front.ts";
@@ -13,6 +13,8 @@ import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
 import { taskEnd } from "./application/task/task-end.ts";
 import { KeepPlaces } from "./application/vcluster/keep-places.ts";
+import { KeepStandbys } from "./application/vcluster/standby/keep-standbys.ts";
+import type { RecordEvent } from "./application/v1/events.ts";
 import { KeepReplicas } from "./application/vcluster/replicas/keep-replicas.ts";
 import { replicaTargets } from "./application/vcluster/replicas/replica-nodes.ts";
 import { whileLeading } from "./infrastructure/leadership/store-leadership.ts";
@@ -24,6 +26,7 @@ export interface ReplicasParts {
   readonly board: NodeBoard;
   readonly log: Logger;
   readonly calls: NodeCalls;
+  readonly recordEvent: RecordEvent;
   /** Who stands for repairing them. */
   readonly candidate: string;
 }
@@ -36,7 +39,7 @@ export interface ComposedReplicas {
 }
 
 export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
-  const { records, store, clock, board, log, calls, candidate } = parts;
+  const { records, store, clock, board, log, calls, candidate, recordEvent } = parts;
   const passages = new ReplicaPassages({
     targets: (serverName) => {
       // Every connection of every client is asked about.
@@ -53,20 +56,23 @@ export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
   return {
     passOn: passages.passOn,
     start(signal) {
-      const keeper = new KeepReplicas({
+      const deps = {
         records,
         board,
         calls,
         clock,
         log,
+        recordEvent,
         newRequestId: randomUUID,
-        taskEnd: (upid, until) => taskEnd(records, upid, until),
-      });
+        taskEnd: (upid: string, until: AbortSignal) => taskEnd(records, upid, until),
+      };
+      const keeper = new KeepReplicas(deps);
+      const standbys = new KeepStandbys(deps);
       const places = new KeepPlaces({ records, board, clock, log });
       const leading = whileLeading(
         { store, clock, log, name: "/gpve/leaders/vcluster-replicas/", candidate },
         async (lead) => {
-          await Promise.all([keeper.run(lead), places.run(lead)]);
+          await Promise.all([keeper.run(lead), standbys.run(lead), places.run(lead)]);
         },
         signal,
       );

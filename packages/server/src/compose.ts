@@ -196,7 +196,8 @@ export async function openServer(settings: ServerSettings): Promise<OpenServer> 
 
   const ready = settings.shared ? undefined : new ReadyReads();
   const backupJobs = composeBackupJobs({ ...own, store, access, candidate: owner });
-  const replicas = composeReplicas({ ...own, store, calls, candidate: owner });
+  const { recordEvent } = events;
+  const replicas = composeReplicas({ ...own, store, calls, candidate: owner, recordEvent });
   const replication = composeReplication({
     records,
     store,

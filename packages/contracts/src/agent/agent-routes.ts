@@ -6,6 +6,7 @@ import type { PveCheck, PvePermission } from "../pve/schema.ts";
 import * as message from "./agent-messages.ts";
 import * as moves from "./vcluster-move-messages.ts";
 import * as saves from "./vcluster-save-messages.ts";
+import * as standby from "./vcluster-standby-messages.ts";
 
 type Needs = PvePermission | { readonly like: DeclaredRoute };
 
@@ -224,6 +225,34 @@ export const agentRoutes = {
   "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay": route(
     check(perm("/pool/{tenant}", "VC.Config")),
     moves.VclusterOverlayRequest,
+    message.UpidAnswer,
+  ),
+
+  // How the store of a cluster goes with its standby; to its own node.
+  "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    standby.VclusterLeadRequest,
+    message.NoAnswer,
+  ),
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/standby-keys": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    standby.VclusterStandbyRequest,
+    standby.VclusterStandbyKeysAnswer,
+  ),
+  // A standby of a cluster of another node.
+  "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    standby.VclusterFollowRequest,
+    message.UpidAnswer,
+  ),
+  "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    standby.VclusterStandbyRequest,
+    message.NoAnswer,
+  ),
+  "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    standby.VclusterPromoteRequest,
     message.UpidAnswer,
   ),
 

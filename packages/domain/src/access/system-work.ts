@@ -27,6 +27,15 @@ export const SYSTEM_WORK = {
     "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay",
     "DELETE /gpve/nodes/{node}/vclusters/{vcluster}",
   ],
+  // A cluster's store is followed by a standby, and goes on from it when its node is lost.
+  "vcluster-standby": [
+    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby",
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/standby-keys",
+    "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}",
+    "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}",
+    "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote",
+    "DELETE /gpve/nodes/{node}/vclusters/{vcluster}",
+  ],
   // Who holds the ticket was judged when it was issued; the viewer itself has no other name.
   "spice-viewer": ["TUNNEL /gpve/nodes/{node}/vms/{vmid}/spice"],
   // Putting back what was there before an apply that failed.

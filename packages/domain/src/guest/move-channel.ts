@@ -3,6 +3,7 @@ import type { GuestMove } from "./guest-move.ts";
 import type { GuestType } from "./guest-kinds.ts";
 import type { ReplicaKeeper } from "../replication/replica.ts";
 import type { ClusterKeeper } from "../vcluster/move/cluster-moves.ts";
+import type { StandbyKeeper } from "../vcluster/standby/ports.ts";
 import type { GuestProcess } from "./guest-processes.ts";
 import type { RamTransfer, WantedTransfer } from "../vm/migrate/ram-transfer.ts";
 
@@ -89,6 +90,8 @@ export interface MoveReceiver {
   readonly replicas?: ReplicaKeeper | undefined;
   /** Takes control planes of virtual clusters. */
   readonly clusters?: ClusterKeeper | undefined;
+  /** Follows their stores. */
+  readonly standbys?: StandbyKeeper | undefined;
   /** A unix socket that the guest serves. */
   socketOf(move: GuestMove, channel: string): { readonly path: string; readonly ownerUid?: number };
 }

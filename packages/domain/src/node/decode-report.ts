@@ -15,15 +15,14 @@ import type {
 } from "./runtime.ts";
 import { storageCollection } from "../storage/definition.ts";
 import type { NodeDefaults } from "../vm/spec/vm-defaults.ts";
-import { VC_PHASES } from "@gpve/contracts/v1/vc-phase.ts";
-import type { VirtualClusterRuntime, VnodeRuntime } from "../vcluster/vcluster-runtime.ts";
+import { decodeStandbyRow, decodeVirtualCluster } from "./decode-vcluster.ts";
+import { fields, list, mapOf, number, text, optionalText, texts, oneOf, type Row } from "./report-fields.ts";
 import { guestTypes } from "../guest/guest-words.ts";
 
 /** An agent keeps fewer, and says less of each. */
 const MAX_ENDS = 256;
 const MAX_WHY = 1_000;
 const MAX_NAME = 128;
-const MOST_FIGURES = 256;
 const MAX_STORAGES = 64;
 const MAX_CARDS = 32;
 
@@ -71,6 +70,7 @@ export function decodeReport(json: unknown): DecodedReport {
     ...(row["vclusters"] === undefined
       ? {}
       : { vclusters: each("vclusters", "virtual cluster", decodeVirtualCluster) }),
+    ...(row["standbys"] === undefined ? {} : { standbys: each("standbys", "standby", decodeStandbyRow) }),
     ...(row["ends"] === undefined ? {} : { ends: each("ends", "end", decodeEnd).slice(-MAX_ENDS) }),
     ...given({ facts }),
   };
@@ -91,60 +91,6 @@ function decodeDefaults(json: unknown): NodeDefaults {
   const row = fields(json, "defaults");
   const names = (["machine", "cpu", "bridge"] as const).filter((name) => row[name] !== undefined);
   return Object.fromEntries(names.map((name) => [name, text(row, name).slice(0, MAX_NAME)]));
-}
-
-function decodeVirtualCluster(json: unknown): VirtualClusterRuntime {
-  const row = fields(json, "virtual cluster");
-  const words = (name: string): Record<string, string> =>
-    row[name] === undefined ? {} : { [name]: text(row, name).slice(0, MAX_WHY) };
-  const numbers = (name: string): Record<string, number> =>
-    row[name] === undefined ? {} : { [name]: number(row, name) };
-  return {
-    name: text(row, "name"),
-    phase: oneOf(row, "phase", VC_PHASES),
-    power: oneOf(row, "power", ["hot", "warm", "cold"]),
-    ...(row["asleep"] === true ? { asleep: true } : {}),
-    ...(row["isBranch"] === true ? { isBranch: true } : {}),
-    ...words("message"),
-    ...words("endpoint"),
-    ...words("version"),
-    ...numbers("probedAt"),
-    ...numbers("readySince"),
-    ...numbers("memoryBytes"),
-    ...numbers("cpuSeconds"),
-    ...numbers("wakes"),
-    ...numbers("lastWakeMs"),
-    ...(Array.isArray(row["vnodes"])
-      ? { vnodes: row["vnodes"].slice(0, MOST_FIGURES).map(decodeVnode) }
-      : {}),
-    ...(row["pods"] === undefined
-      ? {}
-      : { pods: eachOf(row["pods"], "pods", (value) => Number(value) || 0) }),
-    ...(row["requests"] === undefined
-      ? {}
-      : {
-          requests: eachOf(row["requests"], "requests", (value) => {
-            const figures = fields(value, "requests");
-            return { count: number(figures, "count"), seconds: number(figures, "seconds") };
-          }),
-        }),
-  };
-}
-
-function decodeVnode(json: unknown): VnodeRuntime {
-  const row = fields(json, "worker");
-  return {
-    name: text(row, "name").slice(0, MAX_NAME),
-    running: row["running"] === true,
-    cpus: number(row, "cpus"),
-    memoryBytes: number(row, "memoryBytes"),
-    pods: number(row, "pods"),
-  };
-}
-
-function eachOf<T>(json: unknown, what: string, decode: (value: unknown) => T): Record<string, T> {
-  const entries = Object.entries(fields(json, what)).slice(0, MOST_FIGURES);
-  return Object.fromEntries(entries.map(([name, value]) => [name.slice(0, MAX_NAME), decode(value)]));
 }
 
 function decodeEnd(json: unknown): GuestEnd {
@@ -331,48 +277,4 @@ function decodeCapability(row: Row): Capability {
     detail: optionalText(row, "detail"),
     ...(row["fix"] === undefined ? {} : { fix: text(row, "fix") }),
   };
-}
-
-type Row = Readonly<Record<string, unknown>>;
-
-function fields(json: unknown, what: string): Row {
-  if (typeof json !== "object" || json === null || Array.isArray(json))
-    throw new TypeError(`${what} is no object`);
-  return json as Row;
-}
-
-function list(json: unknown, what: string): readonly unknown[] {
-  if (!Array.isArray(json)) throw new TypeError(`${what} is no list`);
-  return json as readonly unknown[];
-}
-
-function mapOf<T>(json: unknown, what: string, read: (json: unknown) => T): Record<string, T> {
-  return Object.fromEntries(Object.entries(fields(json, what)).map(([key, each]) => [key, read(each)]));
-}
-
-function number(row: Row | undefined, key: string): number {
-  const value = row?.[key];
-  if (value === undefined) return 0;
-  if (typeof value !== "number" || !Number.isFinite(value)) throw new TypeError(`${key} is no number`);
-  return value;
-}
-
-function text(row: Row, key: string): string {
-  const value = row[key];
-  if (typeof value !== "string") throw new TypeError(`${key} is no text`);
-  return value;
-}
-
-function optionalText(row: Row | undefined, key: string): string {
-  return row?.[key] === undefined ? "" : text(row, key);
-}
-
-function texts(json: unknown, what: string): readonly string[] {
-  return list(json ?? [], what).map((item) => text({ [what]: item }, what));
-}
-
-function oneOf<const T extends string>(row: Row, key: string, allowed: readonly T[]): T {
-  const value = allowed.find((each) => each === row[key]);
-  if (value === undefined) throw new TypeError(`${key} is none of ${allowed.join(", ")}`);
-  return value;
 }

@@ -2,7 +2,7 @@
 import type { GuestType } from "../guest/guest-kinds.ts";
 import type { StorageDefinition } from "../storage/definition.ts";
 import type { NodeDefaults } from "../vm/spec/vm-defaults.ts";
-import type { VirtualClusterRuntime } from "../vcluster/vcluster-runtime.ts";
+import type { StandbyRow, VirtualClusterRuntime } from "../vcluster/vcluster-runtime.ts";
 
 export interface NodeUsage {
   readonly cpu: number;
@@ -176,6 +176,8 @@ export interface NodeReport {
   /** Storages that this node's configuration names. */
   readonly declaredStorages?: readonly StorageDefinition[];
   readonly vclusters?: readonly VirtualClusterRuntime[];
+  /** Clusters of other nodes, whose stores are followed here. */
+  readonly standbys?: readonly StandbyRow[];
   /** Of guests that ended lately, oldest first. Told again in later reports. */
   readonly ends?: readonly GuestEnd[];
 }

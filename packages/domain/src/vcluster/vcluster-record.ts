@@ -2,6 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { ClusterSpread } from "./overlay.ts";
+import type { ClusterRecovery, ClusterStandby } from "./standby/standby.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";
 
 export interface VirtualClusterRecord {
@@ -16,7 +17,11 @@ export interface VirtualClusterRecord {
   readonly formerly?: string;
   /** Nodes whose replica was replaced, where they may still have something of it. */
   readonly abandoned?: readonly string[];
-  /** It is being deleted: no replica of it is replaced any more. */
+  /** Who follows its store. */
+  readonly standby?: ClusterStandby;
+  /** It goes on from its standby, since its node was lost. */
+  readonly recovered?: ClusterRecovery;
+  /** It is being deleted: no replica of it is replaced any more, and nobody begins to follow it. */
   readonly isLeaving?: true;
   /** The request that had it made. */
   readonly madeBy: string;
@@ -46,6 +51,8 @@ export const vclusterCollection = {
         "a virtual cluster in the store has a shape this version does not know",
       );
     const { name, tenant, node, spec, spread, formerly, abandoned, isLeaving, madeBy = "" } = row;
-    return { name, tenant, node, spec, ...given({ spread, formerly, abandoned, isLeaving }), madeBy };
+    const { standby, recovered } = row;
+    const more = given({ spread, formerly, abandoned, standby, recovered, isLeaving });
+    return { name, tenant, node, spec, ...more, madeBy };
   },
 };

@@ -11,6 +11,23 @@ export interface VnodeRuntime {
   readonly pods: number;
 }
 
+/** How the store of a cluster goes with its standby, as the node tells that has the cluster. */
+export interface StandbyRuntime {
+  readonly generation: number;
+  /** Writes are answered when the standby has them, or almost. */
+  readonly isJoined: boolean;
+  readonly isConnected: boolean;
+  /** The newest revision here, and the newest that is there too. */
+  readonly revision: number;
+  readonly confirmed: number;
+}
+
+/** A standby of another node's cluster, as its node tells. */
+export interface StandbyRow {
+  readonly name: string;
+  readonly tenant: string;
+}
+
 export interface VirtualClusterRuntime {
   readonly name: string;
   readonly phase: VcPhase;
@@ -35,6 +52,8 @@ export interface VirtualClusterRuntime {
   /** Since the agent was started. */
   readonly wakes?: number;
   readonly lastWakeMs?: number;
+  /** Where its store is followed by another node. */
+  readonly standby?: StandbyRuntime;
   /** Its workers on this node. */
   readonly vnodes?: readonly VnodeRuntime[];
   /** By namespace. */

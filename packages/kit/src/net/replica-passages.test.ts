@@ -93,7 +93,7 @@ describe("connections for clusters of several replicas", () => {
       connections++;
       socket.once("data", (chunk: Buffer) => (answer = () => void socket.write(`awake:${chunk.toString()}`)));
     });
-    const ask = await entrance(() => [{ ...sleeper, maySleep: true }], { answerMs: 50, lookMs: 20 });
+    const ask = await entrance(() => [{ ...sleeper, isThere: () => true }], { answerMs: 50, lookMs: 20 });
     const { heard, socket } = ask("hello");
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(heard()).toBe("");
@@ -106,6 +106,23 @@ describe("connections for clusters of several replicas", () => {
     const gone = ask("bye");
     await expect.poll(() => connections, { timeout: 10_000 }).toBe(2);
     gone.socket.destroy();
+  });
+
+  test("wait for one without replicas to wake, leave it alone, and end when its node is gone", async () => {
+    let [isOnline, connections] = [true, 0];
+    const slow = await listening((socket) => {
+      connections++;
+      socket.once("data", () => setTimeout(() => socket.write("awake"), 400));
+    });
+    const target = { ...slow, isThere: () => isOnline };
+    const ask = await entrance(() => [target], { answerMs: 100, lookMs: 50 });
+    const { heard, ended } = ask("hello");
+    await expect.poll(heard, { timeout: 10_000 }).toBe("awake");
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    // Whether it is there is asked of nobody who would wake it.
+    expect(connections).toBe(1);
+    isOnline = false;
+    await ended;
   });
 
   test("end with the server", async () => {

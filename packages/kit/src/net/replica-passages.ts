@@ -6,8 +6,8 @@ import type { Clock } from "../clock.ts";
 export interface PassageTarget {
   readonly host: string;
   readonly port: number;
-  /** One that may sleep: it answers when it is awake. Nobody else can, and whoever connects only to look would wake it. */
-  readonly maySleep?: true;
+  /** Of the only one there is: whether its node is there. It may sleep: it is waited for, and not woken to see whether it is. */
+  readonly isThere?: () => boolean;
 }
 
 export interface ReplicaPassagesDeps {
@@ -111,7 +111,7 @@ export class ReplicaPassages {
 
   /** Connected, told, and answered; undefined = not in time. */
   #ask(
-    { host, port, maySleep }: PassageTarget,
+    { host, port, isThere }: PassageTarget,
     first: Buffer,
     client: Socket,
   ): Promise<{ readonly upstream: Socket; readonly answer: Buffer } | undefined> {
@@ -120,7 +120,7 @@ export class ReplicaPassages {
       const patience = (ms: number) => clock.after(ms, () => upstream.destroy());
       const upstream = connect({ host, port, noDelay: true }, () => {
         giveUp();
-        giveUp = patience(maySleep === true ? WAKE_MS : answerMs);
+        giveUp = patience(isThere === undefined ? answerMs : WAKE_MS);
         upstream.write(first);
       });
       let giveUp = patience(connectMs);
@@ -157,8 +157,8 @@ export class ReplicaPassages {
       this.#open.delete(keyOf(target));
       return;
     }
-    if (target.maySleep === true) return;
-    watched.misses = (await this.#accepts(target)) ? 0 : watched.misses + 1;
+    const isThere = target.isThere?.() ?? (await this.#accepts(target));
+    watched.misses = isThere ? 0 : watched.misses + 1;
     if (watched.misses < MOST_MISSES) return;
     this.#failedAt.set(keyOf(target), this.#deps.clock.monotonic());
     for (const client of clients) client.destroy();

@@ -25,6 +25,18 @@ export interface ApplyContext {
   readonly leaseExists: (id: bigint) => boolean;
   /** Collects what happened, in order. */
   readonly events: StoreEvent[];
+  /** And what has no revision. */
+  readonly aside: Aside;
+}
+
+export interface Aside {
+  readonly granted: { readonly id: bigint; readonly ttlSeconds: number }[];
+  readonly revoked: bigint[];
+  compacted?: number;
+}
+
+export function nothingAside(): Aside {
+  return { granted: [], revoked: [] };
 }
 
 export function applyTxn(ctx: ApplyContext, request: TxnRequest): TxnResponse {

@@ -6,6 +6,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { randomBytes } from "node:crypto";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { type Clock, systemClock } from "@gpve/kit/clock.ts";
 import type {
@@ -23,10 +24,11 @@ import type {
 } from "../port.ts";
 import { checkTxn, readsOnly, requireKey } from "../txn-rules.ts";
 import { compacted, futureRevision, noLease, refusal, requireTtl } from "../refusals.ts";
-import { type ApplyContext, applyTxn, deleteKeys, readRange } from "./apply.ts";
+import type { CommitTap } from "../standby/commit-tap.ts";
+import { type ApplyContext, type Aside, applyTxn, deleteKeys, nothingAside, readRange } from "./apply.ts";
 import { openDatabase, sizeOf } from "./database.ts";
 import { DurableOrder, type Waiting } from "./durable-order.ts";
-import { hashHistory } from "./history-hash.ts";
+import { hashHistory, historySource } from "./history-hash.ts";
 import { LeaseClock } from "./lease-clock.ts";
 import { fromSqlite } from "./sqlite-errors.ts";
 import { Tables } from "./tables.ts";
@@ -41,6 +43,8 @@ export interface SqliteOptions {
   readonly maxBytes?: number;
   /** Tests only: how the log is made durable. */
   readonly walSync?: (database: string) => WalSync;
+  /** Who follows what is committed. */
+  readonly tap?: CommitTap;
 }
 
 const MAX_BATCH = 64;
@@ -53,8 +57,8 @@ interface Write {
 }
 
 export function openSqliteStore(options: SqliteOptions): Store {
-  const { path, clock = systemClock, walSync = openWalSync } = options;
-  return new SqliteStore(openDatabase(options), path, clock, walSync(path));
+  const { path, clock = systemClock, walSync = openWalSync, tap } = options;
+  return new SqliteStore(openDatabase(options), path, clock, walSync(path), tap);
 }
 
 class SqliteStore implements Store {
@@ -65,6 +69,7 @@ class SqliteStore implements Store {
   readonly #leases: LeaseClock;
   readonly #wal: WalSync;
   readonly #order: DurableOrder;
+  readonly #tap: CommitTap | undefined;
   /** Durable, and so the one that is told. */
   #revision: number;
   /** Committed. */
@@ -74,11 +79,12 @@ class SqliteStore implements Store {
   #scheduled = false;
   #closed: AppError | undefined;
 
-  constructor(db: DatabaseSync, path: string, clock: Clock, wal: WalSync) {
+  constructor(db: DatabaseSync, path: string, clock: Clock, wal: WalSync, tap: CommitTap | undefined) {
     this.#db = db;
     this.#path = path;
     this.#wal = wal;
-    this.#order = new DurableOrder(wal.sync, (err) => this.#giveUp(err));
+    this.#tap = tap;
+    this.#order = new DurableOrder(tap?.gate(wal.sync) ?? wal.sync, (err) => this.#giveUp(err));
     this.#tables = new Tables(db);
     this.#revision = this.#tables.meta("revision");
     this.#written = this.#revision;
@@ -89,6 +95,7 @@ class SqliteStore implements Store {
     }));
     this.#leases = new LeaseClock(clock, (id) => this.#expire(id, clock));
     for (const lease of this.#tables.leases()) this.#leases.add(lease.id, lease.ttlSeconds);
+    tap?.attach(historySource(this.#tables), this.#revision);
   }
 
   async range(request: RangeRequest, options?: CallOptions): Promise<RangeResponse> {
@@ -117,12 +124,13 @@ class SqliteStore implements Store {
 
   async compact(revision: number, options?: CallOptions): Promise<void> {
     this.#check(options);
-    await this.#write(() => {
+    await this.#write(({ aside }) => {
       // From the table: another compaction may stand earlier in this very batch.
       const before = this.#tables.meta("compacted");
       if (revision <= before) throw compacted(revision, before);
       if (revision > this.#revision) throw futureRevision(revision, this.#revision);
       this.#tables.setMeta("compacted", revision);
+      aside.compacted = revision;
     });
     this.#compacted = Math.max(this.#compacted, revision);
     await this.#scrub(revision);
@@ -147,11 +155,12 @@ class SqliteStore implements Store {
     this.#check();
     requireTtl(ttlSeconds);
     const chosen = id === undefined || id === 0n ? newLeaseId() : id;
-    await this.#write(() => {
+    await this.#write(({ aside }) => {
       if (this.#tables.hasLease(chosen)) {
         throw refusal("leaseExists", `lease ${chosen} already exists`);
       }
       this.#tables.addLease(chosen, ttlSeconds);
+      aside.granted.push({ id: chosen, ttlSeconds });
     });
     this.#leases.add(chosen, ttlSeconds);
     return { id: chosen, ttlSeconds };
@@ -220,6 +229,7 @@ class SqliteStore implements Store {
     if (this.#closed !== undefined) return;
     while (this.#queue.length > 0) this.#flush();
     this.#closed = closedError(this.#path);
+    this.#tap?.release();
     await this.#order.settled().catch((err: unknown) => ignore(err, "whoever waited was told"));
     if (this.#closed.cause === undefined) {
       this.#end(this.#closed);
@@ -268,8 +278,9 @@ class SqliteStore implements Store {
     return found;
   }
 
-  #context(events: StoreEvent[], revision = this.#written): ApplyContext {
+  #context(events: StoreEvent[], revision = this.#written, aside = nothingAside()): ApplyContext {
     return {
+      aside,
       tables: this.#tables,
       revision,
       compactRevision: this.#compacted,
@@ -321,14 +332,17 @@ class SqliteStore implements Store {
   #commit(batch: readonly Write[]): AppError | undefined {
     const done: Waiting[] = [];
     const revisions: StoreEvent[][] = [];
+    const asides: Aside[] = [];
     try {
       this.#db.exec("BEGIN IMMEDIATE");
       for (const write of batch) {
         const events: StoreEvent[] = [];
         this.#db.exec("SAVEPOINT one");
         try {
-          const succeed = write.run(this.#context(events, this.#written + revisions.length));
+          const aside = nothingAside();
+          const succeed = write.run(this.#context(events, this.#written + revisions.length, aside));
           done.push({ succeed, fail: write.fail });
+          asides.push(aside);
           if (events.length > 0) revisions.push(events);
         } catch (err) {
           if (!(err instanceof AppError)) throw err;
@@ -344,6 +358,13 @@ class SqliteStore implements Store {
       return fromSqlite(err, this.#path);
     }
     this.#written += revisions.length;
+    this.#tap?.committed({
+      revision: this.#written,
+      events: revisions.flat(),
+      granted: asides.flatMap(({ granted }) => granted),
+      revoked: asides.flatMap(({ revoked }) => revoked),
+      ...given({ compacted: asides.findLast(({ compacted: up }) => up !== undefined)?.compacted }),
+    });
     const tell = (): void => {
       for (const events of revisions) {
         this.#revision += 1;
@@ -357,6 +378,7 @@ class SqliteStore implements Store {
   #revoke(ctx: ApplyContext, id: bigint): void {
     deleteKeys(ctx, this.#tables.keysOfLease(id));
     this.#tables.removeLease(id);
+    ctx.aside.revoked.push(id);
   }
 
   #expire(id: bigint, clock: Clock): void {

@@ -18,8 +18,8 @@ export interface ReadOptions {
 }
 
 type Row = Record<string, SQLOutputValue>;
-/** scrubbed: what was compacted before has been removed up to here. */
-type MetaName = "revision" | "compacted" | "scrubbed";
+/** scrubbed: what was compacted before has been removed up to here. followed: it was once a whole copy of another. */
+type MetaName = "revision" | "compacted" | "scrubbed" | "followed";
 
 const EMPTY: Bytes = new Uint8Array(0);
 const COLUMNS = "h.key AS key, h.mod AS mod, h.created AS created, h.version AS version, h.lease AS lease";
@@ -168,12 +168,17 @@ export class Tables {
       .map((row) => ({ id: BigInt(String(row["id"])), ttlSeconds: int(row["ttl"]) }));
   }
 
+  /** Nothing was ever written. */
+  clear(): void {
+    for (const table of ["history", "live", "lease"]) this.#db.exec(`DELETE FROM ${table}`);
+  }
+
   hasLease(id: bigint): boolean {
     return this.#sql("SELECT 1 FROM lease WHERE id = ?").get(String(id)) !== undefined;
   }
 
   addLease(id: bigint, ttlSeconds: number): void {
-    this.#sql("INSERT INTO lease (id, ttl) VALUES (?, ?)").run(String(id), ttlSeconds);
+    this.#sql("INSERT OR REPLACE INTO lease (id, ttl) VALUES (?, ?)").run(String(id), ttlSeconds);
   }
 
   removeLease(id: bigint): void {

@@ -2,6 +2,7 @@
 import { moveCollection, moveId, type GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { ReplicaPeers } from "@gpve/domain/replication/replica.ts";
 import type { ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
+import type { StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
 import type { MovePeers } from "@gpve/domain/guest/move-channel.ts";
 import type { MoveName, MoveServers } from "@gpve/domain/guest/move-servers.ts";
 import { conflict, missing } from "@gpve/domain/request/failures.ts";
@@ -14,7 +15,7 @@ export function findMove(records: Records, { vmid, moveId: id }: MoveName): Gues
 
 export interface MoveOthers {
   readonly servers: MoveServers;
-  readonly peers: MovePeers & ReplicaPeers & ClusterPeers;
+  readonly peers: MovePeers & ReplicaPeers & ClusterPeers & StandbyPeers;
   /** Throws where there is nobody to move a guest to, before anything is begun. */
   readonly requireOthers?: (target: string) => void;
 }
@@ -30,6 +31,7 @@ export function noOtherNodes(node: string): MoveOthers {
       connect: ({ vmid }) => Promise.reject(alone(vmid)),
       replicaLine: ({ vmid }) => Promise.reject(alone(vmid)),
       clusterLine: () => Promise.reject(conflict("this node is in no cluster: nothing can be moved from it")),
+      standbyLine: () => Promise.reject(conflict("this node is in no cluster: nobody can follow its stores")),
     },
     requireOthers: (target) => {
       throw missing(`no such cluster node '${target}'`);

@@ -12,7 +12,7 @@ import type {
 } from "@gpve/domain/node/runtime.ts";
 import type { StorageDefinition } from "@gpve/domain/storage/definition.ts";
 import type { NodeDefaults } from "@gpve/domain/vm/spec/vm-defaults.ts";
-import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import type { VirtualClusterRuntime, StandbyRow } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { ReportLine } from "./report-line.ts";
 
@@ -29,6 +29,7 @@ export interface ReporterDeps {
   readonly storages?: () => Promise<readonly StorageRuntime[]>;
   readonly ends?: () => readonly GuestEnd[];
   readonly vclusters?: () => readonly VirtualClusterRuntime[];
+  readonly standbys?: () => readonly StandbyRow[];
   readonly reserve?: NodeReserve;
   readonly defaults?: () => NodeDefaults;
   readonly declaredStorages?: readonly StorageDefinition[];
@@ -96,7 +97,7 @@ export function createReporter(deps: ReporterDeps): Reporter {
               ends: deps.ends?.() ?? [],
               ...given({ reserve: deps.reserve, defaults: deps.defaults?.() }),
               ...given({ declaredStorages: deps.declaredStorages }),
-              ...given({ vclusters: deps.vclusters?.() }),
+              ...given({ vclusters: deps.vclusters?.(), standbys: deps.standbys?.() }),
             };
             await send(report);
             line.delivered();

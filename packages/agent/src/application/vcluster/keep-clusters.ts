@@ -40,16 +40,33 @@ export class KeepClusters {
         { resource: `vcluster/${cluster.name}` },
         "a virtual cluster does not run whole: it is started",
       );
-      background(
-        log,
-        `start of virtual cluster ${cluster.name}`,
-        host.start(cluster, this.#stop.signal, () => undefined),
-      );
+      background(log, `start of virtual cluster ${cluster.name}`, this.#untilUp(cluster.name));
     }
   }
 
   close(): void {
     this.#stop.abort();
+  }
+
+  /** Its store may have to wait for its standby, or for a server's word that it goes on without. */
+  async #untilUp(name: string): Promise<void> {
+    const { host, clock, log } = this.#deps;
+    for (;;) {
+      const cluster = host.get(name);
+      if (cluster === undefined || !isKept(cluster) || host.isUp(cluster)) return;
+      try {
+        await host.start(cluster, this.#stop.signal, () => undefined);
+        return;
+      } catch (err) {
+        if (this.#stop.signal.aborted) return;
+        const pauseMs = this.#pause(name);
+        log.error(
+          { resource: `vcluster/${name}`, pauseMs, err: messageOf(err) },
+          "a virtual cluster cannot be started; it is tried again",
+        );
+        await clock.sleep(pauseMs, this.#stop.signal);
+      }
+    }
   }
 
   async #ended(name: string, part: ClusterPart, why: string): Promise<void> {

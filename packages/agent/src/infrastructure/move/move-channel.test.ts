@@ -71,6 +71,12 @@ const receiver: MoveReceiver = {
       abandon: async () => void files.push("abandoned"),
     }),
   },
+  standbys: {
+    followEnd: (name) => {
+      if (name !== "demo") throw new AppError("object.not_found", `nobody follows ${name}`);
+      return { path: join(folder, "guest"), ownerUid: process.getuid?.() ?? 0 };
+    },
+  },
 };
 
 async function identity(name: string): Promise<ListenerTls> {
@@ -258,6 +264,29 @@ describe("the line between two agents", () => {
     await expect(
       dialer(identities.source).clusterLine({ ...move, vcluster: "x", id: "none" }, quiet),
     ).rejects.toThrow("no server has allowed this node to send that virtual cluster");
+  });
+
+  test("carries what the store of a virtual cluster commits, both ways, by a note of its own", async () => {
+    let heard = "";
+    const store = createServer((socket) => {
+      socket.on("data", (data) => (heard += data.toString()));
+      socket.write("revision 7");
+    });
+    await new Promise<void>((done) => store.listen(join(folder, "store"), done));
+    const end = { path: join(folder, "store"), ownerUid: process.getuid?.() ?? 0 };
+    const stop = new AbortController();
+    const dial = () => dialer(identities.source).standbyLine(move, end, stop.signal);
+    move = { ...move, purpose: "vcluster", vcluster: "demo" };
+    await expect(dial()).rejects.toThrow("no server has allowed this node to send that virtual cluster");
+    move = { ...move, purpose: "standby" };
+    const line = dial();
+    await expect.poll(() => heard).toBe("heard revision 7");
+    stop.abort();
+    await line;
+    move = { ...move, vcluster: "none" };
+    const again = dialer(identities.source).standbyLine(move, end, quiet);
+    await expect(again).rejects.toThrow("node 'n2': nobody follows none");
+    store.close();
   });
 
   test("is for the two that a server has named, and for nothing else", async () => {

@@ -25,11 +25,21 @@ import {
 } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
+import { connectUnixSocket } from "@gpve/kit/unix-socket.ts";
 import type { ReplicaLine, ReplicaPeers, ReplicaWork } from "@gpve/domain/replication/replica.ts";
 import type { ClusterLine, ClusterPeers } from "@gpve/domain/vcluster/move/cluster-moves.ts";
 import { CLUSTER_CHANNEL, DialedClusterLine } from "./cluster-wire.ts";
 import { DialedReplicaLine, REPLICA_CHANNEL } from "./replica-wire.ts";
-import { join, KEEP_ALIVE_MS, MOVE_PROTOCOL, readLine, writeLine, type MoveHeader } from "./move-wire.ts";
+import type { LineEnd, StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
+import {
+  join,
+  KEEP_ALIVE_MS,
+  MOVE_PROTOCOL,
+  readLine,
+  STANDBY_CHANNEL,
+  writeLine,
+  type MoveHeader,
+} from "./move-wire.ts";
 
 export interface MoveDialerDeps {
   readonly identity: () => { readonly certPem: string; readonly keyPem: string };
@@ -39,7 +49,7 @@ export interface MoveDialerDeps {
 
 const CONNECT_MS = 10_000;
 
-export class MoveDialer implements MovePeers, ReplicaPeers, ClusterPeers {
+export class MoveDialer implements MovePeers, ReplicaPeers, ClusterPeers, StandbyPeers {
   readonly #deps: MoveDialerDeps;
 
   constructor(deps: MoveDialerDeps) {
@@ -67,6 +77,24 @@ export class MoveDialer implements MovePeers, ReplicaPeers, ClusterPeers {
     const socket = await this.#open(move, { channel: CLUSTER_CHANNEL }, signal);
     signal.addEventListener("abort", () => socket.destroy(), { once: true });
     return new DialedClusterLine(socket, (line) => answerOf(move, line));
+  }
+
+  async standbyLine(move: GuestMove, end: LineEnd, signal: AbortSignal): Promise<void> {
+    const there = await this.#open(move, { channel: STANDBY_CHANNEL }, signal);
+    try {
+      const here = await connectUnixSocket(end.path, { ownerUid: end.ownerUid, signal });
+      here.on("error", (err) => ignore(err, "the line is opened again"));
+      const over = new Promise<void>((resolve) => {
+        for (const each of [here, there]) each.once("close", () => resolve());
+      });
+      signal.addEventListener("abort", () => there.destroy(), { once: true });
+      if (signal.aborted) there.destroy();
+      join(here, there);
+      await over;
+      here.destroy();
+    } finally {
+      there.destroy();
+    }
   }
 
   async #open(

@@ -4,6 +4,7 @@ import type { TLSSocket } from "node:tls";
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
 import type { MoveOffer, MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
+import type { LineEnd } from "@gpve/domain/vcluster/standby/ports.ts";
 import { plainFingerprint } from "@gpve/domain/node/record.ts";
 import { decodeWanted } from "@gpve/domain/vm/migrate/ram-transfer.ts";
 import { background, ignore } from "@gpve/kit/background.ts";
@@ -19,6 +20,7 @@ import {
   KEEP_ALIVE_MS,
   readBytes,
   readLine,
+  STANDBY_CHANNEL,
   writeLine,
   type MoveHeader,
 } from "./move-wire.ts";
@@ -35,6 +37,7 @@ const HEADER_MS = 10_000;
 const PURPOSES: Readonly<Record<string, GuestMove["purpose"]>> = {
   [REPLICA_CHANNEL]: "replica",
   [CLUSTER_CHANNEL]: "vcluster",
+  [STANDBY_CHANNEL]: "standby",
 };
 
 interface LeadLine {
@@ -83,18 +86,21 @@ export class MoveDoor {
     });
     stopTimer();
     if (move === undefined) {
-      const what = header.channel === CLUSTER_CHANNEL ? "that virtual cluster" : `VM ${header.vmid}`;
+      const isCluster = [CLUSTER_CHANNEL, STANDBY_CHANNEL].includes(header.channel);
+      const what = isCluster ? "that virtual cluster" : `VM ${header.vmid}`;
       const why = `no server has allowed this node to send ${what} to node ${this.#deps.node}`;
       writeLine(socket, { error: { code: "access.denied", message: why } });
       socket.end();
       return;
     }
     proven();
-    const { replicas, clusters } = this.#deps.receiver;
+    const { replicas, clusters, standbys } = this.#deps.receiver;
     if (move.purpose === "replica" && replicas !== undefined)
       await serveReplica(socket, move, replicas, failure);
     else if (move.purpose === "vcluster" && clusters !== undefined)
       await serveCluster(socket, move, clusters, failure);
+    else if (move.purpose === "standby" && standbys !== undefined)
+      await this.#follow(socket, () => standbys.followEnd(move.vcluster ?? ""));
     else if (header.channel === "lead") await this.#lead(socket, move);
     else if (header.channel === "volume") await this.#volume(socket, move, header);
     else await this.#guest(socket, move, header.channel);
@@ -154,6 +160,20 @@ export class MoveDoor {
     guest.on("error", (err) => ignore(err, "whoever speaks to the guest is told by the guest"));
     writeLine(socket, { ok: true });
     join(socket, guest);
+  }
+
+  /** It is tried again all the time, and whoever tries tells why it fails. */
+  async #follow(socket: TLSSocket, endOf: () => LineEnd): Promise<void> {
+    try {
+      const { path, ownerUid } = endOf();
+      const end = await connectUnixSocket(path, { ownerUid });
+      end.on("error", (err) => ignore(err, "the line is opened again"));
+      writeLine(socket, { ok: true });
+      join(socket, end);
+    } catch (err) {
+      writeLine(socket, { error: failure(err) });
+      socket.end();
+    }
   }
 }
 

@@ -7,6 +7,9 @@ import { parseBoundedJson } from "@gpve/kit/bounded-json.ts";
 /** ALPN: what agents say to each other, on the port where servers speak h2. */
 export const MOVE_PROTOCOL = "gpve-move/1";
 
+/** What the store of a virtual cluster commits, for whoever follows it. */
+export const STANDBY_CHANNEL = "standby";
+
 /** A configuration with all its snapshots. */
 /** How long nothing comes before the other end is asked whether it is there. */
 export const KEEP_ALIVE_MS = 10_000;

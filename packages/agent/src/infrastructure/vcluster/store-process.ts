@@ -6,6 +6,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { GuestFile, GuestProcesses } from "@gpve/domain/guest/guest-processes.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { withHeldFile } from "@gpve/kit/held-file.ts";
+import { STANDBY_FOLDERS, StandbyFiles } from "@gpve/store/standby/standby-files.ts";
 
 /** How this program is started again: program, first arguments, and the folders that it reads. */
 export interface SelfProgram {
@@ -105,15 +106,33 @@ export class StoreProcess {
 
   async remove(name: string): Promise<void> {
     await this.leave(name);
+    new StandbyFiles(this.#folder).forget(name);
     for (const folder of ["db", "sock"])
       rmSync(join(this.#folder, folder, name), { recursive: true, force: true });
   }
 
-  /** Ends when no cluster is left. */
+  /** Ends when no cluster is left, and no other node's is followed. */
   async stopIfIdle(clusters: number): Promise<void> {
-    if (clusters > 0) return;
+    const follow = join(this.#folder, "follow");
+    if (clusters > 0 || (existsSync(follow) && readdirSync(follow).length > 0)) return;
     await this.#processes.get(STORE_ID)?.stop();
     if (this.#processes.get(STORE_ID) === undefined) await this.#processes.forget(STORE_ID);
+  }
+
+  /** Resolves when the process runs. */
+  async ensure(): Promise<void> {
+    await this.#ensureProcess();
+  }
+
+  /** The uid that it runs under; undefined = it does not run. */
+  uid(): number | undefined {
+    const running = this.#processes.get(STORE_ID);
+    return running === undefined || running.hasExited ? undefined : (running.uid ?? 0);
+  }
+
+  /** A folder that is the process's alone, with what is in it. */
+  async own(path: string): Promise<void> {
+    await this.#folderOf(path, await this.#ensureProcess(), 0o700);
   }
 
   said(): string {
@@ -149,6 +168,8 @@ export class StoreProcess {
     const uid = started.uid ?? 0;
     // What is below is the agent's to name and the process's to fill.
     for (const { path } of own) await this.#folderOf(path, uid, 0o711);
+    // Who enters these could be a store's standby.
+    for (const folder of STANDBY_FOLDERS) await this.#folderOf(join(this.#folder, folder), uid, 0o700);
     return uid;
   }
 

@@ -82,19 +82,21 @@ test("servers pass on to the node that the record names, at the port that it tel
   const { board, close } = await world();
   const record = { ...demo, node: "n2" };
   expect(replicaTargets(board, [record], "demo.shop.vc.gpve")).toEqual([
-    { host: "10.0.0.2", port: 16_446, maySleep: true },
+    { host: "10.0.0.2", port: 16_446, isThere: expect.any(Function) },
   ]);
   expect(replicaTargets(board, [record], "demo.other.vc.gpve")).toBeUndefined();
   await close();
 });
 
-test("kubeconfigs name the servers where there are several nodes, and by a name that others know", async () => {
+test("kubeconfigs name the servers where another node can go on with it, else by a name that others know", async () => {
   const { board, addresses, close } = await world();
-  const record = { ...demo, node: "n2" };
+  const record = { ...demo, node: "n2", spec: { ...demo.spec, backingStore: "etcd" as const } };
+  expect(passingServer(board, demo, "127.0.0.1:8006")).toBe("https://127.0.0.1:8006");
   expect(passingServer(board, record, "gpve.example.org:8006")).toBe("https://gpve.example.org:8006");
   for (const host of ["127.0.0.1:8006", "localhost", "[::1]:8006", "bad host", undefined])
     expect(passingServer(board, record, host)).toBeUndefined();
   delete addresses["n1"];
-  expect(passingServer(board, record, "gpve.example.org:8006")).toBeUndefined();
+  for (const each of [record, demo])
+    expect(passingServer(board, each, "gpve.example.org:8006")).toBeUndefined();
   await close();
 });

@@ -318,6 +318,7 @@ describe("virtual clusters at a server", () => {
           reason: "Running",
           lastTransitionTime: "1970-01-01T00:00:00.004Z",
         },
+        { type: "StandbyInSync", status: "False", reason: "OneNode" },
       ],
     });
     expect(adapter.list(cacheReader(records))).toHaveLength(1);
@@ -330,7 +331,7 @@ describe("virtual clusters at a server", () => {
     board.accept({ ...reportOf([], clock.now()), vclusters });
     expect(virtualClusterAdapter({ board }).get(cacheReader(records), "demo")?.status).toMatchObject({
       power: "cold",
-      conditions: [{ type: "Ready", status: "True", reason: "Asleep" }],
+      conditions: [{ type: "Ready", status: "True", reason: "Asleep" }, { type: "StandbyInSync" }],
     });
   });
 

@@ -3,7 +3,8 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import { poolsDef } from "@gpve/domain/access/collections.ts";
-import { moveCollection } from "@gpve/domain/guest/guest-move.ts";
+import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
+import { standbyLineId } from "@gpve/domain/vcluster/standby/standby.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { SleepMode, SleepPolicy } from "@gpve/domain/vcluster/sleep-policy.ts";
@@ -13,7 +14,6 @@ import {
   vclusterCollection,
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
-import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
 import { readVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
@@ -142,7 +142,13 @@ export class VirtualClusters {
     const left = [record.formerly ?? [], record.abandoned ?? []].flat();
     for (const node of new Set([...left, ...nodesOf(record).toReversed()]))
       await this.#removeFrom(node, record, ctx);
-    await records.transact((tx) => tx.delete(vclusterCollection, name));
+    await this.#forgetStandby(this.require(name), ctx);
+    await records.transact((tx) => {
+      const { standby } = tx.get(vclusterCollection, name)?.value ?? {};
+      const note = moveId(0, standbyLineId(name, standby?.generation ?? 0));
+      if (tx.get(moveCollection, note) !== undefined) tx.delete(moveCollection, note);
+      tx.delete(vclusterCollection, name);
+    });
   }
 
   async kubeconfig(
@@ -240,13 +246,21 @@ export class VirtualClusters {
     return isBounded && volumeBytes === undefined ? { ...spec, quota: { storage: 0 } } : spec;
   }
 
-  /** Its replicas are not to be replaced while they go. */
-  async #leave({ name, spread }: VirtualClusterRecord): Promise<void> {
-    if (!hasReplicas(spread)) return;
+  /** Its replicas are not to be replaced while they go, and nobody begins to follow it. */
+  async #leave({ name }: VirtualClusterRecord): Promise<void> {
     await this.#deps.records.transact((tx) => {
       const now = tx.get(vclusterCollection, name)?.value;
       if (now !== undefined) tx.put(vclusterCollection, name, { ...now, isLeaving: true });
     });
+  }
+
+  /** Its standby is another's to remove too: servers do so as soon as they hear of it. */
+  async #forgetStandby({ name, tenant, standby }: VirtualClusterRecord, ctx: RequestContext): Promise<void> {
+    if (standby === undefined) return;
+    const route = "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}" as const;
+    await this.#deps.calls
+      .call(standby.node, route, { vcluster: name, tenant }, ctx)
+      .catch((err: unknown) => ignore(err, "what is left there goes when its node is back"));
   }
 
   /** Whom to ask. */
@@ -360,7 +374,7 @@ function requireNetwork(tx: Tx, { spread }: VirtualClusterRecord): void {
 /** Whose it is may change at any moment otherwise. */
 function requireStill(records: Records, name: string): void {
   const moves = records.collection(moveCollection).list();
-  if (moves.some(({ value }) => value.vcluster === name))
+  if (moves.some(({ value }) => value.vcluster === name && value.purpose === "vcluster"))
     throw new AppError(
       "object.conflict",
       `virtual cluster '${name}' is moving to another node: wait for that`,

@@ -15,6 +15,7 @@ import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
 import { answeringNode, runtimeOn } from "../../vcluster/replicas/replica-nodes.ts";
 import { replicaStatus } from "../../vcluster/replicas/replica-status.ts";
+import { standbyStatus } from "../../vcluster/standby/standby-status.ts";
 import type { VirtualClusters } from "../../vcluster/virtual-clusters.ts";
 import { type ConditionClock, sinceOf } from "./node.ts";
 import { byName, type KindAdapter, type RawObject } from "../adapter.ts";
@@ -134,6 +135,7 @@ function statusOf(board: NodeBoard, record: VirtualClusterRecord, times: Conditi
   const runtime = runtimeOn(board, node, name);
   const isOnline = board.get(node)?.health === "online";
   const replicas = replicaStatus(board, record);
+  const { standby, recovered, condition } = standbyStatus(board, record);
   // A node that is there and has not told of it has not begun.
   const phase = isOnline ? (runtime?.phase ?? "Pending") : "Unknown";
   const { endpoint, version, memoryBytes, probedAt, message } = runtime ?? {};
@@ -149,7 +151,7 @@ function statusOf(board: NodeBoard, record: VirtualClusterRecord, times: Conditi
     ...given({ endpoint, kubernetesVersion: version, memoryBytes }),
     ...(probedAt === undefined ? {} : { lastProbeTime: new Date(probedAt).toISOString() }),
     vnodes: vnodesOf(board, record),
-    ...given({ replicas: replicas?.rows }),
+    ...given({ replicas: replicas?.rows, standby, recovered }),
     kubeconfig: `/api/v1/tenants/${tenant}/vclusters/${name}/kubeconfig`,
     conditions: [
       {
@@ -161,6 +163,7 @@ function statusOf(board: NodeBoard, record: VirtualClusterRecord, times: Conditi
         ...(isOnline ? since : sinceOf(times, node, { type: "Ready", status: "False" })),
       },
       ...(replicas === undefined ? [] : [replicas.condition]),
+      ...(condition === undefined ? [] : [condition]),
     ],
   };
 }

@@ -4,6 +4,7 @@ import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { serverName } from "@gpve/domain/vcluster/cluster-front.ts";
 import type { OverlayNode } from "@gpve/domain/vcluster/overlay.ts";
 import { hasReplicas, placeReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
+import { standbyRefusal } from "@gpve/domain/vcluster/standby/standby.ts";
 import { nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
@@ -69,21 +70,24 @@ export function workingNodes(
 
 /** Where a kubeconfig of it leads: to the servers, as the client knows them, which pass it on to where the cluster is then;
  * undefined = to its node. Where there is one node, the cluster is nowhere else; and by a name that means another machine to
- * every client, only a cluster that is on several nodes is known. */
+ * every client, only one is known that another node can go on with. */
 export function passingServer(
   board: Pick<NodeBoard, "list">,
-  { spread }: Placed,
+  { spread, spec }: Pick<VirtualClusterRecord, "spread" | "spec">,
   host: string | undefined,
 ): string | undefined {
   if (host === undefined || !/^[A-Za-z0-9.:[\]-]+$/.test(host)) return undefined;
-  const isShared = board.list().length > 1 && !/^(?:localhost|127\.[\d.]+|\[::1\])(?::\d+)?$/i.test(host);
-  return hasReplicas(spread) || isShared ? `https://${host}` : undefined;
+  const areSeveral = board.list().length > 1;
+  const outlivesNode = hasReplicas(spread) || (areSeveral && standbyRefusal(spec, spread) === undefined);
+  const isShared = areSeveral && !/^(?:localhost|127\.[\d.]+|\[::1\])(?::\d+)?$/i.test(host);
+  return outlivesNode || isShared ? `https://${host}` : undefined;
 }
 
 export interface ReplicaTarget {
   readonly host: string;
   readonly port: number;
-  readonly maySleep?: true;
+  /** Of one without replicas: whether its node is there. */
+  readonly isThere?: () => boolean;
 }
 
 /** Where the cluster is that is asked for by that name, those that serve first; undefined = there is none. */
@@ -94,14 +98,15 @@ export function replicaTargets(
 ): readonly ReplicaTarget[] | undefined {
   const record = all.find(({ name, tenant }) => serverName(name, tenant) === asked);
   if (record === undefined) return undefined;
-  const isAlone = !hasReplicas(record.spread);
-  const nodes = isAlone ? [record.node] : nodesOf(record);
+  const nodes = hasReplicas(record.spread) ? nodesOf(record) : [record.node];
   const serving = nodes.filter((node) => isServing(board, node, record.name));
   return [...serving, ...nodes.filter((node) => !serving.includes(node))].flatMap((node) => {
     // A node tells at which port; where it is, the cluster knows: nobody is led elsewhere by what a node says.
     const port = portOf(runtimeOn(board, node, record.name)?.endpoint ?? "");
     const host = board.get(node)?.address ?? "";
-    return port === 0 || host === "" ? [] : [{ host, port, ...(isAlone ? { maySleep: true } : {}) }];
+    if (port === 0 || host === "") return [];
+    const isThere = (): boolean => board.get(node)?.health === "online";
+    return hasReplicas(record.spread) ? [{ host, port }] : [{ host, port, isThere }];
   });
 }
 

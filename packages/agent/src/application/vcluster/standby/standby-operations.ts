@@ -1,0 +1,107 @@
+// Standbys of other nodes' clusters, as operations: one begins to follow, and one goes on as a cluster of this node.
+import { AppError } from "@gpve/contracts/errors.ts";
+import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
+import type { StandbyHost } from "@gpve/domain/vcluster/standby/ports.ts";
+import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
+import type { Workers } from "../../vnode/workers.ts";
+import type { ClusterPhases } from "../cluster-phases.ts";
+
+export const FOLLOW_CLUSTER = "vcfollow";
+export const PROMOTE_CLUSTER = "vcpromote";
+
+export interface StandbyArgs {
+  readonly name: string;
+}
+
+export interface StandbyOperationDeps {
+  readonly host: ClusterHost;
+  readonly phases: ClusterPhases;
+  readonly standbys: StandbyHost;
+  readonly workers: Pick<Workers, "bring">;
+  readonly ensureComponent: (name: string, version: string, ctx: StepContext) => Promise<void>;
+}
+
+type State = Record<string, never>;
+type Ctx = StepContext<StandbyArgs, State>;
+
+export function standbyOperations(
+  deps: StandbyOperationDeps,
+): readonly OperationDefinition<StandbyArgs, State>[] {
+  const { host, phases, standbys } = deps;
+  return [
+    {
+      type: FOLLOW_CLUSTER,
+      onCrash: "resume",
+      steps: [
+        {
+          name: "follow",
+          run: async (ctx: Ctx) => {
+            const standby = standbys.get(ctx.args.name);
+            if (standby === undefined) return;
+            await standbys.follow(standby.name);
+            ctx.log(`the store of virtual cluster ${standby.name} is followed here`);
+            // What it is started with when its node is lost: there may be nobody to bring it then.
+            await deps.ensureComponent("kubernetes", standby.version, ctx);
+          },
+        },
+      ],
+    },
+    {
+      type: PROMOTE_CLUSTER,
+      onCrash: "resume",
+      steps: [
+        {
+          name: "take over",
+          weight: 1,
+          run: async (ctx: Ctx) => {
+            const { name } = ctx.args;
+            const standby = standbys.get(name);
+            if (standby === undefined) {
+              // Asked again when it has long been done.
+              if (host.get(name) !== undefined) return;
+              throw new AppError(
+                "object.not_found",
+                `virtual cluster '${name}' has no standby on this node: nothing is here to go on from`,
+              );
+            }
+            const { tenant, spec, version, secrets } = standby;
+            await deps.ensureComponent("kubernetes", version, ctx);
+            // Whoever still sends is confirmed nothing any more: from here on it is this node's.
+            await standbys.unfollow(name);
+            standbys.adopt(name);
+            host.takeAuthority(name, secrets);
+            phases.save({
+              ...host.get(name),
+              ...{ name, tenant, spec, version, phase: "Migrating", isWanted: true, isSwitching: true },
+            });
+            await standbys.remove(name);
+            ctx.log("its store and keys are this node's");
+          },
+        },
+        {
+          name: "start",
+          weight: 5,
+          run: async (ctx: Ctx) => {
+            const { name } = ctx.args;
+            if (phases.require(name).phase !== "Migrating") return;
+            const { network } = await host.provision(phases.require(name));
+            phases.save({ ...phases.require(name), network });
+            await host.start(phases.require(name), ctx.signal, ctx.log);
+            await host.furnish(phases.require(name), ctx.signal);
+            const { isSwitching: _done, ...settled } = phases.require(name);
+            phases.save(settled);
+            phases.go(name, "MigrateCompleted");
+            ctx.log(`virtual cluster ${name} answers at ${host.endpoint(phases.require(name))}`);
+          },
+        },
+        {
+          name: "workers",
+          weight: 3,
+          run: async (ctx: Ctx) => {
+            await deps.workers.bring(phases.require(ctx.args.name), ctx);
+          },
+        },
+      ],
+    },
+  ];
+}

@@ -1,0 +1,110 @@
+// The node's part of standbys, as servers ask for it.
+import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { StandbyHost } from "@gpve/domain/vcluster/standby/ports.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { OwnHandlers } from "../../agent.ts";
+import { FOLLOW_CLUSTER, PROMOTE_CLUSTER } from "./standby-operations.ts";
+
+type StandbyRoute =
+  | "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby"
+  | "GET /gpve/nodes/{node}/vclusters/{vcluster}/standby-keys"
+  | "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}"
+  | "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}"
+  | "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote";
+
+export interface StandbyRouteDeps {
+  readonly host: Pick<ClusterHost, "get" | "list" | "authority">;
+  readonly standbys: StandbyHost;
+  readonly engine: Pick<OperationEngine, "submit">;
+  /** Ends the process of the stores where it has none left. */
+  readonly stopIfIdle: () => Promise<void>;
+  /** Servers are to be told soon. */
+  readonly changed: () => void;
+}
+
+export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute> {
+  const { host, standbys, engine } = deps;
+  const own = (vcluster: string, tenant: string): KeptCluster => {
+    const kept = host.get(vcluster);
+    if (kept?.tenant === tenant) return kept;
+    throw new AppError("object.not_found", `there is no virtual cluster '${vcluster}' on this node`);
+  };
+  const requireTenant = (vcluster: string, tenant: string): void => {
+    const kept = standbys.get(vcluster);
+    if (kept !== undefined && kept.tenant !== tenant)
+      throw new AppError(
+        "object.exists",
+        `this node has a standby of a virtual cluster '${vcluster}' of another tenant`,
+      );
+  };
+  const submit = async (
+    type: string,
+    name: string,
+    requestId: string,
+    ctx: RequestContext,
+  ): Promise<string> => {
+    const { upid } = await engine.submit({
+      type,
+      resources: [`vcluster/${name}`],
+      args: { name },
+      subject: name,
+      actor: ctx.actor?.authid ?? "",
+      requestId,
+      ...given({ traceparent: ctx.traceparent }),
+    });
+    return upid;
+  };
+  return {
+    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby": ({
+      vcluster,
+      tenant,
+      generation,
+      mode,
+      boundMs,
+    }) => {
+      standbys.lead(own(vcluster, tenant).name, { generation, mode, boundMs });
+      deps.changed();
+      return null;
+    },
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/standby-keys": async ({ vcluster, tenant }) => {
+      const { name, version } = own(vcluster, tenant);
+      return { version, secrets: { ...(await host.authority(name, "replica")) } };
+    },
+    "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}": (asked, ctx) => {
+      const { vcluster: name, tenant, spec, version, generation, secrets, requestId } = asked;
+      if (host.get(name) !== undefined)
+        throw new AppError(
+          "object.exists",
+          `this node has something of virtual cluster '${name}': it cannot be its standby`,
+        );
+      requireTenant(name, tenant);
+      const before = standbys.get(name);
+      if (before !== undefined && before.generation > generation)
+        throw new AppError(
+          "object.conflict",
+          `virtual cluster '${name}' is followed here as generation ${before.generation}, which is newer`,
+        );
+      // As a file, at once: what operations are told lies in the journal.
+      standbys.save({ name, tenant, spec: readVirtualClusterSpec(spec), version, generation, secrets });
+      deps.changed();
+      return submit(FOLLOW_CLUSTER, name, requestId, ctx);
+    },
+    "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}": async ({ vcluster, tenant }) => {
+      requireTenant(vcluster, tenant);
+      await standbys.remove(vcluster);
+      await deps.stopIfIdle();
+      deps.changed();
+      return null;
+    },
+    "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote": (asked, ctx) => {
+      requireTenant(asked.vcluster, asked.tenant);
+      const standby = standbys.get(asked.vcluster);
+      if (standby !== undefined) standbys.save({ ...standby, spec: readVirtualClusterSpec(asked.spec) });
+      return submit(PROMOTE_CLUSTER, asked.vcluster, asked.requestId, ctx);
+    },
+  };
+}

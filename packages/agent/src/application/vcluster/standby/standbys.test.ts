@@ -1,0 +1,245 @@
+// Two nodes: the store of a cluster on the one, its standby on the other, and the line that the agents keep between them.
+// Stores, sockets and files are real; the processes of the stores are in this one.
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { GuestMove } from "@gpve/domain/guest/guest-move.ts";
+import type { RequestContext } from "@gpve/domain/request/context.ts";
+import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { standbyLineId } from "@gpve/domain/vcluster/standby/standby.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { systemClock } from "@gpve/kit/clock.ts";
+import { testEngine } from "@gpve/kit/testing/operation-engine.ts";
+import { openSocketStore } from "@gpve/store/etcd/socket-store.ts";
+import { ManyStores } from "@gpve/store/etcd-server/many-stores.ts";
+import type { Store } from "@gpve/store/port.ts";
+import { LinuxStandbyHost } from "../../../infrastructure/vcluster/standby/linux-standby-host.ts";
+import { FakeClusterHost } from "../../../testing/fake-cluster-host.ts";
+import { heardLog } from "../../../testing/heard-log.ts";
+import { ClusterPhases } from "../cluster-phases.ts";
+import { KeepLines } from "./keep-lines.ts";
+import { standbyOperations } from "./standby-operations.ts";
+import { standbyRoutes } from "./standby-routes.ts";
+
+const end = (node: string) => ({ node, address: "", port: 0, fingerprints: [] });
+const ctx = { actor: { authid: "root@pam" } } as unknown as RequestContext;
+const running: KeptCluster = {
+  name: "demo",
+  tenant: "shop",
+  spec: readVirtualClusterSpec({}),
+  version: "1.36.4",
+  network: 3,
+  phase: "Running",
+  isWanted: true,
+};
+const POLL = { timeout: 20_000, interval: 10 };
+const text = (value: string): Uint8Array => new TextEncoder().encode(value);
+
+let folder: string;
+const closing: (() => unknown)[] = [];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "gpve-standbys-"));
+});
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function node(name: string) {
+  const place = join(folder, name);
+  const store = join(place, "store");
+  const stores = new ManyStores({ folder: store, clock: systemClock, say: () => undefined });
+  let isIdle = false;
+  let starts = 0;
+  const running: { uid: number | undefined } = { uid: process.getuid?.() ?? 0 };
+  const standbys = new LinuxStandbyHost({
+    folder: place,
+    clock: systemClock,
+    stores: {
+      ensure: async () => {
+        if (running.uid === undefined) starts++;
+        running.uid = process.getuid?.() ?? 0;
+      },
+      uid: () => running.uid,
+      own: async (path) => void mkdirSync(path, { recursive: true }),
+      isServed: (each) => existsSync(join(store, "serve", each)),
+    },
+  });
+  await stores.start();
+  const host = new FakeClusterHost();
+  const brought: string[] = [];
+  const { engine } = testEngine();
+  const operations = standbyOperations({
+    host,
+    standbys,
+    phases: new ClusterPhases(host, () => undefined),
+    workers: { bring: async () => undefined },
+    ensureComponent: async (component, version) => void brought.push(`${component} ${version}`),
+  });
+  for (const operation of operations) engine.register(operation);
+  await engine.start();
+  closing.push(() => stores.close());
+  const routes = standbyRoutes({
+    host,
+    standbys,
+    engine,
+    changed: () => undefined,
+    stopIfIdle: async () => void (isIdle = true),
+  });
+  let count = 0;
+  const ask = async (route: keyof typeof routes, more: object = {}): Promise<unknown> => {
+    const asked = { node: name, vcluster: "demo", tenant: "shop", requestId: `r${++count}`, ...more };
+    const answer = await (routes[route] as (asked: object, ctx: RequestContext) => unknown)(asked, ctx);
+    if (typeof answer !== "string") return answer;
+    const { state, error = "" } = await engine.wait(answer);
+    return state === "done" ? "done" : `${state}: ${error}`;
+  };
+  const end = (): void => void (running.uid = undefined);
+  return { place, store, standbys, host, ask, brought, end, isIdle: () => isIdle, starts: () => starts };
+}
+
+type Node = Awaited<ReturnType<typeof node>>;
+
+function serve({ store }: Node): void {
+  for (const kind of ["db", "sock"]) mkdirSync(join(store, kind, "demo"), { recursive: true });
+  writeFileSync(join(store, "serve", "demo"), "");
+}
+
+async function client({ store }: Node): Promise<Store> {
+  const path = join(store, "sock", "demo", "etcd.sock");
+  await expect.poll(() => existsSync(path), POLL).toBe(true);
+  const opened = openSocketStore(path);
+  closing.push(() => opened.close());
+  return opened;
+}
+
+const put = (store: Store, key: string) =>
+  store.txn({ compare: [], success: [{ type: "put", key: text(key), value: text("1") }] });
+
+const LEAD = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby";
+const KEYS = "GET /gpve/nodes/{node}/vclusters/{vcluster}/standby-keys";
+const FOLLOW = "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}";
+const FORGET = "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}";
+const PROMOTE = "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote";
+const spec = { controlPlane: { tier: "Standard" } };
+
+/** As a server leads them: who follows, then who is followed. */
+async function followed(allowed: () => boolean = () => true) {
+  const [a, b] = [await node("a"), await node("b")];
+  a.host.save(running);
+  serve(a);
+  const store = await client(a);
+  const { version, secrets } = (await a.ask(KEYS)) as { version: string; secrets: object };
+  expect(await b.ask(FOLLOW, { generation: 5, spec, version, secrets })).toBe("done");
+  await a.ask(LEAD, { generation: 5, mode: "stream", boundMs: 0 });
+  const { log } = heardLog();
+  const lines = new KeepLines({
+    standbys: a.standbys,
+    clock: systemClock,
+    log,
+    changed: () => undefined,
+    peers: {
+      standbyLine: async ({ vcluster = "" }, { path }) => {
+        const [here, there] = [connect(path), connect(b.standbys.followEnd(vcluster).path)];
+        here.pipe(there).pipe(here);
+        const ended = [here, there].map(
+          (each) =>
+            new Promise<void>((resolve) => each.on("error", () => each.destroy()).on("close", resolve)),
+        );
+        await Promise.race(ended);
+        for (const each of [here, there]) each.destroy();
+      },
+    },
+    findMove: async (id): Promise<GuestMove | undefined> =>
+      allowed()
+        ? { vmid: 0, id, from: end("a"), to: end("b"), at: 0, purpose: "standby", vcluster: "demo" }
+        : undefined,
+  });
+  lines.start();
+  closing.push(() => lines.close());
+  return { a, b, store, lines };
+}
+
+const isJoined = (at: Node) => at.standbys.state("demo")?.isJoined === true;
+
+describe("the standby of another node's cluster", () => {
+  test("follows its store, and goes on as a cluster of its own node with the keys of the first", async () => {
+    const { a, b, store } = await followed();
+    await expect.poll(() => isJoined(a), POLL).toBe(true);
+    const { revision } = await put(store, "/k");
+    expect(a.standbys.state("demo")).toMatchObject({ generation: 5, isConnected: true });
+    expect(b.standbys.list()).toMatchObject([{ name: "demo", tenant: "shop", version: "1.36.4" }]);
+    expect(b.brought).toEqual(["kubernetes 1.36.4"]);
+    expect(await b.ask(PROMOTE, { spec })).toBe("done");
+    expect(b.host.get("demo")).toMatchObject({
+      phase: "Running",
+      isWanted: true,
+      spec: { tier: "Standard" },
+    });
+    expect(b.standbys.list()).toEqual([]);
+    serve(b);
+    const after = await client(b);
+    expect(await after.revision()).toBe(revision);
+    expect((await after.range({ key: text("/k") })).kvs).toMatchObject([{ modRevision: revision }]);
+    // Asked again when it has long been done.
+    expect(await b.ask(PROMOTE, { spec })).toBe("done");
+    // The first one tells nobody of anything any more.
+    await expect.poll(() => a.standbys.state("demo")?.isConnected, POLL).toBe(false);
+    const answered = put(store, "/lost").then(
+      () => "answered",
+      () => "refused",
+    );
+    expect(await Promise.race([answered, systemClock.sleep(300).then(() => "waits")])).toBe("waits");
+  });
+
+  test("is reached by a line that a server has allowed, opened again when it was cut", async () => {
+    let mayCome = false;
+    const { a, b } = await followed(() => mayCome);
+    await systemClock.sleep(600);
+    expect(isJoined(a)).toBe(false);
+    mayCome = true;
+    await expect.poll(() => isJoined(a), POLL).toBe(true);
+    // It is somebody else's from now on, and then this one's again.
+    b.standbys.save({ ...(b.standbys.get("demo") as never as object), generation: 6 } as never);
+    await b.standbys.follow("demo");
+    await expect.poll(() => a.standbys.state("demo")?.isConnected, POLL).toBe(false);
+    await a.ask(LEAD, { generation: 6, mode: "stream", boundMs: 0 });
+    await expect.poll(() => a.standbys.state("demo"), POLL).toMatchObject({ generation: 6, isJoined: true });
+    expect(standbyLineId("demo", 6)).toBe("standby-demo-6");
+  });
+
+  test("heeds what was said last, and refuses what is older or another's", async () => {
+    const { a, b } = await followed();
+    await expect.poll(() => isJoined(a), POLL).toBe(true);
+    await a.ask(LEAD, { generation: 9, mode: "solo", boundMs: 0 });
+    expect(a.standbys.wantedLines()).toEqual([]);
+    await expect(a.ask(LEAD, { generation: 8, mode: "stream", boundMs: 0 })).rejects.toThrow("is older than");
+    const old = { generation: 4, spec, version: "1.36.4", secrets: {} };
+    await expect(b.ask(FOLLOW, old)).rejects.toThrow("which is newer");
+    await expect(b.ask(FOLLOW, { ...old, generation: 9, tenant: "other" })).rejects.toThrow("another tenant");
+    await expect(a.ask(FOLLOW, { ...old, generation: 9 })).rejects.toThrow("cannot be its standby");
+    await expect(a.ask(KEYS, { tenant: "other" })).rejects.toThrow("there is no virtual cluster");
+    expect(await a.ask(PROMOTE, { spec, vcluster: "none" })).toContain("has no standby on this node");
+  });
+
+  test("and all other stores are served again when their process has ended", async () => {
+    const { a } = await followed();
+    a.end();
+    await expect.poll(() => a.starts(), POLL).toBe(1);
+    rmSync(join(a.store, "serve", "demo"));
+    a.end();
+    expect(await a.standbys.keepProcess()).toBe(false);
+  });
+
+  test("leaves nothing when it is not wanted any more", async () => {
+    const { a, b } = await followed();
+    await expect.poll(() => isJoined(a), POLL).toBe(true);
+    await b.ask(FORGET);
+    expect(b.standbys.list()).toEqual([]);
+    expect(existsSync(join(b.store, "standby", "demo"))).toBe(false);
+    expect(b.isIdle()).toBe(true);
+    expect(() => b.standbys.followEnd("demo")).toThrow("has no standby on this node");
+  });
+});

@@ -1,0 +1,54 @@
+// Wires standbys of virtual clusters' stores: those of other nodes' that are kept here, and the lines to those of this node's.
+import type { StandbyKeeper, StandbyPeers } from "@gpve/domain/vcluster/standby/ports.ts";
+import type { StandbyRow, StandbyRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import { KeepLines, type KeepLinesDeps } from "./application/vcluster/standby/keep-lines.ts";
+import {
+  type StandbyOperationDeps,
+  standbyOperations,
+} from "./application/vcluster/standby/standby-operations.ts";
+import { standbyRoutes } from "./application/vcluster/standby/standby-routes.ts";
+import { LinuxStandbyHost } from "./infrastructure/vcluster/standby/linux-standby-host.ts";
+import type { StoreProcess } from "./infrastructure/vcluster/store-process.ts";
+
+export interface StandbyParts extends Omit<StandbyOperationDeps, "standbys"> {
+  /** DIR/vclusters */
+  readonly folder: string;
+  readonly stores: StoreProcess;
+  readonly engine: OperationEngine;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly peers: StandbyPeers;
+  readonly findMove: KeepLinesDeps["findMove"];
+  readonly changed: () => void;
+}
+
+export interface ComposedStandbys {
+  readonly routes: ReturnType<typeof standbyRoutes>;
+  readonly keeper: StandbyKeeper;
+  readonly lines: KeepLines;
+  readonly rows: () => readonly StandbyRow[];
+  readonly stateOf: (name: string) => StandbyRuntime | undefined;
+}
+
+export function composeStandbys(parts: StandbyParts): ComposedStandbys {
+  const { folder, stores, engine, clock, host } = parts;
+  const standbys = new LinuxStandbyHost({ folder, stores, clock });
+  for (const operation of standbyOperations({ ...parts, standbys })) engine.register(operation);
+  return {
+    routes: standbyRoutes({
+      host,
+      standbys,
+      engine,
+      changed: parts.changed,
+      stopIfIdle: () =>
+        stores.stopIfIdle(host.list().filter(({ spec }) => spec.backingStore === "sqlite").length),
+    }),
+    keeper: standbys,
+    lines: new KeepLines({ ...parts, standbys }),
+    rows: () => standbys.list().map(({ name, tenant }) => ({ name, tenant })),
+    stateOf: (name) => standbys.state(name),
+  };
+}

@@ -1,0 +1,45 @@
+// Standbys of virtual clusters' stores, as servers and agents say it.
+import { Type } from "typebox";
+import type { TProperties } from "typebox";
+
+const request = <P extends TProperties>(more: P) =>
+  Type.Object({ node: Type.String(), ...more }, { additionalProperties: false });
+const vcluster = Type.String({ pattern: "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$" });
+/** What permission was judged on. */
+const tenant = Type.String();
+const requestId = Type.String();
+/** Rises with everything that is said about the standby of a cluster. */
+const generation = Type.Integer({ minimum: 1 });
+
+/** Said to the node that has the cluster: how its store goes with its standby. */
+export const VclusterLeadRequest = request({
+  vcluster,
+  tenant,
+  generation,
+  mode: Type.Union([Type.Literal("stream"), Type.Literal("solo")]),
+  /** What may be answered before the standby has it, in time. */
+  boundMs: Type.Integer({ minimum: 0, maximum: 60_000 }),
+});
+/** Asked of it: what the other node needs. */
+export const VclusterStandbyKeysAnswer = Type.Object({
+  version: Type.String(),
+  secrets: Type.Record(Type.String(), Type.String()),
+});
+/** Said to the node that is to have the standby. */
+export const VclusterFollowRequest = request({
+  vcluster,
+  tenant,
+  generation,
+  spec: Type.Record(Type.String(), Type.Unknown()),
+  version: Type.String(),
+  secrets: Type.Record(Type.String(), Type.String()),
+  requestId,
+});
+export const VclusterStandbyRequest = request({ vcluster, tenant });
+/** It goes on there, as it is wanted now. */
+export const VclusterPromoteRequest = request({
+  vcluster,
+  tenant,
+  spec: Type.Record(Type.String(), Type.Unknown()),
+  requestId,
+});

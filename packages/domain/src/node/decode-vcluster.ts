@@ -1,0 +1,84 @@
+// Virtual clusters in a node's report.
+import { VC_PHASES } from "@gpve/contracts/v1/vc-phase.ts";
+import type {
+  StandbyRow,
+  StandbyRuntime,
+  VirtualClusterRuntime,
+  VnodeRuntime,
+} from "../vcluster/vcluster-runtime.ts";
+import { fields, number, text, oneOf } from "./report-fields.ts";
+
+const MAX_WHY = 1_000;
+const MAX_NAME = 128;
+const MOST_FIGURES = 256;
+
+export function decodeVirtualCluster(json: unknown): VirtualClusterRuntime {
+  const row = fields(json, "virtual cluster");
+  const words = (name: string): Record<string, string> =>
+    row[name] === undefined ? {} : { [name]: text(row, name).slice(0, MAX_WHY) };
+  const numbers = (name: string): Record<string, number> =>
+    row[name] === undefined ? {} : { [name]: number(row, name) };
+  return {
+    name: text(row, "name"),
+    phase: oneOf(row, "phase", VC_PHASES),
+    power: oneOf(row, "power", ["hot", "warm", "cold"]),
+    ...(row["asleep"] === true ? { asleep: true } : {}),
+    ...(row["isBranch"] === true ? { isBranch: true } : {}),
+    ...words("message"),
+    ...words("endpoint"),
+    ...words("version"),
+    ...numbers("probedAt"),
+    ...numbers("readySince"),
+    ...numbers("memoryBytes"),
+    ...numbers("cpuSeconds"),
+    ...numbers("wakes"),
+    ...numbers("lastWakeMs"),
+    ...(row["standby"] === undefined ? {} : { standby: decodeStandby(row["standby"]) }),
+    ...(Array.isArray(row["vnodes"])
+      ? { vnodes: row["vnodes"].slice(0, MOST_FIGURES).map(decodeVnode) }
+      : {}),
+    ...(row["pods"] === undefined
+      ? {}
+      : { pods: eachOf(row["pods"], "pods", (value) => Number(value) || 0) }),
+    ...(row["requests"] === undefined
+      ? {}
+      : {
+          requests: eachOf(row["requests"], "requests", (value) => {
+            const figures = fields(value, "requests");
+            return { count: number(figures, "count"), seconds: number(figures, "seconds") };
+          }),
+        }),
+  };
+}
+
+function decodeStandby(json: unknown): StandbyRuntime {
+  const row = fields(json, "standby");
+  return {
+    generation: number(row, "generation"),
+    isJoined: row["isJoined"] === true,
+    isConnected: row["isConnected"] === true,
+    revision: number(row, "revision"),
+    confirmed: number(row, "confirmed"),
+  };
+}
+
+export function decodeStandbyRow(json: unknown): StandbyRow {
+  const row = fields(json, "standby");
+  return { name: text(row, "name").slice(0, MAX_NAME), tenant: text(row, "tenant").slice(0, MAX_NAME) };
+}
+
+function decodeVnode(json: unknown): VnodeRuntime {
+  const row = fields(json, "worker");
+  return {
+    name: text(row, "name").slice(0, MAX_NAME),
+    running: row["running"] === true,
+    cpus: number(row, "cpus"),
+    memoryBytes: number(row, "memoryBytes"),
+    pods: number(row, "pods"),
+  };
+}
+
+function eachOf<T>(json: unknown, what: string, decode: (value: unknown) => T): Record<string, T> {
+  const entries = Object.entries(fields(json, what)).slice(0, MOST_FIGURES);
+  return Object.fromEntries(entries.map(([name, value]) => [name.slice(0, MAX_NAME), decode(value)]));
+}

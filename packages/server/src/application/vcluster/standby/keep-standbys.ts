@@ -1,0 +1,370 @@
+// Stores of clusters are followed by a node of their own, and a cluster whose node is lost goes on from there. One server does
+// it at a time. What shall be is written down first, compared with what it was decided on; nodes are told afterwards, and
+// again until it is so.
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
+import { noAccess } from "@gpve/domain/access/access-view.ts";
+import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import { ROOT_USER } from "@gpve/domain/request/context.ts";
+import {
+  boundOf,
+  type ClusterStandby,
+  standbyLineId,
+  standbyRefusal,
+} from "@gpve/domain/vcluster/standby/standby.ts";
+import { nextStandbyStep, type StandbyStep } from "@gpve/domain/vcluster/standby/standby-plan.ts";
+import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { ignore } from "@gpve/kit/background.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import type { Logger } from "@gpve/kit/logger.ts";
+import type { Records, Tx } from "@gpve/store/records/port.ts";
+import type { NodeCalls } from "../../node/call-agent.ts";
+import { nodeRecords } from "../../node/collections.ts";
+import { noteMove } from "../../node/guest-moves.ts";
+import type { RecordEvent } from "../../v1/events.ts";
+import { fittingNodes } from "../place-cluster.ts";
+import { runtimeOn } from "../replicas/replica-nodes.ts";
+import { StandbySight } from "./standby-sight.ts";
+
+export interface KeepStandbysDeps {
+  readonly records: Records;
+  readonly board: NodeBoard;
+  readonly calls: Pick<NodeCalls, "call">;
+  readonly clock: Clock;
+  readonly log: Pick<Logger, "warn" | "info">;
+  readonly recordEvent: RecordEvent;
+  readonly newRequestId: () => string;
+  /** Resolves when a task has ended well; throws what it ended with. */
+  readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
+}
+
+const LOOK_MS = 1_000;
+const MOST_MS = 180_000;
+const AGAIN_MS = 5_000;
+/** Notes that are older than a day are swept. */
+const NOTE_AGAIN_MS = 3_600_000;
+
+export class KeepStandbys {
+  readonly #deps: KeepStandbysDeps;
+  readonly #sight: StandbySight;
+  readonly #busy = new Set<string>();
+  readonly #notBefore = new Map<string, number>();
+
+  constructor(deps: KeepStandbysDeps) {
+    this.#deps = deps;
+    this.#sight = new StandbySight(deps.board, deps.clock);
+  }
+
+  /** Until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    this.#sight.forget();
+    while (!signal.aborted) {
+      // One that waits for a node keeps nobody else waiting.
+      const looking = this.look(signal);
+      await this.#deps.clock
+        .sleep(LOOK_MS, signal)
+        .catch((err: unknown) => ignore(err, "the loop ends by its condition"));
+      if (signal.aborted) await looking;
+    }
+  }
+
+  /** One look at all of them that nobody is at work on. */
+  async look(signal: AbortSignal): Promise<void> {
+    const { records, log } = this.#deps;
+    const all = records.collection(vclusterCollection).list();
+    const one = async (record: VirtualClusterRecord): Promise<void> => {
+      const { clock } = this.#deps;
+      if (this.#busy.has(record.name) || (this.#notBefore.get(record.name) ?? 0) > clock.monotonic()) return;
+      this.#notBefore.delete(record.name);
+      this.#busy.add(record.name);
+      try {
+        await this.#keep(record, signal);
+      } catch (err) {
+        if (signal.aborted) return;
+        this.#notBefore.set(record.name, clock.monotonic() + AGAIN_MS);
+        const about = { resource: `vcluster/${record.name}`, err: messageOf(err) };
+        log.warn(about, "the standby of a virtual cluster could not be looked after; it is tried again");
+      } finally {
+        this.#busy.delete(record.name);
+      }
+    };
+    await Promise.all(all.map(({ value }) => one(value)));
+    await this.#sweep(signal);
+  }
+
+  async #keep(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
+    const { name, spec, spread, standby, recovered, isLeaving } = record;
+    if (isLeaving === true || this.#isMoving(name)) return;
+    if (standbyRefusal(spec, spread) !== undefined) {
+      if (standby !== undefined) await this.#act(record, { do: "drop" }, signal);
+      return;
+    }
+    if (recovered !== undefined && recovered.isDone !== true) return this.#goOn(record, signal);
+    await this.#clear(record, signal);
+    const spares = this.#spares(record);
+    const seen = this.#sight.of(record, spares);
+    const step = nextStandbyStep(seen);
+    if (step !== undefined) return this.#act(record, step, signal);
+    await this.#renewNote(record);
+    const version = runtimeOn(this.#deps.board, record.node, name)?.version;
+    if (seen.isUp && standby !== undefined && version !== undefined && version !== standby.version)
+      await this.#setVersion(record, version, signal);
+  }
+
+  async #act(record: VirtualClusterRecord, step: StandbyStep, signal: AbortSignal): Promise<void> {
+    const { name, node, standby, spec } = record;
+    const { clock } = this.#deps;
+    const [now, next] = [clock.now(), Math.max(clock.now(), (standby?.generation ?? 0) + 1)];
+    const since = standby?.inSync === true ? now : (standby?.since ?? now);
+    switch (step.do) {
+      case "begin": {
+        const version = runtimeOn(this.#deps.board, node, name)?.version ?? "";
+        const fresh = { node: step.node, of: node, generation: next, version, inSync: false, since } as const;
+        return this.#set(record, { ...fresh, mode: "stream" }, signal);
+      }
+      case "solo": {
+        if (standby === undefined) return;
+        const alone = { ...standby, generation: next, mode: "solo", inSync: false, since } as const;
+        await this.#change(record, (was) => ({ ...was, standby: alone }));
+        this.#tellEvent(
+          record,
+          "Warning",
+          "VCStandbyAway",
+          `goes on without its standby on node ${standby.node}, which does not confirm: what is written now is on node ${node} alone`,
+        );
+        return this.#tell({ ...record, standby: alone }, false, signal);
+      }
+      case "resume":
+        if (standby === undefined) return;
+        return this.#set(record, { ...standby, generation: next, mode: "stream" }, signal);
+      case "joined":
+        if (standby === undefined) return;
+        await this.#change(record, (was) => ({ ...was, standby: { ...standby, inSync: true, since: now } }));
+        this.#tellEvent(
+          record,
+          "Normal",
+          "VCStandbyInSync",
+          `has a standby on node ${standby.node} that is in sync`,
+        );
+        return;
+      case "tell":
+        return this.#tell(record, step.both, signal);
+      case "drop":
+        await this.#change(record, ({ standby: _gone, ...kept }) => kept);
+        return;
+      case "recover": {
+        const lossMs = boundOf(spec);
+        await this.#change(record, ({ standby: _now, ...kept }) => ({
+          ...kept,
+          node: step.to,
+          recovered: { from: node, at: now, lossMs },
+          abandoned: [...new Set([...(kept.abandoned ?? []), node])],
+        }));
+        this.#tellEvent(
+          record,
+          "Warning",
+          "VCRecovering",
+          `goes on from its standby on node ${step.to}: node ${node} is lost`,
+        );
+      }
+    }
+  }
+
+  async #set(record: VirtualClusterRecord, standby: ClusterStandby, signal: AbortSignal): Promise<void> {
+    await this.#change(record, (was) => ({ ...was, standby }));
+    await this.#tell({ ...record, standby }, standby.mode === "stream", signal);
+  }
+
+  /** Who follows first: the store tries as soon as it hears of it. */
+  async #tell(record: VirtualClusterRecord, both: boolean, signal: AbortSignal): Promise<void> {
+    const { name, tenant, node, spec, standby } = record;
+    if (standby === undefined) return;
+    this.#sight.said(name);
+    const { generation, mode } = standby;
+    if (both) {
+      const keys = "GET /gpve/nodes/{node}/vclusters/{vcluster}/standby-keys" as const;
+      const { data } = await this.#ask(node, keys, { vcluster: name, tenant }, signal);
+      await this.#ask(
+        standby.node,
+        "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}",
+        {
+          vcluster: name,
+          tenant,
+          generation,
+          spec: { ...shownVirtualClusterSpec(spec) },
+          version: data.version,
+          secrets: data.secrets,
+          requestId: this.#deps.newRequestId(),
+        },
+        signal,
+      );
+    }
+    const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby" as const;
+    const boundMs = boundOf(spec);
+    await this.#ask(node, route, { vcluster: name, tenant, generation, mode, boundMs }, signal);
+  }
+
+  /** It is that node's already; what is left is that it hears of it. */
+  async #goOn(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
+    const { name, tenant, node, spec, recovered } = record;
+    const { board, newRequestId, taskEnd, clock } = this.#deps;
+    if (recovered === undefined || board.get(node)?.health !== "online") return;
+    const route = "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote" as const;
+    const asked = {
+      vcluster: name,
+      tenant,
+      spec: { ...shownVirtualClusterSpec(spec) },
+      requestId: newRequestId(),
+    };
+    const { data } = await this.#ask(node, route, asked, signal);
+    await taskEnd(data, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)]));
+    await this.#change(record, (was) => ({ ...was, recovered: { ...recovered, isDone: true } }));
+    const lost =
+      recovered.lossMs === 0
+        ? "nothing that was answered is lost"
+        : `what was answered in the last ${recovered.lossMs / 1000} s before may be lost`;
+    const seconds = Math.round((clock.now() - recovered.at) / 1000);
+    this.#tellEvent(
+      record,
+      "Warning",
+      "VCRecovered",
+      `runs on node ${node}, ${seconds} s after node ${recovered.from} was given up: ${lost}`,
+    );
+  }
+
+  /** What a node that is back has, of a cluster that is another's now, goes. */
+  async #clear(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
+    const { board, newRequestId, taskEnd } = this.#deps;
+    const { name, tenant } = record;
+    for (const node of record.abandoned ?? []) {
+      const view = board.get(node);
+      if (view !== undefined && view.health !== "online") continue;
+      if (view !== undefined) {
+        const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
+        const asked = { vcluster: name, tenant, requestId: newRequestId() };
+        const { data } = await this.#ask(node, route, asked, signal);
+        await taskEnd(data, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)]));
+      }
+      await this.#change(record, ({ abandoned = [], ...kept }) => {
+        const others = abandoned.filter((each) => each !== node);
+        return { ...kept, ...(others.length === 0 ? {} : { abandoned: others }) };
+      });
+    }
+  }
+
+  /** Standbys that nobody wants any more, wherever a node tells of one. */
+  async #sweep(signal: AbortSignal): Promise<void> {
+    const { board, log, records } = this.#deps;
+    for (const { node, health, report } of board.list()) {
+      if (health !== "online") continue;
+      for (const { name, tenant } of report?.standbys ?? []) {
+        // As it is now: it may have been decided a moment ago.
+        const found = records.collection(vclusterCollection).get(name)?.value;
+        const record = found?.tenant === tenant ? found : undefined;
+        // The node that goes on with it has it until it has begun.
+        const isGoingOn = record?.node === node && record.recovered?.isDone !== true;
+        if (record?.standby?.node === node || isGoingOn) continue;
+        const route = "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}" as const;
+        await this.#ask(node, route, { vcluster: name, tenant }, signal).catch((err: unknown) =>
+          log.warn(
+            { resource: `vcluster/${name}`, node, err: messageOf(err) },
+            "an old standby stays for now",
+          ),
+        );
+      }
+    }
+  }
+
+  async #setVersion(record: VirtualClusterRecord, version: string, signal: AbortSignal): Promise<void> {
+    const { standby } = record;
+    if (standby === undefined) return;
+    await this.#tell(record, true, signal);
+    await this.#change(record, (was) => ({ ...was, standby: { ...standby, version } }));
+  }
+
+  #spares(record: VirtualClusterRecord): readonly string[] {
+    const { node, abandoned = [], spec } = record;
+    const nodes = this.#deps.records.collection(nodeRecords);
+    const isOpen = (each: string): boolean => nodes.get(each)?.value.unschedulable !== true;
+    try {
+      return fittingNodes(this.#deps, spec)
+        .map((each) => each.node)
+        .filter((each) => each !== node && !abandoned.includes(each) && isOpen(each));
+    } catch (err) {
+      ignore(err, "no node fits now");
+      return [];
+    }
+  }
+
+  #isMoving(name: string): boolean {
+    const notes = this.#deps.records.collection(moveCollection).list();
+    return notes.some(({ value }) => value.purpose === "vcluster" && value.vcluster === name);
+  }
+
+  async #renewNote({ name, standby }: VirtualClusterRecord): Promise<void> {
+    const { records, clock } = this.#deps;
+    if (standby === undefined || standby.mode !== "stream") return;
+    const note = records.collection(moveCollection).get(noteOf(name, standby))?.value;
+    if (note !== undefined && clock.now() - note.at < NOTE_AGAIN_MS) return;
+    await records.transact((tx) => this.#note(tx, name, standby));
+  }
+
+  #note(tx: Tx, name: string, { generation, of: from, node: to }: ClusterStandby): void {
+    const id = standbyLineId(name, generation);
+    noteMove(tx, { vmid: 0, id, from, to, at: this.#deps.clock.now(), purpose: "standby", vcluster: name });
+  }
+
+  /** Where it is still what was decided on. The line is allowed with it, and no other one. */
+  async #change(
+    { name, node, standby }: VirtualClusterRecord,
+    change: (now: VirtualClusterRecord) => VirtualClusterRecord,
+  ): Promise<void> {
+    await this.#deps.records.transact((tx) => {
+      const now = tx.get(vclusterCollection, name)?.value;
+      if (
+        now === undefined ||
+        now.isLeaving === true ||
+        now.node !== node ||
+        now.standby?.generation !== standby?.generation
+      )
+        throw new AppError("object.conflict", `virtual cluster '${name}' is another one meanwhile`);
+      const next = change(now);
+      tx.put(vclusterCollection, name, next);
+      if (next.standby?.generation === standby?.generation) return;
+      if (standby !== undefined && tx.get(moveCollection, noteOf(name, standby)) !== undefined)
+        tx.delete(moveCollection, noteOf(name, standby));
+      if (next.standby?.mode === "stream") this.#note(tx, name, next.standby);
+    });
+  }
+
+  #tellEvent(
+    { name, tenant, node }: VirtualClusterRecord,
+    type: "Normal" | "Warning",
+    reason: string,
+    what: string,
+  ): void {
+    const object = { kind: "VirtualCluster", name, namespace: tenant };
+    this.#deps.recordEvent({ type, reason, object, node, message: `virtual cluster ${name} ${what}` });
+    this.#deps.log[type === "Warning" ? "warn" : "info"](
+      { resource: `vcluster/${name}` },
+      `virtual cluster ${name} ${what}`,
+    );
+  }
+
+  #ask<R extends AgentRoute>(node: string, route: R, params: AskedOf<R>, signal: AbortSignal) {
+    return this.#deps.calls.call(node, route, params, {
+      work: "vcluster-standby",
+      actor: { userid: ROOT_USER, authid: ROOT_USER },
+      access: noAccess,
+      requestId: this.#deps.newRequestId(),
+      clientAddress: "",
+      signal,
+    });
+  }
+}
+
+function noteOf(name: string, { generation }: ClusterStandby): string {
+  return moveId(0, standbyLineId(name, generation));
+}

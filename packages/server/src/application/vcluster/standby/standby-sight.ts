@@ -1,0 +1,79 @@
+// For how long things about standbys have been as they are, by this server's own clock.
+import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
+import type { SeenStandby } from "@gpve/domain/vcluster/standby/standby-plan.ts";
+import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import type { Clock } from "@gpve/kit/clock.ts";
+import { runtimeOn } from "../replicas/replica-nodes.ts";
+
+/** What is stopped, or is in the midst of work that its node alone can end, waits for its node. */
+const AT_REST = new Set([
+  "Stopped",
+  "Stopping",
+  "Failed",
+  "Terminating",
+  "Upgrading",
+  "Migrating",
+  "Pending",
+]);
+
+export class StandbySight {
+  readonly #board: NodeBoard;
+  readonly #clock: Clock;
+  readonly #since = new Map<string, { readonly value: string; readonly at: number }>();
+
+  constructor(board: NodeBoard, clock: Clock) {
+    this.#board = board;
+    this.#clock = clock;
+  }
+
+  /** Whoever begins to look begins to wait. */
+  forget(): void {
+    this.#since.clear();
+  }
+
+  /** Nodes have just been told of it. */
+  said(name: string): void {
+    this.#since.delete(`said ${name}`);
+  }
+
+  of(record: VirtualClusterRecord, spares: readonly string[]): SeenStandby {
+    const { name, node, standby } = record;
+    const isOnline = this.#isOnline(node);
+    const isStandbyOnline = standby !== undefined && this.#isOnline(standby.node);
+    const runtime = runtimeOn(this.#board, node, name);
+    const told = runtime?.standby;
+    const shown = told === undefined ? "" : `${told.generation} ${told.isJoined} ${told.isConnected}`;
+    return {
+      node,
+      isOnline,
+      awayMs: this.#for(`node ${name} ${node}`, String(isOnline)),
+      isUp: runtime?.phase === "Running" && runtime.power !== "cold",
+      isAtRest: runtime !== undefined && AT_REST.has(runtime.phase),
+      told,
+      toldMs: this.#for(`told ${name}`, `${node} ${shown}`),
+      standby,
+      isStandbyOnline,
+      isStandbyThere: isStandbyOnline && this.#has(standby.node, record),
+      standbyAwayMs: this.#for(`standby ${name}`, `${standby?.node} ${isStandbyOnline}`),
+      saidMs: this.#for(`said ${name}`, String(standby?.generation)),
+      spares,
+    };
+  }
+
+  #has(node: string, { name, tenant }: VirtualClusterRecord): boolean {
+    const rows = this.#board.get(node)?.report?.standbys ?? [];
+    return rows.some((each) => each.name === name && each.tenant === tenant);
+  }
+
+  #isOnline(node: string): boolean {
+    return this.#board.get(node)?.health === "online";
+  }
+
+  #for(key: string, value: string): number {
+    const now = this.#clock.monotonic();
+    const before = this.#since.get(key);
+    if (before?.value === value) return now - before.at;
+    this.#since.set(key, { value, at: now });
+    return 0;
+  }
+}

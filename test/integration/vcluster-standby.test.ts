@@ -1,0 +1,129 @@
+// A virtual cluster whose node is lost goes on from its standby on another one, on real Kubernetes: with everything that was
+// answered, at the address that clients know, and the node that comes back gives way. A long run (GPVE_VC_STANDBY=1).
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type TestLab, newLab, tracesOf } from "../support/lab.ts";
+import { canRunClusters, components, ctl, kubectl } from "../support/vclusters.ts";
+
+const canRun = canRunClusters && process.env["GPVE_VC_STANDBY"] === "1";
+if (!canRun)
+  console.warn(
+    "SKIPPED: standbys of virtual clusters need GPVE_VC_STANDBY=1, root and Kubernetes in this machine's cache",
+  );
+
+interface Shown {
+  readonly node: string;
+  readonly phase: string;
+  readonly standby?: { readonly node: string; readonly inSync: boolean };
+  readonly recovered?: { readonly from: string; readonly mayHaveLostSeconds: number };
+  readonly conditions: readonly {
+    readonly type: string;
+    readonly status: string;
+    readonly reason: string;
+    readonly message?: string;
+  }[];
+}
+
+const POLL = { timeout: 300_000, interval: 1_000 };
+
+describe.skipIf(!canRun)("a virtual cluster with a standby", () => {
+  let lab: TestLab;
+  const kubeconfig = (): string => join(lab.data, "demo.kubeconfig");
+  const shown = async (): Promise<Shown> => {
+    const said = await ctl(lab, "get", "vc", "demo", "-o", "json");
+    expect(said).toMatchObject({ code: 0 });
+    return (JSON.parse(said.out) as { status: Shown }).status;
+  };
+  const inSync = async (): Promise<unknown> =>
+    (await shown()).conditions.find(({ type }) => type === "StandbyInSync");
+  const events = async (): Promise<string> => (await ctl(lab, "vc", "events", "demo", "-o", "json")).out;
+  const written: string[] = [];
+  /** What was answered counts. */
+  const write = async (name: string): Promise<boolean> => {
+    const { code } = await kubectl(kubeconfig(), "create", "configmap", name);
+    if (code === 0) written.push(name);
+    return code === 0;
+  };
+  const missing = async (): Promise<readonly string[]> => {
+    const said = await kubectl(kubeconfig(), "get", "configmaps", "-o", "name");
+    expect(said).toMatchObject({ code: 0 });
+    return written.filter((name) => !said.out.includes(`configmap/${name}\n`));
+  };
+
+  beforeAll(async () => {
+    lab = newLab({ GPVE_COMPONENTS: components });
+    await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
+  }, 600_000);
+  afterAll(() => lab?.remove(), 600_000);
+
+  test("says which node has everything that was answered", async () => {
+    const made = await ctl(lab, "vc", "create", "demo", "--tier", "Standard", "--node", "n2", "--wait");
+    expect(made).toMatchObject({ code: 0 });
+    const began = performance.now();
+    await expect.poll(inSync, POLL).toMatchObject({ status: "True", reason: "InSync" });
+    console.info(`in sync ${Math.round(performance.now() - began)} ms after it ran`);
+    const got = await ctl(lab, "vc", "kubeconfig", "demo");
+    expect(got).toMatchObject({ code: 0 });
+    writeFileSync(kubeconfig(), got.out, { mode: 0o600 });
+    for (let at = 0; at < 5; at++) expect(await write(`before-${at}`)).toBe(true);
+  }, 900_000);
+
+  test("goes on without a standby that is lost, says so, and has another one later", async () => {
+    const { standby } = await shown();
+    const lost = standby?.node ?? "";
+    await lab.fault("cut", lost);
+    const began = performance.now();
+    while (!(await write(`without-${written.length}`)))
+      expect(performance.now() - began).toBeLessThan(120_000);
+    console.info(
+      `a write was answered ${Math.round(performance.now() - began)} ms after its standby was cut off`,
+    );
+    expect(await inSync()).toMatchObject({ status: "False", reason: "StandbyAway" });
+    await lab.fault("heal", lost);
+    await expect.poll(inSync, POLL).toMatchObject({ status: "True" });
+    expect(await missing()).toEqual([]);
+  }, 900_000);
+
+  test("runs on the other node with everything that was answered when its own loses its power", async () => {
+    const { node: lost, standby } = await shown();
+    let isOver = false;
+    const writing = (async () => {
+      for (let at = 0; !isOver; at++) await write(`during-${at}`);
+    })();
+    await expect.poll(() => written.some((name) => name.startsWith("during-")), POLL).toBe(true);
+    const began = performance.now();
+    await lab.fault("kill", lost);
+    isOver = true;
+    await writing;
+    await expect
+      .poll(async () => (await shown()).node === standby?.node && (await write("after")), POLL)
+      .toBe(true);
+    console.info(
+      `${written.length} objects; answers on ${standby?.node} ${Math.round(performance.now() - began)} ms after ${lost} lost its power`,
+    );
+    expect(await missing()).toEqual([]);
+    expect(await shown()).toMatchObject({
+      phase: "Running",
+      recovered: { from: lost, mayHaveLostSeconds: 0 },
+    });
+    await expect.poll(events, POLL).toContain("nothing that was answered is lost");
+    // The one that is left besides follows now.
+    await expect.poll(inSync, POLL).toMatchObject({ status: "True" });
+    // What comes back is another's: it serves nobody, and goes.
+    await lab.fault("heal", lost);
+    const left = (): boolean => existsSync(join(lab.data, "nodes", lost, "vclusters", "clusters", "demo"));
+    await expect.poll(left, POLL).toBe(false);
+    expect(await write("and-after")).toBe(true);
+    expect(await missing()).toEqual([]);
+  }, 900_000);
+
+  test("leaves nothing anywhere when it is deleted", async () => {
+    expect(await ctl(lab, "vc", "delete", "demo", "--yes")).toMatchObject({ code: 0 });
+    const left = async () =>
+      (await tracesOf(lab.data)).filter((line) => /vclusters|-vc\d|gpve_vc_/.test(line));
+    await expect.poll(left, { timeout: 60_000, interval: 1_000 }).toEqual([]);
+    for (const node of ["n1", "n2", "n3"])
+      expect(existsSync(join(lab.data, "nodes", node, "vclusters", "store", "standby", "demo"))).toBe(false);
+  }, 600_000);
+});
