@@ -107,6 +107,11 @@ export const longSoaks: readonly LongSoak[] = [
     env: { GPVE_VC_STANDBY: "1" },
   },
   {
+    name: "a virtual cluster whose workers are machines: pods, restarts, sleep, scale, loss",
+    file: "test/integration/vcluster-l3.test.ts",
+    env: { GPVE_VC_MACHINES: "1" },
+  },
+  {
     name: "upstream's conformance tests of the API, against a virtual cluster",
     file: "test/integration/vcluster-conformance.test.ts",
     env: { GPVE_VC_CONFORMANCE: "1" },

@@ -40,7 +40,7 @@ import { type ClusterMoveOthers, composeClusterMoves } from "./compose-cluster-m
 import { composeClusterSaves } from "./compose-cluster-saves.ts";
 import { type ComposedStandbys, composeStandbys } from "./compose-standbys.ts";
 import type { ComposedComponents } from "./compose-components.ts";
-import { SupervisedGuests } from "./infrastructure/guest-process/supervised-guests.ts";
+import { SupervisedQemus } from "./infrastructure/guest-process/supervised-qemus.ts";
 import { lastAuditLines } from "./infrastructure/vcluster/cluster-audit.ts";
 import { FileClusterAuthorities } from "./infrastructure/vcluster/file-cluster-authorities.ts";
 import { ClusterFigures } from "./infrastructure/vcluster/cluster-figures.ts";
@@ -50,6 +50,12 @@ import { clusterApi } from "./infrastructure/vcluster/cluster-api.ts";
 import { LinuxClusterHost } from "./infrastructure/vcluster/linux-cluster-host.ts";
 import { LinuxVnodeHost } from "./infrastructure/vnode/linux-vnode-host.ts";
 import { FileFormerPlaces } from "./infrastructure/vcluster/proxy/file-former-places.ts";
+import { MachineImages } from "./infrastructure/vnode/machine/machine-images.ts";
+import {
+  MachineVnodeHost,
+  type MachineVnodeHostDeps,
+} from "./infrastructure/vnode/machine/machine-vnode-host.ts";
+import { VnodeHosts } from "./infrastructure/vnode/vnode-hosts.ts";
 import { type FrontAddress, ProxyProcess } from "./infrastructure/vcluster/proxy/proxy-process.ts";
 import { type SelfProgram, StoreProcess } from "./infrastructure/vcluster/store-process.ts";
 
@@ -72,6 +78,8 @@ export interface VclusterParts {
   readonly backups: Pick<BackupCounts, "counting">;
   readonly moves: ClusterMoveOthers;
   readonly records: () => Records;
+  /** What runs the machines of workers. */
+  readonly machines: Pick<MachineVnodeHostDeps, "qemu" | "accelerator">;
   /** Servers are to be told soon. */
   readonly changed: () => void;
 }
@@ -98,7 +106,7 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   const { data, exec, clock, log, engine, components, changed } = parts;
   const folder = data.file("vclusters");
   const instanceId = `${data.instanceId}-vc`;
-  const processes = new SupervisedGuests({
+  const processes = new SupervisedQemus({
     dataFolder: folder,
     instanceId,
     supervisor: parts.supervisor,
@@ -152,18 +160,36 @@ export function composeVclusters(parts: VclusterParts): ComposedVclusters {
   });
   const api = clusterApi((cluster) => host.credentials(cluster));
   const versionOf = (name: string): string => workerComponent(components.store, components.catalogue, name);
-  const vnodes = new LinuxVnodeHost({
+  const programs = {
+    program: (name: string, program: string) => components.store.program(name, versionOf(name), program),
+    kubernetes: (version: string, program: string) =>
+      components.store.program("kubernetes", version, program),
+  };
+  const ofWorkers = {
     folder,
     instanceId,
     exec,
     clock,
     processes,
     networks,
-    keysOf: (name) => host.keys(name),
-    endpoint: (cluster) => host.workersEndpoint(cluster),
-    program: (name, program) => components.store.program(name, versionOf(name), program),
-    kubernetes: (version, program) => components.store.program("kubernetes", version, program),
+    keysOf: (name: string) => host.keys(name),
+    endpoint: (cluster: KeptCluster) => host.workersEndpoint(cluster),
+  };
+  const inNamespaces = new LinuxVnodeHost({ ...ofWorkers, ...programs });
+  const machineImages = new MachineImages({
+    ...programs,
+    cache: process.env["GPVE_IMAGE_CACHE"] ?? data.file("agent", "images"),
+    imageFolder: data.file("vclusters", "images"),
+    exec,
+    log,
   });
+  const machines = new MachineVnodeHost({
+    ...ofWorkers,
+    ...parts.machines,
+    list: (name) => inNamespaces.list(name),
+    images: (version, signal) => machineImages.of(version, signal),
+  });
+  const vnodes = new VnodeHosts(inNamespaces, machines);
   const patient = patientApi(api, clock);
   const workers = new Workers({
     vnodes,

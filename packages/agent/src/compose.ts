@@ -223,6 +223,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
       findMove: (moveId) => guests.receiver.find(0, moveId),
     },
     records: settings.records,
+    machines: { qemu: settings.qemuBinary ?? DEFAULT_QEMU, accelerator: () => known().accelerator },
     changed: () => reporter.hurry(),
   });
   const nodeHandlers = createNodeHandlers({

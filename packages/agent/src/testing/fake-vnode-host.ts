@@ -66,6 +66,10 @@ export class FakeVnodeHost implements VnodeHost {
     return this.podsOf.get(`${name}/${vnode.name}`) ?? [];
   }
 
+  accelerator(): undefined {
+    return undefined;
+  }
+
   async makeVolume(cluster: string, vnode: KeptVnode, volume: string, bytes: number): Promise<void> {
     this.folders.add(`${cluster}/${vnode.name}/${volume}`);
     this.asked.set(volume, bytes);

@@ -9,6 +9,8 @@ export interface VnodeRuntime {
   readonly memoryBytes: number;
   /** Pods that run on it. */
   readonly pods: number;
+  /** What runs its machine, where it is one. */
+  readonly accelerator?: "kvm" | "tcg";
 }
 
 /** How the store of a cluster goes with its standby, as the node tells that has the cluster. */

@@ -57,6 +57,15 @@ describe("the spec of a virtual cluster", () => {
     expect(readVirtualClusterSpec(shownVirtualClusterSpec(spec))).toEqual(spec);
   });
 
+  test("takes workers that are machines, pools of them included", () => {
+    const spec = readVirtualClusterSpec({
+      isolationLevel: "L3",
+      workerNodes: { count: 2, pools: [{ name: "big", resources: { memory: "8Gi" } }] },
+      quota: { storage: 0 },
+    });
+    expect(spec).toMatchObject({ isolationLevel: "L3", workers: 2 });
+  });
+
   test.each([
     [{ controlPlane: { tier: "gold" } }, "spec.controlPlane.tier: must be one of Starter"],
     [{ controlPlane: { replicas: 2 } }, "has 1 replica or 3"],
@@ -69,7 +78,16 @@ describe("the spec of a virtual cluster", () => {
     [{ quota: { storage: "much" } }, "spec.quota.storage: must be bytes"],
     [{ networking: { egress: "open" } }, "spec.networking.egress: must be one of none, nat"],
     [{ isolationLevel: "L2" }, "needs Kata Containers"],
-    [{ isolationLevel: "l3" }, "L1 (runc) is"],
+    [{ isolationLevel: "l3", scheduling: { spread: true } }, "level L3 on several nodes"],
+    [{ isolationLevel: "L3", quota: { storage: "1Gi" } }, "no persistent volumes"],
+    [
+      { isolationLevel: "L3", workerNodes: { resources: { memory: "512Mi" } } },
+      "spec.workerNodes.resources.memory: a worker of level L3 is a machine with a kernel of its own: at least 768Mi",
+    ],
+    [
+      { isolationLevel: "L3", workerNodes: { pools: [{ name: "a", resources: { memory: "512Mi" } }] } },
+      "spec.workerNodes.pools[0].resources.memory",
+    ],
     [{ workerNodes: { mode: "virtual-kubelet" } }, "behave unlike Kubernetes' own"],
     [{ workerNodes: { mode: "x" } }, "must be private"],
     [{ workerNodes: { count: -1 } }, "whole number"],

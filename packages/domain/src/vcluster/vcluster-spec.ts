@@ -13,6 +13,7 @@ import {
   readCpus,
   type VnodeSize,
 } from "./vnode/vnode.ts";
+import { LEAST_MACHINE_BYTES } from "./vnode/machine.ts";
 import { readPools, shownPools, totalWorkers, type WorkerPool } from "./vnode/worker-pools.ts";
 import { OFFERED_REPLICAS } from "./replicas/replica-places.ts";
 import { type Tier, TIERS } from "./tier.ts";
@@ -150,15 +151,34 @@ function requireOffered(spec: VirtualClusterSpec): void {
       "isolationLevel",
       "L2 needs Kata Containers (containerd-shim-kata-v2 and its RuntimeClass), which workers do not have; L1 (runc) is offered",
     );
-  if (isolationLevel === "L3")
-    throw invalidField(
-      "isolationLevel",
-      "L3 (workers in microvms) is not offered by this release; L1 (runc) is",
-    );
+  if (isolationLevel === "L3") requireMachines(spec);
   if (workers > MOST_VNODES)
     throw invalidField("workerNodes.count", `a node has room for ${MOST_VNODES} workers of a cluster`);
   if (workers > 0 && podNetwork(podCidr, workers - 1) === undefined)
     throw invalidField("workerNodes.count", `${podCidr} has no room for the pods of ${workers} workers`);
+}
+
+/** Workers that are machines do not do yet all that others do. */
+function requireMachines({ spread, volumeBytes = 0, workerSize, pools = [] }: VirtualClusterSpec): void {
+  if (spread === true)
+    throw invalidField(
+      "scheduling.spread",
+      "workers of level L3 on several nodes are not offered by this release: leave it out, or ask for L1",
+    );
+  if (volumeBytes > 0)
+    throw invalidField(
+      "quota.storage",
+      "level L3 has no persistent volumes in this release: a machine does not see folders of its node; leave it out, or ask for L1",
+    );
+  const groups = [{ field: "workerNodes.resources", size: workerSize }].concat(
+    pools.map(({ size }, at) => ({ field: `workerNodes.pools[${at}].resources`, size })),
+  );
+  for (const { field, size } of groups)
+    if (size.memoryBytes < LEAST_MACHINE_BYTES)
+      throw invalidField(
+        `${field}.memory`,
+        `a worker of level L3 is a machine with a kernel of its own: at least ${formatQuantity(LEAST_MACHINE_BYTES)}`,
+      );
 }
 
 /** Replicas are members of an etcd of their own, and not all that others can do is done for several of them. */

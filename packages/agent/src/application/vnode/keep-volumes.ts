@@ -52,6 +52,7 @@ export class KeepVolumes {
       if (
         cluster.phase !== "Running" ||
         cluster.asleep !== undefined ||
+        cluster.spec.isolationLevel === "L3" ||
         vnodes.list(cluster.name).length === 0 ||
         !host.isUp(cluster)
       )

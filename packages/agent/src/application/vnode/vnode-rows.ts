@@ -1,5 +1,6 @@
 // What servers are told of a cluster's workers. Looking costs files, mounts and cgroups of each: reports come more often than
 // anybody needs it anew.
+import { given } from "@gpve/contracts/given.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { VnodeRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
@@ -9,11 +10,14 @@ import type { Clock } from "@gpve/kit/clock.ts";
 const FRESH_MS = 5_000;
 
 export class VnodeRows {
-  readonly #vnodes: Pick<VnodeHost, "list" | "isUp" | "pods">;
+  readonly #vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "accelerator">;
   readonly #clock: Pick<Clock, "monotonic">;
   readonly #seen = new Map<string, { readonly at: number; readonly rows: readonly VnodeRuntime[] }>();
 
-  constructor(vnodes: Pick<VnodeHost, "list" | "isUp" | "pods">, clock: Pick<Clock, "monotonic">) {
+  constructor(
+    vnodes: Pick<VnodeHost, "list" | "isUp" | "pods" | "accelerator">,
+    clock: Pick<Clock, "monotonic">,
+  ) {
     this.#vnodes = vnodes;
     this.#clock = clock;
   }
@@ -42,6 +46,7 @@ export class VnodeRows {
       cpus: vnode.size.cpus,
       memoryBytes: vnode.size.memoryBytes,
       pods: isThere ? this.#vnodes.pods(cluster, vnode).length : 0,
+      ...given({ accelerator: isThere ? this.#vnodes.accelerator(cluster, vnode) : undefined }),
     }));
   }
 }

@@ -131,7 +131,9 @@ export class Workers {
   async #furnish(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
     const { api } = this.#deps;
     const storage = { path: "/apis/storage.k8s.io/v1/storageclasses", body: localStorageClass };
-    for (const { path, body } of [...clusterDns(cluster.spec, IMAGES.coredns), storage]) {
+    // Volumes are folders of the node, which a machine does not see.
+    const volumes = cluster.spec.isolationLevel === "L3" ? [] : [storage];
+    for (const { path, body } of [...clusterDns(cluster.spec, IMAGES.coredns), ...volumes]) {
       const found = await api(cluster, { method: "GET", path: `${path}/${body.metadata.name}` }, signal);
       if (found.status === 404)
         await expectStatus(api, cluster, { method: "POST", path, body }, [201, 409], signal);

@@ -39,7 +39,7 @@ export async function cachedImage(
     if (existsSync(path)) return { path, built: false };
     const folder = mkdtempSync(join(cache, `.${recipe.name}-`));
     try {
-      const fresh = join(folder, "image.qcow2");
+      const fresh = join(folder, `image${suffixOf(recipe)}`);
       await recipe.build(folder, fresh, say, options.signal);
       renameSync(fresh, path);
       return { path, built: true };
@@ -64,7 +64,11 @@ async function imageFile(recipe: ImageRecipe, cache: string): Promise<string> {
   const known = readJsonFile(note) as Known | undefined;
   if (stamp !== undefined && known?.stamp === stamp) return known.file;
   const inputs = (await recipe.inputs()).join("\n");
-  const file = `${recipe.name}-${createHash("sha256").update(inputs).digest("hex").slice(0, 16)}.qcow2`;
+  const file = `${recipe.name}-${createHash("sha256").update(inputs).digest("hex").slice(0, 16)}${suffixOf(recipe)}`;
   if (stamp !== undefined) writeFileAtomic(note, JSON.stringify({ stamp, file } satisfies Known));
   return file;
+}
+
+function suffixOf({ suffix = ".qcow2" }: ImageRecipe): string {
+  return suffix;
 }

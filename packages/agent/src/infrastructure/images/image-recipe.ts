@@ -6,6 +6,8 @@ export interface ImageRecipe {
   stamp?(): string;
   /** Lines that change when, and only when, the image would. */
   inputs(): Promise<readonly string[]>;
-  /** Builds into `target` (qcow2), with `folder` as scratch space that is removed afterwards. */
+  /** How what is built is named at the end; default: .qcow2. */
+  readonly suffix?: string;
+  /** Builds into `target`, a file or a folder, with `folder` as scratch space that is removed afterwards. */
   build(folder: string, target: string, say: (line: string) => void, signal?: AbortSignal): Promise<void>;
 }

@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { given } from "@gpve/contracts/given.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
+import { tarArchive, type TarEntry } from "./tar-archive.ts";
 
 export interface ImageRecipe {
   /** "gpve.local/busybox:1" */
@@ -16,11 +17,6 @@ export interface ImageRecipe {
   readonly command?: readonly string[];
 }
 
-type Entry =
-  | { readonly path: string; readonly kind: "folder" }
-  | { readonly path: string; readonly kind: "file"; readonly content: Uint8Array; readonly mode?: number }
-  | { readonly path: string; readonly kind: "link"; readonly to: string };
-
 const MEDIA = "application/vnd.oci.image";
 
 /** Writes it where it is not there yet. */
@@ -31,7 +27,7 @@ export function ensureImage(recipe: ImageRecipe, file: string): void {
 }
 
 export function imageArchive({ name, programs, links = {}, entrypoint, command }: ImageRecipe): Buffer {
-  const entries: Entry[] = [
+  const entries: TarEntry[] = [
     ...programs.map(
       ({ from, to }) => ({ path: to, kind: "file", content: readFileSync(from), mode: 0o755 }) as const,
     ),
@@ -39,7 +35,7 @@ export function imageArchive({ name, programs, links = {}, entrypoint, command }
   ];
   const paths = [...entries.map(({ path }) => path), "etc/x", "tmp/x"];
   const folders = new Set(paths.flatMap(foldersAbove));
-  const layer = archive([
+  const layer = tarArchive([
     ...[...folders].toSorted().map((path) => ({ path, kind: "folder" }) as const),
     { path: "etc/passwd", kind: "file", content: Buffer.from("root:x:0:0:root:/:/bin/sh\n") },
     ...entries,
@@ -72,49 +68,13 @@ export function imageArchive({ name, programs, links = {}, entrypoint, command }
   });
   const blob = (content: Buffer) =>
     ({ path: `blobs/sha256/${digestOf(content).slice("sha256:".length)}`, kind: "file", content }) as const;
-  return archive([
+  return tarArchive([
     { path: "oci-layout", kind: "file", content: json({ imageLayoutVersion: "1.0.0" }) },
     { path: "index.json", kind: "file", content: index },
     blob(manifest),
     blob(config),
     blob(layer),
   ]);
-}
-
-/** As tar has it, with nothing in it that changes from one time to the next. */
-function archive(entries: readonly Entry[]): Buffer {
-  const parts: Uint8Array[] = [];
-  for (const entry of entries) {
-    const content = entry.kind === "file" ? entry.content : new Uint8Array();
-    parts.push(header(entry, content.length), content, new Uint8Array(-content.length & 511));
-  }
-  return Buffer.concat([...parts, new Uint8Array(1024)]);
-}
-
-const TYPES = { file: "0", link: "2", folder: "5" } as const;
-
-function header(entry: Entry, size: number): Buffer {
-  const block = Buffer.alloc(512);
-  const octal = (value: number, at: number, length: number): void =>
-    void block.write(`${value.toString(8).padStart(length - 1, "0")}\0`, at);
-  const mode = entry.kind === "file" ? (entry.mode ?? 0o644) : entry.path === "tmp" ? 0o1777 : 0o755;
-  block.write(entry.kind === "folder" ? `${entry.path}/` : entry.path, 0, 100);
-  octal(mode, 100, 8);
-  octal(0, 108, 8);
-  octal(0, 116, 8);
-  octal(size, 124, 12);
-  octal(0, 136, 12);
-  block.write(TYPES[entry.kind], 156);
-  if (entry.kind === "link") block.write(entry.to, 157, 100);
-  block.write("ustar\0" + "00", 257);
-  // The sum is of the block with blanks where the sum is.
-  block.fill(" ", 148, 156);
-  octal(
-    block.reduce((sum, byte) => sum + byte, 0),
-    148,
-    7,
-  );
-  return block;
 }
 
 function foldersAbove(path: string): string[] {

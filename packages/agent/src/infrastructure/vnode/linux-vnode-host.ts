@@ -63,7 +63,7 @@ export interface LinuxVnodeHostDeps {
 const SOCKET_MS = 60_000;
 const PODS_END_MS = 5_000;
 
-export class LinuxVnodeHost implements VnodeHost {
+export class LinuxVnodeHost implements Omit<VnodeHost, "accelerator"> {
   readonly #deps: LinuxVnodeHostDeps;
   readonly #cgroups: VnodeCgroups;
 

@@ -23,13 +23,20 @@ export async function importImages(
   const call = (...args: readonly string[]) =>
     view.run(ctr, ["--address", CONTAINERD_SOCKET, "--namespace", "k8s.io", "images", ...args], signal);
   const there = new Set((await call("list", "--quiet")).stdout.split("\n"));
-  for (const recipe of recipes(program)) {
-    if (there.has(recipe.name)) continue;
+  for (const { name, file } of imageFiles(folder, program)) if (!there.has(name)) await call("import", file);
+}
+
+/** Their archives, made where they are not there. */
+export function imageFiles(
+  folder: string,
+  program: WorkerProgram,
+): readonly { readonly name: string; readonly file: string }[] {
+  return recipes(program).map((recipe) => {
     const made = recipe.programs.map(({ from }) => Math.round(statSync(from).mtimeMs)).join("-");
     const file = join(folder, `${recipe.name.replaceAll(/[^a-z0-9.]/g, "-")}-${made}.tar`);
     ensureImage(recipe, file);
-    await call("import", file);
-  }
+    return { name: recipe.name, file };
+  });
 }
 
 function recipes(program: WorkerProgram): readonly ImageRecipe[] {

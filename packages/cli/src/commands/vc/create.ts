@@ -15,6 +15,7 @@ export const vcCreate: CommandSpec = {
     { flags: "--tier <tier>", about: "Starter, Standard, Performance or Enterprise (Starter)" },
     { flags: "--backing-store <store>", about: "sqlite or etcd (as the tier has it); external by `apply`" },
     { flags: "--workers <count>", about: "how many workers (0)", parse: wholeNumber(0, 1000) },
+    { flags: "--isolation <level>", about: "of its workers: L1 (namespaces) or L3 (machines) (L1)" },
     { flags: "--spread", about: "deal its workers out to the nodes, in one network" },
     { flags: "--node <name>", about: "the node that shall have it (the one with the fewest)" },
     { flags: "--wait", about: "return when it runs, and show every phase on the way" },
@@ -31,7 +32,11 @@ export const vcCreate: CommandSpec = {
       kind: "VirtualCluster",
       metadata: { name, ...given({ namespace: input.text("tenant") }) },
       spec: {
-        ...given({ kubernetesVersion: input.text("kubernetesVersion"), node: input.text("node") }),
+        ...given({
+          kubernetesVersion: input.text("kubernetesVersion"),
+          isolationLevel: input.text("isolation"),
+          node: input.text("node"),
+        }),
         ...(Object.keys(controlPlane).length === 0 ? {} : { controlPlane }),
         ...(input.flag("spread") ? { scheduling: { spread: true } } : {}),
         ...(count === undefined ? {} : { workerNodes: { count } }),

@@ -132,7 +132,10 @@ export const virtualClusterKind: KindDeclaration = {
         ),
       ),
       isolationLevel: Type.Optional(
-        Type.String({ description: "L1 (runc), L2 (Kata) or L3 (microvm).", default: "L1" }),
+        Type.String({
+          description: "L1 (runc), L2 (Kata) or L3 (each worker a machine of its own).",
+          default: "L1",
+        }),
       ),
       networking: Type.Optional(
         Type.Object(
@@ -224,6 +227,9 @@ export const virtualClusterKind: KindDeclaration = {
           cpu: Type.Number(),
           memoryBytes: Type.Integer(),
           pods: Type.Integer({ description: "That run on it." }),
+          accelerator: Type.Optional(
+            Type.Enum(["kvm", "tcg"], { description: "Of L3: what runs its machine; tcg is slow." }),
+          ),
         }),
         { description: "Its workers." },
       ),

@@ -55,6 +55,16 @@ describe("what backup, restore and upgrade can deal with", () => {
     },
   );
 
+  test("machines are not exchanged by an upgrade; saved they are, and without them it goes", () => {
+    const machines = (count: number) =>
+      readVirtualClusterSpec({ isolationLevel: "L3", workerNodes: { count } });
+    expect(() => requireSaveable("upgrade", { name: "demo", spec: machines(1) })).toThrow(
+      /machines \(level L3\).*vc scale demo --workers 0/,
+    );
+    expect(() => requireSaveable("upgrade", { name: "demo", spec: machines(0) })).not.toThrow();
+    expect(() => requireSaveable("backup", { name: "demo", spec: machines(1) })).not.toThrow();
+  });
+
   test("none with workers on several nodes", () => {
     const overlay = { nodes: [{ node: "n1", address: "192.0.2.1" }], at: 0 };
     for (const work of ["backup", "restore", "upgrade"] as const)

@@ -6,6 +6,7 @@ import { replicaSlot } from "../overlay.ts";
 import type { KeptCluster } from "../ports.ts";
 import { hasReplicas } from "../replicas/replica-places.ts";
 import type { VirtualClusterRecord } from "../vcluster-record.ts";
+import { totalWorkers } from "../vnode/worker-pools.ts";
 
 /** What is asked for, as it is said in the refusal, and what to do instead. */
 const WORKS = {
@@ -59,6 +60,12 @@ export function requireSaveable(
     throw new AppError(
       "object.conflict",
       `virtual cluster '${name}' is ${phase}: one with an etcd of its own can be backed up while it is Running`,
+    );
+  // Its machine would be another, and its pods would end with it.
+  if (work === "upgrade" && spec.isolationLevel === "L3" && totalWorkers(spec) > 0)
+    throw refused(
+      "its workers are machines (level L3), which are not exchanged while their pods run",
+      `remove its workers (gpvectl vc scale ${name} --workers 0, and its pools), upgrade it, and scale it again`,
     );
   if (overlay !== undefined && !(isRead && replicaSlot(overlay) !== undefined))
     throw refused("it has workers on several nodes, and only what is on one node can be dealt with", spread);

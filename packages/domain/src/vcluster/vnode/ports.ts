@@ -27,6 +27,8 @@ export interface VnodeHost {
   /** Whether it is whole: programs, network and view. */
   isUp(cluster: KeptCluster, vnode: KeptVnode): boolean;
   pods(cluster: KeptCluster, vnode: KeptVnode): readonly VnodePod[];
+  /** What runs its machine; undefined = it is none, or does not run. */
+  accelerator(cluster: KeptCluster, vnode: KeptVnode): "kvm" | "tcg" | undefined;
   /** An empty folder for a persistent volume; one that is there stays. */
   makeVolume(cluster: string, vnode: KeptVnode, volume: string, bytes: number): Promise<void>;
   /** Of one that is stopped and whose cluster lives on elsewhere: they are put where nobody takes them away. Answers with
@@ -40,7 +42,7 @@ export interface VnodeHost {
   /** What its parts printed last. */
   lastWords(cluster: string, vnode: KeptVnode): readonly string[];
   /** Called when a part has ended that nobody told to. */
-  onEnd(listener: (cluster: string, vnode: string, part: VnodePart, why: string) => void): void;
+  onEnd(listener: (cluster: string, vnode: string, part: VnodePart | "machine", why: string) => void): void;
 }
 
 export interface KubeRequest {

@@ -13,7 +13,8 @@ import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { type RequestContext, ROOT_USER } from "@gpve/domain/request/context.ts";
 import { type ClusterOverlay, type ClusterSpread, movedSpread } from "@gpve/domain/vcluster/overlay.ts";
 import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
-import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { shownVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
+import { totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { LeftAsItIs, type OperationDefinition, type StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
@@ -76,8 +77,9 @@ export class ClusterMoves {
 
   /** Answers with the UPID. */
   async begin(name: string, to: string, ctx: RequestContext, requestId: string): Promise<string> {
-    const { node: from, tenant, spread } = this.#deps.vclusters.require(name);
+    const { node: from, tenant, spread, spec } = this.#deps.vclusters.require(name);
     requireAlone(name, spread, "move");
+    requireNoMachines(name, spec);
     if (to === from)
       throw new AppError("request.invalid", `the control plane of '${name}' is on node '${to}' already`, {
         errors: { target: "has it already" },
@@ -358,3 +360,12 @@ function overlayOf(spread: MoveState["after"], node: string): MutableOverlay | u
 }
 
 type MutableOverlay = Omit<ClusterOverlay, "nodes"> & { nodes: { node: string; address: string }[] };
+
+/** They know their control plane on their own bridge, and no way to another node. */
+function requireNoMachines(name: string, spec: VirtualClusterSpec): void {
+  if (spec.isolationLevel !== "L3" || totalWorkers(spec) === 0) return;
+  throw new AppError(
+    "feature.unsupported",
+    `virtual cluster '${name}' cannot be moved in this release: its workers are machines (level L3), whose network is on one node; remove them first (gpvectl vc scale ${name} --workers 0, and its pools)`,
+  );
+}

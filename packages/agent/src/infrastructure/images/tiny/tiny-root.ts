@@ -1,12 +1,11 @@
 // The root file system of the tiny guest, which lives in memory: busybox, qemu-ga and an SSH server with their libraries, the
 // modules a virtual machine's devices need, and our scripts.
-import { existsSync, readFileSync, realpathSync } from "node:fs";
-import { basename, join } from "node:path";
-import { AppError } from "@gpve/contracts/errors.ts";
+import { readFileSync } from "node:fs";
+import { basename } from "node:path";
 import type { Exec } from "@gpve/kit/exec.ts";
 import { type CpioEntry, withFolders } from "../cpio-archive.ts";
-import { elfFacts } from "../elf-facts.ts";
 import { collectModules, modulesAlias, modulesDep } from "../kernel-modules.ts";
+import { addLibraries, firstOf, moduleFolder, uniqueEntries } from "../package-files.ts";
 import { GUEST_SCRIPTS } from "./guest-scripts.ts";
 import { SEED_SCRIPTS } from "./seed-script.ts";
 
@@ -75,15 +74,6 @@ const EMPTY_FOLDERS = [
   "etc/acpi",
   "etc/dropbear",
 ];
-const LIBRARY_FOLDERS = [
-  "lib/x86_64-linux-gnu",
-  "usr/lib/x86_64-linux-gnu",
-  "lib64",
-  "usr/lib64",
-  "lib",
-  "usr/lib",
-];
-
 export async function tinyRoot(packages: string, release: string, exec: Exec): Promise<CpioEntry[]> {
   const entries: CpioEntry[] = EMPTY_FOLDERS.map((path) => ({ path, kind: "folder" }));
   const file = (path: string, data: Uint8Array, executable = false): void => {
@@ -116,45 +106,5 @@ export async function tinyRoot(packages: string, release: string, exec: Exec): P
     file(path, Buffer.from(text), executable);
   }
   entries.push({ path: "www/counter", kind: "link", data: Buffer.from("/run/counter") });
-  return withFolders(unique(entries));
-}
-
-/** The loader under the name the program asks for, and every library by its own name. */
-function addLibraries(packages: string, program: Uint8Array, found: Map<string, Uint8Array>): void {
-  const visit = (bytes: Uint8Array): void => {
-    const facts = elfFacts(bytes);
-    if (facts === undefined)
-      throw new AppError("internal.error", "a program of the tiny guest is not a 64-bit one");
-    if (facts.interpreter !== undefined) {
-      const path = facts.interpreter.replace(/^\//, "");
-      found.set(path, readFileSync(firstOf(packages, [path, `usr/${path}`, `lib/${basename(path)}`])));
-    }
-    for (const name of facts.needed) {
-      const path = `lib/x86_64-linux-gnu/${name}`;
-      if (found.has(path) || name.startsWith("ld-linux")) continue;
-      const library = readFileSync(
-        firstOf(
-          packages,
-          LIBRARY_FOLDERS.map((folder) => `${folder}/${name}`),
-        ),
-      );
-      found.set(path, library);
-      visit(library);
-    }
-  };
-  visit(program);
-}
-
-function firstOf(root: string, paths: readonly string[]): string {
-  const found = paths.map((path) => join(root, path)).find((path) => existsSync(path));
-  if (found !== undefined) return realpathSync(found);
-  throw new AppError("internal.error", `the unpacked Debian packages hold none of ${paths.join(", ")}`);
-}
-
-function moduleFolder(packages: string, release: string): string {
-  return firstOf(packages, [`lib/modules/${release}`, `usr/lib/modules/${release}`]);
-}
-
-function unique(entries: readonly CpioEntry[]): CpioEntry[] {
-  return [...new Map(entries.map((entry) => [entry.path, entry])).values()];
+  return withFolders(uniqueEntries(entries));
 }
