@@ -2,20 +2,16 @@
 // upgraded, changed behind its back and mended, destroyed. What runs in the VMs is a stand-in, Kubernetes is a fake API;
 // image, machines, addresses and network are real. Every run on one node; the long run on three, and killed more often.
 import { randomInt } from "node:crypto";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parse, stringify } from "yaml";
-import { exec, MINIMAL_ENV } from "@gpve/kit/exec.ts";
-import { startChild } from "@gpve/kit/testing/child.ts";
+import { parse } from "yaml";
 import { openKubernetes } from "../../packages/talos/src/kubernetes/open-kubernetes.ts";
-import { parseBundle } from "../../packages/talos/src/secrets/bundle-file.ts";
 import { skipping } from "../support/foreign-clients.ts";
 import { Random } from "../support/fuzz/random.ts";
-import { mainFile, nodeBinary, nodeOptions } from "../support/gpve.ts";
 import { oneNode, threeNodes, type TalosGround } from "../support/talos-ground.ts";
 import { TalosLab } from "../support/talos-lab.ts";
+import { TalosOperator } from "../support/talos-operator.ts";
 
 const lacking = !existsSync("/usr/bin/qemu-system-x86_64")
   ? "needs QEMU: apt-get install qemu-system-x86 qemu-utils"
@@ -28,7 +24,7 @@ const seed = Number(process.env["GPVE_TALOS_SEED"] ?? randomInt(1_000_000));
 
 const sizes = [
   { name: "one node", planes: 1, workers: 1, kills: 2, start: () => oneNode("tbr884", "10.77.84") },
-  { name: "three nodes", planes: 3, workers: 2, kills: 8, start: threeNodes },
+  { name: "three nodes", planes: 3, workers: 2, kills: 8, start: () => threeNodes() },
 ] as const;
 
 describe
@@ -38,62 +34,24 @@ describe
   ({ planes, workers, kills, start }) => {
     let ground: TalosGround;
     let lab: TalosLab;
-    let folder = "";
-    const file = () => join(folder, "cluster.yaml");
-    const journal = (): readonly string[] => {
-      const path = join(folder, ".deployer/lab/journal.ndjson");
-      return existsSync(path) ? readFileSync(path, "utf8").trimEnd().split("\n") : [];
-    };
-    const env = () => ({ ...MINIMAL_ENV, HOME: folder, GPVE_TOKEN: ground.credentials.token });
-    const argv = (args: readonly string[]) => [...nodeOptions, mainFile, "ctl", "talos", ...args];
-    const gpvectl = (...args: readonly string[]) =>
-      exec(nodeBinary, argv(args), { cwd: folder, env: env(), timeoutMs: 1_200_000, okCodes: [0, 1] });
+    let operator: TalosOperator;
+    const gpvectl = (...args: readonly string[]) => operator.gpvectl(...args);
 
     beforeAll(async () => {
-      folder = mkdtempSync(join(tmpdir(), "gpve-talos-apply-"));
       ground = await start();
       lab = new TalosLab(ground.api, ground.host);
+      operator = new TalosOperator(ground);
     }, 600_000);
 
     afterAll(async () => {
       await lab?.stop();
       await ground?.stop();
-      rmSync(folder, { recursive: true, force: true });
+      operator?.remove();
     }, 300_000);
 
     test("its file is written, checked and planned", async () => {
-      const { url, fingerprint } = ground.credentials;
-      const place = ["--provider", "gpve", "--endpoint", url, "--fingerprint", fingerprint, "--nodes"];
-      const network = ["--network", `${ground.network}.0/24`];
-      const named = ["--yes", "--preset", "lab", "--name", "lab"];
-      await gpvectl("init", ...named, ...network, ...place, ground.nodes.join(","));
-      await gpvectl("secrets", "export", "secrets.yaml");
-      const port = await lab.kubernetesApi(parseBundle(readFileSync(join(folder, "secrets.yaml"), "utf8")));
-      // The small Linux has no driver for q35's IDE; Talos has one.
-      const drive = { cloudInitDrive: "scsi30" };
-      const small = { cores: 1, memoryMiB: 1024, diskGiB: 6, cpu: "max", bios: "seabios", ...drive };
-      const tree = parse(readFileSync(file(), "utf8")) as Record<string, object> & { providers: object[] };
-      const { storage, bridge, host } = ground;
-      const disks = { image: storage, vm: storage, efi: storage, cloudinit: storage };
-      const text = stringify({
-        ...tree,
-        image: { factory: await lab.imageFactory(ground.outside) },
-        providers: tree.providers.map((provider) => ({ ...provider, storage: disks })),
-        network: { ...tree["network"], bridge },
-        endpoint: { loadBalancer: { address: host }, port },
-        controlPlane: { count: planes, machine: small },
-        pools: [{ name: "worker", count: workers, machine: small }],
-        // Nothing is fetched from elsewhere; add-ons have a test of their own.
-        addons: {
-          cni: { type: "flannel" },
-          ccm: { proxmox: { enabled: false }, talos: { enabled: false } },
-          metricsServer: false,
-          monitoring: { prometheusCRDs: false },
-        },
-        templates: { controlPlane: 998, worker: 999, clone: "linked" },
-        protect: { destroy: false },
-      });
-      writeFileSync(file(), text);
+      const port = await lab.kubernetesApi(await operator.init());
+      operator.want({ planes, workers, port, factory: await lab.imageFactory(ground.outside) });
       lab.watch();
       const checked = await gpvectl("preflight");
       expect(checked.code, checked.stdout + checked.stderr).toBe(0);
@@ -105,11 +63,12 @@ describe
     test("apply is killed again and again, and the next one goes on to the end", async () => {
       const random = new Random(seed);
       for (let kill = 0; kill < kills; kill += 1) {
-        const until = journal().length + 2 + random.below(8);
-        const child = startChild(nodeBinary, argv(["apply", "--yes"]), { cwd: folder, env: env() });
+        const until = operator.journal().length + 2 + random.below(8);
+        const child = operator.start("apply", "--yes");
         let isOver = false;
         void child.exited.then(() => (isOver = true));
-        while (!isOver && journal().length < until) await new Promise((done) => setTimeout(done, 10));
+        while (!isOver && operator.journal().length < until)
+          await new Promise((done) => setTimeout(done, 10));
         child.signal("SIGKILL");
         await child.exited;
       }
@@ -131,7 +90,7 @@ describe
 
     test("its kubeconfig shows the nodes", async () => {
       await gpvectl("kubeconfig", "--into", "kubeconfig");
-      const { clusters, users } = parse(readFileSync(join(folder, "kubeconfig"), "utf8")) as {
+      const { clusters, users } = parse(readFileSync(join(operator.folder, "kubeconfig"), "utf8")) as {
         clusters: { cluster: Record<string, string> }[];
         users: { user: Record<string, string> }[];
       };
@@ -168,7 +127,9 @@ describe
       expect(after).toMatch(/keep the template lab-tpl-cp-.* \(VMID 998 on .*\): .*lab-cp-1/);
       const all = planes + workers + 1;
       expect(stdout).toContain(`✓ Talos is v1.13.10 (${all} of ${all})`);
-      expect(readFileSync(join(folder, ".deployer/lab/lock.json"), "utf8")).toContain(".snapshot.age");
+      expect(readFileSync(join(operator.folder, ".deployer/lab/lock.json"), "utf8")).toContain(
+        ".snapshot.age",
+      );
       expect(lab.clusters.all.map(({ bootstraps }) => bootstraps)).toEqual([1]);
     }, 900_000);
 

@@ -4,9 +4,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { exec } from "@gpve/kit/exec.ts";
 import { startGpve, apiOf, type Api, type Credentials } from "./gpve.ts";
-import { newLab } from "./lab.ts";
+import { newLab, tracesOf } from "./lab.ts";
+import { endClustersOf, leftOfClusters } from "./left-clusters.ts";
 
 export interface TalosGround {
+  readonly data: string;
   readonly api: Api;
   readonly credentials: Credentials;
   readonly nodes: readonly string[];
@@ -19,19 +21,25 @@ export interface TalosGround {
   readonly host: string;
   /** This machine, as nodes see it. */
   readonly outside: string;
+  /** What there still is of guests and virtual clusters, line by line. */
+  left(): Promise<readonly string[]>;
   stop(): Promise<void>;
 }
 
-export async function oneNode(bridge: string, network: string): Promise<TalosGround> {
+/** Of agents, beside the minimal one. */
+export type GroundEnv = Readonly<Record<string, string>>;
+
+export async function oneNode(bridge: string, network: string, env: GroundEnv = {}): Promise<TalosGround> {
   // One that a killed run left is in the way.
   await exec("ip", ["link", "del", bridge], { okCodes: [0, 1] });
   await exec("ip", ["link", "add", bridge, "type", "bridge"]);
   await exec("ip", ["addr", "add", `${network}.1/24`, "dev", bridge]);
   await exec("ip", ["link", "set", bridge, "up"]);
-  const gpve = await startGpve();
+  const gpve = await startGpve({ env });
   const api = apiOf(gpve.credentials);
   await api("PUT", "/storage/local", { content: "iso,vztmpl,backup,snippets,import,images,rootdir" });
   return {
+    data: gpve.data,
     api,
     credentials: gpve.credentials,
     nodes: await nodesOf(api),
@@ -40,21 +48,24 @@ export async function oneNode(bridge: string, network: string): Promise<TalosGro
     network,
     host: `${network}.1`,
     outside: "127.0.0.1",
+    left: () => leftOfClusters(gpve.data),
     stop: async () => {
+      await endClustersOf(gpve.data);
       await gpve.stop();
       await exec("ip", ["link", "del", bridge], { okCodes: [0, 1] });
     },
   };
 }
 
-export async function threeNodes(): Promise<TalosGround> {
-  const lab = newLab();
+export async function threeNodes(env: GroundEnv = {}): Promise<TalosGround> {
+  const lab = newLab(env);
   try {
     await lab.gpve("up", "--nodes", "3", "--detach", "--listen", "127.0.0.1:0");
     const { urls } = lab.credentials();
     const outside = await addressTowards(new URL(urls[0] ?? "").hostname);
     const host = await addressAmongGuests(lab.data);
     return {
+      data: lab.data,
       api: lab.api(),
       credentials: lab.credentials(),
       nodes: lab.credentials().nodes,
@@ -63,6 +74,8 @@ export async function threeNodes(): Promise<TalosGround> {
       network: host.replace(/\.\d+$/, ""),
       host,
       outside,
+      left: async () =>
+        (await tracesOf(lab.data)).filter((line) => /vclusters|-vc\d|gpve_vc_|qemu-system/.test(line)),
       stop: () => lab.remove(),
     };
   } catch (err) {

@@ -1,26 +1,32 @@
 // Machines of Talos on real VMs: each guest of a gpve passes port 50000 on to a stand-in on the host, which lives as long
 // as the guest's disk. The guest has its address from its drive, as Talos has; nobody tells it. Beside them a local Image
-// Factory that serves a small Linux, and a fake Kubernetes API on real TLS.
+// Factory that serves a small Linux, and Kubernetes: a fake API on real TLS, or a real one with a kubelet for each machine.
 import { once } from "node:events";
 import { createReadStream, statSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import { ConfigReader } from "../../packages/talos/src/engine/config-parts.ts";
 import type { SecretsBundle } from "../../packages/talos/src/secrets/bundle.ts";
 import { FakeKubernetes } from "../../packages/talos/src/testing/fake-kubernetes.ts";
 import { serverCertificate } from "../../packages/talos/src/testing/kubernetes-certificate.ts";
 import { StandInClusters } from "../../packages/talos/src/testing/stand-in/cluster-etcd.ts";
+import type { MachineState } from "../../packages/talos/src/testing/stand-in/machine-state.ts";
 import { TalosStandIn } from "../../packages/talos/src/testing/stand-in/talos-stand-in.ts";
 import type { Api } from "./gpve.ts";
 import { tinyImage } from "./images.ts";
+import type { KubeletMachine, TalosKubernetes } from "./talos-kubernetes.ts";
 
 interface LabMachine {
   readonly standIn: TalosStandIn;
   /** Another one when the guest was made anew. */
   readonly birth: string;
   isForwarded: boolean;
+  /** Of a restore drill, and not of the cluster. */
+  readonly isScratch: boolean;
 }
 
 export class TalosLab {
@@ -33,16 +39,26 @@ export class TalosLab {
   readonly #servers: Server[] = [];
   #secrets: SecretsBundle | undefined;
   #watching: Promise<void> = Promise.resolve();
+  readonly #real: TalosKubernetes | undefined;
+  /** Where the cluster's API is, and where this machine has that of a drill. */
+  #apiPort = 0;
+  #scratchPort = 0;
+  #bringing: Promise<void> | undefined;
   #isOver = false;
 
-  /** `host`: the address by which guests reach this machine. */
-  constructor(api: Api, host: string) {
+  /** `host`: the address by which guests reach this machine. `real`: instead of the fake Kubernetes. */
+  constructor(api: Api, host: string, real?: TalosKubernetes) {
     this.#api = api;
     this.#host = host;
+    this.#real = real;
     this.kubernetes = new FakeKubernetes({
       kubelets: () => this.#kubelets(),
-      isUp: () => this.clusters.all.some(({ hasQuorum }) => hasQuorum),
+      isUp: () => this.#isUp(),
     });
+  }
+
+  #isUp(): boolean {
+    return this.clusters.all.some(({ hasQuorum }) => hasQuorum);
   }
 
   /** The URL of an Image Factory that has one image for everything. */
@@ -62,9 +78,16 @@ export class TalosLab {
     return `http://${address}:${await this.#listen(server, address)}`;
   }
 
-  /** The port of a fake Kubernetes API that lets in administrators of the cluster. */
-  async kubernetesApi(secrets: SecretsBundle): Promise<number> {
+  /** The port of a Kubernetes API that lets in administrators of the cluster. `scratch`: the address of a drill's machine. */
+  async kubernetesApi(secrets: SecretsBundle, scratch = this.#host): Promise<number> {
     this.#secrets = secrets;
+    if (this.#real === undefined) return this.#fakeApi(secrets);
+    this.#scratchPort = await this.#real.scratchFront(secrets, this.#host, scratch);
+    this.#apiPort = await this.#real.front(secrets, this.#host, () => this.#isUp());
+    return this.#apiPort;
+  }
+
+  async #fakeApi(secrets: SecretsBundle): Promise<number> {
     const pair = await serverCertificate(secrets.certs.k8s, [this.#host]);
     const options = { ...pair, ca: secrets.certs.k8s.crt, requestCert: true, rejectUnauthorized: true };
     const server = createSecureServer(options, (request, response) => {
@@ -84,6 +107,7 @@ export class TalosLab {
 
   /** Guests come and go; each gets what runs in it. */
   watch(): void {
+    this.#real?.follow(() => this.#machinesOf(false).map((machine) => this.#kubeletOf(machine)));
     this.#watching = (async () => {
       while (!this.#isOver) {
         await this.#look().catch((err: unknown) => ignore(err, "a guest went away while it was looked at"));
@@ -95,6 +119,7 @@ export class TalosLab {
   async stop(): Promise<void> {
     this.#isOver = true;
     await this.#watching;
+    await this.#bringing;
     for (const { standIn } of this.#machines.values()) await standIn.stop();
     for (const server of this.#servers) {
       server.closeAllConnections();
@@ -113,6 +138,35 @@ export class TalosLab {
       await standIn.stop();
     }
     await Promise.all(guests.map((guest) => this.#lookAt(guest)));
+    this.#bringing ??= this.#lookAtDrill();
+  }
+
+  /** A drill's Kubernetes is there once its etcd has begun from a snapshot, and goes with the machine. */
+  #lookAtDrill(): Promise<void> | undefined {
+    const [machine] = this.#machinesOf(true);
+    if (this.#real === undefined || (machine !== undefined && machine.recovered === undefined))
+      return undefined;
+    const work =
+      machine?.recovered === undefined
+        ? this.#real.dropScratch()
+        : this.#real.bringBack(machine.recovered, machine.hostname);
+    return work
+      .catch((err: unknown) => console.info(`the drill's Kubernetes: ${messageOf(err)}`))
+      .finally(() => (this.#bringing = undefined));
+  }
+
+  #machinesOf(isScratch: boolean): readonly MachineState[] {
+    return [...this.#machines.values()]
+      .filter((machine) => machine.isScratch === isScratch)
+      .map(({ standIn }) => standIn.machine);
+  }
+
+  #kubeletOf(machine: MachineState): KubeletMachine {
+    const { hostname, config, isOn } = machine;
+    const isMember = config?.isControlPlane === true ? machine.etcdService === "Running" : this.#isUp();
+    const components =
+      config === undefined ? undefined : this.#reader.read(hostname, config.text).parts.components;
+    return { hostname, hasJoined: config !== undefined && isOn && isMember, components };
   }
 
   async #lookAt({ vmid, node, status }: { vmid: number; node: string; status: string }): Promise<void> {
@@ -125,7 +179,10 @@ export class TalosLab {
       return;
     }
     if (machine.isForwarded) return;
-    const script = `nc -ll -p 50000 -e nc ${this.#host} ${machine.standIn.port} </dev/null >/dev/null 2>&1 &`;
+    const passOn = (port: number, to: number): string =>
+      `nc -ll -p ${port} -e nc ${this.#host} ${to} </dev/null >/dev/null 2>&1 &`;
+    const isApi = machine.isScratch && this.#scratchPort > 0;
+    const script = `${passOn(50_000, machine.standIn.port)}${isApi ? ` ${passOn(this.#apiPort, this.#scratchPort)}` : ""}`;
     const words = ["/bin/sh", "-c", script].map((word): [string, string] => ["command", word]);
     const started = await this.#api(
       "POST",
@@ -154,10 +211,12 @@ export class TalosLab {
       clusters: this.clusters,
       host: this.#host,
       addresses: [address],
-      ...(this.#secrets === undefined ? {} : { authority: this.#secrets.certs.os }),
+      ...given({ authority: this.#secrets?.certs.os }),
+      ...(this.#real === undefined ? {} : { etcdContent: this.#real.save.bind(this.#real) }),
     });
     standIn.machine.isOn = false;
-    const made = { standIn, birth, isForwarded: false };
+    const isScratch = /-drill-/.test(config["name"] ?? "");
+    const made = { standIn, birth, isForwarded: false, isScratch };
     this.#machines.set(vmid, made);
     return made;
   }

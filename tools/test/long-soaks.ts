@@ -51,6 +51,11 @@ export const longSoaks: readonly LongSoak[] = [
     env: { GPVE_TALOS_VMS: "1" },
   },
   {
+    name: "the story of a Talos cluster on three nodes, with a real Kubernetes and a real kubelet for each of seven machines",
+    file: "test/integration/talos-story.test.ts",
+    env: { GPVE_TALOS_STORY: "1" },
+  },
+  {
     name: "a Talos cluster's life, stopped after every line of its journal",
     file: "packages/talos/src/engine/open-cluster.test.ts",
     isUnit: true,

@@ -16,7 +16,7 @@ const longest: readonly string[] = [
 ];
 
 /** With empty caches they wait for what the first file builds; they look for it when they are loaded. */
-const needsClusters = /\/vclusters?[-.]|\/talos-addons/;
+const needsClusters = /\/vclusters?[-.]|\/talos-(?:addons|story)/;
 
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

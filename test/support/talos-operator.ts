@@ -1,0 +1,100 @@
+// Somebody with gpvectl and a folder of his own, who makes a Talos cluster on what a test has for it.
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parse, stringify } from "yaml";
+import { given } from "@gpve/contracts/given.ts";
+import { exec, type ExecResult, MINIMAL_ENV } from "@gpve/kit/exec.ts";
+import { type Child, startChild } from "@gpve/kit/testing/child.ts";
+import { parseBundle } from "../../packages/talos/src/secrets/bundle-file.ts";
+import type { SecretsBundle } from "../../packages/talos/src/secrets/bundle.ts";
+import { mainFile, nodeBinary, nodeOptions } from "./gpve.ts";
+import type { TalosGround } from "./talos-ground.ts";
+
+export interface WantedCluster {
+  readonly planes: number;
+  readonly workers: number;
+  /** Of the Kubernetes API, at this machine's address among the guests. */
+  readonly port: number;
+  readonly factory: string;
+  /** Left out: what `init` chooses. */
+  readonly kubernetes?: string;
+}
+
+export class TalosOperator {
+  readonly folder = mkdtempSync(join(tmpdir(), "gpve-talos-"));
+  readonly #ground: TalosGround;
+
+  constructor(ground: TalosGround) {
+    this.#ground = ground;
+  }
+
+  gpvectl(...args: readonly string[]): Promise<ExecResult> {
+    const options = { cwd: this.folder, env: this.#env(), timeoutMs: 1_200_000, okCodes: [0, 1, 2] };
+    return exec(nodeBinary, this.#argv(args), options);
+  }
+
+  /** To be killed. */
+  start(...args: readonly string[]): Child {
+    return startChild(nodeBinary, this.#argv(args), { cwd: this.folder, env: this.#env() });
+  }
+
+  journal(): readonly string[] {
+    const path = join(this.folder, ".deployer/lab/journal.ndjson");
+    return existsSync(path) ? readFileSync(path, "utf8").trimEnd().split("\n") : [];
+  }
+
+  /** The file of a cluster `lab`, as `init` writes it, and its secrets. */
+  async init(): Promise<SecretsBundle> {
+    const { credentials, nodes, network } = this.#ground;
+    const { url, fingerprint } = credentials;
+    const place = ["--provider", "gpve", "--endpoint", url, "--fingerprint", fingerprint, "--nodes"];
+    const named = ["--yes", "--preset", "lab", "--name", "lab", "--network", `${network}.0/24`];
+    await this.gpvectl("init", ...named, ...place, nodes.join(","));
+    await this.gpvectl("secrets", "export", "secrets.yaml");
+    return parseBundle(readFileSync(join(this.folder, "secrets.yaml"), "utf8"));
+  }
+
+  /** Changes it to machines that are as small as their guests, and need nothing from elsewhere. */
+  want({ planes, workers, port, factory, kubernetes }: WantedCluster): void {
+    const file = join(this.folder, "cluster.yaml");
+    // The small Linux has no driver for q35's IDE; Talos has one.
+    const drive = { cloudInitDrive: "scsi30" };
+    const small = { cores: 1, memoryMiB: 1024, diskGiB: 6, cpu: "max", bios: "seabios", ...drive };
+    const tree = parse(readFileSync(file, "utf8")) as Record<string, object> & { providers: object[] };
+    const { storage, bridge, host } = this.#ground;
+    const disks = { image: storage, vm: storage, efi: storage, cloudinit: storage };
+    const text = stringify({
+      ...tree,
+      versions: { ...tree["versions"], ...given({ kubernetes }) },
+      image: { factory },
+      providers: tree.providers.map((provider) => ({ ...provider, storage: disks })),
+      network: { ...tree["network"], bridge },
+      endpoint: { loadBalancer: { address: host }, port },
+      controlPlane: { count: planes, machine: small },
+      pools: [{ name: "worker", count: workers, machine: small }],
+      // Nothing is fetched from elsewhere; add-ons have a test of their own.
+      addons: {
+        cni: { type: "flannel" },
+        ccm: { proxmox: { enabled: false }, talos: { enabled: false } },
+        metricsServer: false,
+        monitoring: { prometheusCRDs: false },
+      },
+      templates: { controlPlane: 998, worker: 999, clone: "linked" },
+      protect: { destroy: false },
+    });
+    writeFileSync(file, text);
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  #argv(args: readonly string[]): string[] {
+    return [...nodeOptions, mainFile, "ctl", "talos", ...args];
+  }
+
+  #env(): Readonly<Record<string, string>> {
+    return { ...MINIMAL_ENV, HOME: this.folder, GPVE_TOKEN: this.#ground.credentials.token };
+  }
+}
