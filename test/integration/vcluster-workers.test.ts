@@ -328,10 +328,9 @@ describe.skipIf(!canRun)("workers of a virtual cluster", () => {
       const got = await ctl("vc", "kubeconfig", "demo");
       writeFileSync(kubeconfig(), got.out, { mode: 0o600 });
       // A pod of it is told through its kubelet; a name is answered by a pod that asks the API.
+      const name = "kubernetes.default.svc.cluster.local";
       await until("names are answered", async () =>
-        (await kubectl(["exec", "deploy/web", "--", "nslookup", "kubernetes.default"])).out.includes(
-          "10.96.0.1",
-        ),
+        (await kubectl(["exec", "deploy/web", "--", "nslookup", name])).out.includes("10.96.0.1"),
       );
       expect((await kubectl(["get", "nodes", "--no-headers"])).out).not.toContain("NotReady");
     }
