@@ -1,6 +1,6 @@
 // What Kubernetes allows whoever administers a cluster, used against the machine, the neighbours and the quota. Each way is
 // tried on real workers, and each must end nowhere. The plain ones are in vcluster-workers.test.ts.
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { connect, createServer, type Server } from "node:net";
 import { join } from "node:path";
@@ -69,8 +69,12 @@ const pod = (name: string, command: string, more: object = {}, container: object
 
 /** Addresses of a cluster on this machine, by its number. */
 function placeOf(cluster: string): { gateway: string; api: string; worker: string; front: number } {
-  const text = readFileSync(join(gpve.data, "vclusters/clusters", cluster, "cluster.json"), "utf8");
-  const { network } = JSON.parse(text) as { network: number };
+  const folder = join(gpve.data, "vclusters/clusters");
+  const { network = -1 } =
+    readdirSync(folder)
+      .map((key) => readFileSync(join(folder, key, "cluster.json"), "utf8"))
+      .map((text) => JSON.parse(text) as { name: string; called?: string; network: number })
+      .find(({ name, called = name }) => called === cluster) ?? {};
   const subnet = `100.${80 + Math.floor(network / 256)}.${network % 256}`;
   return {
     gateway: `${subnet}.1`,

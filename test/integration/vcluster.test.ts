@@ -230,6 +230,37 @@ describe.skipIf(!canRun)("a virtual cluster", () => {
     expect(vms.out).not.toContain("vcluster");
   });
 
+  test("of another tenant may have its name: each kubeconfig leads to its own", async () => {
+    const began = performance.now();
+    expect(await ctl("api", "create", "/pools", "poolid=shop")).toMatchObject({ code: 0 });
+    expect(await ctl("vc", "create", "demo", "--tenant", "shop", "--wait")).toMatchObject({ code: 0 });
+    const listed = (await ctl("vc", "list")).out;
+    expect(listed).toMatch(/^demo +default +Running/m);
+    expect(listed).toMatch(/^demo +shop +Running/m);
+    expect((await ctl("vc", "kubeconfig", "demo")).err).toContain("several tenants have");
+    const theirs = join(gpve.data, "shop.kubeconfig");
+    const { out } = await ctl("vc", "kubeconfig", "demo", "--tenant", "shop");
+    writeFileSync(theirs, out, { mode: 0o600 });
+    const secrets = async (file: string, ...more: readonly string[]) =>
+      (await kubectl(file, "get", "secrets", "-o", "name", ...more)).out.trim();
+    expect([await secrets(kubeconfig()), await secrets(theirs)]).toEqual(["secret/s", ""]);
+    expect((await kubectl(theirs, "create", "secret", "generic", "t")).code).toBe(0);
+    expect([await secrets(kubeconfig()), await secrets(theirs)]).toEqual(["secret/s", "secret/t"]);
+    // At the port that all share they are told apart by their tenants.
+    const shared = (tenant: string) => [
+      "--server=https://127.0.0.1:16442",
+      `--tls-server-name=demo.${tenant}.vc.gpve`,
+    ];
+    expect(await secrets(theirs, ...shared("shop"))).toBe("secret/t");
+    expect(await secrets(kubeconfig(), ...shared("default"))).toBe("secret/s");
+    // Neither's key opens the other.
+    expect((await kubectl(theirs, "get", "secrets", ...shared("default"))).err).toContain("certificate");
+    expect((await ctl("vc", "delete", "shop/demo", "--yes")).code).toBe(0);
+    expect(await secrets(kubeconfig())).toBe("secret/s");
+    expect((await ctl("vc", "list")).out).not.toMatch(/^demo +shop/m);
+    console.info(`a second one of the name, and away again: ${Math.round(performance.now() - began)} ms`);
+  }, 180_000);
+
   test("refuses what it cannot be, with the reason, and leaves nothing of it", async () => {
     const old = await ctl("vc", "create", "old", "--kubernetes-version", "1.30", "--wait");
     expect(old).toMatchObject({

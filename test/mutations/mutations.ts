@@ -236,6 +236,23 @@ export const mutations: readonly Mutation[] = [
     tests: ["packages/server/src/infrastructure/audit/prune-audit.test.ts"],
   },
   {
+    name: "whoever asks for a name is told of tenants that he may not see",
+    file: "packages/server/src/presentation/v1/named-object.ts",
+    find: "return current !== undefined && isSeen ?",
+    replace: "return current !== undefined || isSeen ?",
+    tests: ["packages/server/src/presentation/v1/same-names.test.ts"],
+  },
+  {
+    name: "a cluster by its key is anybody's, whatever tenant was judged",
+    file: "packages/domain/src/vcluster/cluster-key.ts",
+    find: "return found?.tenant === wanted.tenant && found.name === wanted.name;",
+    replace: "return found?.name === wanted.name;",
+    tests: [
+      "packages/domain/src/vcluster/cluster-key.test.ts",
+      "packages/server/src/presentation/v1/same-names.test.ts",
+    ],
+  },
+  {
     name: "our own API takes a permission on all guests for one on each",
     file: "packages/server/src/application/v1/authorisation.ts",
     find: "        access.has(path, rule.privileges, rule.mode),",

@@ -35,6 +35,7 @@ import type { Sealer } from "@gpve/domain/access/ports.ts";
 import { createKindAdapters } from "./application/v1/kind-adapters.ts";
 import { withdrawPermit } from "./application/node/guest-permits.ts";
 import type { QuotaView } from "./application/quota/quota-view.ts";
+import { plainlyRefused } from "./application/vcluster/plain-words.ts";
 import { eventsOfCluster } from "./application/vcluster/cluster-events.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { ClusterMoves } from "./application/vcluster/cluster-moves.ts";
@@ -115,12 +116,15 @@ export function composeKinds(
   readonly vclusterMoves: ClusterMoves;
   readonly register: (engine: OperationEngine) => void;
 } {
+  const calls = plainlyRefused(parts.calls, parts.records);
   const vclusters = new VirtualClusters({
     ...parts,
+    calls,
     taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
   });
   const vclusterSaves = new ClusterSaves({
     ...parts,
+    calls,
     vclusters,
     defaults: () => storageDefaults(parts.records),
     taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
@@ -129,6 +133,7 @@ export function composeKinds(
   });
   const vclusterMoves = new ClusterMoves({
     ...parts,
+    calls,
     vclusters,
     taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
   });
@@ -205,7 +210,7 @@ export function composeEvents(
     onNodeChange: (listener) => board.onChange(listener),
     onTaskEnd: taskEnds(records.collection(taskRecords)),
     onPhaseStep: (listener) => phases.onStep(listener),
-    tenantOfCluster: (name) => records.collection(vclusterCollection).get(name)?.value.tenant,
+    clusterOf: (key) => records.collection(vclusterCollection).get(key)?.value,
     tenantOfVm: (vmid) => tenantOf(cacheReader(records), Number(vmid)),
     now: () => clock.now(),
     recordEvent: recorder.recordEvent,
@@ -248,7 +253,7 @@ export function composeV1(parts: V1Parts): ReturnType<typeof createV1Api> {
     failover: parts.failover,
     vclusterSaves: parts.vclusterSaves,
     vclusterMoves: parts.vclusterMoves,
-    vclusterEvents: (name) => eventsOfCluster(parts.records, name),
+    vclusterEvents: (key) => eventsOfCluster(parts.records, key),
     backupVm: (vm, request, ctx, requestId) => work.backUp(vm, request, ctx, requestId),
     failedVms: new FailedVms({
       phases: parts.phases,

@@ -2,7 +2,7 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ClusterManifest, ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import type { Identity } from "@gpve/domain/vcluster/backup/identity.ts";
-import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 
 interface Saved {
@@ -51,10 +51,11 @@ export class FakeClusterSaves implements ClusterSaves {
     this.away.delete(name);
   }
 
-  async pack({ name, tenant, spec, version }: KeptCluster, path: string): Promise<ClusterManifest> {
+  async pack(cluster: KeptCluster, path: string): Promise<ClusterManifest> {
+    const { name, tenant, spec, version } = cluster;
     this.#mayBreak("pack");
     const manifest: ClusterManifest = {
-      name,
+      name: calledOf(cluster),
       tenant,
       spec: shownVirtualClusterSpec(spec),
       kubernetesVersion: version,

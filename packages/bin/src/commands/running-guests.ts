@@ -25,7 +25,9 @@ export async function runningClusters(data: DataDir): Promise<readonly string[]>
     const { items } = await client.v1.list("vclusters");
     return items
       .filter(({ status }) => status?.["power"] === "hot" || status?.["power"] === "warm")
-      .map(({ metadata }) => metadata.name)
+      .map(({ metadata: { name, namespace = "default" } }) =>
+        namespace === "default" ? name : `${namespace}/${name}`,
+      )
       .toSorted();
   } finally {
     client.close();

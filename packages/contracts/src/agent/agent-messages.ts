@@ -3,6 +3,7 @@ import { Type } from "typebox";
 import type { Static, TProperties } from "typebox";
 import { VmBackupRequestSchema } from "../v1/bodies.ts";
 import { OverlaySchema } from "./vcluster-move-messages.ts";
+import { vclusterCalled as called, vclusterKey as vcluster } from "./vcluster-names.ts";
 
 /** Closed: what a node does not understand, it must not leave undone in silence. */
 const request = <P extends TProperties>(more: P) =>
@@ -95,11 +96,11 @@ export const ComponentsAnswer = Type.Array(
 );
 export type ComponentRow = Static<typeof ComponentsAnswer>[number];
 
-const vcluster = Type.String({ pattern: "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$" });
 /** The tenant is what permission was judged on: the node compares it with the cluster's own. */
 const tenant = Type.String();
 export const NewVclusterRequest = request({
   vcluster,
+  called,
   tenant,
   spec: Type.Record(Type.String(), Type.Unknown()),
   requestId,

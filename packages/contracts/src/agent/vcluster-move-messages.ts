@@ -1,10 +1,10 @@
 // Moves of virtual clusters' control planes, as servers and agents say it.
 import { Type } from "typebox";
 import type { TProperties } from "typebox";
+import { vclusterCalled as called, vclusterKey as vcluster } from "./vcluster-names.ts";
 
 const request = <P extends TProperties>(more: P) =>
   Type.Object({ node: Type.String(), ...more }, { additionalProperties: false });
-const vcluster = Type.String({ pattern: "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$" });
 /** What permission was judged on. */
 const tenant = Type.String();
 const requestId = Type.String();
@@ -48,6 +48,7 @@ export const VclusterPlaceAnswer = Type.Object({
 /** Said to the node that is to have it, before anything is sent. */
 export const VclusterArriveRequest = request({
   vcluster,
+  called,
   tenant,
   moveId,
   spec: Type.Record(Type.String(), Type.Unknown()),

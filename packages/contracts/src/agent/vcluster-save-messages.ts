@@ -1,10 +1,10 @@
 // Backup, restore and upgrade of virtual clusters, as servers and agents say it.
 import { Type } from "typebox";
 import type { Static, TProperties } from "typebox";
+import { vclusterCalled as called, vclusterKey as vcluster } from "./vcluster-names.ts";
 
 const request = <P extends TProperties>(more: P) =>
   Type.Object({ node: Type.String(), ...more }, { additionalProperties: false });
-const vcluster = Type.String({ pattern: "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$" });
 /** What permission was judged on. */
 const tenant = Type.String();
 const requestId = Type.String();
@@ -20,7 +20,7 @@ export const VclusterBackupRequest = request({
   requestId,
 });
 /** Of a cluster that may be gone. */
-export const VclusterBackupsRequest = request({ vcluster, tenant });
+export const VclusterBackupsRequest = request({ vcluster, called, tenant });
 export const VclusterBackupsAnswer = Type.Array(
   Type.Object({
     archive: Type.String(),
@@ -44,6 +44,7 @@ export const VclusterArchiveAnswer = Type.Object({
 
 export const VclusterRestoreRequest = request({
   vcluster,
+  called,
   tenant,
   archive,
   /** The tenant that it was made in. */

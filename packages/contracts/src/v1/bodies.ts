@@ -33,6 +33,9 @@ export const PlanItemSchema = Type.Object(
   {
     kind: Type.String(),
     name: Type.String(),
+    namespace: Type.Optional(
+      Type.String({ description: "Its tenant, of a kind whose names are unique in their tenant only." }),
+    ),
     action: Type.Enum(["create", "update", "unchanged", "refused"]),
     changes: Type.Array(FieldChangeSchema),
     notes: Type.Optional(

@@ -22,6 +22,8 @@ export interface KindDeclaration {
   readonly scope: "cluster" | "node" | "tenant";
   /** Whether metadata.namespace names the tenant it belongs to. */
   readonly namespaced?: boolean;
+  /** Names are unique in their tenant only: paths by name alone take `tenant`, where several are meant. */
+  readonly namesInTenant?: true;
   /** The tenant of one whose maker names none. */
   readonly defaultNamespace?: string;
   /** A new one may also be sent as its spec alone, with its name among the fields. */

@@ -35,6 +35,9 @@ truth is the OpenAPI 3.1 document at \`/api/v1/openapi.json\`; \`/api/v1/openapi
   unless they are given otherwise. Applying grows no disks and takes \`cipassword\` only as a hash.
 `;
 
+const NAMES_IN_TENANT =
+  " Names are unique in their tenant: a path without one means the only object of that name that whoever asks may see; where he may see several, it takes `?tenant=`, or is refused with their tenants.";
+
 export function referencePage(): string {
   return [
     INTRODUCTION,
@@ -55,7 +58,7 @@ function kindSection(kind: KindDeclaration): string {
   const fields = ["metadata.name", ...kind.selectableFields].map((field) => `\`${field}\``).join(", ");
   return [
     `### ${kind.kind}\n`,
-    `${kind.description} Selectable: ${fields}.${kind.applyOrder === undefined ? "" : " Can be applied."}${kind.namespaced === true ? " All of it also below `/api/v1/tenants/{tenant}`, for what is of that tenant." : ""}\n`,
+    `${kind.description} Selectable: ${fields}.${kind.applyOrder === undefined ? "" : " Can be applied."}${kind.namespaced === true ? " All of it also below `/api/v1/tenants/{tenant}`, for what is of that tenant." : ""}${kind.namesInTenant === true ? NAMES_IN_TENANT : ""}\n`,
     routesTable(routesOfKind(kind)),
   ].join("\n");
 }

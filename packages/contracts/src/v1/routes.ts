@@ -24,6 +24,7 @@ import { clusterRoutes } from "./cluster-routes.ts";
 import { componentRoutes } from "./component-routes.ts";
 import { haRoutes } from "./ha-routes.ts";
 import { count, text, type QueryParameter } from "./query-parameters.ts";
+import { withTenant } from "./tenant-query.ts";
 import { vcRoutes } from "./vc-routes.ts";
 import { vcSaveRoutes } from "./vc-save-routes.ts";
 import { schedulerRoutes } from "./scheduler-routes.ts";
@@ -382,7 +383,7 @@ export function v1Routes(kinds: readonly KindDeclaration[] = v1Kinds): readonly 
       operationId: `${operationId}InTenant`,
       path: `/tenants/{tenant}${path}`,
     }));
-  return [...fixedRoutes, ...flat, ...inTenant];
+  return [...onObjects.map(withTenant<V1Route>), ...flat.map(withTenant<V1Route>), ...inTenant];
 }
 
 /** "VirtualClusters" from plural "virtualclusters" keeps the kind's own capitals. */

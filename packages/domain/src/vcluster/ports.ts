@@ -10,7 +10,10 @@ import type { VirtualClusterSpec } from "./vcluster-spec.ts";
 
 /** A cluster as its node keeps it. */
 export interface KeptCluster {
+  /** By which all of it is found here: the key that servers gave it (cluster-key.ts). */
   readonly name: string;
+  /** By which its tenant knows it; absent: the same. */
+  readonly called?: string;
   readonly tenant: string;
   readonly spec: VirtualClusterSpec;
   /** Of Kubernetes, in full. */
@@ -36,6 +39,11 @@ export interface KeptCluster {
   readonly isFirst?: true;
   /** A backup that it is to be filled with before it is started for the first time. */
   readonly fill?: { readonly archive: string; readonly identity: Identity };
+}
+
+/** What its tenant calls it: in names that he reads, never in those of folders and processes. */
+export function calledOf({ name, called }: Pick<KeptCluster, "name" | "called">): string {
+  return called ?? name;
 }
 
 export interface KubeconfigAsk {

@@ -6,7 +6,10 @@ import type { ClusterRecovery, ClusterStandby } from "./standby/standby.ts";
 import type { VirtualClusterSpec } from "./vcluster-spec.ts";
 
 export interface VirtualClusterRecord {
+  /** Unique in its tenant. */
   readonly name: string;
+  /** By which the store and the nodes know it (cluster-key.ts); absent: its name. */
+  readonly key?: string;
   /** The pool it belongs to. */
   readonly tenant: string;
   readonly node: string;
@@ -25,6 +28,10 @@ export interface VirtualClusterRecord {
   readonly isLeaving?: true;
   /** The request that had it made. */
   readonly madeBy: string;
+}
+
+export function keyOf({ key, name }: Pick<VirtualClusterRecord, "key" | "name">): string {
+  return key ?? name;
 }
 
 /** All that have a part of it, the one with its control plane first. */
@@ -50,9 +57,9 @@ export const vclusterCollection = {
         "data.newer_version",
         "a virtual cluster in the store has a shape this version does not know",
       );
-    const { name, tenant, node, spec, spread, formerly, abandoned, isLeaving, madeBy = "" } = row;
+    const { name, key, tenant, node, spec, spread, formerly, abandoned, isLeaving, madeBy = "" } = row;
     const { standby, recovered } = row;
-    const more = given({ spread, formerly, abandoned, standby, recovered, isLeaving });
+    const more = given({ key, spread, formerly, abandoned, standby, recovered, isLeaving });
     return { name, tenant, node, spec, ...more, madeBy };
   },
 };

@@ -21,6 +21,7 @@ export const SCALE_CLUSTER = "vcscale";
 
 export interface NewClusterArgs {
   readonly name: string;
+  readonly called?: string;
   readonly tenant: string;
   readonly spec: VirtualClusterSpec;
   /** Of Kubernetes, in full. */
@@ -132,9 +133,9 @@ export function clusterOperations(deps: ClusterOperationDeps): {
   const adopt: Step<NewClusterArgs, State> = {
     name: "adopt",
     weight: 0.1,
-    run: ({ args: { name, tenant, spec, version, fill, network, overlay, isFirst } }) => {
+    run: ({ args: { name, called, tenant, spec, version, fill, network, overlay, isFirst } }) => {
       if (host.get(name) !== undefined) return;
-      const place = given({ fill, network, overlay, isFirst });
+      const place = given({ called, fill, network, overlay, isFirst });
       phases.save({ name, tenant, spec, version, phase: "Pending", isWanted: false, ...place });
     },
   };

@@ -5,7 +5,7 @@ import type { VclusterPodRow } from "@gpve/contracts/agent/agent-messages.ts";
 import type { Component } from "@gpve/domain/component/component.ts";
 import type { ComponentStore } from "@gpve/domain/component/ports.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { calledOf, type ClusterHost, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
@@ -90,7 +90,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
     if (kept.phase === "Running") return kept;
     throw new AppError(
       "object.conflict",
-      `virtual cluster '${kept.name}' is ${kept.phase}: its API answers only while it is Running`,
+      `virtual cluster '${calledOf(kept)}' is ${kept.phase}: its API answers only while it is Running`,
     );
   };
   const work =
@@ -99,7 +99,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
       submit(type, { name: own(asked).name }, asked.requestId, ctx);
   return {
     "POST /gpve/nodes/{node}/vclusters": async (asked, ctx) => {
-      const { vcluster, tenant, spec, requestId, network, overlay, secrets } = asked;
+      const { vcluster, called, tenant, spec, requestId, network, overlay, secrets } = asked;
       const wanted = readVirtualClusterSpec(spec);
       const version = kubernetesVersion(deps, wanted.kubernetesVersion);
       if (totalWorkers(wanted) > 0) requireGuard(version);
@@ -108,7 +108,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
         throw new AppError("object.exists", `this node has a virtual cluster '${vcluster}' already`);
       const slot = replicaSlot(overlay);
       const isFirst = slot !== undefined && secrets === undefined ? true : undefined;
-      const place = given({ network, overlay, isFirst });
+      const place = given({ called, network, overlay, isFirst });
       const args = { name: vcluster, tenant, spec: wanted, version, ...place };
       if (before !== undefined) return submit(CREATE_CLUSTER, args, requestId, ctx);
       if (network !== undefined && host.list().some((each) => each.network === network))
@@ -189,9 +189,10 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
 }
 
 function podRows(vnodes: ClusterRouteDeps["vnodes"], cluster: KeptCluster): VclusterPodRow[] {
-  const { name: vcluster, tenant } = cluster;
+  const { name, tenant } = cluster;
+  const vcluster = calledOf(cluster);
   return vnodes
-    .list(vcluster)
+    .list(name)
     .flatMap((vnode) =>
       vnodes.pods(cluster, vnode).map((pod) => ({ vcluster, tenant, vnode: vnode.name, ...pod })),
     );

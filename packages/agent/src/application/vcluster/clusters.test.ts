@@ -292,6 +292,29 @@ describe("what a node is asked", () => {
     expect(() => kubeconfig({ ...other, hours: 1 }, ctx)).toThrow("there is no virtual cluster");
   });
 
+  test("two of one name are two here, by their keys, and each tenant's pods are of its own name", async () => {
+    const { make, run, host, routes, vnodes } = await world();
+    await make();
+    const theirs = { vcluster: "0-demo-x", called: "demo", tenant: "lab" };
+    const spec = { workerNodes: { count: 1 } };
+    expect(await run("POST /gpve/nodes/{node}/vclusters", { ...theirs, spec })).toBe("done");
+    expect(host.list().map(({ name, tenant, phase }) => [name, tenant, phase])).toEqual([
+      ["demo", "shop", "Running"],
+      ["0-demo-x", "lab", "Running"],
+    ]);
+    const [worker] = vnodes.list("0-demo-x");
+    expect(worker?.name).toBe("worker-1");
+    vnodes.podsOf.set("0-demo-x/worker-1", [{ namespace: "default", name: "p", uid: "u" }]);
+    const pods = routes["GET /gpve/nodes/{node}/vclusters/{vcluster}/pods"];
+    expect(await pods({ node: "n1", vcluster: "0-demo-x", tenant: "lab" }, ctx)).toMatchObject([
+      { vcluster: "demo", tenant: "lab", vnode: "worker-1", name: "p" },
+    ]);
+    // A key is worth nothing without its tenant.
+    await expect(run(at("stop"), { vcluster: "0-demo-x" })).rejects.toThrow("there is no virtual cluster");
+    expect(await run(DELETE, { vcluster: "0-demo-x", tenant: "lab" })).toBe("done");
+    expect(host.list().map(({ name }) => name)).toEqual(["demo"]);
+  });
+
   test("a kubeconfig names who asks, while the cluster runs", async () => {
     const { make, run, routes } = await world();
     await make();

@@ -83,6 +83,21 @@ describe("asking a node to save a cluster", () => {
     expect(submitted.at(-1)?.args).toMatchObject({ name: "demo", fill: { identity: "whole" } });
   });
 
+  test("knows by its name in its tenant whether a backup is of itself, whatever its key is", async () => {
+    const { host, routes, submitted } = await world();
+    await host.remove("demo");
+    const restore = routes["POST /gpve/nodes/{node}/vclusters/{vcluster}/restore"];
+    const asked = { ...base, archive: ARCHIVE, source: "shop", spec: {}, over: false };
+    await restore({ ...asked, vcluster: "0-demo-x", called: "demo" }, ctx);
+    expect(submitted.at(-1)?.args).toMatchObject({
+      name: "0-demo-x",
+      called: "demo",
+      fill: { identity: "whole" },
+    });
+    await restore({ ...asked, vcluster: "0-demo-y", called: "demo", tenant: "lab" }, ctx);
+    expect(submitted.at(-1)?.args).toMatchObject({ name: "0-demo-y", fill: { identity: "fresh" } });
+  });
+
   test("reads nothing of another tenant's archive, whatever its name says", async () => {
     const { routes } = await world();
     const archive = routes["GET /gpve/nodes/{node}/vcluster-archive"];

@@ -4,7 +4,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import { requireSaveable } from "@gpve/domain/vcluster/backup/saveable-cluster.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
-import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { requireUpgradePath } from "@gpve/domain/vcluster/upgrade-path.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
@@ -75,8 +75,12 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
       const args = { name, storage, ...given({ notes, protected: isProtected, prune }) };
       return submit(BACKUP_CLUSTER, args, requestId, ctx);
     },
-    "GET /gpve/nodes/{node}/vclusters/{vcluster}/backups": async ({ vcluster, tenant }) => {
-      const rows = await places.list({ name: vcluster, tenant });
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/backups": async ({
+      vcluster,
+      called = vcluster,
+      tenant,
+    }) => {
+      const rows = await places.list({ name: called, tenant });
       return rows.map(({ file: _file, volid, ...row }) => ({ archive: volid, ...row }));
     },
     "GET /gpve/nodes/{node}/vcluster-archive": async ({ archive, tenant }) => {
@@ -84,7 +88,7 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
       return { name, tenant, spec: { ...spec }, kubernetesVersion: version, createdAt };
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore": async (asked, ctx) => {
-      const { vcluster: name, tenant, archive, source, requestId, over } = asked;
+      const { vcluster: name, called, tenant, archive, source, requestId, over } = asked;
       const before = host.get(name);
       const kept = over ? own(name, tenant) : undefined;
       if (kept !== undefined) requireSaveable("restore", kept);
@@ -98,9 +102,15 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
       if (before !== undefined && before.fill?.archive !== archive)
         throw new AppError("object.exists", `this node has a virtual cluster '${name}' already`);
       // Under its own name it is itself again; under another it is somebody else.
-      const isItself = manifest.name === name && manifest.tenant === tenant;
+      const isItself =
+        manifest.name === calledOf({ name, ...given({ called }) }) && manifest.tenant === tenant;
       const fill = { archive, identity: isItself ? "whole" : "fresh" } as const;
-      return submit(RESTORE_CLUSTER, { name, tenant, spec, version, fill }, requestId, ctx);
+      return submit(
+        RESTORE_CLUSTER,
+        { name, tenant, spec, version, fill, ...given({ called }) },
+        requestId,
+        ctx,
+      );
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade": async (asked, ctx) => {
       const { vcluster, tenant, requestId, drain } = asked;

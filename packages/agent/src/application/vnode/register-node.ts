@@ -1,6 +1,6 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { ClusterApi, KubeRequest } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { type KeptVnode, podNetwork } from "@gpve/domain/vcluster/vnode/vnode.ts";
 
@@ -12,7 +12,11 @@ export async function registerNode(
   signal: AbortSignal,
 ): Promise<void> {
   const podCIDR = podNetwork(cluster.spec.podCidr, slot);
-  const labels = { ...added, "node.gpve.io/vcluster": cluster.name, ...given({ "node.gpve.io/pool": pool }) };
+  const labels = {
+    ...added,
+    "node.gpve.io/vcluster": calledOf(cluster),
+    ...given({ "node.gpve.io/pool": pool }),
+  };
   const body = {
     apiVersion: "v1",
     kind: "Node",

@@ -61,7 +61,7 @@ export interface NetworkWish {
   readonly taken: ReadonlySet<number>;
 }
 
-type ClusterName = Pick<KeptCluster, "name" | "tenant">;
+type ClusterName = Pick<KeptCluster, "name" | "called" | "tenant">;
 
 export class ClusterNetworks {
   readonly #exec: Exec;

@@ -4,7 +4,12 @@ import { randomBytes } from "node:crypto";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { serverName } from "@gpve/domain/vcluster/cluster-front.ts";
 import { kubeconfigText } from "@gpve/domain/vcluster/kubeconfig.ts";
-import type { IssuedKubeconfig, KeptCluster, KubeconfigAsk } from "@gpve/domain/vcluster/ports.ts";
+import {
+  calledOf,
+  type IssuedKubeconfig,
+  type KeptCluster,
+  type KubeconfigAsk,
+} from "@gpve/domain/vcluster/ports.ts";
 import type { ClusterKeys } from "./cluster-keys.ts";
 import { kubeCall, kubeCreate, type KubeCredentials, refused } from "./kube-api.ts";
 
@@ -49,16 +54,21 @@ export async function issueKubeconfig(
     lifetimeMs,
   );
   const named = {
-    name: cluster.name,
-    user: `${user}@${cluster.name}`,
+    name: shownName(cluster),
+    user: `${user}@${shownName(cluster)}`,
     server,
     // Whoever listens there has other names, and knows by this one whom to pass it on to.
-    ...(asked === undefined ? {} : { serverName: serverName(cluster.name, cluster.tenant) }),
+    ...(asked === undefined ? {} : { serverName: serverName(calledOf(cluster), cluster.tenant) }),
   };
   const kubeconfig = kubeconfigText({ ...named, caPem: keys.caPem, certPem, keyPem }, (plain) =>
     Buffer.from(plain).toString("base64"),
   );
   return { id, kubeconfig, expiresAt: now + lifetimeMs };
+}
+
+/** Of context, cluster and user: two tenants' clusters of one name stay two in one file. */
+function shownName(cluster: KeptCluster): string {
+  return cluster.called === undefined ? cluster.name : `${cluster.called}.${cluster.tenant}`;
 }
 
 export async function revokeKubeconfig(

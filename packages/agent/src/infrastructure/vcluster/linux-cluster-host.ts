@@ -18,11 +18,12 @@ import {
   partsOf,
   readClusterPart,
 } from "@gpve/domain/vcluster/etcd.ts";
-import type {
-  ClusterHost,
-  IssuedKubeconfig,
-  KeptCluster,
-  KubeconfigAsk,
+import {
+  calledOf,
+  type ClusterHost,
+  type IssuedKubeconfig,
+  type KeptCluster,
+  type KubeconfigAsk,
 } from "@gpve/domain/vcluster/ports.ts";
 import { isBranch, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { replicaAddresses } from "@gpve/domain/vcluster/replicas/replica-places.ts";
@@ -251,7 +252,7 @@ export class LinuxClusterHost implements ClusterHost {
     return {
       name,
       port: this.#deps.firstPort + network,
-      serverNames: [serverName(name, tenant)],
+      serverNames: [serverName(calledOf(cluster), tenant)],
       target: { host: this.#network(cluster).address, port: API_PORT },
     };
   }
@@ -314,7 +315,7 @@ export class LinuxClusterHost implements ClusterHost {
         address,
         // Workers ask for any of several replicas at the address of one.
         alsoKnownAs: [
-          serverName(cluster.name, cluster.tenant),
+          serverName(calledOf(cluster), cluster.tenant),
           ...nodeNames,
           ...(replicaSlot(cluster.overlay) === undefined ? [] : replicaAddresses(address)),
         ],

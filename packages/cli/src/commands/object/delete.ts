@@ -2,7 +2,7 @@ import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import type { Cli, CommandSpec } from "../../command.ts";
 import type { Input } from "../../input.ts";
 import { fileOption, readManifests } from "./manifests.ts";
-import { objectName } from "./named-object.ts";
+import { objectPlace } from "./named-object.ts";
 
 export const objectDelete: CommandSpec = {
   name: "delete",
@@ -19,8 +19,8 @@ export const objectDelete: CommandSpec = {
     for (const { kind, name } of await wanted(cli, input)) {
       const known = await client.v1.kind(kind);
       try {
-        const id = await objectName(client, known, name);
-        await client.v1.delete(known.plural, id, { signal: cli.signal });
+        const place = await objectPlace(client, known, name);
+        await client.v1.delete(place.collection, place.name, { signal: cli.signal });
         cli.out.done(`Deleted ${kind} ${name}.`);
       } catch (err) {
         if (!input.flag("ignoreNotFound") || !isAppError(err, "object.not_found")) throw err;
@@ -44,5 +44,8 @@ async function wanted(cli: Cli, input: Input): Promise<readonly { kind: string; 
   if (nameless !== undefined) {
     throw new AppError("request.invalid", `a ${nameless.kind} in the files has no name`);
   }
-  return items.toReversed();
+  return items.toReversed().map(({ kind: of, name, namespace }) => ({
+    kind: of,
+    name: namespace === undefined ? name : `${namespace}/${name}`,
+  }));
 }

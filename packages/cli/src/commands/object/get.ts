@@ -6,7 +6,7 @@ import type { Cli, CommandSpec } from "../../command.ts";
 import { type Input, wholeNumber } from "../../input.ts";
 import { isCellFormat } from "../../output/cell.ts";
 import type { TableColumn } from "../../output/table.ts";
-import { namedObject, objectName } from "./named-object.ts";
+import { namedObject, objectPlace, type ObjectPlace } from "./named-object.ts";
 
 export const objectGet: CommandSpec = {
   name: "get",
@@ -14,7 +14,10 @@ export const objectGet: CommandSpec = {
   details: "Kinds are those the server lists: gpvectl get kinds.",
   arguments: [
     { name: "<kind>", about: "nodes, tenants, tasks, users, …; or `kinds` for the list of kinds" },
-    { name: "[names...]", about: "only these objects; VMs by VMID or name" },
+    {
+      name: "[names...]",
+      about: "only these objects; VMs by VMID or name, virtual clusters also as TENANT/NAME",
+    },
   ],
   options: [
     { flags: "-l, --selector <labels>", about: "by label: tier=web,env!=prod" },
@@ -39,8 +42,8 @@ export const objectGet: CommandSpec = {
     const kind = await v1.kind(input.arg("kind"));
     const names = input.args("names");
     if (input.flag("watch")) {
-      const wanted = await Promise.all(names.map((name) => objectName(client, kind, name)));
-      await watchObjects(cli, v1, kind, input, new Set(wanted));
+      const wanted = await Promise.all(names.map((name) => objectPlace(client, kind, name)));
+      await watchObjects(cli, v1, kind, input, wanted);
     } else if (names.length === 0) showObjects(cli, kind, await listObjects(v1, kind, input), false);
     else {
       const objects: V1Object[] = [];
@@ -90,13 +93,17 @@ async function watchObjects(
   v1: V1Client,
   kind: V1Kind,
   input: Input,
-  names: ReadonlySet<string>,
+  wanted: readonly ObjectPlace[],
 ): Promise<void> {
   const columns = [{ header: "EVENT", field: "event" }, ...columnsOf(kind)];
   const widths: number[] = [];
   let first = true;
   const show = (event: V1WatchEvent): void => {
-    if (names.size > 0 && !names.has(event.object.metadata.name)) return;
+    const { name, namespace } = event.object.metadata;
+    const isWanted = wanted.some(
+      (each) => each.name === name && (each.tenant === undefined || each.tenant === namespace),
+    );
+    if (wanted.length > 0 && !isWanted) return;
     if (!cli.out.forPeople) {
       cli.out.data({ type: event.type, object: event.object }, { compact: true });
       return;

@@ -300,6 +300,31 @@ describe("apply, diff and delete", () => {
     expect((await ctl.run(["diff", "-f", "-", "-o", "json"], { stdin })).code).toBe(0);
   });
 
+  test("a virtual cluster is the one of its tenant, in files and as TENANT/NAME", async () => {
+    await using ctl = await withKinds();
+    const kind = { ...kinds[1], kind: "VirtualCluster", plural: "vclusters", aliases: ["vc"] };
+    ctl.api.on("GET /api/v1", { body: { kinds: [kind] } });
+    const object = { ...dev, kind: "VirtualCluster", metadata: { ...dev.metadata, name: "demo" } };
+    const asked: string[] = [];
+    for (const verb of ["GET", "DELETE"])
+      ctl.api.on(`${verb} /api/v1/tenants/lab/eu/vclusters/demo`, () => {
+        asked.push(verb);
+        return { body: object };
+      });
+    const item = { kind: "VirtualCluster", name: "demo", namespace: "lab/eu", action: "unchanged" };
+    ctl.api.on("POST /api/v1/plan", { body: { items: [{ ...item, changes: [] }], applicable: true } });
+    const stdin = stringify(object);
+    expect((await ctl.run(["diff", "-f", "-"], { stdin })).out).toContain(
+      "VirtualCluster lab/eu/demo: unchanged",
+    );
+    expect((await ctl.run(["delete", "-f", "-"], { stdin })).out).toContain(
+      "Deleted VirtualCluster lab/eu/demo.",
+    );
+    expect((await ctl.run(["get", "vc", "lab/eu/demo"])).code).toBe(0);
+    expect((await ctl.run(["delete", "vc", "lab/eu/demo"])).code).toBe(0);
+    expect(asked).toEqual(["DELETE", "GET", "DELETE"]);
+  });
+
   test("delete takes names or files, last first", async () => {
     await using ctl = await withKinds();
     const gone: string[] = [];

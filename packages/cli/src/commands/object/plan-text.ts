@@ -9,12 +9,18 @@ export function printPlan(out: Printer, items: readonly PlanItem[]): void {
   const { green, yellow, red, dim } = out.colours;
   const paint = { create: green, update: yellow, unchanged: dim, refused: red };
   for (const item of items) {
-    const line = `${SIGNS[item.action]} ${item.kind} ${item.name === "" ? "(no name)" : item.name}: ${item.action}`;
+    const line = `${SIGNS[item.action]} ${item.kind} ${nameOf(item)}: ${item.action}`;
     out.line(paint[item.action](printable(line)));
     if (item.problem !== undefined) out.line(red(`    ${printable(item.problem.detail)}`));
     for (const change of item.changes) out.line(`    ${changeText(change)}`);
     for (const note of item.notes ?? []) out.line(yellow(`    ! ${printable(note)}`));
   }
+}
+
+/** With its tenant, where another's may have the same. */
+function nameOf({ name, namespace }: PlanItem): string {
+  const shown = name === "" ? "(no name)" : name;
+  return namespace === undefined ? shown : `${namespace}/${shown}`;
 }
 
 /** "2 to create, 1 to update, 3 unchanged" */

@@ -1,7 +1,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec } from "../../command.ts";
 import { wholeNumber } from "../../input.ts";
-import { tenantOption, untilRunning, vcArgument } from "./find-vc.ts";
+import { untilRunning, vcArgument, vcNamed, vcWords } from "./find-vc.ts";
 
 export const vcCreate: CommandSpec = {
   name: "vc create",
@@ -10,7 +10,7 @@ export const vcCreate: CommandSpec = {
     "Where its node lacks the version of Kubernetes, that is brought first: fetched in about a minute, or built from Go modules in about ten; `task list` shows the work.",
   arguments: [vcArgument],
   options: [
-    tenantOption,
+    { flags: "--tenant <tenant>", about: "the tenant it belongs to (default)" },
     { flags: "--kubernetes-version <version>", about: "1.36 or 1.36.4 (the newest there is)" },
     { flags: "--tier <tier>", about: "Starter, Standard, Performance or Enterprise (Starter)" },
     { flags: "--backing-store <store>", about: "sqlite or etcd (as the tier has it); external by `apply`" },
@@ -23,14 +23,15 @@ export const vcCreate: CommandSpec = {
   examples: ["vc create demo --wait", "vc create shop --tenant shop --kubernetes-version 1.36"],
   doing: (input) => `create virtual cluster ${input.arg("name")}`,
   run: async (cli, input) => {
-    const name = input.arg("name");
+    const named = vcNamed(input);
+    const { name } = named;
     const { v1 } = await cli.client();
     const controlPlane = given({ tier: input.text("tier"), backingStore: input.text("backingStore") });
     const count = input.number("workers");
-    await v1.create("vclusters", {
+    const made = await v1.create("vclusters", {
       apiVersion: "gpve.io/v1",
       kind: "VirtualCluster",
-      metadata: { name, ...given({ namespace: input.text("tenant") }) },
+      metadata: { name, ...given({ namespace: named.tenant }) },
       spec: {
         ...given({
           kubernetesVersion: input.text("kubernetesVersion"),
@@ -43,12 +44,13 @@ export const vcCreate: CommandSpec = {
       },
     });
     if (!input.flag("wait")) {
-      cli.out.done(`Virtual cluster ${name} is being made: gpvectl get vc ${name} -w`);
+      cli.out.done(`Virtual cluster ${name} is being made: gpvectl get vc ${input.arg("name")} -w`);
       return;
     }
-    const { status } = await untilRunning(cli, name);
+    const { namespace: tenant } = made.metadata;
+    const { status } = await untilRunning(cli, { name, ...given({ tenant }) });
     cli.out.done(
-      `Virtual cluster ${name} runs Kubernetes ${String(status?.["kubernetesVersion"])} at ${String(status?.["endpoint"])}: gpvectl vc kubeconfig ${name} --merge`,
+      `Virtual cluster ${name} runs Kubernetes ${String(status?.["kubernetesVersion"])} at ${String(status?.["endpoint"])}: gpvectl vc kubeconfig ${vcWords(named)} --merge`,
     );
   },
 };

@@ -5,7 +5,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { readTextFile, writeFileAtomic } from "@gpve/kit/atomic-file.ts";
 import type { CommandSpec } from "../../command.ts";
 import { wholeNumber } from "../../input.ts";
-import { tenantOption, vcArgument, vcPath } from "./find-vc.ts";
+import { tenantOption, vcArgument, vcNamed, vcPath, vcWords } from "./find-vc.ts";
 
 export const vcKubeconfig: CommandSpec = {
   name: "vc kubeconfig",
@@ -30,7 +30,7 @@ export const vcKubeconfig: CommandSpec = {
     const { kubeconfig: text, id } = isObject(answer) ? answer : {};
     if (typeof text !== "string")
       throw new AppError("internal.error", "the server answered without a kubeconfig");
-    cli.out.note(`Revoke it with: gpvectl vc revoke ${input.arg("name")} ${String(id)}`);
+    cli.out.note(`Revoke it with: gpvectl vc revoke ${vcWords(vcNamed(input))} ${String(id)}`);
     if (!input.flag("merge")) {
       cli.out.text(text);
       return;

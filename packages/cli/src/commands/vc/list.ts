@@ -1,19 +1,18 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import { virtualClusterKind } from "@gpve/contracts/v1/kinds/virtual-cluster.ts";
 import type { CommandSpec } from "../../command.ts";
-import { tenantOption, vcArgument, vcPath } from "./find-vc.ts";
+import { tenantOption, vcArgument, vcCollection, vcPath } from "./find-vc.ts";
 
 export const vcList: CommandSpec = {
   name: "vc list",
   summary: "list virtual clusters",
-  options: [tenantOption],
+  options: [{ flags: "--tenant <tenant>", about: "only those of this tenant (all that may be seen)" }],
   examples: ["vc list", "vc list --tenant shop -o wide"],
   doing: () => "list virtual clusters",
   run: async (cli, input) => {
     const { v1 } = await cli.client();
     const tenant = input.text("tenant");
-    const path = tenant === undefined ? "vclusters" : `tenants/${encodeURIComponent(tenant)}/vclusters`;
-    const { items } = await v1.list(path);
+    const { items } = await v1.list(vcCollection(tenant));
     cli.out.rows(items, virtualClusterKind.columns, "No virtual clusters.");
   },
 };

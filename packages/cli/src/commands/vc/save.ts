@@ -5,7 +5,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { CommandSpec } from "../../command.ts";
 import { finishWork, noWaitOption } from "../../follow-result.ts";
 import { wholeNumber } from "../../input.ts";
-import { tenantOption, vcArgument, vcPath } from "./find-vc.ts";
+import { tenantOption, vcArgument, vcNamed, vcPath, vcWords } from "./find-vc.ts";
 
 const taskOf = (answer: unknown): unknown => (isObject(answer) ? answer["task"] : undefined);
 
@@ -35,7 +35,7 @@ export const vcBackup: CommandSpec = {
       cli,
       input,
       taskOf(answer),
-      `Virtual cluster ${name} is backed up: gpvectl vc backups ${name}`,
+      `Virtual cluster ${name} is backed up: gpvectl vc backups ${vcWords(vcNamed(input))}`,
     );
   },
 };
@@ -105,7 +105,7 @@ export const vcRestore: CommandSpec = {
       cli,
       input,
       taskOf(answer),
-      `Virtual cluster ${name} is restored: gpvectl vc kubeconfig ${name}`,
+      `Virtual cluster ${name} is restored: gpvectl vc kubeconfig ${vcWords(vcNamed(input))}`,
     );
   },
 };

@@ -30,7 +30,7 @@ async function withCluster(phase = "Running", message?: string): Promise<Gpvectl
     .pve(`GET /nodes/n1/tasks/${upid}/log`, [], 0)
     .on("GET /api/v1/vclusters", { body: { items: [vc(phase)], metadata: {} } })
     .on("POST /api/v1/vclusters", { status: 201, body: vc("Pending") })
-    .on("GET /api/v1/vclusters/demo", { body: vc(phase, message) })
+    .on("GET /api/v1/tenants/default/vclusters/demo", { body: vc(phase, message) })
     .on("DELETE /api/v1/tenants/shop/vclusters/demo", { body: vc("Terminating") })
     .on("POST /api/v1/vclusters/demo/stop", { body: { task: upid } })
     .on("POST /api/v1/vclusters/demo/sleep", { body: { task: upid } })
@@ -97,10 +97,12 @@ describe("gpvectl vc", () => {
   test("create goes on waiting while the node is silent for a moment, and not for ever", async () => {
     await using ctl = await withCluster();
     const phases = ["Provisioning", "Unknown", "Running"];
-    ctl.api.on("GET /api/v1/vclusters/demo", () => ({ body: vc(phases.shift() ?? "Running") }));
+    ctl.api.on("GET /api/v1/tenants/default/vclusters/demo", () => ({
+      body: vc(phases.shift() ?? "Running"),
+    }));
     const { code, err } = await ctl.run(["vc", "create", "demo", "--wait"]);
     expect([code, err]).toEqual([0, expect.stringContaining("Unknown")]);
-    ctl.api.on("GET /api/v1/vclusters/demo", { body: vc("Unknown", "n1 does not report") });
+    ctl.api.on("GET /api/v1/tenants/default/vclusters/demo", { body: vc("Unknown", "n1 does not report") });
     const silent = await ctl.run(["vc", "create", "demo", "--wait"]);
     expect(silent.code).not.toBe(0);
     expect(silent.err).toContain("demo is Unknown: n1 does not report");
@@ -188,5 +190,31 @@ describe("gpvectl vc", () => {
     expect([unsure.code === 0, unsure.err]).toEqual([false, expect.stringContaining("--yes")]);
     const sure = await ctl.run(["vc", "delete", "demo", "--tenant", "shop", "--yes"]);
     expect([sure.code, sure.out]).toEqual([0, expect.stringContaining("Deleted virtual cluster demo")]);
+  });
+
+  test("one of several of its name is meant by its tenant, before the name or beside it", async () => {
+    await using ctl = await withCluster();
+    for (const which of [["shop/demo"], ["demo", "--tenant", "shop"], ["shop/demo", "--tenant", "shop"]])
+      expect((await ctl.run(["vc", "delete", ...which, "--yes"])).code).toBe(0);
+    const torn = await ctl.run(["vc", "delete", "lab/demo", "--tenant", "shop", "--yes"]);
+    expect([torn.code === 0, torn.err]).toEqual([false, expect.stringContaining("say one")]);
+    ctl.api.on("GET /api/v1/tenants/lab/eu/vclusters/demo/kubeconfig", {
+      body: { id: "abc", kubeconfig, expiresAt: "2030-01-01T00:00:00Z" },
+    });
+    const { err } = await ctl.run(["vc", "kubeconfig", "lab/eu/demo"]);
+    expect(err).toContain("gpvectl vc revoke demo --tenant lab/eu abc");
+  });
+
+  test("create makes one in its tenant, and waits for that one", async () => {
+    await using ctl = await withCluster();
+    const made = { ...vc("Running"), metadata: { name: "demo", namespace: "shop" } };
+    ctl.api
+      .on("POST /api/v1/vclusters", { status: 201, body: made })
+      .on("GET /api/v1/tenants/shop/vclusters/demo", { body: made });
+    const { code, out } = await ctl.run(["vc", "create", "demo", "--tenant", "shop", "--wait"]);
+    expect([code, out]).toEqual([0, expect.stringContaining("vc kubeconfig demo --tenant shop --merge")]);
+    expect(JSON.parse(ctl.api.last("POST /api/v1/vclusters").body)).toMatchObject({
+      metadata: { name: "demo", namespace: "shop" },
+    });
   });
 });

@@ -61,6 +61,7 @@ export const virtualClusterKind: KindDeclaration = {
   aliases: ["virtualcluster", "virtualclusters", "vcluster", "vc", "vcs"],
   scope: "tenant",
   namespaced: true,
+  namesInTenant: true,
   defaultNamespace: "default",
   flatBody: true,
   waitedCreate:

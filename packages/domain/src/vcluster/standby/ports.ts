@@ -5,7 +5,10 @@ import type { VirtualClusterSpec } from "../vcluster-spec.ts";
 
 /** A standby as its node keeps it. */
 export interface KeptStandby {
+  /** The cluster's key. */
   readonly name: string;
+  /** By which its tenant knows it; absent: the same. */
+  readonly called?: string;
   readonly tenant: string;
   readonly spec: VirtualClusterSpec;
   /** Of Kubernetes, in full. */

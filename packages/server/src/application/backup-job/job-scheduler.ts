@@ -16,7 +16,7 @@ import { ROOT_USER } from "@gpve/domain/request/context.ts";
 import { nextEvent } from "@gpve/domain/calendar/next-event.ts";
 import type { ZoneOffset } from "@gpve/domain/calendar/time-zone.ts";
 import { taskRecordId, type TaskRecord } from "@gpve/domain/task/task-record.ts";
-import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
@@ -155,11 +155,13 @@ export class JobScheduler {
             return (await this.#deps.calls.call(node, route, runParameters(job, vmids), ctx)).data;
           });
     const clusterUpids: string[] = [];
-    for (const { name, tenant } of clusters) {
-      const begun = await begin({ vcluster: name }, async () => {
+    for (const cluster of clusters) {
+      const { tenant } = cluster;
+      const vcluster = keyOf(cluster);
+      const begun = await begin({ vcluster }, async () => {
         const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup" as const;
         const { requestId } = ctx;
-        const params = { vcluster: name, tenant, requestId, ...clusterRunParameters(job) };
+        const params = { vcluster, tenant, requestId, ...clusterRunParameters(job) };
         return (await this.#deps.calls.call(node, route, params, ctx)).data;
       });
       if (begun !== undefined) clusterUpids.push(begun);

@@ -2,7 +2,7 @@
 // kept until then, so that a list of 20 000 guests is a join of ready strings.
 import { given } from "@gpve/contracts/given.ts";
 import type { GuestRecord } from "@gpve/domain/guest/guest-record.ts";
-import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { GuestRuntime, NodeView, StorageRuntime } from "@gpve/domain/node/runtime.ts";
 
 export type Row = Readonly<Record<string, unknown>>;
@@ -40,8 +40,9 @@ export function guestRow(
 }
 
 /** A type of its own, so that what lists guests does not take it for one. */
-export function vclusterRow({ name, tenant, node }: VirtualClusterRecord, view: NodeView | undefined): Row {
-  const runtime = view?.report?.vclusters?.find((each) => each.name === name);
+export function vclusterRow(record: VirtualClusterRecord, view: NodeView | undefined): Row {
+  const { name, tenant, node } = record;
+  const runtime = view?.report?.vclusters?.find((each) => each.name === keyOf(record));
   const running = runtime?.phase === "Running" ? "running" : "stopped";
   return {
     id: `vcluster/${tenant}/${name}`,

@@ -14,7 +14,7 @@ import type { Entry, Records } from "@gpve/store/records/port.ts";
 import type { MemoryNodeBoard } from "../node/board.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { cacheReader } from "../v1/adapter.ts";
-import { metaCollection, nameOfMetaId, readMeta } from "../v1/object-meta.ts";
+import { metaCollection, idOfMetaId, readMeta } from "../v1/object-meta.ts";
 import { movedGuests, tenantOf } from "../v1/tenant-of.ts";
 import { placementKey, placementsDef, schedulingDef, type PlacementRecord } from "./placement-records.ts";
 
@@ -47,7 +47,7 @@ export class ClusterView {
         .collection(placementsDef)
         .onChange((id) => this.#then(() => this.#placement(decodeURIComponent(id)))),
       records.collection(metaCollection).onChange((id) => {
-        const name = nameOfMetaId(VM_KIND, id);
+        const name = idOfMetaId(VM_KIND, id);
         if (name !== undefined) this.#then(() => this.#guest(name));
       }),
       records

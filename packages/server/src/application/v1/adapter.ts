@@ -13,6 +13,8 @@ export interface Reader {
 /** An object as its records have it, before labels and the like are added. */
 export interface RawObject {
   readonly name: string;
+  /** By which its adapter finds it; absent: by its name. */
+  readonly id?: string;
   /** The tenant, where it is in one. */
   readonly namespace?: string;
   readonly spec: Fields;
@@ -31,6 +33,12 @@ export interface RawObject {
   readonly digest?: () => string;
   /** Where the records themselves keep the labels. */
   readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** What an object is called, as its metadata has it. */
+export interface ObjectName {
+  readonly name: string;
+  readonly namespace?: string | undefined;
 }
 
 export interface WriteCommand {
@@ -54,9 +62,11 @@ export interface KindAdapter {
   readonly collections: readonly CollectionDef<unknown>[];
   /** Sorted by name, byte order. */
   list(reader: Reader): readonly RawObject[];
-  get(reader: Reader, name: string): RawObject | undefined;
-  /** Calls back with the names of objects whose records changed. Returns the unsubscribe. */
-  onChange(records: Records, changed: (names: readonly string[]) => void): () => void;
+  get(reader: Reader, id: string): RawObject | undefined;
+  /** Where names are unique in their tenant only: the id that one has, or would have. Absent: the name is the id. */
+  idFor?(reader: Reader, wanted: ObjectName): string;
+  /** Calls back with the ids of objects whose records changed. Returns the unsubscribe. */
+  onChange(records: Records, changed: (ids: readonly string[]) => void): () => void;
   /** Absent: nobody writes this kind through /api/v1. Both throw AppError when the rules of the kind say no. */
   readonly write?: {
     /** Labels are a field of the records, not kept beside them. */
@@ -94,7 +104,7 @@ export interface KindActions {
   notes?(before: Fields | undefined, after: Fields): readonly string[];
   create(command: ActCommand): Promise<void>;
   /** Resolves when a new one does its work, with what the answer to its creation has besides; throws when it does not. */
-  ready?(name: string, ctx: RequestContext): Promise<Fields>;
+  ready?(id: string, ctx: RequestContext): Promise<Fields>;
   change(command: ActCommand & { readonly previous: RawObject }): Promise<void>;
   remove(command: Omit<ActCommand, "spec"> & { readonly previous: RawObject }): Promise<void>;
   /** What `create` was asked for by this very request (its id) and is not there yet will not come any more. */
@@ -115,7 +125,22 @@ export function cacheReader(records: Records): Reader {
   };
 }
 
-/** Byte order, as the store sorts. */
-export function byName(a: { readonly name: string }, b: { readonly name: string }): number {
-  return a.name < b.name ? -1 : Number(a.name > b.name);
+export function idOf({ id, name }: Pick<RawObject, "id" | "name">): string {
+  return id ?? name;
+}
+
+/** The id that one has, or would have. */
+export function idFor(adapter: KindAdapter, reader: Reader, wanted: ObjectName): string {
+  return adapter.idFor?.(reader, wanted) ?? wanted.name;
+}
+
+/** As it is; undefined = it is not there. */
+export function readNamed(adapter: KindAdapter, reader: Reader, wanted: ObjectName): RawObject | undefined {
+  return adapter.get(reader, idFor(adapter, reader, wanted));
+}
+
+/** Byte order, as the store sorts; those of one name by their tenants. */
+export function byName(a: ObjectName, b: ObjectName): number {
+  const order = (x: string, y: string): number => (x < y ? -1 : Number(x > y));
+  return order(a.name, b.name) || order(a.namespace ?? "", b.namespace ?? "");
 }

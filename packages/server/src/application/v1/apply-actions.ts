@@ -4,8 +4,8 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { LeftAsItIs } from "@gpve/kit/operation/definition.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { cacheReader } from "./adapter.ts";
-import type { KindActions, KindAdapter, RawObject, Reader } from "./adapter.ts";
+import { cacheReader, idFor, idOf, readNamed } from "./adapter.ts";
+import type { KindActions, KindAdapter, ObjectName, RawObject, Reader } from "./adapter.ts";
 import { CHANGED, GONE, isOutsideOf, isTraceOf, NOT_OURS } from "./apply-traces.ts";
 import type { Before, Trace, Wanted } from "./apply-traces.ts";
 import { sameJson } from "./merge-patch.ts";
@@ -29,7 +29,7 @@ export async function applyByAction(
   const { name } = object.metadata;
   await deps.records.fresh({ signal: ctx.signal });
   const reader = cacheReader(deps.records);
-  if (adapter.get(reader, name) !== undefined) {
+  if (readNamed(adapter, reader, object.metadata) !== undefined) {
     const settled = actionsOf(adapter).settle(reader, {
       name,
       namespace: object.metadata.namespace,
@@ -45,7 +45,7 @@ export async function applyByAction(
 export async function restoreByAction(
   records: Records,
   adapter: KindAdapter,
-  { name, ctx }: { readonly name: string; readonly ctx: RequestContext },
+  { named, ctx }: { readonly named: ObjectName; readonly ctx: RequestContext },
   undo: {
     readonly before: Before | null;
     /** undefined = the step stopped halfway. */
@@ -59,17 +59,19 @@ export async function restoreByAction(
   const act = actionsOf(adapter);
   const { kind } = adapter.kind;
   const { before, trace } = undo;
+  const { name, namespace } = named;
   const look = async () => {
     await records.fresh({ signal: ctx.signal });
-    return adapter.get(cacheReader(records), name);
+    return readNamed(adapter, cacheReader(records), named);
   };
-  if (before === null) await act.forestall({ name, ctx });
+  if (before === null) await act.forestall({ name, namespace, ctx });
   let raw = await look();
+  const id = idFor(adapter, cacheReader(records), named);
   if (before === null && raw !== undefined && raw.madeBy !== ctx.requestId)
     throw new LeftAsItIs(`${kind} ${name}: ${NOT_OURS}`);
   if (!undo.hasBegun) {
     if (raw === undefined && before !== null) throw new LeftAsItIs(`${kind} ${name}: ${GONE}`);
-    const found = raw && projectObject(kind, raw, readMeta(cacheReader(records), kind, name));
+    const found = raw && projectObject(kind, raw, readMeta(cacheReader(records), kind, idOf(raw)));
     if (raw !== undefined && found !== undefined && isForeign({ ...undo, parts: act.parts }, found, raw))
       throw new LeftAsItIs(`${kind} ${name}: ${CHANGED}`);
     await undo.begin();
@@ -88,8 +90,8 @@ export async function restoreByAction(
   }
   const meta = before?.meta ?? null;
   await records.transact((tx) => {
-    if (meta === null) tx.delete(metaCollection, metaId(kind, name));
-    else tx.put(metaCollection, metaId(kind, name), meta);
+    if (meta === null) tx.delete(metaCollection, metaId(kind, id));
+    else tx.put(metaCollection, metaId(kind, id), meta);
   });
 }
 

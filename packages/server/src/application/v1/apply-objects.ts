@@ -10,12 +10,13 @@ import { LeftAsItIs } from "@gpve/kit/operation/definition.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { cacheReader } from "./adapter.ts";
+import { cacheReader, idOf, readNamed } from "./adapter.ts";
 import type { KindAdapter, Reader } from "./adapter.ts";
 import { applyByAction, restoreByAction } from "./apply-actions.ts";
 import { beforeOf, CHANGED, GONE, isTraceOf, traceOf } from "./apply-traces.ts";
 import type { Before, Trace } from "./apply-traces.ts";
 import { sameJson } from "./merge-patch.ts";
+import { objectLock } from "./object-lock.ts";
 import { metaCollection, metaId, projectObject, readMeta } from "./object-meta.ts";
 import { OverlayTx } from "./overlay-tx.ts";
 import { planObjects } from "./plan-objects.ts";
@@ -124,7 +125,7 @@ export function applyObjectsOperation(deps: {
     initialState: () => ({ before: {} }),
     plan: (args) =>
       args.items.map((kept) => {
-        const key = keyOf(kept);
+        const key = keyOf(kept, args.items);
         return {
           name: key,
           run: async (step) => {
@@ -147,7 +148,7 @@ export function applyObjectsOperation(deps: {
               await restoreByAction(
                 deps.records,
                 adapter,
-                { name: item.name, ctx },
+                { named: item, ctx },
                 {
                   before,
                   trace: step.state.traces?.[key],
@@ -182,7 +183,7 @@ export function submitApplyTo(
   return async (args, { actor, requestId, traceparent }) => {
     const { upid } = await engine.submit({
       type: APPLY_OPERATION,
-      resources: args.items.map((item) => `object/${item.kind}/${item.name}`),
+      resources: args.items.map(objectLock),
       args: { items: args.items.map((item) => seals.seal(item)) },
       actor: actor.authid,
       requestId,
@@ -205,24 +206,26 @@ const RESTORING: AccessView = {
 type ApplyStep = StepContext<ApplyArgs, ApplyState>;
 type ItemWrite = Write & { readonly object: CheckedObject };
 
-function keyOf({ kind, name }: ApplyItem): string {
-  return `${kind} ${name}`;
+/** Of one step: with its tenant where another one of its name is applied with it. */
+function keyOf({ kind, name, namespace }: ApplyItem, items: readonly ApplyItem[]): string {
+  const alike = items.filter((each) => each.kind === kind && each.name === name);
+  return alike.length > 1 ? `${kind} ${namespace}/${name}` : `${kind} ${name}`;
 }
 
 /** What was there and what will be is in the journal before it is written. undefined = there is nothing to do. */
 async function writeTraced(
   { records, clock }: { readonly records: Records; readonly clock: Clock },
-  { state, signal, checkpoint }: ApplyStep,
+  { state, signal, checkpoint, args }: ApplyStep,
   item: ApplyItem,
   write: ItemWrite,
 ): Promise<Outcome | undefined> {
-  const key = keyOf(item);
+  const key = keyOf(item, args.items);
   const { adapter } = write;
   for (;;) {
     await records.fresh({ signal });
     const reader = cacheReader(records);
     if (isApplied(reader, adapter, item)) return undefined;
-    const before = beforeOf(reader, adapter, item.name);
+    const before = beforeOf(reader, adapter, item);
     const { object } = writeObject(new OverlayTx(reader), clock.now(), write);
     state.before[key] = before;
     state.traces = { ...state.traces, [key]: traceOf(object) };
@@ -232,7 +235,7 @@ async function writeTraced(
       .transact(
         (tx) => {
           isOurs = false;
-          if (!sameJson(beforeOf(tx, adapter, item.name), before)) return undefined;
+          if (!sameJson(beforeOf(tx, adapter, item), before)) return undefined;
           const written = writeObject(tx, clock.now(), write);
           isOurs = true;
           return written;
@@ -253,12 +256,12 @@ async function actTraced(
   item: ApplyItem,
   write: ItemWrite,
 ): Promise<Outcome | undefined> {
-  const key = keyOf(item);
+  const key = keyOf(item, step.args.items);
   const { adapter } = write;
   const isFirst = step.state.before[key] === undefined;
   if (isFirst) {
     await deps.records.fresh({ signal: step.signal });
-    step.state.before[key] = beforeOf(cacheReader(deps.records), adapter, item.name);
+    step.state.before[key] = beforeOf(cacheReader(deps.records), adapter, item);
     await step.checkpoint();
   }
   const outcome = await applyByAction(deps, write, {
@@ -268,7 +271,7 @@ async function actTraced(
     // Nothing done, nothing to undo; a step that runs again finds its own work.
     if (isFirst) delete step.state.before[key];
   } else {
-    const raw = adapter.get(cacheReader(deps.records), item.name);
+    const raw = readNamed(adapter, cacheReader(deps.records), item);
     step.state.traces = { ...step.state.traces, [key]: traceOf(outcome.object, raw?.createRevision) };
   }
   return outcome;
@@ -287,9 +290,9 @@ function objectOf(item: ApplyItem): CheckedObject {
 }
 
 function isApplied(tx: Reader, adapter: KindAdapter, item: ApplyItem): boolean {
-  const raw = adapter.get(tx, item.name);
+  const raw = readNamed(adapter, tx, item);
   if (raw === undefined || !sameJson(raw.spec, item.spec)) return false;
-  const meta = readMeta(tx, item.kind, item.name)?.value;
+  const meta = readMeta(tx, item.kind, idOf(raw))?.value;
   const same = (wanted: object | undefined, found: object | undefined): boolean =>
     wanted === undefined || sameJson(wanted, found ?? {});
   return same(item.labels, raw.labels ?? meta?.labels) && same(item.annotations, meta?.annotations);
@@ -306,13 +309,13 @@ async function restore(
   const { kind } = adapter.kind;
   await records.transact((tx) => {
     const raw = adapter.get(tx, name);
-    if (sameJson(beforeOf(tx, adapter, name), before)) return;
+    if (sameJson(beforeOf(tx, adapter, { name }), before)) return;
     if (raw === undefined) throw new LeftAsItIs(`${kind} ${name}: ${GONE}`);
     const found = projectObject(kind, raw, readMeta(tx, kind, name));
     if (trace === undefined || !isTraceOf(trace, found, raw))
       throw new LeftAsItIs(`${kind} ${name}: ${CHANGED}`);
     if (before === null) {
-      removeObject(tx, { adapter, name, resourceVersion: undefined, ctx });
+      removeObject(tx, { adapter, id: name, resourceVersion: undefined, ctx });
       return;
     }
     const labels = raw.labels ?? before.labels;

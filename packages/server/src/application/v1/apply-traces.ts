@@ -3,7 +3,14 @@
 import { createHash } from "node:crypto";
 import type { Fields, V1Object } from "@gpve/contracts/v1/object.ts";
 import { canonicalJson } from "@gpve/kit/canonical-json.ts";
-import type { KindAdapter, RawObject, Reader } from "./adapter.ts";
+import {
+  idOf,
+  type KindAdapter,
+  type ObjectName,
+  type RawObject,
+  readNamed,
+  type Reader,
+} from "./adapter.ts";
 import { isPlain, sameJson } from "./merge-patch.ts";
 import { readMeta, type MetaRecord } from "./object-meta.ts";
 
@@ -34,10 +41,10 @@ export const NOT_OURS = "it is none that this apply made; it was left as it is";
 export const GONE = "somebody else has removed it since; it was not made again";
 
 /** null = it does not exist. */
-export function beforeOf(reader: Reader, adapter: KindAdapter, name: string): Before | null {
-  const raw = adapter.get(reader, name);
+export function beforeOf(reader: Reader, adapter: KindAdapter, named: ObjectName): Before | null {
+  const raw = readNamed(adapter, reader, named);
   if (raw === undefined) return null;
-  const meta = readMeta(reader, adapter.kind.kind, name)?.value;
+  const meta = readMeta(reader, adapter.kind.kind, idOf(raw))?.value;
   return { spec: raw.spec, labels: raw.labels ?? meta?.labels ?? {}, meta: meta ?? null };
 }
 

@@ -4,7 +4,7 @@ import { statusTypeOf } from "@gpve/domain/task/task.ts";
 import type { Task } from "@gpve/domain/task/task.ts";
 import { taskOfRecord, type TaskRecord } from "@gpve/domain/task/task-record.ts";
 import type { Collection } from "@gpve/store/records/port.ts";
-import { ClusterSteps } from "../vcluster/cluster-events.ts";
+import { type ClusterOf, ClusterSteps } from "../vcluster/cluster-events.ts";
 import { lifeStepEvent, lifeStepOnce } from "../phase/phase-events.ts";
 import type { PhaseStep } from "../phase/vm-phases.ts";
 import type { EventInput, RecordEvent } from "./events.ts";
@@ -17,15 +17,14 @@ export function recordHappenings(sources: {
   readonly onNodeChange: (listener: (view: NodeView, previous: NodeView | undefined) => void) => () => void;
   readonly onTaskEnd: (listener: (task: Task) => void) => () => void;
   readonly onPhaseStep: (listener: (step: PhaseStep) => void) => () => void;
-  /** undefined = there is no such virtual cluster. */
-  readonly tenantOfCluster: (name: string) => string | undefined;
+  readonly clusterOf: ClusterOf;
   /** The tenant that a VM is in. */
   readonly tenantOfVm: (vmid: string) => string | undefined;
   readonly now: () => number;
   readonly recordEvent: RecordEvent;
 }): () => void {
   const { recordEvent } = sources;
-  const clusters = new ClusterSteps(sources.tenantOfCluster);
+  const clusters = new ClusterSteps(sources.clusterOf);
   const stops = [
     sources.onNodeChange((view, previous) => {
       for (const { event: step, once } of clusters.of(view, sources.now())) recordEvent(step, { once });

@@ -116,7 +116,7 @@ describe("the event recorder", () => {
         onNodeChange: (listener) => (nodes.push(listener), () => void nodes.splice(0)),
         onTaskEnd: (listener) => (tasks.push(listener), () => void tasks.splice(0)),
         onPhaseStep: (listener) => (steps.push(listener), () => void steps.splice(0)),
-        tenantOfCluster: () => undefined,
+        clusterOf: () => undefined,
         now: () => clock.now(),
         recordEvent,
       }),

@@ -2,7 +2,7 @@
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
-import type { KindAdapter, Reader } from "./adapter.ts";
+import { idOf, type KindAdapter, type Reader } from "./adapter.ts";
 import { metaCollection, projectObject, readMeta } from "./object-meta.ts";
 
 /** Throws store.compacted when the revision is gone. */
@@ -27,7 +27,7 @@ export function objectsFromHistory(store: Pick<Store, "range">): ObjectsAt {
           | undefined,
     };
     const { kind } = adapter.kind;
-    return adapter.list(reader).map((raw) => projectObject(kind, raw, readMeta(reader, kind, raw.name)));
+    return adapter.list(reader).map((raw) => projectObject(kind, raw, readMeta(reader, kind, idOf(raw))));
   };
 }
 

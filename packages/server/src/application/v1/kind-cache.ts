@@ -3,10 +3,10 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { byName, cacheReader } from "./adapter.ts";
-import type { KindAdapter, Reader } from "./adapter.ts";
+import { byName, cacheReader, idFor, idOf } from "./adapter.ts";
+import type { KindAdapter, ObjectName, Reader } from "./adapter.ts";
 import { sameJson } from "./merge-patch.ts";
-import { metaCollection, nameOfMetaId, projectObject, readMeta } from "./object-meta.ts";
+import { metaCollection, idOfMetaId, projectObject, readMeta } from "./object-meta.ts";
 
 export interface Change {
   /** The store's revision when it happened. Several changes may share one. */
@@ -37,14 +37,14 @@ export class KindCache {
     this.#capacity = capacity;
     const { kind } = adapter.kind;
     this.#unsubscribe = [
-      adapter.onChange(records, (names) => names.forEach((name) => this.#update(name))),
+      adapter.onChange(records, (ids) => ids.forEach((id) => this.#update(id))),
       records.collection(metaCollection).onChange((id) => {
-        const name = nameOfMetaId(kind, id);
-        if (name !== undefined) this.#update(name);
+        const own = idOfMetaId(kind, id);
+        if (own !== undefined) this.#update(own);
       }),
     ];
     for (const raw of adapter.list(this.#reader)) {
-      this.#objects.set(raw.name, projectObject(kind, raw, readMeta(this.#reader, kind, raw.name)));
+      this.#objects.set(idOf(raw), projectObject(kind, raw, readMeta(this.#reader, kind, idOf(raw))));
     }
     this.#floor = records.revision();
   }
@@ -61,19 +61,26 @@ export class KindCache {
     return this.#sorted;
   }
 
-  get(name: string): V1Object | undefined {
-    if (this.adapter.kind.liveStatus === true) this.#update(name);
-    return this.#objects.get(name);
+  get(id: string): V1Object | undefined {
+    if (this.adapter.kind.liveStatus === true) this.#update(id);
+    return this.#objects.get(id);
+  }
+
+  /** Ids of all that are called so, in whatever tenant. */
+  idsNamed(name: string): readonly string[] {
+    return [...this.#objects].flatMap(([id, { metadata }]) => (metadata.name === name ? id : []));
+  }
+
+  /** The id that one has, or would have. */
+  idFor(wanted: ObjectName): string {
+    return idFor(this.adapter, this.#reader, wanted);
   }
 
   /** Takes in what changed without a write to the store. */
   refresh(): void {
     if (this.adapter.kind.liveStatus !== true) return;
-    const names = new Set([
-      ...this.#objects.keys(),
-      ...this.adapter.list(this.#reader).map((raw) => raw.name),
-    ]);
-    for (const name of names) this.#update(name);
+    const ids = new Set([...this.#objects.keys(), ...this.adapter.list(this.#reader).map(idOf)]);
+    for (const id of ids) this.#update(id);
   }
 
   /** Where the next change will be. */
@@ -105,15 +112,14 @@ export class KindCache {
     return () => this.#listeners.delete(listener);
   }
 
-  #update(name: string): void {
+  #update(id: string): void {
     const { kind } = this.adapter.kind;
-    const raw = this.adapter.get(this.#reader, name);
-    const before = this.#objects.get(name);
-    const after =
-      raw === undefined ? undefined : projectObject(kind, raw, readMeta(this.#reader, kind, name));
+    const raw = this.adapter.get(this.#reader, id);
+    const before = this.#objects.get(id);
+    const after = raw === undefined ? undefined : projectObject(kind, raw, readMeta(this.#reader, kind, id));
     if (sameJson(before, after)) return;
-    if (after === undefined) this.#objects.delete(name);
-    else this.#objects.set(name, after);
+    if (after === undefined) this.#objects.delete(id);
+    else this.#objects.set(id, after);
     this.#sorted = undefined;
     const newest = this.#changes.at(-1)?.revision ?? 0;
     const revision = Math.max(newest, this.#records.revision(), Number(after?.metadata.resourceVersion ?? 0));

@@ -7,7 +7,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 export interface ContinueToken {
   readonly kind: string;
   readonly revision: number;
-  /** Name of the last object of the page before. */
+  /** Of the last object of the page before: see `placeOf`. */
   readonly after: string;
   /** Both selectors as text: a token continues the very list it came from. */
   readonly selectors: string;
@@ -111,13 +111,25 @@ export function pageOf(
   return { items, more, remaining: 1 + objects.slice(at).filter(visible).length };
 }
 
-/** Binary search: lists are sorted by name. */
-function firstAfter(objects: readonly V1Object[], name: string): number {
+/** Where an object is in a list. */
+export function placeOf({ name, namespace }: Pick<V1Object["metadata"], "name" | "namespace">): string {
+  return namespace === undefined ? name : `${name}\0${namespace}`;
+}
+
+/** Binary search: lists are sorted by name, then by tenant. */
+function firstAfter(objects: readonly V1Object[], place: string): number {
+  const [name = "", namespace] = place.split("\0");
   let low = 0;
   let high = objects.length;
   while (low < high) {
     const middle = (low + high) >>> 1;
-    if ((objects[middle]?.metadata.name ?? "") <= name) low = middle + 1;
+    const found = objects[middle]?.metadata;
+    // A token of before names no tenant: all of that name have been told.
+    const isTold =
+      found?.name === name
+        ? namespace === undefined || (found.namespace ?? "") <= namespace
+        : (found?.name ?? "") < name;
+    if (isTold) low = middle + 1;
     else high = middle;
   }
   return low;

@@ -5,7 +5,7 @@ import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { cacheReader, type KindActions, type KindAdapter } from "./adapter.ts";
+import { cacheReader, idFor, idOf, type KindActions, type KindAdapter } from "./adapter.ts";
 import { requireMay } from "./authorisation.ts";
 import type { Idempotency, IdempotentRequest } from "./idempotency.ts";
 import { sameJson } from "./merge-patch.ts";
@@ -27,7 +27,8 @@ export interface ObjectActionDeps {
 
 interface Removal {
   readonly adapter: KindAdapter;
-  readonly name: string;
+  readonly id: string;
+  readonly called: string;
   readonly resourceVersion: string | undefined;
   readonly ctx: RequestContext;
 }
@@ -48,18 +49,21 @@ export class ObjectActions {
   }
 
   async #remove(removal: Removal): Promise<Outcome> {
-    const { adapter, name, ctx } = removal;
+    const { adapter, id, ctx } = removal;
     const { kind } = adapter.kind;
     const reader = cacheReader(this.#deps.records);
-    const previous = adapter.get(reader, name);
+    const previous = adapter.get(reader, id);
     if (previous === undefined)
-      throw new AppError("object.not_found", `there is no ${kind} '${name}'`, { data: { kind, name } });
-    const current = projectObject(kind, previous, readMeta(reader, kind, name));
+      throw new AppError("object.not_found", `there is no ${kind} '${removal.called}'`, {
+        data: { kind, name: removal.called },
+      });
+    const { name } = previous;
+    const current = projectObject(kind, previous, readMeta(reader, kind, id));
     requireMay(ruleOf(adapter, "delete"), ctx, { current });
     requireVersion(kind, name, removal.resourceVersion, current);
     await actionsOf(adapter).remove({ name, ctx, previous });
     return this.#deps.records.transact((tx) => {
-      tx.delete(metaCollection, metaId(kind, name));
+      tx.delete(metaCollection, metaId(kind, id));
       return { object: current, created: false, deleted: true, replayed: false };
     });
   }
@@ -72,11 +76,17 @@ export async function putByAction(
 ): Promise<Outcome> {
   const { adapter, ctx } = write;
   const { kind } = adapter.kind;
-  const name = typeof write.object === "function" ? (write.name ?? "") : write.object.metadata.name;
   const reader = cacheReader(deps.records);
-  const previous = adapter.get(reader, name);
+  const asked = typeof write.object === "function" ? undefined : write.object.metadata;
+  const previous = adapter.get(
+    reader,
+    write.id ?? (asked === undefined ? "" : idFor(adapter, reader, asked)),
+  );
+  const name = previous?.name ?? asked?.name ?? write.id ?? "";
   const current =
-    previous === undefined ? undefined : projectObject(kind, previous, readMeta(reader, kind, name));
+    previous === undefined
+      ? undefined
+      : projectObject(kind, previous, readMeta(reader, kind, idOf(previous)));
   if (current === undefined && write.verb !== "create" && write.verb !== "apply")
     throw new AppError("object.not_found", `there is no ${kind} '${name}'`, { data: { kind, name } });
   const object = typeof write.object === "function" ? write.object(current as V1Object) : write.object;
@@ -93,16 +103,17 @@ export async function putByAction(
   else if (!sameJson(previous.spec, spec) || namespace !== undefined)
     await actionsOf(adapter).change({ ...wanted, spec, previous });
   return deps.records.transact((tx) => {
-    const before = readMeta(tx, kind, name)?.value;
+    const id = previous === undefined ? idFor(adapter, tx, object.metadata) : idOf(previous);
+    const raw = adapter.get(tx, id);
+    if (raw === undefined) throw new AppError("object.conflict", `${kind} '${name}' is gone again`);
+    const before = readMeta(tx, kind, id)?.value;
     const meta: MetaRecord = {
       labels: object.metadata.labels ?? before?.labels ?? {},
       annotations: object.metadata.annotations ?? before?.annotations ?? {},
       createdAt: before?.createdAt ?? (previous === undefined ? deps.clock.now() : 0),
     };
-    if (isWorthKeeping(meta, before)) tx.put(metaCollection, metaId(kind, name), meta);
-    const raw = adapter.get(tx, name);
-    if (raw === undefined) throw new AppError("object.conflict", `${kind} '${name}' is gone again`);
-    const entry = readMeta(tx, kind, name);
+    if (isWorthKeeping(meta, before)) tx.put(metaCollection, metaId(kind, id), meta);
+    const entry = readMeta(tx, kind, id);
     return {
       object: projectObject(kind, raw, entry),
       created: previous === undefined,

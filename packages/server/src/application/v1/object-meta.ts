@@ -1,10 +1,10 @@
-// Labels and annotations of all kinds: /gpve/meta/<kind>/<name>. The records they belong to know nothing of them.
+// Labels and annotations of all kinds: /gpve/meta/<kind>/<id>, which is the name for most. The records they belong to know nothing of them.
 import { createHash } from "node:crypto";
 import { given } from "@gpve/contracts/given.ts";
 import { API_VERSION } from "@gpve/contracts/v1/object.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
-import type { RawObject, Reader } from "./adapter.ts";
+import { idOf, type RawObject, type Reader } from "./adapter.ts";
 
 export interface MetaRecord {
   readonly labels: Readonly<Record<string, string>>;
@@ -26,12 +26,12 @@ export const metaCollection: CollectionDef<MetaRecord> = {
 };
 
 /** Names may hold slashes; ids of one kind must not reach into another's. */
-export function metaId(kind: string, name: string): string {
-  return `${kind}/${encodeURIComponent(name)}`;
+export function metaId(kind: string, objectId: string): string {
+  return `${kind}/${encodeURIComponent(objectId)}`;
 }
 
 /** undefined = not an id of this kind. */
-export function nameOfMetaId(kind: string, id: string): string | undefined {
+export function idOfMetaId(kind: string, id: string): string | undefined {
   return id.startsWith(`${kind}/`) ? decodeURIComponent(id.slice(kind.length + 1)) : undefined;
 }
 
@@ -55,13 +55,15 @@ export function projectObject(kind: string, raw: RawObject, meta: Entry<MetaReco
   };
 }
 
-export function readMeta(reader: Reader, kind: string, name: string): Entry<MetaRecord> | undefined {
-  return reader.get(metaCollection, metaId(kind, name));
+export function readMeta(reader: Reader, kind: string, objectId: string): Entry<MetaRecord> | undefined {
+  return reader.get(metaCollection, metaId(kind, objectId));
 }
 
 /** Shaped like a UUID and the same at every server: it follows from where and when the object came to be. */
-export function uidOf(kind: string, raw: Pick<RawObject, "name" | "createRevision">): string {
-  const hex = createHash("sha256").update(`${kind}\0${raw.name}\0${raw.createRevision}`).digest("hex");
+export function uidOf(kind: string, raw: Pick<RawObject, "id" | "name" | "createRevision">): string {
+  const hex = createHash("sha256")
+    .update(`${kind}\0${idOf(raw)}\0${raw.createRevision}`)
+    .digest("hex");
   const variant = ((Number.parseInt(hex.charAt(16), 16) & 0x3) | 0x8).toString(16);
   return [
     hex.slice(0, 8),

@@ -22,7 +22,7 @@ import { mayDo, requireMay } from "./authorisation.ts";
 import type { ObjectsAt } from "./history.ts";
 import type { Idempotency, IdempotentRequest } from "./idempotency.ts";
 import { KindCache } from "./kind-cache.ts";
-import { ListSnapshots, decodeContinue, encodeContinue, pageOf } from "./list-pages.ts";
+import { ListSnapshots, decodeContinue, encodeContinue, pageOf, placeOf } from "./list-pages.ts";
 import { isPlain, mergePatch } from "./merge-patch.ts";
 import type { CheckedObject, Validator } from "./validation.ts";
 import { ObjectActions } from "./object-actions.ts";
@@ -109,7 +109,7 @@ export class ObjectService {
       query.limit,
       (object) => selected(object, query) && mayDo(permission, ctx, { current: object }),
     );
-    const last = items.at(-1)?.metadata.name;
+    const last = items.at(-1)?.metadata;
     if (more) this.#snapshots.save(kind, revision, objects);
     return {
       apiVersion: API_VERSION,
@@ -117,7 +117,7 @@ export class ObjectService {
       metadata: {
         resourceVersion: String(revision),
         ...(more && last !== undefined
-          ? { continue: encodeContinue({ kind, revision, after: last, selectors }) }
+          ? { continue: encodeContinue({ kind, revision, after: placeOf(last), selectors }) }
           : {}),
         ...given({ remainingItemCount: remaining }),
       },
@@ -125,10 +125,11 @@ export class ObjectService {
     };
   }
 
-  async get(kind: string, name: string, ctx: RequestContext): Promise<V1Object> {
-    await this.requireVerb(kind, "get", name, ctx);
-    const object = this.cache(kind).get(name);
-    if (object === undefined) throw notFound(kind, name);
+  /** By its id, as all that follow: the name, but for kinds whose names are their tenant's. */
+  async get(kind: string, id: string, ctx: RequestContext): Promise<V1Object> {
+    await this.requireVerb(kind, "get", id, ctx);
+    const object = this.cache(kind).get(id);
+    if (object === undefined) throw notFound(kind, id);
     return object;
   }
 
@@ -145,14 +146,16 @@ export class ObjectService {
 
   replace(
     kind: string,
-    name: string,
+    id: string,
     body: unknown,
     ctx: RequestContext,
     once?: IdempotentRequest,
   ): Promise<Outcome> {
-    const { adapter } = this.cache(kind);
-    const object = this.#deps.validator.checkObject(adapter.kind, body, name);
-    if (adapter.act !== undefined) return this.#actions.put({ adapter, object, verb: "replace", ctx }, once);
+    const cache = this.cache(kind);
+    const { adapter } = cache;
+    const object = this.#deps.validator.checkObject(adapter.kind, body, nameIn(cache, id));
+    if (adapter.act !== undefined)
+      return this.#actions.put({ adapter, object, verb: "replace", ctx, id }, once);
     return this.#change(once, ctx, (tx) =>
       writeObject(tx, this.#deps.clock.now(), { adapter, object, verb: "replace", ctx }),
     );
@@ -160,12 +163,14 @@ export class ObjectService {
 
   patch(
     kind: string,
-    name: string,
+    id: string,
     patch: unknown,
     ctx: RequestContext,
     once?: IdempotentRequest,
   ): Promise<Outcome> {
-    const { adapter } = this.cache(kind);
+    const cache = this.cache(kind);
+    const { adapter } = cache;
+    const name = nameIn(cache, id);
     if (!isPlain(patch))
       throw new AppError("request.invalid", "a merge patch of an object must be a JSON object");
     const expected = isPlain(patch["metadata"]) ? patch["metadata"]["resourceVersion"] : undefined;
@@ -187,33 +192,39 @@ export class ObjectService {
         name,
       );
     };
-    const write: Write = { adapter, verb: "patch", ctx, name, object };
+    const write: Write = { adapter, verb: "patch", ctx, id, object };
     if (adapter.act !== undefined) return this.#actions.put(write, once);
     return this.#change(once, ctx, (tx) => writeObject(tx, this.#deps.clock.now(), write));
   }
 
   remove(
     kind: string,
-    name: string,
+    id: string,
     {
       resourceVersion,
       force = false,
-    }: { readonly resourceVersion?: string | undefined; readonly force?: boolean },
+      called = id,
+    }: {
+      readonly resourceVersion?: string | undefined;
+      readonly force?: boolean;
+      /** What it was asked for by. */
+      readonly called?: string | undefined;
+    },
     ctx: RequestContext,
     once?: IdempotentRequest,
   ): Promise<Outcome> {
     const { adapter } = this.cache(kind);
-    const removal = { adapter, name, resourceVersion, force, ctx };
+    const removal = { adapter, id, called, resourceVersion, force, ctx };
     if (adapter.act !== undefined) return this.#actions.remove(removal, once);
     return this.#change(once, ctx, (tx) => removeObject(tx, removal));
   }
 
   /** Permission before parameters: judged on what is there before the body is looked at. */
-  async requireVerb(kind: string, verb: Verb, name: string, ctx: RequestContext): Promise<void> {
+  async requireVerb(kind: string, verb: Verb, id: string, ctx: RequestContext): Promise<void> {
     const cache = this.cache(kind);
     await this.#deps.records.fresh({ signal: ctx.signal });
     // Who may not know about an object learns nothing from its absence either.
-    const current = cache.get(name) ?? absentObject(cache.adapter.kind, name);
+    const current = cache.get(id) ?? absentObject(cache.adapter.kind, id);
     requireMay(permissionOf(cache.adapter, verb), ctx, { current });
   }
 
@@ -248,6 +259,11 @@ export class ObjectService {
     this.#snapshots.save(adapter.kind.kind, revision, objects);
     return objects;
   }
+}
+
+/** What the object with that id is called. */
+function nameIn(cache: KindCache, id: string): string {
+  return cache.get(id)?.metadata.name ?? id;
 }
 
 /** A verb that a kind does not declare is nobody's to use. */

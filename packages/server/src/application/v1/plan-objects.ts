@@ -2,16 +2,18 @@
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { FieldChange, PlanItem, PlanResult } from "@gpve/contracts/v1/bodies.ts";
+import type { KindDeclaration } from "@gpve/contracts/v1/kind.ts";
 import { findKind } from "@gpve/contracts/v1/kinds.ts";
 import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import { problemOf } from "@gpve/contracts/v1/problem.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Records } from "@gpve/store/records/port.ts";
-import { cacheReader, isAppliable } from "./adapter.ts";
+import { cacheReader, idOf, isAppliable, readNamed } from "./adapter.ts";
 import type { KindActions, KindAdapter } from "./adapter.ts";
 import { didYouMean } from "@gpve/kit/did-you-mean.ts";
 import { diffFields, isPlain } from "./merge-patch.ts";
+import { objectLock } from "./object-lock.ts";
 import { projectObject, readMeta } from "./object-meta.ts";
 import { OverlayTx } from "./overlay-tx.ts";
 import { secretFields } from "./secret-fields.ts";
@@ -79,11 +81,21 @@ function readOne(deps: PlanDeps, body: unknown): Read {
   const named = isPlain(metadata) && typeof metadata["name"] === "string" ? metadata["name"] : "";
   try {
     const adapter = adapterOf(deps.adapters, kindText);
-    const object = deps.validator.checkObject(adapter.kind, body);
+    const object = inTenant(adapter.kind, deps.validator.checkObject(adapter.kind, body));
     return { ok: true, adapter, object, order: adapter.kind.applyOrder ?? 0 };
   } catch (err) {
     return { ok: false, item: refused(kindText, named, err), order: findKind(kindText)?.applyOrder ?? 0 };
   }
+}
+
+/** Of a kind whose names are their tenant's, an object that says none is the default one's. */
+function inTenant(
+  { namesInTenant, defaultNamespace }: KindDeclaration,
+  object: CheckedObject,
+): CheckedObject {
+  const { namespace = defaultNamespace } = object.metadata;
+  if (namesInTenant !== true || namespace === undefined) return object;
+  return { ...object, metadata: { ...object.metadata, namespace } };
 }
 
 function planOne(
@@ -96,20 +108,21 @@ function planOne(
   const { adapter, object } = one;
   const { kind } = adapter.kind;
   const { name } = object.metadata;
-  const key = `${kind}/${name}`;
+  const key = objectLock({ kind, ...object.metadata });
+  const { namespace } = object.metadata;
+  const shown = { kind, name, ...(adapter.kind.namesInTenant === true ? given({ namespace }) : {}) };
   try {
     if (seen.has(key)) throw new AppError("request.invalid", `${kind} '${name}' is given twice`);
     seen.add(key);
-    const raw = adapter.get(tx, name);
-    const before = raw === undefined ? undefined : projectObject(kind, raw, readMeta(tx, kind, name));
+    const raw = readNamed(adapter, tx, object.metadata);
+    const before = raw === undefined ? undefined : projectObject(kind, raw, readMeta(tx, kind, idOf(raw)));
     if (adapter.act !== undefined) {
       const after = planAction(tx, adapter.act, { ...one, before, ctx });
       const changes = changesBetween(adapter, before, after);
       const action = before === undefined ? "create" : changes.length === 0 ? "unchanged" : "update";
       const notes = adapter.act.notes?.(before?.spec, after.spec) ?? [];
       return {
-        kind,
-        name,
+        ...shown,
         action,
         changes: [...changes],
         ...(notes.length === 0 ? {} : { notes: [...notes] }),
@@ -119,11 +132,11 @@ function planOne(
     const trial = new OverlayTx(tx);
     const { object: after } = writeObject(trial, deps.clock.now(), { adapter, object, verb: "apply", ctx });
     const changes = changesBetween(adapter, before, after);
-    if (before !== undefined && changes.length === 0) return { kind, name, action: "unchanged", changes: [] };
+    if (before !== undefined && changes.length === 0) return { ...shown, action: "unchanged", changes: [] };
     writeObject(tx, deps.clock.now(), { adapter, object, verb: "apply", ctx });
-    return { kind, name, action: before === undefined ? "create" : "update", changes: [...changes] };
+    return { ...shown, action: before === undefined ? "create" : "update", changes: [...changes] };
   } catch (err) {
-    return refused(kind, name, err);
+    return { ...refused(kind, name, err), ...shown };
   }
 }
 

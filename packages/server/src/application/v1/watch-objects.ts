@@ -73,15 +73,21 @@ export async function* watchObjects(deps: WatchDeps, request: WatchRequest): Asy
     request.from <= records.revision()
   ) {
     // Another server's watcher, or one from before a restart: tell the difference between then and now.
-    const before = new Map(
-      (await deps.past(request.from, ctx.signal)).map((object) => [object.metadata.name, object]),
-    );
-    const now = new Map(cache.list().map((object) => [object.metadata.name, object]));
+    const { namesInTenant } = cache.adapter.kind;
+    const byKey = (objects: readonly V1Object[]) =>
+      new Map(
+        objects.map((object) => {
+          const { name, namespace } = object.metadata;
+          return [namesInTenant === true ? `${namespace}\0${name}` : name, object];
+        }),
+      );
+    const before = byKey(await deps.past(request.from, ctx.signal));
+    const now = byKey(cache.list());
     position = cache.end();
     id = String(records.revision());
     yield { type: "HEARTBEAT" };
-    for (const name of new Set([...before.keys(), ...now.keys()])) {
-      const [then, after] = [before.get(name), now.get(name)];
+    for (const key of new Set([...before.keys(), ...now.keys()])) {
+      const [then, after] = [before.get(key), now.get(key)];
       if (then?.metadata.resourceVersion === after?.metadata.resourceVersion) continue;
       const item = transition(then, after, sees);
       // Until all is told, the old version is the one to resume from.

@@ -27,13 +27,14 @@ export interface Write {
   readonly ctx: RequestContext;
   /** For a patch: made from what is there. */
   readonly object: CheckedObject | ((current: V1Object) => CheckedObject);
-  readonly name?: string;
+  /** Of the one that is meant; absent: the one that the object names. */
+  readonly id?: string;
 }
 
 export function writeObject(outer: Tx, now: number, write: Write): Outcome {
   const { adapter, ctx } = write;
   const { kind } = adapter.kind;
-  const name = typeof write.object === "function" ? (write.name ?? "") : write.object.metadata.name;
+  const name = write.id ?? (typeof write.object === "function" ? "" : write.object.metadata.name);
   const previous = adapter.get(outer, name);
   const previousMeta = readMeta(outer, kind, name);
   const current = previous === undefined ? undefined : projectObject(kind, previous, previousMeta);
@@ -76,13 +77,13 @@ export function removeObject(
   outer: Tx,
   removal: {
     readonly adapter: KindAdapter;
-    readonly name: string;
+    readonly id: string;
     readonly resourceVersion: string | undefined;
     readonly force?: boolean;
     readonly ctx: RequestContext;
   },
 ): Outcome {
-  const { adapter, name, ctx } = removal;
+  const { adapter, id: name, ctx } = removal;
   const { kind } = adapter.kind;
   const previous = adapter.get(outer, name);
   if (previous === undefined)

@@ -10,7 +10,10 @@ const view = (...rows: [string, VirtualClusterRuntime["phase"], string?][]): Nod
   }) as unknown as NodeView;
 
 describe("steps in the life of a virtual cluster", () => {
-  const steps = () => new ClusterSteps((name) => (name === "gone" ? undefined : "shop"));
+  const steps = () =>
+    new ClusterSteps((key) =>
+      key === "gone" ? undefined : { name: key.replace(/^0-/, ""), tenant: "shop" },
+    );
 
   test("are told when its node tells another phase than before, with the reason of a failure", () => {
     const seen = steps();
@@ -36,5 +39,15 @@ describe("steps in the life of a virtual cluster", () => {
     expect(seen.of(view(), 0)).toEqual([]);
     const [step, ...others] = seen.of(view(["a", "Running"], ["gone", "Running"], ["b", "Pending"]), 0);
     expect([step?.event.message, others]).toEqual(["virtual cluster a is Running, was Pending", []]);
+  });
+
+  test("are those of the tenant's name for it, whatever its key is", () => {
+    const seen = steps();
+    seen.of(view(), 0);
+    const [step] = seen.of(view(["0-a", "Running"]), 0);
+    expect(step?.event).toMatchObject({
+      object: { name: "a", namespace: "shop" },
+      message: "virtual cluster a is Running, was Pending",
+    });
   });
 });

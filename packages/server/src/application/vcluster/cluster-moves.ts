@@ -13,6 +13,7 @@ import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { type RequestContext, ROOT_USER } from "@gpve/domain/request/context.ts";
 import { type ClusterOverlay, type ClusterSpread, movedSpread } from "@gpve/domain/vcluster/overlay.ts";
 import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { calledOf } from "@gpve/domain/vcluster/ports.ts";
 import { shownVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -21,6 +22,7 @@ import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import { noteMove } from "../node/guest-moves.ts";
+import { objectLock } from "../v1/object-lock.ts";
 import { requireAlone } from "./replicas/replica-nodes.ts";
 import { overlayAddress } from "./spread-cluster.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
@@ -28,7 +30,10 @@ import type { VirtualClusters } from "./virtual-clusters.ts";
 export const MIGRATE_CLUSTER = "vcmigrate";
 
 export interface MoveArgs {
+  /** Its key. */
   readonly name: string;
+  /** Its name in its tenant, where that is something else. */
+  readonly called?: string;
   readonly tenant: string;
   readonly from: string;
   readonly to: string;
@@ -76,8 +81,8 @@ export class ClusterMoves {
   }
 
   /** Answers with the UPID. */
-  async begin(name: string, to: string, ctx: RequestContext, requestId: string): Promise<string> {
-    const { node: from, tenant, spread, spec } = this.#deps.vclusters.require(name);
+  async begin(key: string, to: string, ctx: RequestContext, requestId: string): Promise<string> {
+    const { name, node: from, tenant, spread, spec } = this.#deps.vclusters.require(key);
     requireAlone(name, spread, "move");
     requireNoMachines(name, spec);
     if (to === from)
@@ -88,9 +93,9 @@ export class ClusterMoves {
     const { upid } = await this.#deps.engine.submit({
       type: MIGRATE_CLUSTER,
       // As apply has it: what changes one object takes turns.
-      resources: [`object/VirtualCluster/${name}`],
-      args: { name, tenant, from, to },
-      subject: name,
+      resources: [objectLock({ kind: "VirtualCluster", name, namespace: tenant })],
+      args: { name: key, tenant, from, to, ...(key === name ? {} : { called: name }) },
+      subject: key,
       actor: ctx.actor?.authid ?? ROOT_USER,
       requestId,
       ...given({ traceparent: ctx.traceparent }),
@@ -118,7 +123,7 @@ export class ClusterMoves {
           undo: async (ctx) => {
             requireNotThere(ctx);
             await this.#work(ctx, ctx.args.from, "stay");
-            ctx.log(`virtual cluster ${ctx.args.name} runs on node ${ctx.args.from} as before`);
+            ctx.log(`virtual cluster ${calledOf(ctx.args)} runs on node ${ctx.args.from} as before`);
           },
         },
         {
@@ -148,10 +153,10 @@ export class ClusterMoves {
   /** The ticket by which the two nodes know each other. */
   async #allow(ctx: Ctx): Promise<void> {
     const { records, clock } = this.#deps;
-    const { name, tenant, from, to } = ctx.args;
+    const { name, called = name, tenant, from, to } = ctx.args;
     const { node, spread } = this.#deps.vclusters.require(name);
     if (node !== from)
-      throw new AppError("object.conflict", `virtual cluster '${name}' is on node '${node}' meanwhile`);
+      throw new AppError("object.conflict", `virtual cluster '${called}' is on node '${node}' meanwhile`);
     const { data: place } = await this.#ask(ctx, from, "GET /gpve/nodes/{node}/vclusters/{vcluster}/place", {
       vcluster: name,
       tenant,
@@ -159,7 +164,7 @@ export class ClusterMoves {
     if (place.phase !== "Running")
       throw new AppError(
         "object.conflict",
-        `virtual cluster '${name}' is ${place.phase}: its control plane can be moved while it is Running`,
+        `virtual cluster '${called}' is ${place.phase}: its control plane can be moved while it is Running`,
       );
     const { version, etcdVersion, network, workers } = place;
     ctx.state.place = { version, etcdVersion, network };
@@ -191,7 +196,7 @@ export class ClusterMoves {
   }
 
   async #announce(ctx: Ctx): Promise<void> {
-    const { name, tenant, to } = ctx.args;
+    const { name, called, tenant, to } = ctx.args;
     const { place, after } = ctx.state;
     const { spec } = this.#deps.vclusters.require(name);
     const overlay = overlayOf(after, to);
@@ -202,7 +207,7 @@ export class ClusterMoves {
       moveId: ctx.id,
       spec: { ...shownVirtualClusterSpec(spec) },
       version: place?.version ?? "",
-      ...given({ etcdVersion: place?.etcdVersion, network: after?.network, overlay }),
+      ...given({ called, etcdVersion: place?.etcdVersion, network: after?.network, overlay }),
       requestId: `${ctx.id}-arrive`,
     };
     const { data } = await this.#ask(ctx, to, route, asked);
@@ -223,7 +228,7 @@ export class ClusterMoves {
       const next = { ...kept, node, ...given({ spread: spread ?? undefined }) };
       tx.put(vclusterCollection, name, end === "to" ? { ...next, formerly: from } : next);
     });
-    ctx.log(`virtual cluster ${name} is node ${node}'s`);
+    ctx.log(`virtual cluster ${calledOf(ctx.args)} is node ${node}'s`);
   }
 
   /** Those with workers, the one that had it last: it keeps store and keys until the others know. */
@@ -267,7 +272,7 @@ export class ClusterMoves {
       } catch (err) {
         ctx.signal.throwIfAborted();
         if (tried + 1 >= TOLD_AT_MOST) {
-          ctx.warn(`node ${node} does not know yet where ${ctx.args.name} is: ${messageOf(err)}`);
+          ctx.warn(`node ${node} does not know yet where ${calledOf(ctx.args)} is: ${messageOf(err)}`);
           return false;
         }
         await this.#deps.clock.sleep(AGAIN_MS, ctx.signal);
@@ -343,12 +348,12 @@ function requireNotThere(ctx: Ctx): void {
   if (ctx.state.isThere === true) throw stays(ctx);
   if (ctx.state.mayRunThere === true)
     throw new LeftAsItIs(
-      `node ${ctx.args.to} was told to start virtual cluster ${ctx.args.name} and does not say that it is stopped there: it stays that node's`,
+      `node ${ctx.args.to} was told to start virtual cluster ${calledOf(ctx.args)} and does not say that it is stopped there: it stays that node's`,
     );
 }
 
-function stays({ args: { name, to } }: Ctx): LeftAsItIs {
-  return new LeftAsItIs(`virtual cluster ${name} runs on node ${to} already, and stays there`);
+function stays({ args }: Ctx): LeftAsItIs {
+  return new LeftAsItIs(`virtual cluster ${calledOf(args)} runs on node ${args.to} already, and stays there`);
 }
 
 /** As that node knows it; undefined = it has no part of it, or all of it. */

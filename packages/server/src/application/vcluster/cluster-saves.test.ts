@@ -6,6 +6,8 @@ import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { openQuotaServer, putTenants, reportOf } from "../../testing/quota-world.ts";
+import { cacheReader } from "../v1/adapter.ts";
+import { clusterKeyFor } from "./cluster-names.ts";
 import { ClusterSaves } from "./cluster-saves.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
 
@@ -15,7 +17,7 @@ const quota: Quota = { name: "a", tenant: "a", limits: { vcCount: 2, cpu: 4 }, r
 const ctx = {
   requestId: "r1",
   signal: new AbortController().signal,
-  access: { require: () => undefined },
+  access: { has: () => true, require: () => undefined },
 } as unknown as RequestContext;
 
 let closing: (() => Promise<void>)[] = [];
@@ -60,9 +62,12 @@ async function world() {
     shutdown: ctx.signal,
   });
   await vclusters.create({ name: "demo", namespace: "a", spec: {} }, ctx);
-  const specOf = (name: string) => server.records.collection(vclusterCollection).get(name)?.value.spec;
+  const key = (name: string, tenant = "a") => clusterKeyFor(cacheReader(server.records), { tenant, name });
+  const specOf = (name: string) => server.records.collection(vclusterCollection).get(key(name))?.value.spec;
   return {
     saves,
+    vclusters,
+    key,
     asked,
     refuse,
     specOf,
@@ -80,21 +85,36 @@ const restore = (saves: ClusterSaves, name: string, more: object = {}) =>
 
 describe("saves of virtual clusters at a server", () => {
   test("a backup goes to the storage for backups where none is named", async () => {
-    const { saves, asked } = await world();
-    expect(await saves.backUp("demo", { notes: "n" }, ctx, "r2")).toBe(UPID);
-    expect(asked.at(-1)?.params).toMatchObject({ vcluster: "demo", tenant: "a", storage: "nas", notes: "n" });
-    await saves.backUp("demo", { storage: "local" }, ctx, "r3");
+    const { saves, asked, key } = await world();
+    expect(await saves.backUp(key("demo"), { notes: "n" }, ctx, "r2")).toBe(UPID);
+    expect(asked.at(-1)?.params).toMatchObject({
+      vcluster: key("demo"),
+      tenant: "a",
+      storage: "nas",
+      notes: "n",
+    });
+    await saves.backUp(key("demo"), { storage: "local" }, ctx, "r3");
     expect(asked.at(-1)?.params).toMatchObject({ storage: "local" });
-    await saves.list("demo", ctx);
-    expect(asked.at(-1)?.route).toContain("/backups");
+    await saves.list(key("demo"), ctx);
+    expect(asked.at(-1)).toMatchObject({
+      route: expect.stringContaining("/backups"),
+      params: { vcluster: key("demo"), called: "demo", tenant: "a" },
+    });
   });
 
   test("a restore is written down with what the archive says, as one's own on a node that sees it", async () => {
-    const { saves, asked, specOf } = await world();
+    const { saves, asked, specOf, key } = await world();
     await restore(saves, "copy");
     expect(asked.at(-1)).toMatchObject({
       route: expect.stringContaining("/restore"),
-      params: { vcluster: "copy", tenant: "a", source: "a", archive: ARCHIVE, over: false },
+      params: {
+        vcluster: key("copy"),
+        called: "copy",
+        tenant: "a",
+        source: "a",
+        archive: ARCHIVE,
+        over: false,
+      },
     });
     expect(specOf("copy")).toMatchObject({ workers: 1, node: "" });
   });
@@ -124,10 +144,10 @@ describe("saves of virtual clusters at a server", () => {
   });
 
   test("what is there is replaced only when that is said, and stays when the node refuses", async () => {
-    const { saves, asked, refuse, specOf } = await world();
+    const { saves, asked, refuse, specOf, key } = await world();
     await expect(restore(saves, "demo")).rejects.toThrow("already exists");
     await restore(saves, "demo", { over: true });
-    expect(asked.at(-1)?.params).toMatchObject({ vcluster: "demo", over: true });
+    expect(asked.at(-1)?.params).toMatchObject({ vcluster: key("demo"), over: true });
     expect(specOf("demo")).toMatchObject({ workers: 1 });
     refuse.set("restore", new AppError("request.invalid", "no"));
     await expect(restore(saves, "demo", { over: true, workers: 2 })).rejects.toThrow("no");
@@ -141,12 +161,30 @@ describe("saves of virtual clusters at a server", () => {
       const require = (path: string): void => {
         if (path === pool) throw new AppError("access.denied", "no");
       };
-      const poor = { ...ctx, access: { require } } as unknown as RequestContext;
+      const poor = { ...ctx, access: { ...ctx.access, require } } as unknown as RequestContext;
       const target = { name: "demo", tenant: pool === "/pool/a" ? "a" : undefined };
       const archive = pool === "/pool/a" ? ARCHIVE : ARCHIVE.replace("_a-", "_b-");
       await expect(saves.restore(target, { archive, over: true }, poor, "r2")).rejects.toThrow("no");
     }
     expect([specOf("demo"), asked.length]).toEqual(before);
+  });
+
+  test("goes into the tenant that is named, else into that of the one which is meant", async () => {
+    const { saves, asked, vclusters, key } = await world();
+    const to = (tenant: string | undefined, more: object, as = ctx) =>
+      saves.restore({ name: "demo", tenant }, { archive: ARCHIVE, ...more }, as, "r2");
+    await to(undefined, { over: true });
+    expect(asked.at(-1)?.params).toMatchObject({ vcluster: key("demo"), tenant: "a", over: true });
+    await to("b", {});
+    expect(asked.at(-1)?.params).toMatchObject({ vcluster: key("demo", "b"), tenant: "b", over: false });
+    await expect(to(undefined, { over: true })).rejects.toThrow(
+      "several tenants have a virtual cluster 'demo' (a, b)",
+    );
+    const has = (path: string): boolean => path === "/pool/b";
+    const some = { ...ctx, access: { ...ctx.access, has } } as unknown as RequestContext;
+    await to(undefined, { over: true }, some);
+    expect(asked.at(-1)?.params).toMatchObject({ vcluster: key("demo", "b"), over: true });
+    expect(vclusters.require(key("demo")).tenant).toBe("a");
   });
 
   test("one that is put in another's place and fails leaves the record of what is there", async () => {
@@ -182,12 +220,12 @@ describe("saves of virtual clusters at a server", () => {
   });
 
   test("its spec follows an upgrade that has ended well, and no other", async () => {
-    const { saves, asked, specOf, ends } = await world();
+    const { saves, asked, specOf, ends, key } = await world();
     ends(() => Promise.reject(new AppError("operation.failed", "returned")));
-    await saves.upgrade("demo", { version: "1.37" }, ctx, "r2");
+    await saves.upgrade(key("demo"), { version: "1.37" }, ctx, "r2");
     expect(asked.at(-1)?.params).toMatchObject({ version: "1.37", drain: false });
     ends(() => Promise.resolve());
-    await saves.upgrade("demo", { version: "1.36" }, ctx, "r3");
+    await saves.upgrade(key("demo"), { version: "1.36" }, ctx, "r3");
     await expect.poll(() => specOf("demo")?.kubernetesVersion).toBe("1.36");
   });
 });

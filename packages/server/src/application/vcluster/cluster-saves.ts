@@ -15,9 +15,11 @@ import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext, RequestLogger } from "@gpve/domain/request/context.ts";
 import { parseClusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
 import { restoredSpec } from "@gpve/domain/vcluster/backup/saveable-cluster.ts";
+import { type ClusterIdentity, nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import {
   DEFAULT_TENANT,
+  keyOf,
   nodesOf,
   vclusterCollection,
   type VirtualClusterRecord,
@@ -27,6 +29,8 @@ import { background } from "@gpve/kit/background.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
+import { cacheReader } from "../v1/adapter.ts";
+import { clusterKeyOf, onlyOne } from "./cluster-names.ts";
 import { requireRoom } from "./cluster-room.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
@@ -55,24 +59,24 @@ export class ClusterSaves {
 
   /** Answers with the UPID. */
   async backUp(
-    name: string,
+    key: string,
     { storage = this.#deps.defaults().backup ?? DEFAULT_STORAGE, notes, protected: kept }: VcBackupRequest,
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
     const { board, vclusters } = this.#deps;
-    const record = vclusters.require(name);
+    const record = vclusters.require(key);
     const { tenant } = record;
     const node = answeringNode(board, record);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup" as const;
-    const params = { vcluster: name, tenant, storage, requestId, ...given({ notes, protected: kept }) };
+    const params = { vcluster: key, tenant, storage, requestId, ...given({ notes, protected: kept }) };
     return (await this.#deps.calls.call(node, route, params, ctx)).data;
   }
 
-  async list(name: string, ctx: RequestContext): Promise<readonly VclusterBackupRow[]> {
+  async list(key: string, ctx: RequestContext): Promise<readonly VclusterBackupRow[]> {
     const { board, calls, vclusters } = this.#deps;
-    const record = vclusters.require(name);
-    const { tenant, spread } = record;
+    const record = vclusters.require(key);
+    const { spread } = record;
     const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/backups" as const;
     // Of several replicas it was the one that was asked: what it wrote may be seen by its node alone.
     const nodes = hasReplicas(spread)
@@ -80,7 +84,7 @@ export class ClusterSaves {
       : [record.node];
     const rows = new Map<string, VclusterBackupRow>();
     for (const node of nodes)
-      for (const row of (await calls.call(node, route, { vcluster: name, tenant }, ctx)).data)
+      for (const row of (await calls.call(node, route, nodeWords(record), ctx)).data)
         rows.set(row.archive, row);
     return [...rows.values()];
   }
@@ -92,18 +96,17 @@ export class ClusterSaves {
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const { records, vclusters } = this.#deps;
+    const { vclusters } = this.#deps;
     const source = sourceOf(asked.archive);
-    const wanted = tenant ?? asked.tenant;
-    const before = records.collection(vclusterCollection).get(name)?.value;
-    const owner = wanted ?? before?.tenant ?? DEFAULT_TENANT;
+    const owner = tenant ?? asked.tenant ?? this.#ownerOf(name, ctx);
     // The node judges it too, but by then the record is written.
     ctx.access.require(`/pool/${owner}`, ["VC.Backup", "VC.Allocate"]);
     ctx.access.require(`/pool/${source.tenant}`, ["VC.Backup"]);
-    if (before !== undefined && (asked.over !== true || before.tenant !== owner))
+    const before = this.#named({ name, tenant: owner });
+    if (before !== undefined && asked.over !== true)
       throw new AppError(
         "object.exists",
-        `VirtualCluster '${name}' already exists: restore it under another name, or say that the backup shall take its place (\`over\`, gpvectl: --over)`,
+        `VirtualCluster '${name}' already exists in tenant '${owner}': restore it under another name, or say that the backup shall take its place (\`over\`, gpvectl: --over)`,
       );
     const { node, spec: saved } = await this.#find(asked, source, before, ctx);
     const spec = restoredSpec(withWorkers(saved, asked.workers));
@@ -117,22 +120,22 @@ export class ClusterSaves {
 
   /** Answers with the UPID. What its spec says follows when it is so. */
   async upgrade(
-    name: string,
+    key: string,
     { version, drain = false }: VcUpgradeRequest,
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
     const { calls, vclusters, records, taskEnd, log, shutdown } = this.#deps;
-    const { node, tenant } = vclusters.require(name);
+    const { name, node, tenant } = vclusters.require(key);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade" as const;
-    const params = { vcluster: name, tenant, version, drain, requestId };
+    const params = { vcluster: key, tenant, version, drain, requestId };
     const { data } = await calls.call(node, route, params, ctx);
     const noted = taskEnd(data, shutdown).then(
       () =>
         records.transact((tx) => {
-          const now = tx.get(vclusterCollection, name)?.value;
+          const now = tx.get(vclusterCollection, key)?.value;
           if (now === undefined) return;
-          tx.put(vclusterCollection, name, { ...now, spec: { ...now.spec, kubernetesVersion: version } });
+          tx.put(vclusterCollection, key, { ...now, spec: { ...now.spec, kubernetesVersion: version } });
         }),
       (err: unknown) => log.info({ err: messageOf(err) }, `virtual cluster ${name} stays what it was`),
     );
@@ -142,16 +145,33 @@ export class ClusterSaves {
 
   /** A new certificate authority, or the end of the trust in the one before; answers with the UPID. */
   async rotateCa(
-    name: string,
+    key: string,
     { graceHours, dropOld }: VcRotateRequest,
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
     const { calls, vclusters } = this.#deps;
-    const { node, tenant } = vclusters.require(name);
+    const { node, tenant } = vclusters.require(key);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca" as const;
-    const params = { vcluster: name, tenant, requestId, ...given({ graceHours, dropOld }) };
+    const params = { vcluster: key, tenant, requestId, ...given({ graceHours, dropOld }) };
     return (await calls.call(node, route, params, ctx)).data;
+  }
+
+  #named(wanted: ClusterIdentity): VirtualClusterRecord | undefined {
+    const { records } = this.#deps;
+    const key = clusterKeyOf(cacheReader(records), wanted);
+    return key === undefined ? undefined : records.collection(vclusterCollection).get(key)?.value;
+  }
+
+  /** Who says none means the one of that name that he may put a backup into, else a new one. */
+  #ownerOf(name: string, { access }: RequestContext): string {
+    const all = this.#deps.records.collection(vclusterCollection).list();
+    const found = all
+      .map(({ value }) => value)
+      .filter(
+        (each) => each.name === name && access.has(`/pool/${each.tenant}`, ["VC.Backup", "VC.Allocate"]),
+      );
+    return onlyOne(name, found)?.tenant ?? DEFAULT_TENANT;
   }
 
   /** The room that it takes more than the one before is taken first. */
@@ -167,7 +187,7 @@ export class ClusterSaves {
     await this.#setSpec(before, before.spec, after);
     try {
       const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore" as const;
-      const params = { vcluster: name, tenant, archive, source, spec, over: true, requestId };
+      const params = { vcluster: keyOf(before), tenant, archive, source, spec, over: true, requestId };
       const { data } = await calls.call(node, route, params, ctx);
       const { taskEnd, log, shutdown } = this.#deps;
       const watched = taskEnd(data, shutdown).catch(() => this.#setBack(before));
@@ -180,25 +200,28 @@ export class ClusterSaves {
   }
 
   /** The one before is there again, whether or not there is room for it. */
-  async #setBack({ name, spec }: VirtualClusterRecord): Promise<void> {
+  async #setBack(before: VirtualClusterRecord): Promise<void> {
     if (this.#deps.shutdown.aborted) return;
+    const key = keyOf(before);
     await this.#deps.records.transact((tx) => {
-      const now = tx.get(vclusterCollection, name)?.value;
-      if (now !== undefined) tx.put(vclusterCollection, name, { ...now, spec });
+      const now = tx.get(vclusterCollection, key)?.value;
+      if (now !== undefined) tx.put(vclusterCollection, key, { ...now, spec: before.spec });
     });
   }
 
   async #setSpec(
-    { name, tenant }: VirtualClusterRecord,
+    record: VirtualClusterRecord,
     before: VirtualClusterSpec,
     after: VirtualClusterSpec,
   ): Promise<void> {
     const { records, quotas } = this.#deps;
+    const { name, tenant } = record;
+    const key = keyOf(record);
     await records.transact((tx) => {
-      const now = tx.get(vclusterCollection, name)?.value;
+      const now = tx.get(vclusterCollection, key)?.value;
       if (now === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${name}'`);
       requireRoom(tx, quotas, { what: `restore virtual cluster ${name}`, tenant, before, after });
-      tx.put(vclusterCollection, name, { ...now, spec: after });
+      tx.put(vclusterCollection, key, { ...now, spec: after });
     });
   }
 
@@ -209,9 +232,9 @@ export class ClusterSaves {
     before: VirtualClusterRecord | undefined,
     ctx: RequestContext,
   ): Promise<{ readonly node: string; readonly spec: Fields }> {
-    const { board, calls, records } = this.#deps;
+    const { board, calls } = this.#deps;
     const online = board.list().flatMap((each) => (each.health === "online" ? [each.node] : []));
-    const origin = records.collection(vclusterCollection).get(source.name)?.value.node;
+    const origin = this.#named(source)?.node;
     const wanted = before?.node ?? node;
     const nodes =
       wanted === undefined

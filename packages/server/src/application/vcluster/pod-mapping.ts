@@ -39,17 +39,17 @@ export class PodMapping {
 
   async of(
     asked: {
+      /** Its key. */
       readonly vcluster: string;
       readonly pod: string;
       readonly namespace: string;
-      readonly tenant: string | undefined;
     },
     ctx: RequestContext,
   ): Promise<MappedPod> {
     const { records, calls } = this.#deps;
     const { vcluster, pod, namespace } = asked;
     const found = records.collection(vclusterCollection).get(vcluster)?.value;
-    if (found === undefined || (asked.tenant !== undefined && asked.tenant !== found.tenant))
+    if (found === undefined)
       throw new AppError("object.not_found", `there is no VirtualCluster '${vcluster}'`);
     const { tenant } = found;
     const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/pods" as const;
@@ -60,7 +60,7 @@ export class PodMapping {
     }
     throw new AppError(
       "object.not_found",
-      `no pod '${pod}' in namespace '${namespace}' runs on a worker of '${vcluster}'`,
+      `no pod '${pod}' in namespace '${namespace}' runs on a worker of '${found.name}'`,
     );
   }
 

@@ -155,7 +155,7 @@ describe("a cluster on several nodes", () => {
     expect(shown?.["vnodes"]).toMatchObject([{ node: "a" }, { node: "b" }, { node: "c" }]);
     const mapping = new PodMapping({ records, board, calls });
     const found = await mapping
-      .of({ vcluster: "demo", pod: "p", namespace: "x", tenant: undefined }, ctx)
+      .of({ vcluster: "demo", pod: "p", namespace: "x" }, ctx)
       .catch((err: unknown) => err);
     expect(found).toMatchObject({ vnode: "worker-2", node: "b" });
     await close();

@@ -9,6 +9,7 @@ import {
   MOST_OVERLAY_NODES,
   type OverlayNode,
 } from "@gpve/domain/vcluster/overlay.ts";
+import type { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
 
@@ -57,22 +58,22 @@ export function freeNetwork(all: readonly VirtualClusterRecord[]): number {
  * UPID there. */
 export async function makeEverywhere(
   calls: Pick<NodeCalls, "call">,
-  { name, tenant, spec }: { readonly name: string; readonly tenant: string; readonly spec: Fields },
+  { spec, ...words }: ReturnType<typeof nodeWords> & { readonly spec: Fields },
   { network, nodes }: Spread,
   ctx: RequestContext,
 ): Promise<string> {
+  const { vcluster, tenant } = words;
   const route = "POST /gpve/nodes/{node}/vclusters" as const;
   const [home, ...others] = nodes.map(({ node }) => node);
   const asked = (at: number) => ({
-    vcluster: name,
-    tenant,
+    ...words,
     requestId: ctx.requestId,
     network,
     overlay: { nodes: nodes.map((each) => ({ ...each })), at },
   });
   const begun = await calls.call(home ?? "", route, { ...asked(0), spec }, ctx);
   const authority = "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority" as const;
-  const { data } = await calls.call(home ?? "", authority, { vcluster: name, tenant }, ctx);
+  const { data } = await calls.call(home ?? "", authority, { vcluster, tenant }, ctx);
   // Workers may be older than their API server, never newer: the one that it has.
   const same = { ...spec, kubernetesVersion: data.version };
   for (const [index, node] of others.entries())

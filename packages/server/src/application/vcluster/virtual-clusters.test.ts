@@ -4,12 +4,14 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import type { Quota } from "@gpve/domain/quota/quota.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
 import { openQuotaServer, putTenants, reportOf } from "../../testing/quota-world.ts";
 import { nodeRecords } from "../node/collections.ts";
 import { cacheReader } from "../v1/adapter.ts";
 import { virtualClusterAdapter } from "../v1/adapters/virtual-cluster.ts";
+import { clusterKeyFor } from "./cluster-names.ts";
 import { VirtualClusters } from "./virtual-clusters.ts";
 
 const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
@@ -52,11 +54,13 @@ async function world() {
     server.records
       .collection(vclusterCollection)
       .list()
-      .map(({ id }) => id);
+      .map(({ value }) => value.name)
+      .toSorted();
+  const key = (name: string, tenant = "b") => clusterKeyFor(cacheReader(server.records), { tenant, name });
   const answers = (say: () => unknown) => {
     answer = say;
   };
-  return { ...server, clusters, create, names, asked, answers, clock };
+  return { ...server, clusters, create, names, key, asked, answers, clock };
 }
 
 describe("virtual clusters at a server", () => {
@@ -150,11 +154,11 @@ describe("virtual clusters at a server", () => {
   });
 
   test("get more workers where there is room, which goes back when their node refuses", async () => {
-    const { create, clusters, quotas, records, answers, asked } = await world();
+    const { create, clusters, quotas, records, answers, asked, key } = await world();
     await putTenants(records, [bounded], ["b"]);
     await create("demo", "b", workersOf(2));
     const cpu = () => quotas.view.usage(bounded).limits.cpu;
-    const scale = (workers: number) => clusters.scale("demo", { count: workers }, context("s"), "once");
+    const scale = (workers: number) => clusters.scale(key("demo"), { count: workers }, context("s"), "once");
     await expect(scale(5)).rejects.toThrow(
       /give virtual cluster demo 5 workers.*cpu of tenant 'b': used 2, asked 3, hard 4/,
     );
@@ -164,19 +168,19 @@ describe("virtual clusters at a server", () => {
     });
     await expect(scale(4)).rejects.toThrow("it is Stopped");
     await expect(scale(1)).rejects.toThrow("it is Stopped");
-    expect([clusters.require("demo").spec.workers, cpu()]).toEqual([2, 2]);
+    expect([clusters.require(key("demo")).spec.workers, cpu()]).toEqual([2, 2]);
     answers(() => UPID);
     expect(await scale(4)).toBe(UPID);
     expect(cpu()).toBe(4);
     expect(await scale(1)).toBe(UPID);
-    expect([clusters.require("demo").spec.workers, cpu()]).toEqual([1, 1]);
+    expect([clusters.require(key("demo")).spec.workers, cpu()]).toEqual([1, 1]);
     await expect(clusters.scale("nowhere", { count: 1 }, context("s"), "once")).rejects.toThrow(
       "there is no",
     );
   });
 
   test("count with their pools, each of which grows by itself", async () => {
-    const { create, clusters, quotas, records, answers, asked } = await world();
+    const { create, clusters, quotas, records, answers, asked, key } = await world();
     await putTenants(records, [bounded], ["b"]);
     const pool = {
       name: "build",
@@ -188,18 +192,21 @@ describe("virtual clusters at a server", () => {
     await create("demo", "b", { workerNodes: { ...workerNodes, pools: [pool] } });
     expect(quotas.view.usage(bounded).limits).toEqual({ vcCount: 1, cpu: 3, memory: 2 * GIB });
     const scale = (count: number, name?: string) =>
-      clusters.scale("demo", { count, pool: name }, context("s"), "once");
+      clusters.scale(key("demo"), { count, pool: name }, context("s"), "once");
     await expect(scale(2, "build")).rejects.toThrow(/cpu of tenant 'b': used 3, asked 2, hard 4/);
     await expect(scale(2, "other")).rejects.toThrow("there is no pool 'other'; there is: build");
     answers(() => UPID);
     expect(await scale(0, "build")).toBe(UPID);
     expect(asked.at(-1)?.params).toMatchObject({ workers: 0, pool: "build" });
     expect(quotas.view.usage(bounded).limits.cpu).toBe(1);
-    expect(clusters.require("demo").spec).toMatchObject({ workers: 1, pools: [{ name: "build", count: 0 }] });
+    expect(clusters.require(key("demo")).spec).toMatchObject({
+      workers: 1,
+      pools: [{ name: "build", count: 0 }],
+    });
   });
 
   test("have volumes as far as their tenant's storage goes, and none where nobody said how much", async () => {
-    const { create, clusters, quotas, records, asked } = await world();
+    const { create, clusters, quotas, records, asked, key } = await world();
     const stored: Quota = { name: "b", tenant: "b", limits: { storage: 10 * GIB }, requests: {} };
     await putTenants(records, [stored], ["b"]);
     await create("some", "b", { quota: { storage: "8Gi" } });
@@ -209,9 +216,9 @@ describe("virtual clusters at a server", () => {
     );
     await create("none", "b");
     expect(asked.at(-1)?.params).toMatchObject({ spec: { quota: { storage: 0 } } });
-    expect(clusters.require("none").spec.volumeBytes).toBe(0);
+    expect(clusters.require(key("none")).spec.volumeBytes).toBe(0);
     await create("free", "a");
-    expect(clusters.require("free").spec.volumeBytes).toBeUndefined();
+    expect(clusters.require(key("free", "a")).spec.volumeBytes).toBeUndefined();
   });
 
   test("go to a node with the labels that are asked for", async () => {
@@ -237,12 +244,12 @@ describe("virtual clusters at a server", () => {
   });
 
   test("two that grow at once do not both take the last room", async () => {
-    const { create, clusters, quotas, records } = await world();
+    const { create, clusters, quotas, records, key } = await world();
     await putTenants(records, [bounded], ["b"]);
     await create("one", "b", workersOf(1));
     await create("two", "b", workersOf(1));
     const ends = await Promise.allSettled(
-      ["one", "two"].map((name) => clusters.scale(name, { count: 3 }, context("s"), name)),
+      ["one", "two"].map((name) => clusters.scale(key(name), { count: 3 }, context("s"), name)),
     );
     expect(ends.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
     expect(quotas.view.usage(bounded).limits.cpu).toBe(4);
@@ -257,24 +264,26 @@ describe("virtual clusters at a server", () => {
   test("are refused when the name is taken, the tenant or the node is not there", async () => {
     const { create } = await world();
     await create("demo");
-    await expect(create("demo", "a")).rejects.toThrow("already exists");
+    await expect(create("demo")).rejects.toThrow("already exists in tenant 'default'");
+    await create("demo", "a");
+    await expect(create("demo", "a")).rejects.toThrow("already exists in tenant 'a'");
     await expect(create("x", "nobody")).rejects.toThrow("there is no tenant 'nobody'");
     await expect(create("x", "a", { node: "n9" })).rejects.toThrow("these are: n1");
   });
 
   test("are asked about at their node, by the tenant they belong to", async () => {
-    const { create, clusters, asked, answers } = await world();
+    const { create, clusters, asked, answers, key } = await world();
     await create("demo", "b");
     answers(() => ({ id: "1", kubeconfig: "text", expiresAt: 0 }));
-    expect(await clusters.kubeconfig("demo", 5, context("k"))).toEqual({
+    expect(await clusters.kubeconfig(key("demo"), 5, context("k"))).toEqual({
       id: "1",
       kubeconfig: "text",
       expiresAt: "1970-01-01T00:00:00.000Z",
     });
     answers(() => UPID);
-    expect(await clusters.work("demo", "stop", context("s"), "once")).toBe(UPID);
-    await clusters.revoke("demo", "1", context("v"));
-    await clusters.logs("demo", context("l"));
+    expect(await clusters.work(key("demo"), "stop", context("s"), "once")).toBe(UPID);
+    await clusters.revoke(key("demo"), "1", context("v"));
+    await clusters.logs(key("demo"), context("l"));
     expect(asked.map(({ params }) => (params as { tenant: string }).tenant)).toEqual([
       "b",
       "b",
@@ -282,19 +291,19 @@ describe("virtual clusters at a server", () => {
       "b",
       "b",
     ]);
-    await clusters.remove("demo", context("d"));
-    expect(() => clusters.require("demo")).toThrow("there is no VirtualCluster 'demo'");
+    await clusters.remove(key("demo"), context("d"));
+    expect(() => clusters.require(key("demo"))).toThrow("there is no VirtualCluster '");
   });
 
   test("are shown as their node tells them", async () => {
-    const { create, board, records, clock } = await world();
+    const { create, board, records, clock, key } = await world();
     await create("demo", "b");
     const adapter = virtualClusterAdapter({ board });
-    const shown = () => adapter.get(cacheReader(records), "demo")?.status;
+    const shown = () => adapter.get(cacheReader(records), key("demo"))?.status;
     expect(shown()).toMatchObject({ phase: "Pending", power: "cold" });
     const vclusters = [
       {
-        name: "demo",
+        name: key("demo"),
         phase: "Running",
         power: "hot",
         endpoint: "https://x",
@@ -371,11 +380,11 @@ describe("virtual clusters at a server", () => {
   });
 
   test("keep their tenant, and what this release cannot change", async () => {
-    const { create, clusters, board, records } = await world();
+    const { create, clusters, board, records, key } = await world();
     await create("demo", "b");
     const adapter = virtualClusterAdapter({ board, vclusters: clusters });
     const { act } = adapter;
-    const previous = adapter.get(cacheReader(records), "demo");
+    const previous = adapter.get(cacheReader(records), key("demo"));
     if (act === undefined || previous === undefined) throw new Error("not there");
     const change = (spec: object, namespace?: string) =>
       act.change({
@@ -387,8 +396,55 @@ describe("virtual clusters at a server", () => {
       });
     await expect(change({})).resolves.toBeUndefined();
     await expect(change({ sleep: { mode: "none" } })).resolves.toBeUndefined();
-    expect(clusters.require("demo").spec.sleep?.mode).toBe("none");
+    expect(clusters.require(key("demo")).spec.sleep?.mode).toBe("none");
     await expect(change({}, "a")).rejects.toThrow("stays in tenant 'b'");
     await expect(change({ kubernetesVersion: "1.35" })).rejects.toThrow("cannot be changed in this release");
+  });
+
+  test("of one name in two tenants are two: to their nodes, in the store, and when one goes", async () => {
+    const { create, clusters, key, asked, names, records } = await world();
+    await create("demo");
+    await create("demo", "a");
+    await create("demo", "b");
+    expect(names()).toEqual(["demo", "demo", "demo"]);
+    const keys = [key("demo", "default"), key("demo", "a"), key("demo")];
+    expect([new Set(keys).size, keys[0]]).toEqual([3, "demo"]);
+    expect(asked.map(({ params }) => params)).toEqual([
+      { vcluster: "demo", tenant: "default", spec: {}, requestId: "r1" },
+      { vcluster: keys[1], called: "demo", tenant: "a", spec: {}, requestId: "r2" },
+      { vcluster: keys[2], called: "demo", tenant: "b", spec: {}, requestId: "r3" },
+    ]);
+    await clusters.remove(key("demo", "a"), context("d"));
+    const left = records.collection(vclusterCollection).list();
+    expect(left.map(({ value }) => value.tenant).toSorted()).toEqual(["b", "default"]);
+  });
+
+  test("that were made when names were everybody's stay what they are, and are in nobody's way", async () => {
+    const { create, clusters, key, asked, records, board } = await world();
+    // As it was written then.
+    const spec = readVirtualClusterSpec({});
+    const old = { name: "demo", tenant: "a", node: "n1", spec, madeBy: "r0" };
+    await records.transact((tx) => tx.put(vclusterCollection, "demo", old));
+    expect(key("demo", "a")).toBe("demo");
+    await expect(create("demo", "a")).rejects.toThrow("already exists in tenant 'a'");
+    await clusters.work("demo", "stop", context("s"), "once");
+    expect(asked).toEqual([
+      {
+        route: "POST /gpve/nodes/{node}/vclusters/{vcluster}/stop",
+        params: { vcluster: "demo", tenant: "a", requestId: "once" },
+      },
+    ]);
+    await create("demo");
+    await create("demo", "b");
+    const keys = [key("demo", "a"), key("demo", "default"), key("demo")];
+    expect([new Set(keys).size, keys[0]]).toEqual([3, "demo"]);
+    const shown = virtualClusterAdapter({ board }).list(cacheReader(records));
+    expect(shown.map(({ name, namespace }) => `${namespace}/${name}`)).toEqual([
+      "a/demo",
+      "b/demo",
+      "default/demo",
+    ]);
+    await clusters.remove(keys[1] ?? "", context("d"));
+    expect(clusters.require("demo").tenant).toBe("a");
   });
 });

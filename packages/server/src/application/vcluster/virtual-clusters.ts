@@ -8,8 +8,10 @@ import { standbyLineId } from "@gpve/domain/vcluster/standby/standby.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { SleepMode, SleepPolicy } from "@gpve/domain/vcluster/sleep-policy.ts";
+import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import {
   DEFAULT_TENANT,
+  keyOf,
   nodesOf,
   vclusterCollection,
   type VirtualClusterRecord,
@@ -32,6 +34,7 @@ import {
   workingNodes,
 } from "./replicas/replica-nodes.ts";
 import { requireRoom } from "./cluster-room.ts";
+import { namedRecord } from "./cluster-names.ts";
 import { untilRunning } from "./until-running.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 
@@ -67,6 +70,7 @@ function requireNetworkOf(node: string, { access }: RequestContext): void {
   access.require(`/nodes/${node}`, ["Sys.AccessNetwork"]);
 }
 
+/** All of them are asked for by their keys. */
 export class VirtualClusters {
   readonly #deps: VirtualClustersDeps;
 
@@ -87,11 +91,11 @@ export class VirtualClusters {
     // What is in a backup has all been on one node.
     const spread = from === undefined ? this.#spread(wanted, node) : undefined;
     const base = { name, tenant, node, spec: wanted, madeBy: ctx.requestId };
-    const record: VirtualClusterRecord = { ...base, ...given({ spread }) };
-    await this.#write(record, ctx);
+    const record = await this.#write({ ...base, ...given({ spread }) }, ctx);
+    const words = nodeWords(record);
     try {
-      if (spread !== undefined) return await makeEverywhere(calls, { name, tenant, spec }, spread, ctx);
-      const params = { vcluster: name, tenant, spec, requestId: ctx.requestId };
+      if (spread !== undefined) return await makeEverywhere(calls, { ...words, spec }, spread, ctx);
+      const params = { ...words, spec, requestId: ctx.requestId };
       if (from === undefined)
         return (await calls.call(node, "POST /gpve/nodes/{node}/vclusters", params, ctx)).data;
       const { archive, source } = from;
@@ -101,18 +105,18 @@ export class VirtualClusters {
       if (spread !== undefined) await this.#takeBack(record, ctx);
       // The node has not taken it: nothing is left that could be asked about.
       await records.transact((tx) => {
-        if (tx.get(vclusterCollection, name)?.value.madeBy === ctx.requestId)
-          tx.delete(vclusterCollection, name);
+        if (tx.get(vclusterCollection, words.vcluster)?.value.madeBy === ctx.requestId)
+          tx.delete(vclusterCollection, words.vcluster);
       });
       throw err;
     }
   }
 
   /** Resolves when it runs, with a kubeconfig where whoever asks may have one; throws when it fails. */
-  async ready(name: string, ctx: RequestContext): Promise<Fields> {
-    await untilRunning(this.#deps, this.require(name), ctx.signal);
+  async ready(key: string, ctx: RequestContext): Promise<Fields> {
+    await untilRunning(this.#deps, this.require(key), ctx.signal);
     try {
-      const { id, kubeconfig, expiresAt } = await this.kubeconfig(name, KUBECONFIG_HOURS, ctx);
+      const { id, kubeconfig, expiresAt } = await this.kubeconfig(key, KUBECONFIG_HOURS, ctx);
       return { kubeconfig, kubeconfigId: id, kubeconfigExpiresAt: expiresAt };
     } catch (err) {
       if (err instanceof AppError && err.kind === "forbidden") return {};
@@ -121,69 +125,69 @@ export class VirtualClusters {
   }
 
   /** Its node is told first: what the store has is what holds. */
-  async setSleep(name: string, sleep: SleepPolicy, ctx: RequestContext): Promise<void> {
+  async setSleep(key: string, sleep: SleepPolicy, ctx: RequestContext): Promise<void> {
     const { records, calls } = this.#deps;
-    const { node, tenant } = this.require(name);
+    const { node, tenant } = this.require(key);
     const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/sleep-policy" as const;
-    await calls.call(node, route, { vcluster: name, tenant, ...sleep }, ctx);
+    await calls.call(node, route, { vcluster: key, tenant, ...sleep }, ctx);
     await records.transact((tx) => {
-      const now = tx.get(vclusterCollection, name)?.value;
-      if (now !== undefined) tx.put(vclusterCollection, name, { ...now, spec: { ...now.spec, sleep } });
+      const now = tx.get(vclusterCollection, key)?.value;
+      if (now !== undefined) tx.put(vclusterCollection, key, { ...now, spec: { ...now.spec, sleep } });
     });
   }
 
   /** Resolves when nothing of it is left. */
-  async remove(name: string, ctx: RequestContext): Promise<void> {
+  async remove(key: string, ctx: RequestContext): Promise<void> {
     const { records } = this.#deps;
-    const record = this.require(name);
+    const record = this.require(key);
     // Its control plane last.
-    requireStill(records, name);
+    requireStill(records, record);
     await this.#leave(record);
     const left = [record.formerly ?? [], record.abandoned ?? []].flat();
     for (const node of new Set([...left, ...nodesOf(record).toReversed()]))
       await this.#removeFrom(node, record, ctx);
-    await this.#forgetStandby(this.require(name), ctx);
+    await this.#forgetStandby(this.require(key), ctx);
     await records.transact((tx) => {
-      const { standby } = tx.get(vclusterCollection, name)?.value ?? {};
-      const note = moveId(0, standbyLineId(name, standby?.generation ?? 0));
+      const { standby } = tx.get(vclusterCollection, key)?.value ?? {};
+      const note = moveId(0, standbyLineId(key, standby?.generation ?? 0));
       if (tx.get(moveCollection, note) !== undefined) tx.delete(moveCollection, note);
-      tx.delete(vclusterCollection, name);
+      tx.delete(vclusterCollection, key);
     });
   }
 
   async kubeconfig(
-    name: string,
+    key: string,
     hours: number,
     ctx: RequestContext,
   ): Promise<{ readonly id: string; readonly kubeconfig: string; readonly expiresAt: string }> {
-    const record = this.require(name);
+    const record = this.require(key);
     const { tenant } = record;
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfig" as const;
     const server = passingServer(this.#deps.board, record, ctx.host);
-    const asked = { vcluster: name, tenant, hours, ...given({ server }) };
+    const asked = { vcluster: key, tenant, hours, ...given({ server }) };
     const { data } = await this.#deps.calls.call(this.#at(record), route, asked, ctx);
     return { ...data, expiresAt: new Date(data.expiresAt).toISOString() };
   }
 
-  async revoke(name: string, id: string, ctx: RequestContext): Promise<void> {
-    const record = this.require(name);
+  async revoke(key: string, id: string, ctx: RequestContext): Promise<void> {
+    const record = this.require(key);
     const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}/kubeconfigs/{id}" as const;
-    await this.#deps.calls.call(this.#at(record), route, { vcluster: name, tenant: record.tenant, id }, ctx);
+    await this.#deps.calls.call(this.#at(record), route, { vcluster: key, tenant: record.tenant, id }, ctx);
   }
 
   /** Answers with the UPID. */
   async work(
-    name: string,
+    key: string,
     verb: "start" | "stop" | "retry" | "wake",
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const record = this.require(name);
+    const record = this.require(key);
     const { tenant } = record;
-    if (verb === "retry") requireStill(this.#deps.records, name);
+    if (verb === "retry") requireStill(this.#deps.records, record);
     const route = `POST /gpve/nodes/{node}/vclusters/{vcluster}/${verb}` as const;
     const call = async (at: string): Promise<string> =>
-      (await this.#deps.calls.call(at, route, { vcluster: name, tenant, requestId }, ctx)).data;
+      (await this.#deps.calls.call(at, route, { vcluster: key, tenant, requestId }, ctx)).data;
     const [node = record.node, ...others] = workingNodes(this.#deps.board, record, verb);
     const done = await call(node);
     for (const other of others) await call(other);
@@ -192,47 +196,47 @@ export class VirtualClusters {
 
   /** Answers with the UPID. More takes its room before the node is told, less gives it back when the node has taken it. */
   async scale(
-    name: string,
+    key: string,
     { count: workers, pool }: ScaleAsk,
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const record = this.require(name);
+    const record = this.require(key);
     const { node, tenant } = record;
     requireWhole(this.#deps.board, record);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
-    const before = await this.#takeRoom(name, pool, workers);
+    const before = await this.#takeRoom(key, pool, workers);
     try {
-      const params = { vcluster: name, tenant, workers, requestId, ...given({ pool }) };
+      const params = { vcluster: key, tenant, workers, requestId, ...given({ pool }) };
       const { data } = await this.#deps.calls.call(node, route, params, ctx);
-      for (const other of this.#others(name)) await this.#deps.calls.call(other, route, params, ctx);
-      if (workers < before) await this.#setWorkers(name, pool, { from: before, to: workers });
+      for (const other of this.#others(key)) await this.#deps.calls.call(other, route, params, ctx);
+      if (workers < before) await this.#setWorkers(key, pool, { from: before, to: workers });
       return data;
     } catch (err) {
-      if (workers > before) await this.#setWorkers(name, pool, { from: workers, to: before });
+      if (workers > before) await this.#setWorkers(key, pool, { from: workers, to: before });
       throw err;
     }
   }
 
   /** Answers with the UPID. */
-  async sleep(name: string, mode: SleepMode, ctx: RequestContext, requestId: string): Promise<string> {
-    const { node, tenant, spread } = this.require(name);
+  async sleep(key: string, mode: SleepMode, ctx: RequestContext, requestId: string): Promise<string> {
+    const { name, node, tenant, spread } = this.require(key);
     requireAlone(name, spread, "sleep");
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/sleep" as const;
-    return (await this.#deps.calls.call(node, route, { vcluster: name, tenant, mode, requestId }, ctx)).data;
+    return (await this.#deps.calls.call(node, route, { vcluster: key, tenant, mode, requestId }, ctx)).data;
   }
 
-  async logs(name: string, ctx: RequestContext, audit = false): Promise<unknown> {
-    const record = this.require(name);
+  async logs(key: string, ctx: RequestContext, audit = false): Promise<unknown> {
+    const record = this.require(key);
     const route = "GET /gpve/nodes/{node}/vclusters/{vcluster}/log" as const;
-    const asked = { vcluster: name, tenant: record.tenant, audit };
+    const asked = { vcluster: key, tenant: record.tenant, audit };
     return (await this.#deps.calls.call(this.#at(record), route, asked, ctx)).data;
   }
 
-  require(name: string): VirtualClusterRecord {
-    const found = this.#deps.records.collection(vclusterCollection).get(name)?.value;
+  require(key: string): VirtualClusterRecord {
+    const found = this.#deps.records.collection(vclusterCollection).get(key)?.value;
     if (found !== undefined) return found;
-    throw gone(name);
+    throw gone(key);
   }
 
   /** Where a tenant's storage is bounded, volumes have what the cluster was given, and nothing unless that was said. */
@@ -247,19 +251,21 @@ export class VirtualClusters {
   }
 
   /** Its replicas are not to be replaced while they go, and nobody begins to follow it. */
-  async #leave({ name }: VirtualClusterRecord): Promise<void> {
+  async #leave(record: VirtualClusterRecord): Promise<void> {
+    const key = keyOf(record);
     await this.#deps.records.transact((tx) => {
-      const now = tx.get(vclusterCollection, name)?.value;
-      if (now !== undefined) tx.put(vclusterCollection, name, { ...now, isLeaving: true });
+      const now = tx.get(vclusterCollection, key)?.value;
+      if (now !== undefined) tx.put(vclusterCollection, key, { ...now, isLeaving: true });
     });
   }
 
   /** Its standby is another's to remove too: servers do so as soon as they hear of it. */
-  async #forgetStandby({ name, tenant, standby }: VirtualClusterRecord, ctx: RequestContext): Promise<void> {
+  async #forgetStandby(record: VirtualClusterRecord, ctx: RequestContext): Promise<void> {
+    const { tenant, standby } = record;
     if (standby === undefined) return;
     const route = "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}" as const;
     await this.#deps.calls
-      .call(standby.node, route, { vcluster: name, tenant }, ctx)
+      .call(standby.node, route, { vcluster: keyOf(record), tenant }, ctx)
       .catch((err: unknown) => ignore(err, "what is left there goes when its node is back"));
   }
 
@@ -269,8 +275,8 @@ export class VirtualClusters {
   }
 
   /** Nodes that have workers of it and no control plane. */
-  #others(name: string): readonly string[] {
-    return nodesOf(this.require(name)).slice(1);
+  #others(key: string): readonly string[] {
+    return nodesOf(this.require(key)).slice(1);
   }
 
   /** On how many nodes there are; undefined = on one. */
@@ -284,15 +290,12 @@ export class VirtualClusters {
     return nodes === undefined ? undefined : { network: freeNetwork(known), nodes };
   }
 
-  async #removeFrom(
-    node: string,
-    { name, tenant }: VirtualClusterRecord,
-    ctx: RequestContext,
-  ): Promise<void> {
+  async #removeFrom(node: string, record: VirtualClusterRecord, ctx: RequestContext): Promise<void> {
     const { calls, taskEnd } = this.#deps;
     const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
     // Another than the one that may have made it: to a node one id is one piece of work.
-    const asked = { vcluster: name, tenant, requestId: `${ctx.requestId}-delete` };
+    const { tenant } = record;
+    const asked = { vcluster: keyOf(record), tenant, requestId: `${ctx.requestId}-delete` };
     const { data } = await calls.call(node, route, asked, ctx);
     await taskEnd(data, ctx.signal);
   }
@@ -306,42 +309,42 @@ export class VirtualClusters {
   }
 
   /** Answers with how many it had. */
-  async #takeRoom(name: string, pool: string | undefined, workers: number): Promise<number> {
+  async #takeRoom(key: string, pool: string | undefined, workers: number): Promise<number> {
     const { records, quotas } = this.#deps;
     return records.transact((tx) => {
-      const now = tx.get(vclusterCollection, name)?.value;
-      if (now === undefined) throw gone(name);
-      const { spec, tenant } = now;
+      const now = tx.get(vclusterCollection, key)?.value;
+      if (now === undefined) throw gone(key);
+      const { name, spec, tenant } = now;
       const before = workersIn(spec, pool);
       if (workers <= before) return before;
       const after = withWorkers(spec, pool, workers);
       const what = `give virtual cluster ${name} ${workers} workers`;
       requireRoom(tx, quotas, { what, tenant, before: spec, after });
-      tx.put(vclusterCollection, name, { ...now, spec: after });
+      tx.put(vclusterCollection, key, { ...now, spec: after });
       return before;
     });
   }
 
   /** Where nobody else has changed it meanwhile. */
   async #setWorkers(
-    name: string,
+    key: string,
     pool: string | undefined,
     { from, to }: { readonly from: number; readonly to: number },
   ): Promise<void> {
     await this.#deps.records.transact((tx) => {
-      const now = tx.get(vclusterCollection, name)?.value;
+      const now = tx.get(vclusterCollection, key)?.value;
       if (now === undefined || workersIn(now.spec, pool) !== from) return;
-      tx.put(vclusterCollection, name, { ...now, spec: withWorkers(now.spec, pool, to) });
+      tx.put(vclusterCollection, key, { ...now, spec: withWorkers(now.spec, pool, to) });
     });
   }
 
-  async #write(record: VirtualClusterRecord, ctx: RequestContext): Promise<void> {
+  /** With the key that it has from now on. */
+  async #write(record: VirtualClusterRecord, ctx: RequestContext): Promise<VirtualClusterRecord> {
     const { records, quotas } = this.#deps;
     const { name, tenant } = record;
-    await records.transact(
+    return records.transact(
       (tx) => {
-        if (tx.get(vclusterCollection, name) !== undefined)
-          throw new AppError("object.exists", `VirtualCluster '${name}' already exists`);
+        const named = namedRecord(tx, record);
         if (tenant !== DEFAULT_TENANT && tx.get(poolsDef, tenant) === undefined)
           throw new AppError("request.invalid", `there is no tenant '${tenant}'`, {
             errors: { "metadata.namespace": "is no tenant" },
@@ -353,7 +356,8 @@ export class VirtualClusters {
           before: undefined,
           after: record.spec,
         });
-        tx.put(vclusterCollection, name, record);
+        tx.put(vclusterCollection, keyOf(named), named);
+        return named;
       },
       { signal: ctx.signal },
     );
@@ -372,12 +376,12 @@ function requireNetwork(tx: Tx, { spread }: VirtualClusterRecord): void {
 }
 
 /** Whose it is may change at any moment otherwise. */
-function requireStill(records: Records, name: string): void {
+function requireStill(records: Records, record: VirtualClusterRecord): void {
   const moves = records.collection(moveCollection).list();
-  if (moves.some(({ value }) => value.vcluster === name && value.purpose === "vcluster"))
+  if (moves.some(({ value }) => value.vcluster === keyOf(record) && value.purpose === "vcluster"))
     throw new AppError(
       "object.conflict",
-      `virtual cluster '${name}' is moving to another node: wait for that`,
+      `virtual cluster '${record.name}' is moving to another node: wait for that`,
     );
 }
 

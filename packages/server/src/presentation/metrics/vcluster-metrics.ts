@@ -1,6 +1,6 @@
 // Figures of virtual clusters, as their nodes told them last. A node that is away shows none of its own.
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
-import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import { metricText, type Sample } from "@gpve/kit/telemetry/exposition.ts";
 
@@ -10,11 +10,12 @@ type Row = VirtualClusterRuntime & {
 
 export function vclusterMetrics(
   board: NodeBoard,
-  clusters: readonly { readonly value: Pick<VirtualClusterRecord, "name" | "tenant" | "node"> }[],
+  clusters: readonly { readonly value: Pick<VirtualClusterRecord, "name" | "key" | "tenant" | "node"> }[],
 ): string {
-  const rows = clusters.flatMap(({ value: { name, tenant, node } }): Row[] => {
+  const rows = clusters.flatMap(({ value }): Row[] => {
+    const { name, tenant, node } = value;
     const view = board.get(node);
-    const found = view?.report?.vclusters?.find((each) => each.name === name);
+    const found = view?.report?.vclusters?.find((each) => each.name === keyOf(value));
     return view?.health !== "online" || found === undefined
       ? []
       : [{ ...found, labels: { vcluster: name, tenant } }];

@@ -4,7 +4,10 @@ import type { RequestContext } from "@gpve/domain/request/context.ts";
 import type { IdempotentRequest } from "../../application/v1/idempotency.ts";
 
 export interface Call {
+  /** Of a kind whose names are their tenant's, `name` is the id of the object that is meant. */
   readonly params: Readonly<Record<string, string>>;
+  /** `name` as the path has it. */
+  readonly called?: string;
   readonly query: Readonly<Record<string, string>>;
   readonly body: unknown;
   readonly ctx: RequestContext;

@@ -29,7 +29,8 @@ import type { V1Deps } from "./ports.ts";
 import { bodyTerms } from "../http/read-body.ts";
 import { readJson } from "./read-json.ts";
 import { newObject } from "./new-object.ts";
-import { bodyIn, queryIn, requireIn } from "./tenant-scope.ts";
+import { namedObject } from "./named-object.ts";
+import { bodyIn, namespaceIn, queryIn, requireIn } from "./tenant-scope.ts";
 import { watchOperation } from "./watch-operation.ts";
 import type { Credentials } from "../../application/access/authenticator.ts";
 
@@ -165,19 +166,41 @@ async function handle(
     clientAddress: progress.clientAddress,
     ...given({ traceparent, host: req.headers.host }),
   };
-  const object = await permittedObject(server, route, params, ctx);
   const { tenant } = params;
-  const kind = route.kind ?? route.on;
-  if (kind !== undefined) requireIn(tenant, server.service, kind.kind, params["name"]);
-  const asked = readQuery(route, url.slice(path.length + 1));
+  let isRead = false;
+  const readBody = async (): Promise<unknown> => {
+    if (!isRead) progress.body = await readJson(req, bodyTerms(progress.actor, progress.clientAddress));
+    isRead = true;
+    return progress.body;
+  };
+  const queryText = url.slice(path.length + 1);
+  const isRepeatable = req.headers["idempotency-key"] !== undefined;
+  const { object, id } = await permittedObject(
+    server,
+    route,
+    { params, queryText, readBody, isRepeatable },
+    ctx,
+  );
+  // Whose it was, where the path does not say.
+  if (id !== undefined) progress.params = { ...params, ...given({ tenant: object?.metadata.namespace }) };
+  const asked = readQuery(route, queryText);
   const query = route.verb === "list" ? queryIn(tenant, asked) : asked;
   if (route.kind !== undefined && (query["watch"] === "1" || query["watch"] === "true")) {
     await watchOperation({ ...server, credentials }, { route, query, ctx, req, res });
     return "streamed";
   }
-  progress.body = await readJson(req, bodyTerms(progress.actor, progress.clientAddress));
-  const body = bodyIn(tenant, checkedBody(server, route, newObject(route, tenant, progress.body)));
-  const call: Call = { params, query, body, ctx, object, once: onceOf(req, route, path, progress) };
+  const body = bodyIn(tenant, checkedBody(server, route, newObject(route, tenant, await readBody())));
+  const meant = id === undefined ? params : { ...params, name: id };
+  const { name: called } = params;
+  const call: Call = {
+    params: meant,
+    ...given({ called }),
+    query,
+    body,
+    ctx,
+    object,
+    once: onceOf(req, route, path, progress),
+  };
   const reply = await run(server, route, call);
   return {
     status: reply.status ?? route.response.status,
@@ -198,14 +221,58 @@ function run(server: Server, route: V1Route, call: Call): Promise<Reply> | Reply
   return server.fixed[route.operationId.replace(/InTenant$/, "") as FixedOperation](call);
 }
 
-/** Permission before parameters. Answers with the object the route is on, if it is on one. */
+interface Permitted {
+  /** The one the route is on, if it is on one. */
+  readonly object?: V1Object;
+  /** Where that is not its name. */
+  readonly id?: string;
+}
+
+/** Permission before parameters. */
 async function permittedObject(
   server: Server,
   route: V1Route,
-  params: Readonly<Record<string, string>>,
+  asked: {
+    readonly params: Readonly<Record<string, string>>;
+    readonly queryText: string;
+    readonly readBody: () => Promise<unknown>;
+    readonly isRepeatable: boolean;
+  },
+  ctx: RequestContext,
+): Promise<Permitted> {
+  const { name, tenant } = asked.params as Partial<Record<string, string>>;
+  const { kind = route.on, permission } = route;
+  if (kind?.namesInTenant === true && name !== undefined) {
+    await server.deps.records.fresh({ signal: ctx.signal });
+    const said = new URLSearchParams(asked.queryText).get("tenant") ?? undefined;
+    const isBoth = tenant !== undefined && said !== undefined && tenant !== said;
+    const takesObject = route.verb === "replace" || route.verb === "patch";
+    const found = await namedObject(
+      server.service.cache(kind.kind),
+      {
+        kind,
+        permission,
+        name,
+        tenant: tenant ?? said,
+        tenantInBody: async () => (takesObject ? namespaceIn(await asked.readBody()) : undefined),
+        mayBeGone: route.verb === "delete" && asked.isRepeatable,
+      },
+      ctx,
+    );
+    if (isBoth) throw notFound(kind.kind, name);
+    return { id: found.id, ...given({ object: found.object }) };
+  }
+  const object = await permittedByName(server, route, name, ctx);
+  if (kind !== undefined) requireIn(tenant, server.service, kind.kind, name);
+  return given({ object });
+}
+
+async function permittedByName(
+  server: Server,
+  route: V1Route,
+  name: string | undefined,
   ctx: RequestContext,
 ): Promise<V1Object | undefined> {
-  const name = params["name"];
   if (route.kind !== undefined) {
     // Lists show what may be seen; what is to be created is judged with its body.
     if (name !== undefined && route.verb !== undefined) {

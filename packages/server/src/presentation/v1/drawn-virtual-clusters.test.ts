@@ -108,12 +108,12 @@ describe.skipIf(file === undefined)(`virtual clusters as drawn${missing}`, () =>
         status: { phase: "Pending", power: "cold", vnodes: [] },
       },
     });
-    expect(asked.at(-1)?.params).toMatchObject({ vcluster: "dev-cluster", tenant: "shop" });
+    expect(asked.at(-1)?.params).toMatchObject({ called: "dev-cluster", tenant: "shop" });
     expect((await send(find("GET", "/vclusters"))).body.items).toHaveLength(1);
     expect((await send(find("GET", "/{name}"))).body.metadata.name).toBe("dev-cluster");
     expect((await send(find("GET", "/kubeconfig"))).body).toMatchObject({ kubeconfig: "text" });
     expect(await send(find("PATCH", "/scale"))).toMatchObject({ status: 202, body: { task: "UPID:n1:1:" } });
-    expect(asked.at(-1)?.params).toMatchObject({ vcluster: "dev-cluster", tenant: "shop", workers: 5 });
+    expect(asked.at(-1)?.params).toMatchObject({ tenant: "shop", workers: 5 });
     expect((await send(find("GET", "/{name}"))).body.spec).toMatchObject({ workerNodes: { count: 5 } });
     expect((await send(find("DELETE", "/{name}"))).status).toBe(200);
     expect((await send(find("GET", "/vclusters"))).body.items).toEqual([]);

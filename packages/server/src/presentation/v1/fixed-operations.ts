@@ -161,7 +161,6 @@ export function fixedOperations(
           vcluster: params["name"] ?? "",
           pod: params["pod"] ?? "",
           namespace: query["namespace"] ?? "default",
-          tenant: query["tenant"],
         },
         ctx,
       ),

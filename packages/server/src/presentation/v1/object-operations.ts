@@ -1,5 +1,6 @@
 import { given } from "@gpve/contracts/given.ts";
 import type { KindDeclaration, Verb } from "@gpve/contracts/v1/kind.ts";
+import type { V1Object } from "@gpve/contracts/v1/object.ts";
 import { V1_PREFIX } from "@gpve/contracts/v1/routes.ts";
 import { parseSelection } from "../../application/v1/object-service.ts";
 import type { ObjectService } from "../../application/v1/object-service.ts";
@@ -38,11 +39,12 @@ export async function objectOperation(
       return { body: new ReadyJson(objectJson(await service.get(kind.kind, name, ctx))) };
     case "create": {
       const outcome = await service.create(kind.kind, body, ctx, once);
-      const location = `${V1_PREFIX}/${kind.plural}/${encodeURIComponent(outcome.object.metadata.name)}`;
+      const location = locationOf(kind, outcome.object.metadata);
       const waits = query["wait"] === "1" || query["wait"] === "true";
-      const { act } = service.cache(kind.kind).adapter;
+      const cache = service.cache(kind.kind);
+      const { act } = cache.adapter;
       if (!waits || act?.ready === undefined) return changed(outcome, { Location: location });
-      const created = outcome.object.metadata.name;
+      const created = cache.idFor(outcome.object.metadata);
       const more = await act.ready(created, ctx);
       const object = { ...(await service.get(kind.kind, created, ctx)), ...more };
       return changed({ ...outcome, object }, { Location: location });
@@ -53,10 +55,20 @@ export async function objectOperation(
       return changed(await service.patch(kind.kind, name, body, ctx, once));
     case "delete": {
       const { resourceVersion, force } = query;
-      const options = { resourceVersion, force: force === "1" || force === "true" };
+      const options = { resourceVersion, force: force === "1" || force === "true", called: call.called };
       return changed(await service.remove(kind.kind, name, options, ctx, once));
     }
   }
+}
+
+/** Where it is the only one that is meant. */
+function locationOf(
+  { plural, namesInTenant }: KindDeclaration,
+  { name, namespace }: V1Object["metadata"],
+): string {
+  const isBelow = namesInTenant === true && namespace !== undefined;
+  const tenant = isBelow ? `/tenants/${encodeURIComponent(namespace)}` : "";
+  return `${V1_PREFIX}${tenant}/${plural}/${encodeURIComponent(name)}`;
 }
 
 function changed(outcome: Outcome, headers: Readonly<Record<string, string>> = {}): Reply {

@@ -87,7 +87,7 @@ export interface V1Deps extends Pick<
   readonly vclusterMoves: Pick<ClusterMoves, "begin">;
   readonly vclusterSaves: Pick<ClusterSaves, "backUp" | "list" | "restore" | "upgrade" | "rotateCa">;
   /** What happened to one lately, oldest first. */
-  readonly vclusterEvents: (name: string) => readonly ClusterEvent[];
+  readonly vclusterEvents: (key: string) => readonly ClusterEvent[];
   /** Starts operation `vzdump`; answers with its UPID. */
   readonly backupVm: (
     vm: { readonly node: string; readonly vmid: string },

@@ -32,6 +32,13 @@ export function bodyIn(tenant: Tenant, body: unknown): unknown {
   return { ...body, metadata: { ...metadata, namespace } };
 }
 
+/** The tenant that a body names. */
+export function namespaceIn(body: unknown): Tenant {
+  const metadata = isFields(body) ? body["metadata"] : undefined;
+  const namespace = isFields(metadata) ? metadata["namespace"] : undefined;
+  return typeof namespace === "string" ? namespace : undefined;
+}
+
 /** An object of another tenant is not there. Asked after permission was judged. */
 export function requireIn(
   tenant: Tenant,

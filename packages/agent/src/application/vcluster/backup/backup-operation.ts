@@ -4,7 +4,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import { clusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
 import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
-import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { ClusterPhases } from "../cluster-phases.ts";
 import type { ArchivePlaces } from "./archive-places.ts";
@@ -56,7 +56,7 @@ export function backupClusterOperation(deps: BackupOperationDeps): OperationDefi
           });
           const { notes, protected: isProtected } = ctx.args;
           const { kubernetesVersion, revision, objects, volumes } = manifest;
-          const facts = `virtual cluster ${cluster.tenant}/${cluster.name}, Kubernetes ${kubernetesVersion}, revision ${revision}, ${objects} keys, ${volumes.length} volumes`;
+          const facts = `virtual cluster ${cluster.tenant}/${calledOf(cluster)}, Kubernetes ${kubernetesVersion}, revision ${revision}, ${objects} keys, ${volumes.length} volumes`;
           await place.note(file, { notes: notes ?? facts, ...given({ protected: isProtected }) });
           ctx.log(facts);
           ctx.log(`archive: ${place.volid(file)}`);
@@ -72,9 +72,9 @@ export function backupClusterOperation(deps: BackupOperationDeps): OperationDefi
         name: "prune",
         weight: 1,
         run: async (ctx) => {
-          const { name, tenant } = phases.require(ctx.args.name);
+          const owner = ownerOf(phases.require(ctx.args.name));
           const place = await places.open(ctx.args.storage);
-          for (const file of await place.outdated({ name, tenant }, ctx.args.prune)) {
+          for (const file of await place.outdated(owner, ctx.args.prune)) {
             try {
               await place.remove(file);
               ctx.log(`removed, as no more are kept: ${place.volid(file)}`);
@@ -96,9 +96,14 @@ function requireSaveable(cluster: KeptCluster): KeptCluster {
   );
 }
 
+/** Archives are named as its tenant calls it. */
+function ownerOf(cluster: KeptCluster): { readonly name: string; readonly tenant: string } {
+  return { name: calledOf(cluster), tenant: cluster.tenant };
+}
+
 /** Archives are named by the second: one second, one archive. */
 async function freeName(
-  { name, tenant }: KeptCluster,
+  cluster: KeptCluster,
   place: Awaited<ReturnType<ArchivePlaces["open"]>>,
   { clock, signal }: Pick<StepContext, "clock" | "signal">,
 ): Promise<string> {
@@ -112,8 +117,8 @@ async function freeName(
       minute: at.getMinutes(),
       second: at.getSeconds(),
     };
-    const file = clusterArchiveName({ name, tenant, time });
-    const taken = await place.list({ name, tenant });
+    const file = clusterArchiveName({ ...ownerOf(cluster), time });
+    const taken = await place.list(ownerOf(cluster));
     if (!taken.some((each) => each.file === file)) return file;
     await clock.sleep(1_000, signal);
   }

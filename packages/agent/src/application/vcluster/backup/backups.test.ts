@@ -105,6 +105,21 @@ describe("backup of a virtual cluster", () => {
     expect(await all.saves.manifest(await all.places.file(row?.volid ?? ""))).toMatchObject({ name: "demo" });
   });
 
+  test("is named as its tenant calls it, wherever its node keeps it", async () => {
+    const all = world();
+    const { host, saves } = all;
+    await host.remove("demo");
+    host.save({ ...demo, name: "0-demo-x", called: "demo" });
+    saves.contents.set("0-demo-x", "of shop");
+    await ended(backupClusterOperation(all), BACKUP_CLUSTER, { name: "0-demo-x", storage: "local" });
+    const [row] = await all.places.list({ name: "demo", tenant: "shop" });
+    expect(row).toMatchObject({
+      volid: expect.stringMatching(/^local:backup\/vzdump-vc-demo_shop-/),
+      notes: expect.stringContaining("virtual cluster shop/demo,"),
+    });
+    expect(await saves.manifest(await all.places.file(row?.volid ?? ""))).toMatchObject({ name: "demo" });
+  });
+
   test("removes those that the storage does not keep, and none of others", async () => {
     const all = world(demo, "keep-last=2");
     for (const day of [1, 2, 3]) await all.saves.pack(demo, `/dump/${old(day)}`);

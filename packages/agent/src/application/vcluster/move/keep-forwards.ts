@@ -11,7 +11,7 @@ import {
   placeCollection,
 } from "@gpve/domain/vcluster/cluster-places.ts";
 import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { calledOf, type ClusterHost, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -47,7 +47,7 @@ export class KeepForwards {
     const { node, host, former, places, firstPort, sharedPort } = this.#deps;
     const known = places();
     if (known === undefined) return undefined;
-    const nameOf = ({ name, tenant }: KeptCluster): string => serverName(name, tenant);
+    const nameOf = (cluster: KeptCluster): string => serverName(calledOf(cluster), cluster.tenant);
     const all = host.list();
     const own = all.flatMap((cluster) => {
       const way = host.way(cluster);
@@ -63,17 +63,22 @@ export class KeepForwards {
   }
 
   /** A cluster leaves this node. */
-  note({ name, tenant, network }: KeptCluster): void {
+  note(cluster: KeptCluster): void {
+    const { tenant, network } = cluster;
     if (network !== undefined)
-      this.#deps.former.note({ serverName: serverName(name, tenant), network, at: this.#deps.clock.now() });
+      this.#deps.former.note({
+        serverName: serverName(calledOf(cluster), tenant),
+        network,
+        at: this.#deps.clock.now(),
+      });
   }
 
   /** Which network a new cluster of that name had here, and which are those of others that have left. */
-  networks(cluster: Pick<KeptCluster, "name" | "tenant">): {
+  networks(cluster: Pick<KeptCluster, "name" | "called" | "tenant">): {
     readonly first?: number;
     readonly taken: ReadonlySet<number>;
   } {
-    const name = serverName(cluster.name, cluster.tenant);
+    const name = serverName(calledOf(cluster), cluster.tenant);
     const all = this.#deps.former.list();
     const before = all.find((each) => each.serverName === name);
     const taken = new Set(all.filter((each) => each !== before).map(({ network }) => network));

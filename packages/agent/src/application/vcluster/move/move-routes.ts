@@ -86,7 +86,17 @@ export function clusterMoveRoutes(deps: ClusterMoveRouteDeps): OwnHandlers<MoveR
       return { phase, version, workers, ...given({ etcdVersion, network }) };
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/arrive": async (asked, ctx) => {
-      const { vcluster: name, tenant, moveId, version, etcdVersion, network, overlay, requestId } = asked;
+      const {
+        vcluster: name,
+        called,
+        tenant,
+        moveId,
+        version,
+        etcdVersion,
+        network,
+        overlay,
+        requestId,
+      } = asked;
       const before = host.get(name);
       if (before !== undefined && (before.tenant !== tenant || before.overlay === undefined))
         throw new AppError("object.exists", `this node has a virtual cluster '${name}' already`);
@@ -105,7 +115,7 @@ export function clusterMoveRoutes(deps: ClusterMoveRouteDeps): OwnHandlers<MoveR
         version,
         phase: "Migrating",
         isWanted: true,
-        ...given({ etcdVersion, network, overlay }),
+        ...given({ called, etcdVersion, network, overlay }),
       };
       return submit(ARRIVE_CLUSTER, { name, moveId, cluster }, requestId, ctx);
     },

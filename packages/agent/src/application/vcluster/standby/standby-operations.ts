@@ -1,5 +1,6 @@
 // Standbys of other nodes' clusters, as operations: one begins to follow, and one goes on as a cluster of this node.
 import { AppError } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
 import type { StandbyHost } from "@gpve/domain/vcluster/standby/ports.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
@@ -64,7 +65,7 @@ export function standbyOperations(
                 `virtual cluster '${name}' has no standby on this node: nothing is here to go on from`,
               );
             }
-            const { tenant, spec, version, secrets } = standby;
+            const { called, tenant, spec, version, secrets } = standby;
             await deps.ensureComponent("kubernetes", version, ctx);
             // Whoever still sends is confirmed nothing any more: from here on it is this node's.
             await standbys.unfollow(name);
@@ -73,6 +74,7 @@ export function standbyOperations(
             phases.save({
               ...host.get(name),
               ...{ name, tenant, spec, version, phase: "Migrating", isWanted: true, isSwitching: true },
+              ...given({ called }),
             });
             await standbys.remove(name);
             ctx.log("its store and keys are this node's");

@@ -75,7 +75,7 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
       return { version, secrets: { ...(await host.authority(name, "replica")) } };
     },
     "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}": (asked, ctx) => {
-      const { vcluster: name, tenant, spec, version, generation, secrets, requestId } = asked;
+      const { vcluster: name, called, tenant, spec, version, generation, secrets, requestId } = asked;
       if (host.get(name) !== undefined)
         throw new AppError(
           "object.exists",
@@ -89,7 +89,8 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
           `virtual cluster '${name}' is followed here as generation ${before.generation}, which is newer`,
         );
       // As a file, at once: what operations are told lies in the journal.
-      standbys.save({ name, tenant, spec: readVirtualClusterSpec(spec), version, generation, secrets });
+      const kept = { name, tenant, spec: readVirtualClusterSpec(spec), version, generation, secrets };
+      standbys.save({ ...kept, ...given({ called }) });
       deps.changed();
       return submit(FOLLOW_CLUSTER, name, requestId, ctx);
     },

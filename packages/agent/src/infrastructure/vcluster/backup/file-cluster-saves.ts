@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ClusterManifest, ClusterSaves, SaveWork } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import type { Identity } from "@gpve/domain/vcluster/backup/identity.ts";
-import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { VOLUMES_FOLDER } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
 import { writeFileAtomic } from "@gpve/kit/atomic-file.ts";
@@ -100,7 +100,7 @@ export class FileClusterSaves implements ClusterSaves {
       );
       const { revision, objects } = await this.#save(cluster, folder, work);
       const manifest: ClusterManifest = {
-        name,
+        name: calledOf(cluster),
         tenant,
         spec: shownVirtualClusterSpec(spec),
         kubernetesVersion: version,

@@ -4,6 +4,8 @@ import { virtualClusterKind } from "@gpve/contracts/v1/kinds/virtual-cluster.ts"
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import {
+  DEFAULT_TENANT,
+  keyOf,
   nodesOf,
   vclusterCollection,
   type VirtualClusterRecord,
@@ -13,12 +15,14 @@ import { readExternalKeys } from "@gpve/domain/vcluster/backing-store.ts";
 import { readVirtualClusterSpec, shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { withWorkers, workersIn } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { CollectionDef, Entry } from "@gpve/store/records/port.ts";
+import { clusterKeyFor } from "../../vcluster/cluster-names.ts";
+import { plainWords } from "../../vcluster/plain-words.ts";
 import { answeringNode, runtimeOn } from "../../vcluster/replicas/replica-nodes.ts";
 import { replicaStatus } from "../../vcluster/replicas/replica-status.ts";
 import { standbyStatus } from "../../vcluster/standby/standby-status.ts";
 import type { VirtualClusters } from "../../vcluster/virtual-clusters.ts";
 import { type ConditionClock, sinceOf } from "./node.ts";
-import { byName, type KindAdapter, type RawObject } from "../adapter.ts";
+import { byName, idOf, type KindAdapter, type ObjectName, type RawObject, type Reader } from "../adapter.ts";
 import { sameJson } from "../merge-patch.ts";
 
 type ActedOn = Pick<VirtualClusters, "create" | "remove" | "ready" | "setSleep" | "scale">;
@@ -36,6 +40,7 @@ export function virtualClusterAdapter({ board, vclusters, conditionTimes }: Virt
     const { name, tenant, spec, madeBy } = entry.value;
     return {
       name,
+      id: entry.id,
       namespace: tenant,
       spec: shownVirtualClusterSpec(spec),
       status: statusOf(board, entry.value, conditionTimes),
@@ -49,23 +54,31 @@ export function virtualClusterAdapter({ board, vclusters, conditionTimes }: Virt
     kind: virtualClusterKind,
     collections: [vclusterCollection as CollectionDef<unknown>],
     list: (reader) => reader.list(vclusterCollection).map(raw).toSorted(byName),
-    get: (reader, name) => {
-      const entry = reader.get(vclusterCollection, name);
+    get: (reader, key) => {
+      const entry = reader.get(vclusterCollection, key);
       return entry === undefined ? undefined : raw(entry);
     },
+    idFor: keyFor,
     onChange: (records, changed) => records.collection(vclusterCollection).onChange((id) => changed([id])),
     ...(vclusters === undefined ? {} : { act: actions(vclusters) }),
   };
 }
 
+/** What was applied when names were everybody's may say no tenant: of that name there was one then. */
+function keyFor(reader: Reader, { name, namespace }: ObjectName): string {
+  if (namespace === undefined && reader.get(vclusterCollection, name) !== undefined) return name;
+  return clusterKeyFor(reader, { tenant: namespace ?? DEFAULT_TENANT, name });
+}
+
 function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
   return {
     secrets: new Set(["spec.controlPlane.externalEtcdCertificates"]),
-    settle: (reader, { name, spec }) => settled(spec, reader.get(vclusterCollection, name) === undefined),
+    settle: (reader, { name, namespace, spec }) =>
+      settled(spec, reader.get(vclusterCollection, keyFor(reader, { name, namespace })) === undefined),
     async create({ name, namespace, spec, ctx }) {
       await vclusters.create({ name, namespace, spec }, ctx);
     },
-    ready: (name, ctx) => vclusters.ready(name, ctx),
+    ready: (key, ctx) => vclusters.ready(key, ctx),
     async change({ name, namespace, spec, previous, ctx }) {
       const read = readVirtualClusterSpec(spec);
       const wanted = shownVirtualClusterSpec(read);
@@ -89,15 +102,16 @@ function actions(vclusters: ActedOn): NonNullable<KindAdapter["act"]> {
           "feature.unsupported",
           `the spec of virtual cluster '${name}' cannot be changed in this release, but for workerNodes.count, the counts of its pools and sleep: make another one`,
         );
-      if (sleep !== undefined && !sameJson(sleep, before.sleep)) await vclusters.setSleep(name, sleep, ctx);
+      if (sleep !== undefined && !sameJson(sleep, before.sleep))
+        await vclusters.setSleep(idOf(previous), sleep, ctx);
       const [group, second] = counts.filter(({ pool, count }) => count !== workersIn(before, pool));
       if (second !== undefined)
         throw new AppError("request.invalid", "one group of workers is scaled at a time: change one count");
-      if (group !== undefined) await vclusters.scale(name, group, ctx, ctx.requestId);
+      if (group !== undefined) await vclusters.scale(idOf(previous), group, ctx, ctx.requestId);
     },
-    remove: ({ name, ctx }) => vclusters.remove(name, ctx),
+    remove: ({ previous, ctx }) => vclusters.remove(idOf(previous), ctx),
     forestall: () => Promise.resolve(),
-    discard: ({ name, ctx }) => vclusters.remove(name, ctx),
+    discard: ({ previous, ctx }) => vclusters.remove(idOf(previous), ctx),
   };
 }
 
@@ -121,7 +135,7 @@ function settled(spec: Fields, isNew: boolean): Fields {
 /** On all of its nodes; one that is gone tells of its own last. */
 function vnodesOf(board: NodeBoard, record: VirtualClusterRecord): readonly Fields[] {
   return nodesOf(record).flatMap((node) =>
-    (runtimeOn(board, node, record.name)?.vnodes ?? []).map(({ cpus, ...vnode }) => ({
+    (runtimeOn(board, node, keyOf(record))?.vnodes ?? []).map(({ cpus, ...vnode }) => ({
       ...vnode,
       node,
       cpu: cpus,
@@ -132,13 +146,14 @@ function vnodesOf(board: NodeBoard, record: VirtualClusterRecord): readonly Fiel
 function statusOf(board: NodeBoard, record: VirtualClusterRecord, times: ConditionClock | undefined): Fields {
   const { name, tenant } = record;
   const node = answeringNode(board, record);
-  const runtime = runtimeOn(board, node, name);
+  const runtime = runtimeOn(board, node, keyOf(record));
   const isOnline = board.get(node)?.health === "online";
   const replicas = replicaStatus(board, record);
   const { standby, recovered, condition } = standbyStatus(board, record);
   // A node that is there and has not told of it has not begun.
   const phase = isOnline ? (runtime?.phase ?? "Pending") : "Unknown";
-  const { endpoint, version, memoryBytes, probedAt, message } = runtime ?? {};
+  const { endpoint, version, memoryBytes, probedAt } = runtime ?? {};
+  const message = runtime?.message === undefined ? undefined : plainWords(record, runtime.message);
   const isAsleep = phase === "Running" && runtime?.asleep === true;
   const ready = runtime !== undefined && isReady(runtime) && replicas?.hasMajority !== false;
   // Of several, one that has just come knows nothing of before.
@@ -152,7 +167,7 @@ function statusOf(board: NodeBoard, record: VirtualClusterRecord, times: Conditi
     ...(probedAt === undefined ? {} : { lastProbeTime: new Date(probedAt).toISOString() }),
     vnodes: vnodesOf(board, record),
     ...given({ replicas: replicas?.rows, standby, recovered }),
-    kubeconfig: `/api/v1/tenants/${tenant}/vclusters/${name}/kubeconfig`,
+    kubeconfig: `/api/v1/tenants/${encodeURIComponent(tenant)}/vclusters/${name}/kubeconfig`,
     conditions: [
       {
         type: "Ready",

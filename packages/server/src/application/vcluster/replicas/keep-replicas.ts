@@ -12,7 +12,12 @@ import {
   type SeenReplica,
 } from "@gpve/domain/vcluster/replicas/replacement-plan.ts";
 import { hasReplicas, withReplacement } from "@gpve/domain/vcluster/replicas/replica-places.ts";
-import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import {
+  keyOf,
+  vclusterCollection,
+  type VirtualClusterRecord,
+} from "@gpve/domain/vcluster/vcluster-record.ts";
+import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -71,28 +76,27 @@ export class KeepReplicas {
         await this.#replace(record, signal);
       } catch (err) {
         if (signal.aborted) return;
-        const about = { resource: `vcluster/${record.name}`, err: messageOf(err) };
+        const about = { resource: `vcluster/${keyOf(record)}`, err: messageOf(err) };
         log.warn(about, "a replica could not be replaced; it is tried again");
       }
     }
   }
 
   /** Nodes that are back and have something that is not theirs any more. */
-  async #clear(
-    { name, tenant, spread, abandoned = [] }: VirtualClusterRecord,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #clear(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
     const { board } = this.#deps;
+    const { tenant, spread, abandoned = [] } = record;
+    const key = keyOf(record);
     for (const node of abandoned) {
       const isPart = spread?.nodes.some((each) => each.node === node) === true;
       if (!isPart && board.get(node) !== undefined && board.get(node)?.health !== "online") continue;
       if (!isPart && board.get(node) !== undefined) {
         const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
-        const asked = { vcluster: name, tenant, requestId: this.#deps.newRequestId(), keepVolumes: true };
+        const asked = { vcluster: key, tenant, requestId: this.#deps.newRequestId(), keepVolumes: true };
         const { data } = await this.#ask(node, route, asked, signal);
         await this.#end(data, signal);
       }
-      await this.#change(name, ({ abandoned: left = [], ...now }) => {
+      await this.#change(key, ({ abandoned: left = [], ...now }) => {
         const others = left.filter((each) => each !== node);
         return { ...now, ...(others.length === 0 ? {} : { abandoned: others }) };
       });
@@ -102,7 +106,7 @@ export class KeepReplicas {
   async #replace(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
     const { spread, abandoned = [] } = record;
     if (spread === undefined) return;
-    const seen = spread.nodes.map(({ node }) => this.#seen(record.name, node));
+    const seen = spread.nodes.map(({ node }) => this.#seen(keyOf(record), node));
     if (seen.every(({ state }) => state === "well" || state === "busy")) return;
     const spares = fittingNodes(this.#deps, record.spec)
       .map(({ node }) => node)
@@ -113,18 +117,18 @@ export class KeepReplicas {
     if (after !== undefined) await this.#make(record, after, wanted, signal);
   }
 
-  #seen(name: string, node: string): SeenReplica {
+  #seen(cluster: string, node: string): SeenReplica {
     const { board, clock } = this.#deps;
     const view = board.get(node);
     const state =
       view?.health !== "online"
         ? "lost"
-        : isServing(board, node, name)
+        : isServing(board, node, cluster)
           ? "well"
-          : view.report !== undefined && runtimeOn(board, node, name) === undefined
+          : view.report !== undefined && runtimeOn(board, node, cluster) === undefined
             ? "missing"
             : "busy";
-    const key = `${name} ${node}`;
+    const key = `${cluster} ${node}`;
     const now = clock.monotonic();
     const before = this.#since.get(key);
     if (before?.state !== state) this.#since.set(key, { state, at: now });
@@ -136,7 +140,7 @@ export class KeepReplicas {
     const { board } = this.#deps;
     const address = board.get(by)?.address ?? "";
     let after: Spread | undefined;
-    await this.#change(record.name, (now) => {
+    await this.#change(keyOf(record), (now) => {
       after = undefined;
       if (now.spread === undefined || JSON.stringify(now.spread) !== JSON.stringify(record.spread))
         return now;
@@ -153,29 +157,32 @@ export class KeepReplicas {
 
   /** The others are told whom to let in, then it is made there, with what they all have alike. */
   async #make(
-    { name, tenant, spec }: VirtualClusterRecord,
+    record: VirtualClusterRecord,
     spread: Spread,
     { lost, by }: Replacement,
     signal: AbortSignal,
   ): Promise<void> {
     const { log, newRequestId } = this.#deps;
-    log.warn({ resource: `vcluster/${name}`, lost, by }, "a replica is replaced");
+    const { spec } = record;
+    const { vcluster, tenant, ...called } = nodeWords(record);
+    log.warn({ resource: `vcluster/${vcluster}`, lost, by }, "a replica is replaced");
     const nodes = spread.nodes.map((each) => ({ ...each }));
     const others = nodes.flatMap(({ node }, at) => (node === by ? [] : [{ node, at }]));
     for (const { node, at } of others) {
       const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay" as const;
-      const asked = { vcluster: name, tenant, overlay: { nodes, at }, requestId: newRequestId() };
+      const asked = { vcluster, tenant, overlay: { nodes, at }, requestId: newRequestId() };
       const { data } = await this.#ask(node, route, asked, signal);
       await this.#end(data, signal);
     }
     const authority = "GET /gpve/nodes/{node}/vclusters/{vcluster}/authority" as const;
     const from = others[0]?.node ?? "";
-    const { data } = await this.#ask(from, authority, { vcluster: name, tenant }, signal);
+    const { data } = await this.#ask(from, authority, { vcluster, tenant }, signal);
     await this.#ask(
       by,
       "POST /gpve/nodes/{node}/vclusters",
       {
-        vcluster: name,
+        vcluster,
+        ...called,
         tenant,
         spec: { ...shownVirtualClusterSpec(spec), kubernetesVersion: data.version },
         network: spread.network,
@@ -192,12 +199,12 @@ export class KeepReplicas {
     return this.#deps.taskEnd(upid, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)]));
   }
 
-  async #change(name: string, change: (now: VirtualClusterRecord) => VirtualClusterRecord): Promise<void> {
+  async #change(key: string, change: (now: VirtualClusterRecord) => VirtualClusterRecord): Promise<void> {
     await this.#deps.records.transact((tx) => {
-      const now = tx.get(vclusterCollection, name)?.value;
-      if (now === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${name}'`);
+      const now = tx.get(vclusterCollection, key)?.value;
+      if (now === undefined) throw new AppError("object.not_found", `there is no VirtualCluster '${key}'`);
       const next = change(now);
-      if (next !== now) tx.put(vclusterCollection, name, next);
+      if (next !== now) tx.put(vclusterCollection, key, next);
     });
   }
 

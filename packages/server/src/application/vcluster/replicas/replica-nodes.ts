@@ -5,13 +5,13 @@ import { serverName } from "@gpve/domain/vcluster/cluster-front.ts";
 import type { OverlayNode } from "@gpve/domain/vcluster/overlay.ts";
 import { hasReplicas, placeReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import { standbyRefusal } from "@gpve/domain/vcluster/standby/standby.ts";
-import { nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { keyOf, nodesOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { fittingNodes, type PlaceDeps } from "../place-cluster.ts";
 import { overlayAddress } from "../spread-cluster.ts";
 
-type Placed = Pick<VirtualClusterRecord, "name" | "node" | "spread">;
+type Placed = Pick<VirtualClusterRecord, "name" | "key" | "node" | "spread">;
 
 /** No two on one node; those with the fewest clusters, the first one's node first. */
 export function placedReplicas(
@@ -31,14 +31,15 @@ export function placedReplicas(
   return placeReplicas(chosen.map(({ node, address }) => overlayAddress({ node, address })));
 }
 
-export function runtimeOn(board: NodeBoard, node: string, name: string): VirtualClusterRuntime | undefined {
-  return board.get(node)?.report?.vclusters?.find((each) => each.name === name);
+/** What that node tells of the cluster with that key. */
+export function runtimeOn(board: NodeBoard, node: string, key: string): VirtualClusterRuntime | undefined {
+  return board.get(node)?.report?.vclusters?.find((each) => each.name === key);
 }
 
 /** Its replica there serves, as far as that node has told. */
-export function isServing(board: NodeBoard, node: string, name: string): boolean {
+export function isServing(board: NodeBoard, node: string, key: string): boolean {
   if (board.get(node)?.health !== "online") return false;
-  const runtime = runtimeOn(board, node, name);
+  const runtime = runtimeOn(board, node, key);
   return runtime?.phase === "Running" && runtime.power === "hot";
 }
 
@@ -47,7 +48,7 @@ export function answeringNode(board: NodeBoard, record: Placed): string {
   if (!hasReplicas(record.spread)) return record.node;
   const nodes = nodesOf(record);
   return (
-    nodes.find((node) => isServing(board, node, record.name)) ??
+    nodes.find((node) => isServing(board, node, keyOf(record))) ??
     nodes.find((node) => board.get(node)?.health === "online") ??
     record.node
   );
@@ -64,7 +65,7 @@ export function workingNodes(
   if (verb === "wake") return [answeringNode(board, record)];
   if (!hasReplicas(record.spread) || verb === "stop") return nodes;
   const there = nodes.filter((node) => board.get(node)?.health === "online");
-  const failed = there.filter((node) => runtimeOn(board, node, record.name)?.phase === "Failed");
+  const failed = there.filter((node) => runtimeOn(board, node, keyOf(record))?.phase === "Failed");
   return verb === "retry" && failed.length > 0 ? failed : there;
 }
 
@@ -99,10 +100,10 @@ export function replicaTargets(
   const record = all.find(({ name, tenant }) => serverName(name, tenant) === asked);
   if (record === undefined) return undefined;
   const nodes = hasReplicas(record.spread) ? nodesOf(record) : [record.node];
-  const serving = nodes.filter((node) => isServing(board, node, record.name));
+  const serving = nodes.filter((node) => isServing(board, node, keyOf(record)));
   return [...serving, ...nodes.filter((node) => !serving.includes(node))].flatMap((node) => {
     // A node tells at which port; where it is, the cluster knows: nobody is led elsewhere by what a node says.
-    const port = portOf(runtimeOn(board, node, record.name)?.endpoint ?? "");
+    const port = portOf(runtimeOn(board, node, keyOf(record))?.endpoint ?? "");
     const host = board.get(node)?.address ?? "";
     if (port === 0 || host === "") return [];
     const isThere = (): boolean => board.get(node)?.health === "online";
@@ -115,13 +116,15 @@ function portOf(endpoint: string): number {
 }
 
 /** Throws unless all of its replicas serve: each of them is told of what changes for all, now or never. */
-export function requireWhole(board: NodeBoard, { name, spread }: Placed): void {
+export function requireWhole(board: NodeBoard, record: Placed): void {
+  const { name, spread } = record;
+  const key = keyOf(record);
   if (!hasReplicas(spread)) return;
-  const missing = spread?.nodes.filter(({ node }) => !isServing(board, node, name)) ?? [];
+  const missing = spread?.nodes.filter(({ node }) => !isServing(board, node, key)) ?? [];
   if (missing.length === 0) return;
   const why = missing.map(({ node }) => {
     const isOnline = board.get(node)?.health === "online";
-    return `${node} is ${isOnline ? (runtimeOn(board, node, name)?.phase ?? "Pending") : "offline"}`;
+    return `${node} is ${isOnline ? (runtimeOn(board, node, key)?.phase ?? "Pending") : "offline"}`;
   });
   throw new AppError(
     "object.conflict",

@@ -2,7 +2,7 @@
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { hasReplicas } from "@gpve/domain/vcluster/replicas/replica-places.ts";
-import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { isServing, runtimeOn } from "./replica-nodes.ts";
 
 export interface ReplicaStatus {
@@ -15,16 +15,18 @@ export interface ReplicaStatus {
 /** undefined = its control plane is alone. */
 export function replicaStatus(
   board: NodeBoard,
-  { name, spread }: Pick<VirtualClusterRecord, "name" | "spread">,
+  record: Pick<VirtualClusterRecord, "name" | "key" | "spread">,
 ): ReplicaStatus | undefined {
+  const { spread } = record;
+  const key = keyOf(record);
   if (spread === undefined || !hasReplicas(spread)) return undefined;
   const rows = spread.nodes.map(({ node }) => {
     const isOnline = board.get(node)?.health === "online";
-    const runtime = runtimeOn(board, node, name);
+    const runtime = runtimeOn(board, node, key);
     const phase = isOnline ? (runtime?.phase ?? "Pending") : "Unknown";
     // While workers come and go its API answers as before.
     const isScaling = phase === "Scaling" && runtime?.power === "hot";
-    return { node, phase, ready: isServing(board, node, name) || isScaling };
+    return { node, phase, ready: isServing(board, node, key) || isScaling };
   });
   const missing = rows.filter(({ ready }) => !ready);
   const ready = rows.length - missing.length;

@@ -7,6 +7,7 @@ import { noAccess } from "@gpve/domain/access/access-view.ts";
 import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
+import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import {
   boundOf,
   type ClusterStandby,
@@ -14,7 +15,11 @@ import {
   standbyRefusal,
 } from "@gpve/domain/vcluster/standby/standby.ts";
 import { nextStandbyStep, type StandbyStep } from "@gpve/domain/vcluster/standby/standby-plan.ts";
-import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import {
+  keyOf,
+  vclusterCollection,
+  type VirtualClusterRecord,
+} from "@gpve/domain/vcluster/vcluster-record.ts";
 import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -76,18 +81,19 @@ export class KeepStandbys {
     const all = records.collection(vclusterCollection).list();
     const one = async (record: VirtualClusterRecord): Promise<void> => {
       const { clock } = this.#deps;
-      if (this.#busy.has(record.name) || (this.#notBefore.get(record.name) ?? 0) > clock.monotonic()) return;
-      this.#notBefore.delete(record.name);
-      this.#busy.add(record.name);
+      const key = keyOf(record);
+      if (this.#busy.has(key) || (this.#notBefore.get(key) ?? 0) > clock.monotonic()) return;
+      this.#notBefore.delete(key);
+      this.#busy.add(key);
       try {
         await this.#keep(record, signal);
       } catch (err) {
         if (signal.aborted) return;
-        this.#notBefore.set(record.name, clock.monotonic() + AGAIN_MS);
-        const about = { resource: `vcluster/${record.name}`, err: messageOf(err) };
+        this.#notBefore.set(key, clock.monotonic() + AGAIN_MS);
+        const about = { resource: `vcluster/${key}`, err: messageOf(err) };
         log.warn(about, "the standby of a virtual cluster could not be looked after; it is tried again");
       } finally {
-        this.#busy.delete(record.name);
+        this.#busy.delete(key);
       }
     };
     await Promise.all(all.map(({ value }) => one(value)));
@@ -95,8 +101,9 @@ export class KeepStandbys {
   }
 
   async #keep(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
-    const { name, spec, spread, standby, recovered, isLeaving } = record;
-    if (isLeaving === true || this.#isMoving(name)) return;
+    const { spec, spread, standby, recovered, isLeaving } = record;
+    const key = keyOf(record);
+    if (isLeaving === true || this.#isMoving(key)) return;
     if (standbyRefusal(spec, spread) !== undefined) {
       if (standby !== undefined) await this.#act(record, { do: "drop" }, signal);
       return;
@@ -108,19 +115,19 @@ export class KeepStandbys {
     const step = nextStandbyStep(seen);
     if (step !== undefined) return this.#act(record, step, signal);
     await this.#renewNote(record);
-    const version = runtimeOn(this.#deps.board, record.node, name)?.version;
+    const version = runtimeOn(this.#deps.board, record.node, key)?.version;
     if (seen.isUp && standby !== undefined && version !== undefined && version !== standby.version)
       await this.#setVersion(record, version, signal);
   }
 
   async #act(record: VirtualClusterRecord, step: StandbyStep, signal: AbortSignal): Promise<void> {
-    const { name, node, standby, spec } = record;
+    const { node, standby, spec } = record;
     const { clock } = this.#deps;
     const [now, next] = [clock.now(), Math.max(clock.now(), (standby?.generation ?? 0) + 1)];
     const since = standby?.inSync === true ? now : (standby?.since ?? now);
     switch (step.do) {
       case "begin": {
-        const version = runtimeOn(this.#deps.board, node, name)?.version ?? "";
+        const version = runtimeOn(this.#deps.board, node, keyOf(record))?.version ?? "";
         const fresh = { node: step.node, of: node, generation: next, version, inSync: false, since } as const;
         return this.#set(record, { ...fresh, mode: "stream" }, signal);
       }
@@ -179,19 +186,19 @@ export class KeepStandbys {
 
   /** Who follows first: the store tries as soon as it hears of it. */
   async #tell(record: VirtualClusterRecord, both: boolean, signal: AbortSignal): Promise<void> {
-    const { name, tenant, node, spec, standby } = record;
+    const { tenant, node, spec, standby } = record;
     if (standby === undefined) return;
-    this.#sight.said(name);
+    const vcluster = keyOf(record);
+    this.#sight.said(vcluster);
     const { generation, mode } = standby;
     if (both) {
       const keys = "GET /gpve/nodes/{node}/vclusters/{vcluster}/standby-keys" as const;
-      const { data } = await this.#ask(node, keys, { vcluster: name, tenant }, signal);
+      const { data } = await this.#ask(node, keys, { vcluster, tenant }, signal);
       await this.#ask(
         standby.node,
         "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}",
         {
-          vcluster: name,
-          tenant,
+          ...nodeWords(record),
           generation,
           spec: { ...shownVirtualClusterSpec(spec) },
           version: data.version,
@@ -203,17 +210,17 @@ export class KeepStandbys {
     }
     const route = "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby" as const;
     const boundMs = boundOf(spec);
-    await this.#ask(node, route, { vcluster: name, tenant, generation, mode, boundMs }, signal);
+    await this.#ask(node, route, { vcluster, tenant, generation, mode, boundMs }, signal);
   }
 
   /** It is that node's already; what is left is that it hears of it. */
   async #goOn(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
-    const { name, tenant, node, spec, recovered } = record;
+    const { tenant, node, spec, recovered } = record;
     const { board, newRequestId, taskEnd, clock } = this.#deps;
     if (recovered === undefined || board.get(node)?.health !== "online") return;
     const route = "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote" as const;
     const asked = {
-      vcluster: name,
+      vcluster: keyOf(record),
       tenant,
       spec: { ...shownVirtualClusterSpec(spec) },
       requestId: newRequestId(),
@@ -237,13 +244,13 @@ export class KeepStandbys {
   /** What a node that is back has, of a cluster that is another's now, goes. */
   async #clear(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
     const { board, newRequestId, taskEnd } = this.#deps;
-    const { name, tenant } = record;
+    const { tenant } = record;
     for (const node of record.abandoned ?? []) {
       const view = board.get(node);
       if (view !== undefined && view.health !== "online") continue;
       if (view !== undefined) {
         const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
-        const asked = { vcluster: name, tenant, requestId: newRequestId() };
+        const asked = { vcluster: keyOf(record), tenant, requestId: newRequestId() };
         const { data } = await this.#ask(node, route, asked, signal);
         await taskEnd(data, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)]));
       }
@@ -298,31 +305,34 @@ export class KeepStandbys {
     }
   }
 
-  #isMoving(name: string): boolean {
+  #isMoving(key: string): boolean {
     const notes = this.#deps.records.collection(moveCollection).list();
-    return notes.some(({ value }) => value.purpose === "vcluster" && value.vcluster === name);
+    return notes.some(({ value }) => value.purpose === "vcluster" && value.vcluster === key);
   }
 
-  async #renewNote({ name, standby }: VirtualClusterRecord): Promise<void> {
+  async #renewNote(record: VirtualClusterRecord): Promise<void> {
     const { records, clock } = this.#deps;
+    const { standby } = record;
     if (standby === undefined || standby.mode !== "stream") return;
-    const note = records.collection(moveCollection).get(noteOf(name, standby))?.value;
+    const note = records.collection(moveCollection).get(noteOf(keyOf(record), standby))?.value;
     if (note !== undefined && clock.now() - note.at < NOTE_AGAIN_MS) return;
-    await records.transact((tx) => this.#note(tx, name, standby));
+    await records.transact((tx) => this.#note(tx, keyOf(record), standby));
   }
 
-  #note(tx: Tx, name: string, { generation, of: from, node: to }: ClusterStandby): void {
-    const id = standbyLineId(name, generation);
-    noteMove(tx, { vmid: 0, id, from, to, at: this.#deps.clock.now(), purpose: "standby", vcluster: name });
+  #note(tx: Tx, key: string, { generation, of: from, node: to }: ClusterStandby): void {
+    const id = standbyLineId(key, generation);
+    noteMove(tx, { vmid: 0, id, from, to, at: this.#deps.clock.now(), purpose: "standby", vcluster: key });
   }
 
   /** Where it is still what was decided on. The line is allowed with it, and no other one. */
   async #change(
-    { name, node, standby }: VirtualClusterRecord,
+    record: VirtualClusterRecord,
     change: (now: VirtualClusterRecord) => VirtualClusterRecord,
   ): Promise<void> {
+    const { name, node, standby } = record;
+    const key = keyOf(record);
     await this.#deps.records.transact((tx) => {
-      const now = tx.get(vclusterCollection, name)?.value;
+      const now = tx.get(vclusterCollection, key)?.value;
       if (
         now === undefined ||
         now.isLeaving === true ||
@@ -331,11 +341,11 @@ export class KeepStandbys {
       )
         throw new AppError("object.conflict", `virtual cluster '${name}' is another one meanwhile`);
       const next = change(now);
-      tx.put(vclusterCollection, name, next);
+      tx.put(vclusterCollection, key, next);
       if (next.standby?.generation === standby?.generation) return;
-      if (standby !== undefined && tx.get(moveCollection, noteOf(name, standby)) !== undefined)
-        tx.delete(moveCollection, noteOf(name, standby));
-      if (next.standby?.mode === "stream") this.#note(tx, name, next.standby);
+      if (standby !== undefined && tx.get(moveCollection, noteOf(key, standby)) !== undefined)
+        tx.delete(moveCollection, noteOf(key, standby));
+      if (next.standby?.mode === "stream") this.#note(tx, key, next.standby);
     });
   }
 
@@ -365,6 +375,6 @@ export class KeepStandbys {
   }
 }
 
-function noteOf(name: string, { generation }: ClusterStandby): string {
-  return moveId(0, standbyLineId(name, generation));
+function noteOf(key: string, { generation }: ClusterStandby): string {
+  return moveId(0, standbyLineId(key, generation));
 }

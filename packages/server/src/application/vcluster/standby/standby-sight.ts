@@ -1,7 +1,7 @@
 // For how long things about standbys have been as they are, by this server's own clock.
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { SeenStandby } from "@gpve/domain/vcluster/standby/standby-plan.ts";
-import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { runtimeOn } from "../replicas/replica-nodes.ts";
 
@@ -32,37 +32,39 @@ export class StandbySight {
   }
 
   /** Nodes have just been told of it. */
-  said(name: string): void {
-    this.#since.delete(`said ${name}`);
+  said(key: string): void {
+    this.#since.delete(`said ${key}`);
   }
 
   of(record: VirtualClusterRecord, spares: readonly string[]): SeenStandby {
-    const { name, node, standby } = record;
+    const { node, standby } = record;
+    const key = keyOf(record);
     const isOnline = this.#isOnline(node);
     const isStandbyOnline = standby !== undefined && this.#isOnline(standby.node);
-    const runtime = runtimeOn(this.#board, node, name);
+    const runtime = runtimeOn(this.#board, node, key);
     const told = runtime?.standby;
     const shown = told === undefined ? "" : `${told.generation} ${told.isJoined} ${told.isConnected}`;
     return {
       node,
       isOnline,
-      awayMs: this.#for(`node ${name} ${node}`, String(isOnline)),
+      awayMs: this.#for(`node ${key} ${node}`, String(isOnline)),
       isUp: runtime?.phase === "Running" && runtime.power !== "cold",
       isAtRest: runtime !== undefined && AT_REST.has(runtime.phase),
       told,
-      toldMs: this.#for(`told ${name}`, `${node} ${shown}`),
+      toldMs: this.#for(`told ${key}`, `${node} ${shown}`),
       standby,
       isStandbyOnline,
       isStandbyThere: isStandbyOnline && this.#has(standby.node, record),
-      standbyAwayMs: this.#for(`standby ${name}`, `${standby?.node} ${isStandbyOnline}`),
-      saidMs: this.#for(`said ${name}`, String(standby?.generation)),
+      standbyAwayMs: this.#for(`standby ${key}`, `${standby?.node} ${isStandbyOnline}`),
+      saidMs: this.#for(`said ${key}`, String(standby?.generation)),
       spares,
     };
   }
 
-  #has(node: string, { name, tenant }: VirtualClusterRecord): boolean {
+  #has(node: string, record: VirtualClusterRecord): boolean {
+    const key = keyOf(record);
     const rows = this.#board.get(node)?.report?.standbys ?? [];
-    return rows.some((each) => each.name === name && each.tenant === tenant);
+    return rows.some((each) => each.name === key && each.tenant === record.tenant);
   }
 
   #isOnline(node: string): boolean {

@@ -2,7 +2,7 @@
 import type { Fields } from "@gpve/contracts/v1/object.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { boundOf, standbyRefusal } from "@gpve/domain/vcluster/standby/standby.ts";
-import type { VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
+import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { runtimeOn } from "../replicas/replica-nodes.ts";
 
 export interface StandbyStatus {
@@ -13,8 +13,8 @@ export interface StandbyStatus {
 }
 
 export function standbyStatus(board: NodeBoard, record: VirtualClusterRecord): StandbyStatus {
-  const { name, node, standby, recovered } = record;
-  const told = runtimeOn(board, node, name)?.standby;
+  const { node, standby, recovered } = record;
+  const told = runtimeOn(board, node, keyOf(record))?.standby;
   const isTold = told !== undefined && told.generation === standby?.generation;
   return {
     ...(standby === undefined
