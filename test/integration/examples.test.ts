@@ -62,7 +62,7 @@ test(`examples/${APPLIED_ELSEWHERE} would be made as it stands`, async () => {
   const { code, out } = await ctl("diff", "-f", own(APPLIED_ELSEWHERE));
   expect({ code, out }).toMatchObject({
     code: 1,
-    out: expect.stringContaining("+ VirtualCluster idle: create"),
+    out: expect.stringContaining("+ VirtualCluster default/idle: create"),
   });
 });
 

@@ -13,6 +13,8 @@ const MiB = 1024 * 1024;
 const COUNT = 600;
 /** What an address may hold open at once (STRANGER_LIMITS), with all buffers of TLS and h2, collected or not. */
 const MAX_HELD = 512;
+/** Files and sockets that the server itself has open for a moment, when descriptors are counted. */
+const OWN_AT_MOST = 16;
 const MAX_GROWTH = 256 * MiB;
 /** The attack goes on after everything it can hold is held: then nothing more is in use, but for caches and code. */
 const ROUNDS_TO_FILL = 1;
@@ -157,7 +159,7 @@ describe("half-open requests", () => {
       `half-open requests, ${COUNT} of each kind:\n  ${table.join("\n  ")}\n  ${held} open at most`,
     );
     expect(held).toBeGreaterThan(0);
-    expect(held).toBeLessThanOrEqual(MAX_HELD);
+    expect(held).toBeLessThanOrEqual(MAX_HELD + OWN_AT_MOST);
   });
 
   test(

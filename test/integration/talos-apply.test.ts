@@ -1,5 +1,5 @@
 // A Talos cluster on real VMs of a real gpve, by gpvectl alone: made, killed again and again and gone on with, used, grown,
-// upgraded, changed behind its back and mended, destroyed. What runs in the VMs is a stand-in, Kubernetes is a fake API;
+// upgraded, destroyed. What runs in the VMs is a stand-in, Kubernetes is a fake API;
 // image, machines, addresses and network are real. Every run on one node; the long run on three, and killed more often.
 import { randomInt } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";

@@ -71,8 +71,7 @@ describe.skipIf(!canRun)("a virtual cluster of three replicas", () => {
   const expectFetch = async (from: string, to: string): Promise<void> => {
     const path = "jsonpath={.status.podIP}";
     const { out: address } = await kubectl(kubeconfig(), "get", "pod", `on-${to}`, "-o", path);
-    const fetched = (): Promise<unknown> =>
-      inPod(from, "wget", "-T", "10", "-qO-", `http://${address}:8080/`);
+    const fetched = (): Promise<unknown> => inPod(from, "wget", "-qO-", `http://${address}:8080/`);
     await expect
       .poll(fetched, { timeout: 120_000, interval: 1_000 })
       .toMatchObject({ code: 0, out: `on-${to}\n` });

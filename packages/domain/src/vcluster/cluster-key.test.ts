@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { NewVclusterRequest } from "@gpve/contracts/agent/agent-messages.ts";
+import { messageFault } from "@gpve/contracts/agent/check-message.ts";
 import {
   type ClusterIdentity,
   findClusterKey,
@@ -28,6 +30,20 @@ describe("keys of virtual clusters", () => {
         expect(key).not.toMatch(NAME);
       }),
     );
+  });
+
+  test("are taken by nodes, with the name beside them and never in place of it", () => {
+    const fault = (words: object) =>
+      messageFault(NewVclusterRequest, { node: "n1", spec: {}, requestId: "r", ...words });
+    fc.assert(
+      fc.property(identity, ({ name, tenant }) => {
+        const key = tenantKey({ name, tenant }, digest);
+        expect(fault(nodeWords({ name, tenant, key }))).toBeUndefined();
+      }),
+    );
+    expect(fault({ vcluster: "demo", tenant: "default" })).toBeUndefined();
+    for (const called of ["0-demo-x", "../demo", "Demo"])
+      expect(fault({ vcluster: "0-demo-x", called, tenant: "a" })).toContain("called");
   });
 
   test("tell tenants apart, and names that begin alike", () => {

@@ -13,7 +13,7 @@ import {
   readCpus,
   type VnodeSize,
 } from "./vnode/vnode.ts";
-import { LEAST_MACHINE_BYTES } from "./vnode/machine.ts";
+import { LEAST_MACHINE_BYTES } from "./vnode/machine-size.ts";
 import { readPools, shownPools, totalWorkers, type WorkerPool } from "./vnode/worker-pools.ts";
 import { OFFERED_REPLICAS } from "./replicas/replica-places.ts";
 import { type Tier, TIERS } from "./tier.ts";

@@ -74,7 +74,6 @@ export class LeadStream implements CommitTap {
   #ackedSeq = 0;
   /** At which revision and when each of what is not confirmed was synced. */
   #sent: { readonly seq: number; readonly revision: number; readonly at: number }[] = [];
-  #revision = 0;
   #syncedRevision = 0;
   #confirmed = 0;
   #unsynced: Pending[] = [];
@@ -127,13 +126,11 @@ export class LeadStream implements CommitTap {
 
   attach(source: HistorySource, revision: number): void {
     this.#source = source;
-    this.#revision = revision;
     this.#syncedRevision = revision;
   }
 
   committed(change: CommittedChange): void {
     this.#seq += 1;
-    this.#revision = change.revision;
     this.#unsynced.push({ seq: this.#seq, change });
   }
 

@@ -14,29 +14,34 @@ const LIBRARY_FOLDERS = [
   "usr/lib",
 ];
 
-/** The loader under the name the program asks for, and every library by its own name. */
-export function addLibraries(packages: string, program: Uint8Array, found: Map<string, Uint8Array>): void {
+/** The loader under the name the program asks for, and every library by its own name: where it goes, and where it is. */
+export function findLibraries(packages: string, program: Uint8Array, found: Map<string, string>): void {
   const visit = (bytes: Uint8Array): void => {
     const facts = elfFacts(bytes);
     if (facts === undefined) throw new AppError("internal.error", "a program of a guest is not a 64-bit one");
     if (facts.interpreter !== undefined) {
       const path = facts.interpreter.replace(/^\//, "");
-      found.set(path, readFileSync(firstOf(packages, [path, `usr/${path}`, `lib/${basename(path)}`])));
+      found.set(path, firstOf(packages, [path, `usr/${path}`, `lib/${basename(path)}`]));
     }
     for (const name of facts.needed) {
       const path = `lib/x86_64-linux-gnu/${name}`;
       if (found.has(path) || name.startsWith("ld-linux")) continue;
-      const library = readFileSync(
-        firstOf(
-          packages,
-          LIBRARY_FOLDERS.map((folder) => `${folder}/${name}`),
-        ),
+      const library = firstOf(
+        packages,
+        LIBRARY_FOLDERS.map((folder) => `${folder}/${name}`),
       );
       found.set(path, library);
-      visit(library);
+      visit(readFileSync(library));
     }
   };
   visit(program);
+}
+
+/** The same, with what is in them. */
+export function addLibraries(packages: string, program: Uint8Array, found: Map<string, Uint8Array>): void {
+  const places = new Map<string, string>();
+  findLibraries(packages, program, places);
+  for (const [path, file] of places) if (!found.has(path)) found.set(path, readFileSync(file));
 }
 
 export function firstOf(root: string, paths: readonly string[]): string {

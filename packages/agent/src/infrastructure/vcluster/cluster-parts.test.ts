@@ -9,6 +9,7 @@ import { FakeClock } from "@gpve/kit/testing/fake-clock.ts";
 import { ClusterKeys } from "./cluster-keys.ts";
 import { ClusterNetworks } from "./cluster-network.ts";
 import { ClusterWall, wallRules } from "./cluster-wall.ts";
+import { GuestFolder } from "../guest-process/guest-folder.ts";
 
 let folder: string;
 beforeEach(() => {
@@ -76,6 +77,12 @@ describe("the keys of a virtual cluster", () => {
     const keys = new ClusterKeys(join(folder, "pki"), new FakeClock());
     expect(() => keys.caPem).toThrow("the cluster has lost its keys");
   });
+});
+
+test("a process of a cluster with a key has a folder, and a socket whose path is not too long", () => {
+  const longest = `0-${"n".repeat(17)}-${"k".repeat(12)}.kube-controller-manager`;
+  const place = new GuestFolder("/var/lib/gpve/vclusters/run/guests", longest);
+  expect(place.socket("control").length).toBeLessThanOrEqual(107);
 });
 
 describe("the network of a virtual cluster", () => {

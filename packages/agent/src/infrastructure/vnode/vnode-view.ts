@@ -6,6 +6,7 @@ import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { Exec, ExecResult } from "@gpve/kit/exec.ts";
 import { KeyedQueue } from "@gpve/kit/keyed-queue.ts";
+import { keepMountNamespace } from "./keep-mount-namespace.ts";
 
 /** What kubelets want of a kernel. They are the machine's: a worker sees what it wants and changes nothing. */
 const TUNABLES: Readonly<Record<string, string>> = {
@@ -84,7 +85,7 @@ export class VnodeView {
       // A namespace cannot be kept where mounts are told to others: it would be told to itself.
       await this.#exec("mount", ["--make-private", view]);
       writeFileSync(this.file, "");
-      await this.#exec("unshare", [`--mount=${this.file}`, "--propagation", "slave", "true"]);
+      await keepMountNamespace(this.#exec, this.file);
       await this.#furnish(machineId);
     } catch (cause) {
       await this.#remove();

@@ -5,8 +5,6 @@ import type { GuestBounds, GuestPlace } from "../../guest/guest-processes.ts";
 import { MOST_VNODES, podNetwork, type VnodeSize } from "./vnode.ts";
 import type { VnodeHostFacts, VnodePlace } from "./vnode-files.ts";
 
-/** Less, and a kernel, a kubelet and containerd leave nothing for pods. */
-export const LEAST_MACHINE_BYTES = 768 * 2 ** 20;
 /** What a worker may write, containers and what pods leave included; only what is written is taken of the node's disk. */
 export const MACHINE_DISK_BYTES = 16 * 2 ** 30;
 /** Of the disk with its settings: room for a hundred files, and always the same, so that it can be written anew. */
@@ -88,7 +86,8 @@ export function machineArguments({
     // A microvm has no clock that a kernel could count by unless KVM gives it one.
     ["-machine", isKvm ? "microvm,acpi=on,pcie=on,rtc=on,pit=off,pic=off,isa-serial=on" : "q35"],
     ["-accel", isKvm ? "kvm" : "tcg,thread=multi"],
-    ["-cpu", isKvm ? "host" : "max"],
+    // Emulated, wide vector instructions are slow, and older QEMUs get some wrong: without them no library uses them.
+    ["-cpu", isKvm ? "host" : "Nehalem"],
     ["-smp", String(machineCpus(size))],
     ["-m", `${Math.floor(size.memoryBytes / MIB)}M`],
     ["-kernel", files.kernel],

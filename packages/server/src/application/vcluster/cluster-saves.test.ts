@@ -208,13 +208,13 @@ describe("saves of virtual clusters at a server", () => {
   });
 
   test("a new authority is its node's work, and so is the end of the old one", async () => {
-    const { saves, asked } = await world();
-    expect(await saves.rotateCa("demo", { graceHours: 24 }, ctx, "r2")).toBe(UPID);
+    const { saves, asked, key } = await world();
+    expect(await saves.rotateCa(key("demo"), { graceHours: 24 }, ctx, "r2")).toBe(UPID);
     expect(asked.at(-1)).toMatchObject({
       route: "POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca",
-      params: { vcluster: "demo", graceHours: 24, requestId: "r2" },
+      params: { vcluster: key("demo"), graceHours: 24, requestId: "r2" },
     });
-    await saves.rotateCa("demo", { dropOld: true }, ctx, "r3");
+    await saves.rotateCa(key("demo"), { dropOld: true }, ctx, "r3");
     expect(asked.at(-1)?.params).toMatchObject({ dropOld: true });
     await expect(saves.rotateCa("none", {}, ctx, "r4")).rejects.toThrow("there is no VirtualCluster 'none'");
   });

@@ -1,5 +1,5 @@
 // Standbys of other nodes' clusters, as operations: one begins to follow, and one goes on as a cluster of this node.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
 import type { StandbyHost } from "@gpve/domain/vcluster/standby/ports.ts";
@@ -73,8 +73,14 @@ export function standbyOperations(
             host.takeAuthority(name, secrets);
             phases.save({
               ...host.get(name),
-              ...{ name, tenant, spec, version, phase: "Migrating", isWanted: true, isSwitching: true },
               ...given({ called }),
+              name,
+              tenant,
+              spec,
+              version,
+              phase: "Migrating",
+              isWanted: true,
+              isSwitching: true,
             });
             await standbys.remove(name);
             ctx.log("its store and keys are this node's");
@@ -100,7 +106,10 @@ export function standbyOperations(
           name: "workers",
           weight: 3,
           run: async (ctx: Ctx) => {
-            await deps.workers.bring(phases.require(ctx.args.name), ctx);
+            // Its API answers, which is what it was taken over for: workers that do not come are told of, and can be scaled.
+            await deps.workers
+              .bring(phases.require(ctx.args.name), ctx)
+              .catch((err: unknown) => ctx.warn(`its workers are not all there: ${messageOf(err)}`));
           },
         },
       ],

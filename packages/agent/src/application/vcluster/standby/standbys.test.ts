@@ -75,7 +75,7 @@ async function node(name: string) {
     host,
     standbys,
     phases: new ClusterPhases(host, () => undefined),
-    workers: { bring: async () => undefined },
+    workers: { bring: () => Promise.reject(new Error("no room")) },
     ensureComponent: async (component, version) => void brought.push(`${component} ${version}`),
   });
   for (const operation of operations) engine.register(operation);

@@ -106,8 +106,11 @@ describe("the machine of L3 workers", () => {
     await workerBaseRecipe(packages).build(folder, base, () => undefined);
     writeFileSync(join(folder, "kubelet"), "a kubelet");
     const target = join(folder, "disk.ext4");
-    const files = [{ from: join(folder, "kubelet"), to: "bin/kubelet", key: "k" }];
-    const recipe = workerDiskRecipe({ base, files, texts: { "images/0.name": "pause\n" } }, packages);
+    const files = [{ from: join(folder, "kubelet"), to: "opt/gpve/bin/kubelet", key: "k" }];
+    const recipe = workerDiskRecipe(
+      { base, files, texts: { "opt/gpve/images/0.name": "pause\n" } },
+      packages,
+    );
     await recipe.build(folder, target, () => undefined);
     const read = async (path: string): Promise<string> =>
       (await exec("debugfs", ["-R", `cat ${path}`, target])).stdout;

@@ -56,7 +56,7 @@ export function workerBaseRecipe(exec: Exec): ImageRecipe {
 export interface WorkerDiskParts {
   /** What `workerBaseRecipe` made. */
   readonly base: string;
-  /** Into `/opt/gpve`: where from, and under which name; `key` says what is in it. */
+  /** Where from, and where it is in the root; `key` says what is in it. */
   readonly files: readonly { readonly from: string; readonly to: string; readonly key: string }[];
   /** Small ones that are made here. */
   readonly texts: Readonly<Record<string, string>>;
@@ -76,8 +76,11 @@ export function workerDiskRecipe({ base, files, texts }: WorkerDiskParts, exec: 
       say("making the disk that workers start from");
       const root = join(folder, "root");
       cpSync(join(base, "root"), root, { recursive: true, verbatimSymlinks: true });
-      const place = (path: string): string => join(root, "opt/gpve", path);
-      for (const { from, to } of files) cpSync(from, place(to));
+      const place = (path: string): string => join(root, path);
+      for (const { from, to } of files) {
+        mkdirSync(dirname(place(to)), { recursive: true });
+        cpSync(from, place(to), { dereference: true });
+      }
       for (const [path, text] of Object.entries(texts)) writeFileSync(place(path), text);
       const bytes = files.reduce((sum, { from }) => sum + statSync(from).size, 64 * MIB);
       writeFileSync(target, "");

@@ -109,6 +109,7 @@ esac
 name=$1
 "$@" >>$log 2>&1
 echo "worker: $name ended with $?: $(tail -n 3 $log | cut -c 1-300)"
+sleep 1
 `);
 
 /** containerd gets the images that it has not, before any pod asks for them. */

@@ -1,6 +1,6 @@
 // What the machine of a worker is started from: kernel, first archive, and the disk with the programs of its version.
 import { createHash } from "node:crypto";
-import { createReadStream, existsSync, readdirSync, statSync } from "node:fs";
+import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { messageOf } from "@gpve/contracts/errors.ts";
@@ -8,6 +8,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { cachedImage } from "../../images/image-cache.ts";
+import { findLibraries } from "../../images/package-files.ts";
 import {
   workerBaseRecipe,
   type WorkerDiskParts,
@@ -47,7 +48,7 @@ export class MachineImages {
   async of(version: string, signal?: AbortSignal): Promise<MachineImage> {
     const { cache, exec } = this.#deps;
     const base = await this.#base(signal);
-    const disk = workerDiskRecipe({ base, ...(await this.#parts(version)) }, exec);
+    const disk = workerDiskRecipe({ base, ...(await this.#parts(base, version)) }, exec);
     const { path } = await cachedImage(disk, cache, { ...given({ signal }), say: this.#say });
     return { kernel: join(base, "vmlinuz"), initrd: join(base, "initrd"), root: path };
   }
@@ -80,24 +81,38 @@ export class MachineImages {
 
   readonly #say = (line: string): void => this.#deps.log.info({}, line);
 
-  async #parts(version: string): Promise<Omit<WorkerDiskParts, "base">> {
+  async #parts(base: string, version: string): Promise<Omit<WorkerDiskParts, "base">> {
     const { program, kubernetes, imageFolder } = this.#deps;
     const images = imageFiles(imageFolder, program);
-    const file = (from: string, to: string) => ({ from, to });
-    const files = [
+    const file = (from: string, to: string) => ({ from, to: `opt/gpve/${to}` });
+    const programs = [
       ...["kubelet", "kube-proxy"].map((name) => file(kubernetes(version, name), `bin/${name}`)),
       ...CONTAINERD.map((name) => file(program("containerd", name), `bin/${name}`)),
       file(program("runc", "runc"), "bin/runc"),
       ...PLUGINS.map((name) => file(program("cni-plugins", name), `cni/${name}`)),
+    ];
+    const files = [
+      ...programs,
+      ...librariesOf(programs, join(base, "root")),
       ...images.map(({ file: from }, at) => file(from, `images/${at}.tar`)),
     ];
     const keyed = [];
     for (const each of files) keyed.push({ ...each, key: await this.#sum(each.from) });
     return {
       files: keyed,
-      texts: Object.fromEntries(images.map(({ name }, at) => [`images/${at}.name`, `${name}\n`])),
+      texts: Object.fromEntries(images.map(({ name }, at) => [`opt/gpve/images/${at}.name`, `${name}\n`])),
     };
   }
+}
+
+/** Some programs (runc) ask for libraries. This machine runs them, so it has those; what the root has already stays. */
+function librariesOf(
+  programs: readonly { readonly from: string }[],
+  root: string,
+): readonly { readonly from: string; readonly to: string }[] {
+  const found = new Map<string, string>();
+  for (const { from } of programs) findLibraries("/", readFileSync(from), found);
+  return [...found].map(([to, from]) => ({ from, to })).filter(({ to }) => !existsSync(join(root, to)));
 }
 
 /** Whole ones, the newest first. */
