@@ -42,6 +42,8 @@ const MAX_BANDWIDTH = 2 ** 40;
 const HANDOVER_SHARE = 0.5;
 const TELL_EVERY_MS = 1_000;
 const LOOK_EVERY_MS = 10;
+/** However slow a line is, something goes over it. */
+const STALLED_MS = 60_000;
 
 export async function sendRam(
   process: QemuProcess,
@@ -87,6 +89,7 @@ async function untilSent(
   const begun = clock.monotonic();
   let told = begun;
   let stood = false;
+  const pace = { seen: "", at: begun };
   const convergence = new Convergence();
   const stir = eventsOf(process);
   try {
@@ -102,6 +105,9 @@ async function untilSent(
         continue;
       }
       if (convergence.isHopeless(info)) throw tooBusy(limits, info);
+      const seen = `${info.status} ${info.ram?.transferred}`;
+      if (seen !== pace.seen) Object.assign(pace, { seen, at: clock.monotonic() });
+      if (clock.monotonic() - pace.at > STALLED_MS) throw stalled();
       if (clock.monotonic() - told >= TELL_EVERY_MS) {
         told = clock.monotonic();
         tell(info, (told - begun) / 1000, work);
@@ -159,6 +165,11 @@ function failed(info: MigrationInfo): AppError {
   const why = info["error-desc"];
   const message = `sending the RAM failed${why === undefined ? "" : `: ${why}`}`;
   return new AppError("qmp.failed", message, { pveStatus: 500 });
+}
+
+function stalled(): AppError {
+  const message = `sending the RAM stands still: nothing went to the other node for ${STALLED_MS / 1000} s. The guest runs on here. Look at the line between the nodes and at the other node's log, and try again`;
+  return new AppError("operation.failed", message, { pveStatus: 500 });
 }
 
 function tooBusy({ downtimeMs, bytesPerSecond }: RamLimits, info: MigrationInfo): AppError {

@@ -14,6 +14,8 @@ export interface RamStatePorts {
   readonly clock: Clock;
 }
 
+/** Then the guest runs on with it: it can be stopped, and cannot be moved or saved before that. */
+const CANCEL_MS = 30_000;
 const POLL_MS = 50;
 /** A guest that changes its memory faster than it can be written is held still after this time. */
 const LIVE_MS = 60_000;
@@ -85,8 +87,10 @@ export class RamSave {
 export async function cancelMigration(host: RamStatePorts, process: QemuProcess): Promise<void> {
   const { qmp } = process;
   if (process.hasExited) return;
+  const until = host.clock.monotonic() + CANCEL_MS;
   try {
-    for (;;) {
+    // One whose other end is gone was seen to stay "cancelling" for ever: whoever waited for it would keep the guest's next work waiting.
+    while (host.clock.monotonic() < until) {
       const { status } = await qmp.execute("query-migrate");
       if (status === undefined || status === "none" || ENDED.has(status)) return;
       if (status !== "cancelling") await qmp.execute("migrate_cancel");
