@@ -124,7 +124,11 @@ describe.skipIf(!hasQemu)("backup and restore", () => {
     const before = dumps();
     // Its space is reserved in advance: blocks must be found below it all the same.
     const fast = mkdtempSync(join(tmpdir(), "gpve-fast-"));
-    onTestFinished(() => rmSync(fast, { recursive: true, force: true }));
+    onTestFinished(async () => {
+      // A storage that is defined has its folders made again.
+      await api("DELETE", "/storage/fast");
+      rmSync(fast, { recursive: true, force: true });
+    });
     await api("POST", "/storage", {
       storage: "fast",
       type: "dir",

@@ -1,7 +1,7 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, onTestFinished, test } from "vitest";
 import type { GuestRuntime } from "@gpve/domain/node/runtime.ts";
 import { bootedSince } from "../vm/boot-marker.ts";
 import { GuestStatisticsFiles } from "./guest-statistics.ts";
@@ -55,7 +55,9 @@ test("keeps the figures of a guest until it is destroyed", () => {
 });
 
 test("a boot is noticed once", () => {
-  const file = join(mkdtempSync(join(tmpdir(), "gpve-boot-")), "boot-id");
+  const folder = mkdtempSync(join(tmpdir(), "gpve-boot-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, "boot-id");
   expect(bootedSince(file, "a")).toBe(false);
   expect(bootedSince(file, "a")).toBe(false);
   expect(bootedSince(file, "b")).toBe(true);
