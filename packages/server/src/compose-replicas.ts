@@ -11,6 +11,7 @@ import { ReplicaPassages } from "@gpve/kit/net/replica-passages.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
+import { LeaseWatch } from "./application/ha/lease-watch.ts";
 import { taskEnd } from "./application/task/task-end.ts";
 import { KeepPlaces } from "./application/vcluster/keep-places.ts";
 import { KeepStandbys } from "./application/vcluster/standby/keep-standbys.ts";
@@ -23,7 +24,7 @@ export interface ReplicasParts {
   readonly records: Records;
   readonly store: Store;
   readonly clock: Clock;
-  readonly board: NodeBoard;
+  readonly board: NodeBoard & { isAwaited(node: string): boolean };
   readonly log: Logger;
   readonly calls: NodeCalls;
   readonly recordEvent: RecordEvent;
@@ -66,8 +67,17 @@ export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
         newRequestId: randomUUID,
         taskEnd: (upid: string, until: AbortSignal) => taskEnd(records, upid, until),
       };
+      const leases = new LeaseWatch(records, clock);
+      signal.addEventListener("abort", () => leases.close(), { once: true });
+      const signs = {
+        leaseUnchangedMs: (node: string) => {
+          const { lease, unchangedMs } = leases.of(node);
+          return lease === undefined ? undefined : unchangedMs;
+        },
+        isAwaited: (node: string) => board.isAwaited(node),
+      };
       const keeper = new KeepReplicas(deps);
-      const standbys = new KeepStandbys(deps);
+      const standbys = new KeepStandbys({ ...deps, signs });
       const places = new KeepPlaces({ records, board, clock, log });
       const leading = whileLeading(
         { store, clock, log, name: "/gpve/leaders/vcluster-replicas/", candidate },

@@ -22,6 +22,7 @@ const seen: SeenStandby = {
   node: "a",
   isOnline: true,
   awayMs: 0,
+  isSilent: false,
   isUp: true,
   isAtRest: false,
   told,
@@ -90,6 +91,9 @@ describe("the standby of a cluster", () => {
   test("takes over when the node is lost, and has everything", () => {
     expect(step({ ...lost, awayMs: LOST_AFTER_MS - 1 })).toBeUndefined();
     expect(step(lost)).toEqual({ do: "recover", to: "b" });
+    // Nobody waits for a node that is known to be gone; one that only lacks its agent is waited for.
+    expect(step({ isOnline: false, awayMs: 1, isSilent: true })).toEqual({ do: "recover", to: "b" });
+    expect(step({ isOnline: true, isSilent: true })).toBeUndefined();
     expect(step({ ...lost, isStandbyThere: false })).toBeUndefined();
     expect(step({ ...lost, isAtRest: true })).toBeUndefined();
     // Whatever the lost node told last: what was answered since may be on it alone.

@@ -9,6 +9,8 @@ export interface SeenStandby {
   readonly isOnline: boolean;
   /** For how long it has been away. */
   readonly awayMs: number;
+  /** And nothing on it gives a sign of life: it is not only its agent that is away. */
+  readonly isSilent: boolean;
   /** It has the cluster, and that is up. */
   readonly isUp: boolean;
   /** It was at rest when it was last heard of: nobody misses it. */
@@ -43,7 +45,7 @@ export type StandbyStep =
   | { readonly do: "resume" }
   | { readonly do: "recover"; readonly to: string };
 
-/** A node that boots is back by then. */
+/** An agent that is restarted, on a node that lives, is back by then. */
 export const LOST_AFTER_MS = 60_000;
 /** Writes wait so long for a standby that is away. */
 export const SOLO_AFTER_MS = 5_000;
@@ -89,7 +91,9 @@ function begin({ standby, spares }: SeenStandby): StandbyStep | undefined {
   return node === undefined ? undefined : { do: "begin", node };
 }
 
-function recovery({ standby, awayMs, isStandbyThere, isAtRest }: SeenStandby): StandbyStep | undefined {
-  if (standby?.inSync !== true || !isStandbyThere || isAtRest || awayMs < LOST_AFTER_MS) return undefined;
+function recovery(seen: SeenStandby): StandbyStep | undefined {
+  const { standby, awayMs, isSilent, isStandbyThere, isAtRest } = seen;
+  const isLost = isSilent || awayMs >= LOST_AFTER_MS;
+  if (standby?.inSync !== true || !isStandbyThere || isAtRest || !isLost) return undefined;
   return { do: "recover", to: standby.node };
 }

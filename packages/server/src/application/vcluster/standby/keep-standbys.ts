@@ -31,13 +31,14 @@ import { noteMove } from "../../node/guest-moves.ts";
 import type { RecordEvent } from "../../v1/events.ts";
 import { fittingNodes } from "../place-cluster.ts";
 import { runtimeOn } from "../replicas/replica-nodes.ts";
-import { StandbySight } from "./standby-sight.ts";
+import { type SignsOfLife, StandbySight } from "./standby-sight.ts";
 
 export interface KeepStandbysDeps {
   readonly records: Records;
   readonly board: NodeBoard;
   readonly calls: Pick<NodeCalls, "call">;
   readonly clock: Clock;
+  readonly signs: SignsOfLife;
   readonly log: Pick<Logger, "warn" | "info">;
   readonly recordEvent: RecordEvent;
   readonly newRequestId: () => string;
@@ -59,7 +60,7 @@ export class KeepStandbys {
 
   constructor(deps: KeepStandbysDeps) {
     this.#deps = deps;
-    this.#sight = new StandbySight(deps.board, deps.clock);
+    this.#sight = new StandbySight(deps.board, deps.clock, deps.signs);
   }
 
   /** Until the signal aborts. */

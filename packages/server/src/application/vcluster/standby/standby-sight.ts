@@ -1,4 +1,5 @@
 // For how long things about standbys have been as they are, by this server's own clock.
+import { leaseTimes } from "@gpve/domain/ha/node-lease.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import type { SeenStandby } from "@gpve/domain/vcluster/standby/standby-plan.ts";
 import { keyOf, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
@@ -16,14 +17,24 @@ const AT_REST = new Set([
   "Pending",
 ]);
 
+/** What is known of nodes beside what their agents say. */
+export interface SignsOfLife {
+  /** For how long the lease of its fence process has stood still; undefined = it has none. */
+  leaseUnchangedMs(node: string): number | undefined;
+  /** Its agent has said that it will be back. */
+  isAwaited(node: string): boolean;
+}
+
 export class StandbySight {
   readonly #board: NodeBoard;
   readonly #clock: Clock;
+  readonly #signs: SignsOfLife;
   readonly #since = new Map<string, { readonly value: string; readonly at: number }>();
 
-  constructor(board: NodeBoard, clock: Clock) {
+  constructor(board: NodeBoard, clock: Clock, signs: SignsOfLife) {
     this.#board = board;
     this.#clock = clock;
+    this.#signs = signs;
   }
 
   /** Whoever begins to look begins to wait. */
@@ -48,6 +59,7 @@ export class StandbySight {
       node,
       isOnline,
       awayMs: this.#for(`node ${key} ${node}`, String(isOnline)),
+      isSilent: !isOnline && this.#isSilent(node),
       isUp: runtime?.phase === "Running" && runtime.power !== "cold",
       isAtRest: runtime !== undefined && AT_REST.has(runtime.phase),
       told,
@@ -65,6 +77,12 @@ export class StandbySight {
     const key = keyOf(record);
     const rows = this.#board.get(node)?.report?.standbys ?? [];
     return rows.some((each) => each.name === key && each.tenant === record.tenant);
+  }
+
+  /** Neither its agent nor its fence process, which outlives that: where guests under HA would be started elsewhere. */
+  #isSilent(node: string): boolean {
+    const unchangedMs = this.#signs.leaseUnchangedMs(node);
+    return unchangedMs !== undefined && unchangedMs >= leaseTimes.leaseMs && !this.#signs.isAwaited(node);
   }
 
   #isOnline(node: string): boolean {

@@ -94,11 +94,14 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
   const clusters = new VirtualClusters({ records, board, clock, quotas: quotas.view, taskEnd, calls });
   const events: EventInput[] = [];
   let count = 0;
+  let leaseUnchangedMs: number | undefined;
+  let isAwaited = false;
   const keeper = new KeepStandbys({
     records,
     board,
     calls,
     clock,
+    signs: { leaseUnchangedMs: () => leaseUnchangedMs, isAwaited: () => isAwaited },
     log: quietLog,
     taskEnd,
     newRequestId: () => `id-${count++}`,
@@ -125,6 +128,7 @@ async function world(names: readonly string[] = ["a", "b", "c"], tier = "Standar
     records,
     at: (name: string): Node => nodes.get(name) ?? { health: "offline", version: "", standbys: [] },
     deaf: (value: boolean) => (isDeaf = value),
+    silent: (forMs: number, awaited = false) => ([leaseUnchangedMs, isAwaited] = [forMs, awaited]),
     record: (): VirtualClusterRecord => clusters.require("demo"),
     notes: () =>
       records
@@ -277,6 +281,21 @@ describe("a virtual cluster whose node is lost", () => {
     await pass(1);
     expect(told()).toEqual(["a DELETE /vclusters/{vcluster}"]);
     expect(record()).not.toHaveProperty("abandoned");
+  });
+
+  test("is not waited for when its fence process is silent too, unless its agent will be back", async () => {
+    const { pass, at, record, silent } = await world();
+    await pass(2);
+    at("a").health = "offline";
+    silent(12_000);
+    await pass(2);
+    expect(record().node).toBe("a");
+    silent(13_000, true);
+    await pass(2);
+    expect(record().node).toBe("a");
+    silent(13_000);
+    await pass(2);
+    expect(record()).toMatchObject({ node: "b", recovered: { from: "a", isDone: true } });
   });
 
   test("of tier Starter says that the last second may be lost", async () => {
