@@ -19,6 +19,7 @@ import { extraVnodes, totalWorkers, withWorkers } from "@gpve/domain/vcluster/vn
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../agent.ts";
 import { catalogued, installedVersion } from "../component/find-component.ts";
+import { clusterWork, type NamedCluster, ownCluster } from "./asked-cluster.ts";
 import {
   CREATE_CLUSTER,
   DELETE_CLUSTER,
@@ -55,37 +56,11 @@ export interface ClusterRouteDeps {
   readonly awake: (name: string) => Promise<void>;
 }
 
-interface Named {
-  readonly vcluster: string;
-  readonly tenant: string;
-}
-
 export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute> {
   const { host, engine } = deps;
-  const submit = async (
-    type: string,
-    args: NewClusterArgs | ScaleArgs | SleepArgs | DeleteArgs,
-    requestId: string,
-    ctx: RequestContext,
-  ): Promise<string> => {
-    const { upid } = await engine.submit({
-      type,
-      resources: [`vcluster/${args.name}`],
-      args,
-      subject: args.name,
-      actor: ctx.actor?.authid ?? "",
-      requestId,
-      ...given({ traceparent: ctx.traceparent }),
-    });
-    return upid;
-  };
-  /** Permission was judged on the tenant that the server named: another's cluster is not there. */
-  const own = ({ vcluster, tenant }: Named): KeptCluster => {
-    const kept = host.get(vcluster);
-    if (kept?.tenant === tenant) return kept;
-    throw new AppError("object.not_found", `there is no virtual cluster '${vcluster}' on this node`);
-  };
-  const running = (asked: Named): KeptCluster => {
+  const submit = clusterWork<NewClusterArgs | ScaleArgs | SleepArgs | DeleteArgs>(engine);
+  const own = (asked: NamedCluster): KeptCluster => ownCluster(host, asked);
+  const running = (asked: NamedCluster): KeptCluster => {
     const kept = own(asked);
     if (kept.phase === "Running") return kept;
     throw new AppError(
@@ -95,7 +70,7 @@ export function clusterRoutes(deps: ClusterRouteDeps): OwnHandlers<ClusterRoute>
   };
   const work =
     (type: string) =>
-    (asked: Named & { readonly requestId: string }, ctx: RequestContext): Promise<string> =>
+    (asked: NamedCluster & { readonly requestId: string }, ctx: RequestContext): Promise<string> =>
       submit(type, { name: own(asked).name }, asked.requestId, ctx);
   return {
     "POST /gpve/nodes/{node}/vclusters": async (asked, ctx) => {

@@ -3,12 +3,12 @@ import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import { requireSaveable } from "@gpve/domain/vcluster/backup/saveable-cluster.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
-import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import { calledOf } from "@gpve/domain/vcluster/ports.ts";
 import { requireUpgradePath } from "@gpve/domain/vcluster/upgrade-path.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
 import type { OwnHandlers } from "../agent.ts";
+import { clusterWork, ownCluster } from "./asked-cluster.ts";
 import type { ArchivePlaces } from "./backup/archive-places.ts";
 import { BACKUP_CLUSTER, type BackupArgs } from "./backup/backup-operation.ts";
 import { RESTORE_OVER_CLUSTER, type RestoreOverArgs } from "./backup/restore-over-operation.ts";
@@ -33,29 +33,7 @@ type WorkArgs = BackupArgs | NewClusterArgs | RestoreOverArgs | UpgradeArgs;
 
 export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
   const { host, engine, places, saves } = deps;
-  const submit = async (
-    type: string,
-    args: WorkArgs,
-    requestId: string,
-    ctx: RequestContext,
-  ): Promise<string> => {
-    const { upid } = await engine.submit({
-      type,
-      resources: [`vcluster/${args.name}`],
-      args,
-      subject: args.name,
-      actor: ctx.actor?.authid ?? "",
-      requestId,
-      ...given({ traceparent: ctx.traceparent }),
-    });
-    return upid;
-  };
-  /** Permission was judged on the tenant that the server named: another's cluster is not there. */
-  const own = (vcluster: string, tenant: string): KeptCluster => {
-    const kept = host.get(vcluster);
-    if (kept?.tenant === tenant) return kept;
-    throw new AppError("object.not_found", `there is no virtual cluster '${vcluster}' on this node`);
-  };
+  const submit = clusterWork<WorkArgs>(engine);
   /** Of an archive whose tenant was judged by its name. */
   const manifestOf = async (archive: string, tenant: string) => {
     const manifest = await saves.manifest(await places.file(archive));
@@ -65,7 +43,7 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
   return {
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup": async (asked, ctx) => {
       const { vcluster, tenant, storage, requestId, notes, protected: isProtected, prune } = asked;
-      const cluster = own(vcluster, tenant);
+      const cluster = ownCluster(host, { vcluster, tenant });
       const { name } = cluster;
       // Refused before a task begins.
       requireSaveable("backup", cluster);
@@ -90,7 +68,7 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore": async (asked, ctx) => {
       const { vcluster: name, called, tenant, archive, source, requestId, over } = asked;
       const before = host.get(name);
-      const kept = over ? own(name, tenant) : undefined;
+      const kept = over ? ownCluster(host, { vcluster: name, tenant }) : undefined;
       if (kept !== undefined) requireSaveable("restore", kept);
       const manifest = await manifestOf(archive, source);
       const spec = readVirtualClusterSpec(asked.spec);
@@ -114,7 +92,7 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
     },
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade": async (asked, ctx) => {
       const { vcluster, tenant, requestId, drain } = asked;
-      const cluster = own(vcluster, tenant);
+      const cluster = ownCluster(host, { vcluster, tenant });
       const { name } = cluster;
       requireSaveable("upgrade", cluster);
       const version = kubernetesVersion(deps, asked.version);

@@ -10,7 +10,7 @@ import { createServer as createHttp2, type Http2ServerRequest, type Http2ServerR
 import { createServer as createTcp, type AddressInfo, type Server, type Socket } from "node:net";
 import { createServer as createTls, type TLSSocket } from "node:tls";
 import { AppError } from "@gpve/contracts/errors.ts";
-import { peekConnection, wantsOnlyH2 } from "./client-hello.ts";
+import { peekConnection, wantsOnlyH2 } from "@gpve/kit/net/client-hello.ts";
 import { Strangers, type StrangerLimits } from "@gpve/kit/net/strangers.ts";
 import { systemClock, type Clock } from "@gpve/kit/clock.ts";
 import { badRequestLine } from "./bad-request.ts";

@@ -8,6 +8,7 @@ import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../../agent.ts";
+import { clusterWork, type NamedCluster, ownCluster } from "../asked-cluster.ts";
 import {
   ARRIVE_CLUSTER,
   type ArriveArgs,
@@ -35,37 +36,15 @@ export interface ClusterMoveRouteDeps {
   readonly awake: (name: string) => Promise<void>;
 }
 
-interface Asked {
-  readonly vcluster: string;
-  readonly tenant: string;
+interface Asked extends NamedCluster {
   readonly moveId: string;
   readonly requestId: string;
 }
 
 export function clusterMoveRoutes(deps: ClusterMoveRouteDeps): OwnHandlers<MoveRoute> {
   const { host, engine } = deps;
-  const submit = async (
-    type: string,
-    args: ArriveArgs | LetGoArgs | JoinArgs,
-    requestId: string,
-    ctx: RequestContext,
-  ): Promise<string> => {
-    const { upid } = await engine.submit({
-      type,
-      resources: [`vcluster/${args.name}`],
-      args,
-      subject: args.name,
-      actor: ctx.actor?.authid ?? "",
-      requestId,
-      ...given({ traceparent: ctx.traceparent }),
-    });
-    return upid;
-  };
-  const own = ({ vcluster, tenant }: Pick<Asked, "vcluster" | "tenant">): KeptCluster => {
-    const kept = host.get(vcluster);
-    if (kept?.tenant === tenant) return kept;
-    throw new AppError("object.not_found", `there is no virtual cluster '${vcluster}' on this node`);
-  };
+  const submit = clusterWork<ArriveArgs | LetGoArgs | JoinArgs>(engine);
+  const own = (asked: NamedCluster): KeptCluster => ownCluster(host, asked);
   /** What has not come, or has gone, is nothing to fail for. */
   const work =
     (type: string) =>

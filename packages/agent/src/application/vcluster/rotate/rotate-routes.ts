@@ -1,6 +1,5 @@
 // The exchange of a cluster's authority, as servers ask for it.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { given } from "@gpve/contracts/given.ts";
 import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
 import {
   type ClusterAuthorities,
@@ -11,7 +10,8 @@ import {
 } from "@gpve/domain/vcluster/rotate/authorities.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../../agent.ts";
-import { DROP_CA, ROTATE_CA } from "./rotate-operations.ts";
+import { clusterWork, ownCluster } from "../asked-cluster.ts";
+import { DROP_CA, type DropArgs, ROTATE_CA, type RotateArgs } from "./rotate-operations.ts";
 
 export interface RotateRouteDeps {
   readonly host: Pick<ClusterHost, "get">;
@@ -24,14 +24,12 @@ export interface RotateRouteDeps {
 export function rotateRoutes(
   deps: RotateRouteDeps,
 ): OwnHandlers<"POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca"> {
-  const { host, authorities, engine } = deps;
+  const { host, authorities } = deps;
+  const submit = clusterWork<RotateArgs | DropArgs>(deps.engine);
   return {
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca": async (asked, ctx) => {
       const { vcluster, tenant, graceHours, dropOld = false, requestId } = asked;
-      const cluster = host.get(vcluster);
-      // Permission was judged on the tenant that the server named: another's cluster is not there.
-      if (cluster?.tenant !== tenant)
-        throw new AppError("object.not_found", `there is no virtual cluster '${vcluster}' on this node`);
+      const cluster = ownCluster(host, { vcluster, tenant });
       const { name, phase } = cluster;
       // Refused before a task begins.
       requireRotatable(cluster);
@@ -44,16 +42,9 @@ export function rotateRoutes(
           `virtual cluster '${name}' is ${phase}: its authority can be exchanged while it is Running`,
         );
       await deps.awake(name);
-      const { upid } = await engine.submit({
-        type: dropOld ? DROP_CA : ROTATE_CA,
-        resources: [`vcluster/${name}`],
-        args: dropOld ? { name } : { name, graceMs: graceMs(graceHours) },
-        subject: name,
-        actor: ctx.actor?.authid ?? "",
-        requestId,
-        ...given({ traceparent: ctx.traceparent }),
-      });
-      return upid;
+      return dropOld
+        ? submit(DROP_CA, { name }, requestId, ctx)
+        : submit(ROTATE_CA, { name, graceMs: graceMs(graceHours) }, requestId, ctx);
     },
   };
 }

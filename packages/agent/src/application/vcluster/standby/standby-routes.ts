@@ -1,12 +1,12 @@
 // The node's part of standbys, as servers ask for it.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
-import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
+import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
 import type { StandbyHost } from "@gpve/domain/vcluster/standby/ports.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../../agent.ts";
+import { clusterWork, ownCluster } from "../asked-cluster.ts";
 import { FOLLOW_CLUSTER, PROMOTE_CLUSTER } from "./standby-operations.ts";
 
 type StandbyRoute =
@@ -28,11 +28,6 @@ export interface StandbyRouteDeps {
 
 export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute> {
   const { host, standbys, engine } = deps;
-  const own = (vcluster: string, tenant: string): KeptCluster => {
-    const kept = host.get(vcluster);
-    if (kept?.tenant === tenant) return kept;
-    throw new AppError("object.not_found", `there is no virtual cluster '${vcluster}' on this node`);
-  };
   const requireTenant = (vcluster: string, tenant: string): void => {
     const kept = standbys.get(vcluster);
     if (kept !== undefined && kept.tenant !== tenant)
@@ -41,23 +36,7 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
         `this node has a standby of a virtual cluster '${vcluster}' of another tenant`,
       );
   };
-  const submit = async (
-    type: string,
-    name: string,
-    requestId: string,
-    ctx: RequestContext,
-  ): Promise<string> => {
-    const { upid } = await engine.submit({
-      type,
-      resources: [`vcluster/${name}`],
-      args: { name },
-      subject: name,
-      actor: ctx.actor?.authid ?? "",
-      requestId,
-      ...given({ traceparent: ctx.traceparent }),
-    });
-    return upid;
-  };
+  const submit = clusterWork(engine);
   return {
     "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby": ({
       vcluster,
@@ -66,12 +45,12 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
       mode,
       boundMs,
     }) => {
-      standbys.lead(own(vcluster, tenant).name, { generation, mode, boundMs });
+      standbys.lead(ownCluster(host, { vcluster, tenant }).name, { generation, mode, boundMs });
       deps.changed();
       return null;
     },
     "GET /gpve/nodes/{node}/vclusters/{vcluster}/standby-keys": async ({ vcluster, tenant }) => {
-      const { name, version } = own(vcluster, tenant);
+      const { name, version } = ownCluster(host, { vcluster, tenant });
       return { version, secrets: { ...(await host.authority(name, "replica")) } };
     },
     "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}": (asked, ctx) => {
@@ -92,7 +71,7 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
       const kept = { name, tenant, spec: readVirtualClusterSpec(spec), version, generation, secrets };
       standbys.save({ ...kept, ...given({ called }) });
       deps.changed();
-      return submit(FOLLOW_CLUSTER, name, requestId, ctx);
+      return submit(FOLLOW_CLUSTER, { name }, requestId, ctx);
     },
     "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}": async ({ vcluster, tenant }) => {
       requireTenant(vcluster, tenant);
@@ -105,7 +84,7 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
       requireTenant(asked.vcluster, asked.tenant);
       const standby = standbys.get(asked.vcluster);
       if (standby !== undefined) standbys.save({ ...standby, spec: readVirtualClusterSpec(asked.spec) });
-      return submit(PROMOTE_CLUSTER, asked.vcluster, asked.requestId, ctx);
+      return submit(PROMOTE_CLUSTER, { name: asked.vcluster }, asked.requestId, ctx);
     },
   };
 }

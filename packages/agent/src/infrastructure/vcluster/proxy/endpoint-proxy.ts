@@ -6,7 +6,7 @@ import { given } from "@gpve/contracts/given.ts";
 import type { FrontActivity, FrontMode, FrontRoute } from "@gpve/domain/vcluster/cluster-front.ts";
 import type { ElsewhereRoute } from "@gpve/domain/vcluster/cluster-places.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { peekServerName } from "./client-hello.ts";
+import { peekConnection } from "@gpve/kit/net/client-hello.ts";
 import { passedOnName, passOnWords } from "./pass-on.ts";
 
 export interface EndpointProxyDeps {
@@ -182,16 +182,13 @@ export class EndpointProxy {
       read = Buffer.concat([read, chunk]);
       const passedOn = passedOnName(read);
       if (passedOn === "incomplete") return;
-      const peeked = passedOn ?? peekServerName(read);
-      if (peeked === "incomplete") return;
+      const serverName = passedOn === undefined ? namedIn(read) : passedOn.serverName;
+      if (serverName === undefined) return;
       giveUp();
       socket.off("data", take);
       socket.pause();
       const ways = passedOn === undefined ? [...this.#ways.values()] : this.#own();
-      const way =
-        peeked === "none"
-          ? undefined
-          : ways.find(({ route }) => route.serverNames.includes(peeked.serverName));
+      const way = ways.find(({ route }) => route.serverNames.includes(serverName));
       if (way === undefined) socket.destroy();
       else this.#take(way, socket, passedOn?.rest ?? read);
     };
@@ -257,6 +254,13 @@ export class EndpointProxy {
       server.pipe(client);
     });
   }
+}
+
+/** "" = no TLS, or a client that names no server; undefined = that is still to come. */
+function namedIn(bytes: Buffer): string | undefined {
+  const peek = peekConnection(bytes);
+  if (peek.kind === "more") return undefined;
+  return peek.kind === "tls" ? peek.serverName : "";
 }
 
 function keyOf({ name, serverNames }: FrontRoute): string {

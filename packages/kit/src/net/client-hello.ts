@@ -1,5 +1,6 @@
-// Reads what a TLS client offers before the handshake begins, so that agents (h2 only, client certificate) and
-// everyone else (HTTP/1.1, no certificate asked) can share one port. RFC 8446 4.1.2, RFC 7301.
+// Reads what a TLS client offers before the handshake begins: whom it wants, so that it can be led there, and what it speaks,
+// so that agents (h2 only, client certificate) and everyone else (HTTP/1.1, no certificate asked) can share one port. Nothing
+// is decrypted. RFC 8446 4.1.2, RFC 6066 3, RFC 7301.
 
 export type Peek =
   | {
@@ -67,9 +68,7 @@ function readOffer(body: Uint8Array): { readonly alpn: readonly string[]; readon
     while (at + 4 <= end) {
       const type = view.readUInt16BE(at);
       const length = view.readUInt16BE(at + 2);
-      // Length of the list, kind 0 (a host name), its length (RFC 6066 3).
-      if (type === SERVER_NAME_EXTENSION && view.readUInt8(at + 6) === 0)
-        serverName = view.toString("latin1", at + 9, at + 9 + view.readUInt16BE(at + 7)).toLowerCase();
+      if (type === SERVER_NAME_EXTENSION) serverName = hostNameIn(view.subarray(at + 4, at + 4 + length));
       if (type === ALPN_EXTENSION) {
         const stop = at + 4 + length;
         for (let name = at + 6; name < stop; name += 1 + view.readUInt8(name)) {
@@ -83,6 +82,14 @@ function readOffer(body: Uint8Array): { readonly alpn: readonly string[]; readon
     return { alpn: [], serverName: "" }; // a cut hello: let the TLS stack refuse it
   }
   return { alpn: names, serverName };
+}
+
+function hostNameIn(extension: Buffer): string {
+  // Length of the list, kind 0 (a host name), its length.
+  if (extension.readUInt8(2) !== 0) return "";
+  const length = extension.readUInt16BE(3);
+  const name = extension.subarray(5, 5 + length);
+  return name.length === length ? name.toString("latin1").toLowerCase() : "";
 }
 
 /** Agents speak h2 and nothing else; everybody who can do HTTP/1.1, or does not say, gets HTTP/1.1. */
