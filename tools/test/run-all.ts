@@ -1,11 +1,12 @@
 // `./gpve test [check|unit|integration] [--long]`: every check and every test that this machine can run, then one plain
 // closing line. `--long` adds the soaks that take hours, with a new seed each time unless GPVE_FUZZ_SEED is set.
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { judgeFirstTries, type FailedFile } from "./first-tries.ts";
 import { longSoaks } from "./long-soaks.ts";
+import { type FileTime, RunTimes } from "./run-times.ts";
 
 interface FileResult {
   readonly name: string;
@@ -41,20 +42,44 @@ const failures: string[] = [];
 const firstTries: FailedFile[] = [];
 /** Emulated guests on a busy machine lose a timer now and then; a change that breaks something breaks more, or twice. */
 const SECOND_TRIES_AT_MOST = 3;
+const times = new RunTimes();
 
 function announce(text: string): void {
   console.log(`\n=== ${text}`);
 }
 
-/** A check counts as one test. */
-function check(name: string, command: string, args: readonly string[]): void {
-  announce(name);
+/** A check counts as one test. What it says is kept together: several run at once. */
+async function check(name: string, command: string, args: readonly string[]): Promise<void> {
   const started = Date.now();
-  const result = spawnSync(command, args, { stdio: "inherit", env });
-  const ok = result.status === 0;
+  const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"], env });
+  const said: Buffer[] = [];
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (part: Buffer) => said.push(part));
+  const ok = await new Promise<boolean>((done) => {
+    child.on("error", (err) => {
+      said.push(Buffer.from(`${command} does not start: ${err.message}\n`));
+      done(false);
+    });
+    child.on("close", (code) => done(code === 0));
+  });
   totals[ok ? "passed" : "failed"]++;
   if (!ok) failures.push(name);
-  console.log(`${ok ? "ok" : "FAILED"}: ${name} (${((Date.now() - started) / 1000).toFixed(1)} s)`);
+  const seconds = ((Date.now() - started) / 1000).toFixed(1);
+  console.log(`${Buffer.concat(said).toString("utf8")}${ok ? "ok" : "FAILED"}: ${name} (${seconds} s)`);
+}
+
+async function checks(): Promise<void> {
+  announce("checks");
+  const end = times.begin("checks");
+  // The longest first: they run beside each other, and few of them use both cores all the time.
+  await Promise.all([
+    check("lint", "oxlint", ["--type-aware", "--deny-warnings", "."]),
+    check("types", "npm", ["run", "-s", "check:types"]),
+    check("unused code", "npm", ["run", "-s", "check:unused"]),
+    check("layers", "npm", ["run", "-s", "check:layers"]),
+    check("generated files", "npm", ["run", "-s", "check:gen"]),
+    check("format", "oxfmt", ["--check", "."]),
+  ]);
+  end();
 }
 
 interface VitestOptions {
@@ -64,7 +89,9 @@ interface VitestOptions {
 
 function vitest(name: string, args: readonly string[], options: VitestOptions = {}): void {
   announce(name);
+  const end = times.begin(name);
   const { report, clean, outside } = runVitest(name, args, options.env);
+  end();
   // Nobody knows which test they belong to, so no second try makes them good.
   for (const error of outside) {
     totals.failed++;
@@ -104,12 +131,15 @@ function runVitest(
 ): { report?: VitestReport; clean: boolean; outside: readonly string[] } {
   const file = join(scratch, `${name.replaceAll(/\W+/g, "-")}.json`);
   const outsideFile = `${file}.outside`;
+  const timesFile = `${file}.times`;
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
-  reporters.push(`--reporter=${join(root, "tools/test/outside-errors.ts")}`);
+  for (const own of ["outside-errors.ts", "file-times.ts"])
+    reporters.push(`--reporter=${join(root, "tools/test", own)}`);
   const result = spawnSync("vitest", ["run", ...reporters, ...args], {
     stdio: "inherit",
-    env: { ...env, ...more, GPVE_OUTSIDE_ERRORS: outsideFile },
+    env: { ...env, ...more, GPVE_OUTSIDE_ERRORS: outsideFile, GPVE_FILE_TIMES: timesFile },
   });
+  if (existsSync(timesFile)) times.add(JSON.parse(readFileSync(timesFile, "utf8")) as readonly FileTime[]);
   const outside = existsSync(outsideFile)
     ? (JSON.parse(readFileSync(outsideFile, "utf8")) as readonly string[])
     : [];
@@ -153,14 +183,7 @@ const isLong = process.argv.includes("--long");
 const only = process.argv.slice(2).find((word) => word !== "--long");
 const wanted = (part: string): boolean => only === undefined || only === part;
 try {
-  if (wanted("check")) {
-    check("format", "oxfmt", ["--check", "."]);
-    check("lint", "oxlint", ["--type-aware", "--deny-warnings", "."]);
-    check("types", "npm", ["run", "-s", "check:types"]);
-    check("layers", "npm", ["run", "-s", "check:layers"]);
-    check("unused code", "npm", ["run", "-s", "check:unused"]);
-    check("generated files", "npm", ["run", "-s", "check:gen"]);
-  }
+  if (wanted("check")) await checks();
   if (wanted("unit")) vitest("unit tests with coverage", ["--coverage"]);
   if (wanted("integration"))
     vitest("integration tests", ["--config", "vitest.integration.config.ts"], { allowSecondTry: true });
@@ -185,6 +208,7 @@ for (const { file, failures: said } of inexcusable) {
 console.log(
   `\n${firstTries.length} files failed at their first try, ${excused.length} of them for known causes`,
 );
+console.log(`\n${times.lines().join("\n")}`);
 for (const failure of failures) console.log(`\nFAILED: ${failure}`);
 console.log(`\n${totals.passed} passed, ${totals.failed} failed, ${totals.skipped} skipped`);
 process.exit(totals.failed === 0 ? 0 : 1);
