@@ -42,6 +42,7 @@ test("the system works by itself in these places alone", () => {
     "packages/server/src/application/scheduler/rebalancer.ts",
     "packages/server/src/application/v1/apply-objects.ts",
     "packages/server/src/application/vcluster/cluster-moves.ts",
+    "packages/server/src/application/vcluster/cluster-upgrades.ts",
     "packages/server/src/application/vcluster/replicas/keep-replicas.ts",
     "packages/server/src/application/vcluster/standby/keep-standbys.ts",
     "packages/server/src/presentation/listener/spice-proxy.ts",

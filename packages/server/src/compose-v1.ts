@@ -39,6 +39,7 @@ import { plainlyRefused } from "./application/vcluster/plain-words.ts";
 import { eventsOfCluster } from "./application/vcluster/cluster-events.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { ClusterMoves } from "./application/vcluster/cluster-moves.ts";
+import { ClusterUpgrades } from "./application/vcluster/cluster-upgrades.ts";
 import { ClusterSaves } from "./application/vcluster/cluster-saves.ts";
 import { PodMapping } from "./application/vcluster/pod-mapping.ts";
 import { VirtualClusters } from "./application/vcluster/virtual-clusters.ts";
@@ -122,10 +123,16 @@ export function composeKinds(
     calls,
     taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
   });
+  const vclusterUpgrades = new ClusterUpgrades({
+    ...parts,
+    calls,
+    taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
+  });
   const vclusterSaves = new ClusterSaves({
     ...parts,
     calls,
     vclusters,
+    upgrades: vclusterUpgrades,
     defaults: () => storageDefaults(parts.records),
     taskEnd: (upid, signal) => taskEnd(parts.records, upid, signal),
     log: parts.shared.log,
@@ -183,6 +190,7 @@ export function composeKinds(
     register: (engine) => {
       engine.register(apply);
       engine.register(vclusterMoves.operation());
+      engine.register(vclusterUpgrades.operation());
       engine.register(resetStateOperation);
     },
   };

@@ -182,6 +182,11 @@ export const agentRoutes = {
     saves.VclusterUpgradeRequest,
     message.UpidAnswer,
   ),
+  "GET /gpve/nodes/{node}/vclusters/{vcluster}/upgrade-path": route(
+    check(perm("/pool/{tenant}", "VC.Config")),
+    saves.VclusterUpgradePathRequest,
+    saves.VclusterUpgradePathAnswer,
+  ),
   "POST /gpve/nodes/{node}/vclusters/{vcluster}/rotate-ca": route(
     check(perm("/pool/{tenant}", "VC.Config")),
     saves.VclusterRotateRequest,

@@ -60,8 +60,21 @@ export const VclusterUpgradeRequest = request({
   tenant,
   version: Type.String(),
   drain: Type.Boolean(),
+  /** Of a cluster on several nodes a server leads: one part of this node's, and the version that it had, in full. */
+  part: Type.Optional(
+    Type.Object(
+      {
+        only: Type.Union([Type.Literal("control plane"), Type.Literal("workers")]),
+        from: Type.String(),
+      },
+      { additionalProperties: false },
+    ),
+  ),
   requestId,
 });
+/** Refused with the reason where no way leads there. */
+export const VclusterUpgradePathRequest = request({ vcluster, tenant, version: Type.String() });
+export const VclusterUpgradePathAnswer = Type.Object({ from: Type.String(), to: Type.String() });
 
 export const VclusterRotateRequest = request({
   vcluster,

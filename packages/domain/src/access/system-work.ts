@@ -20,6 +20,8 @@ export const SYSTEM_WORK = {
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/let-go",
     "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay",
   ],
+  // Node after node, likewise; and back, where one of them cannot.
+  "vcluster-upgrade": ["POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade"],
   // A node is lost, and another gets the replica that it had.
   "vcluster-replicas": [
     "POST /gpve/nodes/{node}/vclusters",

@@ -3,7 +3,8 @@ import { AppError, isAppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import { requireSaveable } from "@gpve/domain/vcluster/backup/saveable-cluster.ts";
-import { calledOf } from "@gpve/domain/vcluster/ports.ts";
+import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
+import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { requireUpgradePath } from "@gpve/domain/vcluster/upgrade-path.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { totalWorkers } from "@gpve/domain/vcluster/vnode/worker-pools.ts";
@@ -19,6 +20,7 @@ import { UPGRADE_CLUSTER, type UpgradeArgs } from "./upgrade/upgrade-operation.t
 type SaveRoute =
   | `POST /gpve/nodes/{node}/vclusters/{vcluster}/${"backup" | "restore" | "upgrade"}`
   | "GET /gpve/nodes/{node}/vclusters/{vcluster}/backups"
+  | "GET /gpve/nodes/{node}/vclusters/{vcluster}/upgrade-path"
   | "GET /gpve/nodes/{node}/vcluster-archive";
 
 export interface SaveRouteDeps extends Pick<
@@ -39,6 +41,18 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
     const manifest = await saves.manifest(await places.file(archive));
     if (manifest.tenant === tenant) return manifest;
     throw new AppError("access.denied", `${archive} is not what its name says: it is of another tenant`);
+  };
+  const upgradePath = (cluster: KeptCluster, wanted: string): { from: string; to: string } => {
+    const { name, phase, version: from } = cluster;
+    requireSaveable("upgrade", cluster);
+    const to = kubernetesVersion(deps, wanted);
+    requireUpgradePath(name, from, to);
+    if (phase !== "Running")
+      throw new AppError(
+        "object.conflict",
+        `virtual cluster '${name}' is ${phase}: it can be upgraded while it is Running`,
+      );
+    return { from, to };
   };
   return {
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/backup": async (asked, ctx) => {
@@ -90,22 +104,32 @@ export function saveRoutes(deps: SaveRouteDeps): OwnHandlers<SaveRoute> {
         ctx,
       );
     },
+    "GET /gpve/nodes/{node}/vclusters/{vcluster}/upgrade-path": (asked) =>
+      upgradePath(ownCluster(host, asked), asked.version),
     "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade": async (asked, ctx) => {
-      const { vcluster, tenant, requestId, drain } = asked;
-      const cluster = ownCluster(host, { vcluster, tenant });
+      const { requestId, drain, part } = asked;
+      const cluster = ownCluster(host, asked);
       const { name } = cluster;
-      requireSaveable("upgrade", cluster);
-      const version = kubernetesVersion(deps, asked.version);
-      requireUpgradePath(name, cluster.version, version);
-      if (cluster.phase !== "Running")
-        throw new AppError(
-          "object.conflict",
-          `virtual cluster '${name}' is ${cluster.phase}: it can be upgraded while it is Running`,
-        );
-      await deps.awake(name);
-      return submit(UPGRADE_CLUSTER, { name, version, drain }, requestId, ctx);
+      if (part === undefined) {
+        requireWholeHere(cluster);
+        const { to: version } = upgradePath(cluster, asked.version);
+        await deps.awake(name);
+        return submit(UPGRADE_CLUSTER, { name, version, drain }, requestId, ctx);
+      }
+      // The way back too: which versions follow each other the server has asked before.
+      if (!isBranch(cluster)) await deps.awake(name);
+      return submit(UPGRADE_CLUSTER, { name, version: asked.version, drain, part }, requestId, ctx);
     },
   };
+}
+
+/** Who takes it for one on one node would leave the others behind. */
+function requireWholeHere({ name, overlay }: KeptCluster): void {
+  if (overlay === undefined) return;
+  throw new AppError(
+    "object.conflict",
+    `virtual cluster '${name}' is on several nodes: a server upgrades it, node after node`,
+  );
 }
 
 /** The one that it was, else the newest of its minor: what wrote a store can be followed, not preceded. */

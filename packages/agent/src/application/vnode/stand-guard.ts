@@ -26,15 +26,20 @@ interface Ctx {
   readonly signal: AbortSignal;
 }
 
-/** Throws unless it stands. */
-export async function standGuard(api: ClusterApi, cluster: KeptCluster, ctx: Ctx): Promise<void> {
+/** Throws unless it stands. `keepsObjects`: others serve in a version that is guarded by them. */
+export async function standGuard(
+  api: ClusterApi,
+  cluster: KeptCluster,
+  ctx: Ctx,
+  { keepsObjects = false }: { readonly keepsObjects?: boolean } = {},
+): Promise<void> {
   const objects = guardManifests("objects");
   const isObjects = guardKind(cluster.version) === "objects";
   if (isObjects) for (const object of objects) await put(api, cluster, object, ctx.signal);
   await untilRefused(api, cluster, ctx);
   await requireRights(api, cluster, ctx.signal);
   // Left by the version before, and no longer what guards it.
-  if (!isObjects)
+  if (!isObjects && !keepsObjects)
     for (const object of objects.toReversed())
       await expectStatus(api, cluster, { method: "DELETE", path: pathOf(object) }, [200, 404], ctx.signal);
 }

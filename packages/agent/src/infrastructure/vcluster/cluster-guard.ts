@@ -20,7 +20,8 @@ export function guardFiles(place: string, version: string): Pick<ControlPlanePla
   };
 }
 
-export function writeGuard(place: string, version: string): void {
+/** `amongOthers`: replicas of the version before may serve beside it. */
+export function writeGuard(place: string, version: string, { amongOthers = false } = {}): void {
   const { guard, rights } = guardFiles(place, version);
   // The API server's own user reads them, and it is none of the owners.
   const write = (path: string, text: string): void => {
@@ -30,7 +31,9 @@ export function writeGuard(place: string, version: string): void {
   mkdirSync(join(place, "guard"), { recursive: true, mode: 0o755 });
   if (rights !== undefined) {
     write(rights.deadEnd, DEAD_END);
-    write(rights.config, authorizationConfig(rights.deadEnd, guardKind(version)));
+    // A guard of objects stays everybody's as long as somebody may stand under it.
+    const kind = amongOthers ? "objects" : guardKind(version);
+    write(rights.config, authorizationConfig(rights.deadEnd, kind));
   }
   if (guard === undefined) return;
   mkdirSync(guard.rules, { recursive: true, mode: 0o755 });

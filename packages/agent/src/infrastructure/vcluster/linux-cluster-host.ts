@@ -322,7 +322,8 @@ export class LinuxClusterHost implements ClusterHost {
       }),
       ...(backingStore === "etcd" ? etcdCertificates(address) : []),
     ]);
-    writeGuard(this.#place(cluster.name), cluster.version);
+    const amongOthers = replicaSlot(cluster.overlay) !== undefined;
+    writeGuard(this.#place(cluster.name), cluster.version, { amongOthers });
     writeAuditPolicy(this.#place(cluster.name));
     for (const part of ["controller-manager", "scheduler"])
       keys.writeKubeconfig(part, `https://${address}:${API_PORT}`);

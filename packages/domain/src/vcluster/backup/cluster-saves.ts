@@ -24,7 +24,8 @@ export interface SaveWork {
 }
 
 export interface ClusterSaves {
-  /** Store as of one revision, and keys, in the cluster's own folder; one of that label is replaced. */
+  /** Store as of one revision, and keys, in the cluster's own folder; one of that label is replaced. An etcd that is alone must
+   * not run, one of several members has to. */
   keep(
     cluster: KeptCluster,
     label: string,

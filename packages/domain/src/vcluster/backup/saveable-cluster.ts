@@ -23,7 +23,7 @@ const WORKS = {
   upgrade: {
     what: "be upgraded",
     etcd: "make a new one of that version and apply there what this one has",
-    spread: "make a new one of that version and apply there what this one has",
+    spread: "",
   },
 } as const;
 
@@ -50,13 +50,14 @@ export function requireSaveable(
       "feature.unsupported",
       `virtual cluster '${name}' cannot ${what} in this release: ${why}. Instead: ${instead}`,
     );
-  const isRead = work === "backup" && spec.backingStore === "etcd";
+  // An etcd of its own is read for a backup, and copied whole for an upgrade.
+  const isRead = work !== "restore" && spec.backingStore === "etcd";
   if (spec.backingStore !== "sqlite" && !isRead)
     throw refused(
       `its objects are in a store of kind ${spec.backingStore}, and only sqlite can be ${work === "backup" ? "saved" : "put back"}`,
       etcd,
     );
-  if (isRead && phase !== undefined && phase !== "Running")
+  if (isRead && work === "backup" && phase !== undefined && phase !== "Running")
     throw new AppError(
       "object.conflict",
       `virtual cluster '${name}' is ${phase}: one with an etcd of its own can be backed up while it is Running`,
@@ -67,6 +68,8 @@ export function requireSaveable(
       "its workers are machines (level L3), which are not exchanged while their pods run",
       `remove its workers (gpvectl vc scale ${name} --workers 0, and its pools), upgrade it, and scale it again`,
     );
+  // Servers lead an upgrade of several nodes, and say which part of it is this one's.
+  if (work === "upgrade") return;
   if (overlay !== undefined && !(isRead && replicaSlot(overlay) !== undefined))
     throw refused("it has workers on several nodes, and only what is on one node can be dealt with", spread);
 }

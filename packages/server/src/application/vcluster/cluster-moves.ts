@@ -21,6 +21,7 @@ import { LeftAsItIs, type OperationDefinition, type StepContext } from "@gpve/ki
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
+import { requireOnline, untilTaskEnd } from "../node/until-task-end.ts";
 import { noteMove } from "../node/guest-moves.ts";
 import { objectLock } from "../v1/object-lock.ts";
 import { requireAlone } from "./replicas/replica-nodes.ts";
@@ -69,7 +70,6 @@ export interface ClusterMovesDeps {
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
 }
 
-const LOOK_MS = 500;
 const TOLD_AT_MOST = 5;
 const AGAIN_MS = 2_000;
 
@@ -89,7 +89,7 @@ export class ClusterMoves {
       throw new AppError("request.invalid", `the control plane of '${name}' is on node '${to}' already`, {
         errors: { target: "has it already" },
       });
-    for (const node of [from, to]) this.#requireOnline(node);
+    for (const node of [from, to]) requireOnline(this.#deps.board, node);
     const { upid } = await this.#deps.engine.submit({
       type: MIGRATE_CLUSTER,
       // As apply has it: what changes one object takes turns.
@@ -305,25 +305,8 @@ export class ClusterMoves {
     ctx.log(`node ${node}: ${verb} is done (${data})`);
   }
 
-  /** The end of a task on a node that is there. */
-  async #end(ctx: Ctx, node: string, upid: string): Promise<void> {
-    const { taskEnd, clock } = this.#deps;
-    const stop = new AbortController();
-    const signal = AbortSignal.any([ctx.signal, stop.signal]);
-    const lost = async (): Promise<never> => {
-      for (;;) {
-        await clock.sleep(LOOK_MS, signal);
-        this.#requireOnline(node);
-      }
-    };
-    const watching = lost();
-    // Who is not waited for any more fails for that reason alone.
-    watching.catch(() => undefined);
-    try {
-      await Promise.race([taskEnd(upid, signal), watching]);
-    } finally {
-      stop.abort();
-    }
+  #end({ signal }: Ctx, node: string, upid: string): Promise<void> {
+    return untilTaskEnd(this.#deps, { node, upid, signal });
   }
 
   #ask<R extends AgentRoute>(ctx: Ctx, node: string, route: R, params: AskedOf<R>) {
@@ -335,11 +318,6 @@ export class ClusterMoves {
       clientAddress: "",
       signal: ctx.signal,
     });
-  }
-
-  #requireOnline(node: string): void {
-    if (this.#deps.board.get(node)?.health === "online") return;
-    throw new AppError("node.unavailable", `node '${node}' is not online`);
   }
 }
 

@@ -57,6 +57,7 @@ async function world() {
   const saves = new ClusterSaves({
     ...deps,
     vclusters,
+    upgrades: { begin: async ({ name }) => `UPID:spread:${name}` },
     log,
     defaults: () => ({ backup: "nas" }),
     shutdown: ctx.signal,

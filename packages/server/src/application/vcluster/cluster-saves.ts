@@ -32,6 +32,7 @@ import type { QuotaView } from "../quota/quota-view.ts";
 import { cacheReader } from "../v1/adapter.ts";
 import { clusterKeyOf, onlyOne } from "./cluster-names.ts";
 import { requireRoom } from "./cluster-room.ts";
+import type { ClusterUpgrades } from "./cluster-upgrades.ts";
 import { answeringNode } from "./replicas/replica-nodes.ts";
 import type { VirtualClusters } from "./virtual-clusters.ts";
 
@@ -41,6 +42,8 @@ export interface ClusterSavesDeps {
   readonly calls: Pick<NodeCalls, "call">;
   readonly quotas: Pick<QuotaView, "quotasOn" | "usage">;
   readonly vclusters: Pick<VirtualClusters, "create" | "require">;
+  /** Of those on several nodes. */
+  readonly upgrades: Pick<ClusterUpgrades, "begin">;
   readonly defaults: () => StorageDefaults;
   /** Resolves when a task has ended well; throws what it ended with. */
   readonly taskEnd: (upid: string, signal: AbortSignal) => Promise<void>;
@@ -125,8 +128,10 @@ export class ClusterSaves {
     ctx: RequestContext,
     requestId: string,
   ): Promise<string> {
-    const { calls, vclusters, records, taskEnd, log, shutdown } = this.#deps;
-    const { name, node, tenant } = vclusters.require(key);
+    const { calls, vclusters, records, taskEnd, log, shutdown, upgrades } = this.#deps;
+    const record = vclusters.require(key);
+    const { name, node, tenant } = record;
+    if (record.spread !== undefined) return upgrades.begin(record, { version, drain }, ctx, requestId);
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/upgrade" as const;
     const params = { vcluster: key, tenant, version, drain, requestId };
     const { data } = await calls.call(node, route, params, ctx);

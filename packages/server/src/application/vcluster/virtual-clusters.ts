@@ -203,7 +203,7 @@ export class VirtualClusters {
   ): Promise<string> {
     const record = this.require(key);
     const { node, tenant } = record;
-    requireWhole(this.#deps.board, record);
+    requireWhole(this.#deps.board, record, "scale");
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
     const before = await this.#takeRoom(key, pool, workers);
     try {

@@ -3,8 +3,12 @@
 //
 //   prepare ──> control plane ──> workers ──> finish
 //      └───────────────┴─────────────┴── undone in the opposite order: workers must not be newer than their API server
+//
+// Of a cluster on several nodes a server leads: control plane after control plane, then the workers of node after node.
+// One replica of several goes while the others serve; its store is theirs too, and nothing of it is put back.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { ClusterSaves } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
+import { isBranch, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
@@ -22,6 +26,8 @@ export interface UpgradeArgs {
   readonly version: string;
   /** Workers are emptied first. */
   readonly drain: boolean;
+  /** Of a cluster on several nodes: what a server has this node do now, and the version that it had. */
+  readonly part?: { readonly only: "control plane" | "workers"; readonly from: string };
 }
 
 type State = {
@@ -62,7 +68,9 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
   /** Whoever connects meanwhile waits: what he writes must not be lost when it goes back. */
   const exchange = async (ctx: Ctx, version: string, between: () => Promise<void>): Promise<void> => {
     const { name } = ctx.args;
-    await ways.hold(name);
+    const isReplica = isOneOfSeveral(phases.require(name));
+    // Another replica answers meanwhile.
+    if (!isReplica) await ways.hold(name);
     try {
       phases.save({ ...phases.require(name), isSwitching: true });
       await host.stop(phases.require(name));
@@ -70,15 +78,18 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
       const cluster = phases.save({ ...phases.require(name), version });
       await host.start(cluster, ctx.signal, ctx.log);
       await requireHealthy(deps, cluster, ctx, limits.settleMs);
-      // Each version keeps its guard in its own way.
-      if (deps.vnodes.list(name).length > 0) await standGuard(deps.api, cluster, ctx);
+      // Each version keeps its guard in its own way, and replicas of the one before need theirs.
+      if (deps.vnodes.list(name).length > 0)
+        await standGuard(deps.api, cluster, ctx, { keepsObjects: isReplica });
       const { isSwitching: _done, ...settled } = phases.require(name);
       phases.save(settled);
     } finally {
-      ways.unhold(name);
+      if (!isReplica) ways.unhold(name);
     }
     await ways.tell();
   };
+  const keep = (ctx: Ctx) =>
+    saves.keep(phases.require(ctx.args.name), SAVED, { signal: ctx.signal, say: ctx.log });
   return {
     type: UPGRADE_CLUSTER,
     onCrash: "undo",
@@ -90,9 +101,9 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
         run: async (ctx) => {
           const { name, version } = ctx.args;
           const cluster = phases.require(name);
-          ctx.state.from ??= cluster.version;
+          ctx.state.from ??= ctx.args.part?.from ?? cluster.version;
           await deps.ensureComponent("kubernetes", version, ctx);
-          saves.drop(name, SAVED);
+          if (does(ctx.args, "control plane")) saves.drop(name, SAVED);
           await ctx.checkpoint();
           if (cluster.phase !== "Upgrading") phases.go(name, "UpgradeRequested");
         },
@@ -116,22 +127,26 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
         weight: 4,
         run: async (ctx) => {
           const { name, version } = ctx.args;
+          if (!does(ctx.args, "control plane")) return;
           ctx.log(`control plane goes from ${ctx.state.from} to ${version}`);
+          const isReplica = isOneOfSeveral(phases.require(name));
+          // Once: what the new version has written is not to come back to. The store of several is read while it serves.
+          if (isReplica && !saves.isKept(name, SAVED)) await keep(ctx);
           await exchange(ctx, version, async () => {
-            // Once: what the new version has written is not to come back to.
-            if (!saves.isKept(name, SAVED))
-              await saves.keep(phases.require(name), SAVED, { signal: ctx.signal, say: ctx.log });
+            if (!saves.isKept(name, SAVED)) await keep(ctx);
           });
           ctx.log(`control plane runs ${version}`);
         },
         undo: async (ctx) => {
           const { name } = ctx.args;
           const { from = "" } = ctx.state;
+          if (!does(ctx.args, "control plane")) return;
           ctx.state.isBack = false;
           ctx.log(`control plane goes back to ${from}`);
           await exchange(ctx, from, async () => {
             const cluster = phases.require(name);
-            if (saves.isKept(name, SAVED))
+            // The other replicas have answered meanwhile, and read what either version writes.
+            if (!isOneOfSeveral(cluster) && saves.isKept(name, SAVED))
               await saves.bringBack(cluster, SAVED, { signal: ctx.signal, say: ctx.log });
           });
           ctx.state.isBack = true;
@@ -141,8 +156,10 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
         name: "workers",
         weight: 4,
         run: async (ctx) => {
-          const { name, drain } = ctx.args;
-          const cluster = phases.require(name);
+          const { name, version, drain } = ctx.args;
+          if (!does(ctx.args, "workers")) return;
+          const cluster = { ...phases.require(name), version };
+          if (isBranch(cluster)) phases.save(cluster);
           for (const vnode of deps.vnodes.list(name)) {
             ctx.state.workers = [...(ctx.state.workers ?? []), vnode.name];
             await ctx.checkpoint();
@@ -151,7 +168,9 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
         },
         undo: async (ctx) => {
           const { name } = ctx.args;
+          if (!does(ctx.args, "workers")) return;
           const cluster: KeptCluster = { ...phases.require(name), version: ctx.state.from ?? "" };
+          if (isBranch(cluster)) phases.save(cluster);
           const begun = new Set(ctx.state.workers);
           for (const vnode of deps.vnodes.list(name).filter((each) => begun.has(each.name)))
             try {
@@ -180,4 +199,12 @@ export function upgradeClusterOperation(deps: UpgradeDeps): OperationDefinition<
       },
     ],
   };
+}
+
+function does({ part }: UpgradeArgs, what: "control plane" | "workers"): boolean {
+  return part === undefined || part.only === what;
+}
+
+function isOneOfSeveral({ overlay }: KeptCluster): boolean {
+  return replicaSlot(overlay) !== undefined;
 }

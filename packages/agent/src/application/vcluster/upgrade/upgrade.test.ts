@@ -33,6 +33,8 @@ class World {
   readonly cordoned = new Set<string>();
   /** The old version was left without what guards it. */
   unguarded = false;
+  readonly deleted: string[] = [];
+  #asked = 0;
   readonly phases: ClusterPhases;
   readonly vnodes: FakeVnodeHost;
 
@@ -67,6 +69,7 @@ class World {
   readonly api: ClusterApi = async (cluster, request) => {
     const { method, path, body } = request;
     this.unguarded ||= method === "DELETE" && cluster.version === "1.35.4";
+    if (method === "DELETE") this.deleted.push(path);
     const guarded = guardAnswer(request);
     if (guarded !== undefined) return guarded;
     if (path.startsWith("/apis/admissionregistration"))
@@ -94,17 +97,17 @@ class World {
   readonly limits = { settleMs: 0, readyMs: 10 };
   readonly ensureComponent = async (): Promise<void> => undefined;
 
-  async upgrade() {
+  async upgrade(asked: UpgradeArgs = args) {
     const { engine } = testEngine();
     engine.register(upgradeClusterOperation(this));
     await engine.start();
     const { operation } = await engine.submit({
       type: UPGRADE_CLUSTER,
       resources: ["vcluster/demo"],
-      args,
+      args: asked,
       subject: "demo",
       actor: "joe@pve",
-      requestId: "r",
+      requestId: `r${this.#asked++}`,
     });
     return engine.wait(operation.id);
   }
@@ -147,6 +150,45 @@ describe("an upgrade", () => {
     expect([...world.kubelets.values()]).toEqual(["1.35.4", "1.35.4"]);
     expect(world.saves.contents.get("demo")).toBe("written by 1.35");
     expect([world.cordoned.size, world.unguarded]).toEqual([0, false]);
+  });
+
+  test("of one replica of several keeps nobody waiting, and puts nothing back that others have answered", async () => {
+    const world = new World();
+    const ends = ["a", "b", "c"].map((node, slot) => ({ node, address: `192.0.2.${slot + 1}`, slot }));
+    world.host.save({ ...demo, overlay: { nodes: ends, at: 1 } });
+    const part = { only: "control plane", from: "1.35.4" } as const;
+    expect((await world.upgrade({ ...args, part })).state).toBe("done");
+    expect(world.held).toEqual([]);
+    expect(world.deleted).toEqual([]);
+    expect(world.saves.kept.get("demo/upgrade")).toBe("written by 1.35");
+    expect([...world.kubelets.values()]).toEqual(["1.35.4", "1.35.4"]);
+    // And back, as the server says.
+    const back = { only: "control plane", from: "1.36.4" } as const;
+    expect((await world.upgrade({ name: "demo", version: "1.35.4", drain: false, part: back })).state).toBe(
+      "done",
+    );
+    expect(world.host.get("demo")).toMatchObject({ phase: "Running", version: "1.35.4" });
+    world.bad.add("1.36.4");
+    expect((await world.upgrade({ ...args, part })).state).toBe("failed");
+    expect(world.host.get("demo")).toMatchObject({ phase: "Running", version: "1.35.4" });
+    expect(world.saves.contents.get("demo")).toBe("written by 1.36");
+  });
+
+  test("of the workers of a node whose control plane is elsewhere leaves that alone, and returns by itself", async () => {
+    const world = new World();
+    const ends = ["a", "b"].map((node, at) => ({ node, address: `192.0.2.${at + 1}` }));
+    world.host.save({ ...demo, overlay: { nodes: ends, at: 1 } });
+    const part = { only: "workers", from: "1.35.4" } as const;
+    expect((await world.upgrade({ ...args, part })).state).toBe("done");
+    expect(world.host.get("demo")).toMatchObject({ phase: "Running", version: "1.36.4" });
+    expect([...world.kubelets.values()]).toEqual(["1.36.4", "1.36.4"]);
+    expect([world.held, [...world.saves.kept]]).toEqual([[], []]);
+    const broken = new World();
+    broken.host.save({ ...demo, overlay: { nodes: ends, at: 1 } });
+    broken.bad.add("kubelet 1.36.4");
+    expect((await broken.upgrade({ ...args, part })).state).toBe("failed");
+    expect(broken.host.get("demo")).toMatchObject({ phase: "Running", version: "1.35.4" });
+    expect([...broken.kubelets.values()]).toEqual(["1.35.4", "1.35.4"]);
   });
 
   test("that can neither go on nor back is Failed, and says so", async () => {

@@ -76,6 +76,26 @@ describe("what is kept of virtual clusters, as files", () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
+  test("an etcd of its own comes back as the folder that it was", async () => {
+    const spec = readVirtualClusterSpec({ controlPlane: { backingStore: "etcd" } });
+    const cluster = { ...clusterOf("demo"), spec };
+    expect(saves.isKept("demo", "upgrade")).toBe(false);
+    await expect(saves.keep(cluster, "upgrade", work)).rejects.toThrow("no data of an etcd");
+    expect(saves.isKept("demo", "upgrade")).toBe(false);
+    mkdirSync(place("demo", "etcd", "member"), { recursive: true });
+    writeFileSync(place("demo", "etcd", "member", "db"), "before");
+    await saves.keep(cluster, "upgrade", work);
+    writeFileSync(place("demo", "etcd", "member", "db"), "after");
+    writeFileSync(place("demo", "etcd", "member", "wal"), "after");
+    await saves.bringBack(cluster, "upgrade", work);
+    expect(readdirSync(place("demo", "etcd", "member"))).toEqual(["db"]);
+    expect(readFileSync(place("demo", "etcd", "member", "db"), "utf8")).toBe("before");
+    // It can be brought back again.
+    expect(saves.isKept("demo", "upgrade")).toBe(true);
+    saves.drop("demo", "upgrade");
+    expect(saves.isKept("demo", "upgrade")).toBe(false);
+  });
+
   test("a store comes back as it was kept, with the keys of then", async () => {
     await put("demo", "a", "1");
     expect(await saves.keep(clusterOf("demo"), "upgrade", work)).toMatchObject({ objects: 1 });

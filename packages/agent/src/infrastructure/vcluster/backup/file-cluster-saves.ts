@@ -1,6 +1,7 @@
 // Copies and archives of virtual clusters as files:
 //
-//   FOLDER/clusters/<name>/saves/<label>/   store.jsonl, keys.json, and vnodes/ that were put away
+//   FOLDER/clusters/<name>/saves/<label>/   store.jsonl, keys.json, and vnodes/ that were put away; of a cluster with an etcd
+//                                           that is alone: etcd/ as it was when it did not run
 //   FOLDER/clusters/<name>/unpacked/        an archive that is being restored
 //   archive: manifest.json, keys.json, store.jsonl, vnodes/<vnode>/kubelet/gpve-volumes/<volume>/…
 import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
@@ -8,6 +9,7 @@ import { join } from "node:path";
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { ClusterManifest, ClusterSaves, SaveWork } from "@gpve/domain/vcluster/backup/cluster-saves.ts";
 import type { Identity } from "@gpve/domain/vcluster/backup/identity.ts";
+import { replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { calledOf, type KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import { VOLUMES_FOLDER } from "@gpve/domain/vcluster/vnode/local-volumes.ts";
@@ -19,6 +21,7 @@ import { EVERYTHING } from "@gpve/store/backup/digest.ts";
 import { fromUtf8, prefixEnd, utf8 } from "@gpve/store/keys.ts";
 import type { Store } from "@gpve/store/port.ts";
 import { readAll } from "@gpve/store/read-all.ts";
+import { copyEtcd } from "./etcd-copy.ts";
 import { discardArchive, writeArchive } from "./pack-archive.ts";
 import { manifestText, readManifest } from "./read-manifest.ts";
 import { loadKeys, saveKeys } from "./saved-keys.ts";
@@ -41,6 +44,7 @@ const MANIFEST = "manifest.json";
 const KEYS = "keys.json";
 const STORE = "store.jsonl";
 const VNODES = "vnodes";
+const ETCD = "etcd";
 /** Where Kubernetes has them in its store. */
 const PERSISTENT_VOLUMES = utf8("/registry/persistentvolumes/");
 /** Of workers, also of those in pools. */
@@ -58,15 +62,23 @@ export class FileClusterSaves implements ClusterSaves {
     label: string,
     work: SaveWork,
   ): Promise<{ readonly revision: number; readonly objects: number }> {
-    return this.#save(cluster, this.#saved(cluster.name, label), work);
+    const folder = this.#saved(cluster.name, label);
+    if (!hasOwnEtcd(cluster)) return this.#save(cluster, folder, work);
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    await copyEtcd(this.#deps.exec, this.#place(cluster.name, ETCD), join(folder, ETCD), work.signal);
+    work.say("the data of its etcd is saved");
+    return { revision: 0, objects: 0 };
   }
 
   async bringBack(cluster: KeptCluster, label: string, work: SaveWork): Promise<void> {
-    await this.#load(cluster, this.#saved(cluster.name, label), "whole", work);
+    const folder = this.#saved(cluster.name, label);
+    if (!hasOwnEtcd(cluster)) return this.#load(cluster, folder, "whole", work);
+    await copyEtcd(this.#deps.exec, join(folder, ETCD), this.#place(cluster.name, ETCD), work.signal);
+    work.say("its etcd has the data that was saved");
   }
 
   isKept(name: string, label: string): boolean {
-    return existsSync(join(this.#saved(name, label), STORE));
+    return [STORE, ETCD].some((each) => existsSync(join(this.#saved(name, label), each)));
   }
 
   drop(name: string, label: string): void {
@@ -237,6 +249,11 @@ export class FileClusterSaves implements ClusterSaves {
   #place(name: string, ...more: readonly string[]): string {
     return join(this.#deps.folder, "clusters", name, ...more);
   }
+}
+
+/** One of several members is read while it runs, and not put back: the others are the store too. */
+function hasOwnEtcd({ spec, overlay }: KeptCluster): boolean {
+  return spec.backingStore === "etcd" && replicaSlot(overlay) === undefined;
 }
 
 /** In a forged archive it could be a link to somebody else's files. */

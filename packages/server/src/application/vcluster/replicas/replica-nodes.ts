@@ -116,7 +116,7 @@ function portOf(endpoint: string): number {
 }
 
 /** Throws unless all of its replicas serve: each of them is told of what changes for all, now or never. */
-export function requireWhole(board: NodeBoard, record: Placed): void {
+export function requireWhole(board: NodeBoard, record: Placed, wanted: "scale" | "upgrade"): void {
   const { name, spread } = record;
   const key = keyOf(record);
   if (!hasReplicas(spread)) return;
@@ -128,7 +128,7 @@ export function requireWhole(board: NodeBoard, record: Placed): void {
   });
   throw new AppError(
     "object.conflict",
-    `the workers of virtual cluster '${name}' stay as many as they are while not all of its replicas serve: ${why.join("; ")}. Try again when they do (gpvectl get vc ${name}); one whose node stays away is replaced after a minute, where another node is free`,
+    `virtual cluster '${name}' stays as it is (${wanted}) while not all of its replicas serve: ${why.join("; ")}. Try again when they do (gpvectl get vc ${name}); one whose node stays away is replaced after a minute, where another node is free`,
   );
 }
 
