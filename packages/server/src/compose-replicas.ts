@@ -7,7 +7,7 @@ import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import { ReplicaPassages } from "@gpve/kit/net/replica-passages.ts";
+import { ClusterPassages } from "@gpve/kit/net/cluster-passages.ts";
 import type { Store } from "@gpve/store/port.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "./application/node/call-agent.ts";
@@ -34,14 +34,14 @@ export interface ReplicasParts {
 
 export interface ComposedReplicas {
   /** Who takes connections that ask for that name; undefined = nobody. */
-  readonly passOn: ReplicaPassages["passOn"];
+  readonly passOn: ClusterPassages["passOn"];
   /** Until the signal aborts; the returned promise resolves when nothing of it runs any more. */
   start(signal: AbortSignal): Promise<void>;
 }
 
 export function composeReplicas(parts: ReplicasParts): ComposedReplicas {
   const { records, store, clock, board, log, calls, candidate, recordEvent } = parts;
-  const passages = new ReplicaPassages({
+  const passages = new ClusterPassages({
     targets: (serverName) => {
       // Every connection of every client is asked about.
       if (!isServerName(serverName)) return undefined;

@@ -5,7 +5,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { API_PORT } from "@gpve/domain/vcluster/control-plane.ts";
 import { replicaAddresses } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
-import { type PassageTarget, ReplicaPassages } from "@gpve/kit/net/replica-passages.ts";
+import { type PassageTarget, ClusterPassages } from "@gpve/kit/net/cluster-passages.ts";
 
 export interface ApiBalancerDeps {
   /** Of the replica of this node. */
@@ -26,7 +26,7 @@ const MOST_CONNECTIONS = 4_096;
 
 export class ApiBalancer {
   readonly #deps: ApiBalancerDeps;
-  readonly #passages: ReplicaPassages;
+  readonly #passages: ClusterPassages;
   readonly #places: readonly PassageTarget[];
   readonly #seen = new Map<string, { readonly isReady: boolean; readonly at: number }>();
   readonly #looking = new Map<string, Promise<boolean>>();
@@ -40,7 +40,7 @@ export class ApiBalancer {
     const { own, clock, lookMs = LOOK_MS } = deps;
     const addresses = [own, ...replicaAddresses(own).filter((address) => address !== own)];
     this.#places = addresses.map((host) => ({ host, port: API_PORT }));
-    this.#passages = new ReplicaPassages({
+    this.#passages = new ClusterPassages({
       targets: () => this.targets(),
       serves: (target) => this.#ready(target),
       clock,

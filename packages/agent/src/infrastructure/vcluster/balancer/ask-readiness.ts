@@ -1,7 +1,7 @@
 // Whether an API server says of itself that it is ready: also whether its store answers it. Who is not of the cluster's
 // authority is not believed.
 import { Agent, request } from "node:https";
-import type { PassageTarget } from "@gpve/kit/net/replica-passages.ts";
+import type { PassageTarget } from "@gpve/kit/net/cluster-passages.ts";
 
 /** Somebody who needs longer serves nobody. */
 const ANSWER_MS = 3_000;

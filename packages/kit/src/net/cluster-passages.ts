@@ -10,7 +10,7 @@ export interface PassageTarget {
   readonly isThere?: () => boolean;
 }
 
-export interface ReplicaPassagesDeps {
+export interface ClusterPassagesDeps {
   /** In the order in which they are to be tried; undefined = that name is nobody's. */
   readonly targets: (serverName: string) => readonly PassageTarget[] | undefined;
   readonly clock: Clock;
@@ -38,13 +38,13 @@ const MOST_MISSES = 2;
 /** Who did not answer is asked last for so long. */
 const SHUNNED_MS = 5_000;
 
-export class ReplicaPassages {
-  readonly #deps: ReplicaPassagesDeps;
+export class ClusterPassages {
+  readonly #deps: ClusterPassagesDeps;
   readonly #open = new Map<string, Watched>();
   readonly #failedAt = new Map<string, number>();
   #stopLooking: (() => void) | undefined;
 
-  constructor(deps: ReplicaPassagesDeps) {
+  constructor(deps: ClusterPassagesDeps) {
     this.#deps = deps;
   }
 

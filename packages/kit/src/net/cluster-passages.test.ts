@@ -1,11 +1,11 @@
 import { connect, createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../clock.ts";
-import { type PassageTarget, ReplicaPassages } from "./replica-passages.ts";
+import { type PassageTarget, ClusterPassages } from "./cluster-passages.ts";
 
 const servers: Server[] = [];
 const sockets = new Set<Socket>();
-const passages: ReplicaPassages[] = [];
+const passages: ClusterPassages[] = [];
 
 afterEach(() => {
   for (const each of passages) each.close();
@@ -31,7 +31,7 @@ const replica = (name: string) =>
 
 /** As the listener of a server does: has read the first bytes. */
 async function entrance(targets: () => readonly PassageTarget[], more: object = {}) {
-  const made = new ReplicaPassages({
+  const made = new ClusterPassages({
     targets: (name) => (name === "trio.default.vc.gpve" ? targets() : undefined),
     clock: systemClock,
     ...more,
