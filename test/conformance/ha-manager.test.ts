@@ -35,6 +35,12 @@ const deliberate: readonly { readonly says: string; readonly reason: string }[] 
       "guests that ran without lease and watchdog on a node that was then cut off may still run: they are not started " +
       "elsewhere before that node is back",
   },
+  {
+    says: "recovered where else it may be",
+    reason:
+      "a service whose preferred nodes are held by those it must be apart from is recovered on another node that its " +
+      "rules allow, instead of staying down",
+  },
 ];
 
 /** Cases that do not end as expected yet. One that does must leave this list. */

@@ -1,8 +1,7 @@
 // Commands of the operator, as text lines that any node may queue. Each is judged once, when it is read.
 import type { Disarming } from "./disarming.ts";
 import type { StepContext } from "./step-context.ts";
-import type { ManagerStatus } from "./model.ts";
-import { nodesUsedBy } from "./usage.ts";
+import type { ManagerStatus, ServiceCommand, ServiceStatus } from "./model.ts";
 
 export function readCommands(
   context: StepContext,
@@ -20,17 +19,13 @@ export function readCommands(
       case "stop":
         if (!managed(context, status, first, line)) break;
         accepted(context, line);
-        context.commands.set(first, { kind: "stop", timeoutS: Number(second) });
+        order(status, first, { kind: "stop", timeoutS: Number(second) });
         break;
       case "enable-node-maintenance":
-        if (!context.nodes.isOnline(first)) {
-          context.env.log("error", `crm command error - node not online: ${line}`);
-          break;
-        }
-        status.maintenance[first] = true;
+        beginMaintenance(context, status, first, line);
         break;
       case "disable-node-maintenance":
-        delete status.maintenance[first];
+        endMaintenance(context, status, first);
         break;
       case "disarm-ha":
         accepted(context, line);
@@ -44,6 +39,29 @@ export function readCommands(
         context.env.log("error", `unable to parse crm command: ${line}`);
     }
   }
+}
+
+function beginMaintenance(context: StepContext, status: ManagerStatus, node: string, line: string): void {
+  const state = context.nodes.of(node);
+  if (state === "maintenance") {
+    context.env.log("info", `ignoring crm command - node ${node} is already in maintenance state`);
+  } else if (state !== "online") {
+    context.env.log("error", `crm command error - node not online: ${line}`);
+  } else status.maintenance[node] = true;
+}
+
+function endMaintenance(context: StepContext, status: ManagerStatus, node: string): void {
+  const state = context.nodes.of(node);
+  if (state !== "maintenance") {
+    const but = `but it's in state ${state}`;
+    context.env.log("warning", `clearing maintenance of node ${node} requested, ${but}`);
+  }
+  delete status.maintenance[node];
+}
+
+function order(status: ManagerStatus, sid: string, command: ServiceCommand): void {
+  const service = status.services[sid];
+  if (service !== undefined) service.command = command;
 }
 
 function accepted(context: StepContext, line: string): void {
@@ -69,23 +87,33 @@ function move(
     context.env.log("error", `crm command error - node not online: ${line}`);
     return;
   }
+  if (status.services[sid]?.node === target) {
+    context.env.log("info", `ignore crm command - service already on target node: ${line}`);
+    return;
+  }
   const { rules } = context.placement();
   const mates = [...(rules.together.get(sid) ?? [])].filter((mate) => status.services[mate] !== undefined);
   for (const mover of [sid, ...mates]) {
     for (const enemy of rules.apart.get(mover) ?? []) {
       const there = status.services[enemy];
-      if (there === undefined || !nodesUsedBy(there).includes(target)) continue;
+      if (there === undefined || !staysOn(there, target)) continue;
       const why = `service '${enemy}' on node '${target}' in negative affinity with service '${mover}'`;
       context.env.log("error", `crm command '${line}' error - ${why}`);
       return;
     }
   }
   accepted(context, line);
-  context.commands.set(sid, { kind, target });
+  order(status, sid, { kind, target });
   for (const mate of mates.toSorted()) {
-    if (status.services[mate]?.node === target) continue;
+    const { node, target: goingTo } = status.services[mate] ?? {};
+    if (node === target || goingTo === target) continue;
     const why = `service '${mate}' in positive affinity with service '${sid}'`;
     context.env.log("info", `crm command '${line}' - ${kind} service '${mate}' to node '${target}' (${why})`);
-    context.commands.set(mate, { kind, target });
+    order(status, mate, { kind, target });
   }
+}
+
+/** Also one that is off: it would be started there. Who is on its way elsewhere is in nobody's way. */
+function staysOn(service: ServiceStatus, node: string): boolean {
+  return service.target === undefined ? service.node === node : service.target === node;
 }

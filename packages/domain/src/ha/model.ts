@@ -29,7 +29,7 @@ export interface ServiceConfig {
   readonly autoRebalance: boolean;
 }
 
-/** A request to the manager that waits on its service: it is carried out in the round in which it was read. */
+/** A request to the manager that waits on its service until it can be carried out, or its state has changed. */
 export type ServiceCommand =
   | { readonly kind: "migrate" | "relocate"; readonly target: string }
   | { readonly kind: "stop"; readonly timeoutS: number };
@@ -45,6 +45,7 @@ export interface ServiceStatus {
   failedNodes?: string[] | undefined;
   /** The node it left because of maintenance, and to which it goes back. */
   maintenanceNode?: string | undefined;
+  command?: ServiceCommand | undefined;
 }
 
 export type DisarmMode = "freeze" | "ignore";

@@ -12,8 +12,8 @@ export interface Placement {
 }
 
 /**
- * `stay`: only where it must move; `recover`: it is nowhere, the old node is as good as any; `best`: the best node
- * whatever it is on; `next`: one that has not failed yet.
+ * `stay`: only where it must move; `recover`: it is nowhere, any node is better than none; `best`: the best node whatever
+ * it is on; `next`: one that has not failed yet.
  */
 export type SelectMode = "stay" | "recover" | "best" | "next";
 
@@ -30,13 +30,11 @@ export function selectNode(
   const preferred = preferredNodes(placement, sid, untried, mode === "recover");
   if (preferred.length === 0) return undefined;
 
-  if (mode === "stay" || mode === "recover") {
-    const home = service.maintenanceNode;
-    if (home !== undefined && preferred.includes(home)) return home;
-    // Without failback a service stays wherever it may be at all.
-    if (preferred.includes(service.node) || (!config.failback && allowed.includes(service.node)))
-      return service.node;
-  }
+  // Without failback a service stays wherever it may be at all, also when a maintenance is over.
+  if (mode === "stay" && !config.failback && allowed.includes(service.node)) return service.node;
+  const home = service.maintenanceNode;
+  if (home !== undefined && preferred.includes(home)) return home;
+  if (mode === "stay" && preferred.includes(service.node)) return service.node;
 
   const scores = placement.usage.scores(sid);
   const ranked = preferred.toSorted(

@@ -4,7 +4,7 @@ import { compileRules } from "./compile-rules.ts";
 import { Disarming } from "./disarming.ts";
 import type { HaEnvironment } from "./environment.ts";
 import { readCommands } from "./manager-commands.ts";
-import type { ManagerStatus, ServiceCommand, ServiceConfig, ServiceState, ServiceStatus } from "./model.ts";
+import type { ManagerStatus, ServiceConfig, ServiceState, ServiceStatus } from "./model.ts";
 import { NodeStates } from "./node-states.ts";
 import { Rebalancer } from "./rebalancer.ts";
 import type { Placement } from "./select-node.ts";
@@ -44,12 +44,10 @@ export class Manager {
     this.#recallFences(config);
     this.#adopt(config);
     const fenced = new Set<string>();
-    const commands = new Map<string, ServiceCommand>();
     const context: StepContext = {
       env,
       nodes: this.#nodes,
       config,
-      commands,
       fenced,
       placement: () => this.#placement(config),
       change: (sid, state, details) => this.#change(sid, state, details),
@@ -170,7 +168,7 @@ export class Manager {
     this.#setState(sid, state, details);
     const text = Object.entries(details)
       .filter(([key, value]) => value !== undefined && ["node", "target", "timeoutS"].includes(key))
-      .map(([key, value]) => `${key === "timeoutS" ? "timeout" : key} = ${String(value)}`);
+      .map(([key, value]) => `${key === "timeoutS" ? "timeout" : key} = ${value as string | number}`);
     const after = text.length === 0 ? "" : `  (${text.join(", ")})`;
     if (before !== state) {
       this.#env.log("info", `service '${sid}': state changed from '${before}' to '${state}'${after}`);

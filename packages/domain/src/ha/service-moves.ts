@@ -5,9 +5,9 @@ import { selectNode } from "./select-node.ts";
 
 /** True when a command of the operator was carried out. */
 export function carryOutCommand(context: StepContext, sid: string, service: ServiceStatus): boolean {
-  const command = context.commands.get(sid);
+  const { command } = service;
   if (command === undefined) return false;
-  context.commands.delete(sid);
+  service.command = undefined;
   if (command.kind === "stop") {
     const { timeoutS } = command;
     if (service.state === "stopped") {
@@ -20,6 +20,10 @@ export function carryOutCommand(context: StepContext, sid: string, service: Serv
     return true;
   }
   const { kind, target } = command;
+  if (!context.nodes.isOnline(target)) {
+    context.env.log("error", `ignore service '${sid}' ${kind} request - node '${target}' not online`);
+    return false;
+  }
   if (target === service.node) {
     context.env.log("info", `ignore service '${sid}' ${kind} request - service already on node '${target}'`);
     return false;
@@ -54,7 +58,7 @@ export function placeService(
   const back = node === service.maintenanceNode;
   if (back) {
     env.log("info", `moving service '${sid}' back to '${node}', node came back from maintenance.`);
-  }
+  } else dropFallback(context, sid, service);
   const details = { node: service.node, target: node };
   // Only VMs can move while they run. A move that fails costs them nothing: they go back at another time.
   if (sid.startsWith("vm:")) {
@@ -64,6 +68,14 @@ export function placeService(
   env.log("info", `relocate service '${sid}' to node '${node}'`);
   // Every further try would stop it once more.
   context.change(sid, "relocate", { ...details, ...(back ? { maintenanceNode: undefined } : {}) });
+}
+
+/** Somebody who moves on for another reason has no place to go back to. */
+function dropFallback(context: StepContext, sid: string, service: ServiceStatus): void {
+  const { maintenanceNode } = service;
+  if (maintenanceNode === undefined || maintenanceNode === service.node) return;
+  context.env.log("info", `dropping maintenance fallback node '${maintenanceNode}' for '${sid}'`);
+  service.maintenanceNode = undefined;
 }
 
 function forgetMaintenance(context: StepContext, sid: string, service: ServiceStatus): void {
@@ -96,6 +108,7 @@ function afterFailedStart(
   service.failedNodes = tried;
   const node = selectNode(context.placement(), sid, service, config, "next");
   if (node !== undefined && node !== service.node) {
+    dropFallback(context, sid, service);
     env.log("info", `relocate service '${sid}' to node '${node}'`);
     return context.change(sid, "relocate", { node: service.node, target: node });
   }

@@ -66,27 +66,35 @@ function requestStart(
     }
     context.env.log("info", `${text} current node ${service.node} for startup`);
   }
-  context.change(sid, "started", { node: service.node });
+  // Who asked for a move meanwhile still gets it.
+  context.change(sid, "started", { node: service.node, ...given({ command: service.command }) });
 }
 
 function started(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
   if (lost(context, sid, service)) return;
+  // Who is stopped by command is wanted stopped from then on: the command knows for how long to wait.
+  if (config.state !== "started" && service.command?.kind !== "stop")
+    return context.change(sid, "request_stop");
   if (carryOutCommand(context, sid, service)) return;
   if (config.state !== "started") return context.change(sid, "request_stop");
   placeService(context, sid, service, config, resultOf(context, service));
 }
 
 function requestStop(context: StepContext, sid: string, service: ServiceStatus): void {
-  if (lost(context, sid, service)) return;
   const exit = resultOf(context, service);
-  if (exit === undefined || exit === "tryAgain") return;
+  if (exit === undefined || exit === "tryAgain") return void lost(context, sid, service);
   if (exit === "success") return context.change(sid, "stopped");
   context.env.log("error", `service '${sid}' stop failed (exit code 1)`);
   context.change(sid, "error");
 }
 
 function stopped(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
-  if (config.state === "started" && !context.commands.has(sid)) {
+  if (config.node !== service.node) {
+    // Its node was lost while it was on its way: where its configuration is, there it is.
+    context.env.log("info", `fixup service '${sid}' location (${service.node} => ${config.node})`);
+    service.node = config.node;
+  }
+  if (config.state === "started" && service.command === undefined) {
     return context.change(sid, "request_start", { node: service.node });
   }
   // Nobody wants a disabled one: it may stay on a dead node. Others are brought to a living one.
@@ -98,9 +106,9 @@ function stopped(context: StepContext, sid: string, service: ServiceStatus, conf
 }
 
 function moving(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
-  if (lost(context, sid, service)) return;
+  // What was done before its node was lost is done.
   const exit = resultOf(context, service);
-  if (exit === undefined || exit === "tryAgain") return;
+  if (exit === undefined || exit === "tryAgain") return void lost(context, sid, service);
   // A local manager that died after the move finds the service gone when it repeats the order: that is success, too.
   const there = exit === "wrongNode" && config.node === service.target;
   if ((exit === "success" || there) && service.target !== undefined) {
@@ -137,11 +145,14 @@ function recovery(context: StepContext, sid: string, service: ServiceStatus, con
   const placement = context.placement();
   const online = placement.online.filter((node) => env.hasRoom?.(sid, node) ?? true);
   const target = selectNode({ ...placement, online }, sid, service, config, "recover");
+  if (target !== undefined && selectNode(placement, sid, service, config, "best") === undefined) {
+    env.log("notice", `no preferred node of service '${sid}' can take it: recovered where else it may be`);
+  }
   if (target === undefined) {
     const from = `from fenced node '${service.node}'`;
     env.log("error", `recovering service '${sid}' ${from} failed, no recovery node found`);
     // Nothing is left to wait for when nobody wants it.
-    if (config.state === "disabled") context.change(sid, "stopped");
+    if (config.state === "disabled") context.change(sid, "stopped", { failedNodes: undefined });
     return;
   }
   if (target === service.node) {
@@ -161,8 +172,8 @@ function recovery(context: StepContext, sid: string, service: ServiceStatus, con
   });
 }
 
-function failed(context: StepContext, sid: string, service: ServiceStatus, config: ServiceConfig): void {
+function failed(context: StepContext, sid: string, _service: ServiceStatus, config: ServiceConfig): void {
   // Only the operator can say that it is safe: he does by disabling it.
   if (config.state !== "disabled") return;
-  context.change(sid, "stopped", config.node === service.node ? {} : { node: config.node });
+  context.change(sid, "stopped", { failedNodes: undefined });
 }

@@ -1,5 +1,5 @@
 import type { HaEnvironment } from "./environment.ts";
-import type { ServiceCommand, ServiceConfig, ServiceState, ServiceStatus } from "./model.ts";
+import type { ServiceConfig, ServiceState, ServiceStatus } from "./model.ts";
 import type { NodeStates } from "./node-states.ts";
 import type { Placement } from "./select-node.ts";
 
@@ -8,7 +8,6 @@ export interface StepContext {
   readonly env: HaEnvironment;
   readonly nodes: NodeStates;
   readonly config: ReadonlyMap<string, ServiceConfig>;
-  readonly commands: Map<string, ServiceCommand>;
   readonly fenced: Set<string>;
   readonly placement: () => Placement;
   readonly change: (sid: string, state: ServiceState, details?: Partial<ServiceStatus>) => void;

@@ -4,7 +4,7 @@ import { advance } from "./service-states.ts";
 import type { StepContext } from "./step-context.ts";
 
 /** A service that left n1 for maintenance, which is over, and whose moves end as they are told to. */
-function world(sid: string) {
+function world(sid: string, isLost = false) {
   const service: ServiceStatus = { state: "started", node: "n2", uid: "0", maintenanceNode: "n1" };
   const state = { service, where: "n2", exit: undefined as ExitCode | undefined };
   const context = (): StepContext => ({
@@ -15,9 +15,9 @@ function world(sid: string) {
     } as never,
     nodes: {
       of: () => "online",
-      isLost: () => false,
-      isOnline: () => true,
-      isOperational: () => true,
+      isLost: () => isLost,
+      isOnline: () => !isLost,
+      isOperational: () => !isLost,
     } as never,
     config: new Map([
       [
@@ -32,7 +32,6 @@ function world(sid: string) {
         },
       ],
     ]),
-    commands: new Map(),
     fenced: new Set(),
     placement: () =>
       ({
@@ -71,4 +70,25 @@ it("a service that would be stopped for it tries once", () => {
   expect(step()).toBe("relocate n1");
   expect(step("error")).toMatch(/^started/);
   expect(state.service).toMatchObject({ node: "n2", maintenanceNode: undefined });
+});
+
+it("what was done before the node was lost is done: only what is open waits for the fence", () => {
+  const moved = world("vm:101", true);
+  Object.assign(moved.state.service, { state: "migrate", target: "n3" });
+  moved.state.where = "n3";
+  expect(moved.step("success")).toMatch(/^started/);
+  expect(moved.state.service.node).toBe("n3");
+  const stopped = world("vm:101", true);
+  stopped.state.service.state = "request_stop";
+  expect(stopped.step("success")).toBe("stopped");
+  const open = world("vm:101", true);
+  open.state.service.state = "request_stop";
+  expect(open.step()).toBe("fence");
+});
+
+it("a command waits on its service while the node is out of sight", () => {
+  const away = world("vm:101", true);
+  Object.assign(away.state.service, { state: "freeze", command: { kind: "migrate", target: "n3" } });
+  away.step();
+  expect(away.state.service.command).toEqual({ kind: "migrate", target: "n3" });
 });

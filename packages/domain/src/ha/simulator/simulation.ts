@@ -23,7 +23,7 @@ export class Simulation {
   readonly world: World;
   readonly #faults = new FailingGuests();
   readonly #processes = new Map<string, Processes>();
-  #skipCrmRounds = 0;
+  readonly #skipRounds = { crm: 0, lrm: 0 };
 
   constructor(scenario: Scenario) {
     this.world = new World(scenario);
@@ -65,11 +65,8 @@ export class Simulation {
   round(): void {
     const { world } = this;
     const end = world.nowS + roundS;
-    const skipCrm = this.#skipCrmRounds > 0;
-    if (skipCrm) {
-      this.#skipCrmRounds--;
-      world.say("info", "run-loop", "skipping CRM round");
-    }
+    const skipCrm = this.#skips("crm");
+    const skipLrm = this.#skips("lrm");
     for (const node of world.names()) {
       const processes = this.#of(node);
       if (processes.crm !== undefined && !skipCrm) {
@@ -78,7 +75,7 @@ export class Simulation {
         if (!goesOn) this.#crmEnded(node);
       }
       const lrm = this.#of(node).lrm;
-      if (lrm !== undefined) {
+      if (lrm !== undefined && !skipLrm) {
         const goesOn = lrm.round();
         world.nowS++;
         if (!goesOn) this.#lrmEnded(node);
@@ -92,13 +89,20 @@ export class Simulation {
     world.nowS = Math.max(end, world.nowS);
   }
 
+  #skips(role: "crm" | "lrm"): boolean {
+    if (this.#skipRounds[role] === 0) return false;
+    this.#skipRounds[role]--;
+    this.world.say("info", "run-loop", `skipping ${role.toUpperCase()} round`);
+    return true;
+  }
+
   execute(command: string, by: string): void {
     const { world } = this;
     world.say("info", by, `execute ${command}`);
     const [verb = "", subject = "", first = "", second = ""] = command.split(/\s+/);
     if (verb === "service") return executeServiceCommand(world, command);
     if (verb === "skip-round") {
-      this.#skipCrmRounds = Number(first);
+      if (subject === "lrm" || subject === "crm") this.#skipRounds[subject] = Number(first || 1);
       return;
     }
     const node = world.nodes.get(subject);

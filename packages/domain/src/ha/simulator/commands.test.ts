@@ -1,0 +1,102 @@
+// What becomes of commands that come at an awkward moment.
+import { expect, test } from "vitest";
+import { play, said, where } from "../testing/play.ts";
+
+test("who is wanted stopped is stopped, whatever move was asked for in the same moment", () => {
+  const script = [["service vm:101 migrate node3", "service vm:101 stopped"]];
+  expect(where(play({ services: { "vm:101": { node: "node1" } }, script }))).toEqual({
+    "vm:101": "stopped node1 -",
+  });
+});
+
+test("a service that is off is moved before it is started, when both are asked for", () => {
+  const script = [["service vm:101 migrate node3", "service vm:101 started"]];
+  expect(where(play({ services: { "vm:101": { node: "node1", state: "stopped" } }, script }))).toEqual({
+    "vm:101": "started node3 node3",
+  });
+});
+
+test("to where it is already: nothing moves, nor do those that belong with it", () => {
+  const rules = "resource-affinity: together\n\tresources vm:101,vm:102\n\taffinity positive\n";
+  const services = { "vm:101": { node: "node1" }, "vm:102": { node: "node1" } };
+  const world = play({ services, rules, script: [["service vm:101 migrate node1"]] });
+  expect(said(world, "ignore crm command - service already on target node: migrate vm:101 node1")).toBe(true);
+  expect(said(world, "start migrate")).toBe(false);
+});
+
+test("an enemy that is off keeps its node; one that is leaving does not", () => {
+  const rules = "resource-affinity: apart\n\tresources vm:101,vm:102\n\taffinity negative\n";
+  const off = play({
+    services: { "vm:101": { node: "node1" }, "vm:102": { node: "node2", state: "stopped" } },
+    rules,
+    script: [["service vm:101 migrate node2"]],
+  });
+  expect(where(off)["vm:101"]).toBe("started node1 node1");
+  expect(said(off, "in negative affinity with service 'vm:101'")).toBe(true);
+  const leaving = play({
+    services: { "vm:101": { node: "node1" }, "vm:102": { node: "node2" } },
+    rules,
+    script: [
+      ["service vm:102 migrate node3", "skip-round lrm 3", "delay 20"],
+      ["service vm:101 migrate node2"],
+    ],
+  });
+  expect(where(leaving)).toEqual({ "vm:101": "started node2 node2", "vm:102": "started node3 node3" });
+});
+
+test("an operator who disables a failed service gives it all its tries again", () => {
+  const services = { "fa:130": { node: "node1", maxRestart: 0, maxRelocate: 1 } };
+  const once = play({ services, script: [] });
+  expect(where(once)["fa:130"]).toMatch(/^error /);
+  const again = play({ services, script: [["service fa:130 disabled"], ["service fa:130 started"]] });
+  expect(where(again)["fa:130"]).toMatch(/^started /);
+});
+
+test("maintenance is asked for twice, or ended where there was none: that is said, and nothing else happens", () => {
+  const script = [
+    ["crm node3 disable-node-maintenance"],
+    ["crm node3 enable-node-maintenance"],
+    ["crm node3 enable-node-maintenance"],
+  ];
+  const world = play({ services: { "vm:101": { node: "node3" } }, script });
+  expect(said(world, "clearing maintenance of node node3 requested, but it's in state online")).toBe(true);
+  expect(said(world, "ignoring crm command - node node3 is already in maintenance state")).toBe(true);
+  expect(where(world)["vm:101"]).toMatch(/^started node[12] node[12]$/);
+});
+
+test("who is moved on from its shelter stays there when the maintenance is over", () => {
+  const rules = "node-affinity: home\n\tresources vm:101\n\tnodes node3:2,node2:2,node1:1\n";
+  const script = [
+    ["power node2 off"],
+    ["crm node3 enable-node-maintenance"],
+    ["power node2 on"],
+    ["crm node3 disable-node-maintenance"],
+  ];
+  const world = play({ services: { "vm:101": { node: "node3" } }, rules, script });
+  expect(said(world, "dropping maintenance fallback node 'node3' for 'vm:101'")).toBe(true);
+  expect(where(world)["vm:101"]).toBe("started node2 node2");
+});
+
+test("rounds of local managers can be left out, too", () => {
+  const script = [["skip-round lrm 2", "service vm:101 stopped"]];
+  const world = play({ services: { "vm:101": { node: "node1" } }, script });
+  expect(world.log.filter(({ text }) => text === "skipping LRM round")).toHaveLength(2);
+  expect(where(world)).toEqual({ "vm:101": "stopped node1 -" });
+});
+
+test("a lost service whose preferred node is held by an enemy runs on another one rather than nowhere", () => {
+  const rules = [
+    "node-affinity: home\n\tresources vm:101\n\tnodes node3\n",
+    "resource-affinity: apart\n\tresources vm:101,vm:102\n\taffinity negative\n",
+  ].join("\n");
+  const services = { "vm:101": { node: "node2" }, "vm:102": { node: "node3" } };
+  const world = play({ services, rules, script: [["power node2 off"]] });
+  expect(where(world)["vm:101"]).toBe("started node1 node1");
+  expect(said(world, "recovered where else it may be")).toBe(true);
+});
+
+test("a service without failback stays where a maintenance sent it", () => {
+  const script = [["crm node3 enable-node-maintenance"], ["crm node3 disable-node-maintenance"]];
+  const world = play({ services: { "vm:101": { node: "node3", failback: false } }, script });
+  expect(where(world)["vm:101"]).toMatch(/^started node[12] node[12]$/);
+});
