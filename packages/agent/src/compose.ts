@@ -84,7 +84,6 @@ const DEFAULT_QEMU = "/usr/bin/qemu-system-x86_64";
 const BRIDGES_EVERY_MS = 60_000;
 /** Trying everything starts some twenty processes: often enough to see new packages, seldom enough to stay idle. */
 const FACTS_EVERY_MS = 15 * 60_000;
-const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
 
 export async function startAgent(settings: AgentSettings): Promise<RunningAgent> {
   const { data, nodeName, log, metrics } = settings;
@@ -116,13 +115,9 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     publisher: settings.publisher,
     ...given({ crash: settings.crash }),
     beforeEnd: () => reporter.told(),
-    metrics: {
-      queue: () => undefined,
-      ended: ({ type, outcome, warnings }) =>
-        metrics.countTask(type, outcome === "done" && warnings > 0 ? "warnings" : TASK_OUTCOMES[outcome]),
-    },
   });
   const { engine, logs } = operations;
+  engine.observe(metrics.countTasks);
   engine.register(probeNodeOperation({ refresh: (signal) => facts.refresh(signal), facts: known }));
   const proxy = (): string | undefined => {
     const set = datacenterOptions(settings.records())["http_proxy"];

@@ -37,7 +37,6 @@ export interface Operations {
 }
 
 const ROOT = "/gpve/operations/";
-const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
 
 export function composeOperations(parts: OperationParts): Operations {
   const { store, records, clock, log, metrics, nodeName } = parts;
@@ -60,13 +59,9 @@ export function composeOperations(parts: OperationParts): Operations {
       logs: parts.taskLogs,
       logger: log,
       nameOf: upidNamer(name, () => clock.monotonic() / 10),
-      metrics: {
-        queue: () => undefined,
-        ended: ({ type, outcome, warnings }) =>
-          metrics.countTask(type, outcome === "done" && warnings > 0 ? "warnings" : TASK_OUTCOMES[outcome]),
-      },
     });
     engine.observe(outbox.hear);
+    engine.observe(metrics.countTasks);
     return engine;
   };
   const engine = engineOn(nodeName);

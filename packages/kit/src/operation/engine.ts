@@ -12,7 +12,6 @@ import type {
   CrashInjector,
   OperationEvent,
   OperationLogger,
-  OperationMetrics,
   OperationNameFacts,
   TaskLogSink,
 } from "./ports.ts";
@@ -55,7 +54,6 @@ export interface EngineOptions {
   readonly logger: OperationLogger;
   /** Makes the UPID. */
   readonly nameOf: (facts: OperationNameFacts) => string;
-  readonly metrics?: OperationMetrics;
   readonly crash?: CrashInjector;
   /** Awaited before an operation is shown as ended: whoever sees its end must find its effect. Bounded; never rejects. */
   readonly beforeEnd?: () => Promise<void>;
@@ -262,14 +260,13 @@ export class OperationEngine {
   async #claim(): Promise<Execution> {
     const { journal, owner, concurrency = 16, undoAttempts = 5, undoBackoffMs = 1_000 } = this.#options;
     const session = await journal.claim(owner, this.#stop.signal);
-    const { clock, logs, logger, metrics, crash, beforeEnd } = this.#options;
+    const { clock, logs, logger, crash, beforeEnd } = this.#options;
     const execution = new Execution({
       session,
       registry: this.#registry,
       clock,
       logs,
       logger,
-      metrics,
       crash,
       beforeEnd,
       emit: (event) => this.#emit(event),

@@ -7,13 +7,7 @@ import type { OperationRegistry } from "./definition.ts";
 import type { JournalSession } from "./journal.ts";
 import { EndedOperation } from "./ended-operation.ts";
 import { LiveOperation } from "./live-operation.ts";
-import type {
-  CrashInjector,
-  OperationEvent,
-  OperationLogger,
-  OperationMetrics,
-  TaskLogSink,
-} from "./ports.ts";
+import type { CrashInjector, OperationEvent, OperationLogger, TaskLogSink } from "./ports.ts";
 import { lastLogLine } from "./record.ts";
 import type { OperationRecord } from "./record.ts";
 import { RecordWriter } from "./record-writer.ts";
@@ -21,7 +15,6 @@ import { ResourceQueues } from "./resource-queues.ts";
 import type { QueueEntry } from "./resource-queues.ts";
 import { Halted, runOperation } from "./runner.ts";
 import { isEnded } from "./states.ts";
-import type { Outcome } from "./states.ts";
 
 export interface ExecutionDeps {
   readonly session: JournalSession;
@@ -29,7 +22,6 @@ export interface ExecutionDeps {
   readonly clock: Clock;
   readonly logs: TaskLogSink;
   readonly logger: OperationLogger;
-  readonly metrics: OperationMetrics | undefined;
   readonly crash: CrashInjector | undefined;
   readonly beforeEnd: (() => Promise<void>) | undefined;
   readonly emit: (event: OperationEvent) => void;
@@ -252,7 +244,6 @@ export class Execution {
       if (operation === undefined) continue;
       this.#start(operation, () => runOperation(operation, this.#runnerDeps(entry)), entry);
     }
-    this.#deps.metrics?.queue(this.#queues.waiting, this.#running.size);
   }
 
   #start(operation: LiveOperation, work: () => Promise<void>, entry?: QueueEntry): void {
@@ -274,15 +265,6 @@ export class Execution {
   }
 
   #ended(operation: LiveOperation): void {
-    const { type, state, warnings, createdAt, startedAt, endedAt = createdAt } = operation.record;
-    const begun = startedAt ?? endedAt;
-    this.#deps.metrics?.ended({
-      type,
-      outcome: state as Outcome,
-      warnings,
-      waitedMs: begun - createdAt,
-      ranMs: endedAt - begun,
-    });
     this.#keep(operation.view());
     operation.emit("ended");
   }

@@ -1,6 +1,5 @@
 // What the engine needs from outside, besides the journal.
 import type { OperationRecord, OperationView } from "./record.ts";
-import type { Outcome } from "./states.ts";
 
 export interface TaskLog {
   /** Never throws and never waits: a log that cannot be written does not stop the work. */
@@ -45,17 +44,6 @@ export interface CrashPoint {
 /** Test compositions only: called at every point where a crash matters. A hit that never resolves is a crash. */
 export interface CrashInjector {
   hit(point: CrashPoint): Promise<void> | void;
-}
-
-export interface OperationMetrics {
-  queue(waiting: number, running: number): void;
-  ended(fact: {
-    readonly type: string;
-    readonly outcome: Outcome;
-    readonly warnings: number;
-    readonly waitedMs: number;
-    readonly ranMs: number;
-  }): void;
 }
 
 export type OperationEvent =

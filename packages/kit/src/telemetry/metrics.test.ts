@@ -31,8 +31,16 @@ describe("metrics", () => {
   test("store operations, tasks and queues have their figures", async () => {
     metrics.observeStore("txn", true, 0.001);
     metrics.observeStore("txn", false, 0.1);
-    metrics.countTask("qmstart", "ok");
-    metrics.countTask("qmstart", "ok");
+    const ends = [
+      { state: "done", warnings: 0 },
+      { state: "done", warnings: 0 },
+      { state: "done", warnings: 2 },
+      { state: "failed", warnings: 1 },
+      { state: "cancelled", warnings: 0 },
+    ] as const;
+    for (const end of ends)
+      for (const kind of ["started", "ended"])
+        metrics.countTasks({ kind, operation: { type: "qmstart", ...end } });
     let depth = 4;
     metrics.watchQueue("server", () => depth);
     expect(await metrics.render()).toContain('gpve_operation_queue_depth{queue="server"} 4');
@@ -40,7 +48,8 @@ describe("metrics", () => {
     const shown = await metrics.render();
     expect(shown).toContain('gpve_operation_queue_depth{queue="server"} 0');
     expect(shown).toContain('gpve_store_operation_duration_seconds_count{operation="txn",outcome="error"} 1');
-    expect(shown).toContain('gpve_task_outcomes_total{type="qmstart",outcome="ok"} 2');
+    for (const [outcome, times] of Object.entries({ ok: 2, warnings: 1, error: 1, cancelled: 1 }))
+      expect(shown).toContain(`gpve_task_outcomes_total{type="qmstart",outcome="${outcome}"} ${times}`);
     expect(shown).toContain('gpve_build_info{version="1.2.3"');
   });
 

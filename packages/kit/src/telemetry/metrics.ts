@@ -1,9 +1,9 @@
 // All metrics of one process. docs/reference/metrics.md lists them; a test keeps page and code equal.
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { OperationRecord } from "../operation/record.ts";
+import type { Outcome } from "../operation/states.ts";
 import { metricText, type Sample } from "./exposition.ts";
 import { processMetrics } from "./process-metrics.ts";
-
-export type TaskOutcome = "ok" | "warnings" | "error" | "cancelled";
 
 export interface Metrics {
   /**
@@ -12,8 +12,11 @@ export interface Metrics {
    */
   observeRequest(method: string, route: string, status: number, seconds: number): void;
   observeStore(operation: string, ok: boolean, seconds: number): void;
-  /** `type` as in the UPID ("qmstart"). */
-  countTask(type: string, outcome: TaskOutcome): void;
+  /** For an engine to tell what becomes of its operations. */
+  readonly countTasks: (event: {
+    readonly kind: string;
+    readonly operation: Pick<OperationRecord, "type" | "state" | "warnings">;
+  }) => void;
   /** One look at all running guests of a node. */
   observeMonitoring(seconds: number): void;
   /** Work waiting or running in a queue ("server", "agent"), asked at scrape time. */
@@ -30,6 +33,8 @@ export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 const API_BUCKETS = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 const STORE_BUCKETS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2, 10];
 const MONITORING_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
+
+const TASK_OUTCOMES = { done: "ok", failed: "error", cancelled: "cancelled" } as const;
 
 export function createMetrics(options: { readonly version: string }): Metrics {
   const registry = new Registry();
@@ -96,7 +101,11 @@ export function createMetrics(options: { readonly version: string }): Metrics {
       const key = `${outcome} ${operation}`;
       remembered(storeChildren, key, () => store.labels({ operation, outcome })).observe(seconds);
     },
-    countTask: (type, outcome) => tasks.inc({ type, outcome }),
+    countTasks: ({ kind, operation: { type, state, warnings } }) => {
+      if (kind !== "ended") return;
+      const outcome = TASK_OUTCOMES[state as Outcome];
+      tasks.inc({ type, outcome: outcome === "ok" && warnings > 0 ? "warnings" : outcome });
+    },
     observeMonitoring: (seconds) => monitoring.observe(seconds),
     watchQueue: (queue, depth) => {
       queues.set(queue, depth);

@@ -40,7 +40,6 @@ function open(publisher = inCluster, clock = systemClock): AgentOperations {
     clock,
     logger: { warn: () => {}, error: () => {} },
     publisher,
-    metrics: { queue: () => {}, ended: () => {} },
     concurrency: 2,
     crash: { hit: () => {} },
   });

@@ -8,7 +8,7 @@ import { TaskOutbox } from "@gpve/domain/task/task-outbox.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import { OperationEngine } from "@gpve/kit/operation/engine.ts";
-import type { CrashInjector, OperationLogger, OperationMetrics } from "@gpve/kit/operation/ports.ts";
+import type { CrashInjector, OperationLogger } from "@gpve/kit/operation/ports.ts";
 import { TaskLogFiles } from "@gpve/kit/task-log/task-log-files.ts";
 import { StoreJournal } from "@gpve/store/journal/store-journal.ts";
 import { openSqliteStore } from "@gpve/store/sqlite/sqlite-store.ts";
@@ -20,7 +20,6 @@ export interface AgentOperationsOptions {
   readonly clock: Clock;
   readonly logger: OperationLogger;
   readonly publisher: TaskPublisher;
-  readonly metrics?: OperationMetrics;
   /** Operations running at the same time. */
   readonly concurrency?: number;
   /** Test compositions only. */
@@ -43,7 +42,7 @@ export interface AgentOperations {
 const COMPACT_EVERY = 1_000;
 
 export function openAgentOperations(options: AgentOperationsOptions): AgentOperations {
-  const { file, node, clock, logger, publisher, metrics, concurrency, crash, beforeEnd } = options;
+  const { file, node, clock, logger, publisher, concurrency, crash, beforeEnd } = options;
   const store = openSqliteStore({ path: file("agent", "operations.db"), clock });
   const logs = new TaskLogFiles({ directory: file("tasks"), logger });
   const engine = new OperationEngine({
@@ -53,7 +52,7 @@ export function openAgentOperations(options: AgentOperationsOptions): AgentOpera
     logs,
     logger,
     nameOf: upidNamer(node, () => uptime() * 100),
-    ...given({ metrics, concurrency, crash, beforeEnd }),
+    ...given({ concurrency, crash, beforeEnd }),
   });
   const outbox = new TaskOutbox({
     publisher,

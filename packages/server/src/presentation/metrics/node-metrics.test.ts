@@ -141,7 +141,7 @@ test("the reference page lists exactly the metrics that are shown, with type and
   );
   metrics.observeRequest("GET", "/x", 200, 1);
   metrics.observeStore("txn", true, 1);
-  metrics.countTask("qmstart", "ok");
+  metrics.countTasks({ kind: "ended", operation: { type: "qmstart", state: "done", warnings: 0 } });
   metrics.watchQueue("server", () => 1);
   const figures = new SchedulerFigures();
   figures.count("scheduled", 1);
