@@ -4,7 +4,6 @@ import { given } from "@gpve/contracts/given.ts";
 import { uploadTunnels } from "./presentation/pve/storage/upload-tunnel.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { PRODUCT_VERSION } from "@gpve/contracts/version.ts";
-import { contentOf } from "@gpve/domain/storage/definition.ts";
 import { methodByKey } from "@gpve/domain/schema/method-table.ts";
 import { requireValidParams } from "@gpve/domain/schema/validate-params.ts";
 import { joinDirectories } from "@gpve/domain/task/operation-tasks.ts";
@@ -17,7 +16,7 @@ import { tracedExec } from "@gpve/kit/telemetry/traced-exec.ts";
 import { withTraceparent } from "@gpve/kit/telemetry/traceparent.ts";
 import { guestArrival } from "./application/guest/arrived-guest.ts";
 import { createAgent, type Agent, type OwnHandlers, type Tunnels } from "./application/agent.ts";
-import { PROBE_OPERATION, probeNodeOperation } from "./application/probe-node.ts";
+import { probeNodeOperation, probeRoutes } from "./application/probe-node.ts";
 import type { MoveReceiver } from "@gpve/domain/guest/move-channel.ts";
 import { createReporter, type Reporter } from "./application/report/reporter.ts";
 import type { AgentSettings } from "./agent-settings.ts";
@@ -36,6 +35,7 @@ import { ReplicaFiles } from "./infrastructure/replica/replica-files.ts";
 import { composeStorage, type AgentStorage } from "./compose-storage.ts";
 import { composeGuests } from "./compose-guests.ts";
 import { FactsKeeper } from "./infrastructure/facts/facts-keeper.ts";
+import { keepFacts } from "./infrastructure/facts/keep-facts.ts";
 import { hostFiles } from "./infrastructure/facts/host-files.ts";
 import { ksmShared } from "./infrastructure/facts/ksm.ts";
 import { UsageSampler } from "./infrastructure/facts/usage-sampler.ts";
@@ -81,9 +81,6 @@ export interface RunningAgent {
 }
 
 const DEFAULT_QEMU = "/usr/bin/qemu-system-x86_64";
-const BRIDGES_EVERY_MS = 60_000;
-/** Trying everything starts some twenty processes: often enough to see new packages, seldom enough to stay idle. */
-const FACTS_EVERY_MS = 15 * 60_000;
 
 export async function startAgent(settings: AgentSettings): Promise<RunningAgent> {
   const { data, nodeName, log, metrics } = settings;
@@ -178,11 +175,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     storages: {
       plugin: (id) => storage.storages.find(id).plugin,
       definition: (id) => storage.storages.find(id).definition,
-      imageStorages: () =>
-        storage.storages
-          .definitions()
-          .filter((each) => storage.storages.isEnabled(each) && contentOf(each).has("images"))
-          .map((each) => each.storage),
+      imageStorages: () => storage.storages.enabledFor("images"),
     },
     engine,
     exec: runExec,
@@ -278,17 +271,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
         { pciDevices: () => listPciDevices(), usbDevices: () => listUsbDevices(), kindOf: pathKind },
         (path) => guard.requireDirectory("a directory mapping", path),
       ),
-      "POST /gpve/nodes/{node}/probe": async ({ requestId }, ctx) => {
-        ctx.access.require(`/nodes/${nodeName}`, ["Sys.Modify"]);
-        const submitted = await engine.submit({
-          type: PROBE_OPERATION,
-          resources: [`node/${nodeName}/probe`],
-          actor: ctx.actor?.authid ?? "",
-          requestId,
-          ...given({ traceparent: ctx.traceparent }),
-        });
-        return submitted.upid;
-      },
+      ...probeRoutes(nodeName, engine),
     } satisfies OwnHandlers,
     validate: (route, params, source) => {
       const method = methodByKey(route);
@@ -346,16 +329,7 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
   const networkKept =
     network === undefined ? Promise.resolve() : keepGuestNetwork(network, { clock, log }, stop.signal);
   background(log, "the guests' network", networkKept);
-  let nextRefresh = (): void => undefined;
-  let triedAt = Number.NEGATIVE_INFINITY;
-  const refresh = (): void => {
-    const due = clock.monotonic() - triedAt >= FACTS_EVERY_MS;
-    if (due) triedAt = clock.monotonic();
-    const look = due ? facts.refresh(stop.signal) : facts.refreshBridges();
-    background(log, "looking at this host", look);
-    nextRefresh = clock.after(BRIDGES_EVERY_MS, refresh);
-  };
-  refresh();
+  background(log, "looking at this host", keepFacts({ facts, clock, log }, stop.signal));
   return {
     agent: traced(agent),
     receiver: { ...guests.receiver, clusters: vclusters.arrivals, standbys: vclusters.standbys.keeper },
@@ -363,7 +337,6 @@ export async function startAgent(settings: AgentSettings): Promise<RunningAgent>
     engine,
     storage,
     async close() {
-      nextRefresh();
       stop.abort(new AppError("operation.cancelled", "the agent stops"));
       await statistics;
       await lookedAfter;

@@ -1,8 +1,11 @@
 // The operation behind "look at this host again": runs every probe, guests under KVM and TCG included.
 import type { NodeFacts } from "@gpve/domain/node/runtime.ts";
+import { askedBy } from "@gpve/domain/request/context.ts";
 import type { OperationDefinition } from "@gpve/kit/operation/definition.ts";
+import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
+import type { OwnHandlers } from "./agent.ts";
 
-export const PROBE_OPERATION = "nodeprobe";
+const PROBE_OPERATION = "nodeprobe";
 
 export function probeNodeOperation(deps: {
   readonly refresh: (signal: AbortSignal) => Promise<void>;
@@ -27,5 +30,19 @@ export function probeNodeOperation(deps: {
         },
       },
     ],
+  };
+}
+
+export function probeRoutes(
+  node: string,
+  engine: Pick<OperationEngine, "submit">,
+): OwnHandlers<"POST /gpve/nodes/{node}/probe"> {
+  return {
+    "POST /gpve/nodes/{node}/probe": async ({ requestId }, ctx) => {
+      ctx.access.require(`/nodes/${node}`, ["Sys.Modify"]);
+      const resources = [`node/${node}/probe`];
+      const { upid } = await engine.submit({ type: PROBE_OPERATION, resources, requestId, ...askedBy(ctx) });
+      return upid;
+    },
   };
 }

@@ -1,4 +1,5 @@
 // What every request carries from the edge to the last executed command.
+import { given } from "@gpve/contracts/given.ts";
 import type { SystemWork } from "../access/system-work.ts";
 
 export interface Actor {
@@ -47,4 +48,12 @@ export interface RequestContext {
   readonly work?: SystemWork;
   /** W3C traceparent of the current span, for calls to other processes. */
   readonly traceparent?: string;
+}
+
+/** Whoever asks for an operation, as it notes it; "" = the system. */
+export function askedBy({ actor, traceparent }: Pick<RequestContext, "actor" | "traceparent">): {
+  readonly actor: string;
+  readonly traceparent?: string;
+} {
+  return { actor: actor?.authid ?? "", ...given({ traceparent }) };
 }

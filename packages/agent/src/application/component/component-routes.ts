@@ -2,7 +2,7 @@
 import { given } from "@gpve/contracts/given.ts";
 import type { ComponentRow } from "@gpve/contracts/agent/agent-messages.ts";
 import type { Component } from "@gpve/domain/component/component.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { askedBy, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../agent.ts";
 import {
@@ -42,9 +42,8 @@ export function componentRoutes(deps: {
       resources: [`component/${component}/${version}`],
       args,
       subject: `${component}-${version}`,
-      actor: ctx.actor?.authid ?? "",
+      ...askedBy(ctx),
       requestId,
-      ...given({ traceparent: ctx.traceparent }),
     });
     return upid;
   };

@@ -1,6 +1,6 @@
 // A request about all guests of a node, or about some of them at once.
 import { given } from "@gpve/contracts/given.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { askedBy, type RequestContext } from "@gpve/domain/request/context.ts";
 import { splitList } from "@gpve/domain/schema/list.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 
@@ -25,8 +25,7 @@ export async function requestForGuests(
     type,
     resources: [`node/${node}/all`],
     args: { ...args, ...given({ vmids }) },
-    actor: ctx.actor?.authid ?? "",
-    ...given({ traceparent: ctx.traceparent }),
+    ...askedBy(ctx),
   });
   return upid;
 }

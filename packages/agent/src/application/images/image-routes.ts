@@ -1,5 +1,4 @@
 // The node's part of /api/v1's images: what there is, and starting to fetch or build one.
-import { given } from "@gpve/contracts/given.ts";
 import type { ImageRow } from "@gpve/contracts/agent/agent-messages.ts";
 import type { RequestOf } from "@gpve/contracts/agent/agent-routes.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
@@ -9,7 +8,7 @@ import {
   type ImageRecipeName,
   imageVolume,
 } from "@gpve/domain/image/catalogue.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { askedBy, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../agent.ts";
 import type { NodeStorages } from "../storage/node-storages.ts";
@@ -66,9 +65,8 @@ export function imageRoutes(deps: {
       resources: [`image/${args.storage}/${args.image}`],
       args,
       subject: args.image,
-      actor: ctx.actor?.authid ?? "",
+      ...askedBy(ctx),
       requestId,
-      ...given({ traceparent: ctx.traceparent }),
     });
     return upid;
   };

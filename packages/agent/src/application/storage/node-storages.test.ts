@@ -7,11 +7,13 @@ import { NodeStorages } from "./node-storages.ts";
 const FULL: StorageStatus = { active: true, total: 10, used: 4, avail: 6 };
 
 /** Whose storages are there when `arrive` is called, as those of an agent are that has just reached a server. */
-function world(activate: (storage: string) => Promise<void> = () => Promise.resolve()) {
+function world(
+  activate: (storage: string) => Promise<void> = () => Promise.resolve(),
+  definitions: readonly StorageDefinition[] = [],
+) {
   const clock = new FakeClock();
   const looks: string[] = [];
   const problems: string[] = [];
-  let definitions: readonly StorageDefinition[] = [];
   const pluginFor = ({ storage }: StorageDefinition): StoragePlugin =>
     ({
       activate: () => {
@@ -87,4 +89,15 @@ describe("what is reported of storages", () => {
     expect(active(await storages.reported())).toEqual({ shared: true });
     expect(looks).toEqual(["shared", "shared"]);
   });
+});
+
+test("storages for a kind of content are those that are enabled here and may hold it", () => {
+  const definitions = [
+    newStorageDefinition("disks", "dir", { path: "/srv/a", content: "images" }),
+    newStorageDefinition("files", "dir", { path: "/srv/b", content: "iso" }),
+    newStorageDefinition("off", "dir", { path: "/srv/c", content: "images", disable: true }),
+    newStorageDefinition("theirs", "dir", { path: "/srv/d", content: "images", nodes: "n2" }),
+  ];
+  const { storages } = world(undefined, definitions);
+  expect(storages.enabledFor("images")).toEqual(["disks"]);
 });

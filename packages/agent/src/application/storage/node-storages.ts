@@ -82,6 +82,12 @@ export class NodeStorages {
     return !isDisabled(definition) && servesNode(definition, this.#deps.node);
   }
 
+  enabledFor(content: VolumeType): readonly string[] {
+    return this.definitions().flatMap((each) =>
+      this.isEnabled(each) && contentOf(each).has(content) ? [each.storage] : [],
+    );
+  }
+
   /** An enabled storage of this node, activated. Throws with PVE's texts. */
   async open(storage: string, content?: VolumeType): Promise<OpenStorage> {
     const found = this.find(storage, content);

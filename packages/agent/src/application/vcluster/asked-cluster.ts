@@ -1,7 +1,6 @@
 // What every request about a virtual cluster of this node begins and ends with: whose it is, and the work that is queued for it.
 import { AppError } from "@gpve/contracts/errors.ts";
-import { given } from "@gpve/contracts/given.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { askedBy, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 
@@ -27,9 +26,8 @@ export function clusterWork<Args extends { readonly name: string }>(
       resources: [`vcluster/${args.name}`],
       args,
       subject: args.name,
-      actor: ctx.actor?.authid ?? "",
+      ...askedBy(ctx),
       requestId,
-      ...given({ traceparent: ctx.traceparent }),
     });
     return upid;
   };

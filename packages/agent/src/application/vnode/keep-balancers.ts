@@ -5,6 +5,7 @@ import { addressOf, balance, type BalancedService } from "@gpve/domain/vcluster/
 import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import { background } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { expectStatus } from "./register-node.ts";
 
@@ -66,10 +67,7 @@ export class KeepBalancers {
   }
 
   async #run(): Promise<void> {
-    while (!this.#stop.signal.aborted) {
-      await this.look();
-      await this.#deps.clock.sleep(LOOK_MS, this.#stop.signal).catch(() => undefined);
-    }
+    await every(LOOK_MS, { clock: this.#deps.clock, signal: this.#stop.signal }, () => this.look());
   }
 
   async #serve(cluster: KeptCluster): Promise<void> {

@@ -7,6 +7,7 @@ import type { ClusterApi, VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts
 import type { KeptVnode } from "@gpve/domain/vcluster/vnode/vnode.ts";
 import { background, ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { registerNode } from "./register-node.ts";
 
@@ -64,10 +65,7 @@ export class KeepVnodes {
 
   async #run(): Promise<void> {
     const { clock } = this.#deps;
-    while (!this.#stop.signal.aborted) {
-      await this.look();
-      await clock.sleep(LOOK_MS, this.#stop.signal).catch(() => undefined);
-    }
+    await every(LOOK_MS, { clock, signal: this.#stop.signal }, () => this.look());
   }
 
   async #soon(): Promise<void> {

@@ -5,6 +5,7 @@ import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
 import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { VirtualClusterRuntime } from "@gpve/domain/vcluster/vcluster-runtime.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import { kubeCall, type KubeCredentials } from "./kube-api.ts";
 
@@ -36,10 +37,7 @@ export class ClusterFigures {
   async follow(): Promise<void> {
     const { clock } = this.#deps;
     const { signal } = this.#stop;
-    while (!signal.aborted) {
-      await this.look();
-      await clock.sleep(EVERY_MS, signal).catch(() => undefined);
-    }
+    await every(EVERY_MS, { clock, signal }, () => this.look());
   }
 
   close(): void {

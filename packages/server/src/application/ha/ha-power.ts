@@ -1,6 +1,6 @@
 // Power of guests under HA: who starts or stops one tells HA what is wanted, in PVE's tasks `hastart`, `hastop` and
 // `hamigrate`. Told to the node itself, HA would at once undo it.
-import { given } from "@gpve/contracts/given.ts";
+import { askedBy } from "@gpve/domain/request/context.ts";
 import { guestCollection } from "@gpve/domain/guest/guest-record.ts";
 import { managerCollection, MANAGER_STATUS_ID, sidOf, type HaResource } from "@gpve/domain/ha/collections.ts";
 import type { AgentReply } from "@gpve/domain/node/agent-port.ts";
@@ -68,9 +68,8 @@ export class HaPower {
       resources: [`ha/${resource.sid}`],
       args: wish,
       subject: resource.sid.split(":")[1] ?? "",
-      actor: ctx.actor?.authid ?? "",
+      ...askedBy(ctx),
       requestId: ctx.requestId,
-      ...given({ traceparent: ctx.traceparent }),
     });
     return { data: upid };
   }

@@ -17,6 +17,7 @@ import { contentOf, isShared, servesNode, type StorageDefinition } from "@gpve/d
 import type { VolumeInfo } from "@gpve/domain/storage/plugin.ts";
 import { parseClusterArchiveName } from "@gpve/domain/vcluster/backup/archive-name.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationDefinition, Step } from "@gpve/kit/operation/definition.ts";
 import type { Records } from "@gpve/store/records/port.ts";
@@ -60,10 +61,7 @@ export class BackupCounts {
 
   /** Until the signal fires. */
   async run(clock: Pick<Clock, "sleep">, signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      await this.recount();
-      await clock.sleep(EVERY_MS, signal).catch(() => undefined);
-    }
+    await every(EVERY_MS, { clock, signal }, () => this.recount());
   }
 
   /** An operation that makes or removes backups: its task ends only when they are counted. */

@@ -3,7 +3,7 @@ import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
 import type { RequestOf } from "@gpve/contracts/agent/agent-routes.ts";
 import type { VzdumpSettings } from "@gpve/domain/backup/vzdump-defaults.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { askedBy, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import { BACKUP_QUEUE } from "./backup-operation.ts";
 import {
@@ -98,9 +98,9 @@ async function submitBackup(
     resources: [BACKUP_QUEUE],
     // A request that is made again must be the same to the last byte: it does not say when.
     args: { ...args, ...given({ incremental }), ...(requestId === undefined ? { submittedAt } : {}) },
-    actor: ctx.actor?.authid ?? "",
+    ...askedBy(ctx),
     subject: vmids.length === 1 ? String(vmids[0]) : "",
-    ...given({ requestId, traceparent: ctx.traceparent }),
+    ...given({ requestId }),
   });
   return upid;
 }

@@ -1,6 +1,5 @@
 import { parameterError } from "@gpve/domain/request/failures.ts";
-import { given } from "@gpve/contracts/given.ts";
-import { isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
+import { askedBy, isRoot, type RequestContext } from "@gpve/domain/request/context.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 
 export type SubmitVmTask = (type: string, vmid: number, args: object, ctx: RequestContext) => Promise<string>;
@@ -31,9 +30,8 @@ export async function submitVmTask(
     resources: [vmid, ...more].map(vmKey),
     ...(reads ? { shared: [vmKey(vmid)] } : {}),
     args: { vmid, ...args },
-    actor: ctx.actor?.authid ?? "",
+    ...askedBy(ctx),
     subject,
-    ...given({ traceparent: ctx.traceparent }),
   });
   return upid;
 }

@@ -6,6 +6,7 @@ import { isBranch, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import { isRenewalDay } from "@gpve/domain/vcluster/replicas/replica-places.ts";
 import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { ClusterAuthorities } from "@gpve/domain/vcluster/rotate/authorities.ts";
@@ -34,10 +35,7 @@ export class KeepCertificates {
 
   async follow(): Promise<void> {
     const { signal } = this.#stop;
-    while (!signal.aborted) {
-      await this.look();
-      await this.#deps.clock.sleep(EVERY_MS, signal).catch(() => undefined);
-    }
+    await every(EVERY_MS, { clock: this.#deps.clock, signal }, () => this.look());
   }
 
   close(): void {

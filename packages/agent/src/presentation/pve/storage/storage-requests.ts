@@ -1,6 +1,6 @@
 // What the storage methods share: their dependencies, and how a request becomes a volume or a task.
 import { given } from "@gpve/contracts/given.ts";
-import type { RequestContext } from "@gpve/domain/request/context.ts";
+import { askedBy, type RequestContext } from "@gpve/domain/request/context.ts";
 import { badStorageParameter } from "@gpve/domain/storage/failures.ts";
 import type { VolumeFacts } from "@gpve/domain/storage/volume-access.ts";
 import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
@@ -71,8 +71,7 @@ export async function submit(
 ): Promise<string> {
   const { upid } = await deps.engine.submit({
     ...request,
-    actor: ctx.actor?.authid ?? "",
-    ...given({ traceparent: ctx.traceparent }),
+    ...askedBy(ctx),
   });
   return upid;
 }

@@ -19,8 +19,8 @@ import {
 } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import { shownVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
-import { ignore } from "@gpve/kit/background.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
+import { every } from "@gpve/kit/every.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../../node/call-agent.ts";
@@ -57,12 +57,7 @@ export class KeepReplicas {
   async run(signal: AbortSignal): Promise<void> {
     const { clock } = this.#deps;
     this.#since.clear();
-    while (!signal.aborted) {
-      await this.look(signal);
-      await clock
-        .sleep(LOOK_MS, signal)
-        .catch((err: unknown) => ignore(err, "the loop ends by its condition"));
-    }
+    await every(LOOK_MS, { clock, signal }, () => this.look(signal));
   }
 
   /** One look at all of them. */
