@@ -150,6 +150,28 @@ describe("what is kept of virtual clusters, as files", () => {
     expect(existsSync(place("third", "vnodes"))).toBe(false);
   });
 
+  test("keys and store that are links to another cluster's are refused, and nothing of that is read", async () => {
+    keyFiles("victim", "secret");
+    await put("victim", "secret", "of another tenant");
+    await saves.keep(clusterOf("victim"), "upgrade", work);
+    await put("demo", "a", "1");
+    const path = join(folder, "archive.tar.gz");
+    await saves.pack(clusterOf("demo"), path, work);
+    const forged = join(folder, "forged");
+    for (const link of ["keys.json", "store.jsonl"]) {
+      rmSync(forged, { recursive: true, force: true });
+      mkdirSync(forged);
+      await exec("tar", ["-xzf", path, "-C", forged]);
+      rmSync(join(forged, link));
+      symlinkSync(place("victim", "saves", "upgrade", link), join(forged, link));
+      const bad = join(folder, "bad.tar.gz");
+      await exec("tar", ["-czf", bad, "-C", forged, "manifest.json", "keys.json", "store.jsonl"]);
+      const unpacked = saves.unpack(clusterOf("other"), bad, "whole", work);
+      await expect(unpacked).rejects.toThrow(`the backup has a '${link}' that is no plain file`);
+      expect([existsSync(place("other", "pki")), await get("other", "secret")]).toEqual([false, undefined]);
+    }
+  });
+
   test("an archive is of one node: none is made while other nodes have volumes", async () => {
     const nodes = ["a", "b"].map((node, slot) => ({ node, address: "192.0.2.1", slot }));
     const cluster = { ...clusterOf("demo"), overlay: { nodes, at: 0 } };

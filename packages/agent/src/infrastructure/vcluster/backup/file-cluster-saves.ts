@@ -154,6 +154,7 @@ export class FileClusterSaves implements ClusterSaves {
       const { volumes } = await this.manifest(path);
       const members = [KEYS, STORE, ...(volumes.length === 0 ? [] : [VNODES])];
       await unpackArchive(path, folder, members, work.signal);
+      for (const name of [KEYS, STORE]) requirePlainFile(folder, name);
       await this.#load(cluster, folder, identity, work);
       if (volumes.length > 0) this.#takeVolumes(cluster.name, join(folder, VNODES));
     } finally {
@@ -254,6 +255,12 @@ export class FileClusterSaves implements ClusterSaves {
 /** One of several members is read while it runs, and not put back: the others are the store too. */
 function hasOwnEtcd({ spec, overlay }: KeptCluster): boolean {
   return spec.backingStore === "etcd" && replicaSlot(overlay) === undefined;
+}
+
+/** In a forged archive it could be a link to what is kept of somebody else's cluster. */
+function requirePlainFile(folder: string, name: string): void {
+  if (lstatSync(join(folder, name), { throwIfNoEntry: false })?.isFile() === true) return;
+  throw new AppError("request.invalid", `the backup has a '${name}' that is no plain file, or none`);
 }
 
 /** In a forged archive it could be a link to somebody else's files. */
