@@ -8,6 +8,7 @@ import type {
   VnodeHost,
   VnodePod,
 } from "@gpve/domain/vcluster/vnode/ports.ts";
+import { guardKind } from "@gpve/domain/vcluster/vnode/guard.ts";
 import type { KeptVnode, VnodePart } from "@gpve/domain/vcluster/vnode/vnode.ts";
 
 export class FakeVnodeHost implements VnodeHost {
@@ -111,10 +112,16 @@ export class FakeVnodeHost implements VnodeHost {
 }
 
 /** What a cluster whose guard stands answers to those who make sure of it. */
-export function guardAnswer({ method, path }: KubeRequest): KubeReply | undefined {
+export function guardAnswer({ method, path }: KubeRequest, version = "1.36.4"): KubeReply | undefined {
   if (method !== "POST") return undefined;
+  const name = `gpve-l1-pods${guardKind(version) === "files" ? ".static.k8s.io" : ".gpve.io"}`;
   if (path === "/api/v1/namespaces/default/pods?dryRun=All")
-    return { status: 422, body: { message: "denied request: level L1: no" } };
+    return {
+      status: 422,
+      body: {
+        message: `pods "gpve-guard-" is forbidden: ValidatingAdmissionPolicy '${name}' with binding '${name}' denied request: level L1: no`,
+      },
+    };
   if (path.endsWith("/subjectaccessreviews")) return { status: 201, body: { status: { denied: true } } };
   return undefined;
 }
@@ -135,10 +142,10 @@ export class FakeClusterApi {
   budgetRefusals = 0;
   neverReady = false;
 
-  readonly call: ClusterApi = async (_cluster, request) => {
+  readonly call: ClusterApi = async (cluster, request) => {
     const { method, path, body } = request;
     this.log.push(`${method} ${path}`);
-    const guarded = guardAnswer(request);
+    const guarded = guardAnswer(request, cluster.version);
     if (guarded !== undefined) return guarded;
     const node = /^\/api\/v1\/nodes\/([^/]+)$/.exec(path)?.[1];
     if (method === "POST" && path === "/api/v1/nodes") {

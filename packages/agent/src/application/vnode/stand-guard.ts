@@ -3,10 +3,10 @@
 import { AppError } from "@gpve/contracts/errors.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import {
-  GUARD_WORD,
   guardKind,
   guardManifests,
   type GuardObject,
+  isGuardsRefusal,
 } from "@gpve/domain/vcluster/vnode/guard.ts";
 import type { ClusterApi } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
@@ -20,6 +20,11 @@ const PLURALS: Readonly<Record<string, string>> = {
 /** What was put into the API takes a moment to bite. */
 const STANDS_MS = 60_000;
 const LOOK_MS = 200;
+const MOST_ATTEMPTS = 5;
+
+interface Found {
+  readonly metadata?: { readonly resourceVersion?: string };
+}
 
 interface Ctx {
   readonly clock: Clock;
@@ -47,16 +52,32 @@ export async function standGuard(
 const collection = ({ kind }: GuardObject): string => `${API}/${PLURALS[kind] ?? kind}`;
 const pathOf = (object: GuardObject): string => `${collection(object)}/${object.metadata.name}`;
 
+/** One that is there may be a tenant's, made before there was a guard: nothing of it stays, conditions that let him through
+ * and labels or owners that it could be deleted by included. */
 async function put(
   api: ClusterApi,
   cluster: KeptCluster,
   object: GuardObject,
   signal: AbortSignal,
 ): Promise<void> {
-  const made = await api(cluster, { method: "POST", path: collection(object), body: object }, signal);
-  if (made.status === 201) return;
-  const request = { method: "PATCH", path: pathOf(object), body: { spec: object.spec } } as const;
-  await expectStatus(api, cluster, request, [200], signal);
+  const path = pathOf(object);
+  let said = "";
+  for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+    const made = await api(cluster, { method: "POST", path: collection(object), body: object }, signal);
+    if (made.status === 201) return;
+    const found = await api(cluster, { method: "GET", path }, signal);
+    const { resourceVersion } = ((found.body ?? {}) as Found).metadata ?? {};
+    const metadata = { name: object.metadata.name, resourceVersion };
+    const put = await api(cluster, { method: "PUT", path, body: { ...object, metadata } }, signal);
+    if (put.status === 200) return;
+    // It is gone, or was changed meanwhile.
+    const { message = "" } = (put.body ?? {}) as { readonly message?: string };
+    said = `${put.status} ${message.slice(0, 200)}`;
+  }
+  throw new AppError(
+    "internal.error",
+    `virtual cluster ${cluster.name} gets no workers: its guard ${object.metadata.name} cannot be put up (its API answers ${said})`,
+  );
 }
 
 /** As a tenant would try, and for nothing. */
@@ -72,7 +93,7 @@ async function untilRefused(api: ClusterApi, cluster: KeptCluster, { clock, sign
   for (;;) {
     const { status, body } = await api(cluster, { method: "POST", path, body: pod }, signal);
     const { message = "" } = (body ?? {}) as { readonly message?: string };
-    if (status >= 400 && message.includes(GUARD_WORD)) return;
+    if (status >= 400 && isGuardsRefusal(message, cluster.version)) return;
     if (clock.monotonic() > until)
       throw new AppError(
         "internal.error",

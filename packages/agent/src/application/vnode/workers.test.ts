@@ -75,6 +75,23 @@ describe("the workers of a cluster on several nodes", () => {
     expect(there.api.made.some((path) => path.includes("deployments"))).toBe(false);
   });
 
+  test("come to no node while the cluster has what its guard would refuse, wherever its control plane is", async () => {
+    const hostile = { metadata: { name: "p", namespace: "a" }, spec: { hostPID: true } };
+    for (const at of [0, 1]) {
+      const { vnodes, ctx, clock, api } = world();
+      const call: ClusterApi = async (cluster, request, signal) => {
+        if (request.method === "GET" && request.path === "/api/v1/pods")
+          return { status: 200, body: { items: [hostile] } };
+        if (request.method === "PUT") return { status: 422, body: { message: "level L1: no" } };
+        return api.call(cluster, request, signal);
+      };
+      const workers = new Workers({ vnodes, api: call, clock, ensureComponent: async () => undefined });
+      const bring = workers.bring({ ...clusterWith(2), version: "1.35.6", overlay: { nodes, at } }, ctx);
+      await expect(bring, `node ${at}`).rejects.toThrow("gets no workers while it has Pod a/p");
+      expect([vnodes.running.size, api.made.some((path) => path.includes("policies"))]).toEqual([0, true]);
+    }
+  });
+
   test("a node without any brings nothing", async () => {
     const { workers, vnodes, brought, ctx } = world();
     await workers.bring({ ...clusterWith(1), overlay: { nodes, at: 1 } }, ctx);

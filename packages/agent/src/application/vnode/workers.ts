@@ -46,8 +46,10 @@ export class Workers {
       if (replicaSlot(cluster.overlay) !== undefined) await vnodes.route(cluster);
       return;
     }
-    if (!isBranch(cluster)) await standGuard(api, cluster, { clock: this.#deps.clock, signal: ctx.signal });
-    if (vnodes.list(name).length === 0 && !isBranch(cluster)) await judgeObjects(api, cluster, ctx.signal);
+    // Each node for itself, also where the control plane is another's: nobody says when that one is done with it.
+    const keepsObjects = replicaSlot(cluster.overlay) !== undefined;
+    await standGuard(api, cluster, { clock: this.#deps.clock, signal: ctx.signal }, { keepsObjects });
+    if (vnodes.list(name).length === 0) await judgeObjects(api, cluster, ctx.signal);
     for (const component of WORKER_COMPONENTS) await this.#deps.ensureComponent(component, ctx);
     for (const vnode of wanted) {
       vnodes.save(name, vnode);

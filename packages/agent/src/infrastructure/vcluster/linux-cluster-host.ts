@@ -164,11 +164,11 @@ export class LinuxClusterHost implements ClusterHost {
   }
 
   async furnish(cluster: KeptCluster, signal: AbortSignal): Promise<void> {
-    if (isBranch(cluster)) return;
     // Without it the kubelet lets nobody exec or read logs.
     const kubelets = { kind: "User", name: "kube-apiserver-kubelet-client" } as const;
     const binding = { name: "gpve:kubelet-api", role: "system:kubelet-api-admin", subject: kubelets };
-    await bindRole(await this.credentials(cluster), binding, signal);
+    if (!isBranch(cluster)) await bindRole(await this.credentials(cluster), binding, signal);
+    // Workers elsewhere come when pods can be judged too.
     await untilFurnished({
       cluster: cluster.name,
       clock: this.#deps.clock,

@@ -125,6 +125,19 @@ export function guardManifests(kind: GuardKind): readonly GuardObject[] {
   ];
 }
 
+/** Whether the guard itself refused a pod: a tenant's own policies and webhooks can say its words, but not in its name. */
+export function isGuardsRefusal(message: string, version: string): boolean {
+  // Where it is read from files, objects of the version before may be left, and be the first to refuse.
+  const kinds = guardKind(version) === "files" ? (["files", "objects"] as const) : (["objects"] as const);
+  const [, refusal = ""] = /^pods(?: "[^"]*")? is forbidden: (.*)$/s.exec(message) ?? [];
+  return kinds.some((kind) => {
+    const name = guardManifests(kind)[0]?.metadata.name ?? "";
+    return refusal.startsWith(
+      `ValidatingAdmissionPolicy '${name}' with binding '${name}' denied request: ${GUARD_WORD}: `,
+    );
+  });
+}
+
 type Policy = (
   what: string,
   resource: Json,

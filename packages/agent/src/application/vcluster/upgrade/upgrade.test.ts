@@ -70,7 +70,7 @@ class World {
     const { method, path, body } = request;
     this.unguarded ||= method === "DELETE" && cluster.version === "1.35.4";
     if (method === "DELETE") this.deleted.push(path);
-    const guarded = guardAnswer(request);
+    const guarded = guardAnswer(request, cluster.version);
     if (guarded !== undefined) return guarded;
     if (path.startsWith("/apis/admissionregistration"))
       return { status: method === "POST" ? 201 : 404, body: {} };
