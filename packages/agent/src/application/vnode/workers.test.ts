@@ -156,6 +156,29 @@ describe("the workers of a cluster", () => {
     expect(lines.join()).toContain("pod default/stays did not leave worker-1");
   });
 
+  test("go also where their cluster does not let them: what is given back is not used any more", async () => {
+    const { vnodes, ctx, clock, api, lines } = world();
+    let refuses: (path: string) => boolean = () => false;
+    const call: ClusterApi = async (cluster, request, signal) =>
+      request.method !== "POST" && refuses(request.path)
+        ? { status: 500, body: { message: "failed calling webhook of the tenant" } }
+        : api.call(cluster, request, signal);
+    const workers = new Workers({ vnodes, api: call, clock, ensureComponent: async () => undefined });
+    for (const path of ["/api/v1/nodes/", "/api/v1/pods?", "/leases/"]) {
+      refuses = () => false;
+      await workers.bring(clusterWith(3), ctx);
+      refuses = (asked) => asked.includes(path);
+      await advancing(clock, workers.bring(clusterWith(0), ctx));
+      expect([vnodes.running.size, vnodes.kept.size], path).toEqual([0, 0]);
+      expect(lines.join()).toContain("worker-3 goes although its cluster refuses");
+    }
+    await workers.bring({ ...clusterWith(1), name: "other" }, ctx);
+    const stopped = { ...ctx, signal: AbortSignal.abort(new Error("stopped")) } as StepContext;
+    refuses = () => true;
+    await expect(workers.bring({ ...clusterWith(0), name: "other" }, stopped)).rejects.toThrow();
+    expect([...vnodes.running]).toEqual(["other/worker-1"]);
+  });
+
   test("one that never gets Ready is told with what it said", async () => {
     const { workers, api, ctx, clock } = world();
     api.neverReady = true;

@@ -1,5 +1,5 @@
 // The workers of a virtual cluster: as many as it shall have, ready; drained before they go.
-import { AppError } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { isBranch, isOwnSlot, replicaSlot } from "@gpve/domain/vcluster/overlay.ts";
 import type { KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import { clusterDns } from "@gpve/domain/vcluster/vnode/cluster-dns.ts";
@@ -94,14 +94,25 @@ export class Workers {
     const extra = extraVnodes(cluster.spec, vnodes.list(cluster.name));
     for (const vnode of extra.toReversed()) {
       const call = (request: Parameters<ClusterApi>[1]) => api(cluster, request, ctx.signal);
-      await drainNode(call, vnode.name, { clock, signal: ctx.signal, log: ctx.log, warn: ctx.warn });
+      // Whoever administers the cluster may have it refuse anything; the room of its workers is given back all the same.
+      const tried = async (work: () => Promise<void>): Promise<void> => {
+        await work().catch((err: unknown) => {
+          if (ctx.signal.aborted) throw err;
+          ctx.warn(`${vnode.name} goes although its cluster refuses: ${messageOf(err)}`);
+        });
+      };
+      await tried(() =>
+        drainNode(call, vnode.name, { clock, signal: ctx.signal, log: ctx.log, warn: ctx.warn }),
+      );
       vnodes.save(cluster.name, { ...vnode, isWanted: false });
       await vnodes.stop(cluster, vnode);
       for (const path of [
         `/api/v1/nodes/${vnode.name}`,
         `/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/${vnode.name}`,
       ])
-        await expectStatus(this.#deps.api, cluster, { method: "DELETE", path }, [200, 202, 404], ctx.signal);
+        await tried(() =>
+          expectStatus(api, cluster, { method: "DELETE", path }, [200, 202, 404], ctx.signal),
+        );
       await vnodes.remove(cluster, vnode);
       ctx.log(`${vnode.name} is gone`);
     }

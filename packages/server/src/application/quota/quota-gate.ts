@@ -2,9 +2,9 @@
 // given back when nothing comes of it.
 import { checkSpan, childSpan } from "@gpve/kit/telemetry/span.ts";
 import { given } from "@gpve/contracts/given.ts";
-import { AppError, isAppError, messageOf } from "@gpve/contracts/errors.ts";
+import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import type { AgentRoute } from "@gpve/contracts/agent/agent-routes.ts";
-import { AgentUnreachable, type AgentCall, type AgentReply } from "@gpve/domain/node/agent-port.ts";
+import type { AgentCall, AgentReply } from "@gpve/domain/node/agent-port.ts";
 import { NO_ANSWERS, type Answers, type Effect, type Unknowns } from "@gpve/domain/quota/effects.ts";
 import { VM_TYPE } from "@gpve/domain/vm/vm-type.ts";
 import { vmConfigOf } from "@gpve/domain/quota/guest-demand.ts";
@@ -15,6 +15,7 @@ import { parseVolumeId } from "@gpve/domain/storage/volume-id.ts";
 import { vmEffects, type KnownVm, type VmRequest } from "@gpve/domain/vm/effects/vm-effects.ts";
 import type { Clock } from "@gpve/kit/clock.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
+import { isRefusal } from "../node/is-refusal.ts";
 import type { QuotaLedger } from "./quota-ledger.ts";
 import type { QuotaView } from "./quota-view.ts";
 
@@ -190,12 +191,6 @@ async function answersOf({ volumes, archive }: Unknowns, ask: AskNode): Promise<
 function knownVm(guest: GuestRecord | undefined): KnownVm | undefined {
   if (guest?.type !== VM_TYPE) return undefined;
   return { vmid: guest.vmid, config: vmConfigOf(guest), sizes: guest.sizes ?? {}, backups: guest.backups };
-}
-
-/** The node has answered, or was never reached. */
-function isRefusal(err: unknown): boolean {
-  if (err instanceof AgentUnreachable) return err.status === 595;
-  return isAppError(err) && err.code !== "operation.cancelled" && err.code !== "request.timeout";
 }
 
 function describe(route: string, effects: readonly Effect[]): string {

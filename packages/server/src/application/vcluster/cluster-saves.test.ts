@@ -153,6 +153,10 @@ describe("saves of virtual clusters at a server", () => {
     refuse.set("restore", new AppError("request.invalid", "no"));
     await expect(restore(saves, "demo", { over: true, workers: 2 })).rejects.toThrow("no");
     expect(specOf("demo")).toMatchObject({ workers: 1 });
+    // The node may have begun: what it makes then counts.
+    refuse.set("restore", new AppError("operation.cancelled", "the client hung up"));
+    await expect(restore(saves, "demo", { over: true, workers: 2 })).rejects.toThrow("hung up");
+    expect(specOf("demo")).toMatchObject({ workers: 2 });
   });
 
   test("whoever may not is refused before anything is written", async () => {

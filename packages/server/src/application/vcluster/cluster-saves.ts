@@ -28,6 +28,7 @@ import { readVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vc
 import { background } from "@gpve/kit/background.ts";
 import type { Records } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
+import { isRefusal } from "../node/is-refusal.ts";
 import type { QuotaView } from "../quota/quota-view.ts";
 import { cacheReader } from "../v1/adapter.ts";
 import { clusterKeyOf, onlyOne } from "./cluster-names.ts";
@@ -199,7 +200,8 @@ export class ClusterSaves {
       background(log, `restore of virtual cluster ${name}`, watched);
       return data;
     } catch (err) {
-      await this.#setSpec(before, after, before.spec);
+      // Where the node may have begun, what it makes counts.
+      if (isRefusal(err)) await this.#setSpec(before, after, before.spec);
       throw err;
     }
   }

@@ -110,6 +110,10 @@ describe("a cluster on several nodes", () => {
     const deleted = told().filter((line) => line.includes("DELETE"));
     expect(deleted.map((line) => line[0])).toEqual(["c", "b", "a"]);
     expect(records.collection(vclusterCollection).list()).toEqual([]);
+    // One that does not give it up again still has it.
+    refusing.add("b DELETE");
+    await expect(create()).rejects.toThrow("no VXLAN");
+    expect(records.collection(vclusterCollection).list()).toHaveLength(1);
     await close();
   });
 

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { given } from "@gpve/contracts/given.ts";
 import { AppError } from "@gpve/contracts/errors.ts";
+import { AgentUnreachable } from "@gpve/domain/node/agent-port.ts";
 import type { Quota } from "@gpve/domain/quota/quota.ts";
 import type { RequestContext } from "@gpve/domain/request/context.ts";
 import { vclusterCollection } from "@gpve/domain/vcluster/vcluster-record.ts";
@@ -18,6 +19,12 @@ const UPID = "UPID:n1:00000001:00000001:00000001:vccreate:demo:root@pam:";
 const quota: Quota = { name: "a", tenant: "a", limits: { vcCount: 2 }, requests: {} };
 const context = (requestId: string) =>
   ({ requestId, signal: new AbortController().signal }) as unknown as RequestContext;
+
+/** Whoever asked is gone, or the node did not answer: it may have begun all the same. */
+const HANGS_UP = [
+  ["the client hung up", new AppError("operation.cancelled", "the request was cancelled")],
+  ["the answer did not come", new AgentUnreachable(596, "Connection timed out")],
+] as const;
 
 let closing: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -117,6 +124,26 @@ describe("virtual clusters at a server", () => {
     expect(names()).toEqual([]);
   });
 
+  test.each(HANGS_UP)(
+    "stay written down when nobody knows whether the node has taken them: %s",
+    async (_what, err) => {
+      const { create, names, answers } = await world();
+      answers(() => {
+        throw err;
+      });
+      await expect(create("demo", "a")).rejects.toThrow(err.message);
+      await expect(create("other", "a")).rejects.toThrow(err.message);
+      expect(names()).toEqual(["demo", "other"]);
+      // What may run counts: who hangs up in time does not have more than his quota.
+      await expect(create("third", "a")).rejects.toThrow(/vcCount of tenant 'a'/);
+      answers(() => {
+        throw new AgentUnreachable(595, "Connection refused");
+      });
+      await expect(create("far", "b")).rejects.toThrow("Connection refused");
+      expect(names()).not.toContain("far");
+    },
+  );
+
   test("are bounded by the quota of their tenant and of those above it", async () => {
     const { create, names, quotas } = await world();
     await create("one", "a");
@@ -169,6 +196,14 @@ describe("virtual clusters at a server", () => {
     await expect(scale(4)).rejects.toThrow("it is Stopped");
     await expect(scale(1)).rejects.toThrow("it is Stopped");
     expect([clusters.require(key("demo")).spec.workers, cpu()]).toEqual([2, 2]);
+    for (const [, err] of HANGS_UP) {
+      answers(() => {
+        throw err;
+      });
+      await expect(scale(4)).rejects.toThrow(err.message);
+      await expect(scale(1)).rejects.toThrow(err.message);
+      expect([clusters.require(key("demo")).spec.workers, cpu()]).toEqual([4, 4]);
+    }
     answers(() => UPID);
     expect(await scale(4)).toBe(UPID);
     expect(cpu()).toBe(4);

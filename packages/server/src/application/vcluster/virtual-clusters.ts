@@ -23,6 +23,7 @@ import type { Clock } from "@gpve/kit/clock.ts";
 import { ignore } from "@gpve/kit/background.ts";
 import type { Records, Tx } from "@gpve/store/records/port.ts";
 import type { NodeCalls } from "../node/call-agent.ts";
+import { isRefusal } from "../node/is-refusal.ts";
 import { freeNetwork, makeEverywhere, spreadNodes } from "./spread-cluster.ts";
 import { placeCluster } from "./place-cluster.ts";
 import {
@@ -102,8 +103,9 @@ export class VirtualClusters {
       const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/restore" as const;
       return (await calls.call(node, route, { ...params, archive, source, over: false }, ctx)).data;
     } catch (err) {
-      if (spread !== undefined) await this.#takeBack(record, ctx);
-      // The node has not taken it: nothing is left that could be asked about.
+      // A node may have it all the same: while it is written down it counts, and can be deleted.
+      if (!isRefusal(err) || (spread !== undefined && !(await this.#takeBack(record, ctx)))) throw err;
+      // No node has it: nothing is left that could be asked about.
       await records.transact((tx) => {
         if (tx.get(vclusterCollection, words.vcluster)?.value.madeBy === ctx.requestId)
           tx.delete(vclusterCollection, words.vcluster);
@@ -206,14 +208,18 @@ export class VirtualClusters {
     requireWhole(this.#deps.board, record, "scale");
     const route = "POST /gpve/nodes/{node}/vclusters/{vcluster}/scale" as const;
     const before = await this.#takeRoom(key, pool, workers);
+    let isTaken = false;
     try {
       const params = { vcluster: key, tenant, workers, requestId, ...given({ pool }) };
       const { data } = await this.#deps.calls.call(node, route, params, ctx);
+      isTaken = true;
       for (const other of this.#others(key)) await this.#deps.calls.call(other, route, params, ctx);
       if (workers < before) await this.#setWorkers(key, pool, { from: before, to: workers });
       return data;
     } catch (err) {
-      if (workers > before) await this.#setWorkers(key, pool, { from: workers, to: before });
+      // Where a node may have begun, what it makes counts.
+      if (workers > before && !isTaken && isRefusal(err))
+        await this.#setWorkers(key, pool, { from: workers, to: before });
       throw err;
     }
   }
@@ -300,12 +306,15 @@ export class VirtualClusters {
     await taskEnd(data, ctx.signal);
   }
 
-  /** A node did not take its part: those that did give it up again. */
-  async #takeBack(record: VirtualClusterRecord, ctx: RequestContext): Promise<void> {
+  /** A node did not take its part: those that did give it up again. Answers whether nothing is left. */
+  async #takeBack(record: VirtualClusterRecord, ctx: RequestContext): Promise<boolean> {
+    let isGone = true;
     for (const node of nodesOf(record).toReversed())
-      await this.#removeFrom(node, record, ctx).catch((err: unknown) =>
-        ignore(err, "told by the first failure; what is left there is removed when it is made again"),
-      );
+      await this.#removeFrom(node, record, ctx).catch((err: unknown) => {
+        ignore(err, "told by the first failure; what is left there goes when the cluster is deleted");
+        isGone = false;
+      });
+    return isGone;
   }
 
   /** Answers with how many it had. */
