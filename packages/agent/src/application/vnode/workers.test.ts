@@ -92,6 +92,16 @@ describe("the workers of a cluster on several nodes", () => {
     }
   });
 
+  test("leave the guard's objects to replicas of the version before, and to nobody else", async () => {
+    const deleted = async (slots: boolean): Promise<boolean> => {
+      const { workers, api, ctx } = world();
+      const placed = nodes.map((each, slot) => (slots ? { ...each, slot } : each));
+      await workers.bring({ ...clusterWith(2), overlay: { nodes: placed, at: 0 } }, ctx);
+      return api.log.some((line) => line.startsWith("DELETE") && line.includes("gpve-l1-pods"));
+    };
+    expect([await deleted(true), await deleted(false)]).toEqual([false, true]);
+  });
+
   test("a node without any brings nothing", async () => {
     const { workers, vnodes, brought, ctx } = world();
     await workers.bring({ ...clusterWith(1), overlay: { nodes, at: 1 } }, ctx);

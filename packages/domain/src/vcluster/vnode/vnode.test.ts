@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { readVirtualClusterSpec } from "../vcluster-spec.ts";
 import { clusterDns } from "./cluster-dns.ts";
-import { admissionConfig, GUARD_OBJECTS, guardKind, guardManifests } from "./guard.ts";
+import { admissionConfig, GUARD_OBJECTS, guardKind, guardManifests, isGuardsRefusal } from "./guard.ts";
 import { podNetwork, readBytes, readCpus, vnodeName } from "./vnode.ts";
 import {
   containerdConfig,
@@ -137,4 +137,16 @@ describe("what is in every cluster with workers", () => {
       "files",
     ]);
   });
+});
+
+test("a refusal is the guard's in its own name, of files or of objects that are left beside them", () => {
+  const by = (name: string): string =>
+    `pods "p" is forbidden: ValidatingAdmissionPolicy '${name}' with binding '${name}' denied request: level L1: no`;
+  const [files, objects] = ["gpve-l1-pods.static.k8s.io", "gpve-l1-pods.gpve.io"];
+  const seen = (version: string) =>
+    [files, objects, "mine"].map((name) => isGuardsRefusal(by(name), version));
+  expect(seen("1.36.4")).toEqual([true, true, false]);
+  // Files are read by later versions only: there an object of that name is a tenant's.
+  expect(seen("1.35.6")).toEqual([false, true, false]);
+  expect(isGuardsRefusal(`x ${by(objects)}`, "1.35.6")).toBe(false);
 });
