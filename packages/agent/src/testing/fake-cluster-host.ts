@@ -58,10 +58,10 @@ export class FakeClusterHost implements ClusterHost {
     return this.broken.has("overlay") ? "this node cannot make a VXLAN device" : undefined;
   }
 
-  async provision({ name }: KeptCluster): Promise<{ readonly network: number }> {
+  async provision({ name, network = 7 }: KeptCluster): Promise<{ readonly network: number }> {
     this.#mayBreak("provision");
     this.networks.add(name);
-    return { network: 7 };
+    return { network };
   }
 
   async start({ name }: KeptCluster, _signal: AbortSignal, say: (line: string) => void): Promise<void> {

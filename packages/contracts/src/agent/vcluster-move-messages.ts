@@ -22,6 +22,8 @@ export const OverlaySchema = Type.Object(
           address: Type.String(),
           /** Of the replica of the control plane that it has. */
           slot: Type.Optional(Type.Integer({ minimum: 0, maximum: 7 })),
+          /** It has this place beside its own: who had it is lost. */
+          standsIn: Type.Optional(Type.Boolean()),
         },
         { additionalProperties: false },
       ),
@@ -32,6 +34,16 @@ export const OverlaySchema = Type.Object(
     home: Type.Optional(place),
     /** How many of them have workers; all unless said. */
     dealt: Type.Optional(Type.Integer({ minimum: 0, maximum: 32 })),
+    /** Workers that are elsewhere than they were dealt to, by their places. */
+    moved: Type.Optional(
+      Type.Array(
+        Type.Object(
+          { slot: Type.Integer({ minimum: 0, maximum: 999 }), node: Type.String() },
+          { additionalProperties: false },
+        ),
+        { maxItems: 1000 },
+      ),
+    ),
   },
   { additionalProperties: false },
 );

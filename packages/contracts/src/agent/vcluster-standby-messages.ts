@@ -1,6 +1,7 @@
 // Standbys of virtual clusters' stores, as servers and agents say it.
 import { Type } from "typebox";
 import type { TProperties } from "typebox";
+import { OverlaySchema } from "./vcluster-move-messages.ts";
 import { vclusterCalled as called, vclusterKey as vcluster } from "./vcluster-names.ts";
 
 const request = <P extends TProperties>(more: P) =>
@@ -25,12 +26,16 @@ export const VclusterStandbyKeysAnswer = Type.Object({
   version: Type.String(),
   secrets: Type.Record(Type.String(), Type.String()),
 });
+/** By which its workers on other nodes know it. */
+const network = Type.Optional(Type.Integer({ minimum: 0, maximum: 4095 }));
+
 /** Said to the node that is to have the standby. */
 export const VclusterFollowRequest = request({
   vcluster,
   called,
   tenant,
   generation,
+  network,
   spec: Type.Record(Type.String(), Type.Unknown()),
   version: Type.String(),
   secrets: Type.Record(Type.String(), Type.String()),
@@ -42,5 +47,8 @@ export const VclusterPromoteRequest = request({
   vcluster,
   tenant,
   spec: Type.Record(Type.String(), Type.Unknown()),
+  /** Of one whose workers are on several nodes. */
+  network,
+  overlay: Type.Optional(OverlaySchema),
   requestId,
 });

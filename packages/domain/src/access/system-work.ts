@@ -36,6 +36,7 @@ export const SYSTEM_WORK = {
     "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}",
     "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}",
     "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote",
+    "PUT /gpve/nodes/{node}/vclusters/{vcluster}/overlay",
     "DELETE /gpve/nodes/{node}/vclusters/{vcluster}",
   ],
   // Who holds the ticket was judged when it was issued; the viewer itself has no other name.

@@ -3,13 +3,18 @@ import { partsOf } from "./etcd.ts";
 import { nodesOf } from "./vcluster-record.ts";
 import {
   type ClusterOverlay,
+  type ClusterSpread,
   gatewayNumber,
   isBranch,
   isOwnSlot,
   movedSpread,
+  overlayOn,
   type OverlayNode,
   overlayPeers,
   overlayVni,
+  recoveredSpread,
+  withMovedWorker,
+  workerNode,
 } from "./overlay.ts";
 
 const nodes = ["a", "b", "c"].map((node, at) => ({ node, address: `192.0.2.${at + 1}` }));
@@ -80,5 +85,43 @@ describe("a control plane that moves", () => {
     expect(isOwnSlot({ ...away, at: 1 }, 1)).toBe(false);
     expect(movedSpread(away, a)).toEqual({ nodes: [a], home: 0, dealt: 1 });
     expect(movedSpread(away, c).nodes.map(({ node }) => node)).toEqual(["a", "b", "c"]);
+  });
+
+  test("that goes on elsewhere has the workers of the lost node there, and everybody's place stays", () => {
+    const slots = [0, 1, 2, 3];
+    const owners = (spread: ClusterSpread) => slots.map((slot) => workerNode(spread, slot));
+    const d: OverlayNode = { node: "d", address: "192.0.2.4" };
+    const outside = recoveredSpread({ nodes, dealt: 3 }, "a", d);
+    expect(outside).toEqual({ nodes: [d, nodes[1], nodes[2]], home: 0, dealt: 3 });
+    expect(owners(outside)).toEqual(["d", "b", "c", "d"]);
+    // By a node that has workers of it already.
+    const inside = recoveredSpread({ nodes, moved: [{ slot: 1, node: "a" }] }, "a", nodes[2] ?? d);
+    expect(inside.nodes.map(({ node, standsIn }) => [node, standsIn])).toEqual([
+      ["c", true],
+      ["b", undefined],
+      ["c", undefined],
+    ]);
+    expect(inside.home).toBe(2);
+    expect(owners(inside)).toEqual(["c", "c", "c", "c"]);
+    const there = overlayOn(inside, "c");
+    expect(there).toMatchObject({ at: 2, home: 2 });
+    expect(isBranch({ overlay: there ?? on(0) })).toBe(false);
+    expect(overlayPeers(there ?? on(0))).toEqual(["192.0.2.2"]);
+    expect(overlayPeers(overlayOn(inside, "b") ?? on(0))).toEqual(["192.0.2.3"]);
+    expect(nodesOf({ node: "c", spread: { ...inside, network: 1 } })).toEqual(["c", "b"]);
+    expect([overlayOn(inside, "a"), overlayOn(undefined, "a")]).toEqual([undefined, undefined]);
+  });
+
+  test("has a worker where it was moved to, also when its control plane moves", () => {
+    const d: OverlayNode = { node: "d", address: "192.0.2.4" };
+    const one = { nodes: nodes.slice(0, 1), dealt: 1 };
+    const moved = withMovedWorker(one, 0, d);
+    expect(moved).toEqual({ nodes: [nodes[0], d], dealt: 1, moved: [{ slot: 0, node: "d" }] });
+    expect([0, 1].map((slot) => workerNode(moved, slot))).toEqual(["d", "a"]);
+    expect(isOwnSlot({ ...moved, at: 1 }, 0)).toBe(true);
+    expect(isOwnSlot({ ...moved, at: 0 }, 0)).toBe(false);
+    expect(movedSpread(moved, nodes[0] ?? d)).toEqual({ ...moved, home: 0 });
+    // Back to where it was dealt to.
+    expect(withMovedWorker(moved, 0, nodes[0] ?? d).moved).toEqual([]);
   });
 });

@@ -1,5 +1,6 @@
 // A virtual cluster on several nodes: its bridges are one network, over VXLAN between the nodes. Workers are dealt out to the
 // nodes in turn, so that everybody knows who has which.
+import { given } from "@gpve/contracts/given.ts";
 
 export interface OverlayNode {
   readonly node: string;
@@ -7,6 +8,14 @@ export interface OverlayNode {
   readonly address: string;
   /** Number of the replica of the control plane that it has; absent: it has none of several. */
   readonly slot?: number;
+  /** It has this place beside its own, since the node that had it was lost. */
+  readonly standsIn?: boolean;
+}
+
+/** A worker that was moved from where it was dealt to. */
+export interface MovedWorker {
+  readonly slot: number;
+  readonly node: string;
 }
 
 /** As all of its nodes know it. */
@@ -17,6 +26,7 @@ export interface ClusterSpread {
   readonly home?: number;
   /** How many of them, from the first, have workers; absent: all. */
   readonly dealt?: number;
+  readonly moved?: readonly MovedWorker[];
 }
 
 export interface ClusterOverlay extends ClusterSpread {
@@ -51,8 +61,39 @@ export function replicaSlot(overlay: ClusterOverlay | undefined): number | undef
 
 /** Whether a worker's place is this node. */
 export function isOwnSlot(overlay: ClusterOverlay | undefined, slot: number): boolean {
-  return overlay === undefined || slot % workerNodes(overlay) === overlay.at;
+  return overlay === undefined || workerNode(overlay, slot) === overlay.nodes[overlay.at]?.node;
 }
+
+/** Which node has the worker of that place, or shall have it. */
+export function workerNode(spread: ClusterSpread, slot: number): string | undefined {
+  const { nodes, dealt = nodes.length, moved = [] } = spread;
+  return moved.find((each) => each.slot === slot)?.node ?? nodes[slot % dealt]?.node;
+}
+
+/** The place of a node: its own, where it stands in for others too; -1 = it has none. */
+export function placeIn({ nodes }: ClusterSpread, node: string): number {
+  const own = nodes.findIndex((each) => each.node === node && each.standsIn !== true);
+  return own < 0 ? nodes.findIndex((each) => each.node === node) : own;
+}
+
+/** As that node knows it; undefined = it has no part of it, or all of it. */
+export function overlayOn(spread: ClusterSpread | undefined, node: string): SentOverlay | undefined {
+  if (spread === undefined || spread.nodes.length < 2) return undefined;
+  const at = placeIn(spread, node);
+  if (at < 0) return undefined;
+  const { nodes, home, dealt, moved } = spread;
+  return {
+    nodes: nodes.map((each) => ({ ...each })),
+    at,
+    ...given({ home, dealt, moved: moved?.map((each) => ({ ...each })) }),
+  };
+}
+
+/** As it is said to a node. */
+type SentOverlay = Omit<ClusterOverlay, "nodes" | "moved"> & {
+  readonly nodes: OverlayNode[];
+  readonly moved?: MovedWorker[];
+};
 
 /** How many nodes have workers of it. */
 export function workerNodes(overlay: ClusterOverlay | undefined): number {
@@ -61,16 +102,39 @@ export function workerNodes(overlay: ClusterOverlay | undefined): number {
 
 /** With its control plane on another node. One that none of its workers is on comes after all others. */
 export function movedSpread(spread: ClusterSpread, to: OverlayNode): ClusterSpread {
-  const { nodes, dealt = nodes.length } = spread;
-  const known = nodes.findIndex(({ node }) => node === to.node);
-  if (known < 0) return { nodes: [...nodes, to], home: nodes.length, dealt };
+  const { nodes, dealt = nodes.length, moved = [] } = spread;
+  const known = placeIn(spread, to.node);
+  const more = moved.length === 0 ? {} : { moved };
+  if (known < 0) return { nodes: [...nodes, to], home: nodes.length, dealt, ...more };
   // Nobody stays who has neither workers nor the control plane.
-  const kept = nodes.slice(0, Math.max(dealt, known + 1));
-  return { nodes: kept, home: known, dealt };
+  const used = moved.map(({ node }) => placeIn(spread, node) + 1);
+  const kept = nodes.slice(0, Math.max(dealt, known + 1, ...used));
+  return { nodes: kept, home: known, dealt, ...more };
+}
+
+/** Its node is lost, and it goes on at another one, which has the workers of the lost one too. */
+export function recoveredSpread(spread: ClusterSpread, lost: string, to: OverlayNode): ClusterSpread {
+  const { dealt, moved } = spread;
+  const isKnown = placeIn(spread, to.node) >= 0;
+  const nodes = spread.nodes.map((each) =>
+    each.node === lost ? { ...to, ...(isKnown ? { standsIn: true } : {}) } : each,
+  );
+  const taken = moved?.map((each) => (each.node === lost ? { ...each, node: to.node } : each));
+  return { nodes, home: placeIn({ nodes }, to.node), ...given({ dealt, moved: taken }) };
+}
+
+/** With a worker on another node; one that has none of it yet comes after all others. */
+export function withMovedWorker(spread: ClusterSpread, slot: number, to: OverlayNode): ClusterSpread {
+  const { nodes, dealt = nodes.length, moved = [] } = spread;
+  const all = placeIn(spread, to.node) < 0 ? [...nodes, to] : nodes;
+  const others = moved.filter((each) => each.slot !== slot);
+  const isDealt = nodes[slot % dealt]?.node === to.node;
+  return { ...spread, nodes: all, dealt, moved: isDealt ? others : [...others, { slot, node: to.node }] };
 }
 
 export function overlayPeers({ nodes, at }: ClusterOverlay): readonly string[] {
-  return nodes.filter((_node, index) => index !== at).map(({ address }) => address);
+  const own = nodes[at]?.node;
+  return [...new Set(nodes.filter(({ node }) => node !== own).map(({ address }) => address))];
 }
 
 /** Last number of this node's own address in the cluster's network: on one network two gateways cannot have one address. */

@@ -37,7 +37,7 @@ export function keyOf({ key, name }: Pick<VirtualClusterRecord, "key" | "name">)
 /** All that have a part of it, the one with its control plane first. */
 export function nodesOf({ node, spread }: Pick<VirtualClusterRecord, "node" | "spread">): readonly string[] {
   const others = spread?.nodes.map((each) => each.node) ?? [];
-  return [node, ...others.filter((each) => each !== node)];
+  return [...new Set([node, ...others])];
 }
 
 /** Where a cluster goes that does not say: the tenant that every installation has. */

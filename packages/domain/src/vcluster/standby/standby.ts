@@ -1,6 +1,5 @@
 // The standby of a cluster's store: another node follows it, revision for revision, and the cluster goes on from there when
 // its own is lost (docs/adr/0014-standby-of-small-stores.md).
-import type { ClusterSpread } from "../overlay.ts";
 import type { VirtualClusterSpec } from "../vcluster-spec.ts";
 
 /** As the cluster's record has it: what holds, whatever nodes say. */
@@ -25,6 +24,8 @@ export interface ClusterRecovery {
   readonly at: number;
   /** How much of what was answered last may be lost, in time; 0 = nothing. */
   readonly lossMs: number;
+  /** Nodes with workers of it that have not heard yet where it is. */
+  readonly untold?: readonly string[];
   /** It runs; absent: its node is still to be told. */
   readonly isDone?: true;
 }
@@ -39,7 +40,6 @@ export function boundOf({ tier }: Pick<VirtualClusterSpec, "tier">): number {
 /** Why a cluster has no standby, whatever nodes there are; undefined = it can have one. */
 export function standbyRefusal(
   spec: Pick<VirtualClusterSpec, "backingStore" | "replicas">,
-  spread: ClusterSpread | undefined,
 ): { readonly reason: string; readonly message: string } | undefined {
   if (spec.replicas > 1)
     return { reason: "HasReplicas", message: "its replicas are on nodes of their own already" };
@@ -51,12 +51,6 @@ export function standbyRefusal(
     };
   if (spec.backingStore === "external")
     return { reason: "ExternalStore", message: "its objects are in an etcd that somebody else runs" };
-  if (spread !== undefined)
-    return {
-      reason: "SeveralNodes",
-      message:
-        "a cluster whose workers are on several nodes is not recovered on another one in this release: make backups",
-    };
   return undefined;
 }
 

@@ -11,7 +11,7 @@ import { noAccess } from "@gpve/domain/access/access-view.ts";
 import { moveCollection, moveId as noteId } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { type RequestContext, ROOT_USER } from "@gpve/domain/request/context.ts";
-import { type ClusterOverlay, type ClusterSpread, movedSpread } from "@gpve/domain/vcluster/overlay.ts";
+import { type ClusterSpread, movedSpread, overlayOn } from "@gpve/domain/vcluster/overlay.ts";
 import { vclusterCollection, type VirtualClusterRecord } from "@gpve/domain/vcluster/vcluster-record.ts";
 import { calledOf } from "@gpve/domain/vcluster/ports.ts";
 import { shownVirtualClusterSpec, type VirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
@@ -191,8 +191,7 @@ export class ClusterMoves {
     const end = (node: string) =>
       overlayAddress({ node, address: this.#deps.board.get(node)?.address ?? "" });
     const now: ClusterSpread = spread ?? { nodes: [end(from)], dealt: 1 };
-    const { nodes, home, dealt } = movedSpread(now, end(to));
-    return { network: spread?.network ?? network ?? -1, nodes, ...given({ home, dealt }) };
+    return { network: spread?.network ?? network ?? -1, ...movedSpread(now, end(to)) };
   }
 
   async #announce(ctx: Ctx): Promise<void> {
@@ -334,15 +333,9 @@ function stays({ args }: Ctx): LeftAsItIs {
   return new LeftAsItIs(`virtual cluster ${calledOf(args)} runs on node ${args.to} already, and stays there`);
 }
 
-/** As that node knows it; undefined = it has no part of it, or all of it. */
-function overlayOf(spread: MoveState["after"], node: string): MutableOverlay | undefined {
-  const at = spread?.nodes.findIndex((each) => each.node === node) ?? -1;
-  if (spread === undefined || spread === null || at < 0 || spread.nodes.length < 2) return undefined;
-  const { nodes, home, dealt } = spread;
-  return { nodes: nodes.map((each) => ({ ...each })), at, ...given({ home, dealt }) };
+function overlayOf(spread: MoveState["after"], node: string): ReturnType<typeof overlayOn> {
+  return overlayOn(spread ?? undefined, node);
 }
-
-type MutableOverlay = Omit<ClusterOverlay, "nodes"> & { nodes: { node: string; address: string }[] };
 
 /** They know their control plane on their own bridge, and no way to another node. */
 function requireNoMachines(name: string, spec: VirtualClusterSpec): void {

@@ -1,8 +1,10 @@
 // Standbys of other nodes' clusters, as operations: one begins to follow, and one goes on as a cluster of this node.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
-import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
+import type { ClusterOverlay } from "@gpve/domain/vcluster/overlay.ts";
+import type { ClusterHost, KeptCluster } from "@gpve/domain/vcluster/ports.ts";
 import type { StandbyHost } from "@gpve/domain/vcluster/standby/ports.ts";
+import type { VnodeHost } from "@gpve/domain/vcluster/vnode/ports.ts";
 import type { OperationDefinition, StepContext } from "@gpve/kit/operation/definition.ts";
 import type { Workers } from "../../vnode/workers.ts";
 import type { ClusterPhases } from "../cluster-phases.ts";
@@ -12,6 +14,8 @@ export const PROMOTE_CLUSTER = "vcpromote";
 
 export interface StandbyArgs {
   readonly name: string;
+  /** Of one that goes on with workers on several nodes. */
+  readonly place?: { readonly network: number; readonly overlay: ClusterOverlay };
 }
 
 export interface StandbyOperationDeps {
@@ -19,6 +23,7 @@ export interface StandbyOperationDeps {
   readonly phases: ClusterPhases;
   readonly standbys: StandbyHost;
   readonly workers: Pick<Workers, "bring">;
+  readonly vnodes: Pick<VnodeHost, "list" | "route">;
   readonly ensureComponent: (name: string, version: string, ctx: StepContext) => Promise<void>;
 }
 
@@ -55,7 +60,7 @@ export function standbyOperations(
           name: "take over",
           weight: 1,
           run: async (ctx: Ctx) => {
-            const { name } = ctx.args;
+            const { name, place } = ctx.args;
             const standby = standbys.get(name);
             if (standby === undefined) {
               // Asked again when it has long been done.
@@ -74,6 +79,7 @@ export function standbyOperations(
             phases.save({
               ...host.get(name),
               ...given({ called }),
+              ...place,
               name,
               tenant,
               spec,
@@ -96,6 +102,7 @@ export function standbyOperations(
             phases.save({ ...phases.require(name), network });
             await host.start(phases.require(name), ctx.signal, ctx.log);
             await host.furnish(phases.require(name), ctx.signal);
+            if (ctx.args.place !== undefined) await meetWorkers(deps, phases.require(name));
             const { isSwitching: _done, ...settled } = phases.require(name);
             phases.save(settled);
             phases.go(name, "MigrateCompleted");
@@ -115,4 +122,13 @@ export function standbyOperations(
       ],
     },
   ];
+}
+
+/** Those that are here already knew its control plane elsewhere, and it knows no way to any of them. */
+async function meetWorkers({ host, vnodes }: StandbyOperationDeps, cluster: KeptCluster): Promise<void> {
+  await vnodes.route(cluster);
+  await host.lookAgain(
+    cluster,
+    vnodes.list(cluster.name).map(({ slot }) => slot),
+  );
 }

@@ -1,13 +1,14 @@
 // The node's part of standbys, as servers ask for it.
 import { AppError } from "@gpve/contracts/errors.ts";
 import { given } from "@gpve/contracts/given.ts";
+import { isBranch } from "@gpve/domain/vcluster/overlay.ts";
 import type { ClusterHost } from "@gpve/domain/vcluster/ports.ts";
 import type { StandbyHost } from "@gpve/domain/vcluster/standby/ports.ts";
 import { readVirtualClusterSpec } from "@gpve/domain/vcluster/vcluster-spec.ts";
 import type { OperationEngine } from "@gpve/kit/operation/engine.ts";
 import type { OwnHandlers } from "../../agent.ts";
 import { clusterWork, ownCluster } from "../asked-cluster.ts";
-import { FOLLOW_CLUSTER, PROMOTE_CLUSTER } from "./standby-operations.ts";
+import { FOLLOW_CLUSTER, PROMOTE_CLUSTER, type StandbyArgs } from "./standby-operations.ts";
 
 type StandbyRoute =
   | "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby"
@@ -17,7 +18,7 @@ type StandbyRoute =
   | "POST /gpve/nodes/{node}/vcluster-standbys/{vcluster}/promote";
 
 export interface StandbyRouteDeps {
-  readonly host: Pick<ClusterHost, "get" | "list" | "authority">;
+  readonly host: Pick<ClusterHost, "get" | "list" | "authority" | "overlayRefusal">;
   readonly standbys: StandbyHost;
   readonly engine: Pick<OperationEngine, "submit">;
   /** Ends the process of the stores where it has none left. */
@@ -36,7 +37,7 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
         `this node has a standby of a virtual cluster '${vcluster}' of another tenant`,
       );
   };
-  const submit = clusterWork(engine);
+  const submit = clusterWork<StandbyArgs>(engine);
   return {
     "PUT /gpve/nodes/{node}/vclusters/{vcluster}/standby": ({
       vcluster,
@@ -53,14 +54,17 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
       const { name, version } = ownCluster(host, { vcluster, tenant });
       return { version, secrets: { ...(await host.authority(name, "replica")) } };
     },
-    "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}": (asked, ctx) => {
+    "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}": async (asked, ctx) => {
       const { vcluster: name, called, tenant, spec, version, generation, secrets, requestId } = asked;
-      if (host.get(name) !== undefined)
+      const kept = host.get(name);
+      // Workers alone are no store that could be in its way.
+      if (kept !== undefined && (kept.tenant !== tenant || !isBranch(kept)))
         throw new AppError(
           "object.exists",
           `this node has something of virtual cluster '${name}': it cannot be its standby`,
         );
       requireTenant(name, tenant);
+      if (asked.network !== undefined) await requireNetwork(host, name, asked.network);
       const before = standbys.get(name);
       if (before !== undefined && before.generation > generation)
         throw new AppError(
@@ -68,8 +72,8 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
           `virtual cluster '${name}' is followed here as generation ${before.generation}, which is newer`,
         );
       // As a file, at once: what operations are told lies in the journal.
-      const kept = { name, tenant, spec: readVirtualClusterSpec(spec), version, generation, secrets };
-      standbys.save({ ...kept, ...given({ called }) });
+      const next = { name, tenant, spec: readVirtualClusterSpec(spec), version, generation, secrets };
+      standbys.save({ ...next, ...given({ called }) });
       deps.changed();
       return submit(FOLLOW_CLUSTER, { name }, requestId, ctx);
     },
@@ -84,7 +88,25 @@ export function standbyRoutes(deps: StandbyRouteDeps): OwnHandlers<StandbyRoute>
       requireTenant(asked.vcluster, asked.tenant);
       const standby = standbys.get(asked.vcluster);
       if (standby !== undefined) standbys.save({ ...standby, spec: readVirtualClusterSpec(asked.spec) });
-      return submit(PROMOTE_CLUSTER, { name: asked.vcluster }, asked.requestId, ctx);
+      const { vcluster: name, network, overlay } = asked;
+      const place = network === undefined || overlay === undefined ? undefined : { network, overlay };
+      return submit(PROMOTE_CLUSTER, { name, ...given({ place }) }, asked.requestId, ctx);
     },
   };
+}
+
+/** Where it goes on, its workers on other nodes have to find it as they know it. */
+async function requireNetwork(
+  host: Pick<ClusterHost, "list" | "overlayRefusal">,
+  name: string,
+  network: number,
+): Promise<void> {
+  const other = host.list().find((each) => each.name !== name && each.network === network);
+  if (other !== undefined)
+    throw new AppError(
+      "object.conflict",
+      `network ${network}, by which the workers of virtual cluster '${name}' know it, is on this node that of '${other.name}': it cannot be its standby`,
+    );
+  const refusal = await host.overlayRefusal();
+  if (refusal !== undefined) throw new AppError("feature.unsupported", refusal);
 }

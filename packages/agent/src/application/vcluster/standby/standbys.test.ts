@@ -70,12 +70,17 @@ async function node(name: string) {
   await stores.start();
   const host = new FakeClusterHost();
   const brought: string[] = [];
+  const routed: string[] = [];
   const { engine } = testEngine();
   const operations = standbyOperations({
     host,
     standbys,
     phases: new ClusterPhases(host, () => undefined),
     workers: { bring: () => Promise.reject(new Error("no room")) },
+    vnodes: {
+      list: () => [],
+      route: async ({ name: each }) => void routed.push(each),
+    },
     ensureComponent: async (component, version) => void brought.push(`${component} ${version}`),
   });
   for (const operation of operations) engine.register(operation);
@@ -97,7 +102,18 @@ async function node(name: string) {
     return state === "done" ? "done" : `${state}: ${error}`;
   };
   const end = (): void => void (running.uid = undefined);
-  return { place, store, standbys, host, ask, brought, end, isIdle: () => isIdle, starts: () => starts };
+  return {
+    place,
+    store,
+    standbys,
+    host,
+    ask,
+    brought,
+    routed,
+    end,
+    isIdle: () => isIdle,
+    starts: () => starts,
+  };
 }
 
 type Node = Awaited<ReturnType<typeof node>>;
@@ -192,6 +208,23 @@ describe("the standby of another node's cluster", () => {
       () => "refused",
     );
     expect(await Promise.race([answered, systemClock.sleep(300).then(() => "waits")])).toBe("waits");
+  });
+
+  test("is also on a node with workers of it, and has its network when it goes on", async () => {
+    const b = await node("b");
+    const nodes = ["a", "b"].map((each, at) => ({ node: each, address: `192.0.2.${at + 1}` }));
+    const workers: KeptCluster = { ...running, network: 2048, overlay: { nodes, at: 1 } };
+    b.host.save(workers);
+    const follow = { generation: 5, spec, version: "1.36.4", secrets: {}, network: 2048 };
+    await expect(b.ask(FOLLOW, { ...follow, vcluster: "other" })).rejects.toThrow("network 2048");
+    b.host.broken.add("overlay");
+    await expect(b.ask(FOLLOW, follow)).rejects.toThrow("cannot make a VXLAN device");
+    b.host.broken.delete("overlay");
+    expect(await b.ask(FOLLOW, follow)).toBe("done");
+    const place = { network: 2048, overlay: { nodes, at: 1, home: 1 } };
+    expect(await b.ask(PROMOTE, { spec, ...place })).toBe("done");
+    expect(b.host.get("demo")).toMatchObject({ phase: "Running", ...place });
+    expect(b.routed).toEqual(["demo"]);
   });
 
   test("is reached by a line that a server has allowed, opened again when it was cut", async () => {

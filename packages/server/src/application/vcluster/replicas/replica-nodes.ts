@@ -79,7 +79,7 @@ export function passingServer(
 ): string | undefined {
   if (host === undefined || !/^[A-Za-z0-9.:[\]-]+$/.test(host)) return undefined;
   const areSeveral = board.list().length > 1;
-  const outlivesNode = hasReplicas(spread) || (areSeveral && standbyRefusal(spec, spread) === undefined);
+  const outlivesNode = hasReplicas(spread) || (areSeveral && standbyRefusal(spec) === undefined);
   const isShared = areSeveral && !/^(?:localhost|127\.[\d.]+|\[::1\])(?::\d+)?$/i.test(host);
   return outlivesNode || isShared ? `https://${host}` : undefined;
 }

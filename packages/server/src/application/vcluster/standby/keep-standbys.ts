@@ -2,11 +2,13 @@
 // it at a time. What shall be is written down first, compared with what it was decided on; nodes are told afterwards, and
 // again until it is so.
 import { AppError, messageOf } from "@gpve/contracts/errors.ts";
+import { given } from "@gpve/contracts/given.ts";
 import type { AgentRoute, AskedOf } from "@gpve/contracts/agent/agent-routes.ts";
 import { noAccess } from "@gpve/domain/access/access-view.ts";
 import { moveCollection, moveId } from "@gpve/domain/guest/guest-move.ts";
 import type { NodeBoard } from "@gpve/domain/node/runtime.ts";
 import { ROOT_USER } from "@gpve/domain/request/context.ts";
+import { FIRST_SHARED_NETWORK, overlayOn, placeIn } from "@gpve/domain/vcluster/overlay.ts";
 import { nodeWords } from "@gpve/domain/vcluster/cluster-key.ts";
 import {
   boundOf,
@@ -17,6 +19,7 @@ import {
 import { nextStandbyStep, type StandbyStep } from "@gpve/domain/vcluster/standby/standby-plan.ts";
 import {
   keyOf,
+  nodesOf,
   vclusterCollection,
   type VirtualClusterRecord,
 } from "@gpve/domain/vcluster/vcluster-record.ts";
@@ -31,6 +34,8 @@ import { noteMove } from "../../node/guest-moves.ts";
 import type { RecordEvent } from "../../v1/events.ts";
 import { fittingNodes } from "../place-cluster.ts";
 import { runtimeOn } from "../replicas/replica-nodes.ts";
+import { spreadAfter, type TellDeps, tellOthers } from "./recovered-spread.ts";
+import { FORGET, type ForgetRoute, sweepStandbys } from "./sweep-standbys.ts";
 import { type SignsOfLife, StandbySight } from "./standby-sight.ts";
 
 export interface KeepStandbysDeps {
@@ -98,18 +103,19 @@ export class KeepStandbys {
       }
     };
     await Promise.all(all.map(({ value }) => one(value)));
-    await this.#sweep(signal);
+    await sweepStandbys({ ...this.#deps, ask: (node, asked) => this.#forget(node, asked, signal) });
   }
 
   async #keep(record: VirtualClusterRecord, signal: AbortSignal): Promise<void> {
-    const { spec, spread, standby, recovered, isLeaving } = record;
+    const { spec, standby, recovered, isLeaving } = record;
     const key = keyOf(record);
     if (isLeaving === true || this.#isMoving(key)) return;
-    if (standbyRefusal(spec, spread) !== undefined) {
+    if (standbyRefusal(spec) !== undefined) {
       if (standby !== undefined) await this.#act(record, { do: "drop" }, signal);
       return;
     }
     if (recovered !== undefined && recovered.isDone !== true) return this.#goOn(record, signal);
+    await tellOthers(this.#others(signal), record);
     await this.#clear(record, signal);
     const spares = this.#spares(record);
     const seen = this.#sight.of(record, spares);
@@ -164,10 +170,13 @@ export class KeepStandbys {
         return;
       case "recover": {
         const lossMs = boundOf(spec);
+        const spread = spreadAfter(this.#deps.board, record, step.to);
+        const untold = nodesOf({ node: step.to, ...given({ spread }) }).slice(1);
         await this.#change(record, ({ standby: _now, ...kept }) => ({
           ...kept,
           node: step.to,
-          recovered: { from: node, at: now, lossMs },
+          ...given({ spread }),
+          recovered: { from: node, at: now, lossMs, ...(untold.length === 0 ? {} : { untold }) },
           abandoned: [...new Set([...(kept.abandoned ?? []), node])],
         }));
         this.#tellEvent(
@@ -200,6 +209,7 @@ export class KeepStandbys {
         "PUT /gpve/nodes/{node}/vcluster-standbys/{vcluster}",
         {
           ...nodeWords(record),
+          ...given({ network: record.spread?.network }),
           generation,
           spec: { ...shownVirtualClusterSpec(spec) },
           version: data.version,
@@ -224,6 +234,7 @@ export class KeepStandbys {
       vcluster: keyOf(record),
       tenant,
       spec: { ...shownVirtualClusterSpec(spec) },
+      ...given({ network: record.spread?.network, overlay: overlayOn(record.spread, node) }),
       requestId: newRequestId(),
     };
     const { data } = await this.#ask(node, route, asked, signal);
@@ -251,7 +262,8 @@ export class KeepStandbys {
       if (view !== undefined && view.health !== "online") continue;
       if (view !== undefined) {
         const route = "DELETE /gpve/nodes/{node}/vclusters/{vcluster}" as const;
-        const asked = { vcluster: keyOf(record), tenant, requestId: newRequestId() };
+        // What volumes of workers had there is nowhere else.
+        const asked = { vcluster: keyOf(record), tenant, keepVolumes: true, requestId: newRequestId() };
         const { data } = await this.#ask(node, route, asked, signal);
         await taskEnd(data, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)]));
       }
@@ -259,29 +271,6 @@ export class KeepStandbys {
         const others = abandoned.filter((each) => each !== node);
         return { ...kept, ...(others.length === 0 ? {} : { abandoned: others }) };
       });
-    }
-  }
-
-  /** Standbys that nobody wants any more, wherever a node tells of one. */
-  async #sweep(signal: AbortSignal): Promise<void> {
-    const { board, log, records } = this.#deps;
-    for (const { node, health, report } of board.list()) {
-      if (health !== "online") continue;
-      for (const { name, tenant } of report?.standbys ?? []) {
-        // As it is now: it may have been decided a moment ago.
-        const found = records.collection(vclusterCollection).get(name)?.value;
-        const record = found?.tenant === tenant ? found : undefined;
-        // The node that goes on with it has it until it has begun.
-        const isGoingOn = record?.node === node && record.recovered?.isDone !== true;
-        if (record?.standby?.node === node || isGoingOn) continue;
-        const route = "DELETE /gpve/nodes/{node}/vcluster-standbys/{vcluster}" as const;
-        await this.#ask(node, route, { vcluster: name, tenant }, signal).catch((err: unknown) =>
-          log.warn(
-            { resource: `vcluster/${name}`, node, err: messageOf(err) },
-            "an old standby stays for now",
-          ),
-        );
-      }
     }
   }
 
@@ -293,17 +282,35 @@ export class KeepStandbys {
   }
 
   #spares(record: VirtualClusterRecord): readonly string[] {
-    const { node, abandoned = [], spec } = record;
+    const { node, abandoned = [], spec, spread } = record;
+    // A number that its first node chose may be another cluster's elsewhere.
+    const isKnown = (each: string): boolean =>
+      spread === undefined || spread.network >= FIRST_SHARED_NETWORK || placeIn(spread, each) >= 0;
     const nodes = this.#deps.records.collection(nodeRecords);
     const isOpen = (each: string): boolean => nodes.get(each)?.value.unschedulable !== true;
     try {
       return fittingNodes(this.#deps, spec)
         .map((each) => each.node)
-        .filter((each) => each !== node && !abandoned.includes(each) && isOpen(each));
+        .filter((each) => each !== node && !abandoned.includes(each) && isOpen(each) && isKnown(each));
     } catch (err) {
       ignore(err, "no node fits now");
       return [];
     }
+  }
+
+  #forget(node: string, asked: AskedOf<ForgetRoute>, signal: AbortSignal): Promise<unknown> {
+    return this.#ask(node, FORGET, asked, signal);
+  }
+
+  #others(signal: AbortSignal): TellDeps {
+    const { board, newRequestId, taskEnd } = this.#deps;
+    return {
+      board,
+      newRequestId,
+      ask: (node, route, asked) => this.#ask(node, route, asked, signal),
+      taskEnd: (upid) => taskEnd(upid, AbortSignal.any([signal, AbortSignal.timeout(MOST_MS)])),
+      change: (record, change) => this.#change(record, change),
+    };
   }
 
   #isMoving(key: string): boolean {

@@ -40,8 +40,8 @@ export function standbyStatus(board: NodeBoard, record: VirtualClusterRecord): S
 }
 
 function conditionOf(board: NodeBoard, record: VirtualClusterRecord): Pick<StandbyStatus, "condition"> {
-  const { node, spec, spread, standby } = record;
-  const refusal = standbyRefusal(spec, spread);
+  const { node, spec, standby } = record;
+  const refusal = standbyRefusal(spec);
   if (refusal?.reason === "HasReplicas") return {};
   const shown = (
     status: "True" | "False",

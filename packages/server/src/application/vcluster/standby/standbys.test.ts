@@ -298,6 +298,43 @@ describe("a virtual cluster whose node is lost", () => {
     expect(record()).toMatchObject({ node: "b", recovered: { from: "a", isDone: true } });
   });
 
+  test("with workers on several nodes takes those of the lost one along, and tells the others where it is", async () => {
+    const { pass, at, told, record, records, asked } = await world(["a", "b", "c"]);
+    const nodes = ["a", "b", "c"].map((node, index) => ({ node, address: `192.0.2.${index + 1}` }));
+    const spread = { network: 2048, nodes };
+    await records.transact((tx) => tx.put(vclusterCollection, "demo", { ...record(), spread }));
+    await pass(3);
+    expect(record().standby).toMatchObject({ node: "b", of: "a", inSync: true });
+    expect(
+      asked.find(({ route }) => route.startsWith("PUT /gpve/nodes/{node}/vcluster-standbys"))?.params,
+    ).toMatchObject({
+      network: 2048,
+    });
+    at("a").health = "offline";
+    at("c").health = "offline";
+    told();
+    await pass(63);
+    const promote = asked.find(({ route }) => route.endsWith("/promote"))?.params;
+    expect(promote).toMatchObject({ network: 2048, overlay: { at: 1, home: 1 } });
+    expect(record()).toMatchObject({ node: "b", recovered: { isDone: true, untold: ["c"] } });
+    expect(record().spread?.nodes.map(({ node }) => node)).toEqual(["b", "b", "c"]);
+    told();
+    at("c").health = "online";
+    await pass(1);
+    expect(asked.find(({ node }) => node === "c")?.params).toMatchObject({ overlay: { at: 2, home: 1 } });
+    expect(told()[0]).toBe("c PUT /vclusters/{vcluster}/overlay");
+    expect(record().recovered).not.toHaveProperty("untold");
+  });
+
+  test("whose network its first node chose has its standby where that is known", async () => {
+    const { pass, record, records } = await world(["a", "b", "c"]);
+    const nodes = ["a", "c"].map((node, index) => ({ node, address: `192.0.2.${index + 1}` }));
+    const spread = { network: 3, nodes, dealt: 1 };
+    await records.transact((tx) => tx.put(vclusterCollection, "demo", { ...record(), spread }));
+    await pass(3);
+    expect(record().standby).toMatchObject({ node: "c", inSync: true });
+  });
+
   test("of tier Starter says that the last second may be lost", async () => {
     const { pass, at, status, events } = await world(["a", "b"], "Starter");
     await pass(2);
