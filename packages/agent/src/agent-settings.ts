@@ -1,5 +1,6 @@
 // What a process must say of the agent that it runs.
 import type { FrontAddress } from "./infrastructure/vcluster/proxy/proxy-process.ts";
+import type { SupervisorSource } from "./infrastructure/supervisor/build.ts";
 import type { SelfProgram } from "./infrastructure/vcluster/store-process.ts";
 import type { GuestType } from "@gpve/domain/guest/guest-kinds.ts";
 import type { NodeReserve } from "@gpve/domain/node/runtime.ts";
@@ -28,7 +29,7 @@ export interface AgentSettings {
   readonly clock?: Clock;
   readonly qemuBinary?: string;
   /** The guest supervisor, ready or to be built. */
-  readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
+  readonly supervisor: SupervisorSource;
   /** How this program is started again, for processes of ours that outlive us. */
   readonly self: SelfProgram;
   /** In one process: tasks of the server under the same node name. */

@@ -5,12 +5,12 @@ import { ToolCgroups } from "./infrastructure/cgroup/tool-cgroups.ts";
 import { hasUserNamespaces } from "./infrastructure/guest-process/confinement.ts";
 import { confinedTools } from "./infrastructure/image-tools/confined-tools.ts";
 import { plainTools, type ImageTools } from "./infrastructure/image-tools/image-tools.ts";
-import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
+import { supervisorBinary, type SupervisorSource } from "./infrastructure/supervisor/build.ts";
 
 export function composeImageTools(settings: {
   readonly data: DataDir;
   readonly exec: Exec;
-  readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
+  readonly supervisor: SupervisorSource;
 }): ImageTools {
   const { data, exec, supervisor } = settings;
   const isRoot = process.getuid?.() === 0;

@@ -4,11 +4,11 @@ import { ignore } from "@gpve/kit/background.ts";
 import type { DataDir } from "@gpve/kit/data-dir.ts";
 import type { Exec } from "@gpve/kit/exec.ts";
 import type { Logger } from "@gpve/kit/logger.ts";
-import { supervisorBinary } from "./infrastructure/supervisor/build.ts";
+import { supervisorBinary, type SupervisorSource } from "./infrastructure/supervisor/build.ts";
 
 export interface SupervisorParts {
   /** The guest supervisor, ready or to be built. */
-  readonly supervisor: { readonly sourceFolder: string } | { readonly binary: string };
+  readonly supervisor: SupervisorSource;
   readonly data: DataDir;
   readonly exec: Exec;
   readonly log: Logger;
@@ -20,10 +20,8 @@ export async function findSupervisor(
 ): Promise<{ path: string; missing?: Promise<never> }> {
   if ("binary" in parts.supervisor) return { path: parts.supervisor.binary };
   try {
-    const { sourceFolder } = parts.supervisor;
-    return {
-      path: await supervisorBinary({ sourceFolder, cacheFolder: parts.data.file("agent"), exec: parts.exec }),
-    };
+    const { supervisor, data, exec } = parts;
+    return { path: await supervisorBinary({ ...supervisor, cacheFolder: data.file("agent"), exec }) };
   } catch (err) {
     parts.log.error({ err: messageOf(err) }, "no guest can start");
     const missing = Promise.reject<never>(err instanceof Error ? err : new Error(String(err)));

@@ -1,7 +1,17 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError } from "@gpve/contracts/errors.ts";
 import { systemClock } from "@gpve/kit/clock.ts";
@@ -133,6 +143,46 @@ describe("the supervisor's binary", () => {
     expect(builds).toBe(1);
     writeFileSync(join(folder, "src/main.c"), "int main(void) { return 1; }");
     expect(await supervisorBinary(build)).not.toBe(first);
+  });
+
+  it("is kept for all data directories of a tree, and taken from there only when it is the tree's owner's", async () => {
+    let builds = 0;
+    const sharedFolder = join(folder, "shared");
+    const build = (name: string) =>
+      supervisorBinary({
+        sourceFolder: folder,
+        cacheFolder: join(folder, name),
+        sharedFolder,
+        exec: async (_file: string, args: readonly string[]) => {
+          builds += 1;
+          writeFileSync(args[args.indexOf("-o") + 1] ?? "", `build ${builds}`, { mode: 0o755 });
+          return await Promise.resolve({ code: 0, stdout: "", stderr: "" });
+        },
+      });
+    const one = await build("one");
+    expect(one.startsWith(join(folder, "one"))).toBe(true);
+    expect(readFileSync(await build("two"), "utf8")).toBe("build 1");
+    expect(statSync(one).mode & 0o777).toBe(0o755);
+    expect(builds).toBe(1);
+    // Whoever may write it may put another there.
+    chmodSync(join(sharedFolder, basename(one)), 0o777);
+    expect(readFileSync(await build("three"), "utf8")).toBe("build 2");
+    expect(readdirSync(join(folder, "three"))).toHaveLength(1);
+  });
+
+  it("is built for a data directory alone where the tree cannot be written", async () => {
+    writeFileSync(join(folder, "shared"), "no folder");
+    const built = await supervisorBinary({
+      sourceFolder: folder,
+      cacheFolder: join(folder, "own"),
+      sharedFolder: join(folder, "shared"),
+      exec: async (_file: string, args: readonly string[]) => {
+        writeFileSync(args[args.indexOf("-o") + 1] ?? "", "", { mode: 0o755 });
+        return await Promise.resolve({ code: 0, stdout: "", stderr: "" });
+      },
+    });
+    expect(built.startsWith(join(folder, "own"))).toBe(true);
+    expect(existsSync(built)).toBe(true);
   });
 
   it("says what to install when there is no compiler", async () => {
