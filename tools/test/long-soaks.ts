@@ -25,12 +25,12 @@ export const longSoaks: readonly LongSoak[] = [
     env: { GPVE_MUTATIONS: "all" },
   },
   {
-    name: "more moments between the steps at which gpve is killed: what happens to a VM",
+    name: "gpve killed at every step, and at twelve moments between: what happens to a VM",
     file: "test/integration/crash/vm-crash-life.test.ts",
     env: { GPVE_CRASH_KILLS: "12" },
   },
   {
-    name: "more moments between the steps at which gpve is killed: what happens to its disks",
+    name: "gpve killed at every step, and at twelve moments between: what happens to its disks",
     file: "test/integration/crash/vm-crash-copies.test.ts",
     env: { GPVE_CRASH_KILLS: "12" },
   },

@@ -1,10 +1,17 @@
-// Kills gpve at every point that an operation comes to, and at moments in between, on real QEMU. The points come from
-// a run without trouble, so a step that is added is a step that is tested.
+// Kills gpve at points that an operation comes to, and at moments in between, on real QEMU. The points come from a run
+// without trouble, so a step that is added is a step that is tested. Every run draws some of them, by a seed that it
+// prints and takes back as GPVE_SEED; the long run goes through all.
 import { expect } from "vitest";
+import type { PointOfInterest } from "@gpve/kit/testing/kill-at.ts";
 import type { CrashWorld } from "../../support/crash-world.ts";
+import { generator } from "../../support/seeded.ts";
 
-/** Kills spread over the time that the operation takes: they hit the inside of steps. More of them in the long run. */
-const KILLS_BETWEEN = Number(process.env["GPVE_CRASH_KILLS"] ?? 2);
+const LONG = process.env["GPVE_CRASH_KILLS"];
+/** Kills spread over the time that the operation takes: they hit the inside of steps. */
+const KILLS_BETWEEN = Number(LONG ?? 1);
+const POINTS_AT_LEAST = 4;
+const SEED = Number(process.env["GPVE_SEED"] ?? Date.now() % 1_000_000);
+const random = generator(SEED);
 
 export interface CrashCase {
   /** The engine's type of operation. */
@@ -20,6 +27,7 @@ export interface CrashCase {
   readonly clean: (world: CrashWorld) => Promise<void>;
 }
 
+/** Gives how many points there are. */
 export async function crashEverywhere(world: CrashWorld, each: CrashCase): Promise<number> {
   const round = async (what: string, run: () => Promise<void>): Promise<void> => {
     try {
@@ -42,8 +50,10 @@ export async function crashEverywhere(world: CrashWorld, each: CrashCase): Promi
     await world.ok(...each.request(world));
     durationMs = performance.now() - started;
   });
-  const points = world.points(each.type);
-  expect(points.length).toBeGreaterThan(2);
+  const all = world.points(each.type);
+  expect(all.length).toBeGreaterThan(2);
+  const points = LONG === undefined ? drawn(all) : all;
+  console.log(`${each.type}, GPVE_SEED=${SEED}: killed at ${points.length} of ${all.length} points`);
   for (const point of points)
     await round(`killed ${point.phase} ${point.step}`, () => world.killedAt(point, ...each.request(world)));
   for (let kill = 1; kill <= KILLS_BETWEEN; kill++) {
@@ -52,5 +62,20 @@ export async function crashEverywhere(world: CrashWorld, each: CrashCase): Promi
       world.killedAfter(ms, ...each.request(world)),
     );
   }
-  return points.length + KILLS_BETWEEN;
+  return all.length;
+}
+
+/** One point of each phase, and others until there are enough; in the order in which the operation comes to them. */
+function drawn(points: readonly PointOfInterest[]): PointOfInterest[] {
+  const shuffled = points
+    .map((point) => ({ point, at: random() }))
+    .toSorted((a, b) => a.at - b.at)
+    .map(({ point }) => point);
+  const chosen = new Set<PointOfInterest>();
+  for (const phase of new Set(shuffled.map((point) => point.phase))) {
+    const one = shuffled.find((point) => point.phase === phase);
+    if (one !== undefined) chosen.add(one);
+  }
+  for (const point of shuffled) if (chosen.size < POINTS_AT_LEAST) chosen.add(point);
+  return points.filter((point) => chosen.has(point));
 }

@@ -1,4 +1,4 @@
-// kill -9 at every step of moving, backing up and restoring disks, on real qemu-img and QEMU.
+// kill -9 at the steps of moving, backing up and restoring disks, on real qemu-img and QEMU.
 import { describe, expect, test } from "vitest";
 import { crashEverywhere } from "./crash-matrix.ts";
 import {
@@ -19,7 +19,7 @@ import {
 
 worldForEachTest();
 
-describe.skipIf(!hasQemu)("kill -9 at every step of", { timeout: TIMEOUT_MS }, () => {
+describe.skipIf(!hasQemu)("kill -9 at the steps of", { timeout: TIMEOUT_MS }, () => {
   test("move of a disk that is in use", async () => {
     let format = "qcow2";
     await crashEverywhere(world, {

@@ -1,4 +1,4 @@
-// kill -9 at every step of making, cloning, snapshotting and destroying a VM, on real qemu-img and QEMU.
+// kill -9 at the steps of making, cloning, snapshotting and destroying a VM, on real qemu-img and QEMU.
 import { describe, expect, test } from "vitest";
 import { crashEverywhere } from "./crash-matrix.ts";
 import {
@@ -15,7 +15,7 @@ import {
 
 worldForEachTest();
 
-describe.skipIf(!hasQemu)("kill -9 at every step of", { timeout: TIMEOUT_MS }, () => {
+describe.skipIf(!hasQemu)("kill -9 at the steps of", { timeout: TIMEOUT_MS }, () => {
   test("create and start", async () => {
     const runs = await crashEverywhere(world, {
       type: "qmcreate",
